@@ -159,14 +159,14 @@ def test_what_is_wrong_in_netbox_is_told_with_its_object(
     with serving(inventory) as url:
         words = imported(url, tmp_path)
         assert main(words) == 2
-    told = capsys.readouterr().err
-    assert "eth0.address: '10.3.0.4 10.3.0.9' is not allowed: an IPv4 address" in told
-    assert "RNIC.mac_address: '0c:42:a1:00:00:01' is not allowed: a MAC address must be unique" in told
-    assert "role: 'patch-panel' is not allowed: what it is" in told
+    text = capsys.readouterr().err
+    assert "eth0.address: '10.3.0.4 10.3.0.9' is not allowed: an IPv4 address" in text
+    assert "RNIC.mac_address: '0c:42:a1:00:00:01' is not allowed: a MAC address must be unique" in text
+    assert "role: 'patch-panel' is not allowed: what it is" in text
 
 
 @pytest.mark.parametrize(
-    ("device", "names", "told"),
+    ("device", "names", "text"),
     [
         ("pdu1", ["Eth-0", "eth_0"], "name of an interface of pdu1: 'eth_0' is not allowed: a name that differs from "
          "'Eth-0' by letters or digits: both are eth_0 here"),
@@ -176,7 +176,7 @@ def test_what_is_wrong_in_netbox_is_told_with_its_object(
     ],
 )  # fmt: skip
 def test_an_interface_that_would_be_lost(
-    inventory: Inventory, url: str, device: str, names: list[str], told: str
+    inventory: Inventory, url: str, device: str, names: list[str], text: str
 ) -> None:
     """Names that are equal, empty, or several where columns are made of them: its device and object are named."""
     number = next(d["id"] for d in inventory.devices if d["name"] == device)
@@ -186,7 +186,7 @@ def test_an_interface_that_would_be_lost(
         last = inventory.interface(number, name, f"02:00:00:00:00:{n:02x}", address)
     with pytest.raises(InputError) as caught:
         NetBox(url, TOKEN).records("dc1")
-    assert told in str(caught.value) and f"NetBox interface {last}: " in str(caught.value)
+    assert text in str(caught.value) and f"NetBox interface {last}: " in str(caught.value)
 
 
 def test_custom_fields_do_not_replace_netboxs_own(inventory: Inventory, url: str) -> None:

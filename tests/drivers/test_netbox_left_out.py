@@ -72,25 +72,25 @@ def test_a_status_that_is_named_is_taken_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "text"),
     [
         ({"connected_endpoints_reachable": False}, "a cable of the path isn't connected"),
         ({"connected_endpoints_type": "circuits.circuittermination"}, "an interface of a device is needed"),
         ({"connected_endpoints": None, "connected_endpoints_type": None}, "it leads to no interface"),
     ],
 )
-def test_a_cable_that_leads_nowhere_is_none(change: dict[str, Any], told: str) -> None:
+def test_a_cable_that_leads_nowhere_is_none(change: dict[str, Any], text: str) -> None:
     """`connected_endpoints_reachable` is false unless every cable of the path has the status connected."""
     box = Inventory()
     number = box.device("gpu01", "gpu-node", "r1")
     box.interface(number, "mlx5_0", "0C:42:A1:00:00:01", "10.5.1.1/24", to=("leaf1", "swp7"), **change)
     found, left_out = read(box)
     assert texts(found["gpu01"]) == {"mlx5_0_mac": "0C:42:A1:00:00:01", "mlx5_0_address": "10.5.1.1"}
-    assert len(left_out) == 1 and "cable of gpu01's mlx5_0" in left_out[0] and told in left_out[0]
+    assert len(left_out) == 1 and "cable of gpu01's mlx5_0" in left_out[0] and text in left_out[0]
 
 
 @pytest.mark.parametrize(
-    ("address", "change", "told"),
+    ("address", "change", "text"),
     [
         ("10.1.0.9/24", {"status": choice("deprecated")}, "has status deprecated"),
         ("10.1.0.9/24", {"status": choice("reserved")}, "has status reserved"),
@@ -100,7 +100,7 @@ def test_a_cable_that_leads_nowhere_is_none(change: dict[str, Any], told: str) -
     ],
 )
 def test_an_address_that_is_not_the_interfaces_own_is_left_out(
-    address: str, change: dict[str, Any], told: str
+    address: str, change: dict[str, Any], text: str
 ) -> None:
     """The other one is its address."""
     box = Inventory()
@@ -111,7 +111,7 @@ def test_an_address_that_is_not_the_interfaces_own_is_left_out(
     found, left_out = read(box)
     assert found["gpu01"].text("bmc_address") == "10.1.0.8"
     assert left_out == [
-        f"NetBox address 501: {address} of gpu01's bmc {told}"
+        f"NetBox address 501: {address} of gpu01's bmc {text}"
         + (" (see --status)" if "status" in change else "")
     ]
 

@@ -118,9 +118,9 @@ def test_members_beyond_all_rounds_are_told_as_untried(monkeypatch: pytest.Monke
     monkeypatch.setattr(prober, "MOST_GROUPS", 3)
     clean, untried = probed(Wire(())).clean(SEGMENT)
     assert not untried and [i.result for i in clean.items] == ["clean"]
-    told = clean.items[0].unread
-    assert len(told) == len(INSIDE) - 3
-    assert all("3 members are tested at most" in one for one in told)
+    unread = clean.items[0].unread
+    assert len(unread) == len(INSIDE) - 3
+    assert all("3 members are tested at most" in one for one in unread)
 
 
 @pytest.mark.parametrize("many", [0, 1, 248, 249, 372, 1488])

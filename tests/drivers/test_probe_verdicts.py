@@ -237,8 +237,8 @@ def test_others_that_fail_are_told_if_none_is_left(policy: str) -> None:
     ]
     made = prober(*quiet, *lost, policy=policy)
     found = made.check(segment(FIRST, SECOND), {})
-    told = found.problems if policy == "refuse" else found.notes
-    assert "whether others on roce hear members was not tested" in render(told)
+    reported = found.problems if policy == "refuse" else found.notes
+    assert "whether others on roce hear members was not tested" in render(reported)
     assert not any(what.startswith("others of") for what in found.looked_at)
     air.hears = {}
     quiet[0].change = quiet[1].change = lambda r: (
@@ -278,9 +278,11 @@ def test_others_are_of_free_nodes_first_and_never_guests(monkeypatch: pytest.Mon
 
 
 def test_silent_agents_and_certificates_are_told() -> None:
-    told = prober(Scripted(FIRST, Air(), lost=True), Scripted(SECOND, Air())).troubles()
-    assert any("certificate c.pem can't be read" in t for t in told)
-    assert [t.partition(":")[0] for t in told if "agent" in t] == [f"probe agent a-{FIRST} can't be asked"]
+    reported = prober(Scripted(FIRST, Air(), lost=True), Scripted(SECOND, Air())).troubles()
+    assert any("certificate c.pem can't be read" in t for t in reported)
+    assert [t.partition(":")[0] for t in reported if "agent" in t] == [
+        f"probe agent a-{FIRST} can't be asked"
+    ]
 
 
 def test_wefts_certificate_for_agents_is_watched_as_that_for_managers(tmp_path: Path) -> None:

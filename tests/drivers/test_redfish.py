@@ -219,7 +219,7 @@ def renamed(bmc: Bmc, old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "told"),
+    ("first", "second", "text"),
     [
         ("NIC.1", "nic-1", "interface 'nic-1' needs a name that differs from 'NIC.1'"),
         (
@@ -230,13 +230,13 @@ def renamed(bmc: Bmc, old: str, new: str) -> None:
         ("NIC.1", "管理", "interface '管理' needs a name with Latin letters or digits"),
     ],
 )
-def test_an_interface_that_would_be_lost(bmc: Bmc, first: str, second: str, told: str) -> None:
+def test_an_interface_that_would_be_lost(bmc: Bmc, first: str, second: str, text: str) -> None:
     """Two with one name here, as a BMC of two systems has them, or one without any: none is passed over."""
     renamed(bmc, "NIC.1", first)
     renamed(bmc, "NIC.2", second)
     with pytest.raises(PermanentError) as caught:
         bmc.read()
-    assert told in str(caught.value)
+    assert text in str(caught.value)
 
 
 CHASSIS = "/redfish/v1/Chassis"
@@ -375,8 +375,8 @@ def test_hosts_of_a_list_are_asked_and_compared(tmp_path: Path) -> None:
     records = read_list(str(tmp_path / "hardware.csv"), {}, errors)
     records = completed(records, of_bmcs(records, ask, errors), errors)
     assert sorted(asked) == ["10.3.0.10", "10.3.0.11"]  # hosts only: IPU-Machines have no Redfish
-    (told,) = errors
-    assert str(told).endswith(
+    (text,) = errors
+    assert str(text).endswith(
         "hardware.csv:8: bmc_address: '10.3.0.10' is not allowed: the address of a BMC that answers (no answer; "
         "check the address)"
     )

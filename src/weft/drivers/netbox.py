@@ -1,7 +1,7 @@
 """Hardware as NetBox has it: devices, interfaces, addresses and cables, read only.
 
 Source: NetBox's REST API from 3.3 on (devices, interfaces with `connected_endpoints`, ip-addresses), by pynetbox.
-What is made of its answers: `weft.drivers.netboxrecords`.
+`weft.drivers.netboxrecords` converts the answers.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Json = Mapping[str, Any]
 TIMEOUT = (10.0, 60.0)
 """Seconds to connect, and between two bytes."""
 MOST = 500_000
-"""Objects of one kind that are read; more is no site but a mistake."""
+"""Most objects of one kind that are read; more than that indicates a mistake, not a site."""
 MOST_PAGES = 10_000
-"""Pages of one listing, of 50 objects by default: a chain of empty ones has no end by itself."""
+"""Most pages of one listing, of 50 objects by default: a server could chain empty pages without end."""
 _DEVICES_AT_ONCE = 50
-"""Ids in one query: URLs have a length."""
+"""Ids in one query, since the length of a URL is limited."""
 _ODD_SHAPE = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
-"""What an answer of another shape ends in; the last: nested too deeply."""
+"""Errors raised by answers of an unexpected shape; the last one by answers that are nested too deeply."""
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -40,10 +40,10 @@ Origin = tuple[str, str | None, int | None]
 class _Bounded(HTTPAdapter):
     """Every request has a timeout and goes to one origin.
 
-    The client follows an answer's `next` wherever it points, with the token in its header, as often as there is one.
+    pynetbox follows an answer's `next` to any URL, any number of times, and sends the token along.
 
     Attributes:
-        left: requests that the listing under way may still make.
+        left: requests that the current listing may still make.
     """
 
     def __init__(self, name: str, origin: Origin) -> None:
@@ -67,7 +67,7 @@ class _Bounded(HTTPAdapter):
 
 
 def _origin(url: str) -> Origin:
-    """Raises ValueError for what is no URL."""
+    """Raises ValueError if it isn't a URL."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"https": 443, "http": 80}.get(parts.scheme)
 
@@ -80,7 +80,7 @@ class NetBox:
         token: of a user that may view devices, interfaces and addresses.
 
     Attributes:
-        left_out: what the last `records` left out of what NetBox has, and why, a sentence each.
+        left_out: what the last call of `records` left out and why, one sentence each.
     """
 
     def __init__(self, url: str, token: str) -> None:
@@ -102,10 +102,10 @@ class NetBox:
         self._api.http_session = session
 
     def records(self, site: str | None = None, statuses: Collection[str] = ()) -> list[Record]:
-        """Every device that is there, of a site if one is given by its slug. Raises `OutsideError`.
+        """All existing devices, of one site if its slug is given. Raises `OutsideError`.
 
         Args:
-            statuses: of devices and addresses that are taken besides those that are in use.
+            statuses: further statuses of devices and addresses to include, besides those in use.
         """
         self.left_out = []
         try:
@@ -140,7 +140,7 @@ class NetBox:
                 yield made.record(device, interfaces.get(device["id"], ()), addresses)
 
     def _list(self, what: str, endpoint: Any, chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """All of them as plain data; fewer than NetBox counts are none."""
+        """All objects as plain data; an error if there are fewer than NetBox counts."""
         found: list[dict[str, Any]] = []
         self._bounded.left = MOST_PAGES
         try:

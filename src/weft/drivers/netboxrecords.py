@@ -1,7 +1,7 @@
 """What NetBox says of devices, as records of hardware. Pure.
 
-What isn't there, or not any more, isn't taken for hardware: NetBox plans with the same objects that it documents with.
-Everything that is left out is said.
+NetBox uses the same objects for planned and for existing hardware: what doesn't exist, or no longer exists,
+is left out. Everything that is left out is reported.
 
 Source: NetBox's models (`DeviceStatusChoices`, `IPAddressStatusChoices`, `IPAddressRoleChoices`,
 `InterfaceTypeChoices`; `connected_endpoints_reachable`: whether every cable of the path has status connected).
@@ -24,19 +24,19 @@ from weft.planning.hardware.kinds import kind_of
 Json = Mapping[str, Any]
 
 DEVICE_STATUSES = frozenset({"active", "staged"})
-"""Devices that are there."""
+"""Statuses of devices that exist."""
 ADDRESS_STATUSES = frozenset({"active", "dhcp"})
-"""Addresses that an interface has."""
+"""Statuses of addresses that are in use."""
 _NOT_ITS_OWN = frozenset({"anycast", "vip", "vrrp", "hsrp", "glbp", "carp", "secondary"})
 """Roles of addresses that an interface has besides its own, or shares."""
 _LOGICAL = frozenset({"virtual", "bridge", "lag"})
 """Types of interfaces that no cable is plugged into."""
 _CUSTOM = PLAIN - {"name", "kind", "rack"}
-"""Columns that a device's custom fields may fill: for the others NetBox has fields of its own."""
+"""Columns that a device's custom fields may fill; NetBox has its own fields for the others."""
 _CUSTOM_OF_INTERFACE = frozenset({"fabric", "guid", "port_guid", "pci", "network"})
 """Attributes that an interface's custom fields may fill."""
 _SOME = 3
-"""Names in one sentence."""
+"""Most names listed in one sentence."""
 _GUIDS = frozenset({"guid", "port_guid"})
 
 
@@ -51,7 +51,7 @@ class _Interface:
 
     @property
     def custom(self) -> dict[str, str]:
-        """Attribute -> text, of its custom fields."""
+        """Attribute -> text, from its custom fields."""
         found: dict[str, str] = {}
         for name, value in (self.json.get("custom_fields") or {}).items():
             text = str(value).strip()
@@ -65,12 +65,12 @@ class _Interface:
 
     @property
     def is_said(self) -> bool:
-        """Whether NetBox says what it is for."""
+        """Whether NetBox states its purpose."""
         said = self.addresses or self.json.get("untagged_vlan") or self.is_infiniband
         return bool(said or self.custom.keys() & {"fabric", "network", *_GUIDS})
 
     def links(self, depth: int = 5) -> list[_Interface]:
-        """The hardware that it is made of; itself, if that is hardware."""
+        """The physical interfaces it consists of; itself, if it is physical."""
         if not self.below or not depth:
             return [self]
         return [one for inner in self.below for one in inner.links(depth - 1)]
@@ -78,9 +78,9 @@ class _Interface:
 
 class Devices:
     """Args:
-    devices: statuses of devices that are taken.
-    addresses: statuses of addresses that are taken.
-    left_out: is given what is left out, a sentence each.
+    devices: statuses of devices to include.
+    addresses: statuses of addresses to include.
+    left_out: called with what is left out, one sentence each.
     """
 
     def __init__(self, devices: Collection[str], addresses: Collection[str], left_out: list[str]) -> None:
@@ -91,7 +91,7 @@ class Devices:
         self._left_out.append(f"{where}: {what}")
 
     def chosen(self, devices: Sequence[Json]) -> list[Json]:
-        """Those that are there."""
+        """Those that exist."""
         taken: list[Json] = []
         for one in devices:
             status = value_of(one, "status")
@@ -134,7 +134,7 @@ class Devices:
     def _read(
         self, device: Json, interfaces: Sequence[Json], addresses: Mapping[int, Sequence[Json]]
     ) -> list[_Interface]:
-        """With those of its addresses that it has, and what is below each."""
+        """A device's interfaces with their addresses in use and what is below each."""
         by_id: dict[int, _Interface] = {}
         for one in interfaces:
             name = str(one["name"])
@@ -164,7 +164,7 @@ class Devices:
         return not why
 
     def _port(self, one: _Interface, where: str, device: Json, ports: dict[str, str]) -> None:
-        """A switch's: weft writes its name without blanks."""
+        """A switch port; weft writes its name without blanks."""
         name = plain_port(one.name)
         if not PORT_NAME.fullmatch(name):
             self._leave(
@@ -176,7 +176,7 @@ class Devices:
     def _cells(
         self, one: _Interface, where: str, device: Json, names: dict[str, str], macs: set[str]
     ) -> dict[str, Cell]:
-        """Column -> cell, of an interface of the device's own; empty if it is left out."""
+        """Column -> cell of one of the device's interfaces; empty if it is left out."""
         of = f"{device.get('name')}'s {one.name}"
         if one.is_infiniband and not one.custom.keys() & _GUIDS and not one.json.get("wwn"):
             self._leave(where, f"InfiniBand interface {of}: no custom fields guid, port_guid and pci")
@@ -208,10 +208,10 @@ class Devices:
         }
 
     def _texts(self, one: _Interface, of: str, where: str) -> dict[str, tuple[str, str]]:
-        """Attribute -> text, and NetBox's name of the field."""
+        """Attribute -> text and NetBox's name of the field."""
         texts: dict[str, tuple[str, str]] = {}
         if one.addresses:
-            # Several on one interface aren't one address: told as what is written, where the site is checked.
+            # Several addresses are passed on as written; the check of the site reports them.
             text = " ".join(str(a["address"]).partition("/")[0] for a in one.addresses)
             texts["address"] = text, "address"
             label = str(one.addresses[0].get("dns_name") or "").partition(".")[0]
@@ -234,7 +234,8 @@ class Devices:
     def _cabled(
         self, links: Sequence[_Interface], mac: Any, of: str, where: str, device: Json
     ) -> dict[str, tuple[str, str]]:
-        """The first link's cable as its own; of a bond, the others' ends and all MAC addresses that aren't its own."""
+        """The first link's cable; for a bond also the other links' ends, and all MAC addresses that differ
+        from the bond's."""
         read = (self._end(link, f"{device.get('name')}'s {link.name}", where, device) for link in links)
         ends = [f"{switch}/{port}" for switch, port in filter(None, read)]
         texts: dict[str, tuple[str, str]] = {}
@@ -249,7 +250,7 @@ class Devices:
         return texts
 
     def _end(self, link: _Interface, of: str, where: str, device: Json) -> tuple[str, str] | None:
-        """Switch and port that it is cabled to."""
+        """The switch and port it is cabled to."""
         ends, kind = link.json.get("connected_endpoints") or (), link.json.get("connected_endpoints_type")
         if not ends:
             if link.json.get("cable"):
@@ -257,9 +258,9 @@ class Devices:
             return None
         switch = str((ends[0].get("device") or {}).get("name")) if kind == "dcim.interface" else ""
         port = plain_port(str(ends[0].get("name")))
-        told, why = f"{switch}/{port}", ""
+        target, why = f"{switch}/{port}", ""
         if kind != "dcim.interface":
-            told, why = f"a {kind}", "an interface of a device is needed"
+            target, why = f"a {kind}", "an interface of a device is needed"
         elif len(ends) > 1:
             why = f"it has {len(ends)} ends"
         elif (
@@ -274,13 +275,13 @@ class Devices:
         elif not PORT_NAME.fullmatch(port):
             why = "the port's name has brackets or other letters"
         if why:
-            self._leave(where, f"cable of {of} to {told}: {why}")
+            self._leave(where, f"cable of {of} to {target}: {why}")
             return None
         return switch, port
 
 
 def _inside(seen: Sequence[_Interface]) -> set[int]:
-    """Python's ids of interfaces that aren't read by themselves: those below others have no address of their own."""
+    """`id()` of interfaces that aren't listed separately: those below others have no address of their own."""
     found: set[int] = set()
     waiting = [one for one in seen if one.is_said]
     while waiting:
@@ -294,14 +295,14 @@ def _inside(seen: Sequence[_Interface]) -> set[int]:
 
 
 def value_of(one: Json, name: str) -> str | None:
-    """A choice: `{"value": …, "label": …}`, or its value alone."""
+    """The value of a choice field: `{"value": …, "label": …}`, or the value alone."""
     found = one.get(name)
     value = found.get("value") if isinstance(found, Mapping) else found
     return None if value is None else str(value)
 
 
 def _attribute(name: str) -> str | None:
-    """Which attribute of an interface a custom field is."""
+    """The attribute of an interface that a custom field holds."""
     text = re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
     found = {"node_guid": "guid", "pci_address": "pci"}.get(text, text)
     return found if found in _CUSTOM_OF_INTERFACE else None
@@ -321,7 +322,7 @@ def _of_device(device: Json) -> Iterator[tuple[str, str, str]]:
         column = canonical(name)
         if column in _CUSTOM and isinstance(value, str | int | float) and value != "":
             if value is False:
-                continue  # a box that isn't ticked says nothing; one that is says not what
+                continue  # a checkbox holds no text: unticked it says nothing, and ticked it doesn't say what
             if value is True:
                 where = f"NetBox device {device['id']}"
                 raise InputError(f"custom_fields.{name}", value, "text or a number", where)

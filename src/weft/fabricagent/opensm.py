@@ -182,7 +182,7 @@ class Log:
         self._last: list[str] = []
         self._now: list[str] = []
         self._since: list[str] = []
-        self._told: float | None = None
+        self._asked_to_sweep: float | None = None
         self._tried: dict[str, tuple[int, float]] = {}
 
     def attempts(self, now: float) -> tuple[str, ...]:
@@ -208,13 +208,13 @@ class Log:
         with self._lock:
             self._read()
             self._since = []
-            self._told = self._told or now
+            self._asked_to_sweep = self._asked_to_sweep or now
 
     def silence(self, now: float) -> float:
         """Seconds since the manager was first told to sweep without completing one; 0 if it has."""
         with self._lock:
             self._read()
-            return now - self._told if self._told else 0.0
+            return now - self._asked_to_sweep if self._asked_to_sweep else 0.0
 
     def since_mark(self) -> tuple[str, ...]:
         """Error lines since the last `mark`, at most 20."""
@@ -254,7 +254,7 @@ class Log:
             if number or len(self._tried) < _MOST_TRIED:
                 self._tried[said] = number + 1, now
         if _UP in line:
-            self._last, self._now, self._told = self._now, [], None
+            self._last, self._now, self._asked_to_sweep = self._now, [], None
         elif _TROUBLE.search(line):
             said = line.partition(" -> ")[2] or line
             self._now = [*self._now[-_KEPT:], said]

@@ -45,9 +45,11 @@ def read_options(path: Path, partitions_file: Path) -> AgentOptions:
     if found.get("no_partition_enforcement") == "TRUE":
         found.pop("part_enforce", None)  # off by that: one weakness
     problems = ()
-    told = read.get(_PARTITIONS, "")
-    if told and Path(told).resolve() != partitions_file.resolve():
-        problems = (f"{_PARTITIONS} is {told}, and the agent writes {partitions_file}: make them the same",)
+    configured = read.get(_PARTITIONS, "")
+    if configured and Path(configured).resolve() != partitions_file.resolve():
+        problems = (
+            f"{_PARTITIONS} is {configured}, and the agent writes {partitions_file}: make them the same",
+        )
     return AgentOptions(path=str(path), options=found, problems=problems)
 
 

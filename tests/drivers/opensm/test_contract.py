@@ -276,8 +276,8 @@ def test_of_a_machine_that_is_off_the_leafs_port_is_proof_and_of_another_host_no
     (one, seen_of_one), (other, _) = results(driver, former, Plane.HOST)
     assert (one, other) == ("clean", "clean") and "nothing is seen at" in seen_of_one
     assert "0x8101" not in seen_of_one
-    (_, told), (_, on) = results(driver, former, Plane.ADAPTER)
-    assert "its port is down" in told and "where the site has it" in on
+    (_, text), (_, on) = results(driver, former, Plane.ADAPTER)
+    assert "its port is down" in text and "where the site has it" in on
     as_host = rig.another_driver()
     assert as_host.find(scope(), [former], {})["partition"].there
     assert [r for r, _ in results(as_host, former, Plane.HOST)] == ["unknown", "clean"]

@@ -257,7 +257,7 @@ class Book:
     def __init__(self, wanted: Resource) -> None:
         assert isinstance(wanted.spec, SegmentSpec)
         self._wanted = {scope().mark(wanted.key): wanted.spec}
-        self.told: list[tuple[Owner, str]] = []
+        self.events: list[tuple[Owner, str]] = []
 
     def wanted(self, settled: bool = False) -> Mapping[Mark, SegmentSpec]:
         return self._wanted
@@ -269,7 +269,7 @@ class Book:
         return ()
 
     def tell(self, owner: Owner, message: str) -> None:
-        self.told.append((owner, message))
+        self.events.append((owner, message))
 
 
 def test_section_lost_on_every_manager(rig: Rig) -> None:
@@ -286,7 +286,7 @@ def test_section_lost_on_every_manager(rig: Rig) -> None:
     other = partition(0x102, host_ports(rig.site)[3:5])
     assert driver.create(scope(2), [other], {})["partition"].error is None
     until("both are settled", lambda: _settled(rig, wanted) and _settled(rig, other, 2))
-    assert [pod for pod, _ in book.told] == [scope().owner] and "was restored" in book.told[0][1]
+    assert [pod for pod, _ in book.events] == [scope().owner] and "was restored" in book.events[0][1]
     assert rig.text("sm1") == rig.text("sm2")
 
 
@@ -312,7 +312,7 @@ def test_a_standby_is_level_again_without_an_order(rig: Rig) -> None:
     driver = rig.another_driver(book)
     rig.edit("sm2", (rig.text("sm2") or "").replace("0x103", "0x104"))  # what nobody knows stays
     until("it is level", lambda: driver.level().unread == {} and rig.text("sm1") == rig.text("sm2"))
-    assert "0x104" in (rig.text("sm1") or "") and "0x101" in (rig.text("sm2") or "") and not book.told
+    assert "0x104" in (rig.text("sm1") or "") and "0x101" in (rig.text("sm2") or "") and not book.events
     driver.remove_marked([t for t in driver.marked("lab", []) if t.id == "0x104"])
 
 

@@ -156,8 +156,8 @@ def test_real_agents_keep_the_keys_of_a_host_that_timed_out(real: RealRig, hidde
         real.driver.update(scope(), [wanted], {})
         assert all(KEY in keys for keys in real.faults.read_keys(lost))
     assert not is_settled()
-    told = [p for m in real.driver.status().managers for p in m.problems]
-    assert any("Connection timed out" in p for p in told), told
+    problems = [p for m in real.driver.status().managers for p in m.problems]
+    assert any("Connection timed out" in p for p in problems), problems
     hidden.write_text("")
     until("it is settled again", is_settled)
     real.cut(lost)

@@ -15,7 +15,7 @@ from weftlab.layout import LabError
 LATELY = "opensm's log, lately: "
 
 
-def told(real: RealRig) -> list[str]:
+def reported(real: RealRig) -> list[str]:
     """Attempts that the status of the first manager has."""
     problems = real.another_driver().status().managers[0].problems
     return [p for p in problems if p.startswith(LATELY)]
@@ -63,19 +63,19 @@ def test_who_tried_what_is_in_the_status(rig: RealRig) -> None:
     real = rig
     node = next(n for n in real.site.nodes if n.role == "compute")
     end, guid = f"{node.name}/{node.hcas[0].name}", node.hcas[0].port_guid
-    before = told(real)  # the log until now is old
+    before = reported(real)  # the log until now is old
     assert not any("0x5" in p for p in before)
     for key, said in (("0x5ec2e7", "ERR 1A04"), ("0", "ERR 4608")):
         with pytest.raises(LabError):
             real.faults.ask("saquery", "-t", "500", "--smkey", key, "PKTR", end=end)
-        until(f"{said} is told", lambda said=said: any(said in p for p in told(real)))
-    assert not any("5ec2e7" in p.lower() for p in told(real))
+        until(f"{said} is told", lambda said=said: any(said in p for p in reported(real)))
+    assert not any("5ec2e7" in p.lower() for p in reported(real))
     lid = lid_of(real, guid)
     log = real.faults.place.of(real.agents[0]) / "opensm.log"
     with log.open("a") as file:  # the simulator's adapters send no traps
         file.write(
             f"Nov 23 -> log_trap_info: Bad P_Key:0x8101 on SL:0 from LID1:{lid} QP1:0x1 to LID2:9 QP2:0x48\n"
         )
-    until("the trap is told", lambda: any("Bad P_Key" in p for p in told(real)))
-    (trap,) = [p for p in told(real) if "Bad P_Key" in p]
+    until("the trap is told", lambda: any("Bad P_Key" in p for p in reported(real)))
+    (trap,) = [p for p in reported(real) if "Bad P_Key" in p]
     assert f"LID1:{lid} ({format_guid(guid)})" in trap

@@ -77,14 +77,14 @@ class _Handler(BaseHTTPRequestHandler):
             path = self.path.replace("/?", "?")
             connection.request(self.command, path, body or None, headers)
             answer = connection.getresponse()
-            told = answer.read()
+            answered = answer.read()
         finally:
             connection.close()
         self.send_response(answer.status)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(told)))
+        self.send_header("Content-Length", str(len(answered)))
         self.end_headers()
-        self.wfile.write(told)
+        self.wfile.write(answered)
 
     do_GET = do_POST = _pass_on  # noqa: N815 - the library's names
 

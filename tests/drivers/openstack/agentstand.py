@@ -72,10 +72,10 @@ class Agent:
             "command_result": None,
         }
         if name in ("clean.get_clean_steps", "deploy.get_deploy_steps"):
-            told = {"GenericHardwareManager": self._steps}
+            result = {"GenericHardwareManager": self._steps}
             version = {"generic_hardware_manager": "1.2"}
             kind = name.partition(".")[0]
-            command["command_result"] = {f"{kind}_steps": told, "hardware_manager_version": version}
+            command["command_result"] = {f"{kind}_steps": result, "hardware_manager_version": version}
         elif name in ("clean.execute_clean_step", "deploy.execute_deploy_step"):
             command["command_status"] = "RUNNING"
         elif name == "standby.get_partition_uuids":

@@ -114,8 +114,8 @@ class Rig:
         self.look()
 
     def events(self) -> list[str]:
-        told = self.ironic.ask("GET", f"nodes/{self.ironic.node}/history?detail=true")["history"]
-        return [str(event["event_type"]) for event in told]
+        events = self.ironic.ask("GET", f"nodes/{self.ironic.node}/history?detail=true")["history"]
+        return [str(event["event_type"]) for event in events]
 
     def refusal(self, driver: OpenStackDriver) -> str:
         """Why the machine isn't taken."""

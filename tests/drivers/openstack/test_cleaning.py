@@ -128,14 +128,14 @@ def test_disks_that_the_agent_was_told_to_leave_are_not_called_erased() -> None:
     assert "left disks as they are (properties/skip_block_devices: [{'name': '/dev/sdb'}])" in said(
         last_cleaning(AGENTS, sparing, WATCHED)
     )
-    for told, what in (
+    for info, what in (
         ({}, "; disks erased; "),
         ({"agent_erase_devices_iterations": 0, "agent_erase_devices_zeroize": True}, "; disks erased; "),
         ({"agent_erase_devices_iterations": 0, "agent_erase_devices_zeroize": False}, "no step that erases"),
         ({"agent_erase_skip_read_only": True}, "; disks erased that can be written; "),
     ):
-        node = {**NODE, "driver_internal_info": told}
-        assert what in said(last_cleaning(AGENTS, node, WATCHED)), told
+        node = {**NODE, "driver_internal_info": info}
+        assert what in said(last_cleaning(AGENTS, node, WATCHED)), info
     other = replace(WATCHED, plan=("deploy.erase_devices_metadata",))
     assert "; metadata of disks erased that can be written; " in said(last_cleaning(AGENTS, NODE, other))
 

@@ -132,10 +132,10 @@ def rig(house: Rig) -> Rig:
 def deployed(rig: Rig, name: str, image: dict[str, object], **late: str) -> tuple[str, dict[str, Any]]:
     """The server, and what the agent was told. Args: late: as of `Imaged.create`."""
     server = rig.create(name, image, **late)
-    told = rig.written()
+    written = rig.written()
     seen = rig.see(server)
     assert (seen.status, seen.facts["image"]) == (Status.SETTLED, image["id"]), seen.reason
-    return server, told
+    return server, written
 
 
 def whole_disk() -> bytes:
@@ -145,8 +145,8 @@ def whole_disk() -> bytes:
 
 def test_a_whole_disk_is_written_and_its_tenant_can_not_make_it_a_partition_meanwhile(rig: Rig) -> None:
     image = rig.cloud.image(WHOLE, "whole", whole_disk())
-    server, told = deployed(rig, "whole", image, img_type="partition", **LATE)
-    assert "root_mb" not in told and set(rig.cloud.fetched) == {WHOLE}
+    server, written = deployed(rig, "whole", image, img_type="partition", **LATE)
+    assert "root_mb" not in written and set(rig.cloud.fetched) == {WHOLE}
     first, drive = partitions(rig.disk)
     assert first == FIRST and read(rig.disk, first, len(SYSTEM)) == SYSTEM
     assert drive.start > first.start + first.size
@@ -157,8 +157,8 @@ def test_a_whole_disk_is_written_and_its_tenant_can_not_make_it_a_partition_mean
 def test_a_partition_is_written_and_its_tenant_can_not_make_it_a_whole_disk_meanwhile(rig: Rig) -> None:
     """Nor have another's kernel read."""
     image = rig.cloud.image(PARTED, "part", SYSTEM, img_type="partition", kernel_id=PART, ramdisk_id=PART)
-    server, told = deployed(rig, "part", image, img_type="whole-disk", **LATE)
-    assert (told["image_type"], told["kernel"], told["ramdisk"]) == ("partition", PART, PART)
+    server, written = deployed(rig, "part", image, img_type="whole-disk", **LATE)
+    assert (written["image_type"], written["kernel"], written["ramdisk"]) == ("partition", PART, PART)
     assert set(rig.cloud.fetched) == {PARTED}
     root, _ = partitions(rig.disk)
     assert root == ROOT and read(rig.disk, root, len(SYSTEM)) == SYSTEM

@@ -119,23 +119,23 @@ def test_a_machine_that_was_taken_out_with_a_pods_mark_stays_out(rig: Rig) -> No
     assert rig.enroll().good
     rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "manageable", "extra": {"weft": "a pod's mark"}}
     rig.ironic.asked.clear()
-    state, told = rig.only(rig.enroll(again=True))
-    assert state == "manageable" and "it carries a pod's mark" in told and not changes(rig)
+    state, text = rig.only(rig.enroll(again=True))
+    assert state == "manageable" and "it carries a pod's mark" in text and not changes(rig)
 
 
 def test_who_enrolls_is_told_that_weft_must_watch_the_cleaning(rig: Rig) -> None:
-    told: list[str] = []
+    text: list[str] = []
     given = read_input(rig.layout.site_path, rig.list)
-    Enroller(given, rig.enrollment, False, False, told.append).run(60.0, lambda _: None)
-    assert [line for line in told if line == "bm01: provide"]
-    assert any("weft must serve meanwhile" in line for line in told if line.startswith("bm01 "))
+    Enroller(given, rig.enrollment, False, False, text.append).run(60.0, lambda _: None)
+    assert [line for line in text if line == "bm01: provide"]
+    assert any("weft must serve meanwhile" in line for line in text if line.startswith("bm01 "))
 
 
 def test_another_board_lacks_its_port_and_has_one_that_nobody_knows(rig: Rig) -> None:
     rig.found["inventory"]["interfaces"][0].update(mac_address="02:00:00:00:b0:99")
-    state, told = rig.only(rig.enroll())
-    assert state == "manageable" and "port 02:00:00:00:b0:01 is missing" in told
-    assert "interface eno1 (02:00:00:00:b0:99) at 0000:01:00.0 is in neither the list nor the site" in told
+    state, text = rig.only(rig.enroll())
+    assert state == "manageable" and "port 02:00:00:00:b0:01 is missing" in text
+    assert "interface eno1 (02:00:00:00:b0:99) at 0000:01:00.0 is in neither the list nor the site" in text
 
 
 def test_accelerators_are_not_compared_with_nothing(rig: Rig) -> None:
@@ -155,8 +155,8 @@ def test_a_machine_with_an_instance_is_neither_booted_nor_erased(rig: Rig, inspe
     if not inspected:
         del rig.ironic.inspections[rig.ids[0]]
     rig.ironic.asked.clear()
-    state, told = rig.only(rig.enroll(again=True))
-    assert state == "manageable" and "it has instance srv-1" in told and not changes(rig)
+    state, text = rig.only(rig.enroll(again=True))
+    assert state == "manageable" and "it has instance srv-1" in text and not changes(rig)
 
 
 @pytest.mark.parametrize("field", ["owner", "lessee"])
@@ -164,8 +164,8 @@ def test_a_machine_that_others_may_act_on_is_not_made_available(rig: Rig, field:
     """Ironic makes a project the owner of what its administrators enroll: of operators' own the site says so."""
     rig.enroll()
     rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "manageable", field: "f00d"}
-    state, told = rig.only(rig.enroll())
-    assert state == "manageable" and f"its {field} in Ironic is project f00d" in told
+    state, text = rig.only(rig.enroll())
+    assert state == "manageable" and f"its {field} in Ironic is project f00d" in text
     document = yaml.safe_load(rig.layout.site_path.read_text())
     for cloud in document["clouds"].values():
         cloud["machine_owners"] = ["f00d"]
@@ -262,14 +262,14 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("change", "told"), WRONG.values(), ids=WRONG.keys())
+@pytest.mark.parametrize(("change", "text"), WRONG.values(), ids=WRONG.keys())
 def test_a_machine_that_is_not_what_the_site_says_is_told_and_kept_back(
-    rig: Rig, change: Any, told: str
+    rig: Rig, change: Any, text: str
 ) -> None:
     right = copy.deepcopy(rig.found)
     change(rig)
     state, differences = rig.only(rig.enroll())
-    assert (state == "manageable" and differences.startswith(told)) or told in differences
+    assert (state == "manageable" and differences.startswith(text)) or text in differences
     assert ";" not in differences, "one thing is wrong"
     rig.ironic.findings[rig.ids[0]] = right
     assert rig.enroll(again=True).good
@@ -281,11 +281,11 @@ def test_what_ironic_has_otherwise_is_told_and_not_changed(rig: Rig) -> None:
     rig.ironic.ports[1]["extra"] = {"client-id": "ff:00"}
     rig.ironic.ports.append({"node_uuid": rig.ids[0], "address": "02:00:00:00:00:77", "extra": {}})
     rig.ironic.asked.clear()
-    _, told = rig.only(rig.enroll())
+    _, text = rig.only(rig.enroll())
     assert (
-        "driver_info.redfish_address" in told and "resource_class baremetal-h200, the list has other" in told
+        "driver_info.redfish_address" in text and "resource_class baremetal-h200, the list has other" in text
     )
-    assert "extra.client-id ff:00" in told and "02:00:00:00:00:77 is in Ironic and neither" in told
+    assert "extra.client-id ff:00" in text and "02:00:00:00:00:77 is in Ironic and neither" in text
     assert not changes(rig)
 
 
@@ -293,8 +293,8 @@ def test_a_bmc_that_does_not_answer_is_told_after_one_attempt(rig: Rig) -> None:
     rig.ironic.lies = [(f"PUT /baremetal/v1/nodes/{rig.ids[0]}/states/provision", Reply(202))]
     found = rig.enroll(patience=0)
     rig.ironic.nodes[rig.ids[0]]["last_error"] = "Failed to get power state: connection refused"
-    state, told = rig.only(rig.enroll())
-    assert state == "enroll" and "connection refused" in told and not found.good
+    state, text = rig.only(rig.enroll())
+    assert state == "enroll" and "connection refused" in text and not found.good
 
 
 def test_a_machine_that_a_conductor_works_on_is_waited_for(rig: Rig) -> None:
@@ -333,8 +333,8 @@ LIES = {
 @pytest.mark.parametrize("what", ["", "/ports", "/inventory"])
 def test_an_answer_that_is_none_makes_nothing_available(rig: Rig, lie: Reply, what: str) -> None:
     rig.ironic.lies = [(f"GET /baremetal/v1/nodes/{rig.ids[0]}{what}", lie)]
-    state, told = rig.only(rig.enroll(patience=20.0))
-    assert state == "" and told
+    state, text = rig.only(rig.enroll(patience=20.0))
+    assert state == "" and text
     assert rig.ironic.nodes.get(rig.ids[0], {}).get("provision_state") in (None, "enroll")
 
 
@@ -342,9 +342,9 @@ def test_an_answer_that_is_none_makes_nothing_available(rig: Rig, lie: Reply, wh
 def test_who_lacks_the_rights_is_told_at_once(rig: Rig, line: str) -> None:
     """Asking again for an hour would give nobody a role."""
     rig.ironic.lies = [(line, LIES["forbidden"])]
-    told = rig.enroll(patience=3600.0)
-    assert [m.state for m in told.machines] == ["", ""]
-    assert all("HTTP 403 Access was denied" in " ".join(m.differences) for m in told.machines)
+    text = rig.enroll(patience=3600.0)
+    assert [m.state for m in text.machines] == ["", ""]
+    assert all("HTTP 403 Access was denied" in " ".join(m.differences) for m in text.machines)
     assert len([a for a in rig.ironic.asked if a.startswith(line[:4]) and "/baremetal/" in a]) == 2
     assert not rig.ironic.nodes
 
@@ -355,7 +355,7 @@ def test_a_secret_that_others_may_read_and_every_other_mistake_is_named(rig: Rig
     with pytest.raises(InputError, match=r"machines\.bm01\.account: .*chmod 600"):
         rig.enroll()
     secret.chmod(0o600)
-    for fields, told in (
+    for fields, complaint in (
         ({"account": "nowhere"}, r"machines\.bm01\.account: .*nowhere"),
         ({"bmc": "ftp://x"}, r"machines\.bm01\.bmc: 'ftp://x'"),
         ({"ports": []}, r"machines\.bm01\.ports"),
@@ -363,7 +363,7 @@ def test_a_secret_that_others_may_read_and_every_other_mistake_is_named(rig: Rig
     ):
         text = rig.list.read_text()
         rig.edit(**fields)
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=complaint):
             rig.enroll()
         rig.list.write_text(text)
     rig.list.write_text(rig.list.read_text().replace("bm01:", "gpu01:"))
@@ -381,12 +381,12 @@ def test_the_command_says_what_is_wrong_and_never_a_secret(
     command = ["site", "enroll", str(rig.layout.site_path), str(rig.list)]
     pci(rig).pop(0)
     assert main(command) == 1
-    told = capsys.readouterr().out
-    assert "bm01: accelerator h200 at 0000:10:00.0 is missing" in told and "bm02: provide" in told
+    text = capsys.readouterr().out
+    assert "bm01: accelerator h200 at 0000:10:00.0 is missing" in text and "bm02: provide" in text
     assert main([*command, "--check", "--json"]) == 1
     assert "0000:10:00.0 is missing" in (more := capsys.readouterr().out)
     password = (rig.list.parent / "secret").read_text().split()[1]
-    assert password not in told + more
+    assert password not in text + more
 
 
 def test_how_a_machine_boots_and_what_it_offers_is_enrolled_and_compared(rig: Rig) -> None:
@@ -405,9 +405,9 @@ def test_how_a_machine_boots_and_what_it_offers_is_enrolled_and_compared(rig: Ri
     assert rig.enroll().good and not changes(rig), "what an inspection adds is no difference"
     node["properties"] = {"root_device": {"wwn": "0x1"}, "capabilities": "boot_mode:bios"}
     node["traits"] = ["CUSTOM_NVME"]
-    _, told = rig.only(rig.enroll())
+    _, text = rig.only(rig.enroll())
     for part in ("properties.root_device", "properties.capabilities boot_mode:bios", "traits"):
-        assert part in told, told
+        assert part in text, text
     assert not changes(rig)
 
 
@@ -425,8 +425,8 @@ def test_traits_of_a_machine_in_use_are_compared_and_not_set(rig: Rig) -> None:
     rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "active", "extra": {"weft": "a pod's mark"}}
     rig.edit(traits=["CUSTOM_NVME"])
     rig.ironic.asked.clear()
-    _, told = rig.only(rig.enroll())
-    assert "traits" in told and not changes(rig)
+    _, text = rig.only(rig.enroll())
+    assert "traits" in text and not changes(rig)
 
 
 def test_a_bmc_among_pods_addresses_is_refused_before_anything_is_asked(rig: Rig) -> None:
@@ -442,8 +442,8 @@ def test_firmware_that_the_site_does_not_allow_is_a_difference(rig: Rig) -> None
     sessions = Sessions("weft", [rig.layout.state / "clouds.yaml"], cleaning=listed)
     strict = replace(rig, enrollment=Enrollment(sessions))
     rig.ironic.hardware = {"firmware": [{"component": "bios", "current_version": "2.3.1"}]}
-    told = strict.enroll().machines[0].differences
-    assert told == ("firmware of bios is 2.3.1; the site allows 2.4.0",)
+    text = strict.enroll().machines[0].differences
+    assert text == ("firmware of bios is 2.3.1; the site allows 2.4.0",)
     rig.ironic.hardware = {"firmware": [{"component": "bios", "current_version": "2.4.0"}]}
     assert strict.enroll().good
     sessions.close()
@@ -491,8 +491,8 @@ def test_a_machine_without_its_arrays_is_kept_back(rig: Rig, made: bool) -> None
     node = rig.ironic.nodes[rig.ids[0]]
     node["raid_config"] = {"logical_disks": [{**d, "raid_level": "1"} for d in arrays_of(node)]}
     rig.ironic.asked.clear()
-    state, told = rig.only(rig.enroll())
-    assert state == "available" and told == "array 1 has raid_level 1, it should be 0" and not changes(rig)
+    state, text = rig.only(rig.enroll())
+    assert state == "available" and text == "array 1 has raid_level 1, it should be 0" and not changes(rig)
     node["target_raid_config"] = {"logical_disks": arrays_of(node)[:1]}
     assert rig.only(rig.enroll())[1] == "Ironic has another target RAID than the list" and not changes(rig)
 
@@ -504,8 +504,8 @@ def test_a_machine_for_which_ironic_has_another_target_loses_nothing(rig: Rig) -
     assert rig.only(rig.enroll())[0] == "manageable"
     rig.edit(raid=RAID)
     rig.ironic.provisioned.clear()
-    state, told = rig.only(rig.enroll())
-    assert (state, told) == ("manageable", "Ironic has another target RAID than the list")
+    state, text = rig.only(rig.enroll())
+    assert (state, text) == ("manageable", "Ironic has another target RAID than the list")
     assert not rig.ironic.provisioned, "not even a cleaning by hand"
 
 
@@ -525,19 +525,19 @@ def test_a_cable_is_known_by_each_name_of_its_switch(rig: Rig, said: dict[str, s
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "text"),
     [
         ({"switch_port_id": "bm02", "switch_port_description": "bm01"}, "mgmt/bm02"),
         ({"switch_port_id": "etp5", "switch_port_description": "to bm01"}, "mgmt/etp5"),
         ({"switch_system_name": "mgmt2.dc.example.net"}, "mgmt2.dc.example.net/bm01"),
     ],
 )
-def test_a_description_is_no_name_where_the_id_is_one(rig: Rig, said: dict[str, str], told: str) -> None:
+def test_a_description_is_no_name_where_the_id_is_one(rig: Rig, said: dict[str, str], text: str) -> None:
     """An administrator writes anything there, another port's name included."""
     lldp(rig)["eno1"] |= said
     assert rig.only(rig.enroll()) == (
         "manageable",
-        f"port 02:00:00:00:b0:01 is cabled to {told}, it should be mgmt/bm01",
+        f"port 02:00:00:00:b0:01 is cabled to {text}, it should be mgmt/bm01",
     )
 
 
@@ -554,8 +554,8 @@ def test_a_cable_that_only_its_switch_hears_is_compared(rig: Rig) -> None:
     """Firmware keeps LLDP frames to itself: the switch's side of the cable counts, and what it says isn't taken for
     another adapter's."""
     lldp(rig).clear()
-    state, told = rig.only(rig.enroll())
-    assert state == "manageable" and "the adapter's firmware keeps LLDP frames to itself" in told
+    state, text = rig.only(rig.enroll())
+    assert state == "manageable" and "the adapter's firmware keeps LLDP frames to itself" in text
     for port, mac, what in (
         ("bm02", "02:00:00:00:B0:01", "is cabled to mgmt/bm02, it should be mgmt/bm01"),
         ("bm01", "02:00:00:00:b0:99", "no LLDP neighbour was seen"),
@@ -599,7 +599,7 @@ def test_a_mac_address_of_two_machines_is_refused(rig: Rig, fields: dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("seen", "told"),
+    ("seen", "text"),
     [
         ({"bmc_v6address": "2001:db8::11/64", "bmc_address": "0.0.0.0"}, ""),
         ({"bmc_v6address": "::/0", "bmc_address": "10.1.0.11"}, ""),
@@ -609,10 +609,10 @@ def test_a_mac_address_of_two_machines_is_refused(rig: Rig, fields: dict[str, An
         ),
     ],
 )
-def test_a_bmc_is_compared_by_its_ipv6_address(rig: Rig, seen: dict[str, str], told: str) -> None:
+def test_a_bmc_is_compared_by_its_ipv6_address(rig: Rig, seen: dict[str, str], text: str) -> None:
     rig.edit(bmc="https://[2001:db8::11]")
     rig.found["inventory"] |= seen
-    assert rig.only(rig.enroll())[1] == told
+    assert rig.only(rig.enroll())[1] == text
 
 
 def test_an_inspection_out_of_band_has_not_seen_adapters(rig: Rig) -> None:
@@ -621,11 +621,11 @@ def test_an_inspection_out_of_band_has_not_seen_adapters(rig: Rig) -> None:
         {"name": "NIC.1", "mac_address": "02:00:00:00:b0:01", "speed_mbps": 25000}
     ]
     rig.found["plugin_data"] = {}
-    state, told = rig.only(rig.enroll())
-    assert state == "manageable" and told.startswith(
+    state, text = rig.only(rig.enroll())
+    assert state == "manageable" and text.startswith(
         "its adapters and accelerators weren't inspected: its inspection"
     )
-    assert "is missing" not in told and "collector" not in told
+    assert "is missing" not in text and "collector" not in text
 
 
 def arrays_of(node: dict[str, Any]) -> list[dict[str, Any]]:

@@ -65,6 +65,6 @@ def test_service_that_quotes_a_secret_is_not_repeated(
                 own.compute.ask(
                     "create server", "POST", "/servers", json={"server": {"name": "c", field: secret}}
                 )
-            told = f"{caught.value} {caught.value.__dict__} {caplog.text}"
-            assert secret[:30] not in told and token not in told
+            logged = f"{caught.value} {caught.value.__dict__} {caplog.text}"
+            assert secret[:30] not in logged and token not in logged
         sessions.close()

@@ -45,7 +45,7 @@ class Rig:
 
     def deployed(self, *lies: tuple[str, Reply], **node: Any) -> OnHost:
         """What is on the machine, with a server of Nova's that has been deployed."""
-        told = {"uuid": NODE, "provision_state": "active", "instance_uuid": SERVER, **node}
+        node_row = {"uuid": NODE, "provision_state": "active", "instance_uuid": SERVER, **node}
         self.cloud.lies = [
             *lies,
             ("GET /compute/os-hypervisors/detail", Reply(200, {"hypervisors": [HYPERVISOR]})),
@@ -54,7 +54,7 @@ class Rig:
                 "GET /placement/resource_providers/hyper-1/allocations",
                 Reply(200, {"allocations": {SERVER: {}}}),
             ),
-            (AT, Reply(200, told)),
+            (AT, Reply(200, node_row)),
         ]
         return self.facts.on_hosts([NODE])[NODE]
 

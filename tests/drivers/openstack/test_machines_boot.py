@@ -115,8 +115,8 @@ def with_console(ironic: RealIronic) -> tuple[str, int]:
     """Where its serial console is."""
     path = f"nodes/{ironic.node}/states/console"
     ironic.ask("PUT", path, {"enabled": True})
-    told = wait_for(lambda: ironic.ask("GET", path)["console_info"], "its console is on")
-    url = urlsplit(told["url"])
+    console = wait_for(lambda: ironic.ask("GET", path)["console_info"], "its console is on")
+    url = urlsplit(console["url"])
     return str(url.hostname), int(url.port or 0)
 
 

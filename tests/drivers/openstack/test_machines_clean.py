@@ -283,9 +283,9 @@ def test_a_state_that_changed_nobody_knows_when_proves_no_cleaning(rig: Rig, cha
 
 
 def test_the_steps_of_a_cleaning_are_seen_while_it_runs(rig: Rig) -> None:
-    told = {"clean_steps": STEPS, "agent_cached_clean_steps_refreshed": "2026-11-22T21:00:01"}
+    info = {"clean_steps": STEPS, "agent_cached_clean_steps_refreshed": "2026-11-22T21:00:01"}
     rig.node.update(
-        provision_state="clean wait", target_provision_state="available", driver_internal_info=told
+        provision_state="clean wait", target_provision_state="available", driver_internal_info=info
     )
     seen = rig.facts.seen_machines()[NODE]
     plan = ("deploy.erase_devices", "deploy.verify_erased")

@@ -296,8 +296,8 @@ def test_networks_of_a_config_drive_have_routes_and_names_where_nobody_tells_the
         "fixed_ips": [{"subnet_id": s, "ip_address": a} for s, a in (("s", "10.64.0.5"), ("v6", "fd00::5"))]
     }
     six = {**subnet, "id": "v6", "ip_version": 6, "cidr": "fd00::/64"}
-    told = network_data([port], {"n": {"mtu": 9000}}, {"s": subnet, "v6": six})
-    assert told["links"] == [
+    data = network_data([port], {"n": {"mtu": 9000}}, {"s": subnet, "v6": six})
+    assert data["links"] == [
         {
             "id": "iface0",
             "type": "phy",
@@ -306,12 +306,12 @@ def test_networks_of_a_config_drive_have_routes_and_names_where_nobody_tells_the
             "mtu": 9000,
         }
     ]
-    (one,) = told["networks"]
+    (one,) = data["networks"]
     assert one["routes"] == [
         {"network": "10.9.0.0", "netmask": "255.255.0.0", "gateway": "10.64.0.2"},
         {"network": "0.0.0.0", "netmask": "0.0.0.0", "gateway": "10.64.0.1"},
     ]
-    assert told["services"] == [{"type": "dns", "address": "9.9.9.9"}]
+    assert data["services"] == [{"type": "dns", "address": "9.9.9.9"}]
 
 
 def test_a_machines_port_is_freed_before_it_is_deleted(rig: Rig) -> None:

@@ -51,8 +51,8 @@ def test_an_image_says_how_it_is_deployed(
     made = rig.driver.create(SCOPE, [SERVER.model_copy(update={"spec": spec})], IDS)[SERVER.key]
     assert made.error is None, made.error
     info = rig.node["instance_info"]
-    told = ("capabilities", "traits", "root_gb")
-    assert {name: info[name] for name in told if name in info} == wanted
+    names = ("capabilities", "traits", "root_gb")
+    assert {name: info[name] for name in names if name in info} == wanted
 
 
 LATE = {"kernel_id": STOLEN, "ramdisk_id": STOLEN, "boot_iso_id": STOLEN, "img_type": "partition"}

@@ -39,7 +39,7 @@ IMAGES: dict[str, tuple[dict[str, str], str]] = {
     "whole": ({}, "whole-disk"),
     "root": ({"img_type": "partition"}, "partition"),
     "booted": ({"kernel_id": PART, "ramdisk_id": PART}, "partition"),
-    "told": ({"img_type": "whole-disk", "kernel_id": PART, "ramdisk_id": PART}, "whole-disk"),
+    "declared": ({"img_type": "whole-disk", "kernel_id": PART, "ramdisk_id": PART}, "whole-disk"),
 }
 """Image -> its properties, and what Ironic takes it for."""
 THEIRS = "77777777-0000-4000-8000-000000000000"
@@ -155,8 +155,8 @@ def test_from_a_free_machine_to_a_server_and_back(rig: Rig) -> None:
     server = rig.create()
     assert isinstance(server, str) and server.endswith(f"@{rig.ironic.node}")
     assert rig.create() == server, "asked twice"
-    told = rig.node
-    assert (told["traits"], told["instance_info"]["traits"]) == (["CUSTOM_NVME"], ["CUSTOM_NVME"])
+    node = rig.node
+    assert (node["traits"], node["instance_info"]["traits"]) == (["CUSTOM_NVME"], ["CUSTOM_NVME"])
     seen = rig.wait(server, Status.SETTLED)
     assert (seen.facts["status"], seen.facts["host"]) == ("ACTIVE", rig.ironic.node)
     assert (rig.ironic.disk / "image").read_text() == IMAGE
@@ -256,7 +256,7 @@ def test_an_image_with_a_trait_that_the_machine_lacks_is_not_deployed(rig: Rig) 
             pytest.param(
                 name, marks=pytest.mark.nightly(reason="a deployment of 20 s each; by day on the fake")
             )
-            for name in ("booted", "told")
+            for name in ("booted", "declared")
         ),
     ],
 )

@@ -26,8 +26,8 @@ def test_a_tenants_actions_go_to_the_machine_while_it_is_its_server(rig: Rig) ->
     for action in Action:
         with pytest.raises(ConflictError, match="another instance or none") as refused:
             rig.facts.act(PROJECT, server, action, unfenced)
-        told = tenanttext.conflict(refused.value.message)
-        assert told.startswith(f"the cloud refuses to {action} server {server.split('@')[0]} now"), told
+        text = tenanttext.conflict(refused.value.message)
+        assert text.startswith(f"the cloud refuses to {action} server {server.split('@')[0]} now"), text
     with pytest.raises(ConflictError, match="another instance or none") as refused:
         rig.facts.console(PROJECT, server, serial=True, fence=unfenced)
     assert NODE not in tenanttext.conflict(refused.value.message), "no tenant is told which machine it is"

@@ -317,8 +317,8 @@ def test_what_is_alike_is_found_by_vlan_cidr_mac_and_name(
     subnet_spec = SubnetSpec(network="network/gw", cidr="10.1.0.0/24", gateway=False, dhcp=False)
     wanted = [network(), made("subnet/gw/bmc", subnet_spec), *PORTS]
     found = facts.alike(wanted, {})
-    told = {key: [(e.id, e.like, e.own, e.same) for e in one] for key, one in found.items()}
-    assert told == {
+    found_ids = {key: [(e.id, e.like, e.own, e.same) for e in one] for key, one in found.items()}
+    assert found_ids == {
         "network/gw": [("n1", "VLAN 13 of physnet1", False, True), ("n2", "the name gw", True, False)],
         "subnet/gw/bmc": [("s1", "overlapping addresses (10.1.0.0/25)", False, False)],
         "port/m1-bmc": [("p1", "the MAC address 02:00:00:00:00:01", True, True)],

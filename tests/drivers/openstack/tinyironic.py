@@ -123,9 +123,9 @@ class TinyIronic(TinyCloud):
             if seer in self.readers[image]:
                 return Reply(200, {"id": image, "name": "part", "status": "active"})
             return Reply(404, f"<body>No image found with ID {image}</body>")
-        told = TinyCloud.answer(self, method, path, query, seer, body)
-        if not path.startswith("/baremetal/") or told in [reply for _, reply in self.lies]:
-            return told
+        reply = TinyCloud.answer(self, method, path, query, seer, body)
+        if not path.startswith("/baremetal/") or reply in [lie for _, lie in self.lies]:
+            return reply
         parts = path.split("/")[3:]
         if parts == ["conductors"]:
             return Reply(200, {"conductors": self.conductors})
@@ -179,8 +179,8 @@ class TinyIronic(TinyCloud):
     def _console(self, node: dict[str, Any], method: str, body: Any) -> Reply:
         """At once. What a conductor fails to do is in `last_error`, after the request was accepted."""
         if method == "GET":
-            told = {"type": "socat", "url": "tcp://10.0.0.9:8023"} if node["console_enabled"] else None
-            return Reply(200, {"console_enabled": told is not None, "console_info": told})
+            console = {"type": "socat", "url": "tcp://10.0.0.9:8023"} if node["console_enabled"] else None
+            return Reply(200, {"console_enabled": console is not None, "console_info": console})
         if node["reservation"]:
             return Reply(409, {"error_message": f"Node {node['uuid']} is locked"})
         node["last_error"] = None
@@ -285,8 +285,8 @@ class TinyIronic(TinyCloud):
             info.update({"boot_iso": iso} if iso else parts)
             info["original_image_source"] = info.pop("image_source")
         elif not info.get("image_type"):
-            told = image.get("img_type") or ("partition" if parts else "whole-disk")
-            info["image_type"] = told
+            kind = image.get("img_type") or ("partition" if parts else "whole-disk")
+            info["image_type"] = kind
 
     def deployed(self, node: str) -> None:
         """The deployment has ended well."""

@@ -51,9 +51,9 @@ def test_a_wrong_password_and_a_wrong_certificate_let_nobody_in(one: One, tmp_pa
         plan = leaf_spine(one.front.plan.speaks, leaves=1, spines=1, hosts_each=3)
         for ca, credentials in ((one.fronts.ca, one.fronts.credentials), (strange.ca, strange.credentials)):
             fabric = open_fabric(ethernet_site(plan, one.fronts.urls, ca, credentials), FABRIC, NoLedger())
-            with pytest.raises(UnknownError) as told:
+            with pytest.raises(UnknownError) as caught:
                 fabric.session("leaf1").read()
-            assert "secret" not in str(told.value) and PASSWORD not in str(told.value)
+            assert "secret" not in str(caught.value) and PASSWORD not in str(caught.value)
             fabric.close()
     finally:
         strange.close()
@@ -68,9 +68,9 @@ def test_credentials_that_others_may_read_are_refused(tmp_path: Path) -> None:
     path.chmod(0o600)
     assert credentials_for("leaf1", str(path)).user == "a"
     assert "hidden" not in repr(credentials_for("leaf1", str(path)))
-    with pytest.raises(PermanentError) as told:
+    with pytest.raises(PermanentError) as caught:
         credentials_for("leaf2", str(path))
-    assert "hidden" not in str(told.value)
+    assert "hidden" not in str(caught.value)
     with pytest.raises(PermanentError, match="WEFT_SWITCH_USER"):
         credentials_for("leaf1", None, {})
 
@@ -82,9 +82,9 @@ def test_what_is_no_string_in_the_credentials_is_said(tmp_path: Path, field: str
     path = tmp_path / "switches.json"
     path.touch(0o600)
     path.write_text(json.dumps({"default": {"user": "a", "password": "b", field: wrong}}))
-    with pytest.raises(PermanentError, match="user and password as strings") as told:
+    with pytest.raises(PermanentError, match="user and password as strings") as caught:
         credentials_for("leaf1", str(path))
-    assert not any(secret in str(told.value) for secret in ("12345678", "hidden"))
+    assert not any(secret in str(caught.value) for secret in ("12345678", "hidden"))
 
 
 def test_the_password_is_in_no_log_and_no_error(one: One, caplog: pytest.LogCaptureFixture) -> None:
@@ -112,7 +112,7 @@ def test_the_password_is_in_no_log_and_no_error(one: One, caplog: pytest.LogCapt
     ):
         one.fronts.credentials.write_text(wrong)
         noted(one.session.read)
-    told = "\n".join((*said, caplog.text))
-    assert "no answer" in told and "access denied" in told and "can't be read" in told
+    caught = "\n".join((*said, caplog.text))
+    assert "no answer" in caught and "access denied" in caught and "can't be read" in caught
     basic = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-    assert PASSWORD not in told and basic not in told
+    assert PASSWORD not in caught and basic not in caught

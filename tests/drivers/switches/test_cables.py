@@ -37,7 +37,7 @@ class Cabled:
     def heard(self) -> Heard:
         return self.driver.heard()
 
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         return [f"{d.kind}: {d.what}" for d in self.heard().differences]
 
     def port(self, switch: str, number: int) -> str:
@@ -58,9 +58,9 @@ def also(
 ) -> None:
     """The switch says that an aggregation is made of these links."""
     session = cabled.driver.session(switch)
-    told = session.qos()
-    assert isinstance(told, SwitchQos)
-    other = SwitchQos(told.ports, {**told.members, lag: links})
+    reported = session.qos()
+    assert isinstance(reported, SwitchQos)
+    other = SwitchQos(reported.ports, {**reported.members, lag: links})
     monkeypatch.setattr(session, "qos", lambda: other)
 
 
@@ -91,7 +91,7 @@ def test_swapped_hosts_and_links_are_named_on_both_ports(cabled: Cabled) -> None
     heard = cabled.fronts.by_name["leaf1"].heard
     heard[one], heard[two] = heard[two], heard[one]
     first, second = (h.mac for h in cabled.plan.hosts[:2])
-    assert cabled.told() == [
+    assert cabled.reported() == [
         f"moved cable: host2/{second} is on port {one} of leaf1, where the site has host1/mlx5_0",
         f"moved cable: host1/{first} is on port {two} of leaf1, where the site has host2/mlx5_0",
     ]
@@ -100,12 +100,12 @@ def test_swapped_hosts_and_links_are_named_on_both_ports(cabled: Cabled) -> None
 def test_a_link_in_another_port_is_moved_and_one_that_is_out_is_missing(cabled: Cabled) -> None:
     up = cabled.port("leaf1", 4)  # to spine1
     cabled.hears("leaf1", 4, lambda heard, port: heard.update({port: ("spine1", "elsewhere")}))
-    [moved] = cabled.told()
+    [moved] = cabled.reported()
     assert moved.startswith(
         f"moved cable: spine1/elsewhere is on port {up} of leaf1, where the site has spine1/"
     )
     cabled.hears("leaf1", 4, lambda heard, port: heard.pop(port))
-    [missing] = cabled.told()
+    [missing] = cabled.reported()
     assert missing.startswith("missing cable: spine1/") and missing.endswith(
         f"isn't seen on port {up} of leaf1"
     )
@@ -124,13 +124,13 @@ def test_a_host_that_says_nothing_is_noted_and_a_known_one_where_none_should_be_
     unknown = f"host1/eth0 is on port {cabled.port('leaf1', 8)} of leaf1, where the site has no cable"
     # NVUE is only asked for the ports that the site names.
     nvue = cabled.plan.by_name["leaf1"].speaks == "nvue"
-    assert cabled.told() == ([] if nvue else [f"unknown cable: {unknown}"])
+    assert cabled.reported() == ([] if nvue else [f"unknown cable: {unknown}"])
 
 
 def test_names_may_have_a_domain(cabled: Cabled) -> None:
     for front in cabled.fronts.by_name.values():
         front.heard = {p: (f"{device}.dc.example", far) for p, (device, far) in front.heard.items()}
-    assert cabled.told() == []
+    assert cabled.reported() == []
 
 
 def test_a_switch_that_does_not_say_its_aggregations_is_compared_with_nothing(
@@ -156,11 +156,11 @@ def test_each_link_of_an_aggregation_is_looked_at(cabled: Cabled, monkeypatch: p
     lag = cabled.plan.by_name["leaf1"].port(3)
     also(cabled, monkeypatch, "leaf1", lag, (wrong, right))
     cabled.hears("leaf1", 8, lambda heard, port: heard.update({port: ("host1", "eth0")}))
-    assert cabled.told() == [
+    assert cabled.reported() == [
         f"moved cable: host1/eth0 is on port {wrong} of leaf1, where the site has bonded/mlx5_0"
     ]
     cabled.hears("leaf1", 8, lambda heard, port: heard.update({port: ("bonded.dc.example", "eth0")}))
-    assert cabled.told() == []
+    assert cabled.reported() == []
 
 
 def test_a_firmware_that_speaks_beside_its_host_is_no_stranger(cabled: Cabled) -> None:

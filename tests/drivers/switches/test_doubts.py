@@ -26,9 +26,9 @@ def test_what_may_land_yet_is_taken_away_though_it_does_not_show(one: One) -> No
     spec, wanted = ordered(one, 0)
     speaks = one.front.plan.speaks
     one.front.faults.late = MAKES[speaks]
-    with pytest.raises(UnknownError) as told:
+    with pytest.raises(UnknownError) as caught:
         one.fabric.create(scope(), [wanted], {})
-    assert told.value.lands == one.session.lands_seconds >= switch.DOUBT_SECONDS
+    assert caught.value.lands == one.session.lands_seconds >= switch.DOUBT_SECONDS
     with pytest.raises(UnknownError, match="may not show"):
         one.session.read()
     one.front.requests.clear()
@@ -75,9 +75,9 @@ def test_a_change_that_cannot_have_been_made_leaves_no_doubt(one: One) -> None:
         one.fronts.credentials.write_text(right.replace(PASSWORD, "another"))
         return Batch({VLAN: "weft-name"}, frozenset(), {one.ports[0]: PortEdit(VLAN)})
 
-    with pytest.raises(UndoneError, match="access denied") as told:
+    with pytest.raises(UndoneError, match="access denied") as caught:
         one.session.change(edit)
-    assert told.value.lands == 0.0
+    assert caught.value.lands == 0.0
     one.fronts.credentials.write_text(right)
     assert one.session.read().ports == before.ports
 

@@ -68,10 +68,10 @@ def test_a_suspended_vlan_carries_nothing_and_is_made_active(eos: One) -> None:
 def test_a_parking_vlan_that_forwards_isolates_nobody(eos: One) -> None:
     """Made by hand, or made active again: parked hosts reach each other, and former members are among them."""
     eapi(eos).running.vlans[PARKING].state = "active"
-    [told] = [
+    [problem] = [
         p for m in eos.fabric.status().managers if m.name == "leaf1" for p in m.problems if "Ethernet1 " in p
     ]
-    assert "is in the parking VLAN, and reaches others in it" in told
+    assert "is in the parking VLAN, and reaches others in it" in problem
     spec, wanted = ordered(eos, 0)
     assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
     assert eapi(eos).running.vlans[PARKING].state == "suspend", "each change suspends it"

@@ -164,7 +164,7 @@ def test_only_switches_and_links_that_are_needed_carry_it(rig: RealSwitches) -> 
     made(rig, 1, FIRST, ["host1", "host2"])
     snapshot = rig.fabric.snapshot()
     assert FIRST not in snapshot.carriers
-    assert {s for s, told in snapshot.configured.read.items() if FIRST in told} == {"leaf1"}
+    assert {s for s, vlans in snapshot.configured.read.items() if FIRST in vlans} == {"leaf1"}
     made(rig, 1, FIRST, ["host1", "host5"])
     snapshot = rig.fabric.snapshot()
     assert {e.partition("/")[0] for e in snapshot.carriers[FIRST]} == {"leaf1", "leaf2", "spine1", "spine2"}
@@ -172,7 +172,7 @@ def test_only_switches_and_links_that_are_needed_carry_it(rig: RealSwitches) -> 
     made(rig, 1, FIRST, ["host5"])
     snapshot = rig.fabric.snapshot()
     assert FIRST not in snapshot.carriers
-    assert {s for s, told in snapshot.configured.read.items() if FIRST in told} == {"leaf2"}
+    assert {s for s, vlans in snapshot.configured.read.items() if FIRST in vlans} == {"leaf2"}
 
 
 def test_all_ends_of_a_bond_are_set_together(rig: RealSwitches) -> None:

@@ -24,7 +24,7 @@ FIRST, SECOND = 0x101, 0x102
 pytestmark = pytest.mark.fabric
 
 
-class Told:
+class GenericRig:
     """A fabric whose first leaf is managed by SSH; the others by Open vSwitch's database."""
 
     def __init__(self, rig: RealSwitches, folder: Path) -> None:
@@ -69,10 +69,10 @@ class Told:
 
 
 @pytest.fixture
-def told(switch_rigs: Callable[[str], RealSwitches], tmp_path: Path) -> Iterator[Told]:
-    told = Told(switch_rigs("ovs"), tmp_path)
-    yield told
-    told.close()
+def rig(switch_rigs: Callable[[str], RealSwitches], tmp_path: Path) -> Iterator[GenericRig]:
+    rig = GenericRig(switch_rigs("ovs"), tmp_path)
+    yield rig
+    rig.close()
 
 
 @pytest.fixture
@@ -86,156 +86,156 @@ def spec(resource: Resource) -> SegmentSpec:
     return resource.spec
 
 
-def results(told: Told, wanted: Resource, fabric: EthernetFabric | None = None) -> dict[str, str]:
-    fabric = fabric or told.fabric
+def results(rig: GenericRig, wanted: Resource, fabric: EthernetFabric | None = None) -> dict[str, str]:
+    fabric = fabric or rig.fabric
     return {i.subject.split()[-1]: i.result for i in fabric.clean(spec(wanted), fabric.snapshot()).items}
 
 
-def test_frames_follow_and_nothing_is_called_clean(told: Told) -> None:
+def test_frames_follow_and_nothing_is_called_clean(rig: GenericRig) -> None:
     """Members on the leaf that is only told, and over its links; each change is one session, and saved."""
     hosts = ["host1", "host2", "host5"]
-    wanted = vlan(FIRST, [told.rig.port(h) for h in hosts])
-    assert told.driver.create(scope(), [wanted], {})["partition"].error is None
-    assert told.switch.sessions == 1
-    assert told.fabric.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
-    assert told.fabric.check(spec(wanted), told.fabric.snapshot()).problems == ()
-    told.rig.hosts.await_reach({("host1", "host2"), ("host1", "host5")}, seconds=40)
-    assert told.driver.delete(scope(), [wanted], {})["partition"].error is None
-    assert told.switch.sessions == 2
+    wanted = vlan(FIRST, [rig.rig.port(h) for h in hosts])
+    assert rig.driver.create(scope(), [wanted], {})["partition"].error is None
+    assert rig.switch.sessions == 1
+    assert rig.fabric.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+    assert rig.fabric.check(spec(wanted), rig.fabric.snapshot()).problems == ()
+    rig.rig.hosts.await_reach({("host1", "host2"), ("host1", "host5")}, seconds=40)
+    assert rig.driver.delete(scope(), [wanted], {})["partition"].error is None
+    assert rig.switch.sessions == 2
     # Open vSwitch forwards in the parking VLAN, too, and the library doesn't isolate its ports from each other.
-    assert not told.rig.hosts.reached({("host1", "host5"), ("host5", "host2")})
-    assert told.tag("host1") == "4000", "not a trunk of every VLAN, as without ngs_port_default_vlan"
-    assert not told.fabric.find(scope(), [wanted], {})["partition"].there
-    found = results(told, wanted)
-    assert found[told.rig.port("host1")] == found[told.rig.port("host2")] == "accepted"
-    assert found[told.rig.port("host5")] == "clean"
-    assert "leaf1 (netmiko_ovs_linux) can't be read back" in told.fabric.capabilities.limits[0]
+    assert not rig.rig.hosts.reached({("host1", "host5"), ("host5", "host2")})
+    assert rig.tag("host1") == "4000", "not a trunk of every VLAN, as without ngs_port_default_vlan"
+    assert not rig.fabric.find(scope(), [wanted], {})["partition"].there
+    found = results(rig, wanted)
+    assert found[rig.rig.port("host1")] == found[rig.rig.port("host2")] == "accepted"
+    assert found[rig.rig.port("host5")] == "clean"
+    assert "leaf1 (netmiko_ovs_linux) can't be read back" in rig.fabric.capabilities.limits[0]
 
 
-def test_who_leaves_is_taken_off_and_others_stay(told: Told) -> None:
-    both = vlan(FIRST, [told.rig.port("host1"), told.rig.port("host2")])
-    told.driver.create(scope(), [both], {})
-    one = vlan(FIRST, [told.rig.port("host1")])
-    other = vlan(SECOND, [told.rig.port("host3")])
-    told.driver.create(scope(2), [other], {})
-    told.records.marks.clear()
-    told.records.write(scope(2).mark("partition"), spec(other))
-    assert told.driver.update(scope(), [one], {})["partition"].error is None
-    assert (told.tag("host1"), told.tag("host2"), told.tag("host3")) == (str(FIRST), "4000", str(SECOND))
+def test_who_leaves_is_taken_off_and_others_stay(rig: GenericRig) -> None:
+    both = vlan(FIRST, [rig.rig.port("host1"), rig.rig.port("host2")])
+    rig.driver.create(scope(), [both], {})
+    one = vlan(FIRST, [rig.rig.port("host1")])
+    other = vlan(SECOND, [rig.rig.port("host3")])
+    rig.driver.create(scope(2), [other], {})
+    rig.records.marks.clear()
+    rig.records.write(scope(2).mark("partition"), spec(other))
+    assert rig.driver.update(scope(), [one], {})["partition"].error is None
+    assert (rig.tag("host1"), rig.tag("host2"), rig.tag("host3")) == (str(FIRST), "4000", str(SECOND))
 
 
-def test_after_a_restart_a_former_member_is_not_taken_for_gone(told: Told) -> None:
+def test_after_a_restart_a_former_member_is_not_taken_for_gone(rig: GenericRig) -> None:
     """The process that took it off is dead; nobody knows, so it is asked again, and only then accepted."""
-    both = vlan(FIRST, [told.rig.port("host1"), told.rig.port("host2")])
-    told.driver.create(scope(), [both], {})
-    fresh = told.another()
-    assert results(told, both, fresh)[told.rig.port("host2")] == "not clean"
-    again = Recorded(fresh, told.records)
+    both = vlan(FIRST, [rig.rig.port("host1"), rig.rig.port("host2")])
+    rig.driver.create(scope(), [both], {})
+    fresh = rig.another()
+    assert results(rig, both, fresh)[rig.rig.port("host2")] == "not clean"
+    again = Recorded(fresh, rig.records)
     assert again.delete(scope(), [both], {})["partition"].error is None
-    assert results(told, both, fresh)[told.rig.port("host2")] == "accepted"
-    assert told.tag("host2") == "4000"
+    assert results(rig, both, fresh)[rig.rig.port("host2")] == "accepted"
+    assert rig.tag("host2") == "4000"
     fresh.close()
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_switch_that_does_not_answer_is_unknown_and_asked_again(told: Told) -> None:
-    wanted = vlan(FIRST, [told.rig.port("host1")])
-    told.switch.refuse = True
+def test_a_switch_that_does_not_answer_is_unknown_and_asked_again(rig: GenericRig) -> None:
+    wanted = vlan(FIRST, [rig.rig.port("host1")])
+    rig.switch.refuse = True
     with pytest.raises(UnknownError):
-        told.driver.create(scope(), [wanted], {})
-    assert told.fabric.find(scope(), [wanted], {})["partition"].status is not Status.SETTLED
-    told.switch.refuse = False
-    assert told.driver.create(scope(), [wanted], {})["partition"].error is None
-    assert told.fabric.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
-    assert told.tag("host1") == str(FIRST)
+        rig.driver.create(scope(), [wanted], {})
+    assert rig.fabric.find(scope(), [wanted], {})["partition"].status is not Status.SETTLED
+    rig.switch.refuse = False
+    assert rig.driver.create(scope(), [wanted], {})["partition"].error is None
+    assert rig.fabric.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+    assert rig.tag("host1") == str(FIRST)
 
 
 @pytest.mark.usefixtures("impatient")
-def test_after_a_restart_what_was_not_accepted_is_not_taken_for_there(told: Told) -> None:
+def test_after_a_restart_what_was_not_accepted_is_not_taken_for_there(rig: GenericRig) -> None:
     """The process that sent a second member had no answer, and died: the records say that it isn't settled."""
-    one = vlan(FIRST, [told.rig.port("host1")])
-    told.driver.create(scope(), [one], {})
-    both = vlan(FIRST, [told.rig.port("host1"), told.rig.port("host2")])
-    told.switch.refuse = True
-    told.records.marks.clear()
+    one = vlan(FIRST, [rig.rig.port("host1")])
+    rig.driver.create(scope(), [one], {})
+    both = vlan(FIRST, [rig.rig.port("host1"), rig.rig.port("host2")])
+    rig.switch.refuse = True
+    rig.records.marks.clear()
     with pytest.raises(UnknownError):
-        told.driver.update(scope(), [both], {})
-    told.records.unsettled.add(scope().mark("partition"))
-    fresh = told.another()
+        rig.driver.update(scope(), [both], {})
+    rig.records.unsettled.add(scope().mark("partition"))
+    fresh = rig.another()
     seen = fresh.find(scope(), [both], {})["partition"]
     assert seen.status is not Status.SETTLED and seen.differences
-    told.switch.refuse = False
-    assert Recorded(fresh, told.records).update(scope(), [both], {})["partition"].error is None
+    rig.switch.refuse = False
+    assert Recorded(fresh, rig.records).update(scope(), [both], {})["partition"].error is None
     assert fresh.find(scope(), [both], {})["partition"].status is Status.SETTLED
-    assert told.tag("host2") == str(FIRST)
+    assert rig.tag("host2") == str(FIRST)
     fresh.close()
 
 
-def test_a_member_that_another_process_put_in_is_taken_off(told: Told) -> None:
+def test_a_member_that_another_process_put_in_is_taken_off(rig: GenericRig) -> None:
     """Its node has somebody else's server: whoever makes the next visit knows of the port from the plan alone."""
-    both = vlan(FIRST, [told.rig.port("host1"), told.rig.port("host2")])
-    told.driver.create(scope(), [both], {})
-    told.records.planned[scope().mark("partition")] = spec(both)
-    fresh = told.another()
-    told.records.marks.clear()
-    one = vlan(FIRST, [told.rig.port("host1")])
-    assert Recorded(fresh, told.records).update(scope(), [one], {})["partition"].error is None
-    assert (told.tag("host1"), told.tag("host2")) == (str(FIRST), "4000")
+    both = vlan(FIRST, [rig.rig.port("host1"), rig.rig.port("host2")])
+    rig.driver.create(scope(), [both], {})
+    rig.records.planned[scope().mark("partition")] = spec(both)
+    fresh = rig.another()
+    rig.records.marks.clear()
+    one = vlan(FIRST, [rig.rig.port("host1")])
+    assert Recorded(fresh, rig.records).update(scope(), [one], {})["partition"].error is None
+    assert (rig.tag("host1"), rig.tag("host2")) == (str(FIRST), "4000")
     fresh.close()
 
 
-def test_what_another_process_changed_since_is_not_what_this_one_remembers(told: Told) -> None:
-    one, both = ([told.rig.port(h) for h in hosts] for hosts in (("host1",), ("host1", "host2")))
-    told.driver.create(scope(), [vlan(FIRST, one)], {})
-    assert told.fabric.find(scope(), [vlan(FIRST, one)], {})["partition"].status is Status.SETTLED
-    fresh = told.another()
-    told.records.marks.clear()
-    Recorded(fresh, told.records).update(scope(), [vlan(FIRST, both)], {})
-    told.records.marks[scope().mark("partition")] = spec(vlan(FIRST, one))
-    told.records.unsettled.add(scope().mark("partition"))
-    assert told.fabric.find(scope(), [vlan(FIRST, one)], {})["partition"].status is not Status.SETTLED
+def test_what_another_process_changed_since_is_not_what_this_one_remembers(rig: GenericRig) -> None:
+    one, both = ([rig.rig.port(h) for h in hosts] for hosts in (("host1",), ("host1", "host2")))
+    rig.driver.create(scope(), [vlan(FIRST, one)], {})
+    assert rig.fabric.find(scope(), [vlan(FIRST, one)], {})["partition"].status is Status.SETTLED
+    fresh = rig.another()
+    rig.records.marks.clear()
+    Recorded(fresh, rig.records).update(scope(), [vlan(FIRST, both)], {})
+    rig.records.marks[scope().mark("partition")] = spec(vlan(FIRST, one))
+    rig.records.unsettled.add(scope().mark("partition"))
+    assert rig.fabric.find(scope(), [vlan(FIRST, one)], {})["partition"].status is not Status.SETTLED
     fresh.close()
 
 
-def test_a_port_that_another_pod_has_by_now_is_out_once_that_was_accepted(told: Told) -> None:
+def test_a_port_that_another_pod_has_by_now_is_out_once_that_was_accepted(rig: GenericRig) -> None:
     """After a restart, too: an access port is in one VLAN, and taking it off again would take it off the other pod."""
-    both = vlan(FIRST, [told.rig.port("host1"), told.rig.port("host2")])
-    told.driver.create(scope(), [both], {})
-    told.records.marks[scope().mark("partition")] = spec(vlan(FIRST, [told.rig.port("host1")]))
-    told.driver.create(scope(2), [vlan(SECOND, [told.rig.port("host2")])], {})
-    told.records.unsettled.add(scope(2).mark("partition"))
-    fresh = told.another()
-    assert results(told, both, fresh)[told.rig.port("host2")] == "not clean"
-    told.records.unsettled.clear()
-    assert results(told, both, fresh)[told.rig.port("host2")] == "accepted"
-    assert told.tag("host2") == str(SECOND)
+    both = vlan(FIRST, [rig.rig.port("host1"), rig.rig.port("host2")])
+    rig.driver.create(scope(), [both], {})
+    rig.records.marks[scope().mark("partition")] = spec(vlan(FIRST, [rig.rig.port("host1")]))
+    rig.driver.create(scope(2), [vlan(SECOND, [rig.rig.port("host2")])], {})
+    rig.records.unsettled.add(scope(2).mark("partition"))
+    fresh = rig.another()
+    assert results(rig, both, fresh)[rig.rig.port("host2")] == "not clean"
+    rig.records.unsettled.clear()
+    assert results(rig, both, fresh)[rig.rig.port("host2")] == "accepted"
+    assert rig.tag("host2") == str(SECOND)
     fresh.close()
 
 
-def test_a_virtual_functions_port_keeps_the_other_pods_vlan(told: Told) -> None:
-    port = told.rig.port("host1")
+def test_a_virtual_functions_port_keeps_the_other_pods_vlan(rig: GenericRig) -> None:
+    port = rig.rig.port("host1")
     name = port.partition("/")[2]
-    told.rig.lab.ovs.vsctl("set", "port", name, "vlan_mode=trunk", "trunks=4095", "tag=[]")
+    rig.rig.lab.ovs.vsctl("set", "port", name, "vlan_mode=trunk", "trunks=4095", "tag=[]")
     one, other = vlan(FIRST, [port], Mode.TRUNK), vlan(SECOND, [port], Mode.TRUNK)
-    told.driver.create(scope(1), [one], {})
-    told.driver.create(scope(2), [other], {})
-    told.driver.delete(scope(1), [one], {})
-    assert told.rig.lab.ovs.vsctl("get", "port", name, "trunks").strip() == f"[{SECOND}, 4095]"
+    rig.driver.create(scope(1), [one], {})
+    rig.driver.create(scope(2), [other], {})
+    rig.driver.delete(scope(1), [one], {})
+    assert rig.rig.lab.ovs.vsctl("get", "port", name, "trunks").strip() == f"[{SECOND}, 4095]"
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_host_key_that_is_not_known_gets_no_password(told: Told, tmp_path: Path) -> None:
+def test_a_host_key_that_is_not_known_gets_no_password(rig: GenericRig, tmp_path: Path) -> None:
     """And no error holds the password."""
-    told.switch.known_hosts.write_text("")
+    rig.switch.known_hosts.write_text("")
     with pytest.raises(UnknownError) as caught:
-        told.driver.create(scope(), [vlan(FIRST, [told.rig.port("host1")])], {})
-    assert told.switch.sessions == 0 and PASSWORD not in str(caught.value)
+        rig.driver.create(scope(), [vlan(FIRST, [rig.rig.port("host1")])], {})
+    assert rig.switch.sessions == 0 and PASSWORD not in str(caught.value)
 
 
-def test_an_unknown_device_type_is_named(told: Told) -> None:
-    session = told.fabric.session("leaf1")
+def test_an_unknown_device_type_is_named(rig: GenericRig) -> None:
+    session = rig.fabric.session("leaf1")
     assert isinstance(session, Generic)
     device = session._device  # pyright: ignore[reportPrivateUsage]
     device._access = device._access.model_copy(update={"device_type": "netmiko_no_such"})  # pyright: ignore[reportPrivateUsage]
-    refused = told.driver.create(scope(), [vlan(FIRST, [told.rig.port("host1")])], {})["partition"]
+    refused = rig.driver.create(scope(), [vlan(FIRST, [rig.rig.port("host1")])], {})["partition"]
     assert isinstance(refused.error, PermanentError) and "netmiko_no_such" in str(refused.error)

@@ -49,6 +49,6 @@ def test_a_library_that_is_not_loaded_in_time_is_an_error_each_time_and_keeps_no
         [sys.executable, "-c", STUCK], check=False, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    told = done.stdout.strip().splitlines()
-    assert len(told) == 2 and all(t.startswith("load networking-generic-switch (") for t in told), told
-    assert all("weft-pods[generic-switch]" in t and "secret" not in t for t in told)
+    lines = done.stdout.strip().splitlines()
+    assert len(lines) == 2 and all(t.startswith("load networking-generic-switch (") for t in lines), lines
+    assert all("weft-pods[generic-switch]" in t and "secret" not in t for t in lines)

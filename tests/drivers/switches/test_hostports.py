@@ -46,20 +46,20 @@ def test_in_their_own_vlans_or_in_none_nothing_is_wrong() -> None:
 
 
 def test_a_bmc_among_pods_or_on_every_vlan_is_told() -> None:
-    [told] = said(cabled(), PortVlans(0x101), PortVlans(GATEWAYS))
-    assert told == f"port {LEAF}/{BMC} of ipum1's BMC is in VLAN 257; the BMCs' network of ipupod1 has 14"
-    [told] = said(cabled(), PortVlans(BMCS, frozenset({0x101})), PortVlans(GATEWAYS))
-    assert "ipum1's BMC is in VLAN 257" in told
-    [told] = said(cabled(), PortVlans(BMCS), PortVlans(None, EVERY))
-    assert told.startswith(f"host port {LEAF}/{GATEWAY} is a trunk of every VLAN")
+    [problem] = said(cabled(), PortVlans(0x101), PortVlans(GATEWAYS))
+    assert problem == f"port {LEAF}/{BMC} of ipum1's BMC is in VLAN 257; the BMCs' network of ipupod1 has 14"
+    [problem] = said(cabled(), PortVlans(BMCS, frozenset({0x101})), PortVlans(GATEWAYS))
+    assert "ipum1's BMC is in VLAN 257" in problem
+    [problem] = said(cabled(), PortVlans(BMCS), PortVlans(None, EVERY))
+    assert problem.startswith(f"host port {LEAF}/{GATEWAY} is a trunk of every VLAN")
 
 
 def test_a_gateway_in_the_vlan_of_bmcs_is_told() -> None:
-    [told] = said(cabled(), PortVlans(BMCS), PortVlans(BMCS))
-    assert told.endswith("of ipum1's IPU-Gateway is in VLAN 14; the gateways' network of ipupod1 has 13")
+    [problem] = said(cabled(), PortVlans(BMCS), PortVlans(BMCS))
+    assert problem.endswith("of ipum1's IPU-Gateway is in VLAN 14; the gateways' network of ipupod1 has 13")
 
 
 def test_a_port_by_another_name_than_the_switchs_is_no_silence() -> None:
     """A number from 1, which cabling lists have: whether it is among pods can't be seen."""
-    [told] = said(cabled("31"), PortVlans(0x101), PortVlans(GATEWAYS))
-    assert told == f"port {LEAF}/31 of ipum1's BMC isn't known to its switch: name it as the switch does"
+    [problem] = said(cabled("31"), PortVlans(0x101), PortVlans(GATEWAYS))
+    assert problem == f"port {LEAF}/31 of ipum1's BMC isn't known to its switch: name it as the switch does"

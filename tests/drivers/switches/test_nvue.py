@@ -142,10 +142,10 @@ def test_an_nvue_revision_that_is_gone_may_have_been_applied(nvue: One) -> None:
 
     gone = threading.Thread(target=restarted)
     gone.start()
-    with pytest.raises(UnknownError, match="isn't there any more") as told:
+    with pytest.raises(UnknownError, match="isn't there any more") as caught:
         nvue.put(0, VLAN)
     gone.join()
-    assert told.value.lands == nvue.session.lands_seconds
+    assert caught.value.lands == nvue.session.lands_seconds
     with pytest.raises(UnknownError, match="may not show"):
         nvue.session.read()
 

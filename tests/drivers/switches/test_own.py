@@ -64,11 +64,11 @@ def removed(fabric: Fabric, own: Own) -> dict[str, SwitchState]:
 
 
 def seen(
-    fabric: Fabric, silent: Collection[str] = (), told: Collection[str] = (), cables: Cabling = CABLES
+    fabric: Fabric, silent: Collection[str] = (), write_only: Collection[str] = (), cables: Cabling = CABLES
 ) -> EthernetSnapshot:
     states = {s: x for s, x in fabric.items() if s not in silent and s in cables.switches}
     return EthernetSnapshot(
-        SITE, FABRIC, 0.0, cables, states, dict.fromkeys(silent, "no answer"), {}, frozenset(told)
+        SITE, FABRIC, 0.0, cables, states, dict.fromkeys(silent, "no answer"), {}, frozenset(write_only)
     )
 
 

@@ -121,5 +121,5 @@ def test_what_a_guest_has_by_now_was_tried_before(rig: RealSwitches, policy: str
     assert found.looked_at[f"adapters of {FABRIC} that did before their servers had them"] == 3
     assert len(probed.agents["near"].asked) == 1, "nobody waits for what is known"
     found = probed.prober.check(one, {}, begun.ports - {rig.port("host1")})
-    told = found.notes if policy == "warn" else found.problems
-    assert [p.subject for p in told] == ["host1/mlx5_0"]
+    reported = found.notes if policy == "warn" else found.problems
+    assert [p.subject for p in reported] == ["host1/mlx5_0"]

@@ -136,9 +136,9 @@ def test_who_has_lost_its_pod_says_what_may_land_yet() -> None:
             raise LostError
         return Batch({VLAN: "name"}, frozenset(), {"p1": PortEdit(VLAN)})
 
-    with pytest.raises(UnknownError) as told:
+    with pytest.raises(UnknownError) as caught:
         sessions.change(edits, ["leaf01", "leaf02"])
-    assert told.value.lands > 0
+    assert caught.value.lands > 0
     with pytest.raises(LostError):
         sessions.change(edits, ["leaf01"])
     sessions.close()

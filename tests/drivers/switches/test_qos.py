@@ -56,9 +56,9 @@ class Switch:
         self.fronts.close()
 
     def settings(self) -> SwitchQos:
-        told = self.session.qos()
-        assert isinstance(told, SwitchQos)
-        return told
+        settings = self.session.qos()
+        assert isinstance(settings, SwitchQos)
+        return settings
 
     def differing(self, port: str) -> list[str]:
         return [

@@ -27,16 +27,16 @@ def restconf(one: One) -> Restconf:
 def test_what_is_sent_and_answered_is_in_the_models(sonic: One, modern: bool) -> None:
     """A port put into a VLAN, made a trunk, parked; VLANs made and forgotten; a LAG would be the same."""
     restconf(sonic).modern = modern
-    told: list[tuple[str, str, Any]] = []
+    exchanged: list[tuple[str, str, Any]] = []
 
     def noted(request: Request, answer: Answer) -> Answer:
         is_read = request.method == "GET" and answer.status == 200
-        told.append((request.method, request.path, answer.body if is_read else request.body))
+        exchanged.append((request.method, request.path, answer.body if is_read else request.body))
         return answer
 
     sonic.front.faults.instead = noted
     change_every_way(sonic)
-    data = [one for one in told if one[1].startswith("/restconf/data/")]
+    data = [one for one in exchanged if one[1].startswith("/restconf/data/")]
     assert {method for method, _, _ in data} == {"GET", "PATCH", "DELETE"}
     assert [w for method, path, body in data for w in wrong(modern, method, path, body)] == []
     assert any(w for method, path, body in data for w in wrong(not modern, method, path, body))
@@ -99,9 +99,9 @@ def test_a_constraint_that_does_not_hold_is_a_refusal(sonic: One) -> None:
 def test_another_transaction_in_the_way_is_no_refusal(sonic: One) -> None:
     """ "Please try again": nothing was made."""
     sonic.front.faults.fail_after = 0
-    with pytest.raises(UndoneError, match="try again") as told:
+    with pytest.raises(UndoneError, match="try again") as exchanged:
         sonic.put(0, VLAN)
-    assert told.value.lands == 0.0
+    assert exchanged.value.lands == 0.0
     sonic.put(0, VLAN)
     assert sonic.untagged(0) == VLAN
 

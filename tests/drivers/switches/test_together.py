@@ -207,8 +207,8 @@ def test_one_by_one_has_an_end(one: One, monkeypatch: pytest.MonkeyPatch) -> Non
     """Each of them may take a minute, and others wait."""
     monkeypatch.setattr(parts, "TURN_SECONDS", 0.0)
     one.front.faults.lose_commit = True
-    told = one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER)])
-    assert lands(told) == [0.0, 0.0] and "taken back" in str(told[0])
+    errors = one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER)])
+    assert lands(errors) == [0.0, 0.0] and "taken back" in str(errors[0])
 
 
 def test_a_port_that_one_pod_leaves_and_another_takes(one: One) -> None:

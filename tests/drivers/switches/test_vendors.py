@@ -191,8 +191,8 @@ def test_a_parking_vlan_that_can_not_be_suspended_isolates_nobody(tmp_path: Path
         assert results(one.fabric, spec) == {"clean"}
         park(one, one.ports[0])
         assert one.session.read().exposed == {one.ports[0]}
-        [told] = [p for m in one.another().status().managers for p in m.problems]
-        assert f"host port leaf1/{one.ports[0]} is in the parking VLAN, and reaches others in it" in told
+        [problem] = [p for m in one.another().status().managers for p in m.problems]
+        assert f"host port leaf1/{one.ports[0]} is in the parking VLAN, and reaches others in it" in problem
         [left] = [i for i in one.fabric.clean(spec, one.fabric.snapshot()).items if i.result != "clean"]
         assert left.plane == "switch port" and "reaches others" in left.seen
 

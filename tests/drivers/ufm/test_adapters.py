@@ -126,29 +126,29 @@ def test_a_release_waits_until_the_virtual_port_is_down(tmp_path: Path, agents: 
     assert create(rig, wanted).error is None
     rig.driver.delete(scope(), [wanted], {})
 
-    def told(*ports: VirtualPort) -> tuple[set[str], str, tuple[str, ...]]:
+    def read(*ports: VirtualPort) -> tuple[set[str], str, tuple[str, ...]]:
         rig.ufm.inventory.virtual = list(ports)
         items = rig.driver.clean(spec(wanted), rig.driver.snapshot()).items
         mine = next(i for i in items if virtual in i.subject)
         assert {i.result for i in items if i is not mine} == {"clean"}
         return {mine.result}, mine.seen, mine.nodes
 
-    results, said, nodes = told(VirtualPort(virtual[2:], own[2:]))
+    results, said, nodes = read(VirtualPort(virtual[2:], own[2:]))
     assert results == {"not clean"} and "still be running" in said and nodes == (rig.site.nodes[0].name,)
-    results, said, _ = told(VirtualPort(virtual[2:], own[2:], "DOWN"))
+    results, said, _ = read(VirtualPort(virtual[2:], own[2:], "DOWN"))
     assert results == {"clean"} and "UFM shows it behind" in said
-    results, said, _ = told()
+    results, said, _ = read()
     assert results == {"clean"} and "UFM shows no virtual port with it any more" in said
     # Elsewhere: whoever has a whole adapter could keep others' pods from ending; the next pod's check is an alarm.
-    assert told(VirtualPort(virtual[2:], rig.ports()[3][2:]))[0] == {"clean"}
+    assert read(VirtualPort(virtual[2:], rig.ports()[3][2:]))[0] == {"clean"}
     thief = VirtualPort(virtual[2:], rig.ports()[3][2:])
-    assert told(VirtualPort(virtual[2:], own[2:]), thief)[2] == (rig.site.nodes[0].name,), (
+    assert read(VirtualPort(virtual[2:], own[2:]), thief)[2] == (rig.site.nodes[0].name,), (
         "the thief's isn't held"
     )
     rig.foreign(0x2001, {virtual: "full"})  # an operator's, for every function of the site: it tells nothing
-    assert told(VirtualPort(virtual[2:], own[2:]))[0] == {"not clean"}
+    assert read(VirtualPort(virtual[2:], own[2:]))[0] == {"not clean"}
     rig.foreign(KEY + 1, {virtual: "full"})  # weft gave it to another pod
-    assert told(VirtualPort(virtual[2:], own[2:]))[0] == {"clean"}
+    assert read(VirtualPort(virtual[2:], own[2:]))[0] == {"clean"}
 
 
 @pytest.mark.parametrize("agents", [True, False])
@@ -161,24 +161,24 @@ def test_a_function_is_not_down_because_ufm_has_discovered_nothing(tmp_path: Pat
     rig.driver.delete(scope(), [wanted], {})
     driver, inventory = rig.another_driver(quiet_seconds=0.2), rig.ufm.inventory
 
-    def told() -> tuple[str, str, tuple[str, ...]]:
+    def read() -> tuple[str, str, tuple[str, ...]]:
         items = driver.clean(spec(wanted), driver.snapshot()).items
         mine = next(i for i in items if virtual in i.subject)
         assert {i.result for i in items if i is not mine} == {"clean"}
         return mine.result, mine.seen, mine.nodes
 
     nodes = (rig.site.nodes[0].name,)
-    result, seen, on = told()
+    result, seen, on = read()
     assert (result, on) == ("unknown", nodes) and "no virtual ports at all" in seen
     time.sleep(0.25)
-    assert told()[0] == "clean", "it has shown none for long enough"
+    assert read()[0] == "clean", "it has shown none for long enough"
     inventory.virtual = [VirtualPort("5678", rig.ports()[1][2:])]
-    assert told()[0] == "clean", "others' are shown, and this one isn't"
+    assert read()[0] == "clean", "others' are shown, and this one isn't"
     inventory.virtual = []
-    assert told()[0] == "unknown", "what was shown a moment ago was known"
+    assert read()[0] == "unknown", "what was shown a moment ago was known"
     inventory.virtual = [VirtualPort("5678", rig.ports()[1][2:])]
     rig.blind(own)
-    result, seen, on = driver_blind = told()
+    result, seen, on = driver_blind = read()
     assert (result, on) == ("unknown", nodes) and "nothing behind it" in seen, driver_blind
 
 
@@ -225,7 +225,7 @@ def _swapped(rows: dict[int, Row], one: int, other: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "port", "place", "told"),
+    ("change", "port", "place", "read"),
     [
         (None, "clean", "clean", "where the site has it"),
         (_down, "clean", "clean", "its port is down"),
@@ -241,7 +241,7 @@ def test_of_a_machine_that_is_off_ufms_word_is_proof_if_no_other_adapter_is_at_i
     change: Callable[[dict[int, Row], int, int], None] | None,
     port: str,
     place: str,
-    told: str,
+    read: str,
 ) -> None:
     rig = UfmRig(tmp_path, agents=False)
     machine = {"machine": "12345678-0000-4000-8000-000000000001"}
@@ -262,7 +262,7 @@ def test_of_a_machine_that_is_off_ufms_word_is_proof_if_no_other_adapter_is_at_i
     items = driver.clean(former, driver.snapshot()).items
     mine = {i.plane: (i.result, i.seen) for i in items if format_guid(one) in i.subject}
     assert mine["ufm port"][0] == port and mine["adapter"][0] == place
-    assert told in " ".join(seen for _, seen in mine.values())
+    assert read in " ".join(seen for _, seen in mine.values())
     assert "UFM's inventory: " in mine["adapter"][1]
 
 

@@ -117,10 +117,10 @@ def test_an_unknown_guid_is_taken_or_refused(tmp_path: Path) -> None:
         assert (seen(rig, wanted).status is Status.SETTLED) is (unknown == "accept")
 
 
-@pytest.mark.parametrize("told", ["400", "413", "500", "cut"])
-def test_more_members_than_one_call_may_have(tmp_path: Path, told: str) -> None:
+@pytest.mark.parametrize("refusal", ["400", "413", "500", "cut"])
+def test_more_members_than_one_call_may_have(tmp_path: Path, refusal: str) -> None:
     """Refused or cut off with 200: it is told, never taken for done, and who is a member stays one."""
-    rig = UfmRig(tmp_path, dialect=Dialect(most_guids=3, too_many=told))  # type: ignore[arg-type]
+    rig = UfmRig(tmp_path, dialect=Dialect(most_guids=3, too_many=refusal))  # type: ignore[arg-type]
     ports = rig.ports()
     assert create(rig, segment(KEY, ports[:3])).error is None
     more = segment(KEY, ports[:5])
@@ -128,7 +128,7 @@ def test_more_members_than_one_call_may_have(tmp_path: Path, told: str) -> None:
         error = rig.driver.update(scope(), [more], {})["partition"].error
     except (UnknownError, TemporaryError) as failed:
         error = failed
-    assert error is not None and (ports[3] if told == "cut" else "at most 3") in str(error)
+    assert error is not None and (ports[3] if refusal == "cut" else "at most 3") in str(error)
     assert set(rig.members(KEY)) == set(ports[:3])
     assert seen(rig, more).status is not Status.SETTLED and ports[4] in str(seen(rig, more).differences)
 

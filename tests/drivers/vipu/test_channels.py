@@ -203,9 +203,9 @@ def test_an_agents_silence_is_not_its_controllers() -> None:
     refusals: list[Unavailable] = []
     with Listener(None, slow=1.0) as slow:
         for port in (slow.port, 1):
-            with pytest.raises(Unavailable) as told:
+            with pytest.raises(Unavailable) as refused:
                 fleet.call(replace(agent, port=port), "Release", agent_pb2.ReleaseRequest())
-            refusals.append(told.value)
+            refusals.append(refused.value)
     fleet.close()
 
     class Said(grpc.RpcError, grpc.Call):

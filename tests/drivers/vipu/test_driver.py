@@ -179,9 +179,9 @@ def test_a_silent_machine_hides_no_other(bench: RealBench) -> None:
     driver = bench.driver
     assert isinstance(driver, VipuDriver)
     bench.agent_gone(two)
-    with pytest.raises(PartlyListedError, match=f"IPU-Machine {two}") as told:
+    with pytest.raises(PartlyListedError, match=f"IPU-Machine {two}") as caught:
         driver.marked(bench.scope.site, ())
-    assert [m.id for m in told.value.found] == [one]
+    assert [m.id for m in caught.value.found] == [one]
     for name in (one, two):
         driver._machines[name] = driver._machines[name].model_copy(update={"maintenance": "a fan"})
     assert [m.id for m in driver.marked(bench.scope.site, ())] == [one]

@@ -51,10 +51,10 @@ class Changed:
 
 
 class _InLine:
-    """One that wants to be alone with the fabric.
+    """A waiter for exclusive access to the fabric.
 
     Attributes:
-        woken: released when it is its turn, or when somebody else's change has brought its `future` to its end.
+        woken: released when it is its turn, or when another change has completed its `future`.
     """
 
     def __init__(self) -> None:
@@ -77,8 +77,8 @@ class Changer:
     Hundreds may wait: each is woken by itself, once.
 
     Args:
-        changed: called once after each change, before anybody is told of it; also after one that failed, since it may
-            have been made.
+        changed: called once after each change, before its callers return; also after a failed one, since it
+        may have been made.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Changer:
         """Apply an edit and wait, up to a limit, until the fabric shows it.
 
         Args:
-            patient: it isn't made before its time (`weft.drivers.pace`), but for one that isn't.
+            patient: may be delayed (`weft.drivers.pace`) until an impatient change runs.
 
         Raises:
             UnknownError: no single master, or it doesn't respond; the outcome is unknown.
@@ -118,7 +118,7 @@ class Changer:
 
     @contextmanager
     def _turn(self, mine: _InLine) -> Generator[bool]:
-        """Alone with the fabric; False: another one has made the change meanwhile."""
+        """Exclusive access to the fabric; yields False if another waiter has made the change meanwhile."""
         with self._condition:
             done, first = mine.future.done(), not self._changing
             if not done and not first:
@@ -136,7 +136,7 @@ class Changer:
             self._next_turn()
 
     def _next_turn(self) -> None:
-        """Of the first in the line that still needs one."""
+        """Wake the first waiter that isn't done yet."""
         with self._condition:
             done = [one for one in self._line if one.future.done()]
             self._line = deque(one for one in self._line if not one.future.done())
@@ -153,7 +153,8 @@ class Changer:
         removed from a file, so a partition that a file lacks and the database still wants afterwards was lost.
         """
         wanted = self._ledger.wanted()
-        # What is wanted hasn't ended; a file has thousands, and nearly all of them are.
+        # Desired partitions haven't ended: look up only the others, since a file has thousands and nearly all
+        # are desired.
         return base_section(files, master, wanted, self._ledger.known(marks_of(files) - wanted.keys()))
 
     def level(self) -> Files:
@@ -188,7 +189,8 @@ class Changer:
         self._next = next_at(began, time.monotonic(), served)
 
     def _make(self, batch: list[_Asked], wait_seconds: float) -> None:
-        """One change of them all; if that is refused, one of each, so that nobody answers for another."""
+        """One change for the whole batch; if that is refused, one for each edit, so that none fails because
+        of another."""
         left = list(batch)
         try:
             try:
@@ -208,8 +210,8 @@ class Changer:
                 one.future.set_result(changed)
 
     def _apply(self, batch: list[_Asked], wait_seconds: float) -> Changed | None:
-        """None: nothing is left of the batch. Whoever lost its owner is told so, and taken out of it, at each attempt:
-        the one before may have lasted for minutes."""
+        """Apply a batch; None if nothing is left of it. At each attempt, edits whose owner was lost fail and
+        leave the batch: the attempt before may have taken minutes."""
         for attempt in range(_TRIES):
             files = self._agents.files()
             master = self._agents.master(files)

@@ -242,7 +242,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
                 mark = Mark.parse(section[pkey].mark) if pkey in section else None
                 others = mark is not None and (mark.site, mark.owner) != (self._site.name, thing.owner)
                 if others or (pkey in section and section[pkey].mark in base.wanted):
-                    kept.add(pkey)  # it now belongs to someone else, or is desired after all
+                    kept.add(pkey)  # someone else has it by now, or it is desired after all
                 else:
                     section.pop(pkey, None)
 

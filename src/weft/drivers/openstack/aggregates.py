@@ -1,8 +1,9 @@
-"""Nova's host aggregates that keep servers of other flavors off pods' hosts: read, made, adopted, given back.
+"""Nova's host aggregates that keep servers of other flavors off pods' hosts: read, create, adopt, restore.
 
-An aggregate has no description: weft's mark is metadata. Nova takes metadata only after an aggregate was made, so one
-is made under its mark as its name, and gets its own name last. What an adopted one had, and which hosts weft has put
-into it, is noted in its metadata before anything is changed. `availability_zone` is metadata, too, and never touched.
+An aggregate has no description, so weft's mark is metadata. Nova accepts metadata only once an aggregate
+exists, so it is created with its mark as its name, and gets its own name last. What an adopted one had, and
+which hosts weft added, is recorded in its metadata before anything is changed. `availability_zone` is
+metadata, too, and never touched.
 
 Source: Nova's api-ref "Host aggregates (os-aggregates)": all of them in one answer; Nova 34 `compute.api.AggregateAPI`.
 """
@@ -26,11 +27,11 @@ from weft.planning.site.aggregates import KEY, MOST, Aggregate
 from weft.ports.existing import Existing
 
 MARK, MADE = "weft_mark", "weft_made"
-"""weft's mark, and that weft has made the aggregate."""
+"""weft's mark, and that weft created the aggregate."""
 BEFORE, NONE_BEFORE = "weft_before", "weft_before_none"
-"""The `instance_type` that an adopted one had, or that it had none: each value is as long as Nova takes."""
+"""The `instance_type` that an adopted one had, or that it had none, in values as long as Nova accepts."""
 HOSTS = "weft_hosts"
-"""Hosts that weft has put into it, with commas, continued in `weft_hosts:2` and so on."""
+"""Hosts that weft added, separated by commas, continued in `weft_hosts:2` and so on."""
 SPLIT = "leave hosts of one machine type in it"
 Metadata = Mapping[str, str]
 
@@ -51,14 +52,14 @@ class Aggregates(KindDriver):
         return [row for row in listed(own) if row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> Row | None:
-        """By number and UUID: Nova's database may give a number again."""
+        """By number and UUID: Nova's database may reuse a number."""
         number, _, uuid = thing_id.partition(":")
         asked = f"read host aggregate {number}"
         raw = project.compute.item_or_absent(asked, f"/os-aggregates/{number}", "aggregate", number)
         return None if raw is None or raw["uuid"] != uuid else _row(raw)
 
-    def proof(self, call: Call, resource: Resource, told: str) -> str:
-        return told.replace("404 by its id", "no aggregate with its number and UUID")
+    def proof(self, call: Call, resource: Resource, text: str) -> str:
+        return text.replace("404 by its id", "no aggregate with its number and UUID")
 
     def control(self, call: Call) -> str:
         return compute_control(call.own)
@@ -99,7 +100,7 @@ class Aggregates(KindDriver):
             )
             answer = call.own.compute.ask(asked, "POST", "/os-aggregates", json=body)
             made = call.own.compute.part(asked, answer, "aggregate", reading=False)
-            # Nova leaves both out of this answer: there is nothing yet.
+            # Nova leaves both out of this answer; a new aggregate has neither.
             row = _row({"hosts": [], "metadata": {}, **made})
             self.repair(call, resource, row, self.updatable)
             return row.id
@@ -107,7 +108,7 @@ class Aggregates(KindDriver):
         return outcomes_of(call, wanted, one)
 
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
-        """Hosts come last, one request each: what Nova says of one holds up no other."""
+        """Hosts come last, one request each, so that an error for one doesn't stop the others."""
         spec, there, own = _spec(resource), _metadata(row), call.own
         asked = f"set metadata of host aggregate {resource.name}"
         made = _is_made(row)
@@ -129,7 +130,7 @@ class Aggregates(KindDriver):
         named = replace(row, name=resource.name)
         self._each_host(own, named, "add_host", comes)
         self._each_host(own, named, "remove_host", goes)
-        # Of what is neither wanted nor there, nothing is left to note.
+        # Hosts that are neither desired nor present needn't be recorded.
         now = {k: v for k, v in {**there, **note}.items() if v is not None}
         self._set(own, row, now, _noted(now, (put | comes) & set(spec.hosts)))
 
@@ -146,8 +147,8 @@ class Aggregates(KindDriver):
         return f"it was there before, or has hosts of others, and has the {KEY} that it had"
 
     def _end(self, own: Project, row: Row) -> None:
-        """Hosts that weft has put there are out of it. One that weft made is deleted if no other is in it; another has
-        its `instance_type` again, and only then nothing of weft's."""
+        """Remove the hosts that weft added. Delete the aggregate if weft created it and it has no other
+        hosts; otherwise restore its `instance_type`, and only then remove what is weft's."""
         asked, made, there = f"give back host aggregate {row.name}", _is_made(row), _metadata(row)
         if not made and not there.keys() & {BEFORE, NONE_BEFORE}:
             raise note_lost(asked, "Nova", BEFORE)
@@ -171,13 +172,13 @@ class Aggregates(KindDriver):
         now = _metadata(seen)
         check_given_back(asked, "Nova", {KEY: had}, now)
         notes = [key for key in now if _is_wefts(key)]
-        # What says how it was goes last: while it is there, this begins again.
+        # The record of its former state goes last: while it exists, this is repeated.
         last = {MADE, BEFORE, NONE_BEFORE}
         self._set(own, row, now, {key: None for key in notes if key not in last})
         self._set(own, row, now, {key: None for key in notes if key in last})
 
     def _set(self, own: Project, row: Row, there: Metadata, news: Mapping[str, str | None]) -> None:
-        """Only what differs; None: the key goes."""
+        """Set only what differs; None removes the key."""
         changed = {k: v for k, v in news.items() if there.get(k) != v}
         if changed:
             asked = f"set metadata of host aggregate {row.name}"
@@ -189,7 +190,7 @@ class Aggregates(KindDriver):
             own.compute.ask(asked, "POST", f"{_path(row)}/action", json=body)
 
     def _each_host(self, own: Project, row: Row, action: str, hosts: Collection[str]) -> None:
-        """Raises the first error when all were tried."""
+        """Raises the first error after all were tried."""
         errors: list[WeftError] = []
         for host in sorted(hosts):
             try:
@@ -219,7 +220,7 @@ class Aggregates(KindDriver):
 
 
 def read_aggregates(sessions: Sessions) -> list[Aggregate]:
-    """With the service user's own token. Raises `OutsideError`."""
+    """All aggregates, with the service user's own token. Raises `OutsideError`."""
     asked = "list host aggregates"
     compute = sessions.own().compute
     rows = compute.listing(asked, "/os-aggregates", "aggregates")
@@ -236,10 +237,11 @@ def listed(own: Project) -> list[Row]:
 def alike(
     own: Project, wanted: Sequence[Resource], known: Collection[str]
 ) -> Iterator[tuple[Resource, Existing]]:
-    """Aggregates of these names, or that name flavors for some of these hosts. One that is like two can't be both.
+    """Aggregates with these names, or that restrict flavors on some of these hosts. One that resembles two
+    can't be both.
 
     Args:
-        known: ids of what is weft's already.
+        known: ids of those that are weft's already.
     """
     for row in listed(own) if wanted else ():
         if row.id in known:
@@ -255,7 +257,7 @@ def alike(
 
 
 def _like(row: Row, resource: Resource) -> str:
-    """In what it is like it; empty: in nothing."""
+    """How it resembles the resource; empty if it doesn't."""
     if row.name == resource.name:
         return f"the name {resource.name}"
     shared = _hosts(row) & set(_spec(resource).hosts)
@@ -263,7 +265,7 @@ def _like(row: Row, resource: Resource) -> str:
 
 
 def flavors_of(metadata: Metadata) -> frozenset[str] | None:
-    """That `instance_type` names; None: it has no such key."""
+    """Flavors named by `instance_type`; None if it has no such key."""
     return frozenset(f.strip() for f in metadata[KEY].split(",") if f.strip()) if KEY in metadata else None
 
 
@@ -312,7 +314,7 @@ def _put_there(metadata: Metadata) -> set[str]:
 
 
 def _noted(there: Metadata, hosts: Collection[str]) -> dict[str, str | None]:
-    """Metadata in which these hosts are noted; parts that aren't needed any more go."""
+    """Metadata that records these hosts; surplus parts are removed."""
     parts: list[str] = []
     for host in sorted(hosts):
         if parts and len(parts[-1]) + 1 + len(host) <= MOST:

@@ -85,21 +85,22 @@ class KindDriver(ABC):
 
     kind: ClassVar[Kind]
     threads: ClassVar[str]
-    """Of which service it waits in: its type. Who waits for one service holds up no other."""
+    """The service's type, which selects the pool of threads: waiting for one service doesn't delay
+    another."""
     updatable: ClassVar[frozenset[str]]
     """Fields that can be changed in place."""
     by_project: ClassVar[bool] = False
     """Whether the audit lists it with each project's token (`project_rows`): listing all at once takes an
     administrator."""
     by_policy: ClassVar[bool] = False
-    """Whether listing it takes a policy that only sites with such things have given."""
+    """Whether listing it requires a policy that only sites with such resources grant."""
 
     def serves(self, resource: Resource) -> bool:
-        """Whether this driver makes the resource: servers have two."""
+        """Whether this driver creates the resource: servers have two drivers."""
         return resource.kind is self.kind
 
     def knows(self, thing_id: str) -> bool:
-        """Whether a thing of its kind with this id is this driver's."""
+        """Whether an id of this kind belongs to this driver."""
         return True
 
     @abstractmethod
@@ -119,24 +120,25 @@ class KindDriver(ABC):
         raise AssertionError(f"{self.kind} isn't listed by project")
 
     def let_go(self, call: Call, resource: Resource, row: Row) -> None:
-        """Take weft's mark off what stays, and give it the name under which it stays. Raises the error."""
+        """Take weft's mark off a resource that stays, and give it the name under which it stays. Raises the
+        error."""
         raise AssertionError(f"a {self.kind} never stays")
 
     def is_given_back(self, row: Row) -> bool:
-        """Whether nothing of weft's is left on something without its mark that stays."""
+        """Whether a resource that stays, and has lost weft's mark, has nothing else of weft's either."""
         return True
 
     def kept(self, call: Call, row: Row) -> str:
         """Where it stays, for the receipt."""
         raise AssertionError(f"a {self.kind} never stays")
 
-    def proof(self, call: Call, resource: Resource, told: str) -> str:
+    def proof(self, call: Call, resource: Resource, text: str) -> str:
         """What proves that it is absent, for the receipt.
 
         Args:
-            told: that it was neither listed nor found by its id, and what was seen instead.
+            text: the usual proof: neither listed nor found by its id, and what was seen instead.
         """
-        return told
+        return text
 
     @abstractmethod
     def control(self, call: Call) -> str:
@@ -179,7 +181,8 @@ class KindDriver(ABC):
         """
 
     def remove_left(self, project: Project, row: Row) -> None:
-        """End what bears the mark of an owner that is gone, by that mark alone. Raises the error."""
+        """Remove what carries the mark of an owner that is gone, identified by that mark alone. Raises the
+        error."""
         self.remove(project, row, unfenced)
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
@@ -278,10 +281,10 @@ def look(kind: KindDriver, call: Call, wanted: Sequence[Resource]) -> Sight:
         return Sight(rows, {})
     control = kind.control(call)
     asked = {r.key for r, _ in hidden}
-    told = {
+    phrases = {
         True: f"404 by its id, and not among the {len(listed)} listed",
         False: f"not among the {len(listed)} listed",
     }
     where = f"project {call.scope.project_id}"
-    proofs = {r.key: f"{told[r.key in asked]} in {where}; {control}" for r in absent}
+    proofs = {r.key: f"{phrases[r.key in asked]} in {where}; {control}" for r in absent}
     return Sight(rows, {r.key: kind.proof(call, r, proofs[r.key]) for r in absent})

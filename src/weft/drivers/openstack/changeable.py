@@ -1,12 +1,14 @@
-"""Images whose properties Ironic goes by when it deploys a machine, and who may change them meanwhile.
+"""Images whose properties decide what Ironic boots when it deploys a machine, and who may change them
+meanwhile.
 
 Nova's driver gives Ironic no more than an image's id. With some deploy interfaces Ironic then reads from the image's
-properties which kernel, ramdisk or ISO the machine boots, with the rights of Nova's user: its tenant may have named
-another's private images there by then, and names what it likes with each rebuild of its server. So weft deploys only
-images there that no tenant can change, and looks which one it is, after each deployment and not only its own.
+properties which kernel, ramdisk or ISO the machine boots, with the rights of Nova's user: the tenant may have
+named another's private images there by then, and can name any with each rebuild of its server. So weft
+deploys only images there that no tenant can change, and checks which one it is after each deployment, not
+only its own.
 
 Sources: nova 34 `virt.ironic.patcher`; ironic 39 `drivers.modules.ramdisk` (`_resolve_image_info_from_glance`),
-`common.pxe_utils.get_instance_image_info`, `conductor.deployments.start_deploy` (a rebuild reads them anew).
+`common.pxe_utils.get_instance_image_info`, `conductor.deployments.start_deploy` (a rebuild reads them again).
 """
 
 from __future__ import annotations
@@ -19,11 +21,12 @@ from weft.drivers.openstack.session import Project
 from weft.model.errors import PermanentError
 
 READING = frozenset({"anaconda", "autodetect"})
-"""Deploy interfaces with which Ironic goes by the image's properties, whatever it was given."""
+"""Deploy interfaces with which Ironic reads the image's properties, whatever it was given."""
 
 
 def deploy_interface(node: Json) -> str:
-    """The one that Ironic uses: that of an instance comes before the node's own (`objects.node.get_interface`)."""
+    """The one that Ironic uses: an instance's takes precedence over the node's
+    (`objects.node.get_interface`)."""
     return str(info_of(node).get("deploy_interface") or node.get("deploy_interface") or "")
 
 
@@ -32,16 +35,17 @@ def boots_ramdisk(interface: str) -> bool:
 
 
 def goes_by_properties(node: Json) -> str:
-    """The deploy interface with which Nova's driver leaves it to an image's properties what is booted; empty: none."""
+    """The deploy interface with which an image's properties decide what is booted under Nova's driver; empty:
+    none."""
     interface = deploy_interface(node)
     return interface if interface in READING or boots_ramdisk(interface) else ""
 
 
 def is_changeable(image: Json, own: Project, tenant: str) -> bool:
-    """Whether somebody who isn't trusted may change an image's properties.
+    """Whether someone untrusted may change an image's properties.
 
-    An image becomes public by an administrator alone (Glance's policy `publicize_image`); its project may change it all
-    the same.
+    Only an administrator can make an image public (Glance's policy `publicize_image`), but its project may
+    still change it.
 
     Args:
         own: weft's project.
@@ -61,7 +65,7 @@ def not_settled(asked: str, interface: str, name: object) -> PermanentError:
 
 
 def unsettled_boot(own: Project, node: Json) -> str:
-    """Why nobody can say that a deployed machine boots what may be booted there; empty: it does.
+    """Why it isn't certain that a deployed machine boots only what may be booted there; empty if it is.
 
     Args:
         node: as it was read, with a server of Nova's on it.
@@ -73,8 +77,8 @@ def unsettled_boot(own: Project, node: Json) -> str:
         return ""
     info = info_of(node)
     source = info.get("original_image_source") or info.get("image_source")
-    told = f"Ironic deployed image {source} with {interface}, by properties that its tenant may change"
+    problem = f"Ironic deployed image {source} with {interface}, by properties that its tenant may change"
     if not isinstance(source, str) or not UUID.fullmatch(source):
-        return told
+        return problem
     image = image_or_absent(own, source)
-    return told if image is None or is_changeable(image, own, str(info.get("project_id") or "")) else ""
+    return problem if image is None or is_changeable(image, own, str(info.get("project_id") or "")) else ""

@@ -43,7 +43,8 @@ class Volumes(StorageKind):
         return {"name": name, "description": description}
 
     def clear(self, project: Project, row: Row) -> str:
-        """Attachments, a transfer, snapshots: of the volume that was ordered to be deleted with everything on it."""
+        """End attachments, a transfer and snapshots: the volume was ordered to be deleted with everything on
+        it."""
         gone = [*_detach(project, self.one_row(project, row.id) or row), *_unreserve(project, row)]
         asked = "list volume transfers"
         for one in project.volume.listing(asked, "/os-volume-transfer/detail", "transfers"):
@@ -66,7 +67,7 @@ VOLUMES = Volumes()
 
 
 def _detach(project: Project, row: Row) -> list[str]:
-    """Take a volume from the servers that it is attached to; which ones. One that Nova knows nothing of is Cinder's
+    """Detach a volume from its servers, and return which. An attachment unknown to Nova exists in Cinder
     alone: a tenant made it."""
     gone: list[str] = []
     for one in row.raw.get("attachments") or ():
@@ -77,14 +78,14 @@ def _detach(project: Project, row: Row) -> list[str]:
             _end_attachment(project, one["attachment_id"])
         rolled = answer.status == 400 and row.raw["status"] == "detaching"
         if rolled:
-            _act(project, row, "os-roll_detaching")  # Nova takes it for one that is being detached
+            _act(project, row, "os-roll_detaching")  # Nova treats it as being detached
         if rolled or answer.fine or answer.status == 404:
             gone.append(f"attachment to server {server}")
     return gone
 
 
 def _unreserve(project: Project, row: Row) -> list[str]:
-    """Undo reservations, which the volume itself doesn't show; which ones."""
+    """Undo reservations, which the volume itself doesn't show, and return which."""
     asked, params = f"list attachments of volume {row.name}", {"volume_id": row.id}
     answer = project.volume.ask(
         asked, "GET", "/attachments", params=params, ok=(404, 406), microversion=ATTACHMENTS
@@ -98,7 +99,7 @@ def _unreserve(project: Project, row: Row) -> list[str]:
 
 
 def _end_attachment(project: Project, attachment: str) -> None:
-    """Cinder refuses it (409) for what a server really has."""
+    """Cinder refuses it (409) for a volume that is really attached."""
     asked, path = f"end attachment {attachment}", f"/attachments/{attachment}"
     project.volume.ask(asked, "DELETE", path, ok=(400, 403, 404, 406, 409), microversion=ATTACHMENTS)
 
@@ -109,7 +110,7 @@ def _act(project: Project, row: Row, action: str) -> None:
 
 
 class VolumeAttachments(KindDriver):
-    """Known by server and volume, which are the id here: Nova's API has no other."""
+    """Identified by server and volume, since Nova's API has no other id."""
 
     kind = Kind.VOLUME_ATTACHMENT
     threads = "volume"
@@ -135,8 +136,8 @@ class VolumeAttachments(KindDriver):
         _, rows = _attached(project, server)
         return next((_row(server, raw) for raw in rows if raw["volumeId"] == volume), None)
 
-    def proof(self, call: Call, resource: Resource, told: str) -> str:
-        return told.replace("404 by its id", "not among the volumes of its server")
+    def proof(self, call: Call, resource: Resource, text: str) -> str:
+        return text.replace("404 by its id", "not among the volumes of its server")
 
     def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
         """It has no description for a mark."""
@@ -168,8 +169,8 @@ class VolumeAttachments(KindDriver):
             if answer.fine:
                 return f"{server}/{volume}"
             if any(raw["volumeId"] == volume for raw in _attached(call.project, server)[1]):
-                return f"{server}/{volume}"  # a lost answer's
-            # With its former server, or with whatever somebody attached it to: that may end.
+                return f"{server}/{volume}"  # made by a request whose answer was lost
+            # It is attached to its former server, or wherever someone attached it: that may end.
             raise TemporaryError(asked, "Nova", answer.sentence(), alarming=True)
 
         return outcomes_of(call, wanted, one)
@@ -178,8 +179,9 @@ class VolumeAttachments(KindDriver):
         raise AssertionError("attachments can't be changed")
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
-        """Of a server that goes on. A tenant's lock on it refuses that, and is undone. What is being detached already
-        is refused, too (400), until the guest has let go of it.
+        """Detach it from a server that keeps running. A tenant's lock on the server refuses that, and is
+        removed. Nova also refuses (400) while a detach is in progress, until the guest has released the
+        device.
         """
         server, _, volume = row.id.partition("/")
         asked = f"detach volume {volume} of server {server}"
@@ -195,7 +197,7 @@ class VolumeAttachments(KindDriver):
 
 
 def _pair(call: Call, resource: Resource) -> tuple[str, str] | None:
-    """Ids of server and volume, as far as they are known."""
+    """Ids of server and volume, as far as known."""
     spec = resource.spec
     assert isinstance(spec, VolumeAttachmentSpec)
     server, volume = call.ids.get(spec.server), spec.volume_id or call.ids.get(spec.volume)
@@ -203,7 +205,7 @@ def _pair(call: Call, resource: Resource) -> tuple[str, str] | None:
 
 
 def _attached(project: Project, server: str) -> tuple[str, list[Json]]:
-    """The server, and what is attached to it; nothing to a server that doesn't exist."""
+    """The server and its attachments; none if the server doesn't exist."""
     asked, path = f"list volumes of server {server}", f"/servers/{server}/os-volume_attachments"
     answer = project.compute.ask(asked, "GET", path, ok=(404,))
     if answer.status == 200:

@@ -1,22 +1,23 @@
-"""What proves how a machine was cleaned: Ironic's history of it, and what weft has watched. Pure.
+"""Proof of how a machine was cleaned: Ironic's history of it, and what weft has watched. Pure.
 
 Ironic writes an event when a flow of steps begins and one when it ends (from release 31.0.0, if `[conductor]
-record_step_flows_in_history` is on, the default): `automated_cleaning_end` says how it went. The steps are only in
-`automated_cleaning_start`, which is missing wherever an agent was booted for the cleaning: those weft has watched
-(`weft.planning.watching`). Whatever ran on the machine since its last cleaning counts against it, whoever asked for
-it. Where these events aren't written any more, an old cleaning would count for ever: so the node may not have changed
-its state since, but for the change that ends the cleaning. Both times are of one conductor, which writes them one right
-after the other; a cleaning that was watched to its end has that change's time, too.
+record_step_flows_in_history` is on, the default): `automated_cleaning_end` states the result. The steps are
+only in `automated_cleaning_start`, which is missing wherever an agent was booted for the cleaning; weft has
+watched those (`weft.planning.watching`). Anything that ran on the machine since its last cleaning invalidates
+it, no matter who started it. If these events stopped being written, an old cleaning would count forever: so
+the node's state must not have changed since, except by the change that ends the cleaning. One conductor
+writes both times, one right after the other; a cleaning that was watched to its end has the time of that
+change, too.
 
-A cleaning that is aborted leaves no event, nor do steps that fail later than they were begun leave an end. So a start
-belongs to an end only if there was no time in between to abort a cleaning and boot an agent for another.
+An aborted cleaning leaves no event, and steps that fail after they began leave no end. So a start belongs to
+an end only if there was no time in between to abort a cleaning and boot an agent for another.
 
-Whoever had root may have made its disks members of a Linux RAID, of one that is incomplete, too. All erasing steps of
-the agent leave members as they are, and any disk with a partition that is one; of an array that it could assemble they
-erase what is inside. So these steps say nothing of members, unless the agent has deleted all arrays before them.
+A tenant with root may have made disks members of a Linux RAID, even of an incomplete one. The agent's erasing
+steps skip members, and any disk with a partition that is one; of an array that they can assemble they erase
+the contents. So these steps prove nothing about members, unless the agent deleted all arrays before them.
 
-Source: ironic 39, `ironic.conductor.utils.log_step_flow_history`, `ironic.conductor.cleaning`; what the agent leaves
-out: ironic-python-agent 11, `hardware.GenericHardwareManager.erase_block_device`, `_list_erasable_devices`,
+Source: ironic 39, `ironic.conductor.utils.log_step_flow_history`, `ironic.conductor.cleaning`; what the agent
+skips: ironic-python-agent 11, `hardware.GenericHardwareManager.erase_block_device`, `_list_erasable_devices`,
 `_is_linux_raid_member`, `delete_configuration`.
 """
 
@@ -41,9 +42,10 @@ ERASING = {
 }
 """Step -> what it does; a cleaning without any of these proves nothing."""
 END = timedelta(minutes=1)
-"""Between the end of a cleaning and the state `available` that follows it."""
+"""Longest time between the end of a cleaning and the state `available` that follows it."""
 AT_ONCE = timedelta(minutes=1)
-"""Between start and end of a cleaning that wasn't watched: no machine boots an agent and is erased in less."""
+"""Longest time between start and end of a cleaning that wasn't watched: no machine boots an agent and is
+erased in less."""
 NO_RAID = "raid.delete_configuration"
 MEMBERS = "members of a Linux RAID, if there were any, left as they were"
 NONE = (
@@ -58,7 +60,7 @@ UNSEEN = (
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What a site demands of its machines, and of every cleaning besides a step that erases disks.
+    """What a site demands of its machines, and of every cleaning in addition to a step that erases disks.
 
     Attributes:
         owners: ids of projects, besides weft's own, that may be a machine's owner or lessee in Ironic.
@@ -89,9 +91,9 @@ class Cleaning:
         steps: as `interface.step`, in their order.
         began, ended: as Ironic has them (ISO 8601); it has no beginning of one by its agent.
         erased: what was done to the disks.
-        spared: which of them, if there were such, weren't.
-        seen: who has the steps from where.
-        checked: what was compared with the site's lists, besides.
+        spared: disks that weren't erased, if any.
+        seen: where the steps are known from.
+        checked: what else was compared with the site's lists.
     """
 
     steps: tuple[str, ...]
@@ -105,8 +107,8 @@ class Cleaning:
     def text(self) -> str:
         """For the receipt."""
         when = f"from {self.began} to {self.ended}" if self.began else f"until {self.ended}"
-        told = [f"cleaned {when}: {', '.join(self.steps)}", self.erased, self.spared, f"steps {self.seen}"]
-        return "; ".join(filter(None, (*told, self.checked)))
+        parts = [f"cleaned {when}: {', '.join(self.steps)}", self.erased, self.spared, f"steps {self.seen}"]
+        return "; ".join(filter(None, (*parts, self.checked)))
 
 
 def last_cleaning(
@@ -115,12 +117,12 @@ def last_cleaning(
     watched: Watched | None = None,
     demanded: Collection[str] = (),
 ) -> Cleaning | str:
-    """The cleaning after everything else that ran on the machine, or why there is none.
+    """The cleaning that came after everything else that ran on the machine, or why there is none.
 
     Args:
         history: Ironic's events of a node with details, oldest first, as it lists them.
         node: as Ironic has it.
-        watched: the last one that weft has watched, if any.
+        watched: the last cleaning that weft has watched, if any.
         demanded: steps that it must have run, as interface.step.
     """
     changed = str(node.get("provision_updated_at") or "")
@@ -141,12 +143,13 @@ def last_cleaning(
 
 
 def set_back(cleaning: Cleaning, taken: Taken | None) -> str:
-    """Why it may be one from before the machine's last use, though Ironic knows of no use since; empty: it is none.
+    """Why the cleaning may be from before the machine's last use, though Ironic knows of no use since; empty
+    if it isn't.
 
     An Ironic whose database was restored from a backup shows a machine as it was then: free, and cleaned.
 
     Args:
-        taken: by which cleaning weft took the machine last. By Ironic's clock, too: weft's own isn't compared with it.
+        taken: by which cleaning weft last took the machine. Both times are by Ironic's clock.
     """
     ended = _moment(cleaning.ended)
     if taken is None or ended is None or ended > taken.ended or (ended == taken.ended and not taken.used):
@@ -159,7 +162,7 @@ def set_back(cleaning: Cleaning, taken: Taken | None) -> str:
 
 
 def ended_at(cleaning: Cleaning) -> datetime:
-    """One that was proved has such a time."""
+    """When it ended; a proved cleaning has such a time."""
     ended = _moment(cleaning.ended)
     assert ended is not None
     return ended
@@ -168,7 +171,7 @@ def ended_at(cleaning: Cleaning) -> datetime:
 def _last_end(
     history: Sequence[Mapping[str, Any]],
 ) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]] | str:
-    """The end of the last cleaning, with its start if there is one; or why there is none."""
+    """The end of the last cleaning and its start, if there is one; or why there is none."""
     found: tuple[Mapping[str, Any] | None, Mapping[str, Any]] | str = NONE
     start: Mapping[str, Any] | None = None
     for event in history:
@@ -216,14 +219,15 @@ def _cleaning(
     if not erased:
         return f"its cleaning had no step that erases disks (steps: {', '.join(steps) or 'none'})"
     seen = f"seen by weft from {watched.since} to {watched.looked}" if watched else "as Ironic logged them"
-    # What Ironic logs no agent has done.
+    # If Ironic logs it, no agent has done it.
     spared = MEMBERS if logged is None and not _without_raid(steps, next(iter(erased)), node) else ""
     began = began if logged is not None else ""
     return Cleaning(steps, began, ended, ", ".join(erased.values()), seen, spared=spared)
 
 
 def _without_raid(steps: Sequence[str], erasing: str, node: Mapping[str, Any]) -> bool:
-    """Whether the agent had deleted every Linux RAID before it erased: other RAID interfaces delete another's."""
+    """Whether the agent deleted every Linux RAID before erasing; other RAID interfaces delete other kinds of
+    arrays."""
     return node.get("raid_interface") == "agent" and NO_RAID in steps[: steps.index(erasing)]
 
 
@@ -233,7 +237,7 @@ def _is_at_once(began: str, ended: str) -> bool:
 
 
 def _spared(node: Mapping[str, Any]) -> str:
-    """Why disks were left as they are, whatever steps ran; empty: none were."""
+    """Why disks were skipped, whatever steps ran; empty if none were."""
     properties: object = node.get("properties")
     listed = cast(Mapping[str, object], properties) if isinstance(properties, Mapping) else {}
     if not (spared := listed.get("skip_block_devices")):
@@ -243,16 +247,16 @@ def _spared(node: Mapping[str, Any]) -> str:
 
 
 def _erased(step: str, node: Mapping[str, Any]) -> str:
-    """What a step did to the disks, the way the agent was told to do it; empty: nothing that counts."""
+    """What a step did to the disks, given the agent's configuration; empty if nothing that counts."""
     name = step.rpartition(".")[2]
-    told = internal_info(node)
+    info = internal_info(node)
     if name == "erase_devices":
         if (
-            told.get("agent_erase_devices_iterations") == 0
-            and told.get("agent_erase_devices_zeroize") is False
+            info.get("agent_erase_devices_iterations") == 0
+            and info.get("agent_erase_devices_zeroize") is False
         ):
-            return ""  # what has no secure erase is overwritten with nothing
-        if told.get("agent_erase_skip_read_only"):
+            return ""  # disks without secure erase aren't overwritten either
+        if info.get("agent_erase_skip_read_only"):
             return "disks erased that can be written"
     return ERASING.get(name, "")
 
@@ -284,13 +288,15 @@ def _steps(event: str) -> tuple[str, ...] | None:
 
 
 def internal_info(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What Ironic keeps with a node for itself; of a user that may not see it a sentence about that alone."""
+    """Ironic's internal record of a node; for a user that may not see it, Ironic returns only a sentence
+    saying so."""
     info: object = node.get("driver_internal_info")
     return cast(Mapping[str, Any], info) if isinstance(info, Mapping) else {}
 
 
 def steps_here(rows: object) -> tuple[str, ...] | None:
-    """A list of Ironic's steps as interface.step, without those on other machines; None: it is no such list."""
+    """A list of Ironic's steps as interface.step, without those on other machines; None if it isn't such a
+    list."""
     if not isinstance(rows, list):
         return None
     try:

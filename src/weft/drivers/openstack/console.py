@@ -1,8 +1,8 @@
 """Serial consoles that Ironic serves itself, without Nova's proxy and its tokens.
 
-Whoever knows the URL of one may read and type. A teardown stops it, and Ironic starts it again at the end of the next
-deployment, for whoever has the machine then, as long as the node has `console_enabled`: so it is switched off before a
-machine is given back, and one whose console is on is neither free nor clean.
+Anyone who knows a console's URL can read and type. A teardown stops it, but while the node has
+`console_enabled` Ironic starts it again at the end of the next deployment, for the next tenant. So it is
+switched off before a machine is given back, and a machine whose console is on is neither free nor clean.
 
 Source: ironic 39, `conductor.manager.set_console_mode`, `conductor.deployments._start_console_in_deploy`.
 """
@@ -16,13 +16,13 @@ from weft.drivers.openstack.session import Project
 from weft.model.errors import NotYetError, TemporaryError
 
 REFUSED = (400, 404, 409, 501)
-"""Statuses with which Ironic says that this machine can't, or can't now."""
+"""Statuses of Ironic's answer if this machine can't do it, or can't now."""
 BY_HAND = "switch it off (`openstack baremetal node console disable`)"
 _FAILED = "disabling the console"
 
 
 def console_hindrance(node: Json) -> str | None:
-    """Why a machine can't be anybody's next: somebody may have its console open. None: it is off."""
+    """Why a machine can't be assigned: someone may have its console open. None if the console is off."""
     return f"its console is on: {BY_HAND}" if node.get("console_enabled") else None
 
 
@@ -33,7 +33,7 @@ def console_failure(node: Json) -> str | None:
 
 
 def console_off(own: Project, asked: str, node: Json) -> str | None:
-    """Ask Ironic to switch it off, which it does later. None: asked for; otherwise why it can't be.
+    """Ask Ironic to switch it off, which it does later. Returns None, or why it can't be switched off.
 
     Raises `NotYetError`: Ironic works on the node.
     """
@@ -47,7 +47,7 @@ def console_off(own: Project, asked: str, node: Json) -> str | None:
 
 
 def wait_for_console(own: Project, asked: str, node: Json) -> NoReturn:
-    """Have it switched off, and go on later; an alarm if Ironic can't."""
+    """Have it switched off, and wait for it; raises an alarm if Ironic can't."""
     if why := console_off(own, asked, node) or console_failure(node):
         raise TemporaryError(asked, "Ironic", why, BY_HAND, alarming=True)
     raise NotYetError(asked, "Ironic", "its console is being switched off")

@@ -1,4 +1,4 @@
-"""Who has allocations of compute hosts in Placement, and what Placement keeps from being allocated there.
+"""Who has allocations of compute hosts in Placement, and what is reserved there.
 
 Sources: Placement's "List resource providers" (`in_tree`), "List resource provider allocations" and "List resource
 provider inventories" (`reserved`: of a whole inventory by an operator, or by Nova of a device that is used once). No
@@ -21,12 +21,12 @@ from weft.model.errors import UnknownError
 log = logging.getLogger(__name__)
 
 FRESH_TREE = 300.0
-"""Seconds for which the resource providers of a host are known, and what of them is reserved: they change when its
-devices do, or an operator says so."""
+"""Seconds for which a host's resource providers, and what of them is reserved, are cached: they change only
+with its devices, or when an operator changes them."""
 ROUND = 500
-"""Requests in one round, at most; a host's last one may exceed it by the providers of its devices."""
+"""Most requests in one round; the last host may exceed it by the providers of its devices."""
 KNOWN = 300.0
-"""Seconds after which a host's last reading counts for nothing if Placement doesn't answer."""
+"""Seconds after which a host's last reading expires if Placement doesn't answer."""
 _PLACEMENT = {"OpenStack-API-Version": f"placement {PLACEMENT_MICROVERSION}"}
 _NO_DEVICES = (
     "VCPU",
@@ -38,16 +38,17 @@ _NO_DEVICES = (
     "NET_BW_",
     "NET_PACKET_RATE_",
 )
-"""Beginnings of the resource classes (os-resource-classes) of which a server has no PCI device."""
+"""Prefixes of resource classes (os-resource-classes) that aren't PCI devices."""
 _UNKNOWN = "unknown"
-"""In their place, of an allocation that is shown without any."""
+"""In place of the classes, for an allocation that is shown without any."""
 
 Classes = Mapping[str, frozenset[str]]
 """Consumer -> resource classes of its allocation that may be devices."""
 
 
 class Consumers:
-    """Of hosts, each by the ids of its own resource providers (one, but for several hypervisors of a host).
+    """Consumers of hosts, each known by the ids of its resource providers (one, except for hosts with several
+    hypervisors).
 
     Args:
         asking: threads for requests.
@@ -61,9 +62,8 @@ class Consumers:
         self._withheld: dict[str, tuple[float, str]] = {}
 
     def of(self, own: Project, host: str, provider: str) -> Classes:
-        """Who has an allocation of a host, or of one of its devices alone: they may be providers of their own.
-
-        Raises what an answer that can't be read raises.
+        """Who has an allocation of a host, or of one of its devices alone, which may be providers of their
+        own. Raises what an unreadable answer raises.
         """
         read_at, tree = self._trees.get(provider, (-math.inf, ()))
         if time.monotonic() - read_at > FRESH_TREE:
@@ -76,10 +76,9 @@ class Consumers:
         return {consumer: found[consumer] for consumer in sorted(found)}
 
     def withheld(self, own: Project, host: str, provider: str) -> str:
-        """What of a host Placement keeps from everybody, read within `FRESH_TREE`; empty: no inventory is reserved
-        whole, or that can't be read. After `of`.
-
-        Nova itself finds no valid host there: so what can't be read is only logged, and makes nothing unknown.
+        """Inventories of a host that are reserved as a whole, at most `FRESH_TREE` old; empty if there are
+        none, or if they can't be read. Call it after `of`. Nova itself finds no valid host there, so a
+        failure to read is only logged, and makes nothing unknown.
         """
         read_at, text = self._withheld.get(provider, (-math.inf, ""))
         if time.monotonic() - read_at > FRESH_TREE:
@@ -92,18 +91,17 @@ class Consumers:
         return text
 
     def forget(self, providers: Iterable[str]) -> None:
-        """Their trees may have changed."""
+        """Forget these providers' cached trees, which may have changed."""
         gone = set(providers)
         self._trees = {p: t for p, t in self._trees.items() if p not in gone}
 
     def round(
         self, own: Project, hosts: Mapping[str, Iterable[str]], sentence: Callable[[Exception], str]
     ) -> tuple[Mapping[str, Classes], Mapping[str, str], Mapping[str, str]]:
-        """Host -> who has an allocation there, as last read; host -> why that is unknown; and host -> what is withheld
-        there, from the second reading on, and up to `FRESH_TREE` old: allocations of all hosts come first.
-
-        First read are hosts that had one, then those that were read longest ago. A host that no round has reached yet
-        is in neither. One caller at a time.
+        """Read some hosts; returns host -> who has an allocation there, as last read; host -> why that is
+        unknown; and host -> what is reserved there, from the second reading on, up to `FRESH_TREE` old:
+        allocations of all hosts come first. Hosts that had an allocation are read first, then those that were
+        read longest ago. A host that no round has reached yet is in neither. One caller at a time.
 
         Args:
             hosts: host -> ids of its resource providers.
@@ -136,11 +134,11 @@ class Consumers:
         return known[0] if known else -math.inf
 
     def _batches(self, turn: list[str], hosts: Mapping[str, Iterable[str]]) -> Iterable[list[str]]:
-        """As many as the requests of a round suffice for, a few at a time."""
+        """As many hosts as the requests of a round allow, a few at a time."""
         spent, batch = 0, list[str]()
         for host in turn:
             batch.append(host)
-            # Inventories are read of a tree that was known, in about as many requests as it took to know it.
+            # Inventories are read only of known trees, with about as many requests as reading the tree took.
             spent += sum(1 + len(self._trees.get(p, (0.0, (p,)))[1]) for p in hosts[host])
             if spent >= ROUND:
                 break
@@ -166,7 +164,7 @@ class Consumers:
 
 
 _TOGETHER = 16
-"""Hosts that are read together: what is in flight when Placement stops answering."""
+"""Hosts that are read together: the requests in flight when Placement stops answering."""
 
 
 def _tree(own: Project, host: str, provider: str) -> tuple[str, ...]:
@@ -196,7 +194,7 @@ def _allocations(own: Project, host: str, provider: str) -> dict[str, frozenset[
 
 
 def _reserved(own: Project, host: str, provider: str) -> list[str]:
-    """Inventories of which nothing is left to anybody."""
+    """Inventories that are reserved as a whole."""
     asked, path = f"list the inventories of host {host}", f"/resource_providers/{provider}/inventories"
     answer = own.placement.ask(asked, "GET", path, headers=_PLACEMENT)
     rows = own.placement.part(asked, answer, "inventories")

@@ -1,16 +1,17 @@
-"""What Nova's database still has of a server that it deleted: whether a host had it by then.
+"""Nova's row of a deleted server: whether a host had it by then.
 
-Nova deletes a server that no host has by itself, without an action `delete`, while its row has no host: a constraint of
-the same statement (nova 34, `compute.api.API._delete`, `objects.Instance.destroy`). A nova-compute puts itself into the
-row before it makes anything (`ResourceTracker.instance_claim`), which fails once the row is deleted. Its event says
-`Success` all the same. But between two readings of `_delete` a host may have come into the row, and then Nova deletes
-the server without that host, and without an action too: only the row tells the two apart.
+Nova deletes a server that no host has on its own, without an action `delete`, while its row has no host: a
+constraint of the same statement (nova 34, `compute.api.API._delete`, `objects.Instance.destroy`). A
+nova-compute puts itself into the row before it makes anything (`ResourceTracker.instance_claim`), which fails
+once the row is deleted. Its event says `Success` all the same. But between two reads of `_delete` a host may
+have got into the row, and then Nova deletes the server without that host, and without an action too: only the
+row distinguishes the two.
 
-A host also takes itself out of the row: of a build that it cleaned up and that goes on elsewhere (task `scheduling`
-then), but just as well while a build fails that it couldn't clean up (task `spawning`, later ERROR).
+A host also removes itself from the row: after a build that it cleaned up and that continues elsewhere (task
+`scheduling` then), but also while a build fails that it couldn't clean up (task `spawning`, later ERROR).
 
-Source: Nova's api-ref "List Servers Detailed": `deleted` and `uuid` are for whom `servers:allow_all_filters` lets, and
-dropped silently for others.
+Source: Nova's api-ref "List Servers Detailed": `deleted` and `uuid` require `servers:allow_all_filters`, and
+are silently dropped otherwise.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ def had_no_host(own: Project, project_id: str, server: str) -> bool:
     """Whether no host had a server of a project when Nova deleted it, while it was being built for the first time.
 
     Args:
-        own: weft's own project, whose token sees those of all others.
+        own: weft's own project, whose token sees servers of all projects.
         project_id: whose server it is.
 
-    Raises `UnknownError` if Nova doesn't show its row, or shows it still.
+    Raises `UnknownError` if Nova doesn't show its row, or still shows it as existing.
     """
     asked, compute = f"read the row of deleted server {server}", own.compute
     params = {"all_tenants": "1", "deleted": "true", "uuid": server, "limit": 1}
@@ -43,7 +44,7 @@ def had_no_host(own: Project, project_id: str, server: str) -> bool:
     if row.get("id") != server:
         seen = f"Nova shows server {row.get('id')} instead"
         raise UnknownError(asked, compute.name, seen, _POLICY)
-    # A proxy or policy that drops `deleted` alone shows it while it is there.
+    # If a proxy or policy drops only `deleted`, an existing server is shown.
     if compute.item_or_absent(asked, f"/servers/{server}", "server", server) is not None:
         raise UnknownError(asked, compute.name, "Nova hasn't deleted it")
     missing = [name for name in (_HOST, _LAUNCHED, _STATE, _TASK) if name not in row]

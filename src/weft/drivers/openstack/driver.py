@@ -69,9 +69,9 @@ class OpenStackDriver:
         keys: source of the keys in servers' user data.
         requests: how many requests to one service run concurrently.
         machines: the cloud has bare metal, and so an Ironic to look for it.
-        storage: what the cloud has of it; None: neither Manila nor Cinder.
+        storage: the cloud's storage services; None: neither Manila nor Cinder.
         closed: names of networks that no tenant may have a port on.
-        aggregates: the site has weft make host aggregates there, and so lists them for the audit.
+        aggregates: weft creates host aggregates in this cloud, so the audit lists them.
     """
 
     def __init__(
@@ -260,7 +260,7 @@ class OpenStackDriver:
         wanted: Sequence[Resource],
         one: Callable[[Call, KindDriver, list[Resource]], dict[str, T]],
     ) -> dict[str, T]:
-        """Each kind of each owner of a batch in parallel; the first error of a whole kind is raised when all are
+        """Each kind of each owner of a batch in parallel; raises the first error of a whole kind when all are
         done."""
         batches: list[tuple[Call, KindDriver, list[Resource]]] = []
         for owner in sorted({r.owner for r in wanted}):
@@ -296,18 +296,19 @@ class OpenStackDriver:
 
 
 def _kept(call: Call, kind: KindDriver, resource: Resource, row: Row) -> Observed | None:
-    """How something that stays is seen once it isn't weft's any more; None: it is, or goes."""
+    """How a resource that stays is reported once it is no longer weft's; None while it is, or if it is to be
+    deleted."""
     if not (call.scope.leaving and resource.spec.stays and row.mark is None and kind.is_given_back(row)):
         return None
     status, _ = kind.status(row)
-    if status is Status.PENDING:  # somebody deletes it
+    if status is Status.PENDING:  # someone is deleting it
         return None
     return Observed(row.id, Status.KEPT, kind.kept(call, row), name=row.name)
 
 
 def _all(kind: KindDriver, project: Project | None, own: Project, unread: dict[str, WeftError]) -> list[Row]:
-    """Rows with any mark. A project that can't be read (disabled, without the service) is noted in `unread`, and a
-    kind that a policy of its own shows."""
+    """Rows with any mark. What can't be read is added to `unread`: a project (disabled, without the service),
+    or a kind that requires a policy of its own."""
     try:
         rows = kind.all_rows(own) if project is None else kind.project_rows(project)
     except WeftError as error:

@@ -1,4 +1,5 @@
-"""How a server ended, by what each nova-compute that ever had it did with it, as Nova's record of its actions says.
+"""How a server ended, judged by what each nova-compute that ever had it did, according to Nova's record of
+actions.
 
 Sources: Nova's api-ref "Servers - run an action: Instance Actions" (kept for deleted servers too, microversion 2.21;
 pages from 2.58; events with `hostId`, and for administrators `host`, from 2.62), and its `nova/compute/manager.py`, for
@@ -20,14 +21,15 @@ from weft.model.errors import OutsideError, UnknownError
 from weft.ports.occupants import Ended, Ending
 
 PAGE = 1000
-"""Actions asked for at once."""
+"""Actions per page."""
 PATIENCE = 120.0
-"""Seconds for which a record is read, per server."""
+"""Longest time for reading one server's record, in seconds."""
 MOST_READ = 1000
-"""Actions whose events are read, per server: a member of a project can add to these by shelving its server, or resizing
-it, but each takes Nova several seconds."""
+"""Most actions of one server whose events are read: a project member can add actions by shelving or resizing
+its server, but each takes Nova several seconds."""
 NEWEST = 50
-"""Of the newest actions all are read; of older ones those that may concern other hosts, unless there are too many."""
+"""Newest actions, all of which are read; of older ones only those that may concern other hosts, unless there
+are too many."""
 _STAYS = frozenset(
     {
         *(
@@ -55,8 +57,8 @@ _STAYS = frozenset(
         *("createImage", "resetState"),
     }
 )
-"""Actions that concern only the host which has the server anyway: a tenant can have as many of these as it likes. A
-rebuild names that host to the scheduler; what moves a server by a rebuild elsewhere is `evacuate`."""
+"""Actions that concern only the host that has the server anyway; a tenant can cause any number of these. A
+rebuild names that host to the scheduler; a rebuild on another host is `evacuate`."""
 _REMOVES = frozenset(
     {
         "compute_terminate_instance",
@@ -75,19 +77,19 @@ _TERMINATES, _CONFIRMS, _REVERTS = (
 )
 """A resize is confirmed where the server came from, and reverted where it went; both may be one host."""
 _BUILDS = "compute__do_build_and_run_instance"
-"""Ends in `Success` as well when its host found the server deleted, or couldn't build it."""
+"""Ends in `Success` even if the host found the server deleted, or couldn't build it."""
 _ASKS = frozenset(
     {
         "compute_prep_resize",
         "compute_prep_snapshot_based_resize_at_dest",
         "compute_check_can_live_migrate_destination",
-        # What Ironic tells nova-compute of a machine's power, also after its server was terminated.
+        # Ironic's notices of a machine's power to nova-compute, also after its server was terminated.
         "compute_power_update",
     }
 )
-"""Events that put nothing on their host; any other means that it had the server."""
+"""Events that leave nothing on their host; any other event means that the host had the server."""
 _LEAVES = frozenset({"compute_resize_instance", "compute_live_migration"})
-"""Events of the host that a server is moved from."""
+"""Events on the host that a server is moved from."""
 _ARRIVES = "compute_post_live_migration_at_destination"
 """Requested by the host it came from, once the guest was gone there: `compute_live_migration` ends when it begins."""
 
@@ -106,11 +108,11 @@ def ending(
     Args:
         project: whose token is used.
         project_id: whose server it is; empty: not known.
-        whole: it was a machine's own: whichever nova-compute removed it did so through Ironic.
-        hosts: names of Nova's hosts, for what the record only has hashes of; with True read afresh.
-        patience: seconds for which its record is read.
+        whole: it had a whole machine: whichever nova-compute removed it did so through Ironic.
+        hosts: names of Nova's hosts, since the record may only have their hashes; True reads them again.
+        patience: longest time for reading its record, in seconds.
         unplaced: whether no host had it when Nova deleted it (`weft.drivers.openstack.deletedservers.had_no_host`);
-            asked where its record alone doesn't tell. None: that can't be asked.
+            asked if its record alone doesn't say. None: that can't be asked.
     """
     asked, path = f"read how server {server} ended", f"/servers/{server}/os-instance-actions"
     until = time.monotonic() + patience
@@ -136,8 +138,8 @@ def ending(
 def _of_events(
     shown: Sequence[Json], project_id: str, whole: bool, hosts: Callable[[bool], Collection[str]]
 ) -> Ending:
-    """How a server ended, by these actions with their events; both are the newest first, as Nova shows them."""
-    # Times may be of whole seconds.
+    """How a server ended, by these actions with their events; both are newest first, as Nova lists them."""
+    # Times may have a resolution of one second.
     events = [
         (str(one.get("project_id") or project_id), e)
         for one in reversed(shown)
@@ -151,24 +153,24 @@ def _of_events(
     events.sort(key=lambda one: str(one[1]["start_time"]))
     if whole:
         return judged(("", e) for _, e in events)
-    told = _Names(hosts)
-    found = judged([(told.host(*one), one[1]) for one in events])
-    if found.how is Ended.DESTROYED or not told.unresolved or not told.more():
+    names = _Names(hosts)
+    found = judged([(names.host(*one), one[1]) for one in events])
+    if found.how is Ended.DESTROYED or not names.unresolved or not names.more():
         return found
-    return judged([(told.host(*one), one[1]) for one in events])
+    return judged([(names.host(*one), one[1]) for one in events])
 
 
 def _only_built(shown: Sequence[Json]) -> bool:
-    """Whether all that nova-computes were asked is to build it for the first time, and none to remove it."""
+    """Whether nova-computes were only asked to build it for the first time, and none to remove it."""
     events = [e for a in shown for e in a["events"] if str(e["event"]).startswith("compute_")]
-    # A build that ended in an error failed over its own cleaning up.
+    # A build that ended in an error failed while cleaning up.
     return all(a["action"] == "create" or a["action"] in _STAYS for a in shown) and all(
         e["event"] == _BUILDS and (_is_open(e) or e.get("result") == "Success") for e in events
     )
 
 
 def _of_row(found: Ending, unplaced: Callable[[], bool]) -> Ending:
-    """What Nova's row adds to a record of builds alone; what can't be read adds nothing."""
+    """What Nova's row adds to a record that has only builds; nothing if it can't be read."""
     try:
         never = unplaced()
     except OutsideError as error:
@@ -181,14 +183,16 @@ def _of_row(found: Ending, unplaced: Callable[[], bool]) -> Ending:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """Actions of a server whose events are to be read, the newest first; `cut`: how many there are, if not all."""
+    """Actions of a server whose events are to be read, newest first; `cut`: how many there are, if not all
+    are read."""
 
     actions: Sequence[Json]
     cut: str = ""
 
 
 def _listed(project: Project, asked: str, path: str, server: str, until: float) -> _Listed | Ending:
-    """Page by page; or why its ending isn't known by them. Args: until: when to stop, in this process's seconds."""
+    """Read page by page; or why they don't show the ending. Args: until: when to stop, in monotonic
+    seconds."""
     read: list[Json] = []
     seen = 0
     params: dict[str, str | int] = {"limit": PAGE}
@@ -219,7 +223,7 @@ def _listed(project: Project, asked: str, path: str, server: str, until: float) 
 
 @dataclass(slots=True)
 class _Names:
-    """Names of hosts that events have as hashes."""
+    """Names of hosts whose hashes are in events."""
 
     hosts: Callable[[bool], Collection[str]]
     known: frozenset[str] | None = None
@@ -227,7 +231,7 @@ class _Names:
     _of: dict[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
     def host(self, project_id: str, event: Json) -> str:
-        """Name of an event's host; its hash if none is known with it; empty if the event has neither."""
+        """Name of an event's host; its hash if no known host has it; empty if the event has neither."""
         if event.get("host"):
             return str(event["host"])
         hashed = str(event.get("hostId") or "")
@@ -240,7 +244,7 @@ class _Names:
         return name or hashed
 
     def more(self) -> bool:
-        """Read the names afresh; whether there are others than before."""
+        """Read the names again; whether they changed."""
         before, self.known = self.known, frozenset(self.hosts(True))
         self._of = {}
         return self.known != before
@@ -252,10 +256,9 @@ def host_id(project_id: str, host: str) -> str:
 
 
 def judged(events: Iterable[tuple[str, Json]]) -> Ending:
-    """How a server ended by what was done with it, the oldest first, each with its host.
-
-    It has ended when every host that had it has removed it since. What a host did is undone by no other: an evacuated
-    guest may run on where it was, since its nova-compute wasn't asked.
+    """How a server ended, by its events, oldest first, each with its host. It has ended when every host that
+    had it has removed it since. No host undoes what another did: an evacuated guest may keep running where it
+    was, since that nova-compute wasn't asked.
     """
     left: dict[str, Json] = {}
     over: dict[str, Json] = {}
@@ -268,7 +271,7 @@ def judged(events: Iterable[tuple[str, Json]]) -> Ending:
             left.pop(host, None)
             over[host] = event
         elif name == _CONFIRMS:
-            # Once the server was deleted Nova does nothing there any more, and calls that a success.
+            # Once the server was deleted, Nova does nothing there any more, and reports success.
             if host != source or host == target or any(e["event"] == _TERMINATES for e in over.values()):
                 continue
             left.pop(host, None)
@@ -285,7 +288,7 @@ def judged(events: Iterable[tuple[str, Json]]) -> Ending:
 
 def _found(left: Mapping[str, Json], over: Mapping[str, Json], newest: str) -> Ending:
     hosts = tuple(sorted(host for host in left if host))
-    # A removal that was under way may have been done; of anything else, nothing says that the guest was removed.
+    # A removal in progress may have been completed; after anything else, the guest may still be there.
     stays = {h: e for h, e in sorted(left.items()) if e["event"] not in _REMOVES or not _is_open(e)}
     if left and not stays:
         host, event = next(iter(sorted(left.items())))

@@ -1,6 +1,6 @@
-"""Machines into Ironic, by the site and the hardware list: nodes, ports, states, and what their inspection saw.
-
-With the operator's own rights (system scope), which weft's service has not. What exists is compared, never changed.
+"""Enrolls machines in Ironic from the site and the hardware list: nodes, ports, states, and inspection
+results. Uses the operator's own rights (system scope), which weft's service doesn't have. What exists is
+compared, never changed.
 
 Source: Ironic's api-ref (nodes, ports, inventory from microversion 1.81).
 """
@@ -23,15 +23,15 @@ from weft.model.site import Node, Site
 from weft.planning.fabric.addressing import client_id, mac_of_guid
 
 INVENTORY = {"OpenStack-API-Version": "baremetal 1.81", "X-OpenStack-Ironic-API-Version": "1.81"}
-"""Antelope: the first with what an inspection saw."""
+"""Antelope: the first with inspection results."""
 NO_INVENTORY = "Node inventory record for node"
 """How Ironic's 404 for a machine that was never inspected begins."""
 HIDDEN = frozenset({"redfish_password"})
-"""Ironic shows these to nobody: whether they are as listed can't be known."""
+"""Ironic never shows these, so they can't be compared with the list."""
 
 
 class Enrollment:
-    """Ironic as whoever enrolls sees it."""
+    """Ironic, with the rights of the person who enrolls."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._own = sessions.own()
@@ -49,7 +49,7 @@ class Enrollment:
         return {str(row["address"]).lower(): row for row in rows}
 
     def inspected(self, machine: str) -> tuple[object, object] | None:
-        """Inventory and plug-ins' data of the last inspection; None: there was none."""
+        """Inventory and plug-ins' data of the last inspection; None if there was none."""
         asked, path = f"read the inspection of machine {machine}", f"/v1/nodes/{machine}/inventory"
         answer = self._ironic.ask(asked, "GET", path, headers=INVENTORY, ok=(404,))
         if answer.status == 404:
@@ -59,9 +59,9 @@ class Enrollment:
         return self._ironic.part(asked, answer, "inventory"), answer.body.get("plugin_data")
 
     def make_node(self, body: Json) -> None:
-        """Fine if a lost answer has made it: it is compared after that."""
+        """No error if it exists already, as after a lost answer: it is compared afterwards."""
         asked = f"enroll machine {body['name']}"
-        body = {name: value for name, value in body.items() if name != "traits"}  # a request of their own
+        body = {name: value for name, value in body.items() if name != "traits"}  # sent in a separate request
         answer = self._ironic.ask(asked, "POST", "/v1/nodes", json=body, ok=(409,))
         if not answer.fine and self.node(body["uuid"]) is None:
             raise self._ironic.error(asked, answer)
@@ -88,12 +88,12 @@ class Enrollment:
             raise TemporaryError(asked, "Ironic", answer.sentence())
 
     def firmware_differences(self, machine: str) -> tuple[str, ...]:
-        """What of its firmware and BIOS isn't as the site demands."""
+        """How its firmware and BIOS differ from what the site demands."""
         return firmware_differences(self._own, machine, self._own.cleaning)
 
     def move(self, machine: str, verb: str) -> None:
-        """Towards another state; `clean`: by hand, to make its arrays. Raises `TemporaryError` while a conductor works
-        on it."""
+        """Request another state; `clean` is a manual cleaning that creates its arrays. Raises
+        `TemporaryError` while a conductor works on it."""
         asked, path = f"{verb} machine {machine}", f"/v1/nodes/{machine}/states/provision"
         body: Json = {"target": verb, **({"clean_steps": [*STEPS]} if verb == "clean" else {})}
         answer = self._ironic.ask(asked, "PUT", path, json=body, ok=(409,))
@@ -102,7 +102,7 @@ class Enrollment:
 
 
 def node_of(node: Node, listed: ListedMachine, account: tuple[str, str]) -> Json:
-    """What Ironic is told of a machine. Args: account: of its BMC."""
+    """The node to create for a machine. Args: account: user and password of its BMC."""
     info: Json = {
         "redfish_address": listed.bmc,
         "redfish_username": account[0],
@@ -132,7 +132,7 @@ def _properties(listed: ListedMachine) -> Json:
 
 
 def ports_of(site: Site, node: Node, listed: ListedMachine) -> dict[str, Json]:
-    """MAC address -> port: those of the list, and the site's InfiniBand adapters."""
+    """MAC address -> port, for those in the list and for the site's InfiniBand adapters."""
     ports = {
         port.mac: {
             "address": port.mac,
@@ -165,11 +165,11 @@ def ports_of(site: Site, node: Node, listed: ListedMachine) -> dict[str, Json]:
 def enrollment_differences(
     wanted: Json, node: Json, ports: Mapping[str, Json], found: Mapping[str, Json]
 ) -> Iterator[str]:
-    """What Ironic has otherwise than it is listed; of ports, those that it has at all.
+    """How Ironic differs from the list; of ports, only those that Ironic has.
 
     Args:
-        wanted: as `node_of` gives it.
-        ports: as `ports_of` gives them.
+        wanted: from `node_of`.
+        ports: from `ports_of`.
         found: Ironic's ports of the machine.
     """
     for name, value, seen in _differing(wanted, node):
@@ -188,7 +188,7 @@ def _differing(wanted: Json, seen: Json) -> Iterator[tuple[str, Any, Any]]:
             inner = cast(Json, there) if isinstance(there, dict) else {}
             for key, one in cast(Json, value).items():
                 if key == "capabilities" and one in str(inner.get(key)).split(","):
-                    continue  # an inspection adds others
+                    continue  # an inspection adds further ones
                 if key not in HIDDEN and inner.get(key) != one:
                     yield f"{name}.{key}", one, inner.get(key)
         elif (sorted(cast(list[str], there or [])) if name == "traits" else there) != value:

@@ -20,7 +20,7 @@ from weft.model.messages import Message, outside
 
 ROLES = "give the service user the roles and policies of docs/operating-roles.md"
 
-# Conflicts that pass by themselves, when remains disappear or a race is over.
+# Conflicts that resolve themselves, when remains disappear or a race ends.
 PASSING_CONFLICTS = frozenset(
     {
         "NetworkInUse",
@@ -33,7 +33,8 @@ PASSING_CONFLICTS = frozenset(
         "L3PortInUse",
         "ServicePortInUse",
         "RbacPolicyInUse",
-        # What keeps one of weft's things from going until its user goes, of Neutron's plugins (trunk, routers, VPN).
+        # Conflicts of Neutron's plugins (trunk, routers, VPN) that last until the user of one of weft's
+        # resources is gone.
         "PortInUseAsTrunkParent",
         "PortInUseAsSubPort",
         "RouterExternalGatewayInUseByFloatingIp",
@@ -127,7 +128,8 @@ def error_of_answer(
         version: microversion that was asked for.
     """
     status, seen = answer.status, answer.sentence()
-    # With a time to wait it is a rate limit; Cinder's and Manila's quotas and largest sizes are 413, too, with none.
+    # With a time to wait it is a rate limit; Cinder's and Manila's quotas and size limits are 413, too,
+    # without one.
     delay = _seconds(answer.retry_after, 10.0 if status in (413, 429) else 5.0)
     denied = status == 401 or (status == 403 and not _over_quota(answer))
     if reading:
@@ -160,7 +162,7 @@ _NEUTRON_QUOTA = re.compile(r"Quota exceeded for resources: \['([a-z_]{1,30}'(?:
 
 
 def known(text: str) -> Message | None:
-    """What a service's message says, if it is one that tenants may read."""
+    """A service's message, if tenants may read it."""
     if found := _NOVA_QUOTA.search(text):
         values = [tuple(group.split(", ")) for group in found.groups()]
         names = ("resources", "requested", "used", "limit", "of")

@@ -1,4 +1,4 @@
-"""What is in a cloud already that is like what a site wants there, and what belongs to it.
+"""What a cloud already has that resembles what a site wants there, and what depends on it.
 
 Everything is read with a token of the service user's own project, which sees networks of all projects and all ports on
 networks of its own (docs/operating-roles.md).
@@ -55,7 +55,8 @@ class OpenStackExisting:
         return self._named_ports("network_id", networks, "list ports on the site's networks")
 
     def subnets_on(self, networks: Collection[str]) -> Sequence[NamedSubnet]:
-        """The networks say which there are: only weft's policies show who owns one another project's subnet."""
+        """The networks list their subnets: the owner of another project's subnet is shown only by weft's
+        policies."""
         asked = "list subnets of the site's networks"
         with _shaped(asked):
             own = self._existing_of.own()
@@ -70,8 +71,8 @@ class OpenStackExisting:
             ]
 
     def ports_in(self, groups: Collection[str], known: Collection[str]) -> Sequence[NamedPort]:
-        """Those who share a group may have ports in it where only weft's policies show them: the same show their group
-        `default`."""
+        """Projects that share a group may have ports in it that only weft's policies show; the same policies
+        show their group `default`."""
         asked = "list ports in the site's security groups"
         inside = self._named_ports("security_groups", groups, asked)
         beside = self._named_ports("id", sorted(known), asked)
@@ -104,7 +105,7 @@ class OpenStackExisting:
 
 @contextmanager
 def _shaped(asked: str) -> Generator[None]:
-    """A row in another shape means nothing: it doesn't end an audit of everything else."""
+    """Ignore a row of unexpected shape, so that it doesn't end an audit of everything else."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
@@ -113,10 +114,10 @@ def _shaped(asked: str) -> Generator[None]:
 
 
 class _Look:
-    """One look; networks come first, since others are on them.
+    """One search; networks come first, since other resources are on them.
 
     Attributes:
-        ids: key -> id, of networks also those of what could be adopted.
+        ids: key -> id; for networks also the ids of those that could be adopted.
     """
 
     def __init__(self, own: Project, ids: dict[str, str]) -> None:
@@ -178,7 +179,7 @@ class _Look:
                 if row["mac_address"].lower() == spec.mac:
                     self._add(resource, row, f"the MAC address {spec.mac}{used}", same=not used)
                 elif any(f["ip_address"] == spec.address for f in row["fixed_ips"]):
-                    # One that only keeps an address has no MAC address of its own.
+                    # A port that only reserves an address has no MAC address of its own.
                     same = spec.mac is None and not used
                     self._add(resource, row, f"the address {spec.address}{used}", same=same)
                 elif spec.dns_name and host_name(str(row.get("dns_name") or "")) == spec.dns_name:
@@ -201,7 +202,7 @@ class _Look:
     def flavors(self, wanted: Sequence[Resource]) -> None:
         if not wanted:
             return
-        params = {"is_public": "None"}  # private ones too, of which Nova takes no second one of a name either
+        params = {"is_public": "None"}  # private ones too: their names must be unique as well
         rows = self._own.compute.listing("list flavors", "/flavors/detail", "flavors", params)
         for resource in wanted:
             for row in self._others([row for row in rows if row["name"] == resource.name]):
@@ -219,7 +220,7 @@ class _Look:
                 self.found.setdefault(resource.key, []).append(one)
 
     def images(self, wanted: Sequence[Resource]) -> None:
-        """What is in the way is that there is none, or that it is somebody else's."""
+        """Report images that don't exist, or that someone else's properties are on."""
         for resource in wanted:
             rows = images_named(self._own, resource.name)
             mine = [row for row in rows if row.get("owner") == self._project]
@@ -238,7 +239,7 @@ class _Look:
             self.found.setdefault(resource.key, []).append(one)
 
     def _others(self, rows: Sequence[Json]) -> list[Json]:
-        """Without what weft has already, also under a key that isn't wanted any more."""
+        """Without what weft has already, also under a key that is no longer desired."""
         return [row for row in rows if row["id"] not in self._known]
 
     def _add(self, resource: Resource, row: Json, like: str, same: bool = True) -> None:
@@ -262,6 +263,6 @@ def _on(
     by: str = "network_id",
     asked: str = "",
 ) -> list[Json]:
-    """Rows on these networks, or of these things by another field."""
+    """Rows on these networks, or that refer to these resources in another field."""
     asked, only = asked or f"list {collection} on the site's networks", {by: sorted(things)}
     return own.network.listing(asked, f"/{collection}", collection, {"fields": fields}, only=only)

@@ -66,8 +66,8 @@ class OpenStackFacts(
     Args:
         external_network: name of the network for routers' gateways; None if the site has none.
         machines: ids of the site's bare-metal machines in the cloud.
-        site: name of the site, which is in the marks of its machines.
-        by_ironic: Ironic deploys them, and Nova has none of them.
+        site: name of the site, as in the marks of its machines.
+        by_ironic: Ironic deploys them without Nova.
     """
 
     def __init__(
@@ -137,10 +137,10 @@ class OpenStackFacts(
         return {host: why for host, why in reasons.items() if why}
 
     def _unfit_machines(self, own: Project, needs: HostNeeds, alone: bool) -> Mapping[str, str]:
-        """Without Ironic's answer none is fit, and the hosts of virtual machines are what they are.
+        """If Ironic doesn't answer, no machine is fit; the hosts of virtual machines aren't affected.
 
         Args:
-            alone: nothing but machines is asked for: then that nothing is known is the answer.
+            alone: only machines are asked for: then an unknown state is the answer.
         """
         try:
             return unfit_machines(own, self._by_ironic, needs)
@@ -150,7 +150,8 @@ class OpenStackFacts(
             return dict.fromkeys(self._by_ironic, f"unknown: {error.answer}")
 
     def public_key(self, user_id: str, key_pair: str) -> str:
-        # Read with the service user's rights, which cover everybody's keys: the name must stay one path segment.
+        # Read with the service user's rights, which cover all users' keys: the name must stay one path
+        # segment.
         if not re.fullmatch(KEY_PAIR_NAME, key_pair):
             raise InputError("access.key_pair", key_pair, instead(KEY_PAIR_NAMES))
         answer = self._sessions.own().compute.ask(
@@ -201,7 +202,7 @@ class OpenStackFacts(
             return found
         try:
             return {**found, **machine_states(own, self._machines, self._site)}
-        except OutsideError as error:  # the hosts of virtual machines are what they are
+        except OutsideError as error:  # the hosts of virtual machines aren't affected
             return {**found, **dict.fromkeys(self._machines, f"unknown: {error.answer}")}
 
     def seen_machines(self) -> Mapping[str, SeenMachine]:
@@ -211,8 +212,8 @@ class OpenStackFacts(
         return changed_machines(self._sessions.own(), self._machines) if self._machines else {}
 
     def _check_ironics_image(self, tenant: Project, name: str, image: Json) -> None:
-        """Ironic reads an image with the rights of who deploys, which is weft's own project: a tenant's private image
-        would be refused only after the machine was taken (HTTP 400, `Image … can not be found`).
+        """Ironic reads an image with the rights of the deploying user, which is weft's: a tenant's private
+        image would be refused only after the machine was taken (HTTP 400, `Image … can not be found`).
         """
         own = self._sessions.own()
         if self._lookups.image(own, str(image["id"])) is None:
@@ -240,7 +241,7 @@ class OpenStackFacts(
         if ordered is None:
             return flavor
         if order.nodes.kind == "bare_metal":
-            return flavor  # no devices: the machine has what it has
+            return flavor  # no devices: those of the machine are fixed
         if accelerators_of(nova.alias) < ordered.count:
             allowed = instead(
                 "flavor {name} gives {devices} (pci_passthrough:alias)",
@@ -269,7 +270,7 @@ class OpenStackFacts(
         return limits
 
     def _key_pair_limit(self) -> tuple[int, int]:
-        """Of the service user, who owns all pods' key pairs; Nova counts them per user."""
+        """Limit and use of the service user, who owns all pods' key pairs; Nova counts them per user."""
         own = self._sessions.own().compute
         limits = _absolute(own, "read the service user's limits in Nova")
         used = own.listing(outside.REQUEST(verb="list", what="key pairs"), "/os-keypairs", "keypairs")

@@ -1,4 +1,4 @@
-"""Filters of listings: as they fit into URLs, and as rows show them."""
+"""Filters of listings: split to fit into URLs, and compared with rows."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 Filters = Mapping[str, str | Sequence[str]]
-"""Name of a filter -> its value, or values of which one is meant."""
+"""Name of a filter -> its value, or alternative values."""
 LONGEST = 2000
 """Characters of a filter's values in a URL: a stock uWSGI takes 4,096 bytes of a request's line and headers, its token
 included."""
 
 
 def in_urls(only: Filters) -> Iterator[Filters]:
-    """The same filters with so many values of the longest one at a time as a URL takes."""
+    """The same filters, with as many values of the longest one at a time as fit into a URL."""
     many = {name: values for name, values in only.items() if not isinstance(values, str)}
     if not many:
         yield only
@@ -30,7 +30,7 @@ def in_urls(only: Filters) -> Iterator[Filters]:
 
 
 def texts_of(value: object) -> set[str]:
-    """A field's value, or those in it, as filters name them; services' databases don't tell cases apart."""
+    """A field's value or values, in the form that filters compare; services' databases ignore case."""
     found: set[str] = set()
     for one in cast(Sequence[object], value) if isinstance(value, list | tuple) else (value,):
         if isinstance(one, dict):

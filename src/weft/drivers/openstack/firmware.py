@@ -1,8 +1,9 @@
 """Firmware versions and BIOS settings of a machine, as Ironic has read them, against the site's lists.
 
 Ironic reads both from the BMC at the end of every cleaning, right before it writes that end into the node's history,
-and when a machine is verified at its enrolment. If the BMC didn't answer then, what was read before stays, and nothing
-says so; so both are a check of what a tenant left, next to the record of the cleaning, and no proof by themselves.
+and when a machine is verified at its enrolment. If the BMC doesn't answer then, the earlier values stay
+without notice. So both are a check of what a tenant left, in addition to the record of the cleaning, and no
+proof by themselves.
 
 Source: ironic 39, `conductor.cleaning`, `conductor.utils.node_update_cache`; api-ref, firmware (1.86), BIOS (1.40).
 """
@@ -22,16 +23,17 @@ VERSIONS = {"firmware": "1.86", "bios": "1.78"}
 
 
 def firmware_text(demands: Demands) -> str:
-    """For the receipt, of a machine without differences."""
+    """The text for the receipt of a machine without differences."""
     parts = [f"firmware of {', '.join(sorted(demands.firmware))}"] if demands.firmware else []
     parts += [f"{len(demands.bios)} BIOS settings"] if demands.bios else []
-    told = [f"{' and '.join(parts)} as the site lists them"] if parts else []
-    told += ["all other firmware as at the enrolment"] if demands.unchanged else []
-    return f"{', '.join(told)}, as Ironic last read them" if told else ""
+    demanded = [f"{' and '.join(parts)} as the site lists them"] if parts else []
+    demanded += ["all other firmware as at the enrolment"] if demands.unchanged else []
+    return f"{', '.join(demanded)}, as Ironic last read them" if demanded else ""
 
 
 def firmware_differences(own: Project, machine: str, demands: Demands) -> tuple[str, ...]:
-    """Everything that isn't as the site demands it, one sentence each; nothing is asked where it demands nothing.
+    """Everything that differs from the site's demands, one sentence each; Ironic isn't asked if there are no
+    demands.
 
     Raises `UnknownError`.
     """
@@ -51,28 +53,29 @@ def _versions(listed: Mapping[str, frozenset[str]], read: Mapping[str, str]) -> 
     for component, versions in sorted(listed.items()):
         now = read.get(component)
         if now not in versions:
-            told = f"is {now}" if now else "isn't known to Ironic"
-            yield f"firmware of {component} {told}; the site allows {', '.join(sorted(versions))}"
+            state = f"is {now}" if now else "isn't known to Ironic"
+            yield f"firmware of {component} {state}; the site allows {', '.join(sorted(versions))}"
 
 
 def _changed(rows: Sequence[Json], listed: Container[str]) -> Iterator[str]:
-    """Of components that the site has no list for."""
+    """Differences of components that the site has no list for."""
     for row in rows:
         name, now = str(row["component"]), row["current_version"]
         first = row.get("initial_version")
-        # `last_version_flashed` is every change that Ironic has read, whoever made it: it proves nothing.
+        # `last_version_flashed` records every change that Ironic has read, no matter who made it: it proves
+        # nothing.
         if name in listed or (now is not None and now == first):
             continue
-        told = f"is {now}" if now else "isn't known to Ironic any more"
-        yield f"firmware of {name} {told}; it was {first or 'not known'} at the enrolment"
+        state = f"is {now}" if now else "isn't known to Ironic any more"
+        yield f"firmware of {name} {state}; it was {first or 'not known'} at the enrolment"
 
 
 def _settings(listed: Mapping[str, str], read: Mapping[str, str]) -> Iterator[str]:
     for name, wanted in sorted(listed.items()):
         now = read.get(name)
         if now != wanted:
-            told = "isn't known to Ironic" if now is None else f"is {now}"
-            yield f"BIOS setting {name} {told}; the site has {wanted}"
+            state = "isn't known to Ironic" if now is None else f"is {now}"
+            yield f"BIOS setting {name} {state}; the site has {wanted}"
 
 
 def _values(rows: Sequence[Json], key: str, value: str) -> dict[str, str]:
@@ -80,7 +83,7 @@ def _values(rows: Sequence[Json], key: str, value: str) -> dict[str, str]:
 
 
 def _rows(own: Project, machine: str, what: str, *fields: str) -> list[Json]:
-    """With these fields in each."""
+    """Rows of one kind, each with these fields."""
     asked = f"read {what} of machine {machine}"
     version = VERSIONS[what]
     headers = {"OpenStack-API-Version": f"baremetal {version}", "X-OpenStack-Ironic-API-Version": version}

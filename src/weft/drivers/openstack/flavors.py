@@ -1,7 +1,8 @@
 """Flavors that the site describes. Nova has no owner of a flavor: weft's mark is its description.
 
-One that weft has made says so in an extra spec, and is deleted in the end. One that was adopted keeps in others the
-values that weft has overwritten, and has them again in the end. Nova ignores extra specs of scopes unknown to it.
+A flavor that weft created says so in an extra spec, and is deleted in the end. An adopted one keeps the
+values that weft overwrote in further extra specs, and gets them back in the end. Nova ignores extra specs of
+unknown scopes.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from weft.model.specs import FlavorSpec
 from weft.ports.fences import unfenced
 
 MADE, BEFORE, DESCRIPTION = "weft:made", "weft:before", "weft:description"
-"""Extra specs of weft's own: it made the flavor; values that were there before, continued in `weft:before:2` and so on;
-the description that was."""
+"""weft's own extra specs: that it created the flavor; former values, continued in `weft:before:2` and so on;
+the former description."""
 NOTED = "weft:note"
 """Extra spec with the version of that note."""
 MOST = 255
@@ -75,7 +76,8 @@ class Flavors(KindDriver):
     def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
         there, seen = _specs(row), super().observe(call, resource, row)
         if row.mark is not None and _origin(there) is None:
-            # Whoever made it died before saying so: it would stay in the end, as if it had been there before.
+            # The process that created it died before recording that: it would stay in the end, as if it had
+            # existed before.
             unsaid = Difference(field=KEYS, wanted=f"{MADE}=yes", observed=f"{MADE}=none")
             seen = replace(seen, differences=(*seen.differences, unsaid))
         return with_keys(seen, KEYS, _spec(resource), there, _note(there, _spec(resource)))
@@ -104,7 +106,8 @@ class Flavors(KindDriver):
         if _origin(there) == BEFORE or (row.mark is None and MADE not in there):
             if row.mark is not None and BEFORE not in there:
                 raise note_lost(f"set extra specs of flavor {row.name}", "Nova", BEFORE)
-            # Adopted: what it had is written down before anything else, and more before a further key is set.
+            # Adopted: its former values are recorded before anything else, and more of them before a further
+            # key is set.
             if added := _to_write_down(row, spec):
                 self._set(call.own, row.id, row.name, added)
             there |= added
@@ -124,9 +127,10 @@ class Flavors(KindDriver):
         self._end(project, row)
 
     def _end(self, own: Project, row: Row, spec: FlavorSpec | None = None) -> None:
-        """Deletes one that weft has made; another has its own values again, and only then nothing of weft's."""
+        """Delete one that weft created; otherwise restore its own values, and only then remove what is
+        weft's."""
         there, asked = _specs(row), f"give back flavor {row.name}"
-        # One that is marked and says neither was made, too: adoption writes its note before the mark.
+        # A marked flavor that says neither was created, too: adoption writes its note before the mark.
         if there.get(MADE) or (row.mark is not None and _origin(there) is None):
             self.remove(own, row, unfenced)
             return
@@ -142,7 +146,7 @@ class Flavors(KindDriver):
         check_given_back(asked, "Nova", note, _specs(seen))
         if row.mark is not None or DESCRIPTION in there:
             self._describe(own, row, there.get(DESCRIPTION, "").strip() or None)
-        # The note's first part goes last: while it is there, this begins again.
+        # The note's first part goes last: while it exists, this is repeated.
         notes = [k for k in (DESCRIPTION, NOTED, *reversed(_parts(there))) if k in there]
         self._give_back(own, row, dict.fromkeys(notes))
 
@@ -163,7 +167,7 @@ class Flavors(KindDriver):
         own.compute.ask(f"set extra specs of flavor {name}", "POST", path, json=body)
 
     def _give_back(self, own: Project, row: Row, had: Note) -> None:
-        """Keys have the values that they had, or are gone."""
+        """Restore the former values of keys, or remove the keys."""
         if back := {k: v for k, v in had.items() if v is not None}:
             self._set(own, row.id, row.name, back)
         for key in (k for k, v in had.items() if v is None):
@@ -190,14 +194,14 @@ def _specs(row: Row) -> dict[str, str]:
 
 
 def _origin(there: Mapping[str, str]) -> str | None:
-    """Whether weft has made or adopted a flavor, `MADE` or `BEFORE`; None: it doesn't say."""
+    """Whether weft created or adopted a flavor, `MADE` or `BEFORE`; None if it doesn't say."""
     if MADE in there:
         return MADE
     return BEFORE if _parts(there) or there.keys() & {DESCRIPTION, NOTED} else None
 
 
 def _parts(there: Mapping[str, str]) -> list[str]:
-    """Extra specs that the note is in, in order."""
+    """Extra specs that hold the note, in order."""
     return sorted((k for k in there if _PART.fullmatch(k)), key=_number)
 
 
@@ -206,7 +210,7 @@ def _number(part: str) -> int:
 
 
 def _note(there: Mapping[str, str], spec: FlavorSpec | None = None) -> dict[str, str | None]:
-    """What was there before weft; of one that weft made, none of its keys. Raises `ValueError`."""
+    """The values from before weft; none for a flavor that weft created. Raises `ValueError`."""
     if MADE in there:
         return dict.fromkeys((*spec.keys, *spec.former) if spec else ())
     note = {k: v for part in reversed(_parts(there)) for k, v in read_note(there[part]).items()}
@@ -214,14 +218,13 @@ def _note(there: Mapping[str, str], spec: FlavorSpec | None = None) -> dict[str,
 
 
 def _is_old(there: Mapping[str, str]) -> bool:
-    """Whether the note is of a version before 2. Without the description, all was given back already."""
+    """Whether the note is of a version before 2. Without the description, all was restored already."""
     return BEFORE in there and DESCRIPTION in there and NOTED not in there
 
 
 def _to_write_down(row: Row, spec: FlavorSpec) -> dict[str, str]:
-    """Extra specs with what isn't noted yet of what the site sets; the note's last part is filled first.
-
-    Raises `PermanentError` for a value that fits in none.
+    """Extra specs that record the former values of what the site sets and that aren't recorded yet; the
+    note's last part is filled first. Raises `PermanentError` for a value that doesn't fit.
     """
     there = _specs(row)
     added = {} if DESCRIPTION in there else {DESCRIPTION: row.raw.get("description") or " "}

@@ -1,7 +1,8 @@
-"""What Ironic is given to deploy: image, boot mode and traits as Nova's driver would write them, and a config drive.
+"""What is given to Ironic to deploy: image, boot mode and traits as Nova's driver would write them, and a
+config drive.
 
-An image's parts are given with it, as weft has checked them: Ironic would read the image's properties once more when it
-deploys, and their tenant may have changed them by then.
+An image's parts are given with it, as weft checked them: Ironic would otherwise read the image's properties
+again when it deploys, and the tenant may have changed them by then.
 
 Sources: ironic 39 `common.images`, `common.pxe_utils`, `drivers.modules` (`deploy_utils`, `image_utils`, `ramdisk`).
 """
@@ -36,9 +37,9 @@ CHECKED = "weft_images"
 
 
 def instance_info(call: Call, resource: Resource, node: Json) -> Json:
-    """What Ironic deploys, as Nova's driver would write it. Root device and boot mode are in the node's properties.
-
-    No project is named: by default Ironic makes that of `instance_info` the node's lessee, who may write its marks.
+    """What Ironic deploys, as Nova's driver would write it. Root device and boot mode are in the node's
+    properties. No project is named: by default Ironic makes the project in `instance_info` the node's lessee,
+    which may write marks.
     """
     spec, asked = server_spec(resource), outside.REQUEST(verb="create", what=f"server {resource.name}")
     image = call.lookups.image(call.project, spec.image)
@@ -71,9 +72,9 @@ def instance_info(call: Call, resource: Resource, node: Json) -> Json:
 
 
 def _booted(asked: str, call: Call, image: Json, node: Json) -> dict[str, str]:
-    """The image, or what of it a ramdisk is made of, in words of `instance_info` that Ironic prefers to properties.
-
-    Local boot makes nothing of kernel and ramdisk, but Ironic would tell by them what kind of image it is.
+    """The image, or the parts a ramdisk is made of, in fields of `instance_info` that Ironic prefers to
+    properties. Local boot doesn't use kernel and ramdisk, but Ironic would derive the kind of image from
+    them.
     """
     interface, name = str(node.get("deploy_interface") or ""), image.get("name")
     if interface in READING and is_changeable(image, call.own, call.scope.project_id):
@@ -95,7 +96,7 @@ def _booted(asked: str, call: Call, image: Json, node: Json) -> dict[str, str]:
 
 
 def unchecked(info: Json) -> str:
-    """What Ironic boots by now that weft didn't give it; empty: nothing.
+    """What Ironic boots by now that weft didn't give it; empty if nothing.
 
     Args:
         info: a node's `instance_info`.
@@ -108,7 +109,7 @@ def unchecked(info: Json) -> str:
 
 
 def image_of(info: Json) -> object:
-    """Id of the image that was ordered."""
+    """Id of the ordered image."""
     checked: object = info.get(CHECKED)
     return (
         cast(list[object], checked)[0] if isinstance(checked, list) and checked else info.get("image_source")
@@ -116,13 +117,12 @@ def image_of(info: Json) -> object:
 
 
 def foreign_part(lookups: Lookups, tenant: Project, own: Project, image: Json) -> str:
-    """What of an image Ironic would read with rights that its tenant hasn't; empty: nothing.
-
-    A tenant writes what it likes into its image's properties: another's private image that is shared with weft's
-    project, a URL inside the cloud, a file of the conductor's.
+    """Part of an image that Ironic would read with rights that the tenant doesn't have; empty if none. A
+    tenant can write anything into its image's properties: someone else's private image that is shared with
+    weft's project, a URL inside the cloud, a file on the conductor.
 
     Args:
-        own: weft's, with whose rights Ironic reads.
+        own: weft's project, with whose rights Ironic reads.
     """
     for name in PARTS:
         part = image.get(name)
@@ -138,14 +138,14 @@ def foreign_part(lookups: Lookups, tenant: Project, own: Project, image: Json) -
 
 
 def _is_partition(image: Json) -> bool:
-    """As `ironic.common.images.is_whole_disk_image` has it, which asks Glance the same."""
-    if told := image.get("img_type"):
-        return told == "partition"
+    """Whether it is a partition image, decided as in `ironic.common.images.is_whole_disk_image`."""
+    if kind := image.get("img_type"):
+        return kind == "partition"
     return bool(image.get("kernel_id") or image.get("ramdisk_id"))
 
 
 def _root_gib(asked: str, node: Json) -> int:
-    """Size of the root partition, where the image is one: the disk, but for the config drive's partition."""
+    """Size of the root partition for a partition image: the disk without the config drive's partition."""
     try:
         return int(node["properties"]["local_gb"]) - 1
     except (KeyError, TypeError, ValueError):
@@ -155,7 +155,7 @@ def _root_gib(asked: str, node: Json) -> int:
 
 
 def config_drive(call: Call, resource: Resource, node: Json, vifs: Sequence[str]) -> Json:
-    """Metadata, keys, user data and networks: there is no metadata service for it."""
+    """Metadata, keys, user data and networks, since such a machine has no metadata service."""
     spec = server_spec(resource)
     meta: Json = {"uuid": node["instance_uuid"], "name": resource.name, "hostname": resource.name}
     if spec.key_pair is not None:

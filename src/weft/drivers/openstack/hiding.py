@@ -10,13 +10,14 @@ from typing import Any, cast
 from weft.drivers.openstack.errors import Answer
 
 SECRET_FIELDS = frozenset({"user_data", "configdrive", "adminPass", "rescue_password", "password", "secret"})
-"""Fields of requests whose values no error, log or reason may have."""
+"""Fields of requests whose values must not appear in any error, log or reason."""
 _BEGINNING, _SHORTEST = 24, 4
-"""Characters by which a quoted value is found, since services cut them; and fewer than that prove nothing."""
+"""Number of characters by which a quoted value is recognized, since services truncate them; fewer prove
+nothing."""
 
 
 def without_secrets(answer: Answer, sent: object, token: str | bytes | None) -> Answer:
-    """An answer in which nothing of the request's secrets is quoted.
+    """The answer without any quotation of the request's secrets.
 
     Args:
         sent: the request's body.

@@ -25,7 +25,7 @@ LONGEST_TOKEN = 8192
 """Characters. A Fernet or JWS token has a few hundred; longer ones aren't forwarded to Keystone."""
 
 ALARMS = timedelta(minutes=1)
-"""Between two lines in the log that say the same."""
+"""Shortest time between two equal lines in the log."""
 
 
 class KeystoneIdentity:
@@ -48,7 +48,7 @@ class KeystoneIdentity:
         self._known: dict[bytes, tuple[datetime, Caller]] = {}
         self._lock = threading.Lock()
         self.lacks_role = False
-        """Keystone's last answer was that weft's user may not ask about tokens."""
+        """Whether Keystone's last answer was that weft's user may not validate tokens."""
         self._alarmed: datetime | None = None
 
     @property

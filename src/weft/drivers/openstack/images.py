@@ -1,7 +1,7 @@
-"""Properties of images that the site describes. The images are others' work: they are there before and after.
-
-weft's mark is a property, too, with the image's id in it: Nova gives a server's snapshot the properties of its image,
-and a copy is no mark. What weft has overwritten is in another one, and is there again in the end.
+"""Properties of images that the site describes. The images belong to others, and exist before and after.
+weft's mark is a property, too, and contains the image's id: Nova copies an image's properties to snapshots of
+its servers, and a copy must not count as a mark. Overwritten values are kept in another property, and
+restored in the end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from weft.model.resources import Kind, Observed, Outcome, Resource, Status
 from weft.model.specs import ImagePropertiesSpec
 
 MARK, BEFORE, NOTED = "weft_mark", "weft_before", "weft_note"
-"""weft's mark; what the image had before; the version of that note."""
+"""weft's mark; the image's former values; the version of that note."""
 KEYS = "properties"
 PATCH = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
 
@@ -44,7 +44,7 @@ class Images(KindDriver):
         return call.own
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
-        """Those with properties of weft's: an image without is nothing of weft's yet."""
+        """Images with properties of weft's; the others aren't weft's yet."""
         return [row for row in self._listed(call.own) if row.mark is not None]
 
     def all_rows(self, own: Project) -> list[Row]:
@@ -96,7 +96,7 @@ class Images(KindDriver):
         self._write(call, resource, row)
 
     def _write(self, call: Call, resource: Resource, row: Row) -> None:
-        """All in one request: Glance makes all of a patch, or nothing of it."""
+        """Everything in one request: Glance applies a patch as a whole or not at all."""
         spec, there = _spec(resource), _texts(row.raw)
         if row.mark is not None and BEFORE not in there:
             raise note_lost(f"set properties of image {row.name}", "Glance", BEFORE)
@@ -120,7 +120,7 @@ class Images(KindDriver):
         self._end(project, row)
 
     def _end(self, project: Project, row: Row, spec: ImagePropertiesSpec | None = None) -> None:
-        """Everything noted is as it was; once that is seen, nothing of weft's is there."""
+        """Restore everything recorded; once that is observed, remove what is weft's."""
         asked = f"give back image {row.name}"
         if BEFORE not in _texts(row.raw):
             raise note_lost(asked, "Glance", BEFORE)
@@ -150,7 +150,7 @@ class Images(KindDriver):
 
 
 def image_or_absent(project: Project, image: str) -> Json | None:
-    """An image by its id; None: the project can't read it, or it is gone. Raises `UnknownError`."""
+    """An image by its id; None if the project can't read it, or it is gone. Raises `UnknownError`."""
     asked = f"read image {image}"
     answer = project.image.ask(asked, "GET", f"/images/{image}", ok=(404,))
     if answer.status == 404:
@@ -186,12 +186,13 @@ def _spec(resource: Resource) -> ImagePropertiesSpec:
 
 
 def _texts(raw: Json) -> dict[str, str]:
-    """Properties; Glance's own fields that aren't texts are none."""
+    """Its properties; Glance's own fields that aren't strings are left out."""
     return {k: v for k, v in raw.items() if isinstance(v, str)}
 
 
 def _note(raw: Json, spec: ImagePropertiesSpec | None = None) -> dict[str, str | None]:
-    """What the image had before weft; nothing of what a copy of it says. Raises `ValueError`."""
+    """The image's values from before weft; a note that was copied from another image doesn't count. Raises
+    `ValueError`."""
     image, _, _ = str(raw.get(MARK) or "").partition(" ")
     if image not in ("", raw["id"]):
         return {}

@@ -1,4 +1,4 @@
-"""Instances of Ironic's nodes: whose one is, and what is asked for it, right after it was read whose it is.
+"""Instances of Ironic's nodes: to whom one belongs, and requests for it, made right after reading that.
 
 Sources: Ironic's api-ref (nodes, VIFs, provision states).
 """
@@ -21,7 +21,8 @@ from weft.model.messages import outside
 
 
 def instance_of(node: Json) -> str | None:
-    """Its `instance_uuid`; None: it has none, or Ironic doesn't have it. Raises `UnknownError`: Ironic doesn't say."""
+    """Its `instance_uuid`; None if it has none, or Ironic doesn't have the node. Raises `UnknownError` if
+    Ironic doesn't say."""
     if node["provision_state"] == GONE:
         return None
     if "instance_uuid" not in node:
@@ -31,12 +32,11 @@ def instance_of(node: Json) -> str | None:
 
 
 def still_has(own: Project, asked: str, server: str, fence: Fence, state: str | None = None) -> Json:
-    """The machine of a server, read right before a change of it: Ironic's requests name the machine alone.
+    """The machine of a server, read right before a change, since Ironic's requests name only the machine.
 
     Args:
-        state: that it must be in, too.
-
-    Raises `NotYetError`: it is in another state by now; `TemporaryError`: it is another's by now, or nobody's.
+        state: state that it must be in. Raises `NotYetError` if it is in another state by now;
+        `TemporaryError` if it has another instance by now, or none.
     """
     instance, _, machine = server.partition("@")
     node = read_node(own, machine)
@@ -49,7 +49,7 @@ def still_has(own: Project, asked: str, server: str, fence: Fence, state: str | 
 
 
 def server_id(node: Json) -> str:
-    """Of the server that is a machine's instance."""
+    """Id of the server that is a machine's instance."""
     return f"{node['instance_uuid']}@{node['uuid']}"
 
 
@@ -73,7 +73,8 @@ def detach(own: Project, asked: str, machine: str, vif: str) -> None:
 
 
 def provision(own: Project, asked: str, machine: str, body: Json) -> None:
-    """Ask for a state. Refused, it may have been asked for already: an answer was lost, or Ironic works on it."""
+    """Ask for a state. A refusal may mean that it was asked for already: an answer was lost, or Ironic is
+    working on it."""
     path = f"/v1/nodes/{machine}/states/provision"
     answer = own.baremetal.ask(asked, "PUT", path, json=body, ok=(400, 409))
     if not answer.fine:
@@ -81,9 +82,10 @@ def provision(own: Project, asked: str, machine: str, body: Json) -> None:
 
 
 def refused(own: Project, asked: str, machine: str, why: str) -> TemporaryError:
-    """`NotYetError` if Ironic works on it: it locks a node for moments, such as for its power state."""
+    """The error of a refusal; `NotYetError` if Ironic is working on the node, which it locks briefly, e.g. to
+    read its power state."""
     node = read_node(own, machine)
-    # A lock may be over by the time the node is read.
+    # The lock may be gone by the time the node is read.
     if node["provision_state"] in ON_ITS_WAY or node.get("reservation") or "is locked" in why:
         said = f"its machine is {node['provision_state']}, and Ironic works on it"
         return NotYetError(asked, "Ironic", said)
@@ -91,7 +93,8 @@ def refused(own: Project, asked: str, machine: str, why: str) -> TemporaryError:
 
 
 def patch_node(own: Project, asked: str, machine: str, changes: Sequence[Mapping[str, object]]) -> Json:
-    """409: a conductor works on it, or somebody else's instance is on it by now."""
+    """Change fields of a node; 409 means that a conductor is working on it, or that another instance is on it
+    by now."""
     answer = own.baremetal.ask(asked, "PATCH", f"/v1/nodes/{machine}", json=changes, ok=(409,))
     if not answer.fine:
         raise refused(own, asked, machine, answer.sentence())

@@ -33,7 +33,7 @@ class Hypervisor(NamedTuple):
 
 
 class Lookups:
-    """Thread-safe. What isn't found is `None` or a `PermanentError`, and never cached.
+    """Thread-safe. A failed lookup is `None` or a `PermanentError`, and never cached.
 
     Args:
         closed: names of networks of the service user's project that no tenant may have a port on.
@@ -79,8 +79,8 @@ class Lookups:
     def external_network(self, project: Project, name: str) -> Json | None:
         """An external network, by id or name.
 
-        Raises `PermanentError` if several have the name: any tenant can make an external network of that name, and
-        share it with whom it likes.
+        Raises `PermanentError` if several have the name: any tenant can create an external network of that
+        name, and share it with anyone.
         """
         rows = self._external_networks(project, name)
         if len(rows) > 1:
@@ -92,8 +92,8 @@ class Lookups:
         return rows[0] if rows else None
 
     def external_name(self, project: Project, name: str, network_id: str | None) -> str | None:
-        """The name as given, if that network has it: what was chosen once isn't given up for another of the name; else
-        the id.
+        """The name as given, if that network has it, else the id: a choice made once isn't replaced by
+        another network of the same name.
         """
         rows = self._external_networks(project, name)
         return name if any(row["id"] == network_id for row in rows) else network_id
@@ -103,7 +103,7 @@ class Lookups:
             params, only = {"fields": ["id", "name"]}, {"router:external": "true"}
             asked = f"find external network {name}"
             rows = project.network.listing(asked, "/networks", "networks", params, only=only)
-            # An id is one's own; a name may be another's id.
+            # Ids are unique; a name may equal another network's id.
             return [n for n in rows if n["id"] == name] or [n for n in rows if n["name"] == name] or None
 
         return self._remembered(("network", str(project.project_id), name), ask) or []
@@ -124,8 +124,8 @@ class Lookups:
         return self._remembered(("site network", name), ask)
 
     def tenants_network(self, project: Project, name: str) -> Json | None:
-        """`site_network`, for a tenant's port. Raises `PermanentError` if no tenant may have one there: a site file may
-        name a network by its id, of which only the cloud knows which of the site's it is."""
+        """`site_network`, for a tenant's port. Raises `PermanentError` if no tenant may have a port there: a
+        site file may give a network's id, and only the cloud knows its name."""
         row = self.site_network(project, name)
         if row is not None and row["name"] in self._closed:
             raise PermanentError(
@@ -137,7 +137,8 @@ class Lookups:
         return row
 
     def forget_networks(self, answer: str) -> bool:
-        """Look for networks again whose remembered ids are in an answer that they aren't there; False: none is."""
+        """Forget cached networks whose ids are in an answer that says that they don't exist; False if there
+        are none."""
         found = [
             key
             for key, (_, value) in list(self._known.items())
@@ -152,7 +153,9 @@ class Lookups:
         """Resource provider id -> hypervisor, of the whole cloud."""
 
         def ask() -> Mapping[str, Hypervisor]:
-            with waiting_at_most(None):  # of the whole cloud, and remembered: no caller's time is enough
+            with waiting_at_most(
+                None
+            ):  # of the whole cloud, and cached: a single caller's time limit would be too short
                 rows = own.compute.listing("list hypervisors", "/os-hypervisors/detail", "hypervisors")
             return {row["id"]: Hypervisor(place_of(row), _architecture(row)) for row in rows}
 
@@ -206,7 +209,7 @@ class Lookups:
                     self._remember(key, value)
                 return value
         finally:
-            with self._lock:  # tenants name what is looked up: nothing is kept of an answer that is over
+            with self._lock:  # tenants choose the names that are looked up: keep nothing of an expired answer
                 if self._asking.get(key) is asking:
                     del self._asking[key]
 
@@ -219,7 +222,8 @@ class Lookups:
 
 
 def place_of(hypervisor: Json) -> str:
-    """What a site calls it: its Nova host, or of bare metal, of which a host has many, the node in Ironic."""
+    """The name a site uses: the Nova host, or for bare metal, of which a host has many, the node in
+    Ironic."""
     if hypervisor.get("hypervisor_type") == "ironic":
         return str(hypervisor["hypervisor_hostname"])
     return str(hypervisor["service"]["host"])

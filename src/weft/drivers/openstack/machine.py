@@ -1,9 +1,8 @@
-"""Bare-metal machines as Ironic has them: taken by a mark, given back only with the record of a cleaning.
-
-Nova deploys them (`weft.drivers.openstack.nova`), or weft asks Ironic for it (`weft.drivers.openstack.metal`); a server
-that is called deleted has a machine whose cleaning has just begun. So each machine is a resource of its own, which
-servers need: it is there as long as it carries the pod's mark, and the mark is only taken off a machine whose cleaning
-was read.
+"""Bare-metal machines in Ironic: claimed by a mark, given back only with the record of a cleaning. Nova
+deploys them (`weft.drivers.openstack.nova`), or weft has Ironic do it (`weft.drivers.openstack.metal`). When
+a server is reported as deleted, the cleaning of its machine has only just begun. So each machine is a
+resource of its own, which servers depend on: it exists as long as it carries the pod's mark, and the mark is
+removed only from a machine whose cleaning was read.
 
 Sources: Ironic's api-ref (nodes, node history from microversion 1.78), `ironic.common.states`.
 """
@@ -40,7 +39,8 @@ from weft.model.specs import MachineSpec
 
 
 class Machines(KindDriver):
-    """See the module. A machine's id for weft is `node@owner`: the same machine is another thing in the next pod."""
+    """See the module. A machine's id for weft is `node@owner`: in the next pod the same machine is another
+    resource."""
 
     kind = Kind.MACHINE
     threads = "baremetal"
@@ -61,9 +61,8 @@ class Machines(KindDriver):
         return [row for row in map(_row, listed) if row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> Row | None:
-        """None only if it is free and clean.
-
-        No mark proves that it was given back: `extra` may be written by more than weft, by a lessee's members too.
+        """None only if it is free and clean. A missing mark doesn't prove that it was given back: others than
+        weft can write `extra`, even members of a lessee.
         """
         machine, _, _ = thing_id.partition("@")
         row = _row(read_node(project, machine))
@@ -71,13 +70,13 @@ class Machines(KindDriver):
             return row
         if unfit(project, row.raw) is None and isinstance(_cleaned(project, row.raw), Cleaning):
             return None
-        return replace(row, id=thing_id, mark=None)  # another's mark isn't this one's to take off
+        return replace(row, id=thing_id, mark=None)  # another owner's mark must not be removed
 
     def control(self, call: Call) -> str:
         return alive_conductor(call.own)
 
-    def proof(self, call: Call, resource: Resource, told: str) -> str:
-        """Why it isn't the pod's: the machine's cleaning, if it was the pod's before."""
+    def proof(self, call: Call, resource: Resource, text: str) -> str:
+        """The proof that it isn't the pod's: the machine's cleaning, if it was the pod's before."""
         machine = _machine(resource)
         mark = (row := _row(read_node(call.own, machine))).mark
         if mark is not None and (mark.site, mark.owner) == (call.scope.site, call.scope.owner):
@@ -95,14 +94,14 @@ class Machines(KindDriver):
         return {}
 
     def status(self, row: Row) -> tuple[Status, str]:
-        """Maintenance, and a power state that nobody knows, end again: it is waited for, and nothing replaced."""
+        """Maintenance, or an unknown power state, is temporary: wait, and replace nothing."""
         status, why = progress(row)
         if status is Status.SETTLED and (why := hindrance(row.raw) or ""):
             return Status.PENDING, why
         return status, why
 
     def observe(self, call: Call, resource: Resource, row: Row) -> Observed:
-        """Its tenant may be its lessee meanwhile, as Ironic makes it by default, and nobody else."""
+        """Only the tenant may be its lessee meanwhile, which Ironic makes it by default."""
         seen = KindDriver.observe(self, call, resource, row)
         if seen.status is not Status.SETTLED:
             return seen
@@ -145,7 +144,7 @@ class Machines(KindDriver):
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
         """Take the mark off, once the machine is proved clean.
 
-        Raises `NotYetError` while it is deployed, deleted or cleaned; `TemporaryError` if only a person gets on.
+        Raises `NotYetError` while it is deployed, deleted or cleaned; `TemporaryError` if a person must act.
         """
         machine, asked = str(row.raw["uuid"]), f"give back machine {row.name}"
         status, why = progress(row)
@@ -165,7 +164,7 @@ class Machines(KindDriver):
 
 
 def _still_marked(own: Project, asked: str, row: Row, fence: Fence) -> Json:
-    """The readings took their time: another worker may have given it back, and the next pod have taken it."""
+    """Reading took time: another worker may have given it back, and the next pod may have it."""
     node = read_node(own, str(row.raw["uuid"]))
     if _row(node).mark != row.mark or node.get("instance_uuid"):
         raise TemporaryError(asked, "Ironic", "its mark or its instance has changed meanwhile")
@@ -174,7 +173,7 @@ def _still_marked(own: Project, asked: str, row: Row, fence: Fence) -> Json:
 
 
 def machine_states(own: Project, machines: Collection[str], site: str) -> Mapping[str, str]:
-    """Machine -> `up`, or why it can't be booted. One of a pod of this site is up whatever it does."""
+    """Machine -> `up`, or why it can't be booted. A machine of one of this site's pods is up in any state."""
     listed = own.baremetal.listing(
         outside.REQUEST(verb="list", what="machines"), "/v1/nodes", "nodes", {"detail": "true"}
     )
@@ -190,7 +189,7 @@ def _state(own: Project, node: Json | None, site: str) -> str:
         if mark is None:
             return unfit(own, node) or "up"
     except (KeyError, TypeError, AttributeError, UnknownError) as error:
-        # Of one node: the others are what they are.
+        # An error of one node doesn't affect the others.
         return f"Ironic lists it in another shape ({type(error).__name__}: {error})"
     if mark.site != site:
         return f"marked as site {mark.site}'s"
@@ -198,10 +197,9 @@ def _state(own: Project, node: Json | None, site: str) -> str:
 
 
 def unoffered(own: Project, machine: str) -> str | None:
-    """Why Nova's scheduler would find no valid host for a server on a machine that Ironic has free; None: it wouldn't.
-
-    Placement hears of machines from nova-compute's own round (`[DEFAULT] update_resources_interval`, a minute by
-    default): for so long one that was enrolled or cleaned a moment ago isn't there, or is reserved.
+    """Why Nova's scheduler would find no valid host on a machine that is free in Ironic; None if it would
+    find it. nova-compute updates Placement periodically (`[DEFAULT] update_resources_interval`, a minute by
+    default): until then, a machine that was just enrolled or cleaned is missing, or is reserved.
     """
     asked, path = f"read what Nova offers of machine {machine}", f"/resource_providers/{machine}/inventories"
     headers = {"OpenStack-API-Version": f"placement {PLACEMENT_MICROVERSION}"}
@@ -232,7 +230,7 @@ def _cleaned(own: Project, node: Json) -> Cleaning | str:
     asked, path = f"read how machine {machine} was cleaned", f"/v1/nodes/{machine}/history"
     answer = own.baremetal.ask(asked, "GET", path, params={"detail": "true"})
     if answer.body.get("next"):
-        # The newest events are on the last page: an incomplete history says nothing.
+        # The newest events are on the last page: an incomplete history proves nothing.
         raise UnknownError(asked, "Ironic", "its history has several pages: raise [api]max_limit")
     history = own.baremetal.rows(asked, answer, "history")
     demands = own.cleaning

@@ -1,8 +1,8 @@
 """Shares (NFS) and their access rules.
 
 Sources: Manila's api-ref (shares, access rules with metadata from microversion 2.45, soft deletion from 2.69, resource
-locks from 2.81) and its code where that is silent: 404 of a share doesn't name it, that of its export locations does;
-the rules of a share that doesn't exist are answered with 400.
+locks from 2.81) and its code for what that omits: a 404 for a share doesn't name it, one for its export
+locations does; a request for the rules of a share that doesn't exist is answered with 400.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Shares(StorageKind):
         return {"others": others, "public": bool(row.raw.get("is_public"))}
 
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:
-        """Who else may mount it comes first, and what can't be done keeps nothing of the rest from being tried."""
+        """Others' access rules come first, and a failed change doesn't keep the rest from being tried."""
         share = call.project.share
         steps: list[Callable[[], object]] = []
         if "others" in fields:
@@ -105,12 +105,12 @@ class Shares(StorageKind):
             raise min(errors, key=lambda e: isinstance(e, TemporaryError))
 
     def let_go(self, call: Call, resource: Resource, row: Row) -> None:
-        """One in the recycle bin can't be renamed, and would end with it."""
+        """A share in the recycle bin can't be renamed, and would be deleted with it."""
         restore(call.project, row.id)
         super().let_go(call, resource, row)
 
     def clear(self, project: Project, row: Row) -> str:
-        """Locks and snapshots: of the share that was ordered to be deleted with everything on it."""
+        """Remove locks and snapshots: the share was ordered to be deleted with everything on it."""
         gone = unlock(project, row.id)
         asked = f"list snapshots of share {row.name}"
         for one in project.share.listing(asked, "/snapshots/detail", "snapshots", only={"share_id": row.id}):
@@ -130,7 +130,7 @@ class Shares(StorageKind):
 
 
 class ShareAccess(KindDriver):
-    """One rule for each address of the pod's. The mark is in its metadata, its identity its id."""
+    """One rule for each of the pod's addresses. Its mark is in its metadata; it is identified by its id."""
 
     kind = Kind.SHARE_ACCESS
     threads = "share"
@@ -151,7 +151,8 @@ class ShareAccess(KindDriver):
         return [replace(row, raw={**row.raw, ADDRESSES: addresses}) for row in found]
 
     def all_rows(self, own: Project) -> list[Row]:
-        """Rules are listed for one share each; a share that is gone has none, and others are the tenants' own."""
+        """None: rules can be listed for one share only; a share that is gone has none, and other rules are
+        tenants' own."""
         return []
 
     def one_row(self, project: Project, thing_id: str) -> Row | None:
@@ -166,7 +167,7 @@ class ShareAccess(KindDriver):
         wanted, found = row.raw.get(ADDRESSES, {}).get(spec.port), row.raw["access_to"]
         if wanted is None or wanted == found:
             return seen
-        # A rule can't be changed: what lets another address in is made again.
+        # A rule can't be changed: one with another address is recreated.
         why = f"it is for {found}, and {spec.port} has {wanted}"
         return Observed(row.id, Status.BROKEN, why, seen.differences, seen.facts)
 
@@ -219,14 +220,14 @@ class ShareAccess(KindDriver):
             if same or (hidden and _EXISTS in answer.message):
                 return self._instead(call, resource, share, same or hidden, asked)
             if _EXISTS in answer.message:
-                raise TemporaryError(asked, "Manila", answer.sentence())  # it has gone meanwhile
+                raise TemporaryError(asked, "Manila", answer.sentence())  # it is gone meanwhile
             raise call.project.share.error(asked, answer)
 
         return outcomes_of(call, wanted, one)
 
     def _instead(self, call: Call, resource: Resource, share: str, others: list[Json], asked: str) -> str:
-        """Somebody else made a rule for the address, perhaps one of several hidden ones: of the pod's own share they
-        go."""
+        """Someone else created a rule for the address, perhaps one of several hidden ones: remove them from
+        the pod's own share."""
         spec = resource.spec
         assert isinstance(spec, ShareAccessSpec)
         staying = [str(r["id"]) for r in others if r["state"] not in DENYING]
@@ -257,7 +258,7 @@ def _is_gone(project: Project, share: str) -> bool:
 
 
 def export_location(project: Project, share: str) -> str:
-    """Where a share is mounted from. Raises `TemporaryError` if it has no place yet."""
+    """Where a share is mounted from. Raises `TemporaryError` if it has no export location yet."""
     asked = f"read where share {share} is mounted from"
     answer = project.share.ask(asked, "GET", f"/shares/{share}/export_locations")
     rows = project.share.rows(asked, answer, "export_locations")

@@ -1,10 +1,11 @@
 """Servers of bare metal straight through Ironic, without Nova: for clouds with `machines_by: ironic`.
 
-A server is what Ironic calls an instance. weft's id of it is `instance@node`: the node's `instance_uuid`, which weft
-chooses, and the node. One PATCH gives the machine to it: Ironic refuses it with 409 if the node has an instance by
-then, whoever's. The same PATCH writes the mark into `instance_info`, by which a lost answer is found again. Then the
-Neutron ports are attached, and the deployment is asked for; what was done is read before it is asked again. In between,
-the server is there and has the difference `deployed`, which the loop repairs. Ironic's teardown takes all of that off.
+A server is an instance in Ironic's terms. weft's id of it is `instance@node`: the node's `instance_uuid`,
+which weft chooses, and the node. One PATCH assigns the machine: Ironic refuses it with 409 if the node has
+any instance by then. The same PATCH writes the mark into `instance_info`, by which the server is found if the
+answer was lost. Then the Neutron ports are attached, and the deployment is requested; each step reads what
+was done before it is repeated. Until then, the server exists with the difference `deployed`, which the loop
+repairs. Ironic's teardown undoes all of it.
 
 Sources: Ironic's api-ref (nodes, VIFs, provision states), ironic 39 `conductor.manager.update_node`,
 `_do_node_tear_down`.
@@ -99,7 +100,7 @@ class MetalServers(KindDriver):
         return [row for row in rows if row is not None and row.mark is not None]
 
     def one_row(self, project: Project, thing_id: str) -> Row | None:
-        """None only if Ironic has the node, with another instance or none."""
+        """None only if Ironic has the node with another instance or none."""
         node = read_node(project, thing_id.partition("@")[2])
         if node["provision_state"] == GONE:
             said = "its machine isn't in Ironic: it may still be running"
@@ -110,7 +111,7 @@ class MetalServers(KindDriver):
     def control(self, call: Call) -> str:
         return alive_conductor(call.own)
 
-    def proof(self, call: Call, resource: Resource, told: str) -> str:
+    def proof(self, call: Call, resource: Resource, text: str) -> str:
         node = read_node(call.own, server_spec(resource).host)
         row = _row(node)
         if row is not None and row.mark == call.scope.mark(resource.key):
@@ -177,16 +178,15 @@ class MetalServers(KindDriver):
             self._deploy(call, resource, row.raw)
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
-        """Ask Ironic to tear it down, which takes the instance, its ports and its mark off, and cleans the machine.
-
-        Its console is switched off before; one that can't be makes the machine one that isn't clean.
+        """Ask Ironic to tear it down, which removes the instance, its ports and its mark, and cleans the
+        machine. Its console is switched off first; if that fails, the machine doesn't count as clean.
         """
         asked = outside.REQUEST(verb="delete", what=f"server {row.name}")
         node = still_has(project, asked, row.id, fence)
         state = str(node["provision_state"])
         if state == "deleting":
             return
-        if state == "available":  # given to it, and never deployed
+        if state == "available":  # assigned, but never deployed
             self._give_up(project, asked, row.id, fence)
         elif state in ENDED_BY_DELETION:
             if console_hindrance(node) and console_failure(node) is None:
@@ -213,7 +213,7 @@ class MetalServers(KindDriver):
         patch_node(project, asked, machine, gone)
 
     def _take(self, call: Call, resource: Resource) -> Json:
-        """The node, with this server as its instance."""
+        """Assign the node to this server; returns the node with the server as its instance."""
         asked, spec = outside.REQUEST(verb="create", what=f"server {resource.name}"), server_spec(resource)
         node = read_node(call.own, spec.host)
         taker = mark_of(node)
@@ -241,7 +241,7 @@ class MetalServers(KindDriver):
         return patch_node(call.own, asked, spec.host, changes)
 
     def _deploy(self, call: Call, resource: Resource, node: Json) -> None:
-        """What is left to ask for."""
+        """Request what is still missing of the deployment."""
         if node["provision_state"] != "available":
             return
         asked, machine, own = (
@@ -253,7 +253,9 @@ class MetalServers(KindDriver):
         there = attached(own, machine)
         for vif in sorted(there - set(wanted)):
             still_has(own, asked, server_id(node), call.scope.fence, "available")
-            detach(own, asked, machine, vif)  # of whoever had it before: it would be in their network
+            detach(
+                own, asked, machine, vif
+            )  # left by the previous server: it would connect this one to that network
         if missing := [vif for vif in wanted if vif not in there]:
             _attach(call, asked, node, missing)
         body = {"target": "active", "configdrive": config_drive(call, resource, node, wanted)}
@@ -264,10 +266,9 @@ class MetalServers(KindDriver):
 
 
 def _attach(call: Call, asked: str, node: Json, vifs: Sequence[str]) -> None:
-    """Each Neutron port to the machine's port with its MAC address; one without such a port to any of its network's.
-
-    Ironic would choose any port of the physical network, and give the Neutron port that one's address. So those with
-    such a port come first: it isn't another's by then.
+    """Attach each Neutron port to the machine's port with its MAC address, or to any port of its physical
+    network. Ironic would choose any port of the physical network, and give the Neutron port that one's
+    address. So Neutron ports with a matching port come first, before it is used for another.
     """
     machine = str(node["uuid"])
     listed = call.own.baremetal.listing(
@@ -295,7 +296,7 @@ def _attach(call: Call, asked: str, node: Json, vifs: Sequence[str]) -> None:
 
 
 def _row(node: Json) -> Row | None:
-    """The server that is a machine's instance; None: it has none."""
+    """The server that is a machine's instance; None if it has none."""
     if instance_of(node) is None:
         return None
     info = info_of(node)
@@ -315,5 +316,5 @@ def _is_deployed(node: Json) -> bool:
 
 
 def _status(node: Json) -> str:
-    """As Nova would call it."""
+    """The status in Nova's terms."""
     return "ACTIVE" if node.get("power_state") == "power on" else "SHUTOFF"

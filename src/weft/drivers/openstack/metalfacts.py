@@ -1,7 +1,7 @@
-"""What Ironic says of machines that it deploys without Nova: what is on them, and how their servers ended.
+"""Machines that Ironic deploys without Nova: what is on them, and how their servers ended.
 
-Source: Ironic's api-ref (nodes, node states); ironic 39, `conductor.manager._do_node_tear_down`: the instance is taken
-off a node by its teardown, before cleaning begins.
+Source: Ironic's api-ref (nodes, node states); ironic 39, `conductor.manager._do_node_tear_down`: teardown
+removes the instance from a node before cleaning begins.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.servers import Action
 
 ITS_OWN = frozenset({"active", "rescue"})
-"""States in which a machine runs what its tenant wants there. In others its power is Ironic's, too: who switches it off
-while firmware is written has a machine that never boots again."""
+"""States in which a machine runs its tenant's system. In others Ironic controls its power, too: switching it
+off while firmware is written could make it unbootable for good."""
 POWER = {Action.REBOOT: "soft rebooting", Action.RESET: "rebooting"}
 
 
 def on_machine(own: Project, machine: str) -> OnHost:
-    """What is on one now. Raises `UnknownError`."""
+    """What is on a machine now. Raises `UnknownError`."""
     node = read_node(own, machine)
     if node["provision_state"] == GONE:
         return OnHost(unknown="it is not in Ironic", by="Ironic")
@@ -49,9 +49,8 @@ def on_machine(own: Project, machine: str) -> OnHost:
 
 
 def on_machines(own: Project, machines: Collection[str]) -> Mapping[str, OnHost]:
-    """The same of all of them, by one listing; those that Ironic doesn't list are missing.
-
-    A node that it lists in another shape is unknown, and the others are what they are.
+    """The same for several machines, by one listing; those that Ironic doesn't list are missing.
+    A node of unexpected shape is unknown, without effect on the others.
     """
     params = {"fields": "uuid,provision_state,instance_uuid,instance_info"}
     listed = own.baremetal.listing("list what is on machines", "/v1/nodes", "nodes", params)
@@ -87,8 +86,8 @@ _BY_HAND = frozenset(
 )
 """Also of a node that was deleted and enrolled again while its server ran."""
 _TORN_DOWN = frozenset({"cleaning", "clean wait", "clean hold", "clean failed", "available"})
-"""Where Ironic leads a node only after a teardown. In all others something of an instance may run, if its id was taken
-off by hand."""
+"""States that a node reaches only after a teardown. In all others something of an instance may run, if its id
+was removed by hand."""
 
 
 def unfit_machines(own: Project, machines: Collection[str], needs: HostNeeds) -> Mapping[str, str]:
@@ -103,15 +102,14 @@ def _lacks(node: Json, needs: HostNeeds) -> str | None:
         return needs.lacks(
             node.get("traits") or (), str((node.get("properties") or {}).get("cpu_arch") or "")
         )
-    except (TypeError, AttributeError) as error:  # of one node; the others are what they are
+    except (TypeError, AttributeError) as error:  # an error of one node doesn't affect the others
         return f"Ironic lists it in another shape ({type(error).__name__}: {error})"
 
 
 def booted(own: Project, servers: Collection[str], since: datetime) -> frozenset[str]:
-    """Those of these ids whose machines changed since then, and on which nothing is done any more.
-
-    Asked each second: not for all machines that are in use, but for those that changed last, and then for those of the
-    servers that aren't among these.
+    """Those of these servers whose machines changed since then, and on which Ironic does nothing any more.
+    Called each second, so it doesn't list all machines in use, but those that changed last, and then the
+    machines of the servers that aren't among them.
     """
     newest = newest_machines(own) if servers else {}
     return frozenset(server for server in servers if _is_over(own, server, newest, since))
@@ -129,7 +127,7 @@ def _is_over(own: Project, server: str, newest: Mapping[str, Json], since: datet
 
 
 def act_on_machine(own: Project, server: str, action: Action, fence: Fence) -> str | None:
-    """See `Servers.act`. Requests name the machine alone, whoever has it by then."""
+    """See `Servers.act`. Requests name only the machine, whatever instance it has by then."""
     instance, _, machine = server.partition("@")
     asked, path = f"{action} server {instance}", f"/v1/nodes/{machine}/states"
     node = _must_have(own, asked, machine, instance)
@@ -149,9 +147,8 @@ def act_on_machine(own: Project, server: str, action: Action, fence: Fence) -> s
 
 def console_of_machine(own: Project, server: str, fence: Fence) -> ConsoleView:
     """Its console, if Ironic has one with a URL. Raises `ConflictError`, also while it is being started.
-
-    Not while Ironic's agent, or what an operator has booted, runs on the machine: whoever types at its boot loader, or
-    logs in there, is in the network in which all machines are deployed.
+    Refused while Ironic's agent, or an operator's system, runs on the machine: access to its boot loader or a
+    login there would give access to the network in which all machines are deployed.
     """
     instance, _, machine = server.partition("@")
     asked, path = f"open a console of server {instance}", f"/v1/nodes/{machine}/states/console"
@@ -161,7 +158,7 @@ def console_of_machine(own: Project, server: str, fence: Fence) -> ConsoleView:
         _must_be_its_own(asked, _must_have(own, asked, machine, instance))
         _change(own, asked, path, {"enabled": True}, fence)
         found = _console(own, asked, path)
-    node = read_node(own, machine)  # it may be the next one's by now, at the URL that this tenant may know
+    node = read_node(own, machine)  # it may be the next tenant's by now, at a URL that this tenant may know
     is_its = instance_of(node) == instance
     if (is_its and node["provision_state"] not in ITS_OWN) or (switched_on and not is_its):
         _without_console(own, asked, node)
@@ -174,10 +171,10 @@ def console_of_machine(own: Project, server: str, fence: Fence) -> ConsoleView:
 def _console(own: Project, asked: str, path: str) -> ConsoleView | None:
     answer = own.baremetal.ask(asked, "GET", path, ok=REFUSED)
     _check(asked, answer)
-    told: Any = answer.body.get("console_info")
-    if not answer.body.get("console_enabled") or not isinstance(told, dict):
+    info: Any = answer.body.get("console_info")
+    if not answer.body.get("console_enabled") or not isinstance(info, dict):
         return None
-    view: Mapping[str, object] = told  # pyright: ignore[reportUnknownVariableType] - a body's part
+    view: Mapping[str, object] = info  # pyright: ignore[reportUnknownVariableType] - a body's part
     if not isinstance(view.get("url"), str):
         raise TemporaryError(
             asked, "Ironic", outside.ODD_ANSWER(what="a console without a URL", answer=answer.sentence())
@@ -186,7 +183,7 @@ def _console(own: Project, asked: str, path: str) -> ConsoleView | None:
 
 
 def _must_have(own: Project, asked: str, machine: str, instance: str) -> Json:
-    """The node. Whoever has the machine now, it is not theirs that is switched off."""
+    """The node, if it still has the instance: never switch off another tenant's machine."""
     return _its(asked, read_node(own, machine), instance)
 
 
@@ -204,7 +201,7 @@ def _must_be_its_own(asked: str, node: Json) -> None:
 
 
 def _without_console(own: Project, asked: str, node: Json) -> str:
-    """Ask for its console to be switched off, and say what came of it."""
+    """Ask for its console to be switched off; returns the result."""
     try:
         return console_off(own, asked, node) or "its console is being switched off: ask again"
     except NotYetError as error:

@@ -29,8 +29,8 @@ SHARED = "weft:shared_with"
 
 
 class Networks(NeutronKind):
-    """VLAN provider networks, on InfiniBand with the P_Key as segmentation id; and self-service networks, of which
-    nothing is said to Neutron and whatever it picked is a fact."""
+    """VLAN provider networks, on InfiniBand with the P_Key as segmentation id; and self-service networks,
+    whose segment Neutron chooses."""
 
     kind = Kind.NETWORK
     updatable = frozenset({"mark", "name", "port_security", "shared_with", "mtu", "external"})
@@ -57,7 +57,7 @@ class Networks(NeutronKind):
             **(provider if spec.physical_network is not None else {}),
             "port_security_enabled": spec.port_security,
             **({} if spec.mtu is None else {"mtu": spec.mtu}),
-            # By default only administrators may say it, of either value.
+            # By default only administrators may set it, to either value.
             **({"router:external": True} if spec.external else {}),
         }
 
@@ -85,14 +85,14 @@ class Networks(NeutronKind):
             **(provider if spec.physical_network is not None else {"overlay": True}),
             "port_security": spec.port_security,
             "shared_with": _shared_with(spec),
-            # What a tenant makes external by a policy of its own is internal again without the policy. Pods find the
-            # site's own by their names.
+            # A network that a tenant may make external is made internal again even without that policy. Pods
+            # find the site's own networks by their names.
             **({"external": spec.external, "name": resource.name} if of_site else {}),
             **({} if spec.mtu is None else {"mtu": spec.mtu}),
         }
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
-        """Self-service networks one by one: each answer says what Neutron picked."""
+        """Create self-service networks one by one: each answer says what Neutron chose."""
         picked = [r for r in wanted if isinstance(r.spec, NetworkSpec) and r.spec.physical_network is None]
         outcomes = super().create(call, [r for r in wanted if r not in picked])
         for resource in picked:
@@ -101,7 +101,8 @@ class Networks(NeutronKind):
 
     @staticmethod
     def _share(call: Call, wanted: Sequence[Resource], made: Mapping[str, Outcome]) -> dict[str, Outcome]:
-        """Let those projects have ports on new networks that may; what fails is found as a difference, too."""
+        """Share new networks with the projects that may use them; a failure is found as a difference
+        later."""
         pairs = [
             (r, outcome.id, project)
             for r in wanted
@@ -124,7 +125,7 @@ class Networks(NeutronKind):
         return {r.key: Outcome(id_, error) for (r, id_, _), error in errors if error is not None}
 
     def created(self, call: Call, resource: Resource, raw: Json) -> None:
-        """A VLAN of Neutron's choice may be anybody's: one that the site keeps closed, or that a fabric will need."""
+        """A VLAN chosen by Neutron may conflict: the site may keep it closed, or a fabric may need it."""
         spec = resource.spec
         assert isinstance(spec, NetworkSpec)
         if spec.physical_network is None and not _overlay(raw):
@@ -158,7 +159,8 @@ class Networks(NeutronKind):
         }
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
-        """Neutron deletes a network with all its subnets. The site's own are gone by then: others are an operator's."""
+        """Neutron deletes a network with all its subnets. The site's own are gone by then; any others are an
+        operator's."""
         if row.mark is not None and row.mark.owner.kind == "site":
             asked, left = outside.REQUEST(verb="delete", what=f"network {row.name}"), row.raw.get("subnets")
             if left is None:
@@ -171,7 +173,8 @@ class Networks(NeutronKind):
         super().remove(project, row, fence)
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
-        """Projects that they are shared with: their owner can let other projects put ports on them."""
+        """Add the projects that they are shared with: their owner can let other projects put ports on
+        them."""
         with_whom = shared_projects(call.project, [row.id for row in rows], "network")
         return [replace(row, raw={**row.raw, SHARED: with_whom[row.id]}) for row in rows]
 
@@ -272,7 +275,8 @@ def _shared_with(spec: NetworkSpec) -> frozenset[str]:
 
 
 def _overlay(raw: Json) -> bool:
-    """Whether a network is on no physical one, as far as Neutron tells: its type is shown to weft's user by policy."""
+    """Whether a network is on no physical network, as far as Neutron shows: weft's user sees the type by
+    policy."""
     return raw.get("provider:network_type") not in ("vlan", "flat")
 
 

@@ -15,7 +15,7 @@ from weft.model.errors import UnknownError
 
 
 def read_network_data(project: Project, asked: str, vifs: Sequence[str]) -> Json:
-    """Of Neutron ports, in the order of the devices. Raises `UnknownError`."""
+    """`network_data.json` of Neutron ports, in the order of the devices. Raises `UnknownError`."""
     ports = _by_id(project, asked, "ports", vifs)
     networks = _by_id(project, asked, "networks", [p["network_id"] for p in ports.values()])
     fixed = [f["subnet_id"] for p in ports.values() for f in p["fixed_ips"]]
@@ -23,7 +23,8 @@ def read_network_data(project: Project, asked: str, vifs: Sequence[str]) -> Json
 
 
 def network_data(ports: Sequence[Json], networks: Mapping[str, Json], subnets: Mapping[str, Json]) -> Json:
-    """Pure. Addresses of subnets with DHCP come by DHCP, all others are static. IPv4, like all of weft's subnets."""
+    """Pure. Addresses of subnets with DHCP use DHCP, all others are static. IPv4 only, like all of weft's
+    subnets."""
     links: list[Json] = []
     found: list[Json] = []
     services: list[Json] = []

@@ -1,4 +1,5 @@
-"""Neutron's networks of all projects: their segments, what uses them and other things, and their shares."""
+"""Neutron's networks of all projects: their segments, what uses them and other resources, and their
+shares."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ FRESH = 15.0
 """Seconds that a listing of segments is cached: a number taken since then is detected at creation."""
 EXTERNAL = " (external)"
 EVERYBODYS = f"{EVERYBODY}{EXTERNAL}"
-"""Whom Neutron itself shares a network with that is made with `router:external`."""
+"""The target of the share that Neutron itself makes for a network with `router:external`."""
 
 
 class OpenStackNetworks:
@@ -43,7 +44,7 @@ class OpenStackNetworks:
         used = [(kind, ids) for kind, ids in things.items() if ids]
         found = [use for kind, ids in used for use in USES[kind](project, ids)]
         if used:
-            default_group(own, project_id)  # other projects' things are shown at all
+            default_group(own, project_id)  # proves that other projects' resources are shown
         return found
 
     def take_off(self, project_id: str, use: Use) -> None:
@@ -57,7 +58,9 @@ class OpenStackNetworks:
         asked = f"list the networks of all projects on {', '.join(physical_networks)}"
         own, found = self._networks_of.own(), {name: set[int]() for name in physical_networks}
         filters = {PLACE: physical_networks, "fields": ("id", "project_id", *SHOWN)}
-        with waiting_at_most(None):  # of all projects, and remembered: no caller's time is enough
+        with waiting_at_most(
+            None
+        ):  # of all projects, and cached: a single caller's time limit would be too short
             rows = own.network.listing(asked, "/networks", "networks", filters)
         segments = read_segments(own, asked, rows)
         for segment in (one for of_one in segments.values() for one in of_one):
@@ -67,7 +70,7 @@ class OpenStackNetworks:
 
 
 def shared_projects(project: Project, shared: Collection[str], kind: str) -> dict[str, frozenset[str]]:
-    """Id of a thing -> projects that it is shared with; with `EXTERNAL` as an external network alone."""
+    """Id of a resource -> projects that it is shared with; with `EXTERNAL` only as an external network."""
     found: dict[str, set[str]] = {one: set() for one in shared}
     for share in shares_of(project, shared, kind) if shared else ():
         found.setdefault(share["object_id"], set()).add(_whom(share))
@@ -79,8 +82,8 @@ def _whom(share: Json) -> str:
 
 
 def set_shares(project: Project, kind: str, thing_id: str, name: str, wanted: Collection[str]) -> None:
-    """Share it with exactly these projects. Raises the error: of a network with ports of a project on it, its share
-    can't be taken back.
+    """Share it with exactly these projects. Raises the error: the share of a network with ports of that
+    project can't be removed.
     """
     there = shares_of(project, [thing_id], kind)
     for target in sorted(set(wanted) - {_whom(s) for s in there}):
@@ -93,7 +96,7 @@ def set_shares(project: Project, kind: str, thing_id: str, name: str, wanted: Co
 
 
 def add_share(project: Project, kind: str, thing_id: str, name: str, target: str) -> None:
-    """Fine if it is there already."""
+    """Share it with one project; no error if the share exists."""
     policy = {
         "object_type": kind,
         "object_id": thing_id,

@@ -23,9 +23,10 @@ BATCH = 13
 """Resources of one bulk creation: Neutron makes all or none of them, in one answer's time. That grows faster than
 their number: 96 ports with names took 42 s at once, 27 s as four requests one after the other, 17 s as four at a time,
 and 70 s one by one. With an API of two processes without threads, sizes from 5 to 25 took 5.6 to 6.5 s for 100 ports,
-and one by one 16.4 s; eight requests keep an API of more processes busy, too. What they wait for is Neutron's own
-processing, about 0.1 s a port, of which a quarter goes to its name in DNS (network and subnets are read again for each)
-and a quarter to its address. A port is 134 queries of its database, 107 without a name, whatever else is said of it.
+and one by one 16.4 s; eight requests keep an API of more processes busy, too. The time is spent in Neutron's
+own processing, about 0.1 s a port, of which a quarter goes to its name in DNS (network and subnets are read
+again for each) and a quarter to its address. A port takes 134 database queries, 107 without a name, whatever
+its other fields.
 """
 
 
@@ -44,7 +45,7 @@ class NeutronKind(KindDriver):
 
     @abstractmethod
     def body(self, call: Call, resource: Resource) -> Json:
-        """What the creation says besides name and mark."""
+        """Body of the creation, without name and mark."""
 
     @abstractmethod
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
@@ -85,8 +86,9 @@ class NeutronKind(KindDriver):
         return Status.SETTLED, ""
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
-        """In bulk, several requests at a time; what a refused one has made before is taken, and the rest is made one by
-        one. Raises what ended a single request; of several, it is the outcome of what was in it."""
+        """Create in bulk, several requests at a time. After a refusal, resources that exist already are used,
+        and the rest is created one by one. Raises the error of a single request; of several, it is the
+        outcome of the resources in it."""
         if len(wanted) == 1 or not self.bulk:
             call.scope.fence()
             return self._create_singly(call, wanted)
@@ -103,7 +105,7 @@ class NeutronKind(KindDriver):
                 return error
 
         outcomes: dict[str, Outcome] = {}
-        # Only the requests go at a time: what follows a refusal does so itself.
+        # Only the requests are spread here: the handling of a refusal spreads its own.
         for batch, answer in zip(batches, list(call.spread.map(ask, batches)), strict=True):
             if isinstance(answer, WeftError):
                 outcomes |= {r.key: Outcome(error=answer) for r in batch}
@@ -133,7 +135,7 @@ class NeutronKind(KindDriver):
             raise error
 
     def _in_use(self, project: Project, row: Row, error: TemporaryError) -> InUseError:
-        """With who still uses it: a tenant may have put things of its own on it."""
+        """The error with who still uses it: a tenant may have put resources of its own on it."""
         owner = row.mark.owner.kind if row.mark is not None else "pod"
         seen, uses = error.answer, list[Use]()
         try:
@@ -157,7 +159,7 @@ class NeutronKind(KindDriver):
         return None
 
     def created(self, call: Call, resource: Resource, raw: Json) -> None:
-        """What must follow the creation itself, such as a group's rules. Raises the error."""
+        """Do what must follow the creation, such as a group's rules. Raises the error."""
 
     def _listed(self, project: Project, filters: Filters) -> list[Row]:
         asked, params = (
@@ -183,8 +185,8 @@ class NeutronKind(KindDriver):
 
     def _made(self, call: Call, wanted: Sequence[Resource], answer: Answer) -> dict[str, Outcome]:
         if answer.fine:
-            # Neutron answers in the order of the request; the mark makes sure of it. What isn't in the answer has no
-            # outcome: it is looked for.
+            # Neutron answers in the order of the request; the mark verifies that. What isn't in the answer
+            # has no outcome, and will be searched for.
             made = answer.body.get(self.collection)
             by_mark: dict[str, Json] = (
                 {raw.get("description"): raw for raw in made} if isinstance(made, list) else {}
@@ -221,13 +223,13 @@ class NeutronKind(KindDriver):
         return outcomes_of(call, wanted, one) if wanted else {}
 
     def _made_before(self, call: Call, resource: Resource, asked: str, answer: Answer) -> str:
-        """A conflict with what a lost answer made is no conflict; any other is an error."""
+        """A conflict with a resource whose answer was lost is no conflict; any other is an error."""
         if answer.status == 409:
             there = ours(self.rows(call, [resource]), call.scope, [resource], call.ids)
             if resource.key in there:
                 return there[resource.key][0].id
         if answer.error_type == "NetworkNotFound" and call.lookups.forget_networks(answer.message):
-            # It was made again since it was looked up by its name.
+            # It was recreated since it was looked up by name.
             raise TemporaryError(asked, "network", answer.sentence())
         raise call.project.network.error(asked, answer)
 
@@ -236,10 +238,9 @@ _REFUSED = (400, 404, 409)
 
 
 def default_group(eyes: Project, project_id: str) -> str:
-    """See a project's group `default` with a token, which Neutron makes itself and no tenant can delete.
-
-    To a caller who may not see a project's things Neutron answers with an empty list, and 404 by id. Returns what was
-    seen. Raises `UnknownError` if it wasn't.
+    """Observe a project's group `default` with a token: Neutron creates it itself, and no tenant can delete
+    it. Callers that may not see a project's resources get an empty list, and 404 by id. Returns what was
+    seen. Raises `UnknownError` if the group wasn't.
     """
     asked = f"look for the default security group of project {project_id}"
     only, params = {"project_id": project_id, "name": "default"}, {"fields": ("id",)}

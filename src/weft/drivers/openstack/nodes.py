@@ -1,4 +1,4 @@
-"""Nodes of Ironic: how one is read, and what its states mean, whoever deploys it.
+"""Nodes of Ironic: how one is read, and what its states mean, with Nova or without.
 
 Source: `ironic.common.states`.
 """
@@ -44,11 +44,11 @@ ON_ITS_WAY = frozenset(
         "verifying",
     }
 )
-"""All other states are of machines that a person must look at."""
+"""All other states require a person's attention."""
 
 
 def read_node(own: Project, machine: str) -> Json:
-    """The node in Ironic; one that Ironic doesn't know is `GONE`, which is a state, and no proof of anything."""
+    """The node in Ironic; one that Ironic doesn't know has the state `GONE`, which proves nothing."""
     asked = f"read machine {machine}"
     answer = own.baremetal.ask(asked, "GET", f"/v1/nodes/{machine}", ok=(404,))
     if answer.status == 404:
@@ -63,10 +63,11 @@ def read_node(own: Project, machine: str) -> Json:
 
 
 def alive_conductor(own: Project, node: Json | None = None) -> str:
-    """Which one is: without any, what Ironic says of machines is what it was. Raises `UnknownError`.
+    """The name of a conductor that is alive: without one, Ironic's data about machines is outdated. Raises
+    `UnknownError`.
 
     Args:
-        node: it must be one of this node's conductor group: no other one does anything with it.
+        node: the conductor must be in this node's group, since no other one acts on it.
     """
     asked = "list Ironic's conductors"
     rows = own.baremetal.listing(asked, "/v1/conductors", "conductors")
@@ -80,16 +81,15 @@ def alive_conductor(own: Project, node: Json | None = None) -> str:
 
 
 def mark_of(node: Json) -> Mark | None:
-    """Of whom the machine is."""
+    """The mark of the machine's owner."""
     extra: object = node.get("extra")
     text = cast(Json, extra).get(MARK) if isinstance(extra, dict) else None
     return Mark.parse(text) if isinstance(text, str) else None
 
 
 def unfit(own: Project, node: Json) -> str | None:
-    """Why a machine can't be given to anybody as it is now; None: it is free, as far as it says itself.
-
-    Raises `UnknownError`: it doesn't say so whole.
+    """Why a machine can't be assigned in its current state; None if it is free, as far as the node says.
+    Raises `UnknownError` if fields are missing.
     """
     state = str(node["provision_state"])
     if state == "available" and (missing := _FREE - node.keys()):
@@ -103,16 +103,17 @@ def unfit(own: Project, node: Json) -> str | None:
 
 
 _FREE = frozenset({"instance_uuid", "maintenance", "console_enabled", "owner", "lessee"})
-"""Fields without which a node would look free."""
+"""Fields that must be present: without them a node would look free."""
 OWNER_MAY = "whose members may rescue it, have its console and write its BMC's address, whoever's pod has it"
 LESSEE_MAY = "whose members may switch it off, and its managers rescue it, whoever's pod has it"
 
 
 def others_hindrance(own: Project, node: Json, lessee: str = "") -> str | None:
-    """Why it is another's to act on, by Ironic's default policy. None: it is nobody's, or operators' own.
+    """Which other project may act on it by Ironic's default policy. None if there is none but the operators'
+    own.
 
     Args:
-        lessee: id of a project that may be its lessee, besides.
+        lessee: id of a project that may be its lessee.
     """
     for field, is_its, may, fine in (
         ("owner", "is owned by", OWNER_MAY, ""),
@@ -130,14 +131,14 @@ def others_hindrance(own: Project, node: Json, lessee: str = "") -> str | None:
 
 
 def hindrance(node: Json) -> str | None:
-    """Why nobody can do anything with it now, whatever its state is."""
+    """Why it can't be used now, whatever its state."""
     if node.get("maintenance"):
         return f"it is in maintenance: {node.get('maintenance_reason') or node.get('fault') or 'no reason given'}"
     return None if node.get("power_state") else "its power state is unknown"
 
 
 def progress(row: Row) -> tuple[Status, str]:
-    """Where it is in Ironic's own order of things."""
+    """How far it is in Ironic's sequence of states."""
     raw, state = row.raw, str(row.raw["provision_state"])
     if state == GONE:
         return Status.BROKEN, f"Ironic doesn't know node {raw['uuid']}: nothing says that it was cleaned"
@@ -149,30 +150,30 @@ def progress(row: Row) -> tuple[Status, str]:
 
 
 def node_in_ironic(own: Project, machine: str) -> Json:
-    """The node, to see what is done with it. Raises `UnknownError`, also if Ironic doesn't have it."""
+    """The node. Raises `UnknownError`, also if Ironic doesn't have it."""
     node = read_node(own, machine)
     if node["provision_state"] == GONE:
-        # As for a user that may not see it any more: nothing says that its server doesn't run.
+        # The same answer as for a user that may not see it any more: the server may still run.
         raise UnknownError(f"read what is done with machine {machine}", "Ironic", "it is not in Ironic")
     return node
 
 
 def seen_machines(own: Project, machines: Collection[str]) -> Mapping[str, SeenMachine]:
-    """All of these machines as one listing has them. Raises `UnknownError`."""
+    """All of these machines, from one listing. Raises `UnknownError`."""
     listed = own.baremetal.listing("list the state of machines", "/v1/nodes", "nodes", {"fields": _LOOK})
     found = {str(node.get("uuid")): node for node in listed}
     return {machine: _whose(own, _seen(found.get(machine)), found.get(machine)) for machine in machines}
 
 
 NEWEST = 100
-"""Machines whose state changed last, in one answer. If more change within a second, the listing of all shows them."""
+"""Number of machines in one answer, those whose state changed last; if more change within a second, the full
+listing has them."""
 
 
 def newest_machines(own: Project) -> Mapping[str, Json]:
-    """Of the machines with an instance those whose state changed last, with what says what is done with them.
-
-    Raises `UnknownError`. Without an instance a machine runs nothing of a pod's, and may have changed never: those come
-    first in PostgreSQL's order, and last in MySQL's.
+    """Machines with an instance whose state changed last, with the fields that show what is done with them.
+    Raises `UnknownError`. A machine without an instance runs nothing of a pod's, and may never have changed:
+    PostgreSQL sorts those first, MySQL last.
     """
     asked = "list the machines that changed last"
     order = {"sort_key": "provision_updated_at", "sort_dir": "desc", "limit": str(NEWEST)}
@@ -213,16 +214,15 @@ def _whose(own: Project, seen: SeenMachine, node: Json | None) -> SeenMachine:
 
 
 def _use(node: Json) -> SeenMachine:
-    """Of a short answer, which says no more."""
+    """A machine's use, from the fields of a short answer."""
     if not node.get("provision_state"):
         return _seen(node)
     return SeenMachine(use=use_of_node(node), state=str(node["provision_state"]))
 
 
 def use_of_node(node: Json) -> str:
-    """What Ironic does with a machine, such as `deploying`: its server doesn't run on it then. Empty: nothing.
-
-    A tenant's rebuild of its server is a deployment, too, which Nova doesn't ask weft about.
+    """What Ironic does with a machine, such as `deploying`, during which its server doesn't run; empty if
+    nothing. A tenant's rebuild of its server is a deployment, too, and weft isn't asked about it.
     """
     state = node.get("provision_state")
     return "" if state in AT_REST else f"Ironic has it in state {state}"

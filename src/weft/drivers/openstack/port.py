@@ -108,9 +108,9 @@ class Ports(NeutronKind):
         seen = {
             n["id"] for n in call.tenant.network.listing(asked, "/networks", "networks", params, only=only)
         }
-        told = {True: f"project {call.tenant.project_id} sees the network", False: "none"}
+        reach = {True: f"project {call.tenant.project_id} sees the network", False: "none"}
         return [
-            replace(row, raw={**row.raw, REACH: told[network in seen]}) if network in foreign else row
+            replace(row, raw={**row.raw, REACH: reach[network in seen]}) if network in foreign else row
             for row, network in ((row, row.raw["network_id"]) for row in rows)
         ]
 

@@ -85,14 +85,14 @@ class SecurityGroups(NeutronKind):
         ssh = frozenset(str(dict(r)["remote_ip_prefix"]) for r in rules if _is_ssh(r))
         others = {r for r in rules if not _is_ssh(r)}
         base = set(_base_rules(row.id))
-        told = {_words(r) for r in others - base}
+        words = {_words(r) for r in others - base}
         # The rules that every open group has are one word, unless some are missing.
         if base <= others:
-            told.add(INSIDE)
+            words.add(INSIDE)
         elif base & others:
-            told |= {f"missing: {_words(r)}" for r in base - others}
+            words |= {f"missing: {_words(r)}" for r in base - others}
         shared = {"shared_with": row.raw[SHARED], "name": row.name} if SHARED in row.raw else {}
-        return {"ssh_from": ssh, "rules": frozenset(told), **shared}
+        return {"ssh_from": ssh, "rules": frozenset(words), **shared}
 
     def facts(self, row: Row) -> dict[str, object]:
         return {"rules": len(row.raw["security_group_rules"])}

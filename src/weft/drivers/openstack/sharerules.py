@@ -52,8 +52,8 @@ def deny(project: Project, share: str, rule: str) -> None:
     undone = unlock(project, rule)
     if restore(project, share):
         undone.append("its soft deletion")
-    told = f"{answer.sentence()}" + (f"; undone: {', '.join(undone)}" if undone else "")
-    raise TemporaryError(asked, "Manila", told, alarming=not undone)
+    text = f"{answer.sentence()}" + (f"; undone: {', '.join(undone)}" if undone else "")
+    raise TemporaryError(asked, "Manila", text, alarming=not undone)
 
 
 def restore(project: Project, share: str) -> bool:

@@ -44,16 +44,16 @@ class Asker:
         ends = (*inside, *others)
         marks = {e.port: secrets.token_hex(8) for e in ends}
         tags = {e.port: tags_of(e.port, segment, forged) for e in ends}
-        told, unknown = self._ask(_wanted(tags, addresses, inside, others, apart, marks), ends)
+        reported, unknown = self._ask(_wanted(tags, addresses, inside, others, apart, marks), ends)
         senders = {mark: port for port, mark in marks.items()} | {e.address: e.port for e in apart}
         heard = {
             e.port: frozenset(senders[m] for m in (*r.heard, *r.found) if m in senders)
             for e in ends
-            if (r := told.get(e.name))
+            if (r := reported.get(e.name))
         }
         answered = frozenset[str]().union(*(heard.get(e.port, ()) for e in inside))
         unknown |= {e.name: without_agent(e) for e in apart if e.port not in answered}
-        results = {e.port: told[e.name] for e in ends if e.name in told}
+        results = {e.port: reported[e.name] for e in ends if e.name in reported}
         return Round(
             tuple(inside),
             tuple(others),
@@ -70,7 +70,7 @@ class Asker:
     ) -> tuple[dict[str, EndResult], dict[str, str]]:
         """What agents tell of their ends, and why silence of some of these means nothing; all at the same time."""
         number, begun = secrets.token_hex(8), time.monotonic()
-        told: dict[str, EndResult] = {}
+        reported: dict[str, EndResult] = {}
         why: dict[str, str] = {}
 
         def one(agent: str) -> None:
@@ -81,7 +81,7 @@ class Asker:
                 answer = error.answer if isinstance(error, OutsideError) else str(error)
                 why[agent] = f"agent {agent}: {answer}"
                 return
-            told.update((end.adapter, end) for end in result.ends)
+            reported.update((end.adapter, end) for end in result.ends)
             late = time.monotonic() - begun - self.seconds
             if late > MOST_LATE * self.seconds:
                 why[agent] = f"agent {agent}: it began up to {late:.1f} s later than others"
@@ -89,8 +89,8 @@ class Asker:
         if wanted:
             with ThreadPoolExecutor(len(wanted)) as pool:
                 list(pool.map(one, sorted(wanted)))
-        reasons = ((e.name, why.get(e.agent, "") or _why(told.get(e.name))) for e in ends)
-        return told, {**{name: said for name, said in reasons if said}, **dict(_twice(told.values()))}
+        reasons = ((e.name, why.get(e.agent, "") or _why(reported.get(e.name))) for e in ends)
+        return reported, {**{name: said for name, said in reasons if said}, **dict(_twice(reported.values()))}
 
 
 def _wanted(
@@ -127,17 +127,17 @@ def _after(asked: Sequence[tuple[str, str]], port: str) -> tuple[str, ...]:
     return tuple(address for _, address in around[:MOST_ASKED])
 
 
-def _why(told: EndResult | None) -> str:
+def _why(result: EndResult | None) -> str:
     """Why silence of an end means nothing; empty: it does mean something."""
-    if told is None:
+    if result is None:
         return "its agent told nothing of it"
-    return told.unknown or ("" if told.sent else "not all that it sent was seen to leave")
+    return result.unknown or ("" if result.sent else "not all that it sent was seen to leave")
 
 
-def _twice(told: Collection[EndResult]) -> Iterator[tuple[str, str]]:
+def _twice(results: Collection[EndResult]) -> Iterator[tuple[str, str]]:
     """Of two ends on one interface nobody knows whose it is."""
     by_mac: dict[str, list[str]] = {}
-    for one in told:
+    for one in results:
         by_mac.setdefault(one.mac, []).append(one.adapter)
     for mac, names in by_mac.items():
         for name in names if mac and len(names) > 1 else ():

@@ -133,9 +133,9 @@ class FrameProber:
             items.append(self._heard_item(segment, seen, loud, tuple(unread.values())))
             left = set[str]()
         if self._traffic.policy == "refuse" and (missed := self._missed(seen)):
-            told = "; ".join(unread[name] for name in sorted(missed)[:3])
+            detail = "; ".join(unread[name] for name in sorted(missed)[:3])
             nodes = sorted({node for those in missed.values() for node in those})
-            items.append(EvidenceItem(PLANE, ", ".join(sorted(missed)), "unknown", told, tuple(nodes)))
+            items.append(EvidenceItem(PLANE, ", ".join(sorted(missed)), "unknown", detail, tuple(nodes)))
             left -= missed.keys()
         return Clean(tuple(items)), tuple(unread[name] for name in sorted(left))
 
@@ -158,19 +158,19 @@ class FrameProber:
         ends = f"{len(seen.known)} former members of {segment.named}, {len(seen.listening)} others"
         modes = {m.mode for m in segment.members}
         how = "with the tag" if modes == {Mode.TRUNK} else "with and without the tag"
-        told = f"each sent, {how}, and none of them was heard by another"
+        detail = f"each sent, {how}, and none of them was heard by another"
         if modes == {*Mode}:
-            told += "; those on shared ports sent only with the tag"
+            detail += "; those on shared ports sent only with the tag"
         if seen.kept_out:  # whose they are is nothing to a tenant
-            told += f"; other VLANs whose tags they forged and got into none: {len(seen.kept_out)}"
+            detail += f"; other VLANs whose tags they forged and got into none: {len(seen.kept_out)}"
         if seen.apart:
             ends += f", {len(seen.apart)} without an agent"
-            told += "; those without an agent were asked for by ARP, and answered none"
+            detail += "; those without an agent were asked for by ARP, and answered none"
         if loud:
-            told = "; ".join(f"{e.name} hears {', '.join(_names(who))}" for e, who in loud)
+            detail = "; ".join(f"{e.name} hears {', '.join(_names(who))}" for e, who in loud)
         heard = {e.node for listener, who in loud for e in (listener, *who)}
         nodes = sorted(heard & {e.node for e in (*seen.members, *seen.apart)})
-        return EvidenceItem(PLANE, ends, "not clean" if loud else "clean", told, tuple(nodes), untried)
+        return EvidenceItem(PLANE, ends, "not clean" if loud else "clean", detail, tuple(nodes), untried)
 
     # -- rounds ----------------------------------------------------------------------------------------------------
 

@@ -47,11 +47,11 @@ def _of_switches(site: Site, fabric: str) -> Capabilities:
         return WEFT
     if switching.configured_by == "neutron":
         return NEUTRON
-    told = [f"{s.name} ({s.device_type})" for s in switching.switches if s.interface == "generic"]
-    if not told:
+    unreadable = [f"{s.name} ({s.device_type})" for s in switching.switches if s.interface == "generic"]
+    if not unreadable:
         return WEFT
     limit = (
-        f"{', '.join(told)} can't be read back: weft knows only what was accepted there, finds no drift and no foreign "
-        "port, and signs no clean receipt for a pod with a port there."
+        f"{', '.join(unreadable)} can't be read back: weft knows only what was accepted there, finds no drift and no "
+        "foreign port, and signs no clean receipt for a pod with a port there."
     )
     return WEFT.model_copy(update={"limits": (limit,)})

@@ -26,9 +26,9 @@ def observe(mark: Mark, segment: SegmentSpec, seen: EthernetSnapshot) -> Observe
     number, name = segment.number, vlan_name(mark)
     if seen.by_neutron:
         return _observe_neutrons(segment, name, seen)
-    told = seen.configured.read
-    mine = {s for s, vlans in told.items() if number in vlans and vlans[number] in (name, "")}
-    others = any(vlans.get(number) not in (None, "", name) for vlans in told.values())
+    tables = seen.configured.read
+    mine = {s for s, vlans in tables.items() if number in vlans and vlans[number] in (name, "")}
+    others = any(vlans.get(number) not in (None, "", name) for vlans in tables.values())
     on_ports = seen.ports_in.get(number, frozenset()) or seen.carriers.get(number, frozenset())
     blind = sorted(m.port for m in segment.members if seen.why_unread(m.port))
     if not mine and (not on_ports or others):
@@ -38,7 +38,7 @@ def observe(mark: Mark, segment: SegmentSpec, seen: EthernetSnapshot) -> Observe
         if unsaved := _unsaved(segment, seen):
             why = f"gone, and {', '.join(unsaved)} would bring it back after a restart: not saved yet"
             return Observed(segment.text, Status.PENDING, why)
-        return Observed.absent(f"on none of {len(told)} switches and none of their ports")
+        return Observed.absent(f"on none of {len(tables)} switches and none of their ports")
     differences = tuple(_differences(segment, seen, mine))
     reason = "; ".join(f"{d.field} is {d.observed}, wanted {d.wanted}" for d in differences)
     status = Status.PENDING if differences else Status.SETTLED
@@ -106,7 +106,9 @@ def check(segment: SegmentSpec, seen: EthernetSnapshot) -> Check:
     ]
     # That a link carries more than it must isn't weft's to judge where Neutron sets it; that it carries too little is.
     problems += [_not_carried(segment, end, seen) for end in seen.lacking(segment)]
-    looked = {f"switch ports of {seen.fabric}": sum(switch_of(end) not in seen.told for end in seen.ends)}
+    looked = {
+        f"switch ports of {seen.fabric}": sum(switch_of(end) not in seen.write_only for end in seen.ends)
+    }
     wanted = seen.site.fabrics[seen.fabric].qos
     if wanted is None or seen.settings is None:
         return Check(tuple(problems), looked)
@@ -150,14 +152,14 @@ class _End:
 
 
 def _settings(
-    segment: SegmentSpec, seen: EthernetSnapshot, wanted: Qos, told: SettingsSeen
+    segment: SegmentSpec, seen: EthernetSnapshot, wanted: Qos, answers: SettingsSeen
 ) -> tuple[int, tuple[Problem, ...]]:
     """How many ports say their settings for RoCE, and what differs: members', and those of links between them."""
     found: list[Problem] = []
     looked = 0
     for end in _ends(segment, seen):
         switch, _, port = end.id.partition("/")
-        settings = told.get(switch)
+        settings = answers.get(switch)
         if isinstance(settings, Silent) and settings.passing and wanted.policy == "warn":
             # A note that comes and goes with a switch's answers would be news each time.
             if settings.last is None:
@@ -214,7 +216,7 @@ def _held(seen: EthernetSnapshot) -> tuple[str, ...]:
         f"{s} could not be read: the VLAN stays held until it was read without it"
         for s in sorted(seen.unread)
     )
-    return (*unread, *(f"{s} can't be read back" for s in sorted(seen.told)))
+    return (*unread, *(f"{s} can't be read back" for s in sorted(seen.write_only)))
 
 
 def _unsaved(segment: SegmentSpec, seen: EthernetSnapshot) -> list[str]:
@@ -230,21 +232,21 @@ def _under_way(switches: list[str]) -> str:
 def _switches(segment: SegmentSpec, seen: EthernetSnapshot) -> EvidenceItem:
     if seen.by_neutron:
         having = sorted(s for s, state in seen.states.items() if segment.number in state.vlans)
-        told = f"defined by Neutron on {', '.join(having) or 'none'}; what counts is that it is on no port"
-        told += (under_way := _under_way(seen.coming(segment.number)))
+        detail = f"defined by Neutron on {', '.join(having) or 'none'}; what counts is that it is on no port"
+        detail += (under_way := _under_way(seen.coming(segment.number)))
         result = "not clean" if under_way else "clean"
-        return EvidenceItem("switch", segment.named, result, told, unread=_held(seen), whole=True)
-    there = sorted(s for s, told in seen.configured.read.items() if segment.number in told)
-    told = (
+        return EvidenceItem("switch", segment.named, result, detail, unread=_held(seen), whole=True)
+    there = sorted(s for s, vlans in seen.configured.read.items() if segment.number in vlans)
+    detail = (
         f"{segment.named} is on {', '.join(there)}"
         if there
         else f"on none of {', '.join(sorted(seen.states))}"
     )
-    told += (under_way := _under_way(seen.coming(segment.number)))
+    detail += (under_way := _under_way(seen.coming(segment.number)))
     if unsaved := _unsaved(segment, seen):
-        told += f"; what was changed on {', '.join(unsaved)} isn't saved for the next start"
+        detail += f"; what was changed on {', '.join(unsaved)} isn't saved for the next start"
     result = "not clean" if there or unsaved or under_way else "clean"
-    return EvidenceItem("switch", segment.named, result, told, unread=_held(seen), whole=True)
+    return EvidenceItem("switch", segment.named, result, detail, unread=_held(seen), whole=True)
 
 
 def _members(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -> Iterator[EvidenceItem]:
@@ -254,23 +256,23 @@ def _members(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -
         if why := seen.why_unread(member.port):
             yield EvidenceItem("switch port", subject, "unknown", why, nodes)
             continue
-        if seen.is_told(member.port):
+        if seen.is_write_only(member.port):
             yield _unproved(segment.number, member.port, subject, nodes, seen, accepted)
             continue
         numbers, level = seen.numbers(member.port), seen.level(member.port)
         # What others have on a shared port is nothing to a tenant.
         shown = ranges(numbers) if segment.number in numbers else ""
-        told, unread = read_at(shown, "other VLANs only" if numbers else "no VLAN", level)
+        detail, unread = read_at(shown, "other VLANs only" if numbers else "no VLAN", level)
         exposed, unsaved = seen.exposed(member.port), seen.unsaved(member.port)
-        told += "; it is in the parking VLAN, and reaches others in it" if exposed else ""
-        told += (
+        detail += "; it is in the parking VLAN, and reaches others in it" if exposed else ""
+        detail += (
             f"; what was changed on {', '.join(unsaved)} isn't saved for the next start" if unsaved else ""
         )
         # Of a node that leaves a pod nothing else is asked: the VLAN itself stays.
-        told += (under_way := _under_way(seen.coming(segment.number, member.port)))
+        detail += (under_way := _under_way(seen.coming(segment.number, member.port)))
         dirty = exposed or unsaved or under_way or segment.number in numbers
         result = "not clean" if dirty else "clean"
-        yield EvidenceItem("switch port", subject, result, told, nodes, unread, level=level)
+        yield EvidenceItem("switch port", subject, result, detail, nodes, unread, level=level)
 
 
 CONFIGURED = "what it forwards: its switch shows only its configuration"
@@ -293,15 +295,15 @@ def _unproved(
     number: int, port: str, subject: str, nodes: tuple[str, ...], seen: EthernetSnapshot, accepted: Accepted
 ) -> EvidenceItem:
     """Of a port that can't be read at all of its ends."""
-    read, told = list[str](), list[str]()
+    read, write_only = list[str](), list[str]()
     for end in seen.cabling.ends(port):
-        (told if switch_of(end) in seen.told else read).append(end)
+        (write_only if switch_of(end) in seen.write_only else read).append(end)
     dirty = [end for end in read if number in seen.ends[end].numbers]
-    dirty += [end for end in told if not accepted(number, end)]
+    dirty += [end for end in write_only if not accepted(number, end)]
     if dirty:
         why = f"not known to be taken off {', '.join(dirty)}"
         return EvidenceItem("switch port", subject, "not clean", why, nodes)
-    why = f"{', '.join(told)} can't be read back: the switch accepted that it is taken off"
+    why = f"{', '.join(write_only)} can't be read back: the switch accepted that it is taken off"
     return EvidenceItem("switch port", subject, "accepted", why, nodes)
 
 
@@ -309,16 +311,16 @@ def _elsewhere(segment: SegmentSpec, seen: EthernetSnapshot) -> EvidenceItem:
     dirty = seen.strangers(segment)
     unread = Counter(switch_of(p.port) for p in seen.ports.values() if p.unread)
     unread.subtract(switch_of(p) for p in segment.ports if p in seen.ports and seen.ports[p].unread)
-    told = f"{segment.named} is on {', '.join(dirty)}" if dirty else f"none is in {segment.named}"
+    detail = f"{segment.named} is on {', '.join(dirty)}" if dirty else f"none is in {segment.named}"
     others = sum(
-        switch_of(e) not in seen.told for e in seen.ends.keys() - seen.cabling.uplinks - segment.ports
+        switch_of(e) not in seen.write_only for e in seen.ends.keys() - seen.cabling.uplinks - segment.ports
     )
-    unread_back = tuple(f"{s} can't be read back" for s in sorted(seen.told))
+    unread_back = tuple(f"{s} can't be read back" for s in sorted(seen.write_only))
     return EvidenceItem(
         "switch ports elsewhere",
         f"{others} other ports of {seen.fabric}",
         "not clean" if dirty else "clean",
-        told,
+        detail,
         tuple(sorted({node for port in dirty if (node := seen.named(port)[1])})),
         (*(f"{n} ports of {s} could not be read" for s, n in sorted(unread.items()) if n), *unread_back),
         whole=True,
@@ -327,11 +329,11 @@ def _elsewhere(segment: SegmentSpec, seen: EthernetSnapshot) -> EvidenceItem:
 
 def _links(segment: SegmentSpec, seen: EthernetSnapshot) -> EvidenceItem:
     dirty = sorted(seen.carriers.get(segment.number, frozenset()))
-    told = f"{segment.named} is on {', '.join(dirty)}" if dirty else f"none carries {segment.named}"
+    detail = f"{segment.named} is on {', '.join(dirty)}" if dirty else f"none carries {segment.named}"
     count = len(seen.cabling.uplinks & seen.ends.keys())
     result = "not clean" if dirty else "clean"
     subject = f"{count} ends of links of {seen.fabric}"
-    return EvidenceItem("link between switches", subject, result, told, unread=_held(seen), whole=True)
+    return EvidenceItem("link between switches", subject, result, detail, unread=_held(seen), whole=True)
 
 
 def _problem(kind: ProblemKind, port: str, seen: EthernetSnapshot, **detail: str) -> Problem:

@@ -62,7 +62,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         self.cabling, self._sessions = cabling, Sessions(fabric, switches)
         self.capabilities = capabilities_of(site, fabric)
         self._nameless = any(not s.keeps_names for s in switches)
-        self._told = {s.name: s for s in switches if isinstance(s, Generic)}
+        self._write_only = {s.name: s for s in switches if isinstance(s, Generic)}
         self._settings = QosReading(tuple(switches), self._sessions.readers)
         self._sites = OwnSegments(site.name, fabric, cabling, ledger, self.snapshot, self._change_own)
 
@@ -125,7 +125,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
 
     def _accepted_without(self, number: int, end: str) -> bool:
         switch, _, port = end.partition("/")
-        return self._told[switch].accepted_without(number, port)
+        return self._write_only[switch].accepted_without(number, port)
 
     def topology(self) -> ObservedFabric:
         raise PermanentError("discover", f"fabric {self._fabric}", "its cables aren't read", "describe them")
@@ -308,11 +308,11 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         """Switches that a VLAN's members need, that have it, or of which only what weft has asked for is known: no
         other one's silence or slowness holds its change up.
         """
-        having = {s for s, told in seen.configured.read.items() if number in told}
+        having = {s for s, vlans in seen.configured.read.items() if number in vlans}
         inside = {e for port in seen.ports_in.get(number, ()) for e in self.cabling.ends(port)}
         carrying = seen.carriers.get(number, frozenset())
         needed = self.cabling.spread(frozenset(ports)).keys()
-        return frozenset({*needed, *having, *map(switch_of, inside | carrying), *self._told})
+        return frozenset({*needed, *having, *map(switch_of, inside | carrying), *self._write_only})
 
     def _names(self) -> Mapping[int, str]:
         """VLAN -> name that weft gives it, by its records."""
@@ -326,10 +326,10 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
             why = "; ".join(f"{s}: {said}" for s, said in unread.items()) or "it has none"
             raise UnknownError("read the fabric", f"switches of {self._fabric}", f"none can be read: {why}")
         names = self._names() if self._nameless else {}
-        told = frozenset(self._told)
+        write_only = frozenset(self._write_only)
         settings = self._settings.get() if self._site.fabrics[self._fabric].qos is not None else None
         return EthernetSnapshot(
-            self._site, self._fabric, began, self.cabling, states, unread, names, told, settings
+            self._site, self._fabric, began, self.cabling, states, unread, names, write_only, settings
         )
 
 

@@ -40,8 +40,8 @@ class Silent:
     last: SwitchQos | None = None
 
 
-Told = SwitchQos | Silent
-SettingsSeen = Mapping[str, Told]
+QosAnswer = SwitchQos | Silent
+SettingsSeen = Mapping[str, QosAnswer]
 """Switch -> its ports' settings for RoCE."""
 
 
@@ -63,13 +63,13 @@ class QosReading:
         self._sessions, self._pool, self._monotonic = sessions, pool, monotonic
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[Told, float]] = {}
+        self._known: dict[str, tuple[QosAnswer, float]] = {}
         self._said: dict[str, tuple[SwitchQos, float]] = {}
-        self._asking: dict[str, Future[Told]] = {}
+        self._asking: dict[str, Future[QosAnswer]] = {}
 
     def get(self, max_age: float | None = None) -> SettingsSeen:
         """Args: max_age: seconds; None: the usual. 0 asks every switch, silent ones too."""
-        answers: dict[str, Future[Told] | Told] = {}
+        answers: dict[str, Future[QosAnswer] | QosAnswer] = {}
         with self._lock:
             now = self._monotonic()
             for session in self._sessions:
@@ -83,35 +83,37 @@ class QosReading:
                     answers[name] = under_way if known is None else known[0]
         return {name: one.result() if isinstance(one, Future) else one for name, one in answers.items()}
 
-    def _is_due(self, known: tuple[Told, float], now: float, max_age: float | None) -> bool:
-        told, when = known
+    def _is_due(self, known: tuple[QosAnswer, float], now: float, max_age: float | None) -> bool:
+        answer, when = known
         most = self._seconds if max_age is None else max_age
-        if isinstance(told, Silent) and told.passing:
+        if isinstance(answer, Silent) and answer.passing:
             most = min(most, AGAIN_SECONDS)
         return now - when >= most
 
-    def _ask(self, session: Switch) -> Told:
-        told: Told = Silent("it could not be asked", True)
+    def _ask(self, session: Switch) -> QosAnswer:
+        answer: QosAnswer = Silent("it could not be asked", True)
         try:
-            told = _settings(session)
+            answer = _settings(session)
         finally:
             with self._lock:
                 now = self._monotonic()
-                if isinstance(told, SwitchQos):
-                    self._said[session.name] = (told, now)
-                elif told.passing and (said := self._said.get(session.name)) and now - said[1] < KEPT_SECONDS:
-                    told = replace(told, last=said[0])
-                self._known[session.name] = (told, now)
+                if isinstance(answer, SwitchQos):
+                    self._said[session.name] = (answer, now)
+                elif (
+                    answer.passing and (said := self._said.get(session.name)) and now - said[1] < KEPT_SECONDS
+                ):
+                    answer = replace(answer, last=said[0])
+                self._known[session.name] = (answer, now)
                 self._asking.pop(session.name, None)
-        return told
+        return answer
 
 
-def _settings(session: Switch) -> Told:
+def _settings(session: Switch) -> QosAnswer:
     try:
-        told = session.qos()
+        answer = session.qos()
     except OutsideError as error:
         return Silent(error.answer, True)
-    return Silent(told, False) if isinstance(told, str) else told
+    return Silent(answer, False) if isinstance(answer, str) else answer
 
 
 def qos_check(site: Site, fabric: str, cabling: Cabling, seen: SettingsSeen) -> LiveCheck:
@@ -133,10 +135,10 @@ def _qos_sentences(site: Site, fabric: str, cabling: Cabling, seen: SettingsSeen
         return
     for end in sorted({*cabling.member, *cabling.uplinks}):
         switch, _, port = end.partition("/")
-        told = seen.get(switch)
-        if not isinstance(told, SwitchQos):
+        answer = seen.get(switch)
+        if not isinstance(answer, SwitchQos):
             continue
-        found = told.of(port)
+        found = answer.of(port)
         if not found:
             yield f"{end}: the switch says nothing of its settings for RoCE"
         for name, settings in found.items():
@@ -148,11 +150,11 @@ def _qos_sentences(site: Site, fabric: str, cabling: Cabling, seen: SettingsSeen
 
 def _silent_sentences(seen: SettingsSeen) -> Iterator[tuple[str, bool]]:
     """Switches whose settings aren't known, or not by their own word, and whether that is trouble: a sentence each."""
-    for switch, told in sorted(seen.items()):
-        if isinstance(told, Silent):
-            yield f"settings for RoCE of {switch} are not known: {told.why}", told.passing
-        elif told.assumed:
-            yield f"settings for RoCE of {switch}: {told.assumed}", False
+    for switch, answer in sorted(seen.items()):
+        if isinstance(answer, Silent):
+            yield f"settings for RoCE of {switch} are not known: {answer.why}", answer.passing
+        elif answer.assumed:
+            yield f"settings for RoCE of {switch}: {answer.assumed}", False
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,30 +180,30 @@ def listen(
     problems: list[str] = []
     notes: list[str] = []
 
-    def one(item: tuple[str, Switch]) -> tuple[Told, Sequence[Neighbour] | str | OutsideError]:
+    def one(item: tuple[str, Switch]) -> tuple[QosAnswer, Sequence[Neighbour] | str | OutsideError]:
         switch, session = item
-        told, named = _settings(session), cabling.ports(switch)
-        inside = {} if isinstance(told, Silent) else told.members
+        answer, named = _settings(session), cabling.ports(switch)
+        inside = {} if isinstance(answer, Silent) else answer.members
         ports = {link for port in named for link in inside.get(port, (port,))}
         try:
-            return told, session.neighbours(sorted(ports))
+            return answer, session.neighbours(sorted(ports))
         except OutsideError as error:
-            return told, error
+            return answer, error
 
-    for switch, (told, neighbours) in zip(sessions, pool.map(one, sessions.items()), strict=True):
+    for switch, (answer, neighbours) in zip(sessions, pool.map(one, sessions.items()), strict=True):
         if isinstance(neighbours, OutsideError):
             problems.append(f"LLDP neighbours of {switch} can't be read: {neighbours.answer}")
         elif isinstance(neighbours, str):
             notes.append(f"LLDP neighbours of {switch} are not known: {neighbours}")
-        elif isinstance(told, Silent):
+        elif isinstance(answer, Silent):
             said = (
-                f"LLDP neighbours of {switch} can't be compared: its aggregations are not known: {told.why}"
+                f"LLDP neighbours of {switch} can't be compared: its aggregations are not known: {answer.why}"
             )
-            (problems if told.passing else notes).append(said)
+            (problems if answer.passing else notes).append(said)
         else:
             heard[switch] = neighbours
-        if not isinstance(told, Silent):
-            members[switch] = told.members
+        if not isinstance(answer, Silent):
+            members[switch] = answer.members
     ends = [(a, b) for a, b, _ in cabling.links]
     found, unheard = live_differences(site, fabric, ends, heard, cabling.ends, members)
     return Heard(found, tuple(problems), (*notes, *unheard))

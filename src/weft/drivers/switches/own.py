@@ -123,7 +123,7 @@ def why_silent(switch: str, seen: EthernetSnapshot) -> str:
     """Why nobody knows what a switch has; empty: it was read."""
     if switch in seen.unread:
         return seen.unread[switch]
-    if switch in seen.told:
+    if switch in seen.write_only:
         return "it can't be read back"
     return "" if switch in seen.states else f"the site has no such switch on fabric {seen.fabric}"
 

@@ -38,13 +38,13 @@ def observe_own(own: Own, seen: EthernetSnapshot, leaving: bool) -> Observed:
     """
     check_readable(own.spec, seen)
     own = replace(own, shared=bool(foreign_ports(own, seen)))
-    number, told = own.number, seen.configured.read
+    number, tables = own.number, seen.configured.read
     inside = sorted(f"{s}/{p}" for s, state in seen.states.items() for p in own_ports_in(s, state, own))
     spread = seen.cabling.spread(own.spec.ports)
-    having = {s for s, vlans in told.items() if vlans.get(number) in ("", own.name)}
+    having = {s for s, vlans in tables.items() if vlans.get(number) in ("", own.name)}
     ever = own.ever(seen.cabling)
-    having = {s for s in having if s in ever or told[s][number] == own.name}
-    foreign = {s for s in spread if told.get(s, {}).get(number) not in (None, "", own.name)}
+    having = {s for s in having if s in ever or tables[s][number] == own.name}
+    foreign = {s for s in spread if tables.get(s, {}).get(number) not in (None, "", own.name)}
     if own.ours and not leaving:
         having |= foreign
     elif own.ours:
@@ -53,7 +53,7 @@ def observe_own(own: Own, seen: EthernetSnapshot, leaving: bool) -> Observed:
         if unsaved := _unsaved(own, seen):
             why = f"gone, and {', '.join(unsaved)} would bring it back after a restart: not saved yet"
             return Observed(own.spec.text, Status.PENDING, why)
-        return Observed.absent(f"on none of {len(told)} switches, and none of its ports is in it")
+        return Observed.absent(f"on none of {len(tables)} switches, and none of its ports is in it")
     differences = tuple(_differences(own, seen, having))
     reason = "; ".join(f"{d.field} is {d.observed}, wanted {d.wanted}" for d in differences)
     status = Status.PENDING if differences else Status.SETTLED
@@ -61,15 +61,15 @@ def observe_own(own: Own, seen: EthernetSnapshot, leaving: bool) -> Observed:
 
 
 def _differences(own: Own, seen: EthernetSnapshot, having: set[str]) -> Iterator[Difference]:
-    told, spread = seen.configured.read, seen.cabling.spread(own.spec.ports)
+    tables, spread = seen.configured.read, seen.cabling.spread(own.spec.ports)
     for switch in sorted(spread):
-        name = told.get(switch, {}).get(own.number)
+        name = tables.get(switch, {}).get(own.number)
         if switch not in having:
             yield Difference(field=f"switch {switch}", wanted=own.spec.named, observed="without it")
         elif name not in ("", own.name):
             yield Difference(field=f"name on {switch}", wanted="weft's", observed=str(name))
     for switch in sorted(having):
-        if is_needless(switch, told[switch].get(own.number), own, seen.cabling):
+        if is_needless(switch, tables[switch].get(own.number), own, seen.cabling):
             yield Difference(field=f"switch {switch}", wanted="without it", observed=own.spec.named)
     for end in (e for s in sorted(spread) for e in needless_links(s, own, seen.cabling)):
         if (now := seen.ends.get(end)) is not None and own.number in now.numbers:
@@ -120,16 +120,16 @@ def clean_own(spec: SegmentSpec, seen: EthernetSnapshot) -> Clean:
 
 def _on_switches(own: Own, seen: EthernetSnapshot) -> EvidenceItem:
     ever = own.ever(seen.cabling)
-    told = seen.configured.read
-    left = sorted(s for s, vlans in told.items() if is_sites(vlans.get(own.number, ""), seen.site.name))
-    left += sorted(s for s in ever if told.get(s, {}).get(own.number) == "" and s not in left)
+    tables = seen.configured.read
+    left = sorted(s for s, vlans in tables.items() if is_sites(vlans.get(own.number, ""), seen.site.name))
+    left += sorted(s for s in ever if tables.get(s, {}).get(own.number) == "" and s not in left)
     unsaved, coming = _unsaved(own, seen), seen.coming(own.number)
-    said = f"{own.spec.named} is on {', '.join(left)}" if left else f"on none of {', '.join(sorted(told))}"
+    said = f"{own.spec.named} is on {', '.join(left)}" if left else f"on none of {', '.join(sorted(tables))}"
     if coming:
         said += f"; a change that is under way on {', '.join(coming)} has it"
     if unsaved:
         said += f"; what was changed on {', '.join(unsaved)} isn't saved for the next start"
-    where = {*seen.unread, *seen.told, *ever, *map(switch_of, own.ends)}
+    where = {*seen.unread, *seen.write_only, *ever, *map(switch_of, own.ends)}
     silent = tuple(f"{s}: {why}" for s in sorted(where) if (why := why_silent(s, seen)))
     if silent:
         return EvidenceItem("switch", own.spec.named, "unknown", "; ".join(silent), whole=True)
@@ -149,8 +149,8 @@ def _on_ports(own: Own, seen: EthernetSnapshot) -> Iterator[EvidenceItem]:
             beyond = numbers - now.numbers  # a trunk of every VLAN is judged by `is_in`
             result = "not clean" if is_in(now, own.number) or own.number in beyond else "clean"
             has = "every VLAN" if now.tagged == EVERY else listed(numbers)
-            told, unread = read_at(has, "no VLAN", level)
-            yield EvidenceItem("switch port", end, result, told, unread=unread, level=level)
+            text, unread = read_at(has, "no VLAN", level)
+            yield EvidenceItem("switch port", end, result, text, unread=unread, level=level)
 
 
 def _on_links(own: Own, seen: EthernetSnapshot) -> EvidenceItem:
@@ -160,11 +160,11 @@ def _on_links(own: Own, seen: EthernetSnapshot) -> EvidenceItem:
         return switch in ever or is_sites(names.get(switch, {}).get(own.number, ""), seen.site.name)
 
     dirty = sorted(e for e in seen.carriers.get(own.number, frozenset()) if was_ours(switch_of(e)))
-    told = f"{own.spec.named} is on {', '.join(dirty)}" if dirty else f"none carries {own.spec.named}"
+    text = f"{own.spec.named} is on {', '.join(dirty)}" if dirty else f"none carries {own.spec.named}"
     count = len(seen.cabling.uplinks & seen.ends.keys())
     result = "not clean" if dirty else "clean"
     return EvidenceItem(
-        "link between switches", f"{count} ends of links of {seen.fabric}", result, told, whole=True
+        "link between switches", f"{count} ends of links of {seen.fabric}", result, text, whole=True
     )
 
 

@@ -59,10 +59,10 @@ def in_the_way(own: Own, seen: EthernetSnapshot, ours: Mapping[str, frozenset[in
 
 
 def _named(own: Own, seen: EthernetSnapshot) -> Iterator[InTheWay]:
-    told = seen.configured.read
+    tables = seen.configured.read
     names: dict[str, list[str]] = {}
     for switch in seen.cabling.spread(own.spec.ports):
-        name = told.get(switch, {}).get(own.number, "")
+        name = tables.get(switch, {}).get(own.number, "")
         if name not in ("", own.name):
             names.setdefault(name, []).append(switch)
     for name, switches in names.items():

@@ -95,9 +95,9 @@ class Sessions:
             for name in sorted(self.by_name.keys() & set(only))
         }
         changes = {name: self.lines[name].ask(one) for name, one in asked.items()}
-        told = {name: e for name, change in changes.items() if (e := change.exception()) is not None}
-        lands = max((e.lands for e in told.values() if isinstance(e, OutsideError)), default=0.0)
-        errors = [e for name, e in told.items() if name not in silent or not _is_nothing(e)]
+        failed = {name: e for name, change in changes.items() if (e := change.exception()) is not None}
+        lands = max((e.lands for e in failed.values() if isinstance(e, OutsideError)), default=0.0)
+        errors = [e for name, e in failed.items() if name not in silent or not _is_nothing(e)]
         if errors:
             first = min(errors, key=lambda e: (isinstance(e, WeftError), not isinstance(e, PermanentError)))
             if lands and not isinstance(first, OutsideError):

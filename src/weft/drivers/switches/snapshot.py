@@ -20,7 +20,7 @@ class EthernetSnapshot(Snapshot):
     Attributes:
         states: switch -> what was read of it; `unread`: switch -> why it could not be.
         names: VLAN -> name from weft's records, for switches that store none or somebody else's.
-        told: switches that can't be read back: their states are what they accepted.
+        write_only: switches that can't be read back: their states are what they accepted.
         settings: the switches' settings for RoCE; None: the site wants none.
         by_neutron: Neutron sets the VLANs: it may define them, and have links carry them, all the time. What counts are
             hosts' ports.
@@ -35,11 +35,11 @@ class EthernetSnapshot(Snapshot):
         states: Mapping[str, SwitchState],
         unread: Mapping[str, str],
         names: Mapping[int, str],
-        told: frozenset[str] = frozenset(),
+        write_only: frozenset[str] = frozenset(),
         settings: SettingsSeen | None = None,
     ) -> None:
         self.site, self.cabling, self.states, self.unread, self.names = site, cabling, states, unread, names
-        self.told, self.settings = told, settings
+        self.write_only, self.settings = write_only, settings
         self._range = site.fabrics[fabric].segments
         self.by_neutron = site.fabrics[fabric].is_neutrons
         read = {s: self._defined(s, state) for s, state in states.items()}
@@ -56,14 +56,14 @@ class EthernetSnapshot(Snapshot):
     @property
     def segments(self) -> Mapping[int, str]:
         found: dict[int, str] = {}
-        for told in self.configured.read.values():
-            for number, name in told.items():
+        for vlans in self.configured.read.values():
+            for number, name in vlans.items():
                 found[number] = found.get(number) or name
         return found
 
     def given(self, number: int) -> frozenset[str]:
         """Names that switches give a VLAN, or weft's records do."""
-        return frozenset(n for told in self.configured.read.values() if (n := told.get(number)))
+        return frozenset(n for vlans in self.configured.read.values() if (n := vlans.get(number)))
 
     def coming(self, number: int, port: str | None = None) -> list[str]:
         """Switches with a change under way that has a VLAN in it, where it counts.
@@ -119,9 +119,9 @@ class EthernetSnapshot(Snapshot):
         found = self.site.port_by_id.get((self.fabric, port))
         return (f"{found[0].name}/{found[1].name}", found[0].name) if found else (f"unknown port {port}", "")
 
-    def is_told(self, port: str) -> bool:
+    def is_write_only(self, port: str) -> bool:
         """Whether nothing can be read of a port, at one of its ends at least: only what weft asked for is known."""
-        return any(switch_of(end) in self.told for end in self.cabling.ends(port))
+        return any(switch_of(end) in self.write_only for end in self.cabling.ends(port))
 
     def why_unread(self, port: str) -> str:
         """Why a port could not be read, at any of its ends; empty: it was."""
@@ -169,10 +169,12 @@ class EthernetSnapshot(Snapshot):
 
     def _ports(self) -> Mapping[str, PortSeen]:
         known = (*self.site.port_by_id, *self.site.machine_by_port)
-        described = {p for f, p in known if f == self.fabric and not self.is_told(p)}
+        described = {p for f, p in known if f == self.fabric and not self.is_write_only(p)}
         strangers = self.ends.keys() - self.cabling.uplinks - self.cabling.member.keys()
         inside = {
-            p for p in strangers if not self.is_told(p) and any(n in self._range for n in self.numbers_at(p))
+            p
+            for p in strangers
+            if not self.is_write_only(p) and any(n in self._range for n in self.numbers_at(p))
         }
         return {port: self._seen(port) for port in sorted(described | inside)}
 

@@ -50,8 +50,8 @@ class Order:
 
 def refusal(order: Order, seen: EthernetSnapshot, site: str) -> str:
     """Why the VLAN can't be created, by a reading of all switches; empty: it can."""
-    for switch, told in seen.configured.read.items():
-        if why := _others(told.get(order.number, ""), order, site):
+    for switch, vlans in seen.configured.read.items():
+        if why := _others(vlans.get(order.number, ""), order, site):
             return f"{why} (switch {switch})"
     for member in order.spec.members:
         for end in seen.cabling.ends(member.port):

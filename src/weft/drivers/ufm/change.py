@@ -62,8 +62,8 @@ class Changer:
         if known and known[1] == self._rest.active and time.monotonic() - known[0] < max_age:
             return known[2]
         document = self._rest.get(VERSION)
-        told = cast(dict[str, object], document) if isinstance(document, dict) else {}
-        version = parse_version(str(told.get("ufm_release_version")))
+        fields = cast(dict[str, object], document) if isinstance(document, dict) else {}
+        version = parse_version(str(fields.get("ufm_release_version")))
         if version is None:
             asked, then = "ask for its version", "correct the addresses of the site's fabric"
             raise PermanentError(asked, "UFM", f"no version: {str(document)[:100]}", then)

@@ -103,20 +103,22 @@ def _member(guid: int, left: bool, seen: UfmSnapshot, up: Collection[int]) -> Ev
         return EvidenceItem(MEMBER, subject, "unknown", why, nodes)
     listed = ", ".join(format_pkey(k) for k in sorted(seen.listing.of_port.get(guid, ()))) or "no partition"
     unread = "the site has no agent on" if seen.physical(guid) else "a virtual port's can't be, on"
-    told = f"UFM lists it in {listed}; its own table was not read: {unread} {seen.fabric}"
+    detail = f"UFM lists it in {listed}; its own table was not read: {unread} {seen.fabric}"
     if down:
-        told += f"; {down}, and its table is written anew when it comes up"
+        detail += f"; {down}, and its table is written anew when it comes up"
     if not seen.physical(guid):
         where = ", ".join(port_name(seen.site, v.physical) for v in seen.virtual.get(guid, ()))
-        told += f"; UFM shows it behind {where}" if where else "; UFM shows no virtual port with it any more"
+        detail += (
+            f"; UFM shows it behind {where}" if where else "; UFM shows no virtual port with it any more"
+        )
     if up:
         nodes = tuple(sorted({n for p in up for n in nodes_of_port(seen.site, p)}))
-        told += (
+        detail += (
             f", ACTIVE: a server may still be running on {', '.join(nodes)}, or its host has not taken the GUID off the"
             " function; stop it, or set another GUID"
         )
     result = "not clean" if left or up else "clean"
-    return EvidenceItem(MEMBER, subject, result, told, nodes, level=Level.CONFIGURATION)
+    return EvidenceItem(MEMBER, subject, result, detail, nodes, level=Level.CONFIGURATION)
 
 
 def _elsewhere(number: int, members: Mapping[int, Mode], seen: UfmSnapshot) -> EvidenceItem:
@@ -124,7 +126,7 @@ def _elsewhere(number: int, members: Mapping[int, Mode], seen: UfmSnapshot) -> E
     dirty = sorted((partition.members.keys() if partition else set[int]()) - members.keys())
     unread = [(g, why) for g in sorted(seen.described - members.keys()) if (why := seen.why_unread(g))]
     names = ", ".join(seen.named(g) for g in dirty[:5])
-    told = (
+    detail = (
         f"UFM lists {names} in {format_pkey(number)}" if dirty else f"UFM lists none in {format_pkey(number)}"
     )
     more = [f"and {len(unread) - UNREAD_SHOWN} more ports"] if len(unread) > UNREAD_SHOWN else []
@@ -132,7 +134,7 @@ def _elsewhere(number: int, members: Mapping[int, Mode], seen: UfmSnapshot) -> E
         OTHERS,
         f"{len(seen.described - members.keys())} other host ports of {seen.fabric}",
         "not clean" if dirty else "clean",
-        told,
+        detail,
         tuple(sorted({n for g in dirty for n in seen.nodes_of(g)})),
         (*(f"{seen.named(g)}: {why}" for g, why in unread[:UNREAD_SHOWN]), *more),
         whole=True,

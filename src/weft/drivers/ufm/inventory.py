@@ -231,7 +231,7 @@ class Inventory:
     def _once(self, what: str, query: Mapping[str, str]) -> list[Any] | None:
         """Every row; a UFM that doesn't page answers with all of them at once. None: the pages don't fit together."""
         found: list[Any] = []
-        told: set[tuple[int, ...]] = set()
+        announced: set[tuple[int, ...]] = set()
         for number in range(1, MOST_PAGES + 1):
             document = self._rest.get(f"/resources/{what}", **query, page_number=str(number), rpp=str(PAGE))
             if isinstance(document, list):
@@ -246,9 +246,9 @@ class Inventory:
                 )
             found += cast(list[Any], rows)
             pages, *totals = (int(cast(Any, n)) for n in counts)
-            told.add((pages, *totals))
+            announced.add((pages, *totals))
             if number >= pages:
-                whole = len(told) == 1 and len(found) in totals
+                whole = len(announced) == 1 and len(found) in totals
                 return found if whole and (pages <= 1 or not _twice(found)) else None
         raise UnknownError(f"read the {what}", "UFM", f"more than {MOST_PAGES} pages of {PAGE}")
 

@@ -25,8 +25,8 @@ def job_of(answer: Answer) -> str | None:
         return None
     document: Any = answer.document
     given = cast(dict[str, Any], document) if isinstance(document, dict) else {}
-    told = [answer.headers.get("location", ""), document, given.get("job_id"), given.get("ID")]
-    for text in told:
+    candidates = [answer.headers.get("location", ""), document, given.get("job_id"), given.get("ID")]
+    for text in candidates:
         if found := _ID.search(str(text or "").rstrip("/")):
             return found.group(1)
     raise ValueError("status 202 and no job")

@@ -61,12 +61,12 @@ def read_listing(document: object) -> Listing:
     default = found.pop(DEFAULT_PKEY, None)
     if default is None:
         raise ValueError("partitions without the default one, which is always there")
-    told = next(e for k, e in cast(dict[str, Any], document).items() if _key(k) == DEFAULT_PKEY)
+    entry = next(e for k, e in cast(dict[str, Any], document).items() if _key(k) == DEFAULT_PKEY)
     of_port: dict[int, set[int]] = {}
     for number, partition in found.items():
         for guid in partition.members:
             of_port.setdefault(guid, set()).add(number)
-    word = cast(dict[str, Any], told).get("membership")
+    word = cast(dict[str, Any], entry).get("membership")
     return Listing(
         found, _mode(word) if word is not None else None, {g: frozenset(k) for g, k in of_port.items()}
     )

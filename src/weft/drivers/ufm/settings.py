@@ -16,7 +16,7 @@ from weft.planning.fabric.hardening import DEFAULT_MEMBERSHIP, NAMES, UFM_RULES,
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SourceOptions:
     """What one source says.
 
     Attributes:
@@ -35,39 +35,39 @@ class Settings:
     """What was read.
 
     Attributes:
-        told: by source, and never merged: after a fail-over the node with the weaker file is the one that counts.
+        sources: by source, and never merged: after a fail-over the node with the weaker file is the one that counts.
         problems: what could not be read, a sentence each.
     """
 
-    told: tuple[Told, ...]
+    sources: tuple[SourceOptions, ...]
     problems: tuple[str, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
         """Settings that at least one source can tell."""
-        return frozenset[str]().union(*(t.names for t in self.told))
+        return frozenset[str]().union(*(t.names for t in self.sources))
 
 
 def read_settings(rest: Rest, changer: Changer, eyes: Eyes) -> Settings:
     """Never raises for what can't be read: that is a problem to report, not a setting that is fine."""
     problems: list[str] = []
-    told = [*_by_agents(eyes, problems), *_by_ufm(rest, changer, problems)]
-    if unread := sorted(NAMES - frozenset[str]().union(*(t.names for t in told))):
+    sources = [*_by_agents(eyes, problems), *_by_ufm(rest, changer, problems)]
+    if unread := sorted(NAMES - frozenset[str]().union(*(t.names for t in sources))):
         problems.append(
             f"UFM's REST doesn't tell {', '.join(unread)}: check gv.cfg and opensm.conf on UFM's host, or run an agent"
             " there that reads opensm.conf"
         )
-    return Settings(tuple(told), tuple(problems))
+    return Settings(tuple(sources), tuple(problems))
 
 
 def ufm_weaknesses(fabric: str, settings: Settings) -> Iterator[Weakness]:
     """Each source is judged by itself, by the rules on what it can tell."""
-    for told in settings.told:
-        rules = [r for r in UFM_RULES if r.setting in told.names]
+    for options in settings.sources:
+        rules = [r for r in UFM_RULES if r.setting in options.names]
         for weakness in weaknesses(
-            fabric, told.source, {n: _word(v) for n, v in told.options.items()}, rules
+            fabric, options.source, {n: _word(v) for n, v in options.options.items()}, rules
         ):
-            found = told.options.get(weakness.setting) or weakness.found
+            found = options.options.get(weakness.setting) or weakness.found
             yield weakness.model_copy(update={"found": found})
 
 
@@ -76,7 +76,7 @@ def _word(value: str) -> str:
     return value.upper() if value.upper() in ("TRUE", "FALSE") else value
 
 
-def _by_agents(eyes: Eyes, problems: list[str]) -> Iterator[Told]:
+def _by_agents(eyes: Eyes, problems: list[str]) -> Iterator[SourceOptions]:
     for agent, answer in eyes.options().items():
         if isinstance(answer, WeftError):
             problems.append(
@@ -84,10 +84,10 @@ def _by_agents(eyes: Eyes, problems: list[str]) -> Iterator[Told]:
             )
             continue
         problems += [f"agent {agent}: {p}" for p in answer.problems]
-        yield Told(agent, answer.options, NAMES - {DEFAULT_MEMBERSHIP})
+        yield SourceOptions(agent, answer.options, NAMES - {DEFAULT_MEMBERSHIP})
 
 
-def _by_ufm(rest: Rest, changer: Changer, problems: list[str]) -> Iterator[Told]:
+def _by_ufm(rest: Rest, changer: Changer, problems: list[str]) -> Iterator[SourceOptions]:
     options: dict[str, str] = {}
     try:
         options |= _smconf(rest.get("/app/smconf"))
@@ -96,7 +96,7 @@ def _by_ufm(rest: Rest, changer: Changer, problems: list[str]) -> Iterator[Told]
             options[DEFAULT_MEMBERSHIP] = str(membership)
     except WeftError as error:
         problems.append(f"UFM's settings can't be read: {error}")
-    yield Told(MANAGER, options, frozenset(options))
+    yield SourceOptions(MANAGER, options, frozenset(options))
 
 
 def _smconf(document: object) -> dict[str, str]:

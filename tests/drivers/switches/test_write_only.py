@@ -1,4 +1,4 @@
-"""What weft says of switches that it can only tell, on a device that notes what it is told."""
+"""What weft reports of switches that it can't read back, on a device that records what it accepts."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ class Device:
     """One switch in the library's place.
 
     Attributes:
-        told: each call that it accepted, in order; `refuse`: it accepts none; `refuse_several`: none of several VLANs.
+        accepted: each call that it accepted, in order.
+        refuse, refuse_several: it accepts no call; no calls for several VLANs together.
         sessions: how many there were.
     """
 
     support_trunk_on_ports = True
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str | int]] = []
+        self.accepted: list[tuple[str, str | int]] = []
         self.refuse = self.refuse_several = False
         self.sessions = 0
         self.batch_cmds: object = None
@@ -73,15 +74,15 @@ class Device:
         self.sessions += 1
         if self.refuse or (self.refuse_several and sum(verb == "define" for verb, _ in calls) > 1):
             raise RefusedError("no")
-        self.told += calls
+        self.accepted += calls
         return ""
 
     def check_output(self, output: str, operation: str) -> None:
         pass
 
 
-class Told:
-    """A fabric of switches that are all told, none read."""
+class WriteOnlyFabric:
+    """A fabric of switches none of which can be read back."""
 
     def __init__(self, turns: Path) -> None:
         plan = leaf_spine()
@@ -109,82 +110,82 @@ class Told:
 
 
 @pytest.fixture
-def told(folder_of_turns: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
-    told = Told(folder_of_turns)
+def rig(folder_of_turns: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WriteOnlyFabric]:
+    rig = WriteOnlyFabric(folder_of_turns)
 
     def made(device: GenericDevice) -> tuple[Device, tuple[type[Exception], ...]]:
-        return told.devices[device.name], (RefusedError,)
+        return rig.devices[device.name], (RefusedError,)
 
     monkeypatch.setattr(GenericDevice, "_made", made)
-    yield told
-    told.fabric.close()
+    yield rig
+    rig.fabric.close()
 
 
-def test_a_port_that_was_put_in_is_not_called_accepted_off(told: Told) -> None:
+def test_a_port_that_was_put_in_is_not_called_accepted_off(rig: WriteOnlyFabric) -> None:
     """Also if weft's records don't want it any more once it is done: its pod was released in the meantime."""
-    wanted = vlan(FIRST, [told.port("host1"), told.port("host2")])
-    assert told.fabric.create(scope(), [wanted], {})["partition"].error is None
-    assert set(told.results(wanted).values()) == {"not clean"}
+    wanted = vlan(FIRST, [rig.port("host1"), rig.port("host2")])
+    assert rig.fabric.create(scope(), [wanted], {})["partition"].error is None
+    assert set(rig.results(wanted).values()) == {"not clean"}
 
 
-def test_a_port_that_was_out_and_whose_return_failed_is_not_called_accepted_off(told: Told) -> None:
+def test_a_port_that_was_out_and_whose_return_failed_is_not_called_accepted_off(rig: WriteOnlyFabric) -> None:
     """The switch may have done part of what it didn't accept."""
-    wanted = vlan(FIRST, [told.port("host1")])
-    told.driver.create(scope(), [wanted], {})
-    told.driver.delete(scope(), [wanted], {})
-    assert told.results(wanted) == {told.port("host1"): "accepted"}
-    told.devices["leaf1"].refuse = True
+    wanted = vlan(FIRST, [rig.port("host1")])
+    rig.driver.create(scope(), [wanted], {})
+    rig.driver.delete(scope(), [wanted], {})
+    assert rig.results(wanted) == {rig.port("host1"): "accepted"}
+    rig.devices["leaf1"].refuse = True
     with pytest.raises(UnknownError):
-        told.fabric.create(scope(), [wanted], {})
-    assert told.results(wanted) == {told.port("host1"): "not clean"}
+        rig.fabric.create(scope(), [wanted], {})
+    assert rig.results(wanted) == {rig.port("host1"): "not clean"}
 
 
-def test_another_owners_number_is_left_alone(told: Told) -> None:
+def test_another_owners_number_is_left_alone(rig: WriteOnlyFabric) -> None:
     """A late release of a number that has another owner by now tells the switches nothing, and settles nothing."""
-    wanted = vlan(FIRST, [told.port("host1")])
-    told.devices["leaf1"].refuse = True
+    wanted = vlan(FIRST, [rig.port("host1")])
+    rig.devices["leaf1"].refuse = True
     with pytest.raises(UnknownError):
-        told.driver.create(scope(2), [wanted], {})
-    told.devices["leaf1"].refuse = False
-    assert told.driver.delete(scope(1), [wanted], {})["partition"].error is None
-    assert not any(d.told for d in told.devices.values())
-    assert not told.settled(wanted, scope(2))
+        rig.driver.create(scope(2), [wanted], {})
+    rig.devices["leaf1"].refuse = False
+    assert rig.driver.delete(scope(1), [wanted], {})["partition"].error is None
+    assert not any(d.accepted for d in rig.devices.values())
+    assert not rig.settled(wanted, scope(2))
 
 
-def test_switches_that_a_segment_does_not_need_are_told_nothing(told: Told) -> None:
-    wanted = vlan(FIRST, [told.port("host1"), told.port("host2")])
-    told.driver.create(scope(), [wanted], {})
-    assert told.settled(wanted, scope())
-    assert {s for s, d in told.devices.items() if d.told} == {"leaf1"}
+def test_switches_that_a_segment_does_not_need_are_told_nothing(rig: WriteOnlyFabric) -> None:
+    wanted = vlan(FIRST, [rig.port("host1"), rig.port("host2")])
+    rig.driver.create(scope(), [wanted], {})
+    assert rig.settled(wanted, scope())
+    assert {s for s, d in rig.devices.items() if d.accepted} == {"leaf1"}
 
 
 @pytest.mark.parametrize("left", [["host1"], ["host5"]])
 def test_a_former_member_is_taken_off_after_all_if_the_switch_did_not_accept_it_at_first(
-    told: Told, left: list[str]
+    rig: WriteOnlyFabric, left: list[str]
 ) -> None:
     """Whether the switch is still needed or not; until then nothing is settled."""
-    both, less = (vlan(FIRST, [told.port(h) for h in hosts]) for hosts in (["host1", "host2", "host5"], left))
-    told.driver.create(scope(), [both], {})
-    told.devices["leaf1"].refuse = True
+    both, less = (vlan(FIRST, [rig.port(h) for h in hosts]) for hosts in (["host1", "host2", "host5"], left))
+    rig.driver.create(scope(), [both], {})
+    rig.devices["leaf1"].refuse = True
     with pytest.raises(UnknownError):
-        told.driver.update(scope(), [less], {})
-    assert not told.settled(less, scope())
-    told.devices["leaf1"].refuse = False
-    assert told.driver.update(scope(), [less], {})["partition"].error is None
-    assert told.settled(less, scope())
-    assert ("out", told.port("host2").partition("/")[2]) in told.devices["leaf1"].told
+        rig.driver.update(scope(), [less], {})
+    assert not rig.settled(less, scope())
+    rig.devices["leaf1"].refuse = False
+    assert rig.driver.update(scope(), [less], {})["partition"].error is None
+    assert rig.settled(less, scope())
+    assert ("out", rig.port("host2").partition("/")[2]) in rig.devices["leaf1"].accepted
 
 
-def test_who_waited_for_a_turn_is_asked_again_whether_it_may(told: Told) -> None:
+def test_who_waited_for_a_turn_is_asked_again_whether_it_may(rig: WriteOnlyFabric) -> None:
     """Another process has the switch; when it is done, this worker has lost its hold."""
-    wanted, asked = vlan(FIRST, [told.port("host1")]), list[bool]()
-    told.turns.mkdir(mode=0o700)
+    wanted, asked = vlan(FIRST, [rig.port("host1")]), list[bool]()
+    rig.turns.mkdir(mode=0o700)
 
     class LostError(Exception):
         pass
 
     def fence() -> None:
-        with (told.turns / "leaf1").open("w") as file:
+        with (rig.turns / "leaf1").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -194,50 +195,50 @@ def test_who_waited_for_a_turn_is_asked_again_whether_it_may(told: Told) -> None
     one = scope()
     late = Scope(one.site, one.owner, one.name, one.project_id, fence)
     with pytest.raises(LostError):
-        told.driver.create(late, [wanted], {})
-    assert asked and not any(d.told for d in told.devices.values())
+        rig.driver.create(late, [wanted], {})
+    assert asked and not any(d.accepted for d in rig.devices.values())
 
 
-def test_a_turn_that_never_comes_is_unknown(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_that_never_comes_is_unknown(rig: WriteOnlyFabric, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn, "TURN_SECONDS", 0.0)
-    wanted = vlan(FIRST, [told.port("host1")])
-    told.turns.mkdir(mode=0o700)
-    with (told.turns / "leaf1").open("w") as file:
+    wanted = vlan(FIRST, [rig.port("host1")])
+    rig.turns.mkdir(mode=0o700)
+    with (rig.turns / "leaf1").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(UnknownError, match="another process is still changing it"):
-            told.driver.create(scope(), [wanted], {})
-    session = told.fabric.session("leaf1")
+            rig.driver.create(scope(), [wanted], {})
+    session = rig.fabric.session("leaf1")
     assert isinstance(session, Generic)
     with session._changing, pytest.raises(UnknownError, match="this process is still changing it"):  # pyright: ignore[reportPrivateUsage]
-        told.driver.create(scope(), [wanted], {})
-    assert told.driver.create(scope(), [wanted], {})["partition"].error is None
+        rig.driver.create(scope(), [wanted], {})
+    assert rig.driver.create(scope(), [wanted], {})["partition"].error is None
 
 
-def test_a_folder_of_turns_that_cannot_be_used_is_told_in_a_sentence(told: Told) -> None:
-    told.turns.write_text("a file is in its place")
+def test_a_folder_of_turns_that_cannot_be_used_is_told_in_a_sentence(rig: WriteOnlyFabric) -> None:
+    rig.turns.write_text("a file is in its place")
     with pytest.raises(UnknownError, match=r"take a turn.*weft-switches"):
-        told.driver.create(scope(), [vlan(FIRST, [told.port("host1")])], {})
+        rig.driver.create(scope(), [vlan(FIRST, [rig.port("host1")])], {})
 
 
-def test_nothing_is_opened_in_a_folder_of_another_user(told: Told, tmp_path: Path) -> None:
+def test_nothing_is_opened_in_a_folder_of_another_user(rig: WriteOnlyFabric, tmp_path: Path) -> None:
     """A link in it would have a file of weft's user emptied."""
     kept = tmp_path / "kept"
     kept.write_text("ours")
-    told.turns.mkdir()
-    for switch in told.devices:
-        (told.turns / switch).symlink_to(kept)
-    os.chown(told.turns, 12345, 12345)
-    wanted = vlan(FIRST, [told.port("host1")])
-    outcome = told.fabric.create(scope(), [wanted], {})["partition"]
+    rig.turns.mkdir()
+    for switch in rig.devices:
+        (rig.turns / switch).symlink_to(kept)
+    os.chown(rig.turns, 12345, 12345)
+    wanted = vlan(FIRST, [rig.port("host1")])
+    outcome = rig.fabric.create(scope(), [wanted], {})["partition"]
     assert isinstance(outcome.error, PermanentError) and "belongs to somebody else" in str(outcome.error)
-    assert kept.read_text() == "ours" and not any(d.told for d in told.devices.values())
+    assert kept.read_text() == "ours" and not any(d.accepted for d in rig.devices.values())
 
 
-def asked(told: Told, of: Scope, wanted: Resource) -> Asked:
+def asked(rig: WriteOnlyFabric, of: Scope, wanted: Resource) -> Asked:
     """A VLAN's members on a leaf."""
     assert isinstance(wanted.spec, SegmentSpec)
-    told.records.write(of.mark(wanted.key), wanted.spec)
-    cabling, vlans = told.fabric.cabling, told.site.fabrics[FABRIC].segments
+    rig.records.write(of.mark(wanted.key), wanted.spec)
+    cabling, vlans = rig.fabric.cabling, rig.site.fabrics[FABRIC].segments
     order = Order(wanted.spec, vlan_name(of.mark(wanted.key)), cabling.spread(wanted.spec.ports), vlans)
     return Asked(lambda state: edit_for("leaf1", state, order, cabling), wanted.spec)
 
@@ -245,21 +246,26 @@ def asked(told: Told, of: Scope, wanted: Resource) -> Asked:
 @pytest.mark.parametrize(
     ("refused", "sessions"), [(False, 1), (True, 3)], ids=["accepted", "refused together"]
 )
-def test_vlans_that_wait_are_one_session(told: Told, refused: bool, sessions: int) -> None:
+def test_vlans_that_wait_are_one_session(rig: WriteOnlyFabric, refused: bool, sessions: int) -> None:
     """What the switch doesn't accept together is told one by one."""
-    first, second = vlan(FIRST, [told.port("host1")]), vlan(FIRST + 1, [told.port("host2")])
-    device, leaf = told.devices["leaf1"], told.fabric.session("leaf1")
+    first, second = vlan(FIRST, [rig.port("host1")]), vlan(FIRST + 1, [rig.port("host2")])
+    device, leaf = rig.devices["leaf1"], rig.fabric.session("leaf1")
     device.refuse_several = refused
-    assert leaf.change_all([asked(told, scope(1), first), asked(told, scope(2), second)]) == [None, None]
+    assert leaf.change_all([asked(rig, scope(1), first), asked(rig, scope(2), second)]) == [None, None]
     assert device.sessions == sessions
-    assert {call for call in device.told if call[0] == "define"} == {("define", FIRST), ("define", FIRST + 1)}
-    assert leaf.read().ports[told.port("host2").partition("/")[2]] == PortVlans(FIRST + 1)
+    assert {call for call in device.accepted if call[0] == "define"} == {
+        ("define", FIRST),
+        ("define", FIRST + 1),
+    }
+    assert leaf.read().ports[rig.port("host2").partition("/")[2]] == PortVlans(FIRST + 1)
 
 
-def test_one_vlan_that_is_asked_for_twice_is_told_twice(told: Told) -> None:
+def test_one_vlan_that_is_asked_for_twice_is_told_twice(rig: WriteOnlyFabric) -> None:
     """The second one must know where the first one has put it."""
-    wide, narrow = vlan(FIRST, [told.port("host1"), told.port("host2")]), vlan(FIRST, [told.port("host1")])
-    both = [asked(told, scope(1), wide), asked(told, scope(1), narrow)]
-    assert told.fabric.session("leaf1").change_all(both) == [None, None]
-    device = told.devices["leaf1"]
-    assert device.sessions == 2 and device.told[-3:].count(("out", told.port("host2").partition("/")[2])) == 1
+    wide, narrow = vlan(FIRST, [rig.port("host1"), rig.port("host2")]), vlan(FIRST, [rig.port("host1")])
+    both = [asked(rig, scope(1), wide), asked(rig, scope(1), narrow)]
+    assert rig.fabric.session("leaf1").change_all(both) == [None, None]
+    device = rig.devices["leaf1"]
+    assert (
+        device.sessions == 2 and device.accepted[-3:].count(("out", rig.port("host2").partition("/")[2])) == 1
+    )
