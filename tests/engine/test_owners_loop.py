@@ -115,7 +115,7 @@ def test_an_order_is_never_given_its_number(house: OwnerHouse, kind: OwnerKind) 
 def test_one_of_a_name(house: OwnerHouse) -> None:
     house.make("site")
     with (
-        pytest.raises(ConflictError, match="there is a site 'lab' already"),
+        pytest.raises(ConflictError, match="site 'lab' already exists"),
         house.database.transaction() as tx,
     ):
         make_owner(tx, "site", "lab", "service", "lab", "operator")

@@ -1,4 +1,4 @@
-"""The rows that an order and its claim are written as."""
+"""Writes the rows of an order and its claim."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ClaimRows:
     database: Database
 
     def insert_pod(self, tx: Tx, plan: Plan, project_id: str, created_by: str, delay: float = 0.0) -> None:
-        """Pod, resources, holds and first events in the caller's transaction (which holds `lock_capacity`).
+        """Insert a pod, its resources, holds and first events in the caller's transaction, which holds `lock_capacity`.
 
         Args:
             delay: seconds for which workers ignore it; see `weft.engine.claim`.
@@ -53,8 +53,8 @@ class ClaimRows:
         hold_parts(tx, plan)
 
     def confirm(self, plan: Plan) -> None:
-        """Hand a claimed pod to the workers. Raises `TemporaryError` if it isn't there any more: a claim is written
-        without waiting for the disk.
+        """Give a claimed pod to the workers. Raises `TemporaryError` if the claim is lost: it was written without
+        waiting for the disk.
         """
         with self.database.statement() as tx:
             if tx.row("confirm_pod", id=plan.pod_id) is None:
@@ -64,7 +64,7 @@ class ClaimRows:
         self.database.tell(UUID(plan.pod_id))
 
     def drop_claim(self, plan: Plan) -> bool:
-        """Undo a claim that wasn't confirmed, without a trace. False: the claim stands."""
+        """Undo a claim that wasn't confirmed, without a trace. False: it was confirmed."""
         with self.database.transaction() as tx:
             if tx.row("drop_claim", id=plan.pod_id) is None:
                 return False
@@ -78,7 +78,7 @@ class ClaimRows:
         return True
 
     def insert_row(self, tx: Tx, order: Order, **values: Any) -> None:
-        """A pod's row. Raises `ConflictError` if the project has a live pod of this name."""
+        """Insert a pod's row. Raises `ConflictError` if the project has a live pod of this name."""
         with _one_of_a_name(order):
             tx.run("insert_pod", **self._row(order, **values))
 
@@ -90,7 +90,7 @@ class ClaimRows:
         return {**waits, "name": order.name, "ordered": written(order), "units": units, **values}
 
     def claim(self, tx: Tx, plan: Plan) -> None:
-        """Resources, nodes and numbers of a plan, for a pod that already has a row."""
+        """Claim resources, nodes and numbers of a plan, for a pod that already has a row."""
         tx.row("claim", at=tx.now(), **_claims(plan), messages=Jsonb([stored(_placed(plan))]))
         hold_parts(tx, plan)
 

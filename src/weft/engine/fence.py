@@ -1,6 +1,4 @@
-"""The fence of an owner in a worker's hands: its token is checked by every write, and before everything that changes
-something outside.
-"""
+"""The fence of an owner that a worker holds: every write, and every change outside, first checks its token."""
 
 from __future__ import annotations
 
@@ -19,22 +17,22 @@ from weft.ports.fences import JointFence
 
 HOLD_SECONDS = 30.0
 """How long an owner stays with a worker without a heartbeat."""
-LATE = "a request was made of which nobody knows what became"
+LATE = "the outcome of a request is unknown"
 """Why something is read back only later."""
 LATE_SECONDS = 200.0
 """How long after its hold a lost worker's last request may still be under way: the drivers' timeout for one answer
 (180 s), `FRESH_SECONDS`, and a margin. Each is preceded by a proof that the hold lasts."""
 FRESH_SECONDS = 1.0
-"""How long a proof that the hold lasts counts; each statement with the fence in it is one.
+"""Seconds for which a proof that the hold lasts counts; each statement with the fence in it is one.
 
-Whatever is sent within this time after a proof is as late, at worst, as a request that was sent with the proof and was
-under way for so much longer: `LATE_SECONDS` covers that, and a lost worker's requests are met by rows that were written
-before they were sent. The time is the process's own (`Database.monotonic`) and counts from before the statement was
-sent, so that who was suspended in between asks again.
+A request sent within this time after a proof is at worst as late as one that was sent with the proof and took that much
+longer: `LATE_SECONDS` covers that, and the rows written before a lost worker's requests say what they may create. The
+time is the process's own (`Database.monotonic`) and counts from before the statement was sent, so that a process
+suspended in between asks again.
 """
 
 Event = tuple[str, str, str | None]
-"""Type, message, and the key of the resource that it is about."""
+"""Type, message, and key of the resource concerned."""
 
 
 class LostError(Exception):
@@ -42,8 +40,8 @@ class LostError(Exception):
 
 
 class ChangedError(LostError):
-    """The owner has a newer generation than this visit works on, or was retried: stop immediately, write nothing, start
-    again."""
+    """The owner has a newer generation than this visit works on, or a retry was requested: stop immediately, write
+    nothing, start again."""
 
 
 class Fence:
@@ -53,10 +51,10 @@ class Fence:
     the token first; an older holder gets `LostError` and nothing is written.
 
     Attributes:
-        owner: its row as it was when it was taken, with what this visit has changed of it.
-        leave: set when the worker should let go at the next step.
+        owner: its row as it was when it was claimed, with what this visit has changed of it.
+        leave: set when the worker should hand it back at the next step.
         at: the database's time at the last write or reading of resources.
-        places: clouds and fabrics in which the owner has anything; None: not known, so all count.
+        places: clouds and fabrics in which the owner has anything; None: unknown, so all count.
     """
 
     places: Collection[str] | None = None
@@ -72,22 +70,22 @@ class Fence:
         self._says = False
 
     def flush(self) -> None:
-        """Write what the visit has noted until now."""
+        """Write what the visit has noted so far."""
 
     def forget(self) -> None:
-        """What was read may be another thing by now."""
+        """Drop what was read: it may have changed."""
 
     @contextmanager
     def write(self, capacity: bool = False) -> Generator[Tx]:
-        """A fenced transaction, after what was noted; also detects whether the desired state has changed.
+        """A fenced transaction, after the notes; also detects whether the desired state has changed.
 
         Args:
-            capacity: numbers are claimed in it: one at a time, and that lock is taken before the owner's.
+            capacity: numbers are claimed in it: one such transaction at a time; its lock is taken before the owner's.
         """
         self.flush()
         if self.lost.is_set():
             raise LostError
-        self.forget()  # whatever is written here is read again
+        self.forget()  # rows written here are read again
         with self._database.transaction() as tx:
             if capacity:
                 tx.row("lock_capacity")
@@ -104,7 +102,7 @@ class Fence:
             self._database.tell(self.owner.id)
 
     def _fenced(self, name: str, **values: object) -> Row:
-        """A write that is one statement with the fence in it; its row. Learns what `write` does."""
+        """A write that is one statement with the fence in it; returns its row. Updates this fence as `write` does."""
         if self.lost.is_set():
             raise LostError
         owner, began = self.owner, self._database.monotonic()
@@ -130,13 +128,13 @@ class Fence:
         raise LostError
 
     def _is_older(self, row: Row) -> bool:
-        """Whether this visit began with less than the row says now."""
+        """Whether this visit began with an older state than the row has now."""
         return (row["generation"], row["retries"]) != (self.owner.generation, self.owner.retries)
 
     def check(self) -> None:
-        """Right before anything is changed outside: raise `LostError` unless the owner is still this worker's, as far
-        as a proof of the last `FRESH_SECONDS` says, or the database now; and `ClosedError` or `UnknownError` unless the
-        database is known to be the one that has done everything until now (`weft.engine.gate`).
+        """Call right before any change outside. Raises `LostError` unless this worker still holds the owner, by a proof
+        of the last `FRESH_SECONDS` or by the database now; and `ClosedError` or `UnknownError` unless the database is
+        known to be the one that has done everything so far (`weft.engine.gate`).
         """
         if self.lost.is_set():
             raise LostError
@@ -146,8 +144,9 @@ class Fence:
         )  # last: the proof may have come from another server than before
 
     def check_ahead(self) -> None:
-        """Right before capacity is given back, or a receipt signed: raise `ClosedError` if the database is known to be
-        behind what a cloud remembers. What was read is true, but not whose it is by now.
+        """Call right before capacity is returned or a receipt signed. Raises `ClosedError` if the database is known to
+        be
+        behind what a cloud remembers: what was read is true, but it may belong to another owner by now.
         """
         self._database.gate.check(())
 
@@ -162,8 +161,8 @@ class Fence:
         self._proved = began
 
     def renew(self, fences: Sequence[Fence]) -> None:
-        """Renew the proofs of all these with one statement, if one is too old to count; whoever isn't held as it was is
-        told so by its own `check`.
+        """Renew the proofs of all these with one statement if one is too old; an owner that was lost or changed raises
+        at its own `check`.
         """
         mine, began = [f for f in fences if f._database is self._database], self._database.monotonic()
         if all(began - f._proved < FRESH_SECONDS for f in mine):
@@ -177,8 +176,8 @@ class Fence:
                 one._proved = max(one._proved, began)
 
     def late(self) -> float:
-        """Seconds until nothing can come to be any more of whose request nobody knows what became; 0: it can't now."""
-        self.flush()  # this visit's own requests are meant, and what a tenant has asked of a server meanwhile
+        """Seconds until no request with an unknown outcome can take effect any more; 0: none can now."""
+        self.flush()  # counts this visit's own requests, and what a tenant has asked of a server meanwhile
         with self._database.statement() as tx:
             row = tx.row("late_for", id=self.owner.id)
         if row is None:
@@ -187,7 +186,7 @@ class Fence:
         return max(0.0, float(row["seconds"]))
 
     def say_in(self, tx: Tx, events: Iterable[Event]) -> None:
-        """In a transaction of `write`, after which whoever follows the owner is told."""
+        """Add events in a transaction of `write`, after which followers of the owner are notified."""
         rows = [
             {"owner_id": self.owner.id, "at": tx.now(), "type": kind, "message": said(message), "key": key}
             for kind, message, key in events
@@ -198,7 +197,7 @@ class Fence:
 
 
 class OwnersFence(JointFence):
-    """What a driver is given as `Scope.fence`."""
+    """What drivers get as `Scope.fence`."""
 
     def __init__(self, fence: Fence) -> None:
         self._fence = fence

@@ -1,4 +1,4 @@
-"""An owner held by a worker: what becomes of it outside of its notes, its release, and how it is let go."""
+"""An owner held by a worker: its condition outside of the notes, its release, and how it is handed back."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from weft.model.site import Site
 from weft.ports.witness import Witnesses
 
 COUNTED_EVERY = 15.0
-"""Seconds of work on a release that are written together; a process that ends loses no more."""
+"""Seconds of work on a release that are written together; a process that dies loses no more than that."""
 BETWEEN_PROCESSES = 300.0
-"""Seconds between two processes' visits to a release that count as work on it at most; one process's are rarely so far
-apart."""
+"""Most seconds between two processes' visits to a release that count as work on it; visits of one process are rarely
+so far apart."""
 
 
 class Held(NotesHeld):
     """One owner, held by this worker under a token (see `Fence`); a pod is held as a `HeldPod`.
 
     Attributes:
-        gone: it was released, and let go with that.
-        site_generation: the newest there was when it was taken; None: nobody looked.
-        claims: how many were made in its cloud until then, its own among them; None: nobody looked.
-        accepted: when a restored database was accepted last; None: it never was, or nobody looked.
+        gone: it was released, and handed back with that.
+        site_generation: the newest when it was claimed; None: not read.
+        claims: how many claims its cloud had until then, its own included; None: not read.
+        accepted: when a restored database was last accepted; None: never, or not read.
         world, site: what a visit works with; the same from its beginning to its end.
     """
 
@@ -48,18 +48,18 @@ class Held(NotesHeld):
     gone = False
 
     def alarm(self, message: str) -> None:
-        """Say, once in a state, that a person must look: it lasts too long, or can't go on by itself."""
+        """Report, once in a state, that a person must look: it exceeds its limit, or can't go on by itself."""
         with self.write() as tx:
             if tx.run("set_alarmed", id=self.owner.id):
                 self.say_in(tx, [("alarm", message, None)])
 
     def repaired(self) -> None:
-        """What an operator asked to repair was repaired, or tried."""
+        """What an operator asked to repair was repaired, or attempted."""
         with self.write() as tx:
             tx.run("repaired_owner", id=self.owner.id)
 
     def change_done(self) -> None:
-        """Everything was seen to be as the newest generation wants it; noted."""
+        """Note that everything was observed to be as the newest generation wants it."""
         generation = self.owner.generation
         if self.owner.ready_generation == generation and self.owner.changed_at is None:
             return
@@ -69,7 +69,7 @@ class Held(NotesHeld):
         self.owner = replace(self.owner, ready_generation=generation, changed_at=None, ready_at=self.at)
 
     def abandon(self, reason: str) -> None:
-        """As an operator does (`Store.abandon`): its release doesn't come to an end within its limit."""
+        """As an operator does (`Store.abandon`), because its release exceeds its limit."""
         asked = Abandonment("weft", reason, self.at, own=True, worked=self.worked)
         values = {"by": asked.by, "why": reason, "at": asked.at, "own": True}
         with self.write() as tx:
@@ -79,7 +79,7 @@ class Held(NotesHeld):
         self.owner = replace(self.owner, abandoned=asked)
 
     def quarantine(self, nodes: Mapping[str, str]) -> None:
-        """Keep nodes from being given to anybody: node -> reason."""
+        """Keep nodes from being assigned. Args: nodes: node -> reason."""
         if not nodes:
             return
         if nodes.keys() - self.quarantined():
@@ -87,34 +87,38 @@ class Held(NotesHeld):
             with self.way.outside():
                 self._database.gate.foretell()
         with self.write() as tx:
-            for node, reason in sorted(nodes.items()):  # others that share them take them in the same order
+            for node, reason in sorted(nodes.items()):  # owners that share them lock them in the same order
                 if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.owner.id):
                     self.say_in(tx, [("quarantine", f"{node}: {reason}", None)])
         self._database.gate.hurry()
 
     def quarantined(self) -> frozenset[str]:
-        """Names of all nodes in quarantine."""
+        """Names of all quarantined nodes."""
         with self._database.statement() as tx:
             return frozenset(row["node"] for row in tx.rows("quarantines"))
 
     def set_aside(self) -> frozenset[str]:
-        """Nodes in quarantine for what of this owner wasn't seen clean."""
+        """Nodes in quarantine because something of this owner wasn't seen clean."""
         with self._database.statement() as tx:
             return frozenset(row["node"] for row in tx.rows("set_aside", owner_id=self.owner.id))
 
     @property
     def worked(self) -> float:
-        """For how many seconds its release, or change, has been worked on until now."""
+        """Seconds for which its release, or change, has been worked on so far."""
         at = self.owner.worked_at
         return self.owner.worked + (max(0.0, (self.at - at).total_seconds()) if at else 0.0)
 
     def count_work(self, by: str, on: bool) -> None:
-        """Write how long that has been worked on, unless that was written a moment ago.
+        """Write how long it has been worked on, unless that was written a moment ago.
 
         Args:
-            by: this process. on: whether anything may be done now (`weft.engine.gate`).
+            by: this process.
+            on: whether anything may be done now (`weft.engine.gate`).
         """
-        owner, by = self.owner, f"{by}/{self._database.losses}"  # without a connection nothing is worked on
+        owner, by = (
+            self.owner,
+            f"{by}/{self._database.losses}",
+        )  # time without a connection doesn't count as work
         since = owner.changed_at
         what = f"change/{since.timestamp()}" if self.wanted == "present" and since else "release"
         known = owner.worked_by == f"{what} {by}" and owner.worked_at is not None
@@ -124,39 +128,39 @@ class Held(NotesHeld):
         values = {"what": what, "by": by, "on": on, "now": self.at, "most": BETWEEN_PROCESSES}
         with self._database.statement() as tx:
             row = tx.row("count_work", id=owner.id, token=owner.token, **values)
-        if row is not None:  # otherwise it is another worker's by now, and the next write says so
+        if row is not None:  # otherwise another worker holds it by now, and the next write raises
             at = self.at if on else None
             self.owner = replace(owner, worked=row["worked"], worked_at=at, worked_by=f"{what} {by}")
 
     def note_epoch(self, facts: Witnesses, cloud: str) -> None:
-        """Before anything is made outside for the owner, the cloud knows that it was claimed. Raises `ClosedError`."""
+        """Before anything is created outside for the owner, let the cloud know of its claim. Raises `ClosedError`."""
         try:
             note_epoch(self._database, facts, self.owner.scope.site, cloud, self.claims)
         except ConflictError:
             raise ClosedError from None
 
     def note_end(self) -> None:
-        """Before anything is taken away, the clouds know that it was asked for, if they can be told so now: its own, or
-        all, of an owner that has things on a fabric only."""
+        """Before anything is removed, let the clouds know of the release, as far as they answer now: its own, or all
+        for an owner that has resources only on fabrics."""
         clouds = self.world.clouds.keys()
         for cloud in sorted(clouds & (self.places or ()) or clouds):
             self._database.gate.note(cloud, self.claims)
 
     def closed(self) -> TemporaryError | None:
-        """Why nothing of it may be changed outside; None: it may."""
+        """Why nothing of it may be changed outside; None: changes are allowed."""
         return self._database.gate.closed(self.places, self.world.clouds.keys())
 
     # -- the end ------------------------------------------------------------------------------------------------
 
     def given_back(self) -> tuple[tuple[str, ...], tuple[ReceiptItem, ...]]:
-        """Nodes that were given back before the end, the first one first; what was read then, also of numbers."""
+        """Nodes that were freed before the end, in order of time, and what was read then, also of numbers."""
         with self._database.statement() as tx:
             rows = tx.rows("given_back", owner_id=self.owner.id)
         items = (ReceiptItem.model_validate(i) for r in rows for i in r["items"])
         return tuple(n for r in rows for n in r["nodes"]), tuple(items)
 
     def remember_kept(self, items: Sequence[ReceiptItem]) -> None:
-        """What stays outside, although the owner goes on, is part of its receipt."""
+        """Add what stays outside to the receipt, although the owner goes on."""
         with self.write() as tx:
             read = Jsonb([i.model_dump(mode="json") for i in items])
             tx.run("insert_given_back", owner_id=self.owner.id, nodes=[], at=tx.now(), items=read)
@@ -164,11 +168,11 @@ class Held(NotesHeld):
     def released(
         self, receipt: SignedReceipt, kept: Iterable[tuple[str, int]] = (), reason: str = ""
     ) -> None:
-        """The end: receipt, capacity and state in one statement. Capacity comes back here and not before.
+        """The end: receipt, capacity and state in one statement. Capacity is returned here and not before.
 
         Args:
             kept: spaces and numbers that stay held.
-            reason: why it ended otherwise than it should.
+            reason: why the release didn't end as it should.
         """
         self.flush()
         self.check_ahead()
@@ -183,10 +187,10 @@ class Held(NotesHeld):
         self.gone = True
 
     def let_go(self, delay: float, failures: int = 0) -> None:
-        """Write what was noted and let go; look again after `delay` seconds, or at once if somebody woke it
+        """Write the notes and hand the owner back; it is due after `delay` seconds, or at once if it was woken
         meanwhile.
 
-        Raises as every write; then nothing of it is written, and `give_up` is left.
+        Raises like every write; then nothing was written, and the caller uses `give_up`.
         """
         if self.gone:
             return
@@ -197,19 +201,19 @@ class Held(NotesHeld):
             self.give_up(delay, failures)
 
     def only_seen(self) -> Mapping[str, str] | None:
-        """Nodes that were looked at, if there is nothing else to write of it, and they may all be in its segment."""
+        """Nodes that were observed, if nothing else needs to be written and they may all be in its segment."""
         return None if self._lands is not None else self._notes.only_seen()
 
     def hand_back(self) -> None:
-        """Let go of what no visit began of: it is as it was, and keeps its place in the line."""
+        """Hand back an owner whose visit didn't begin: it is unchanged and keeps its place in the line."""
         self.give_up(None, self.owner.failures)
 
     def give_up(self, delay: float | None, failures: int = 0) -> None:
-        """Let go without what was noted; as `let_go`, but it never fails because the owner is of another
-        generation, or somebody else's.
+        """Hand it back without the notes. Unlike `let_go`, this never fails because the owner has another generation or
+        another holder.
 
         Args:
-            delay: None: it is due since when it was.
+            delay: None: it stays due since when it was.
         """
         lands, self._notes = self.lands, Notes()
         with self._database.statement() as tx:

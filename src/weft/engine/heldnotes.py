@@ -1,7 +1,7 @@
-"""An owner held by a worker: what is known of it, and what a visit has to say of it.
+"""An owner held by a worker: its rows, and what a visit notes of it.
 
-A visit notes what it saw and decided, and goes on with that. It is written in one statement, with the fence in it,
-before something is asked of the outside (`NotesHeld.about_to_ask`), and when the owner is let go.
+A visit notes what it observed and decided, and goes on by that. The notes are written in one statement, with the fence
+in it, before anything is asked outside (`NotesHeld.about_to_ask`), and when the owner is handed back.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from weft.model.pod import (
 )
 
 WRITTEN_EVERY = 0.25
-"""Seconds for which what was seen and decided may wait for more of it; real clouds take longer for most answers."""
+"""Seconds for which observations and decisions are buffered before they are written; most clouds answer slower."""
 _NOW = FIRST
-"""Since when a condition lasts that is about to be written: the database says what time it is then."""
+"""`since` of a condition that is about to be written: the database sets the time."""
 
 
 class News(NamedTuple):
-    """What there is to say of one aspect of an owner."""
+    """What is new of one aspect of an owner."""
 
     aspect: Aspect
     status: Truth
@@ -59,7 +59,7 @@ class NotesHeld(NumbersHeld):
     """Resources, phase and conditions of an owner, as its row has them and as a visit has noted them since.
 
     Attributes:
-        way: what the visit knows of the worker's others.
+        way: how the visit yields to the worker's other visits.
     """
 
     way: Way = ALONE
@@ -79,13 +79,12 @@ class NotesHeld(NumbersHeld):
 
     @property
     def lands(self) -> float | None:
-        """For how many seconds more something may come to be that was asked of the outside, of which nobody knows what
-        became, or of which it isn't written; None: nothing was.
-        """
+        """Seconds for which a request with an unknown or unwritten outcome may still take effect; None: there was none."""
         return 0.0 if self._lands is None and self._notes.changes else self._lands
 
     def may_land(self, errors: Iterable[WeftError | None]) -> None:
-        """What an error leaves to come is waited for, whoever has the owner by then."""
+        """Note how long the requests behind these errors may still take effect; the owner's next holder waits for
+        that."""
         seconds = max((e.lands for e in errors if isinstance(e, OutsideError)), default=0.0)
         if seconds > 0:
             self._lands = max(seconds, self._lands or 0.0)
@@ -93,9 +92,9 @@ class NotesHeld(NumbersHeld):
     # -- resources ----------------------------------------------------------------------------------------------
 
     def records(self) -> dict[str, ResourceRecord]:
-        """Key -> resource, read once a visit, and as this visit has noted it since.
+        """Key -> resource, read once a visit, with what this visit has noted since.
 
-        Nobody else writes them: a change makes another generation of the owner, which the fence refuses.
+        Nothing else writes them: a change creates another generation of the owner, which the fence refuses.
         """
         if not self._read:
             rows, self._ahead = self._ahead, None
@@ -108,7 +107,8 @@ class NotesHeld(NumbersHeld):
         return self._records
 
     def _look_for_all(self) -> None:
-        """A worker didn't let go of it as it should have, and may have asked for anything without a note of it."""
+        """The last worker didn't hand it back as it should have, and may have requested anything without a note of
+        it."""
         self.note(
             Change(r.key, RowState.CREATING, attempts=r.attempts)
             for r in tuple(self._records.values())
@@ -116,7 +116,7 @@ class NotesHeld(NumbersHeld):
         )
 
     def read_ahead(self, rows: Sequence[Row]) -> None:
-        """Rows of `resources_of`, read since it was taken, for several owners at a time."""
+        """Provide rows of `resources_of` that were read, for several owners at once, since it was claimed."""
         self._ahead = rows
 
     def forget(self) -> None:
@@ -126,7 +126,7 @@ class NotesHeld(NumbersHeld):
         return list(self.records().values())
 
     def read_resources(self) -> list[ResourceRecord]:
-        """What the database has now, with all that was noted."""
+        """Read them now, after writing the notes."""
         self.flush()
         with self._database.statement() as tx:
             rows = tx.rows("resources_of", owners=[self.owner.id], at=tx.given)
@@ -137,11 +137,11 @@ class NotesHeld(NumbersHeld):
         return [ResourceRecord.of(row) for row in rows]
 
     def note(self, changes: Iterable[Change] = (), events: Iterable[Event] = ()) -> None:
-        """Resources and events, to be written together with what comes next."""
+        """Note changes of resources, and events, to be written with what comes next."""
         records = self.records()
         for change in changes:
             before = records.get(change.key)
-            if before is None:  # no row: the write says whether this is the newest generation's
+            if before is None:  # no row: the write finds out whether this is the newest generation's
                 self._notes.change(change, moved=False)
                 continue
             records[change.key] = after = before.after(change, self.at)
@@ -151,12 +151,12 @@ class NotesHeld(NumbersHeld):
         self._notes.events += events
 
     def about_to_ask(self) -> None:
-        """Before anything is asked of the outside: write what must be written before, and what has waited long enough.
+        """Call before anything is asked outside: writes what must be written before, and what has waited long enough.
 
-        What is going to be asked for is written before the first request of a visit, and so is whatever takes something
-        out of a fabric: who changes a fabric for others puts back what the database still wants. What else was noted
-        and isn't written when this worker dies is looked for by the next one, which finds that the hold ran out
-        (`_look_for_all`).
+        What is going to be requested is written before the first request of a visit, and so is a removal from a fabric:
+        a process that changes a fabric for others puts back what the database still wants. Notes that aren't written
+        when this worker dies are made up for by the next one, which finds that the hold ran out and looks for
+        everything (`_look_for_all`).
         """
         self.way.give_way()
         notes, now = self._notes, self._database.monotonic()
@@ -189,7 +189,7 @@ class NotesHeld(NumbersHeld):
         without: Collection[Aspect] = (),
         events: Iterable[Event] = (),
     ) -> None:
-        """Note another phase, other conditions, and events; what is no news is left out."""
+        """Note another phase, other conditions, and events; what isn't new is left out."""
         told = list(events)
         dropped = any(find(self.conditions, a) for a in without)
         if dropped or told or any(self._is_news(n) for n in news) or phase not in (None, self.phase):
@@ -207,7 +207,7 @@ class NotesHeld(NumbersHeld):
         self.flush()
 
     def explain(self, message: str, cause: Cause = Cause.TRIED_AGAIN) -> None:
-        """Say why the owner doesn't get on from where it is; one that was READY isn't known to be so any more."""
+        """Record why the owner makes no progress; one that was READY isn't known to be so any more."""
         aspect = Aspect.READY if self.state is PodState.FAILED else DECIDES[self.state]
         known = find(self.conditions, aspect)
         status = "unknown" if self.state is PodState.READY else known.status if known else "false"
@@ -240,7 +240,7 @@ class NotesHeld(NumbersHeld):
     # -- writing it down ----------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write all that was noted, in one statement; what the database says of when is known after it."""
+        """Write all notes in one statement; the database's times are known after it."""
         if not self._notes and self._lands is None:
             return
         notes, self._notes = self._notes, Notes()
@@ -248,7 +248,7 @@ class NotesHeld(NumbersHeld):
         try:
             row = self._fenced("write_held", **self._of_owner(notes), **notes.values(), lands=self._lands)
         except (WeftError, LostError):
-            # As if the process had ended right here; but what is to be said next begins with what the owner became.
+            # As if the process had died right here; but the next news builds on what the owner became.
             if notes.changes:
                 self._lands = self._lands or 0.0
             self._notes = Notes(conditions=notes.conditions, moved=notes.moved)

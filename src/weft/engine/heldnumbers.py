@@ -1,4 +1,4 @@
-"""The numbers of an owner in a worker's hands: taken, given back, kept."""
+"""The numbers of an owner held by a worker: claimed, returned, kept."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from weft.model.receipt import ReceiptItem
 
 
 class NumbersHeld(Fence):
-    """What every owner has: spaces and numbers. Nobody else gets one that may still be in use outside."""
+    """Spaces and numbers of an owner. No other owner gets a number that may still be in use outside."""
 
     def number_taken(self, taken: Taken) -> None:
-        """Write down that a number is somebody else's: it is replaced once nothing of the owner is left outside."""
+        """Record that someone else uses a number: it is replaced once nothing of the owner is left outside."""
         with self.write() as tx:
             tx.run("number_taken", id=self.owner.id, taken=Jsonb(asdict(taken)))
         self.owner = replace(self.owner, taken=taken)
 
     @contextmanager
     def next_generation(self) -> Generator[tuple[Tx, int]]:
-        """A fenced transaction, under the lock of numbers, that begins a newer generation of what is wanted of it."""
+        """A fenced transaction, under the lock of numbers, that begins the next generation of an owner without an
+        order."""
         with self.write(capacity=True) as tx:
             row = tx.row("follow_owner", id=self.owner.id, at=tx.now())
             assert row is not None, "a pod's generations are those of its order"
@@ -36,7 +37,7 @@ class NumbersHeld(Fence):
         self.owner = replace(self.owner, generation=row["generation"], changed_at=row["changed_at"])
 
     def hold_number(self, tx: Tx, space: str, number: int) -> None:
-        """In a transaction under the lock of numbers. Raises `PermanentError` if somebody else has it."""
+        """In a transaction under the lock of numbers. Raises `PermanentError` if another owner has it."""
         who = tx.row("who_holds", space=space, number=number)
         if who is None:
             tx.run("hold_number", space=space, number=number, owner_id=self.owner.id)
@@ -50,13 +51,13 @@ class NumbersHeld(Fence):
             )
 
     def numbers(self) -> frozenset[tuple[str, int]]:
-        """Spaces and numbers that it holds."""
+        """Spaces and numbers held."""
         with self._database.statement() as tx:
             rows = tx.rows("numbers_of", owner_id=self.owner.id)
         return frozenset((r["space"], r["number"]) for r in rows)
 
     def give_back_numbers(self, numbers: Collection[tuple[str, int]], items: Sequence[ReceiptItem]) -> None:
-        """Numbers that nothing of it uses any more; what was read of that is part of its receipt."""
+        """Return numbers that nothing of it uses any more. Args: items: the readings, for the receipt."""
         self.check_ahead()
         with self.write() as tx:
             for space, number in sorted(numbers):
@@ -67,10 +68,10 @@ class NumbersHeld(Fence):
             tx.run("touch_queue", at=tx.now())
 
     def keep_stale_numbers(self, stale: Iterable[StaleNumber]) -> None:
-        """Numbers that nobody else may be given, though the owner's segment is gone: `weft.engine.fabrickeeper` frees
-        them.
-        """
-        keys = sorted(stale, key=lambda s: (s.fabric, s.manager, s.number))  # as who frees them takes them
+        """Keep numbers from other owners although the segment is gone; `weft.engine.fabrickeeper` frees them."""
+        keys = sorted(
+            stale, key=lambda s: (s.fabric, s.manager, s.number)
+        )  # locked in the order of `fabrickeeper`
         if not keys:
             return
         with self.write() as tx:

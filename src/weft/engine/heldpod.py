@@ -1,4 +1,4 @@
-"""A pod in a worker's hands: besides what every owner has, its nodes."""
+"""A pod held by a worker: what every owner has, and its nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weft.model.receipt import ReceiptItem
 from weft.model.resources import Resource
 
 Ports = Mapping[str, tuple[Membership, ...]]
-"""Key of a segment -> ports that are, or were, in it."""
+"""Key of a segment -> ports that are or were in it."""
 
 
 class HeldPod(Held):
@@ -32,7 +32,7 @@ class HeldPod(Held):
 
     @property
     def pod(self) -> PodRecord:
-        """`owner`, which is a pod here."""
+        """`owner` as a `PodRecord`."""
         return cast(PodRecord, self.owner)
 
     def whole_plan(self) -> Plan:
@@ -43,16 +43,16 @@ class HeldPod(Held):
         return PodRecord.of(row).plan
 
     def note(self, changes: Iterable[Change] = (), events: Iterable[Event] = ()) -> None:
-        """As of every owner; but before resources are written, which virtual functions Nova has bound."""
+        """As for every owner; but first record which virtual functions Nova has bound."""
         changes = list(changes)
         shares = self.pod.order.nodes.sharing == "shared"
         if shares and (bound := bound_slots((c.key, c.facts) for c in changes)):
-            with self.write() as tx:  # before the rows: whoever dies in between does both again
+            with self.write() as tx:  # before the rows: after a crash in between both are done again
                 bind_functions(tx, self.pod.id, bound)
         super().note(changes, events)
 
     def withhold(self, nodes: Mapping[str, str], segment: Resource | None) -> None:
-        """Note why which nodes' adapters are out of the segment (an empty reason: they are in), and update it."""
+        """Note why nodes' adapters are out of the segment (an empty reason: they are in it), and update the segment."""
         if segment is not None:
             self.flush()  # one statement writes a row once
             self._notes.events.append(
@@ -69,7 +69,7 @@ class HeldPod(Held):
             return frozenset(r["node"] for r in tx.rows("nodes_withheld", pod_id=self.pod.id))
 
     def leaving(self) -> dict[str, Ports]:
-        """Node that the pod holds still and doesn't want any more -> its ports that were in the pod's segments."""
+        """Node that the pod still holds and doesn't want any more -> its ports that were in the pod's segments."""
         if self.pod.generation == 1:
             return {}  # only a change leaves nodes
         with self._database.statement() as tx:
@@ -82,9 +82,10 @@ class HeldPod(Held):
     def give_back_read(
         self, nodes: Collection[str], items: Sequence[ReceiptItem], left: bool = False
     ) -> None:
-        """Give single nodes back before the end, read back clean; what was read of them is part of the receipt.
+        """Free single nodes, read back clean, before the end.
 
         Args:
+            items: what was read of them, for the receipt.
             left: only what a change has left: of shared nodes the pod may keep other parts.
         """
         said: dict[str, str] = {}
@@ -110,14 +111,14 @@ class HeldPod(Held):
         return frozenset(id_ for row in rows for id_ in row["ids"])
 
     def nodes(self) -> Mapping[str, bool]:
-        """Nodes that the pod still holds (single ones may have been given back), and whether each is in quarantine.
+        """Nodes that the pod still holds (single ones may have been freed), and whether each is quarantined.
 
-        Read once, until this visit writes of them.
+        Read once, until this visit writes.
         """
         return self._holdings()[0]
 
     def numbers(self) -> frozenset[tuple[str, int]]:
-        """As of any owner; read with `nodes`, and as often."""
+        """As of every owner; read together with `nodes`."""
         return self._holdings()[1]
 
     def _holdings(self) -> tuple[Mapping[str, bool], frozenset[tuple[str, int]]]:

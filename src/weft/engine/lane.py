@@ -1,12 +1,12 @@
 """Visits of one sort in one worker process, each in a thread: a limited number run at once; the rest wait.
 
-Changes of a fabric wait for each other, and all that wait are one change (`weft.drivers.opensm.change`): the more
-pods may wait, the fewer changes there are. So a visit that waits for a fabric gives its place to another, and takes
-none of the processor; it goes on when there is a place again. What waits long for an answer of a cloud does the same:
-while a service of it hangs, the visits that wait for it keep no others from being begun.
+Changes of a fabric wait for each other, and all that wait become one change (`weft.drivers.opensm.change`): the more
+pods may wait, the fewer changes there are. So a visit that waits for a fabric frees its place, and resumes when there
+is one again. A visit that waits long for a cloud's answer does the same: a service that hangs delays only the visits
+that need it.
 
-Taking owners out of the database costs less for each, the more are taken at once. So where visits are short, some are
-handed out before there is a place for them: as many as begin within a moment, since nobody else can take them.
+Claiming owners costs less for each, the more are claimed at once. So where visits are short, some are handed out
+before there is a place for them: as many as begin within a moment, since no other process can claim them meanwhile.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from typing import Protocol
 log = logging.getLogger(__name__)
 
 LONGEST_STOP = 0.2
-"""Seconds at most that a visit gives way before each of its steps: who goes first may be many."""
+"""Seconds at most that a visit gives way before each of its steps: those that go first may be many."""
 MOVED = 2.0
-"""Seconds after which a lane in which nothing has moved is given way to no more: it waits for something outside."""
+"""Seconds without progress in a lane after which others stop giving way to it: it waits for something outside."""
 
 AHEAD = 0.25
-"""So many visits are handed out ahead as places have become free in these seconds, and no more than `EACH` for each."""
+"""As many visits are handed out ahead as places became free in these seconds, but no more than `EACH` for each."""
 EACH = 3
 HANGING = 5.0
-"""Seconds after which a visit that waits for one answer from outside gives its place to another."""
+"""Seconds after which a visit that waits for one answer from outside frees its place."""
 SLOW = 1.0
-"""After so many seconds in which no place has become free, those that were handed out ahead are handed back."""
+"""Seconds without a freed place after which visits that were handed out ahead are handed back."""
 
 
 class Way(Protocol):
-    """What a visit knows of the others."""
+    """How a visit yields to the other visits of its process."""
 
     def aside(self) -> AbstractContextManager[None]:
-        """Without a place as long as this lasts; it ends when there is one again."""
+        """Free the visit's place within the block; leaving the block waits for a place."""
         ...
 
     def outside(self) -> AbstractContextManager[None]:
-        """An answer from outside is waited for: without a place once that takes longer than answers do."""
+        """Wait for an answer from outside within the block; frees the place once that takes longer than answers do."""
         ...
 
     def give_way(self) -> None:
-        """Let those go first that do."""
+        """Let visits that go first pass."""
         ...
 
 
 class Alone:
-    """There are no others."""
+    """There are no other visits."""
 
     def aside(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -69,16 +69,16 @@ ALONE = Alone()
 
 
 class Lane:
-    """Thread-safe. A `Way` of its visits.
+    """Thread-safe. The `Way` of its visits.
 
     Args:
-        name: of its threads.
-        places: visits that may go on at the same time.
-        aside: visits that may wait aside besides; more of them keep their places.
-        hanging: the same of those that wait long for a cloud's answer; None: `aside`.
+        name: prefix of its threads' names.
+        places: visits that may run at the same time.
+        aside: further visits that may wait aside; more of them keep their places.
+        hanging: the same for those that wait long for a cloud's answer; None: `aside`.
         batch: visits that may be handed out for each place.
         freed: called when a visit goes aside and another may be handed out.
-        first: its visits go before those of this one.
+        first: a lane whose visits go before those of this one.
         ahead: whether visits are handed out before there is a place for them.
     """
 
@@ -96,13 +96,13 @@ class Lane:
         self._places, self._batch, self._freed, self._first = places, batch, freed, first
         self._most_aside, self._most_hanging = aside, aside if hanging is None else hanging
         self._pool = ThreadPoolExecutor(places + max(aside, self._most_hanging), thread_name_prefix=name)
-        self._pool.submit(lambda: None)  # one thread at least: whatever has no other waits for it
+        self._pool.submit(lambda: None)  # start one thread now, in case the system refuses another later
         self._condition = threading.Condition()
         self._taken = self._aside = 0
         self._returning: deque[threading.Lock] = deque()
         self._moved = float("-inf")
-        self._outside: dict[object, float] = {}  # since when each waits; the first began first
-        self._hanging: set[object] = set()  # those of them that gave their place away
+        self._outside: dict[object, float] = {}  # since when each waits, in order of time
+        self._hanging: set[object] = set()  # those of them that have freed their place
         self._waiting: deque[tuple[Callable[[], None], Callable[[], None]]] = deque()
         self._freed_at: deque[float] = deque(maxlen=EACH * places if ahead else 0)
         self._closed = False
@@ -125,7 +125,7 @@ class Lane:
 
     @property
     def idle(self) -> bool:
-        """Whether none goes on or waits for its place: those that hang may do so for long."""
+        """Whether none runs or waits for its place; hanging visits may hang for long and don't count."""
         with self._condition:
             self._put_aside(time.monotonic())
             return self._is_idle()
@@ -142,7 +142,7 @@ class Lane:
         return not self._taken and not self._aside and not self._waiting
 
     def begin(self, visit: Callable[[], None], back: Callable[[], None] = lambda: None) -> None:
-        """In one of its threads, when there is a place. Whoever begins one looks at `free` before.
+        """Run `visit` in one of its threads, once there is a place. Callers check `free` first.
 
         Args:
             back: called instead, if the visit doesn't begin in time or the lane is closed.
@@ -156,7 +156,7 @@ class Lane:
             back()
 
     def _begin_those_that_wait(self) -> None:
-        """As far as there are places; who comes back from aside goes first, each woken by itself: hundreds may wait."""
+        """As far as there are places; returning visits go first, each woken by itself: hundreds may wait."""
         while self._returning and self._taken < self._places:
             self._take_again()
             self._returning.popleft().release()
@@ -165,11 +165,12 @@ class Lane:
             self._taken += 1
             try:
                 self._pool.submit(visit)
-            except RuntimeError as error:  # of the system: the pool has it all the same, for its next thread
+            except RuntimeError as error:  # from the system: the pool keeps the visit for its next thread
                 log.error("no further thread for visits: %s", error)
 
     def hand_back(self) -> None:
-        """Those that wait for a place though none has become free lately: others may have time for them."""
+        """Hand back visits that wait for a place, if none has become free lately: other workers may have time for
+        them."""
         with self._condition:
             slow = not self._freed_at or time.monotonic() - self._freed_at[-1] >= SLOW
             given = self._take_back() if slow else []
@@ -182,7 +183,7 @@ class Lane:
         return given
 
     def ended(self) -> bool:
-        """A visit is over. Whether none is left but those that hang."""
+        """Call when a visit has ended. Returns whether only hanging ones are left."""
         with self._condition:
             self._taken -= 1
             self._moved = time.monotonic()
@@ -193,12 +194,12 @@ class Lane:
             return self._is_idle()
 
     def give_way(self) -> None:
-        """Threads of one process share a processor, and what somebody waits for has few steps that each take little."""
+        """Wait for the lane that goes first: threads share a processor, and its visits have few, short steps."""
         if self._first is not None:
             self._first.let_pass()
 
     def let_pass(self) -> None:
-        """Wait until it has no visits, for a moment at most: who is aside waits for what this process does, too."""
+        """Wait until it has no visits, for a moment at most; visits that are aside need this process's threads, too."""
         with self._condition:
             if time.monotonic() - self._moved < MOVED:
                 self._condition.wait_for(self._is_empty, LONGEST_STOP)
@@ -231,7 +232,7 @@ class Lane:
                 self._come_back()
 
     def _put_aside(self, now: float) -> None:
-        """Those that have waited long for an answer from outside."""
+        """Free the places of visits that have waited long for an answer from outside."""
         for mine, since in list(self._outside.items()):
             if now - since < HANGING or self._aside >= self._most_hanging:
                 return
@@ -268,7 +269,7 @@ class Lane:
         self._begin_those_that_wait()
 
     def close(self) -> None:
-        """No visit begins in its threads any more; those under way end by themselves."""
+        """Begin no further visit; those under way end by themselves."""
         with self._condition:
             self._closed = True
             given = self._take_back()

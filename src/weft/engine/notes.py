@@ -1,6 +1,6 @@
-"""What a visit has to write of its owner, until it is written: a buffer with the values of `write_held`.
+"""What a visit has to write of its owner: a buffer with the values of `write_held`.
 
-Values have the same types whatever they say, so that PostgreSQL plans the statement once for each connection.
+Values always have the same types, so that PostgreSQL plans the statement once for each connection.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from weft.model.resources import Resource
 log = logging.getLogger(__name__)
 
 COMING = "it is being deployed"
-"""Why a node's adapters are out of the segment until its server is there: a step like others."""
+"""Why a node's adapters are out of the segment until its server is there: a normal step."""
 
 
 @dataclass
 class Notes:
-    """Empty: nothing is to be written.
+    """Empty: there is nothing to write.
 
     Attributes:
-        changes: key of a resource -> what is to be written of it, of several the last.
+        changes: key of a resource -> what to write of it; of several changes the last.
         moved_resources: keys of those that came into another state.
-        conditions: the owner's phase or conditions are others than those that are written.
-        moved: its state is.
-        done: everything was seen to be as the newest generation wants it.
-        watched: node -> why its adapters are out of the pod's segment (empty: they are in); None: nobody looked.
-        segment: with other adapters in it than those that are written.
-        first: to be written before anything more is asked of the outside.
-        announces: something is going to be made, or taken away.
+        conditions: the owner's phase or conditions differ from those that are written.
+        moved: its state does.
+        done: everything was observed to be as the newest generation wants it.
+        watched: node -> why its adapters are out of the pod's segment (empty: they are in); None: not read.
+        segment: with other adapters in it than are written.
+        first: it must be written before anything else is asked outside.
+        announces: something is about to be created or removed.
     """
 
     changes: dict[str, Change] = field(default_factory=dict[str, Change])
@@ -56,14 +56,13 @@ class Notes:
         return bool(self.changes or self.events or self.conditions or self.done or self.watched is not None)
 
     def change(self, change: Change, moved: bool, first: bool = False) -> None:
-        """One more; what it doesn't say stays as an earlier one has it."""
+        """Add a change; what it doesn't set stays as an earlier one has it."""
         self.first = self.first or first
         self.announces = self.announces or change.state in (RowState.CREATING, RowState.DELETING)
         before = self.changes.get(change.key)
         if before is not None:
-            known = (
-                before.facts if change.former is None else None
-            )  # a successor has none of its predecessor's
+            # A successor has none of its predecessor's facts.
+            known = before.facts if change.former is None else None
             change = replace(
                 change,
                 outside_id=change.outside_id or before.outside_id,
@@ -81,7 +80,7 @@ class Notes:
         self._leaving = {"delay": delay, "failures": failures, "woken": woken}
 
     def only_seen(self) -> Mapping[str, str] | None:
-        """`watched`, if there is nothing else and no reason among them."""
+        """`watched`, if there is nothing else to write and no reason among them."""
         if self.changes or self.events or self.conditions or self.done or self.segment is not None:
             return None
         return None if self.watched is None or any(self.watched.values()) else self.watched
@@ -92,7 +91,7 @@ class Notes:
         )
 
     def values(self) -> dict[str, object]:
-        """Parameters of `write_held`, but for those of phase and conditions."""
+        """Parameters of `write_held`, except those of phase and conditions."""
         watched = [{"node": n, "reason": r} for n, r in (self.watched or {}).items()]
         return {
             "changes": Jsonb([_row(c) for c in self.changes.values()]),
@@ -107,7 +106,7 @@ class Notes:
         }
 
     def tell(self, withheld: Iterable[str]) -> None:
-        """Log, for operators, what is news of the nodes."""
+        """Log for operators which nodes' adapters are newly out of the segment."""
         for node in withheld:
             why = (self.watched or {})[node]
             log.log(

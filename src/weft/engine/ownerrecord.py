@@ -17,11 +17,11 @@ from weft.ports.resources import Scope
 
 @dataclass(frozen=True, slots=True)
 class Abandonment:
-    """A release that doesn't come to an end is ended as it is, by an operator, or by weft after its limit.
+    """A request to end a release that can't finish, by an operator, or by weft after its limit.
 
     Attributes:
-        own: weft asked for it, which is no operator's word: it ends only while the gate is open.
-        worked: `OwnerRecord.worked` when it was asked for.
+        own: weft requested it, not an operator: the release ends only while the gate is open.
+        worked: `OwnerRecord.worked` at the request.
     """
 
     by: str
@@ -33,7 +33,7 @@ class Abandonment:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What said that a number is in use by somebody else, as a `TakenError` has it."""
+    """Which answer said that someone else uses a number, with the fields of a `TakenError`."""
 
     asked: str
     of: str
@@ -46,21 +46,21 @@ class OwnerRecord:
     """One owner's row; a pod's is a `PodRecord`.
 
     Attributes:
-        site: whose mark its things bear; None: it has nothing outside (an order that waits).
+        site: whose mark its resources bear; None: it has nothing outside (an order that waits).
         reason: why it is in its state, in one sentence.
         since: since when it is in its state.
-        late_until: until when something may still come to be that was asked for: by a worker that lost the owner, or
-            couldn't write down what came of it, or of a driver that doesn't know (`OutsideError.lands`); None: nothing.
-        abandoned: who asked to end its release as it is, weft itself after its limit; None: nobody did.
-        worked: for how many seconds its release, or its change, was worked on, until `worked_at` (None: it isn't, the
-            gate is closed); which of them it was, and by which process (`worked_by`).
-        swept_at: when the sweep last looked for each single thing of it.
-        watched_at: of a pod: when it was last looked who is on its nodes.
-        taken: a number of it is somebody else's: all that was made is taken away, and made again with another.
+        late_until: until when a request may still take effect that a worker made which lost the owner or couldn't write
+            down the outcome, or whose driver doesn't know it (`OutsideError.lands`); None: there is none.
+        abandoned: the request to end its release as it is; None: there is none.
+        worked: seconds for which its release, or its change, was worked on until `worked_at` (None: it isn't, the gate
+            is closed); `worked_by` says which of them, and by which process.
+        swept_at: when the sweep last looked for every single resource of it.
+        watched_at: of a pod: when the occupants of its nodes were last read.
+        taken: someone else uses a number of it: everything is removed, and recreated with another number.
         generation: of what is wanted of it.
-        retries: how often it was tried again after it had FAILED, because a person asked for it.
-        ready_generation: the newest that was seen to be true, at `ready_at`; 0: none yet.
-        changed_at: since when what a change asked for is under way; None: nothing is.
+        retries: how often a person had it retried after it FAILED.
+        ready_generation: the newest that was observed to be true, at `ready_at`; 0: none yet.
+        changed_at: since when a change is under way; None: there is none.
     """
 
     id: UUID
@@ -128,7 +128,7 @@ _AS_THEY_ARE = (
 
 
 def owner_fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a row says of an owner of any kind, as arguments of `OwnerRecord`. Raises what `READING` names."""
+    """A row's columns as arguments of `OwnerRecord`. Raises the errors in `READING`."""
     said = ("by", "why", "at", "own", "worked")
     abandoned = Abandonment(*(row[f"abandoned_{name}"] for name in said))
     return {

@@ -1,4 +1,4 @@
-"""Owners that are no pods: how one comes to be, and what the audit and the sweep read of them."""
+"""Owners other than pods: how they are created, and what the audit and the sweep read of them."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from weft.model.owner import Owner, OwnerKind
 
 
 def make_owner(tx: Tx, kind: OwnerKind, site: str, project_id: str, name: str, by: str) -> Owner:
-    """A site or a network, from now on in the loop's hands; what is wanted of it: `weft.engine.wants`.
+    """Create a site's or a network's row, which the loop works on from now on; `weft.engine.wants` says what is wanted.
 
-    It is released, repaired and abandoned as a pod is, by its id (`Store.release` …).
+    It is released, repaired and abandoned like a pod, by its id (`Store.release` …).
 
     Args:
-        site: whose mark its things bear.
-        project_id: in which the things are made that are the tenant's; of the site's own, weft's service project.
+        site: whose mark its resources bear.
+        project_id: of the tenant, for a tenant's resources; of weft's service project, for the site's own.
         name: unique among the live ones of its kind and project.
 
-    Raises `ConflictError` if there is one of that name.
+    Raises `ConflictError` if one of that name exists.
     """
-    assert kind != "pod", "a pod is made of an order"
+    assert kind != "pod", "a pod is created from an order"
     owner, at = Owner(kind, str(uuid4())), tx.now()
     values = {"kind": kind, "site": site, "project_id": project_id, "name": name, "by": by}
     try:
         tx.run("insert_owner", id=owner.id, at=at, **values)
     except UniqueViolation:
-        raise ConflictError(f"there is a {kind} {name!r} already") from None
+        raise ConflictError(f"{kind} {name!r} already exists") from None
     tx.run(
         "insert_event",
         owner_id=owner.id,
@@ -52,7 +52,7 @@ def make_owner(tx: Tx, kind: OwnerKind, site: str, project_id: str, name: str, b
 
 
 def release_owner(tx: Tx, owner_id: UUID, message: str, at: datetime | None) -> bool:
-    """Request the release of an owner that is no pod; False if that was done before."""
+    """Request the release of an owner that isn't a pod; False if that was done before."""
     row = tx.row("release_owner", id=owner_id, message=said(message), at=at)
     return row is not None and row["asked"]
 
@@ -71,12 +71,12 @@ def record_of(row: Row) -> OwnerRecord:
 
 
 def hold(database: Database, owner: OwnerRecord, leave: threading.Event | None = None) -> Held:
-    """An owner that was taken just now."""
+    """An owner that was claimed just now."""
     return HeldPod(database, owner, leave) if isinstance(owner, PodRecord) else Held(database, owner, leave)
 
 
 def live_owners(database: Database) -> tuple[list[OwnerRecord], dict[UUID, str]]:
-    """Those that are no pods and not released; and of those whose rows can't be read: id -> why."""
+    """Owners other than pods that aren't released; and id -> why of those whose rows can't be read."""
     with database.transaction() as tx:
         return _readable(tx.rows("live_owners"))
 

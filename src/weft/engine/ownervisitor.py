@@ -1,9 +1,9 @@
 """One visit to an owner without an order: the site, or a tenant's own network.
 
-The same loop as a pod's, without nodes, servers and a plan: its rows follow the graph that is wanted of it now, what
-isn't wanted any more is taken away and read back, what is wanted is made, read back on every plane and repaired. Nobody
-but weft makes or removes these things, so all of them are repaired unasked. It never FAILs: what is wanted comes from
-the site or from outside, which may change at any time, so it is tried again.
+The same loop as a pod's, without nodes, servers and a plan. Its rows follow the graph that is wanted now: what isn't
+wanted any more is removed and read back; what is wanted is created, read back on every plane and repaired. Only weft
+creates or removes these resources, so all of them are repaired without being asked. It never FAILs: what is wanted
+comes from the site or from outside, which may change at any time, so it is tried again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ _TO_BE_MADE = (RowState.WANTED, RowState.CREATING)
 
 
 class OwnerVisitor(Visitor[Held]):
-    """Args: wants: what is wanted, by the owner's kind."""
+    """Visits the site and tenants' networks.
+
+    Args:
+        wants: computes what is wanted, by the owner's kind.
+    """
 
     def __init__(self, tools: Tools, wants: Wants) -> None:
         super().__init__(tools)
@@ -68,7 +72,7 @@ class OwnerVisitor(Visitor[Held]):
         wanted: Wanted | None = None
         try:
             wanted = self._wanted(held)
-            # First of all: what is wanted again isn't taken away, and what can't go holds up nothing else.
+            # First: what is wanted again isn't removed, and what can't be removed blocks nothing else.
             self._follow(held, wanted, gone=False)
             left = self._let_go(held, wanted.graph)
             old = any(not r.wanted for r in held.resources())
@@ -77,14 +81,14 @@ class OwnerVisitor(Visitor[Held]):
         except WeftError as error:
             if wanted is None and held.phase is Phase.BUILDING:
                 raise
-            trouble = error  # what is there is kept, and looked at, all the same
+            trouble = error  # what exists is kept and observed all the same
         look = self._onward(held, wanted.adopted if wanted else {}, left, trouble)
         return replace(look, delay=min(look.delay, left.delay)) if left else look
 
     def _onward(
         self, held: Held, adopted: Mapping[str, str], left: Wait | None, trouble: WeftError | None
     ) -> Look:
-        """Args: left: of what isn't wanted any more. trouble: why it isn't known, or can't be, what is wanted now."""
+        """Args: left: what still waits to be removed. trouble: why what is wanted now is unknown or impossible."""
         wait = self._build(held, adopted)
         if wait is not None:
             return Look(wait.delay)
@@ -121,14 +125,14 @@ class OwnerVisitor(Visitor[Held]):
         return Look(self._settings.observe_every)
 
     def _verdict(self, held: Held, max_age: float = 0.0) -> Verdict:
-        held.about_to_ask()  # a reading may take its time
+        held.about_to_ask()  # a reading may take long
         records = held.resources()
         verdict = verify(held.owner, records, held.world, self._pool, max_age, held.way)
         held.note(news_of(records, verdict.changes))
         return verdict
 
     def _build(self, held: Held, adopted: Mapping[str, str]) -> Wait | None:
-        """Make what is wanted and isn't there; None once all of it is at rest."""
+        """Create what is wanted and missing; None once all of it is settled."""
         records = [r for r in held.resources() if r.wanted]
         if all(r.state is RowState.SETTLED for r in records):
             return None
@@ -157,18 +161,19 @@ class OwnerVisitor(Visitor[Held]):
         return want(held.owner, held.site, held.world)
 
     def _follow(self, held: Held, wanted: Wanted, gone: bool) -> bool:
-        """The rows become what is wanted now, in one transaction with the numbers that it takes. Whether any changed.
+        """Make the rows what is wanted now, in one transaction with the numbers they claim. Returns whether any
+        changed.
 
         Args:
-            gone: what wasn't wanted any more was read back: its rows may be given to what comes after it. Of what no
-                fabric has, that it was seen gone is enough.
+            gone: what wasn't wanted any more was read back: its rows may be reused. Off the fabrics it is enough that a
+                resource was seen gone.
         """
         rows = {r.key: r for r in held.resources()}
         known = {
             k: Known(r.resource, r.wanted, r.is_nowhere and (r.wanted or gone or not _on_fabric(r)))
             for k, r in rows.items()
         }
-        # Of now: what was wanted may have been written down before the last visit set something.
+        # The graph may be older than the facts that the last visit stored.
         wanted = replace(wanted, graph=with_former(wanted.graph, known))
         news = follow(known, wanted.graph)
         taken = self._taken(held, wanted.adopted, rows)
@@ -179,8 +184,8 @@ class OwnerVisitor(Visitor[Held]):
     def _taken(
         self, held: Held, adopted: Mapping[str, str], rows: Mapping[str, ResourceRecord]
     ) -> dict[str, str]:
-        """Key of a row that there is -> id of what it is now: what couldn't be made before, because that was there, or
-        is gone, and that came to be in its place. What was adopted once, and is gone itself, is not."""
+        """Key of an existing row -> id of the resource to adopt for it: its own couldn't be created because that one
+        was there, or is gone and was replaced. Not what was adopted before and is gone itself."""
         others = [
             row
             for key, there in adopted.items()
@@ -197,7 +202,7 @@ class OwnerVisitor(Visitor[Held]):
         return {r.key: adopted[r.key] for r in replaced if r.key not in again or r.key in back}
 
     def _write(self, held: Held, news: Follow, wanted: Wanted, taken: Mapping[str, str]) -> None:
-        """Args: taken: key of a row that there is -> id of what it is now."""
+        """Args: taken: key of an existing row -> id of the resource to adopt for it."""
         graph = wanted.graph
         position = {r.key: i for i, r in enumerate(graph.resources)}
         site, owner_id = held.site, held.owner.id
@@ -230,15 +235,15 @@ class OwnerVisitor(Visitor[Held]):
     # -- what isn't wanted any more -----------------------------------------------------------------------------
 
     def _let_go(self, held: Held, graph: Graph) -> Wait | None:
-        """Take away what isn't wanted any more; numbers that nothing uses come back after they were read back clean.
+        """Remove what isn't wanted any more; numbers that nothing uses are returned after they were read back clean.
 
         Args:
-            graph: what is wanted now. Its numbers stay, also those of what can't be made before something is gone.
+            graph: what is wanted now. Its numbers stay, also those of resources that wait for others to be gone.
         """
         records = held.resources()
         if any(not r.wanted and not r.is_nowhere for r in records):
             walker = Walker(held, held.world, self._settings, self._pool)
-            # Something may wait for this to be gone.
+            # Something may wait for these to be gone.
             return walker.retire() or Wait("resources that are no longer wanted are gone", 0.0)
         old = [r for r in records if not r.wanted]
         used = (*graph.resources, *(r.resource for r in records if r.wanted))
@@ -254,21 +259,21 @@ class OwnerVisitor(Visitor[Held]):
 
     def _reader(self, held: Held, records: list[ResourceRecord]) -> ReadBack:
         world, numbers, site = held.world, held.numbers(), held.site
-        holding = _nodes_in(records, site)  # it holds none, but its number may be at their ports
+        holding = _nodes_in(records, site)  # it holds no nodes, but its number may be at their ports
         return Reader(held.owner, records, world, site, self._clock, held.at, holding, numbers=numbers).read()
 
     # -- absent -------------------------------------------------------------------------------------------------
 
     def _read_back(self, held: Held) -> ReadBack:
         read = self._reader(held, held.read_resources())
-        # Ports of the site's networks are the operator's own: these keep no node from anybody.
+        # Ports of the site's networks are the operator's own: they don't keep a node from tenants.
         return replace(read, unclean={}) if held.owner.kind == "site" else read
 
     def _receipt(self, held: Held, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
         return make_receipt(held.owner, read, held.given_back(), abandoned, held.set_aside())
 
     def _ends(self, held: Held) -> float | None:
-        """A site's things are taken away by an operator, who is there to ask for their end (`weft site abandon`)."""
+        """A site's resources are removed by an operator, who is there to abandon the release (`weft site abandon`)."""
         return self._settings.ends if held.owner.kind == "network" else None
 
     # -- errors -------------------------------------------------------------------------------------------------
@@ -281,7 +286,7 @@ class OwnerVisitor(Visitor[Held]):
 
 
 def _there(held: Held, rows: Sequence[ResourceRecord], ids: Mapping[str, str]) -> set[str]:
-    """Keys of those that are there by these ids; rows without one aren't looked for. One look in each place."""
+    """Keys of those that exist under these ids; rows without an id aren't looked for. One query per place."""
     found: set[str] = set()
     for where in sorted({r.resource.where for r in rows if r.key in ids}):
         batch = [r for r in rows if r.key in ids and r.resource.where == where]
@@ -293,7 +298,7 @@ def _there(held: Held, rows: Sequence[ResourceRecord], ids: Mapping[str, str]) -
 
 
 def _nodes_in(records: Iterable[ResourceRecord], site: Site) -> frozenset[str]:
-    """Nodes whose ports are in segments, or were when these were last written down."""
+    """Nodes whose ports are in segments, or were when the segments were last written."""
     specs = ((r.resource.where, r.resource.spec) for r in records)
     ports = {(where, port) for where, s in specs if isinstance(s, SegmentSpec) for port in s.ports}
     return frozenset(site.port_by_id[at][0].name for at in ports if at in site.port_by_id)

@@ -1,4 +1,4 @@
-"""Pods and their resources as they are read from the database."""
+"""Reads pods and their resources from the database."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ class PodRows:
         return PodRecord.of(row)
 
     def find_shown(self, name: str, project_id: str | None) -> ShownPod:
-        """As `find_pod`, as it is shown to people. Raises `UnreadableError`, too; not for other projects' pods."""
+        """Like `find_pod`, as people see it. Raises `UnreadableError`, too, but not for other projects' pods."""
         if is_uuid(name):
             with suppress(NotFoundError):
                 return self.pod_to_show(UUID(name), project_id)
         return self.pod_to_show(self.which_pod(name, project_id).id)
 
     def pod_to_show(self, pod_id: UUID, project_id: str | None = None) -> ShownPod:
-        """A pod as it is shown to people. Raises `NotFoundError`, `UnreadableError`.
+        """A pod as people see it. Raises `NotFoundError`, `UnreadableError`.
 
         Args:
-            project_id: whose it must be; None: anybody's.
+            project_id: the project it must belong to; None: any.
         """
         with self.database.statement() as tx:
             row = tx.row("pod_to_show", id=pod_id)
@@ -65,7 +65,7 @@ class PodRows:
         return ShownPod(PodRecord.of(row), tuple(ShownResource.of(one) for one in rows), row["has_receipt"])
 
     def which_pod(self, name: str, project_id: str | None) -> FoundPod:
-        """Like `find_pod`, without reading its documents: it may be one whose row can't be read."""
+        """Like `find_pod`, without reading documents: it also finds a pod whose row can't be read."""
         with self.database.statement() as tx:
             return self._which(tx, name, project_id)
 
@@ -115,16 +115,16 @@ class PodRows:
         return tx.rows("homes")
 
     def note_event(self, pod_id: UUID, kind: str, message: str, key: str | None) -> None:
-        """What was asked for a pod besides its states and steps; its followers are told."""
+        """Record an event of a pod outside of its visits, and notify its followers."""
         with self.database.transaction() as tx:
             tx.run("insert_event", owner_id=pod_id, at=tx.now(), type=kind, message=said(message), key=key)
             tx.run("notify", owner_id=str(pod_id))
 
     @contextmanager
     def acting(self, pod: PodRecord, server: ResourceRecord) -> Generator[Fence]:
-        """While something is asked of a pod's server: nothing is given back before it can't take effect any more.
+        """A request about a pod's server: nothing is returned before the request can't take effect any more.
 
-        Yields what is to be called right before each request; it raises `ConflictError` if the server is taken away.
+        Yields a function to call right before each request; it raises `ConflictError` if the server is being removed.
         """
         asked: list[Row] = []
 
@@ -143,7 +143,7 @@ class PodRows:
         try:
             yield fence
         except OutsideError:
-            raise  # nobody knows what becomes of it
+            raise  # the outcome is unknown
         except WeftError:
             self._answered(pod.id, asked)
             raise
@@ -151,7 +151,8 @@ class PodRows:
             self._answered(pod.id, asked)
 
     def _may_act(self, pod: PodRecord) -> None:
-        """Raises `ConflictError` or `UnknownError` while the gate is closed: a machine may be another's by now."""
+        """Raises `ConflictError` or `UnknownError` while the gate is closed: the machine may be another pod's by
+        now."""
         closed = self.database.gate.closed({pod.plan.cloud})
         if closed is None:
             return
@@ -159,7 +160,7 @@ class PodRows:
 
     def _answered(self, pod_id: UUID, asked: Sequence[Row]) -> None:
         if asked:
-            with suppress(WeftError), self.database.statement() as tx:  # else it is as if nobody knew
+            with suppress(WeftError), self.database.statement() as tx:  # else it counts as unknown
                 tx.run("end_act", id=pod_id, before=asked[0]["before"], until=asked[-1]["until"])
 
     def resources(self, pod_id: UUID) -> list[ResourceRecord]:

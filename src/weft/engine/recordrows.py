@@ -18,7 +18,7 @@ class RecordRows:
     database: Database
 
     def events(self, pod_id: UUID, after: int) -> list[EventView]:
-        """Those with a sequence above `after`, `MOST_EVENTS` at most."""
+        """Events with a sequence above `after`, `MOST_EVENTS` at most."""
         with self.database.statement() as tx:
             rows = tx.rows("events_of", owner_id=pod_id, after=after, limit=MOST_EVENTS)
         return [EventView.model_validate({**row, "message": heard(row["message"])}) for row in rows]
@@ -35,13 +35,13 @@ class RecordRows:
             raise unreadable(f"the receipt of pod {pod_id}", error) from error
 
     def log(self, **entry: Any) -> None:
-        """Write the audit log; the values are those of `insert_audit_log`."""
+        """Write to the audit log; the values are those of `insert_audit_log`."""
         with self.database.statement() as tx:
             tx.run("insert_audit_log", **entry)
 
     def audit_log(self, search: AuditLogSearch) -> list[AuditLogEntry]:
-        """Newest first. Whoever asks again for those after the last one misses none: what is being written has a higher
-        number, or is waited for."""
+        """Newest first. A reader that goes on after the last one misses none: entries in progress get higher numbers,
+        or are waited for."""
         with self.database.transaction() as tx:
             (row,) = tx.rows_after("hold_audit_log", "last_in_audit_log")
         with self.database.statement() as tx:
@@ -49,7 +49,7 @@ class RecordRows:
         return [AuditLogEntry.model_validate(row) for row in rows]
 
     def secret(self, name: str, first: bytes) -> bytes:
-        """A secret kept in the database; `first` becomes it if there is none yet."""
+        """A secret kept in the database; `first` is stored if there is none yet."""
         with self.database.transaction() as tx:
             tx.run("insert_secret", name=name, value=first)
             row = tx.row("secret", name=name)

@@ -1,4 +1,4 @@
-"""Rows as values."""
+"""Rows of resources and pods as values."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from weft.model.versions import FIELD
 
 
 class RowState(StrEnum):
-    """How far a resource is, as far as weft knows."""
+    """How far a resource is in its life, as far as weft knows."""
 
     WANTED = "wanted"
-    """Never asked for: nothing can be outside."""
+    """Never requested: nothing can exist outside."""
     CREATING = "creating"
-    """Asked for, or about to be: look by its name before asking again."""
+    """Requested, or about to be: look it up by name before requesting it again."""
     PENDING = "pending"
-    """Accepted; not yet seen at rest."""
+    """Accepted; not yet observed at rest."""
     SETTLED = "settled"
-    """Seen at rest, or accepted where acceptance is all that its dependents need."""
+    """Observed at rest, or accepted where its dependents need no more."""
     BROKEN = "broken"
-    """Seen, and it won't come right by waiting."""
+    """Observed, and won't recover by itself."""
     DELETING = "deleting"
-    """Removal asked for, not yet seen gone."""
+    """Removal requested, not yet observed gone."""
     ABSENT = "absent"
-    """Seen to be absent: the tombstone."""
+    """Observed to be absent: the tombstone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """What a row stood for before it was made anew: its id outside, and its facts as last seen."""
+    """What a row described before the resource was recreated: its id outside, and its facts as last observed."""
 
     id: str
     facts: Mapping[str, Any]
@@ -48,11 +48,11 @@ class Former:
 
 @dataclass(frozen=True, slots=True)
 class ResourceRecord:
-    """One resource of a pod with what is known of it.
+    """One resource of an owner and what is known of it.
 
     Attributes:
         since: when it came into its state.
-        asked: the outside took the request to remove it.
+        asked: the service accepted the request to remove it.
         former: its predecessors, the oldest first.
     """
 
@@ -73,17 +73,17 @@ class ResourceRecord:
 
     @property
     def is_nowhere(self) -> bool:
-        """Never asked for, or seen gone: nothing of it is outside."""
+        """Never requested, or observed gone: nothing of it is outside."""
         return self.state in (RowState.WANTED, RowState.ABSENT)
 
     @property
     def wanted(self) -> bool:
-        """Whether the pod's newest generation wants it; what isn't wanted is taken away, and stays as its tombstone."""
+        """Whether the newest generation wants it; what isn't wanted is removed, and its row stays as the tombstone."""
         return self.expunged is None
 
     @property
     def lost(self) -> bool:
-        """Of data that was made: it isn't there any more, or won't come right by waiting."""
+        """Whether data that was created is gone, or won't recover by itself."""
         at_rest = (RowState.PENDING, RowState.SETTLED)
         return self.kind.row.data and self.outside_id is not None and self.state not in at_rest
 
@@ -124,16 +124,16 @@ class ResourceRecord:
 
     @property
     def predecessors(self) -> list[ResourceRecord]:
-        """A record of each: it was gone, as far as was seen, when the next one was made."""
+        """One record for each: it was gone, as far as was observed, when the next one was created."""
         gone = replace(self, state=RowState.ABSENT, former=())
         return [replace(gone, outside_id=f.id, facts=f.facts) for f in self.former]
 
     def after(self, change: Change, at: datetime) -> ResourceRecord:
-        """As it is once a change of it was written at that time; what no visit asks for is left as it was."""
+        """The record once `change` is written at that time; what a change doesn't set is kept."""
         former, facts = self.former, self.facts
         if self.outside_id and change.outside_id and change.outside_id != self.outside_id:
             former, facts = (*former, Former(self.outside_id, facts)), {}
-        # Without `replace`, which takes five times as long: a visit does it some fifty times.
+        # Without `replace`, which takes five times as long: a visit calls this some fifty times.
         return ResourceRecord(
             self.resource,
             change.state,
@@ -177,13 +177,14 @@ class PodRecord(OwnerRecord):
 
     Attributes:
         order: what was ordered, its key read.
-        placed: the plan whose graph the loop makes true; None while the order waits. In a worker's hands its graph has
-            only the segments, and nothing says why it got its nodes: the rest is in the rows (`weft.engine.takes`).
+        placed: the plan whose graph the loop realizes; None while the order waits. While a worker holds the pod, the
+            plan's graph has only the segments and gives no reasons for its nodes: the rest is in the rows
+            (`weft.engine.takes`).
         not_before: of an order that waits: when it may start.
-        fixed: its start was booked with the order; others that wait stand in the queue.
+        fixed: its start was booked with the order; other waiting orders are in the queue.
         position: its place in the queue, from 1.
         expected_start: when it is expected to start.
-        placed_at: when its nodes became its own; a lease's duration counts from then.
+        placed_at: when its nodes were assigned; a lease's duration counts from then.
     """
 
     order: Order
@@ -204,7 +205,7 @@ class PodRecord(OwnerRecord):
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Those that work; `held` are these and the spares."""
+        """Its working nodes; `held` are these and the spares."""
         return tuple(dict.fromkeys(n.node for n in self.plan.placement.nodes))
 
     @property
@@ -239,12 +240,12 @@ def _plan(row: Mapping[str, Any]) -> Plan:
     plan, generation = read(Plan, row["plan"]), row["generation"]
     if plan.generation == generation:
         return plan
-    # An order that was changed while it waited used to start with a plan of its first generation.
+    # An order changed while it waited used to start with a plan of its first generation.
     return plan.model_copy(update={"generation": generation})
 
 
 def _order(row: Mapping[str, Any], placed: Plan | None) -> Order:
-    """Read once, if its plan has the same."""
+    """The order; the plan's own object if it is the same."""
     if placed is not None:
         plan: Mapping[str, Any] = row["plan"]
         if {**plan["order"], **({FIELD: plan[FIELD]} if FIELD in plan else {})} == row["ordered"]:
@@ -254,7 +255,7 @@ def _order(row: Mapping[str, Any], placed: Plan | None) -> Order:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be written of one resource; what is None stays, but for facts of another id than `outside_id`."""
+    """What to write of one resource; None keeps the value, except facts if `outside_id` changes."""
 
     key: str
     state: RowState
@@ -269,7 +270,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class StaleNumber:
-    """A segment's number that a manager besides the active one may still be told of, and why; `text` is for people."""
+    """A segment's number that a manager besides the active one may still have, and why; `text` is for people."""
 
     fabric: str
     manager: str

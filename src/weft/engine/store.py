@@ -33,7 +33,7 @@ _EXTEND = "the pod is released then, unless it is extended (weft pod extend)"
 log = logging.getLogger(__name__)
 
 WORKER_SECONDS = 60.0
-"""A worker process without a sign of life for so long isn't counted; its holds have ended before."""
+"""Seconds without a heartbeat after which a worker process isn't counted; its holds have run out before."""
 PARKED_FOR = 3600.0
 """Seconds after which a row that couldn't be read is tried again: it may have been corrected, or weft upgraded."""
 
@@ -50,8 +50,8 @@ class Counts:
         traces: found after a receipt was signed: `open`, still there; `gone`, removed since.
         swept: seconds since the last completed sweep; None: none yet.
         removed: kind of old records -> number of rows removed so far.
-        fabrics: what the managers of each said last: `known`, `problems`, `port_errors`, and `age` in seconds.
-        workers: processes that have given a sign of life lately.
+        fabrics: last answer of each fabric's managers: `known`, `problems`, `port_errors`, and `age` in seconds.
+        workers: processes with a heartbeat within `WORKER_SECONDS`.
         networks: tenants' own: number, ports by state, `oldest` waiting and `unread` in seconds.
     """
 
@@ -106,7 +106,7 @@ class Store(ClaimRows, PodRows, RecordRows):
             return read_capacity(tx)
 
     def nodes_in_use(self) -> frozenset[str]:
-        """Those that pods hold."""
+        """Names of the nodes that pods hold."""
         with self.database.statement() as tx:
             return frozenset(row["node"] for row in tx.rows("nodes_of_pods"))
 
@@ -118,7 +118,7 @@ class Store(ClaimRows, PodRows, RecordRows):
         self.database.gate.hurry()
 
     def clear_quarantine(self, node: str) -> bool:
-        """Whether it was in quarantine."""
+        """End a node's quarantine; returns whether it was in quarantine."""
         with self.database.transaction() as tx:
             cleared = tx.run("clear_quarantine", node=node) > 0
             tx.run("touch_queue", at=tx.now())
@@ -129,16 +129,16 @@ class Store(ClaimRows, PodRows, RecordRows):
     # -- pods ---------------------------------------------------------------------------------------------------
 
     def park(self, unread: Unread) -> None:
-        """Set aside an owner in a worker's hands whose row can't be read, with the reason and an alarm, and let go of
-        it; it is retried later, or at once if somebody woke it meanwhile.
+        """Set aside an owner held by a worker whose row can't be read, with the reason and an alarm, and hand it back.
+        It is retried later, or at once if it was woken meanwhile.
 
-        Nothing of it is touched: nodes, numbers and what is outside stay its own.
+        Its nodes, numbers and everything outside stay untouched.
         """
         fence = {"token": unread.token, "woken": unread.woken, "lands": unread.lands}
         self._park("park_held", unread.id, unread.error, **fence)
 
     def park_waiting(self, pod_id: UUID, version: str, error: UnreadableError) -> None:
-        """The same of an order that waits, unless it is another version of its row by now."""
+        """The same for a waiting order, unless its row has another version by now."""
         self._park("park_waiting", pod_id, error, version=version)
 
     def _park(self, query: str, owner_id: UUID, error: UnreadableError, **fence: object) -> None:
@@ -171,7 +171,7 @@ class Store(ClaimRows, PodRows, RecordRows):
             return release_owner(tx, pod_id, message, tx.given) if row is None else row["asked"]
 
     def take(self, owner_id: UUID, worker: str) -> Held | None:
-        """Take an owner out of turn, like a worker; None if a worker holds it, or it is released."""
+        """Claim an owner out of turn, like a worker; None if a worker holds it, or it is released."""
         with self.database.transaction() as tx:
             row = tx.row("take_this_owner", id=owner_id, worker=worker, hold=HOLD_SECONDS, late=LATE_SECONDS)
             owner = read_owner(tx, owner_id) if row is not None else None
@@ -197,7 +197,7 @@ class Store(ClaimRows, PodRows, RecordRows):
             tx.run("notify", owner_id=str(pod_id))
 
     def request_repair(self, pod_id: UUID) -> None:
-        """Let the loop repair everything of a pod, servers included."""
+        """Let the loop repair everything of a pod, including servers."""
         with self.database.transaction() as tx:
             tx.run("request_repair", id=pod_id)
             tx.run("notify", owner_id=str(pod_id))
@@ -212,8 +212,9 @@ class Store(ClaimRows, PodRows, RecordRows):
     def end_leases(self, unread: Collection[str] = ()) -> list[UUID]:
         """Request the release of every pod whose lease has ended, and announce leases that end soon.
 
-        Args: unread: clouds in which none ends now; while there are any, no waiting order ends, which may have been
-            placed in one of them.
+        Args:
+            unread: clouds in which no lease ends now; while there are any, no waiting order ends either, since it may
+                have been placed in one of them.
         """
         with self.database.statement() as tx:
             now = tx.now()
@@ -231,7 +232,7 @@ class Store(ClaimRows, PodRows, RecordRows):
             tx.many("insert_event", [{"owner_id": p, "message": said(texts[p]), **values} for p in texts])
             tx.many("notify", [{"owner_id": str(pod_id)} for pod_id in texts])
         over = pods.LEASE_ENDED_BEFORE_START()
-        with self.database.statement() as tx:  # unless it was extended, or has started, since it was read
+        with self.database.statement() as tx:  # unless it was extended or started since it was read
             late = [
                 i
                 for i in late
@@ -283,22 +284,22 @@ class Store(ClaimRows, PodRows, RecordRows):
             )
 
     def count_workers(self) -> int:
-        """Worker processes that have given a sign of life within `WORKER_SECONDS`."""
+        """Worker processes with a heartbeat within `WORKER_SECONDS`."""
         with self.database.statement() as tx:
             return _workers(tx)
 
     def worker_lives(self, name: str) -> None:
-        """A sign of life of a worker process."""
+        """Record a heartbeat of a worker process."""
         with self.database.statement() as tx:
             tx.run("worker_lives", name=name)
 
     def worker_ends(self, name: str) -> None:
-        """It ends in order: it isn't counted any more."""
+        """Stop counting a worker that ends in order."""
         with self.database.statement() as tx:
             tx.run("worker_ends", name=name)
 
     def ping(self) -> None:
-        """Raises if the database can't be used."""
+        """Raises if the database is unusable."""
         with self.database.statement() as tx:
             tx.row("time")
 
@@ -322,5 +323,5 @@ def _swept(tx: Tx) -> float | None:
 
 
 def _withdrawn() -> Jsonb:
-    """What is said of an order that ends before anything was claimed."""
+    """The event of an order that ends before anything was claimed."""
     return said(pods.STATE(state="RELEASED", why=pods.NOTHING_CLAIMED()))

@@ -1,4 +1,4 @@
-"""Takes owners that are due, many with one statement, and lets go together of those of which nothing is to be said."""
+"""Claims owners that are due, many with one statement, and hands unchanged ones back in batches."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from weft.model.errors import WeftError
 log = logging.getLogger(__name__)
 
 MANY = 32
-"""So many are let go of with one statement."""
+"""Owners per statement that extends holds or hands owners back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """An owner in a worker's hands whose rows can't be read.
+    """An owner held by a worker whose rows can't be read.
 
     Attributes:
         lands: as `Held.lands`.
@@ -41,7 +41,7 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Owners in a worker's hands, the one that has waited longest first, with their resources read ahead."""
+    """Owners held by a worker, the one that has waited longest first, with their resources read ahead."""
 
     readable: tuple[Held, ...]
     unreadable: tuple[Unread, ...]
@@ -54,18 +54,18 @@ class Taken:
 def take_work(
     database: Database, worker: str, late: float, most: int, releases: int, leave: threading.Event
 ) -> Taken:
-    """Owners with something to do: made, changed or repaired, or seen not to be as they should; and releases.
+    """Claim owners with work to do: being built, changed or repaired, or observed to differ; and releases.
 
     Args:
         late: see `LoopSettings`.
-        most: of the others; `releases` come before them.
+        most: without releases; `releases`, which come first, limits these.
         leave: see `Held`.
     """
     return _take("take_work", database, leave, worker=worker, late=late, most=most, releases=releases)
 
 
 def take_looks(database: Database, worker: str, late: float, most: int, leave: threading.Event) -> Taken:
-    """Owners that were as they should be when they were looked at last."""
+    """Claim owners that were as they should be when last observed."""
     return _take("take_looks", database, leave, worker=worker, late=late, most=most)
 
 
@@ -92,17 +92,17 @@ def _take(name: str, database: Database, leave: threading.Event, **values: objec
 
 
 def _whole(tx: Tx, row: Row) -> Row:
-    """A pod's row came with the take."""
+    """A pod's row is complete; another owner's is read."""
     if row["kind"] == "pod":
         return row
     found = tx.row("owner_by_id", id=row["id"])
-    assert found is not None, "it was taken just now"
+    assert found is not None, "it was claimed just now"
     return found
 
 
 def extend(database: Database, held: Sequence[Held]) -> list[Held]:
-    """Signs of life for owners in a worker's hands, `MANY` at a time. Those that somebody else has locked, for which it
-    is to be tried again soon; of those that are in other hands by now, nothing is written (`Held.lost`).
+    """Heartbeats for owners held by a worker, `MANY` at a time. Returns those whose rows were locked, to be tried again
+    soon; of those that another worker holds by now, `Held.lost` is set.
     """
     left: list[Held] = []
     for many in (held[i : i + MANY] for i in range(0, len(held), MANY)):
@@ -121,7 +121,7 @@ def extend(database: Database, held: Sequence[Held]) -> list[Held]:
 
 
 class Seen:
-    """Owners that were looked at, and of which there is nothing to say but that. Safe to use from every thread."""
+    """Owners that were observed to be unchanged, to be handed back in batches. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -130,7 +130,7 @@ class Seen:
         self._since = 0.0
 
     def add(self, held: Held, delay: float) -> None:
-        """One more, to be looked at again after `delay` seconds."""
+        """Add one that is due again after `delay` seconds."""
         with self._lock:
             if not self._seen:
                 self._since = time.monotonic()
@@ -147,10 +147,10 @@ class Seen:
             return time.monotonic() - self._since if self._seen else None
 
     def let_go(self) -> list[Held]:
-        """Of all that were added; what they were, without those that somebody else has locked, which are next time's.
-        Those that are of another generation by now are due at once.
+        """Hand back all that were added and return them, except those whose rows are locked, which go with the next
+        batch. Those with a newer generation are due at once.
 
-        Of which the database isn't told, because it is away, are taken again when their holds run out.
+        If the database is unreachable, they are claimed again when their holds run out.
         """
         with self._lock:
             seen, self._seen = self._seen, []
@@ -173,7 +173,7 @@ class Seen:
             with self._database.statement() as tx:
                 rows = tx.rows("let_go_seen", owners=Jsonb(owners), nodes=Jsonb(nodes), at=tx.given)
         except WeftError as error:
-            log.warning("%d owners that were visited can't be released: %s", len(seen), error)
+            log.warning("%d visited owners can't be handed back: %s", len(seen), error)
             return [held for held, _ in seen]
         gone = {row["id"]: row["gone"] for row in rows}
         for held, delay in seen:
@@ -190,4 +190,4 @@ def _give_up(held: Held) -> None:
     try:
         held.give_up(0.0, held.owner.failures)
     except WeftError as error:
-        log.warning("%s (%s) can't be released: %s", held.owner, held.owner.id, error)
+        log.warning("%s (%s) can't be handed back: %s", held.owner, held.owner.id, error)

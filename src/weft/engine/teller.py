@@ -1,9 +1,9 @@
-"""Tells whoever follows an owner that there are events of it, and workers that one is due, once that is written.
+"""Notifies followers of an owner of its events, and workers of a due owner, once these are written.
 
-A transaction that notifies keeps all others that do from being committed beside it: PostgreSQL has one lock for them,
-which lasts until the disk has what was written. So a visit's writes tell nobody, and neither do claims; this does, for
-all of them together, and doesn't wait for the disk. What is lost with the process, followers and workers find by
-themselves some seconds later (`weft.engine.lookout`, `weft.engine.worker`).
+PostgreSQL commits transactions that notify one after the other: one lock, held until the disk has the data. So
+neither a visit's writes nor claims notify; this does it for all of them together, and doesn't wait for the disk. If
+the process dies first, followers and workers find out by themselves some seconds later (`weft.engine.lookout`,
+`weft.engine.worker`).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from weft.model.errors import WeftError
 log = logging.getLogger(__name__)
 
 PAUSE = 0.05
-"""Seconds between two of its statements: whoever follows is told of all that came meanwhile by one."""
+"""Seconds between two of its statements: one notifies of everything that came meanwhile."""
 AGAIN = 1.0
-"""Seconds until what couldn't be told is told again: a connection may have been cut, and nobody else's with it."""
+"""Seconds until a failed notification is sent again: a connection may have been cut."""
 
 
 class Teller:
-    """Thread-safe; its one thread begins with the first that is told.
+    """Thread-safe; its one thread starts with the first notification.
 
     Args:
-        send: tells all of these.
+        send: sends all of these.
         again: see `AGAIN`.
     """
 
@@ -40,7 +40,7 @@ class Teller:
         self._busy = self._hurries = self._closed = False
 
     def tell(self, *said: Said) -> None:
-        """Soon, with all of which is told meanwhile."""
+        """Send these soon, together with what comes meanwhile."""
         with self._condition:
             self._due.update(said)
             if self._busy or self._closed:
@@ -48,18 +48,18 @@ class Teller:
             try:
                 self._pool.submit(self._tell)
                 self._busy = True
-            except RuntimeError as error:  # of the system: the next one may get a thread
-                log.error("no thread to tell of events: %s", error)
+            except RuntimeError as error:  # from the system: the next call may get a thread
+                log.error("no thread to send notifications: %s", error)
 
     def wait(self) -> None:
-        """Until nothing is left to be told, which is at once; what can't be told now isn't."""
+        """Send everything now, and wait until that is done; what can't be sent is dropped."""
         with self._condition:
             self._hurries |= self._busy
             self._condition.notify_all()
             self._condition.wait_for(lambda: not self._busy)
 
     def close(self) -> None:
-        """After what was to be told."""
+        """Send what is left, and end the thread."""
         with self._condition:
             self._closed = self._hurries = True
             self._condition.notify_all()
@@ -80,12 +80,12 @@ class Teller:
                 self._condition.wait_for(lambda: self._hurries, self._again if left else PAUSE)
 
     def _left(self, due: Sequence[Said]) -> Sequence[Said]:
-        """Those that are to be told again."""
+        """Send them; returns those that must be sent again."""
         try:
             self._send(due)
         except WeftError as error:
-            log.warning("%d events can't be told: %s", len(due), error)
+            log.warning("%d notifications can't be sent: %s", len(due), error)
             return due
         except Exception:
-            log.exception("%d events can't be told: defect in weft", len(due))
+            log.exception("%d notifications can't be sent: defect in weft", len(due))
         return ()

@@ -8,18 +8,18 @@ import sys
 from contextlib import suppress
 
 SWITCH_SECONDS = 0.001
-"""Threads of a visit do little between two answers; who has one needn't wait long for those that compute."""
+"""Threads of a visit compute little between two answers; a thread with an answer shouldn't wait long for the rest."""
 COLLECTING = (50_000, 10, 10)
-"""Thresholds of Python's cycle collector. Rows and documents are many objects and hardly ever in cycles: by Python's
-own (700, 10, 10) a quarter of the processor goes into looking at them."""
+"""Thresholds of Python's cycle collector. Rows and documents are many objects and hardly ever in cycles: with Python's
+own (700, 10, 10) a quarter of the processor time goes into scanning them."""
 ARENAS = 2
-"""Of the C library's memory. One thread runs at a time: more of them (it makes eight for each processor) only keep what
-each has once needed."""
+"""Arenas of the C library's memory. One thread runs at a time, so more of them (the default is eight per processor)
+only keep the peak that each has needed."""
 _M_ARENA_MAX = -8
 
 
 def tune() -> None:
-    """Of this process, from now on."""
+    """Apply the settings to this process."""
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.set_threshold(*COLLECTING)
     with suppress(OSError, AttributeError):  # another C library than GNU's

@@ -1,4 +1,4 @@
-"""Rows that can't be read: nobody guesses what they mean, they are set apart with their reason."""
+"""Rows that can't be read: they are set aside with their reason, and never guessed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from weft.model.errors import PermanentError
 
 
 class UnreadableError(PermanentError):
-    """A stored row or document that this weft can't read: nobody may guess what it means. HTTP 502."""
+    """A stored row or document that this weft can't read, and must not guess. HTTP 502."""
 
 
 def unreadable(what: str, error: Exception) -> UnreadableError:
-    """The error of a row that can't be read, with the places in it but no values: they may be anybody's."""
+    """The error of a row that can't be read, with the places in it but no values, which may be anyone's."""
     if isinstance(error, ValidationError):
         found = error.errors(include_url=False, include_context=False, include_input=False)
         places = [f"{'.'.join(str(x) for x in e['loc']) or 'document'}: {e['msg']}" for e in found[:3]]
@@ -24,4 +24,4 @@ def unreadable(what: str, error: Exception) -> UnreadableError:
 
 
 READING = (ValidationError, ValueError, TypeError, KeyError, AttributeError)
-"""What reading a row raises that isn't as weft writes it."""
+"""What reading a row raises if it isn't as weft writes it."""

@@ -1,4 +1,4 @@
-"""What a visit to an owner of any kind has in common: errors become reasons, and a release ends in a proof."""
+"""What visits to owners of any kind share: errors become reasons, and a release ends with a proof."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 H = TypeVar("H", bound=Held)
 
 TRIES = 3
-"""Visits in a row that must fail before an abandoned release ends with what they can't do; two, if it takes long."""
+"""Visits in a row that must fail before an abandoned release ends with what is left; two, if it takes long."""
 
 
 _NO_REASON = "no reason known"
@@ -44,11 +44,11 @@ _NO_REASON = "no reason known"
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """When to look again.
+    """When the owner is due again.
 
     Attributes:
         delay: seconds.
-        failures: how many visits in a row did not get on; decides the next back-off.
+        failures: how many visits in a row made no progress; decides the next back-off.
     """
 
     delay: float
@@ -57,10 +57,10 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What every visit works with; one set a process.
+    """What every visit works with; one set per process.
 
     Attributes:
-        pool: a few threads for what can go at the same time, of all visits.
+        pool: a few threads, shared by all visits, for requests that can go at the same time.
     """
 
     sign: Callable[[Receipt], SignedReceipt]
@@ -70,9 +70,9 @@ class Tools:
 
 
 class Visitor(ABC, Generic[H]):
-    """One visit to one owner: compare desired and observed state, do what can be done now, say when to look again.
+    """One visit to one owner: compare desired and observed state, do what can be done now, say when it is due again.
 
-    Holds nothing of an owner between visits, and waits for nothing within one.
+    Keeps no state of an owner between visits, and waits for nothing within one.
     """
 
     def __init__(self, tools: Tools) -> None:
@@ -81,9 +81,9 @@ class Visitor(ABC, Generic[H]):
         self._life = uuid4().hex
 
     def visit(self, held: H, current: Callable[[Held], tuple[World, Site]]) -> Look:
-        """Do what can be done now. Every error becomes its reason and a time to look again: the loop goes on."""
+        """Do what can be done now. Every error becomes a reason and a time of the next visit: the loop goes on."""
         try:
-            held.records()  # and what time it is
+            held.records()  # also sets `held.at`
             held.world, held.site = current(held)
             closed = self._closed(held)
             if held.wanted == "absent" or held.owner.changed_at is not None:
@@ -95,7 +95,7 @@ class Visitor(ABC, Generic[H]):
         except ClosedError as error:
             look = self._only_look(held, error)
         except UnreadableError:
-            raise  # nobody may judge an owner by rows that can't be read: the worker sets it apart
+            raise  # never act on rows that can't be read: the worker parks the owner
         except NotYetError as error:
             look = Look(error.delay)
         except TemporaryError as error:
@@ -110,24 +110,25 @@ class Visitor(ABC, Generic[H]):
         return look
 
     def _closed(self, held: H) -> TemporaryError | None:
-        """Why nothing of it may be changed outside (`weft.engine.gate`); None: it may."""
+        """Why nothing of it may be changed outside (`weft.engine.gate`); None: changes are allowed."""
         held.places = {r.resource.where for r in held.resources()}
         return self._shut(held)
 
     def _shut(self, held: H) -> TemporaryError | None:
-        """The same, as far as the gate says."""
+        """As `_closed`, as far as the gate says."""
         closed, asked = held.closed(), held.owner.abandoned
         if asked is not None and not asked.own and not isinstance(closed, ClosedError):
-            return None  # a cloud that is gone for good must not keep it: nothing is changed, what isn't seen is kept
+            return None  # a cloud that is gone must not block it: nothing changes, what is unseen is kept
         return closed
 
     def _check_open(self, held: H) -> None:
-        """Before anything of it is given back or signed: whatever a reading says, the database may be behind by now."""
+        """Call before anything of it is returned or signed: whatever a reading says, the database may be behind by
+        now."""
         if (closed := self._shut(held)) is not None:
             raise closed
 
     def _only_look(self, held: H, closed: TemporaryError) -> Look:
-        """Read what is there, and say how it is and why nothing is done; no row of a resource is changed by it."""
+        """Observe without changing anything, and report the state and why nothing is done; no resource row changes."""
         if held.wanted == "present" and held.phase is Phase.SERVING:
             verdict = verify(held.owner, held.resources(), held.world, self._pool, way=held.way)
             if verdict.fine:
@@ -146,18 +147,18 @@ class Visitor(ABC, Generic[H]):
 
     @abstractmethod
     def _present(self, held: H) -> Look:
-        """A visit to one that is wanted."""
+        """A visit to an owner that is wanted."""
 
     @abstractmethod
     def _read_back(self, held: H) -> ReadBack:
-        """Everything that it ever had, on every plane."""
+        """Read everything it ever had, on every plane."""
 
     @abstractmethod
     def _receipt(self, held: H, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
-        """What will be signed."""
+        """The receipt to be signed."""
 
     def _keep_back(self, held: H, read: ReadBack) -> None:
-        """Give back what was read back clean, when a release lasts too long, and quarantine the other nodes."""
+        """When a release lasts too long: free what was read back clean, and quarantine the other nodes."""
         held.quarantine(read.unclean)
         self._give_back_numbers(held, read, held.numbers())
 
@@ -168,33 +169,33 @@ class Visitor(ABC, Generic[H]):
         numbers: Collection[tuple[str, int]],
         items: Sequence[ReceiptItem] = (),
     ) -> None:
-        """Those that nothing of the owner uses any more. None of a row by which it is still to be taken away: what is
-        asked for then could be another owner's.
+        """Return those that nothing of the owner uses any more, except numbers of rows that still have to be removed: a
+        request for these could affect another owner's.
 
         Args:
-            items: what of it is part of the receipt, if it isn't the fabric's alone.
+            items: readings that go into the receipt, if other than the fabric's.
         """
         there = numbers_of((r.resource for r in held.resources() if not r.is_nowhere), held.site)
         free = frozenset(numbers) - unfree(read, numbers) - there
         if free:
             held.keep_stale_numbers(s for s in read.stale if (SEGMENT + s.fabric, s.number) in free)
-            # The fabric isn't read again for these; all else is, until the end.
+            # The fabric isn't read again for these; everything else is, until the end.
             mine = [i for n in sorted(free) for i in read.of_numbers.get(n, ()) if i in read.of_fabric]
             held.give_back_numbers(free, items or mine)
 
     def _set_aside(self, held: H, read: ReadBack) -> None:
-        """Before an abandoned release ends: what must not be given to anybody."""
+        """Before an abandoned release ends, keep back what must not be assigned again."""
         held.quarantine({n: f"abandoned: {why}" for n, why in read.unclean.items()})
 
     @abstractmethod
     def _ends(self, held: H) -> float | None:
-        """Seconds of work after which its release ends as it is; None: only if somebody asks for it."""
+        """Seconds of work after which its release is abandoned; None: only on request."""
 
     def _fabric_age(self, held: H) -> float:
-        """How many seconds old the reading may be that it is judged by: it is from after its last change."""
+        """Greatest age in seconds of the reading by which it is judged: the reading is from after its last change."""
         if held.state is not PodState.READY or held.owner.repair:
             return 0.0
-        # Of another process's change this one's driver doesn't know: the segment's row does.
+        # This process's driver doesn't know another process's change; the segment's row does.
         changed = (r.since for r in held.resources() if r.kind.row.home is Home.FABRIC and r.since)
         since = max(held.since, held.owner.ready_at or held.since, *changed)
         return min(self._settings.fabric_age, max(0.0, (held.at - since).total_seconds()))
@@ -223,13 +224,13 @@ class Visitor(ABC, Generic[H]):
         if wait is not None:
             return Look(wait.delay)
         self._wait_for_late(held)
-        with held.way.aside():  # it waits for a reading of the fabric, which others share
+        with held.way.aside():  # waits for a reading of the fabric, which other visits share
             read = self._read_back(held)
         if not read.over:
             self._check_open(held)
             if held.owner.abandoned is not None and self._gives_up(held):
                 return self._abandon(held, read)
-            # A careless hand, or a late answer, may have brought back what was seen absent once.
+            # Something we removed may be back: recreated by a person, or by a delayed request.
             held.note(seen_again(read))
             if self._overdue(held):
                 self._keep_back(held, read)
@@ -240,26 +241,26 @@ class Visitor(ABC, Generic[H]):
         return Look(0.0)
 
     def _end_in_time(self, held: H) -> None:
-        """Abandon what lasts longer than its limit: whatever it waits for may never come."""
+        """Abandon a release that exceeds its limit: what it waits for may never come."""
         limit = self._ends(held)
         if limit is not None and held.owner.abandoned is None and held.worked >= limit:
             held.abandon(f"its release has lasted longer than {limit / 3600:g} h")  # its project reads this
 
     def _is_long(self, held: H) -> bool:
-        """Whether what is only on its way has been so for too long: the release goes on with what is left."""
+        """Whether a resource has been on its way for too long: the release goes on with what is left."""
         patience = self._settings.patience_servers
         if held.owner.abandoned is not None:
             return self._since_asked(held) >= patience
         return held.worked >= self._settings.limits[PodState.RELEASING] + patience
 
     def _since_asked(self, held: H) -> float:
-        """Seconds of work on it since it was to be ended as it is."""
+        """Seconds of work on it since it was abandoned."""
         asked = held.owner.abandoned
         assert asked is not None
         return min((held.at - asked.at).total_seconds(), held.worked - asked.worked)
 
     def _gives_up(self, held: H) -> bool:
-        """Whether an abandoned release ends with what is in its way now: the next visit may find it gone."""
+        """Whether an abandoned release ends with what is in its way now; the next visit may find it gone."""
         failed = held.owner.failures
         late = self._since_asked(held) >= self._settings.patience_servers
         return failed + 1 >= TRIES or (failed > 0 and late)
@@ -272,7 +273,7 @@ class Visitor(ABC, Generic[H]):
             held.become(clean, phase=Phase.RELEASING, without=over)
 
     def _abandon(self, held: H, read: ReadBack) -> Look:
-        """End it as it is, as somebody asked: what wasn't seen clean is kept back, and the receipt says so."""
+        """End the release as it is, as requested: what wasn't seen clean is kept back, and the receipt says so."""
         asked = held.owner.abandoned
         assert asked is not None
         self._check_open(held)
@@ -288,9 +289,7 @@ class Visitor(ABC, Generic[H]):
         return Look(0.0)
 
     def _wait_for_late(self, held: H) -> None:
-        """What was asked for, and nobody knows what became of it, may come to be after all was taken away: it is read
-        back after that.
-        """
+        """A request with an unknown outcome may take effect after everything was removed: read back only after that."""
         left = held.late()
         if left > 0:
             raise TemporaryError(
@@ -341,7 +340,7 @@ class Visitor(ABC, Generic[H]):
 
 
 def seen_again(read: ReadBack) -> list[Change]:
-    """What was seen though its row said that it was gone is to be taken away again."""
+    """Changes that remove again what was seen though its row says that it is gone."""
     return [Change(key, RowState.DELETING, reason=pods.REAPPEARED()) for key in read.again]
 
 
@@ -352,7 +351,7 @@ def not_ready(verdict: Verdict, otherwise: str = "") -> News:
 
 
 def news_of(records: Iterable[ResourceRecord], changes: Iterable[Change]) -> list[Change]:
-    """Only the rows that say something new."""
+    """Only the changes that differ from the row."""
     old = {r.key: r for r in records}
     return [c for c in changes if _is_news(c, old[c.key])]
 
@@ -364,7 +363,7 @@ def _is_news(change: Change, old: ResourceRecord) -> bool:
 
 
 def _as_stored(value: object) -> object:
-    """What comes back of a fact from the database."""
+    """A fact as the database returns it."""
     if isinstance(value, Mapping):
         fields = cast(Mapping[str, object], value)
         return {name: _as_stored(field) for name, field in fields.items()}

@@ -1,4 +1,4 @@
-"""What one attempt gave when it isn't done: why, and after how long to look again. Nothing sleeps inside a visit."""
+"""The result of an attempt that isn't done: why, and when to try again. Nothing sleeps inside a visit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Not done yet; what was seen is written down.
+    """Not done yet; what was observed is noted.
 
     Attributes:
         delay: seconds.

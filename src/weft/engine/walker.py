@@ -1,8 +1,8 @@
-"""Walks a pod's graph once: forwards to make it true, backwards to take it away, as far as it goes now.
+"""Walks a pod's graph once, as far as possible now: forwards to create it, backwards to remove it.
 
 Independent branches go in parallel, on the few threads of the process; resources of one kind that are ready at the same
-time go to their driver as one batch (`weft.engine.moves`). Each is attempted once a walk. What was seen of batches, and
-what is about to be asked of the next ones, is one write; quick answers of several waves are one, too.
+time go to their driver as one batch (`weft.engine.moves`). Each is attempted once a walk. One write stores what was
+observed of batches and what the next ones are about to request; answers that arrive within `TOGETHER` share a write.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from weft.model.errors import NotYetError, WeftError
 from weft.model.kindrow import Home
 
 AT_ONCE = Wait("what is wanted of it has changed", 0.0)
-"""What is wanted is another thing than a moment ago, or the worker is to let go, or what was left for later is due."""
+"""What is wanted changed a moment ago, or the worker should hand back, or what was left for later is due."""
 
 _Asked = tuple[Batch, Move, Ask]
 
 TOGETHER = 0.005
-"""Seconds for which an answer waits for those of the same time: a write costs more than that."""
+"""Seconds for which an answer waits for others, to share a write, which costs more than that."""
 
 
 class Walker:
@@ -37,9 +37,9 @@ class Walker:
 
     Args:
         pool: the process's own, for batches that can go at the same time.
-        booting: called before servers are asked for.
-        first: what goes before that, if one of them was never asked for; an error in it keeps them from being so.
-        guard: what must not be changed.
+        booting: called before servers are requested.
+        first: runs before that, if one of them was never requested; an error in it keeps them from being requested.
+        guard: yields what must not be changed.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class Walker:
     # -- the two directions -------------------------------------------------------------------------------------
 
     def build(self, later: Collection[str] = ()) -> Wait | None:
-        """None once everything is settled. Raises the worst error in the way, after the rest has gone on.
+        """None once everything is settled. Raises the worst error, after everything else has advanced.
 
         Args:
-            later: keys of what isn't asked for in this walk, but in another one at once, when it is ready by then.
+            later: keys not requested in this walk; if they are ready at its end, another one follows at once.
         """
         settled = {key for key, r in self.records.items() if r.state is RowState.SETTLED or not r.wanted}
 
@@ -85,22 +85,25 @@ class Walker:
         return (yield from self._moves.advance(batch))
 
     def retire(self) -> Wait | None:
-        """None once everything that the newest generation doesn't want is seen absent; it goes as in a release."""
+        """None once everything that the newest generation doesn't want is seen absent; the order is that of a
+        release."""
         return self._take_away({key for key, r in self.records.items() if r.wanted}, frozenset(), "present")
 
     def tear_down(self, at_once: frozenset[Home] = frozenset(), wanted: str = "absent") -> Wait | None:
-        """None once everything that was ever asked for is seen to be absent; the first that are needed go last.
+        """None once everything that was ever requested is seen absent; dependents go before what they need.
 
-        What is at home in `at_once` doesn't wait for what needs it: a release that lasts too long takes the fabric's
-        network away from a server that can't be deleted, so that the other nodes can be given back. `wanted`: what is
-        asked of the pod meanwhile; `present`: it is to be made again after that.
+        Args:
+            at_once: homes whose resources don't wait for their dependents: a release that lasts too long takes the
+                fabric's network away from a server that can't be deleted, so that the other nodes can be freed.
+            wanted: the desired state meanwhile; `present`: everything is recreated afterwards.
         """
         return self._take_away(set(), at_once, wanted)
 
     def _take_away(self, stay: set[str], at_once: frozenset[Home], wanted: str) -> Wait | None:
         gone = stay | {key for key, r in self.records.items() if r.is_nowhere}
 
-        # What ends with another isn't asked, and holds nothing back: a tenant could keep it from being removed.
+        # What ends along with another resource isn't asked and blocks nothing: a tenant could keep it from being
+        # removed.
         ending = {key: ends for key, r in self.records.items() if (ends := self._ends_with(r) - stay)}
 
         def ready(record: ResourceRecord) -> bool:
@@ -114,12 +117,12 @@ class Walker:
         return self._walk(gone, ready, self._moves.retreat, RowState.ABSENT, wanted)
 
     def _ends_with(self, record: ResourceRecord) -> set[str]:
-        """Keys of what takes it along."""
+        """Keys of resources whose removal removes it, too."""
         other = record.kind.row.ends_with
         return {need for need in self._needs(record) if other and self.records[need].kind == other}
 
     def _needs(self, record: ResourceRecord) -> list[str]:
-        """A tombstone may outlive that of what it needed: retention keeps those of data and of the fabric."""
+        """Of these, those with a row: a tombstone may outlive the tombstones of what it needed."""
         return [need for need in record.resource.needs if need in self.records]
 
     def _walk(
@@ -164,9 +167,9 @@ class Walker:
 
 
 class _Round:
-    """Moves that are under way. Their notes are written together.
+    """Moves under way; their notes are written together.
 
-    Its own thread steps them, writes, and asks what it would only wait for; the pool's only ask.
+    The visit's own thread steps them, writes, and asks where it would only wait; the pool's threads only ask.
     """
 
     def __init__(self, held: Held, pool: Executor) -> None:
@@ -179,8 +182,8 @@ class _Round:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Who lets go of a pod has nothing of it under way. What has ended the walk is told; but what others were
-        answered meanwhile is known, and above all what of it may come to be later.
+        """Wait for every request: none may be in flight when the pod is handed back. The error that ended the walk is
+        raised; the other answers are still noted, above all what may take effect later.
         """
         wait(self._asked)
         for future, (batch, move, _ask) in self._asked.items():
@@ -191,12 +194,12 @@ class _Round:
         self._step(batch, move, lambda: next(move))
 
     def ended(self) -> list[tuple[Batch, Wait | WeftError | None]]:
-        """Batches that have come to their end, and what is left of them or stopped them."""
+        """Batches that have ended, each with a `Wait` or the error that stopped it."""
         over, self._over = self._over, []
         return over
 
     def go_on(self) -> list[tuple[Batch, Wait | WeftError | None]]:
-        """Write and ask until a batch comes to its end; nothing, if none is under way."""
+        """Write and ask until a batch ends; nothing if none is under way."""
         while not self._over and (self._to_ask or self._asked):
             self._held.about_to_ask()
             to_ask, self._to_ask = self._to_ask, []
@@ -211,19 +214,19 @@ class _Round:
                 self._asked[self._pool.submit(ask)] = (batch, move, ask)
             with self._place(self._asked.values()):
                 wait(self._asked, return_when=FIRST_COMPLETED)
-                # Who answers at about the same time is written together.
+                # Answers that arrive at about the same time are written together.
                 over, _ = wait(self._asked, TOGETHER)
             self._end(over)
         return self.ended()
 
     def _place(self, asked: Iterable[_Asked]) -> AbstractContextManager[None]:
-        """The visit's place while it waits: another may have it if a fabric is among those that are asked, or if no
-        answer comes for long."""
+        """Frees the visit's place while it waits: at once if a fabric is among those asked, else if no answer comes for
+        long."""
         return self._held.way.aside() if any(map(_is_of_fabric, asked)) else self._held.way.outside()
 
     def _goes_here(self, asked: _Asked) -> bool:
-        """Whether this thread asks by itself: there is nothing beside it, or only a fabric, which takes long, and what
-        waits for that nearly always waits for this, too.
+        """Whether this thread asks by itself: nothing runs beside it, or only a fabric, which takes long, and what
+        waits for the fabric nearly always waits for this, too.
         """
         others = self._asked.values()
         return not others or (not _is_of_fabric(asked) and all(map(_is_of_fabric, others)))
@@ -259,7 +262,7 @@ def _is_of_fabric(asked: _Asked) -> bool:
 
 
 def attempt(held: Held, move: Move) -> Wait | None:
-    """One move on its own, in this thread. Raises what stops it."""
+    """Run one move on its own, in this thread. Raises what stops it."""
     try:
         ask = next(move)
         while True:
@@ -273,7 +276,7 @@ def attempt(held: Held, move: Move) -> Wait | None:
 
 
 def _answer(ask: Ask) -> Future[Any]:
-    """As a pool gives it, in this thread."""
+    """Ask in this thread; the answer as a pool returns it."""
     future: Future[Any] = Future()
     try:
         future.set_result(ask())
@@ -283,7 +286,7 @@ def _answer(ask: Ask) -> Future[Any]:
 
 
 def _batches(records: Iterable[ResourceRecord]) -> list[Batch]:
-    """Those of one place and kind together."""
+    """Group by place and kind."""
 
     def place(record: ResourceRecord) -> tuple[str, str]:
         return (record.resource.where, record.kind)

@@ -1,4 +1,4 @@
-"""A worker: takes pods that are due, visits each in a thread, gives signs of life, lets go; and tends the queue.
+"""A worker: claims owners that are due, visits each in a thread, sends heartbeats, hands them back, and runs the queue.
 
 Any number may run.
 """
@@ -33,20 +33,21 @@ from weft.model.pod import Cause
 log = logging.getLogger(__name__)
 
 LONGEST_SLEEP = 5.0
-"""Also when nobody wakes us we look this often: leases of pods end, workers elsewhere die."""
+"""The longest sleep without a notification: leases of pods end, workers elsewhere die."""
 PAUSE_AFTER_ERROR = 2.0
 LOOKS_OF_A_PLACE = 4
-"""So many READY pods are taken at once for each that is looked at at a time."""
+"""How many READY pods are claimed at once for each place of their lane."""
 SIGN_SECONDS = 5.0
-"""At least so many seconds between two signs of life of the process."""
+"""Seconds between two heartbeats of the process, at least."""
 SEEN_SECONDS = 1.0
-"""So long at most an owner of which there is nothing to say is kept for others like it: somebody may want it."""
+"""Longest time for which an unchanged owner is held back to be handed back in a batch: another process may want it."""
 HEARTBEAT_AGAIN = 1.0
-"""Seconds until a sign of life is given again for what somebody else had locked."""
+"""Seconds until the next heartbeat of owners whose rows were locked by another transaction."""
 QUEUE_PAUSE = 0.2
-"""Wake-ups come with every event; the queue need not be asked more often than this."""
+"""Seconds between two looks at the queue, at least: notifications come with every event."""
 TURN_LIMIT, HEARTBEAT_LIMIT, QUEUE_LIMIT = 60.0, 60.0, 900.0
-"""Seconds without a turn after which a thread counts as stuck. A look at the queue asks the clouds, which may take
+"""Seconds without an iteration after which a thread counts as stuck. A look at the queue asks the clouds, which may
+take
 their timeouts one after the other; the other two only ask the database."""
 
 
@@ -95,7 +96,7 @@ class Worker:
             self._threads.append(thread)
 
     def stop(self, timeout: float = 20.0) -> None:
-        """Take no more pods; wait for the visits under way, which let go at their next step."""
+        """Claim no more owners; wait for the visits under way, which hand back at their next step."""
         deadline = time.monotonic() + timeout
         self._stop.set()
         self._listener.wake()
@@ -105,7 +106,7 @@ class Worker:
         while self.busy() and time.monotonic() < deadline:
             time.sleep(0.02)
             self._let_go_seen()
-        self._over.set()  # signs of life until here: who lets go in time leaves nothing for others to wait for
+        self._over.set()  # heartbeats until here: an owner handed back in time delays no other worker
         for thread in self._threads:
             thread.join(max(0.1, deadline - time.monotonic()))
         try:
@@ -119,7 +120,7 @@ class Worker:
             return len(self._held)
 
     def run_once(self) -> bool:
-        """Take one pod that is due and visit it, here and now; False if none was. For tests and tools."""
+        """Claim one owner that is due and visit it in this thread; False if none was. For tests and tools."""
         taken = self._take_work(0, 1) or self._take_work(1, 0) or self._take_looks(1)
         for held in taken:
             self._visit(held)
@@ -128,8 +129,8 @@ class Worker:
     def tend_queue(self) -> float:
         """Release expired leases, start queued orders. Seconds until there is something to do again.
 
-        A database that was restored may not know that one was extended: none ends in it, nor in a cloud whose note
-        can't be read.
+        A restored database may not know that a lease was extended: none ends in it, nor in a cloud whose note can't be
+        read.
         """
         due, gate = self._store.due(), self._database.gate
         if due.leases:
@@ -139,7 +140,7 @@ class Worker:
         return due.queue if due.queue > 0 else self._dispatcher.run_due()
 
     def _rounds(self, turn: Callable[[], None], name: str, limit: float, end: threading.Event) -> None:
-        """Turn after turn until the end. Nothing that a turn raises ends the thread."""
+        """Run `turn` until the end. No exception of a turn ends the thread."""
         self._pulse.turn(name, limit)
         while not end.is_set():
             try:
@@ -177,7 +178,7 @@ class Worker:
         self._listener.wait(mark, self._pause(due))
 
     def _hand_out_work(self) -> bool:
-        """Whether there may be more that is due, and places for it."""
+        """Returns whether more may be due for which there are places."""
         most, releases = self._work.free, self._releases.free
         if not most and not releases:
             return False
@@ -191,7 +192,7 @@ class Worker:
         lane.begin(lambda: self._visit(held, lane), lambda: self._hand_back(held))
 
     def _hand_back(self, held: Held) -> None:
-        """Nothing was begun on it: it is for whoever has time."""
+        """Hand back an owner on which nothing was begun, for any worker that has time."""
         try:
             held.hand_back()
         except WeftError as error:
@@ -199,22 +200,22 @@ class Worker:
         self._forget(held)
 
     def _forget(self, *given: Held) -> None:
-        """They aren't in its hands any more; what it has taken again since is."""
+        """This worker doesn't hold them any more, unless it has claimed them again since."""
         with self._lock:
             for held in given:
                 if self._held.get(held.owner.id) is held:
                     del self._held[held.owner.id]
 
     def _until_looks(self, due: Row) -> float | None:
-        """Seconds until looks are taken: many at once, when the last of those under way has ended; but one that hangs
-        doesn't keep the others waiting."""
-        if not self._looks.free or due["looks"] is None:  # asked always: it puts those aside that hang
+        """Seconds until READY pods are claimed: many at once, when the last visit of those under way has ended; but one
+        that hangs doesn't delay the others."""
+        if not self._looks.free or due["looks"] is None:  # always asked: `free` puts hanging visits aside
             return None
         return due["looks"] if self._looks.idle else due["looks"] + LONGEST_SLEEP
 
     def _pause(self, due: Row) -> float:
-        """Seconds to sleep, if the next ones of each sort are due after so many; None: there is none."""
-        # Where there is no place, a finished visit wakes us; looks that are due wait for the last of those under way.
+        """Seconds to sleep until the next owner of any lane is due; a lane without free places doesn't count."""
+        # In a full lane a visit that ends wakes us; due READY pods wait for the last visit of those under way.
         known = [
             due["releases"] if self._releases.free else None,
             due["work"] if self._work.free else None,
@@ -232,7 +233,7 @@ class Worker:
         return self._in_hand(take_looks(self._database, self.name, self._settings.late, most, self._stop))
 
     def _in_hand(self, taken: Taken) -> Sequence[Held]:
-        """Owners that were taken; those whose rows can't be read are set apart."""
+        """Register claimed owners; park those whose rows can't be read."""
         with self._lock:
             self._held.update({held.owner.id: held for held in taken.readable})
         for unread in taken.unreadable:
@@ -240,7 +241,7 @@ class Worker:
         return taken.readable
 
     def _visit(self, held: Held, lane: Lane | None = None) -> None:
-        """What goes wrong here is told in the log at least; the pod is taken again when the hold runs out."""
+        """Log every error; after one, the owner is claimed again when the hold runs out."""
         seen = False
         try:
             if self._stop.is_set():
@@ -259,7 +260,7 @@ class Worker:
             self._ended(held, lane, seen)
 
     def _one_visit(self, held: Held) -> bool:
-        """Whether there is nothing to be said of it, but that it is to be let go of."""
+        """Whether the visit changed nothing, so that the owner can be handed back in a batch."""
         look = self._guarded(held)
         if held.lost.is_set():
             return False
@@ -273,7 +274,7 @@ class Worker:
         return False
 
     def _ended(self, held: Held, lane: Lane | None, seen: bool) -> None:
-        """Those of which there is nothing to be said are let go of together."""
+        """Hand unchanged owners back in batches."""
         if not seen:
             self._forget(held)
         last = lane is None or lane.ended()
@@ -286,14 +287,14 @@ class Worker:
         self._forget(*self._seen.let_go())
 
     def _park(self, unread: Unread) -> None:
-        """If it can't be written, its hold runs out."""
+        """On failure, its hold runs out."""
         try:
             self._store.park(unread)
         except WeftError as error:
             log.warning("owner %s: %s, after %s", unread.id, error, unread.error)
 
     def _guarded(self, held: Held) -> Look:
-        """A defect of ours in one pod must not end the loop for all, and what it kept from being seen isn't fine."""
+        """A defect of weft in one pod must not end the loop for all, and what it hid from observation isn't healthy."""
         try:
             return self._reconciler.visit(held)
         except ChangedError:
@@ -314,7 +315,7 @@ class Worker:
         self._over.wait(self._signs_of_life())
 
     def _signs_of_life(self) -> float:
-        """For all that it holds; seconds until the next ones."""
+        """Heartbeat for every owner held; returns seconds until the next."""
         with self._lock:
             held = list(self._held.values())
         again = extend(self._database, held)
