@@ -1,4 +1,4 @@
-"""Readings of nodes before they are released: each guest was destroyed, and nothing is on the hosts."""
+"""Reads nodes before they are freed: each guest was destroyed, and nothing is left on the hosts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from weft.ports.occupants import Ended, Ending, OnHost
 
 Result = Literal["clean", "not clean", "unknown"]
 ENDED = "ended"
-"""Fact of a server that was replaced, or whose node was given back: the record that says that nothing of it ran any
-more by then."""
+"""Fact of a server that was replaced, or whose node was freed: the record that nothing of it was running any more by
+then."""
 CLOCKS = timedelta(minutes=5)
-"""How far the clocks of Nova and the database may be apart."""
+"""Greatest difference between the clocks of Nova and the database."""
 Beside = Callable[[Collection[str]], frozenset[str]]
-"""Nodes that several pods share -> ids of all pods' servers there."""
+"""Shared nodes -> ids of all pods' servers on them."""
 _OVER = (Ended.DESTROYED, Ended.NEVER_RAN)
 
 
@@ -42,8 +42,8 @@ class GuestReading:
 
     Attributes:
         hosts: where it may still run, by Nova's names.
-        stays: nothing removed it, as far as is known, or its record is too long to be read; what is only unknown, such
-            as a removal without an end, isn't it.
+        stays: nothing removed it, as far as is known, or its record is too long to be read. False where the end is only
+            unknown, as for a removal that hasn't finished.
     """
 
     record: ResourceRecord
@@ -56,10 +56,10 @@ class GuestReading:
 def read_guests(
     pod: PodRecord, records: Sequence[ResourceRecord], world: World, holding: Collection[str]
 ) -> Iterator[GuestReading]:
-    """That Nova lacks a server says nothing about its guest: if nova-compute is down, Nova deletes only its own record.
+    """Read how guests ended: Nova's lack of a server proves nothing, as with nova-compute down it deletes only its row.
 
     Args:
-        holding: nodes that the pod still holds; guests of others aren't checked any more.
+        holding: nodes that the pod still holds; guests on others aren't checked any more.
     """
     mine = [r for r in records if r.kind.row.on_host and _is_held(pod, r, holding)]
     gone = [one for r in mine for one in (*r.predecessors, r) if one.outside_id and one.is_nowhere]
@@ -77,9 +77,9 @@ def read_guests(
 
 
 def proofs(project_id: str, records: Sequence[ResourceRecord], world: World) -> Mapping[str, str]:
-    """Key -> what proves that nothing of its guest runs; of others nothing can be said now.
+    """Key -> proof that its guest isn't running, where there is one.
 
-    To be noted before something else is made in its place: Nova's record may be archived long before the release.
+    Noted before a successor is created: Nova's record may be archived long before the release.
     """
     gone = [r for r in records if r.kind.row.on_host and r.outside_id and ENDED not in r.facts]
     read = read_endings(project_id, gone, world)
@@ -87,7 +87,7 @@ def proofs(project_id: str, records: Sequence[ResourceRecord], world: World) -> 
 
 
 def ended(record: ResourceRecord, proof: str) -> Change:
-    """Its row, with the proof that what it stands for until another one is made doesn't run any more."""
+    """Add the proof to the row that what it describes, until a successor is created, isn't running any more."""
     facts = {**record.facts, ENDED: proof}
     return Change(
         record.key,
@@ -104,7 +104,7 @@ def ended(record: ResourceRecord, proof: str) -> Change:
 def read_endings(
     project_id: str, records: Sequence[ResourceRecord], world: World
 ) -> Iterator[tuple[ResourceRecord, Ending]]:
-    """How each of these ended; one question to each cloud and project. Records without an id are left out."""
+    """How each of these ended, by one request per cloud and project. Records without an id are left out."""
     groups: dict[tuple[str, str], dict[str, ResourceRecord]] = {}
     for record in records:
         owner = project_id if record.resource.owner == "tenant" else ""
@@ -132,16 +132,16 @@ def read_hosts(
 ) -> Iterator[HostReading]:
     """Occupants of the nodes that the pod still holds, according to Nova and Placement.
 
-    On shared nodes only its own servers must be gone: of those that were asked for and never seen, perhaps after one
-    that has ended, whatever in its project has their names or was made since then, and isn't another pod's: its tenant
-    may have renamed it. They have no record that could be read, either: if nova-compute is down, Nova may have
-    forgotten one. A name alone says nothing: tenants choose the names of their servers, and may choose the same.
+    On shared nodes only the pod's own servers must be gone. Some were requested and never seen, perhaps as successors
+    of one that ended, and Nova may have forgotten their record while nova-compute was down. So whatever in the pod's
+    project has their names, or was created since, and isn't another pod's counts as one of them: its tenant may have
+    renamed it. A name alone proves nothing, as tenants choose the names of their servers.
 
-    On a whole node a server that isn't the pod's and has no adapter holds nothing back: the node isn't given to anybody
-    while it is there, and nothing of the pod is in it.
+    On a whole node a server that isn't the pod's and has no adapter delays nothing: the node isn't assigned while that
+    server is there, and nothing of the pod is in it.
 
     Args:
-        maybe: Nova host -> what says that a guest of the pod may run there, though no listing shows it.
+        maybe: Nova host -> why a guest of the pod may run there, though no listing shows it.
         beside: as in `Reader`.
     """
     servers = [r for r in records if r.kind.row.on_host]
@@ -180,7 +180,7 @@ def _perhaps_its_own(
     world: World,
     beside: Beside,
 ) -> HostReading | None:
-    """What may be a server of the pod whose answer was lost, on a node with servers of others."""
+    """Servers, on a node with servers of others, that may be the pod's because an answer was lost."""
     never = [r for r in asked if not r.outside_id or ENDED in r.facts]
     names = {r.resource.name for r in never}
     here = (r.started_at for r in never if r.resource.node == node)
@@ -204,7 +204,7 @@ def _perhaps_its_own(
 
 
 def _nothing(seen: OnHost, host: str, shares: bool) -> str:
-    """What was read of a host without remains of the pod."""
+    """The text for a host without remains of the pod."""
     if seen.by == "Ironic":
         return f"no instance on machine {host} by Ironic"
     if shares:
@@ -213,9 +213,9 @@ def _nothing(seen: OnHost, host: str, shares: bool) -> str:
 
 
 def _is_held(pod: PodRecord, record: ResourceRecord, holding: Collection[str]) -> bool:
-    """Whether remains of it would be on a node that the pod still holds, or on a shared host."""
+    """Whether its remains would be on a node that the pod still holds, or on a shared host."""
     node = record.resource.node
-    if not record.wanted:  # a released node belongs to others since then; it was checked before that
+    if not record.wanted:  # a node that was freed belongs to others since; it was checked before that
         return node in holding
     return node not in pod.held or node in holding
 
@@ -229,11 +229,11 @@ def _result(ending: Ending, record: ResourceRecord) -> Result:
         return "clean"
     hostless = record.facts.get("host", "not shown") is None
     if ending.how is Ended.NO_RECORD and hostless:
-        return "clean"  # it was deleted before Nova's scheduler had handed it to a cell, and never seen on a host
+        return "clean"  # deleted before Nova's scheduler handed it to a cell, and never seen on a host
     if ending.how in (Ended.UNKNOWN, Ended.NO_RECORD, Ended.LEFT_BEHIND):
         return "unknown"
     # A failed build, or shelving, removed it from its host before Nova deleted it. But a build that failed after its
-    # guest was started, such as over a conductor that didn't answer, leaves it running, and no host in Nova's row.
+    # guest was started, as when a conductor didn't answer, leaves the guest running and no host in Nova's row.
     failed = record.facts.get("status") == "ERROR" and not record.facts.get("launched_at")
     off = hostless and (failed or record.facts.get("status") == "SHELVED_OFFLOADED")
     return "clean" if off else "not clean"

@@ -1,4 +1,4 @@
-"""What an audit has found, as rows of its report."""
+"""An audit's findings, as rows of its report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Findings:
 
     Attributes:
         rows: findings in the order in which they were made.
-        checked: what was checked -> how many of it.
+        checked: what was checked -> how many.
     """
 
     def __init__(self) -> None:

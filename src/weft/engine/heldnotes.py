@@ -79,7 +79,7 @@ class NotesHeld(NumbersHeld):
 
     @property
     def lands(self) -> float | None:
-        """Seconds for which a request with an unknown or unwritten outcome may still take effect; None: there was none."""
+        """Seconds for which a request with unknown or unwritten outcome may still take effect; None: there was none."""
         return 0.0 if self._lands is None and self._notes.changes else self._lands
 
     def may_land(self, errors: Iterable[WeftError | None]) -> None:

@@ -1,4 +1,4 @@
-"""Removes what a change no longer desires, and releases its nodes once they are read back clean.
+"""Removes what a change no longer wants, and frees its nodes once they are read back clean.
 
 The rules are those of a release: rows stay until the resource is seen gone, capacity is returned last, unknown isn't
 clean. A node that doesn't become clean blocks neither the others nor the pod: it is quarantined.
@@ -28,8 +28,8 @@ class Left:
     """What isn't gone yet.
 
     Attributes:
-        wait: why, and when to look again.
-        kept: only nodes in quarantine are left: the change counts as done all the same.
+        wait: why, and when to try again.
+        kept: only quarantined nodes are left: the change counts as done all the same.
     """
 
     wait: Wait
@@ -42,7 +42,7 @@ def let_go(
     """One attempt; None: nothing is left of what the newest generation doesn't want.
 
     Args:
-        walker: of this visit; its records are as they are when this returns.
+        walker: of this visit; its records are up to date when this returns.
         read: reads back what is on and around these nodes.
     """
     nodes = frozenset(held.leaving())
@@ -57,14 +57,14 @@ def let_go(
     if not all(r.state is RowState.SETTLED for r in walker.records.values() if r.wanted and _is_fabrics(r)):
         wait = wait or Wait(
             "the fabric follows", settings.first_poll
-        )  # their ports are in the pod's segment still
+        )  # their ports are still in the pod's segment
     elif gone and (late := held.late()) > 0:
         wait = wait or Wait(LATE, late)
     elif gone:
         found = read(gone)
         held.note(Change(key, RowState.DELETING, reason=pods.REAPPEARED()) for key in found.again)
         clean = gone - found.unclean.keys()
-        # Also what was only accepted: it holds no node back, and the pod's receipt isn't clean for it.
+        # Also what was only accepted: it keeps no node, and the pod's receipt isn't clean because of it.
         _note_ended(held, [r for r in walker.records.values() if r.resource.node in clean], found.ended)
         held.give_back_read(clean, [i for i in found.items if i.result in ("clean", "accepted")], left=True)
         reasons |= {node: why for node, why in found.unclean.items() if node in nodes}
@@ -79,13 +79,13 @@ def let_go(
 
 
 def _note_ended(held: HeldPod, records: Iterable[ResourceRecord], proofs: Mapping[str, str]) -> None:
-    """A node that comes again, or stays for other servers of the pod, is read again: maybe after Nova forgot these."""
+    """Note proofs for nodes that may return, or that keep other servers of the pod: Nova may forget these servers."""
     left = [r for r in records if not r.wanted and ENDED not in r.facts]
     held.note(ended(r, proofs[id_]) for r in left if (id_ := r.outside_id) and id_ in proofs)
 
 
 def _retire(held: HeldPod, walker: Walker, settings: LoopSettings) -> tuple[Wait | None, dict[str, str]]:
-    """Errors are the rows' reasons and the pod's events: they stop neither the nodes that are clean nor the pod."""
+    """Errors become the rows' reasons and the pod's events: they block neither clean nodes nor the pod."""
     try:
         return walker.retire(), {}
     except WeftError as error:

@@ -1,7 +1,7 @@
 """A pod's adapters are in its segment only while the right server is on the right node.
 
-The segment's row lists these adapters for whoever realizes it (the pod's loop, the fabric keeper, a repair). This is
-where changes of servers by a tenant, an operator or Nova itself are noticed.
+The segment's row lists these adapters, whoever applies it (the pod's loop, the fabric keeper, a repair). This is where
+changes of servers by a tenant, an operator or Nova itself are noticed.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Watched:
     """Result of checking a pod's nodes.
 
     Attributes:
-        cloud: that the nodes are of.
-        withheld: node -> why its adapters are out, shown to the tenant, too.
-        foreign: those of them with somebody else on them.
-        short: node some of whose adapters are in -> why not all: a server of a shared node is away, or something else
-            is on a node whose server doesn't have all of its adapters.
-        beside: node -> what is on it without being a danger, shown to the tenant, too; its adapters are in.
+        cloud: the nodes' cloud.
+        withheld: node -> why its adapters are out; shown to the tenant, too.
+        foreign: those of them with occupants that aren't the pod's.
+        short: node with only some of its adapters in -> why: a server of a shared node is away, or something else is on
+            a node whose server doesn't have all of its adapters.
+        beside: node -> harmless occupants, shown to the tenant, too; its adapters are in.
         unknown: node -> why it couldn't be determined; its adapters stay as they are.
         twins: functions that aren't only where they belong.
     """
@@ -64,7 +64,7 @@ class Watched:
 
     @property
     def notes(self) -> tuple[Problem, ...]:
-        """What keeps no pod from being READY."""
+        """Problems that keep no pod from being READY."""
         return (*self._told(ProblemKind.NODE_BESIDE, self.beside), *self.twins.notes)
 
     @property
@@ -127,7 +127,7 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool, max_age
     if segment:
         was = segment.resource.spec
         assert isinstance(was, SegmentSpec)
-        out |= single.out | (single.unknown - was.ports)  # of what isn't known each stays as it is
+        out |= single.out | (single.unknown - was.ports)  # an unknown port stays as it is
     changed = _members(pod, segment, site, found.details, unknown, out) if segment else None
     held.withhold({n.name: found.details.get(n.name, "") for n in nodes if n.name not in unknown}, changed)
     foreign = frozenset(one.node.name for one in found.foreign)
@@ -136,7 +136,7 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool, max_age
 
 @dataclass(slots=True)
 class _Nodes:
-    """What was found so far; as in `Watched`, besides `details`: node whose adapters are out -> why, for operators."""
+    """What was found so far; as in `Watched`, and `details`: node whose adapters are out -> why, for operators."""
 
     unknown: dict[str, str]
     withheld: dict[str, str] = field(default_factory=dict[str, str])
@@ -150,7 +150,8 @@ class _Nodes:
 def _bystanders(
     found: _Nodes, pod: PodRecord, world: World, fabric: str, records: Mapping[str, ResourceRecord]
 ) -> frozenset[str]:
-    """Take back what was said of nodes whose others have no adapter of the fabric; ports of theirs that are out."""
+    """Drop reasons of nodes whose other occupants have no adapter of the fabric; returns ports of theirs that are
+    out."""
     if not found.foreign:
         return frozenset()
     facts = world.clouds[pod.plan.cloud]
@@ -186,7 +187,7 @@ def all_members(owner: OwnerRecord, resource: Resource) -> SegmentSpec:
 
 
 def has_outsiders(held: HeldPod) -> bool:
-    """Whether a port is in a segment of the pod's, or may be, that must not be."""
+    """Whether a port is, or may be, in a segment of the pod that must not be."""
     leaving = held.leaving().values()
     for record in (r for r in held.resources() if r.kind.row.home is Home.FABRIC and r.outside_id):
         spec = record.resource.spec
@@ -201,7 +202,7 @@ def has_outsiders(held: HeldPod) -> bool:
 
 
 def has_followers(records: Iterable[ResourceRecord]) -> bool:
-    """Whether there is a segment whose members follow the servers that it needs."""
+    """Whether a segment's members follow the servers that it needs."""
     return any(r.kind.row.home is Home.FABRIC and r.resource.needs for r in records)
 
 
@@ -221,16 +222,16 @@ def _own_ids(
 def _judge(
     seen: OnHost, servers: Sequence[ResourceRecord], own: Sequence[set[str]], coming: Sequence[bool]
 ) -> tuple[str, str]:
-    """Why the node's adapters must be out, and what was seen, for operators only; empty: they may be in."""
+    """Why the node's adapters must be out, and what was observed, for operators only; empty: they may be in."""
     others = [o for o in seen.occupants if not any(o.id in ids for ids in own)]
     if others:
         return OTHERS, ", ".join(o.text() for o in others)
-    # A spare has no server any more, and no adapters in.
+    # A node that became a spare has no server, and no adapters in.
     if all(s.is_nowhere and not s.wanted for s in servers):
         return "", ""
     if any(c and s.state is not RowState.SETTLED for s, c in zip(servers, coming, strict=True)):
         return "", ""
-    if seen.busy:  # known, whatever else is not
+    if seen.busy:  # known, whatever else is unknown
         return AGAIN, seen.busy
     if seen.unknown or any(o.runs for o in seen.occupants):
         return "", ""
@@ -243,8 +244,8 @@ def _judge(
 def _away(
     seen: OnHost, servers: Sequence[ResourceRecord], own: Sequence[set[str]], coming: Sequence[bool]
 ) -> list[ResourceRecord]:
-    """Servers that aren't on the host that pods share. Others belong there: the audit tells of those who don't, and it
-    is nobody's key, since each function is in a segment by its own identity."""
+    """Servers that aren't on the shared host. Other occupants may belong there: the audit reports those that don't, and
+    they can't use anyone's key, since each function is in a segment by its own identity."""
     there = {o.id for o in seen.occupants if o.nova}
     return [
         server
@@ -257,7 +258,7 @@ def _away(
 
 
 def _none_there(servers: Sequence[ResourceRecord], away: Sequence[ResourceRecord]) -> tuple[str, str]:
-    """As `_judge`: adapters that several servers use are out once all of these are away."""
+    """As `_judge`: adapters that several servers share are out once all of these servers are away."""
     if not away or len(away) < sum(s.wanted for s in servers):
         return "", ""
     return AWAY, f"Nova doesn't show server {away[0].outside_id} on it"
@@ -266,7 +267,7 @@ def _none_there(servers: Sequence[ResourceRecord], away: Sequence[ResourceRecord
 def _functions(
     away: Iterable[ResourceRecord], records: Mapping[str, ResourceRecord], site: Site, fabric: str
 ) -> frozenset[str]:
-    """Ports of virtual functions that these servers have of their own on the fabric, if such ports are in segments."""
+    """Ports of virtual functions that these servers have on the fabric, if such ports are members of segments."""
     names = {
         f"{server.resource.node}/{spec.function}"
         for server in away
@@ -285,10 +286,11 @@ def _members(
     unknown: Mapping[str, str],
     alone: Collection[str],
 ) -> Resource | None:
-    """The segment with the adapters that are in now; None: as it was.
+    """The segment with the adapters that are in now; None: unchanged.
 
     Args:
-        out: nodes whose adapters are out; `alone`: ports that are, although others of their node may be in.
+        out: nodes whose adapters are out.
+        alone: ports that are out, although others of their node may be in.
     """
     was = record.resource.spec
     assert isinstance(was, SegmentSpec)

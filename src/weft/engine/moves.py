@@ -1,9 +1,9 @@
 """One attempt at a batch of a pod's resources: create and observe, or delete and observe.
 
-Each attempt is a generator: it yields what is to be asked of the outside, and goes on with the answer. What it has
-noted is written together with what others have noted (`weft.engine.walker`, `NotesHeld.about_to_ask`); a row says
-`absent` only after proof (docs/architecture.md). Nothing blocks here: what isn't at rest or gone yet is a `Wait`, and
-its duration is in the row (`since`).
+Each attempt is a generator: it yields what to ask outside, and goes on with the answer. Its notes are written together
+with those of others (`weft.engine.walker`, `NotesHeld.about_to_ask`); a row says `absent` only after proof
+(docs/architecture.md). Nothing blocks here: what isn't at rest or gone yet is a `Wait`, and since when it lasts is in
+the row (`since`).
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from weft.ports.resources import ResourceDriver, Scope
 
 Batch = list[ResourceRecord]
 Ask = Callable[[], Any]
-"""What is to be asked of the outside, in a thread of its own; it writes nothing."""
+"""A request to the outside, run in a thread of its own; it writes nothing."""
 Move = Generator[Ask, Any, Wait | None]
 Guard = Callable[[Batch], Iterable[tuple[str, WeftError]]]
-"""Keys of what must not be changed, though it differs, and why; asks the outside, as an `Ask` does."""
+"""Keys of resources that differ but must not be changed, and why; it asks outside, like an `Ask`."""
 
 
 @dataclass
 class _Made:
-    """Answers to attempts to make a batch.
+    """Results of an attempt to create a batch.
 
     Attributes:
-        asked: keys of those that were asked for, and answered.
-        seen: what a look after that showed; empty: nobody looked.
-        ended: key -> proof of the end of what it was before.
-        error: what ended it, if no outcome did.
+        asked: keys of those that were requested and answered.
+        seen: what was observed after that; empty: not observed.
+        ended: key -> proof that its predecessor ended.
+        error: what ended the attempt, if no outcome did.
     """
 
     outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
@@ -57,7 +57,7 @@ class _Made:
 
 
 class Moves:
-    """Works on batches of one visit's pod; `records` are the pod's in the hand of its worker, as they are noted.
+    """Works on batches of one visit's owner; `records` are the visit's own, with everything noted so far.
 
     Its generators run in one thread; only what they yield may run in others.
     """
@@ -68,7 +68,7 @@ class Moves:
         self.records = held.records()
 
     def advance(self, batch: Batch) -> Move:
-        """Make a batch, as far as it goes now."""
+        """Create a batch, as far as possible now."""
         driver = self._world.driver(batch[0].resource.where)
         known = {r.key for r in batch if r.state is RowState.CREATING}
         asked = [r for r in batch if r.state not in (RowState.WANTED, RowState.DELETING)]
@@ -90,21 +90,22 @@ class Moves:
         return self._wait(batch, RowState.SETTLED, "to settle")
 
     def _may_be_made(self, record: ResourceRecord) -> bool:
-        """What broke isn't made again at once: to Nova a host is full for a moment after its last server went."""
+        """Whether to create it now; what broke waits: to Nova a host is full for a moment after its last server
+        went."""
         if record.state is RowState.WANTED and record.attempts:
             return self._age(record) >= self._settings.delay(record.attempts)
         return record.state in (RowState.WANTED, RowState.CREATING)
 
     def retreat(self, batch: Batch) -> Move:
-        """Take a batch away, as far as it goes now."""
+        """Remove a batch, as far as possible now."""
         yield from self._remove(self._world.driver(batch[0].resource.where), batch, RowState.ABSENT)
         return self._wait(batch, RowState.ABSENT, "to go")
 
     def _announce(self, new: Batch, known: Collection[str]) -> None:
-        """A lost answer is found again by its name, not made twice.
+        """Note what is about to be created, so that after a lost answer it is found by its name, not created twice.
 
         Args:
-            known: keys of those of which it was told before that they are created.
+            known: keys that were announced before.
         """
         self._held.note(
             [Change(r.key, RowState.CREATING, attempts=r.attempts) for r in new],
@@ -112,7 +113,7 @@ class Moves:
         )
 
     def _make(self, driver: ResourceDriver, new: Batch, differing: Batch) -> _Made:
-        """Create, change, and look at those whose dependents wait until they are at rest; ends at the first error."""
+        """Create, update, and observe those whose dependents wait for them to settle; ends at the first error."""
         made = _Made()
         try:
             if new:
@@ -126,7 +127,7 @@ class Moves:
                 if change := [r for r in differing if r.key not in refused]:
                     made.outcomes |= driver.update(self._scope, _wanted(change), self._ids())
                 made.asked |= {r.key for r in differing}
-            # What isn't asked for yet says why itself; a look would say no more than that it is missing.
+            # A refused resource has its reason; an observation would only call it missing.
             both = [r for r in (*new, *differing) if made.outcomes.get(r.key, Outcome()).error is None]
             if both and both[0].kind.row.settles and not made.failed:
                 ids = {key: o.id for key, o in made.outcomes.items() if o.id}
@@ -136,7 +137,7 @@ class Moves:
         return made
 
     def _accepted(self, batch: Batch, made: _Made) -> None:
-        """Note what the attempts gave, and what was seen then; raise the worst error after that."""
+        """Note the outcomes and what was observed then; raise the worst error after that."""
         self._held.may_land([made.error, *(o.error for o in made.outcomes.values())])
         enough = RowState.PENDING if batch[0].kind.row.settles else RowState.SETTLED
         self._held.note(ended(r, made.ended[r.key]) for r in batch if r.key in made.ended)
@@ -162,9 +163,9 @@ class Moves:
             self._seen(self.fresh(batch), made.seen)
 
     def _may_be_replaced(self, batch: Batch) -> None:
-        """Broken things are taken away, so that they are made again; not more often than the settings say.
+        """Note that broken resources are removed, to be recreated, but not more often than the settings allow.
 
-        What broke counts, not what was asked: an attempt that was refused has broken nothing.
+        Only breakages count: a request that was refused has broken nothing.
         """
         for record in (r for r in batch if r.state is RowState.BROKEN):
             broke = record.attempts + 1
@@ -182,9 +183,9 @@ class Moves:
             )
 
     def _remove(self, driver: ResourceDriver, batch: Batch, gone: RowState) -> Generator[Ask, Any, None]:
-        """Ask for the removal of what wasn't asked to go yet, and look; each that is gone is noted as `gone`.
+        """Request the removal of what isn't on its way out, and observe; each that is gone is noted as `gone`.
 
-        What is on its way out is asked again only if it has taken very long: the outside may have forgotten it.
+        A removal under way is requested again only after very long: the service may have forgotten it.
         """
         self._held.note(
             [Change(r.key, RowState.DELETING, attempts=r.attempts) for r in batch if _stays(r)],
@@ -212,7 +213,7 @@ class Moves:
         for record in self.fresh(batch):
             found, outcome = seen[record.key], outcomes.get(record.key)
             asked = found.there and (record.asked if outcome is None else outcome.error is None)
-            # A broken thing's reason stays until it was made again.
+            # A broken resource keeps its reason until it is recreated.
             why = record.reason if gone is RowState.WANTED else found.reason
             state = RowState.DELETING if found.there else gone
             change = Change(record.key, state, reason=why, attempts=record.attempts, asked=asked)
@@ -223,13 +224,13 @@ class Moves:
         _raise_worst(o.error for k, o in outcomes.items() if o.error is not None and seen[k].there)
 
     def _remember_kept(self, batch: Batch, seen: Mapping[str, Observed]) -> None:
-        """What stays of a pod that goes on is in its receipt, whatever becomes of the row until then."""
+        """Put what stays of a pod that goes on into its receipt, whatever the row says by then."""
         kept = [kept_item(r, seen[r.key], self._held.at) for r in batch if seen[r.key].status is Status.KEPT]
         if kept and self._held.wanted == "present":
             self._held.remember_kept(kept)
 
     def _seen(self, batch: Batch, seen: Mapping[str, Observed]) -> None:
-        """Note what one listing for the batch showed."""
+        """Note what one listing of the batch showed."""
         enough = not batch[0].kind.row.settles
         changes = [observed_change(r, seen[r.key]) for r in batch]
         changes = [
@@ -268,7 +269,7 @@ class Moves:
         return {key: r.outside_id for key, r in self.records.items() if r.outside_id}
 
     def _wait(self, batch: Batch, end: RowState, what: str) -> Wait | None:
-        """When to look again at what hasn't come to its end. Raises `TemporaryError` once that has taken too long."""
+        """When to observe again what hasn't reached `end`. Raises `TemporaryError` once that takes too long."""
         left = [r for r in self.fresh(batch) if r.state is not end]
         if not left:
             return None
@@ -295,13 +296,13 @@ class Moves:
 
 
 def is_booting(record: ResourceRecord) -> bool:
-    """Whether the boot keeper sees when it has: not before everything was asked for."""
+    """Whether the boot keeper will see it boot: only once everything was requested for it."""
     row = record.kind.row
     return row.boots and row.on_host and record.state is RowState.PENDING and not record.differences
 
 
 def _stays(record: ResourceRecord) -> bool:
-    """Whether nobody has decided yet that it goes."""
+    """Whether its removal hasn't been decided yet."""
     return record.state is not RowState.DELETING
 
 
@@ -316,7 +317,7 @@ def _no_answer(record: ResourceRecord) -> TemporaryError:
 
 
 def _raise_worst(errors: Iterable[WeftError]) -> None:
-    """What only takes its time is no error: the row says how far it is."""
+    """Raise the worst error; a resource that only takes its time is no error: the row says how far it is."""
     if real := [e for e in errors if _is_real(e)]:
         raise worst(real)
 

@@ -18,15 +18,15 @@ from weft.ports.patience import waiting_at_most
 log = logging.getLogger(__name__)
 
 FOREIGN = "its host has something that isn't weft's"
-"""For everybody: whose it is, and what, is for operators alone."""
+"""Shown to everyone: only operators may know what it is and whose."""
 WITHHELD = "Placement has reserved something of its host"
 UNLISTED = "the cloud doesn't report what is on its host"
 UNANSWERED = "its host has a server that may be weft's: Nova hasn't answered the order of one there yet"
 LISTING_SECONDS = 1.0
-"""Lists of nodes are answered also while a service of the cloud isn't."""
+"""Seconds to wait for a listing of hosts: lists of nodes are answered even if the cloud isn't."""
 ANSWERED_WITHIN = (0.25, 0.5, 1.0, 2.0)
-"""Seconds, one after the other, after which Nova's answer is looked for: Placement has a server before weft knows its
-id, and nothing else of it says whose it is."""
+"""Seconds, one after the other, to wait for Nova's answer to be written: Placement knows a server before weft knows its
+id, and nothing else there says whose it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Sharing:
 
     Attributes:
         ids: Nova's.
-        unanswered: there are others, whose ids aren't written down yet.
+        unanswered: there are others, whose ids aren't written yet.
     """
 
     ids: frozenset[str] = frozenset()
@@ -43,14 +43,14 @@ class Sharing:
 
 
 def whole_nodes(site: Site, cloud: str, names: Collection[str] | None = None) -> list[Node]:
-    """Nodes of a cloud that are assigned whole, so that nobody else may be on them; of these names, if given."""
+    """Nodes of a cloud that are assigned whole, so that no others may be on them; of these names, if given."""
     if names is None:
         return [n for n in site.nodes if n.role == "compute" and n.cloud == cloud]
     return held_nodes(site, cloud, names)[0]
 
 
 def held_nodes(site: Site, cloud: str, names: Collection[str]) -> tuple[list[Node], dict[str, str]]:
-    """Of what a pod holds, the nodes; and of those that can't be read by this site: name -> why.
+    """The nodes among what a pod holds; and name -> why for those that this site can't read.
 
     IPU-Machines are in neither: no server runs on them, and their manager is asked.
     """
@@ -60,7 +60,7 @@ def held_nodes(site: Site, cloud: str, names: Collection[str]) -> tuple[list[Nod
         node = site.node_by_name.get(name)
         if node is None:
             if name not in site.units:
-                unreadable[name] = f"site {site.name} has no {name} any more, so nobody knows what is on it"
+                unreadable[name] = f"site {site.name} has no {name} any more: what is on it is unknown"
         elif node.role != "compute":
             unreadable[name] = (
                 f"{name} is a {node.role} node of site {site.name} by now, and isn't read as one"
@@ -74,7 +74,7 @@ def held_nodes(site: Site, cloud: str, names: Collection[str]) -> tuple[list[Nod
 
 @kept
 def whole_hosts(site: Site, cloud: str) -> Mapping[str, str]:
-    """Node -> Nova host, of all of `whole_nodes`."""
+    """Node -> Nova host, for all of `whole_nodes`."""
     return {n.name: n.nova_host for n in whole_nodes(site, cloud)}
 
 
@@ -84,7 +84,7 @@ _seen: deque[tuple[Mapping[str, str], Mapping[str, OnHost], Mapping[str, OnHost]
 def on_nodes(hosts: Mapping[str, str], listed: Mapping[str, OnHost]) -> Mapping[str, OnHost]:
     """Node -> what a listing of all hosts shows on it, if anything, or that it is unknown.
 
-    A listing is immutable; the last result is cached, since many orders use the same listing.
+    A listing is immutable; the last results are cached, since many orders use the same listing.
     """
     for known_hosts, known, found in tuple(_seen):
         if known is listed and known_hosts is hosts:
@@ -105,8 +105,8 @@ def not_free(
     """Node -> why it can't be assigned, by a listing that may be slightly stale.
 
     Args:
-        held: nodes that pods hold, whole or in part: they are checked with the pod's own visits.
-        gone: servers that weft itself saw go since then.
+        held: nodes that pods hold, whole or in part: these are checked by the pods' own visits.
+        gone: servers that weft itself has seen go since.
     """
     reasons: dict[str, str] = {}
     marks = marks_of(site)
@@ -124,10 +124,10 @@ def not_free(
 def on_free_nodes(
     facts: Occupants, site: Site, cloud: str, held: Container[str], gone: Container[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Node that no pod holds -> why it can't be assigned, by what is on its host; and -> why that is unknown. For
-    operators.
+    """For nodes that no pod holds: node -> why its occupants keep it from being assigned; node -> why they are unknown.
+    For operators.
 
-    By a listing that may be slightly stale, for which it waits `LISTING_SECONDS` at most.
+    Uses a listing that may be slightly stale, for which it waits `LISTING_SECONDS` at most.
     """
     found, unknown = dict[str, str](), dict[str, str]()
     hosts = whole_hosts(site, cloud)
@@ -139,8 +139,8 @@ def on_free_nodes(
     for name, one in listed.items():
         if name in held:
             continue
-        if told := [o.text() for o in one.occupants if o.id not in gone]:
-            found[name] = f"its host has {', '.join(told)}, which no pod is known to have"
+        if texts := [o.text() for o in one.occupants if o.id not in gone]:
+            found[name] = f"its host has {', '.join(texts)}, which no pod is known to have"
         elif one.unknown:
             unknown[name] = one.unknown
         elif one.withheld:
@@ -151,9 +151,9 @@ def on_free_nodes(
 def strangers(
     facts: Occupants, site: Site, cloud: str, own: Mapping[str, frozenset[str]], pods: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Node -> what is wrong with what is on it; and node -> why that is unknown. For operators.
+    """Node -> what is wrong with its occupants; and node -> why they are unknown. For operators.
 
-    Nodes in maintenance may be off, or not in Nova at all: that they are unknown means nothing. Raises
+    Nodes in maintenance may be off, or not in Nova at all: unknown occupants mean nothing there. Raises
     `UnknownError`.
 
     Args:
@@ -173,13 +173,13 @@ def strangers(
     for name in suspects:
         one = seen[nodes[name].nova_host]
         others = [o for o in one.occupants if o.id not in own.get(name, ())]
-        told = [o.text() + (f" of pod {pods[o.id]}" if o.id in pods else "") for o in others]
-        if told:
-            found[name] = f"on it, but doesn't belong to the pod that holds it: {', '.join(told)}"
+        texts = [o.text() + (f" of pod {pods[o.id]}" if o.id in pods else "") for o in others]
+        if texts:
+            found[name] = f"on it, but doesn't belong to the pod that holds it: {', '.join(texts)}"
         elif one.unknown and nodes[name].maintenance is None:
             unknown[name] = one.unknown
         elif one.withheld and not own.get(name) and nodes[name].maintenance is None:
-            found[name] = f"not to be assigned: {one.withheld}"  # whose servers are there has them still
+            found[name] = f"not to be assigned: {one.withheld}"  # a pod whose servers are there keeps it
     return found, unknown
 
 
@@ -193,12 +193,12 @@ def look_before_claim(
 ) -> dict[str, str]:
     """Check free nodes right before they are assigned to a pod; node -> why it can't be.
 
-    Raises `UnknownError` if nothing is known about any of them. What was seen is only logged, for operators.
+    Raises `UnknownError` if nothing is known about any of them. Occupants are only logged, for operators.
 
     Args:
-        servers_on: of nodes, servers of pods with parts of them. Asked after the look, so that what was seen of them
-            is written down, and again while Nova's answer to the order of one of them is on its way.
-        wait: for that answer, for seconds; else nodes that need it are told apart by `UNANSWERED`.
+        servers_on: of nodes, servers of pods with parts of them. Asked after the hosts were read, so that servers seen
+            there are written, and again while Nova's answer to the request for one of them is on its way.
+        wait: whether to wait for that answer, for seconds; otherwise nodes that need it get `UNANSWERED`.
     """
     nodes = whole_nodes(site, cloud, names)
     seen = facts.on_hosts([n.nova_host for n in nodes])
@@ -215,7 +215,7 @@ def look_before_claim(
     for node in nodes:
         one, known = seen[node.nova_host], sharing.get(node.name, Sharing())
         others = [o for o in one.occupants if o.id not in known.ids]
-        withheld = "" if known.ids else one.withheld  # its servers there have that, perhaps
+        withheld = "" if known.ids else one.withheld  # its servers there may be the reason
         if one.unknown or others or withheld:
             beside = UNANSWERED if known.unanswered else FOREIGN if others else WITHHELD
             reasons[node.name] = UNLISTED if one.unknown else beside

@@ -1,4 +1,4 @@
-"""What a visit does of a pod: see who is on its nodes, make what is missing, look at all of it, and try it."""
+"""Steps of a visit to a pod: check the nodes' occupants, create what is missing, verify, test."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from weft.model.pod import Aspect, Cause, is_true
 from weft.model.problem import render
 
 _ON_ITS_WAY = frozenset({RowState.SETTLED, RowState.PENDING})
-"""Nothing more is asked for of a resource in these, unless it breaks."""
+"""States in which nothing more is requested for a resource, unless it breaks."""
 
 
 class PodBuilder(Visitor[HeldPod]):
-    """The steps of a visit to a pod; which of them is due, its states decide (`weft.engine.podvisitor`)."""
+    """The steps of a visit to a pod; `weft.engine.podvisitor` decides which are due."""
 
     def _build(self, held: HeldPod) -> Wait | None:
         def booting() -> None:
@@ -44,14 +44,14 @@ class PodBuilder(Visitor[HeldPod]):
             walker, later = self._walker(held, booting), frozenset[str]()
         wait = walker.build(later)
         if wait is None and has_followers(walker.records.values()):
-            # Now that its servers are there, who is a member is decided: not first by a verdict that it isn't right.
+            # Its servers are there now: decide who is a member before a verdict could call that wrong.
             self._watch_nodes(held, arriving=True)
             wait = self._renew_segment(held)
         return wait
 
     def _repair(self, held: HeldPod) -> Wait | None:
-        """Everything but servers and data: what a tenant deleted or what broke of servers is made again only when an
-        operator asks, and data never."""
+        """Repair everything except servers and data: servers that a tenant deleted, or that broke, are recreated only
+        when an operator asks, and data never."""
         held.note(left_alone([r for r in held.resources() if r.wanted]))
         unsettled = [r for r in held.resources() if r.wanted and r.state is not RowState.SETTLED]
         records = [r for r in unsettled if r.generation <= held.pod.ready_generation]
@@ -78,16 +78,16 @@ class PodBuilder(Visitor[HeldPod]):
         return self._walker(held).build()
 
     def _walker(self, held: HeldPod, booting: Callable[[], None] = lambda: None) -> Walker:
-        # What serves isn't kept waiting: a server that is made again there has adapters that were tried.
+        # A serving pod isn't delayed by a test: a server that is recreated there has adapters that were tested.
         serves = held.pod.ready_generation == held.pod.generation
         first = partial(tried_first, held, held.world) if held.world.probers and not serves else None
         return Walker(held, held.world, self._settings, self._pool, booting, first)
 
     def _before_building(self, held: HeldPod, arriving: bool) -> Wait | None:
-        """Before anything is asked for, look who is on the nodes.
+        """Before anything is requested, check the nodes' occupants.
 
-        A segment that follows its servers waits for all of them to be made: who must leave it leaves it here, before
-        anything of theirs is taken away or made again.
+        A segment that follows its servers waits until all of them are created: adapters that must leave it leave it
+        here, before any of their servers is removed or recreated.
         """
         cloud = held.pod.plan.cloud
         held.note_epoch(held.world.clouds[cloud], cloud)
@@ -99,7 +99,8 @@ class PodBuilder(Visitor[HeldPod]):
         return self._until_left(held) if has_followers(held.resources()) else None
 
     def _wants_look(self, held: HeldPod, records: Iterable[ResourceRecord]) -> bool:
-        """Each server that has booted is a visit, and a look asks of every node: none for what waits for the others."""
+        """Whether to check the nodes. Each server that boots causes a visit, and a check asks about every node:
+        resources that only wait for booting servers don't need one."""
         waiting = _waiting(held)
         to_ask = (r for r in records if r.state not in _ON_ITS_WAY and r.key not in waiting)
         return self._watch_is_due(held) or any(to_ask)
@@ -113,12 +114,12 @@ class PodBuilder(Visitor[HeldPod]):
             return watch_nodes(held, held.world, held.site, arriving, max_age)
 
     def _verdict(self, held: HeldPod, max_age: float = 0.0, waited_for: bool = True) -> Verdict:
-        """Who is on the nodes comes first: it decides what the segment must be.
+        """Check the nodes' occupants, which decide what the segment must be; then verify.
 
         Args:
-            waited_for: somebody wants to know soon; else it takes as long as it takes, and fewer threads.
+            waited_for: someone waits for the result; otherwise it may take longer, and uses fewer threads.
         """
-        held.about_to_ask()  # a reading may take its time
+        held.about_to_ask()  # a reading may take long
         watched = self._watch_nodes(held, held.pod.repair, max_age)
         records = held.resources()
         pool = self._pool if waited_for else None
@@ -129,7 +130,7 @@ class PodBuilder(Visitor[HeldPod]):
         return self._tried(held, verdict) if verdict.fine else verdict
 
     def _tried(self, held: HeldPod, verdict: Verdict) -> Verdict:
-        """Once all is set as wanted it is tried, before the pod is called READY, or a change of it done."""
+        """Once everything is set as wanted, test it, before the pod is called READY or its change done."""
         changing = held.pod.ready_generation < held.pod.generation
         if not held.world.probers or (is_true(held.conditions, Aspect.READY) and not changing):
             return verdict
@@ -141,7 +142,7 @@ class PodBuilder(Visitor[HeldPod]):
         )
 
     def _renew_segment(self, held: HeldPod) -> Wait | None:
-        """Whatever else is in the way: adapters that must not be in the segment are taken out of it."""
+        """Take adapters that must not be in the segment out of it, whatever else fails."""
         moves = Moves(held, held.world, self._settings)
         made = [r for r in moves.records.values() if r.kind.row.home is Home.FABRIC and r.outside_id]
         if any(r.state is not RowState.SETTLED for r in made):
@@ -149,7 +150,7 @@ class PodBuilder(Visitor[HeldPod]):
         return None
 
     def _until_left(self, held: HeldPod) -> Wait | None:
-        """None: who must be out of the segment is out of it; that a member isn't in it keeps nothing waiting."""
+        """None: everyone who must be out of the segment is out; a member that is missing in it delays nothing."""
         error: TemporaryError | None = None
         try:
             wait = self._renew_segment(held)
@@ -163,7 +164,7 @@ class PodBuilder(Visitor[HeldPod]):
 
 
 def _waiting(held: HeldPod) -> frozenset[str]:
-    """Keys of what isn't asked for before servers that boot have."""
+    """Keys of resources that aren't requested before the servers that boot have booted."""
     records = held.resources()
     booting = {r.key for r in records if is_booting(r)}
     waiting = (r for r in records if r.state not in _ON_ITS_WAY and not booting.isdisjoint(r.resource.needs))
@@ -171,11 +172,11 @@ def _waiting(held: HeldPod) -> frozenset[str]:
 
 
 def _is_never_replaced(record: ResourceRecord) -> bool:
-    """Of a machine that broke with its server, as by a rescue that failed: the server's end brings it to rest."""
+    """A machine that broke with its server, as by a failed rescue, recovers only when the server is deleted."""
     return record.kind.row.lent and record.state is RowState.BROKEN
 
 
 def _repaired_unasked(record: ResourceRecord) -> bool:
-    """What is there and can be changed in place is never lost by that."""
+    """Whether it is repaired without being asked; changing what exists in place loses nothing."""
     there = record.state is RowState.PENDING and bool(record.differences)
     return record.kind.row.repaired_unasked or (there and bool(record.kind.row.in_place))

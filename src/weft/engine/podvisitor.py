@@ -33,7 +33,7 @@ from weft.ports.resources import Acceptance
 
 
 class PodVisitor(PodBuilder):
-    """Handlers of a pod's states."""
+    """Handles a pod in each of its states."""
 
     def _closed(self, held: HeldPod) -> TemporaryError | None:
         closed = super()._closed(held)
@@ -46,7 +46,7 @@ class PodVisitor(PodBuilder):
 
     def _release(self, held: HeldPod) -> Look:
         if held.owner.abandoned is not None and self._is_doubted(held):
-            self._wait_for_late(held)  # what it had may be another pod's: nothing is taken away
+            self._wait_for_late(held)  # what it had may be another pod's: nothing is removed
             self._begin_release(held)
             read = self._read_back(held)
             if read.over or self._gives_up(held):
@@ -55,7 +55,7 @@ class PodVisitor(PodBuilder):
         return super()._release(held)
 
     def _is_doubted(self, held: HeldPod) -> bool:
-        """Also one of which the cloud doesn't say, in the end: a cloud that is gone for good must not keep it."""
+        """Whether there is a doubt, or the cloud doesn't answer to the end: a cloud that is gone must not block it."""
         try:
             return doubt(held) is not None
         except WeftError:
@@ -75,7 +75,7 @@ class PodVisitor(PodBuilder):
         return replace(look, delay=min(look.delay, left.wait.delay)) if left else look
 
     def _onward(self, held: HeldPod, left: Left | None) -> Look:
-        """Args: left: of what the newest generation doesn't want."""
+        """Args: left: what still waits to be removed."""
         if held.phase is Phase.SERVING:
             changing = held.pod.ready_generation < held.pod.generation
             return self._change(held, left) if changing else self._observe(held, left)
@@ -98,7 +98,7 @@ class PodVisitor(PodBuilder):
     # -- a change -----------------------------------------------------------------------------------------------
 
     def _let_go(self, held: HeldPod) -> Left | None:
-        """Take away what the newest generation doesn't want; None: nothing of it is left."""
+        """Remove what the newest generation doesn't want; None: nothing of it is left."""
         try:
             wait = self._leave_first(held)
         except WeftError as error:
@@ -115,18 +115,18 @@ class PodVisitor(PodBuilder):
         return let_go(held, walker, read, self._settings)
 
     def _leave_first(self, held: HeldPod) -> Wait | None:
-        """Adapters of nodes that are cleaned leave the segment before that begins: what cleans isn't the tenant's."""
+        """Take adapters of nodes that are cleaned out of the segment first: the cleaning system isn't the tenant's."""
         going = (r for r in held.resources() if r.kind.row.cleaned and not r.wanted)
         if all(r.is_nowhere for r in going) or not has_followers(held.resources()):
             return None
         self._watch_nodes(held, arriving=held.pod.repair)
         wait = self._until_left(held)
         if wait is None and (late := held.late()) > 0:
-            return Wait(LATE, late)  # one of them may come into it again
+            return Wait(LATE, late)  # a late request may put one of them back
         return wait
 
     def _change(self, held: HeldPod, left: Left | None) -> Look:
-        """Make what the newest generation brought; the pod stays what it is, and goes on, meanwhile."""
+        """Create what the newest generation added; meanwhile the pod keeps its state and goes on serving."""
         n = held.pod.generation
         try:
             wait = self._repair(held)
@@ -147,19 +147,19 @@ class PodVisitor(PodBuilder):
         return self._judge(held, verdict, left)
 
     def _changing(self, held: HeldPod, why: str, *news: News) -> None:
-        """A repair that was under way is part of the change: it isn't gone on with by itself after that."""
+        """A repair that was under way becomes part of the change, and isn't resumed after it."""
         changing = News(Aspect.CHANGING, "true", Cause.UNDER_WAY, why)
         held.become(changing, *news, without=(Aspect.REPAIRING,))
 
     def _newest(self, held: HeldPod) -> float:
-        """Seconds since the last of what the change brought was seen at rest; lost data won't come to rest."""
+        """Seconds since the last resource of the change came to rest; lost data never does, and isn't counted."""
         records, last = held.resources(), held.pod.ready_generation
         alone = {c.key for c in left_alone(records)}
         new = [r for r in records if r.wanted and r.generation > last and r.key not in alone]
         return min(((held.at - (r.since or held.at)).total_seconds() for r in new), default=1e9)
 
     def _stuck(self, held: HeldPod, error: WeftError) -> Look:
-        """The change doesn't get on; what was there before goes on being looked at, and says how it is."""
+        """Report that the change makes no progress; what existed before it is still observed, and decides READY."""
         old = [r for r in held.resources() if r.wanted and r.generation <= held.pod.ready_generation]
         watched = self._watch_nodes(held, arriving=held.pod.repair)
         records, keys, way = held.resources(), {r.key for r in old}, held.way
@@ -182,7 +182,8 @@ class PodVisitor(PodBuilder):
         return Look(max(temporary.delay if temporary else 0.0, self._settings.delay(failures)), failures)
 
     def _renumber(self, held: HeldPod, taken: Taken) -> Look:
-        """A number is in use by somebody else: all that was made is taken away, then made again with another."""
+        """A number is in use by someone else: remove everything that was created, then recreate it with another
+        number."""
         walker = Walker(held, held.world, self._settings, self._pool)
         wait = walker.tear_down(wanted="present")
         if wait is not None:
@@ -192,7 +193,8 @@ class PodVisitor(PodBuilder):
         return Look(0.0, held.pod.failures + 1)
 
     def _give_up_number(self, held: HeldPod, taken: Taken) -> None:
-        """Segments that lose their number are read back as at a release: a manager that was away may have it still."""
+        """Read segments that lose their number back as at a release: a manager that was away may still have the
+        number."""
         records = held.resources()
         network = next(r.resource.spec for r in records if r.key == taken.key)
         number = network.segment if isinstance(network, NetworkSpec) else None
@@ -209,7 +211,7 @@ class PodVisitor(PodBuilder):
         held.keep_stale_numbers(read.stale)
 
     def _verify(self, held: HeldPod, left: Left | None) -> Look:
-        """The first verdict; a port may come up a moment after its server: for a while it isn't called wrong."""
+        """The first verdict; a port may come up a moment after its server, so problems aren't reported at once."""
         verdict = self._verdict(held)
         age = (held.at - held.since).total_seconds()
         if verdict.fine or age >= self._settings.verify_patience:
@@ -217,7 +219,7 @@ class PodVisitor(PodBuilder):
         return Look(self._settings.poll(age))
 
     def _stay(self, held: HeldPod) -> Look:
-        """A pod that FAILED may have servers: they are watched as any pod's, and only what must not be is changed."""
+        """Watch the servers that a FAILED pod may have, like any pod's; change only memberships that must not be."""
         delay = self._settings.observe_every
         watched = self._watch_nodes(held, arriving=True)
         self._renew_segment(held)
@@ -234,11 +236,11 @@ class PodVisitor(PodBuilder):
         return Look(delay)
 
     def _tell(self, held: HeldPod, verdict: Verdict, otherwise: str = "", phase: Phase | None = None) -> None:
-        """What keeps the pod from being READY."""
+        """Report what keeps the pod from being READY."""
         held.become(not_ready(verdict, otherwise), phase=phase)
 
     def _judge(self, held: HeldPod, verdict: Verdict, left: Left | None) -> Look:
-        """READY if everything is as wanted; else it is looked at again soon."""
+        """READY if everything is as wanted; otherwise the pod is due again soon."""
         if not verdict.fine:
             failures = held.pod.failures + 1
             self._tell(held, verdict, phase=Phase.SERVING)
@@ -261,7 +263,7 @@ class PodVisitor(PodBuilder):
         return Look(self._settings.observe_every)
 
     def _prove(self, held: HeldPod) -> None:
-        """Where a pod can be tried out as its tenant would, it isn't ready before that was done."""
+        """Where a pod can be tried out as its tenant would, it isn't READY before that succeeds."""
         resources = [r.resource for r in held.resources()]
         world, scope = held.world, replace(held.pod.scope, fence=held.check)
         for where in sorted({r.where for r in resources}):
@@ -277,7 +279,7 @@ class PodVisitor(PodBuilder):
                 driver.clear_proof(scope, resources)
 
     def _observe(self, held: HeldPod, left: Left | None) -> Look:
-        """Look at a pod that was made; repair what weft may repair by itself."""
+        """Observe a pod that was built; repair what weft may repair unasked."""
         if is_true(held.conditions, Aspect.REPAIRING):
             wait = self._go_on_repairing(held)
             if wait is not None:
@@ -293,7 +295,7 @@ class PodVisitor(PodBuilder):
         return Look(wait.delay)
 
     def _go_on_repairing(self, held: HeldPod) -> Wait | None:
-        """Without looking at everything again each time. Whatever ends it, the next look is at everything."""
+        """Continue without observing everything at each visit; once it ends, the next visit observes everything."""
         wait: Wait | None = None
         try:
             wait = self._build(held)
@@ -306,7 +308,7 @@ class PodVisitor(PodBuilder):
 
     def _read_back(self, held: HeldPod) -> ReadBack:
         read = self._reader(held, held.nodes()).read()
-        held.quarantine(read.elsewhere)  # at once: nothing else keeps them from others
+        held.quarantine(read.elsewhere)  # at once: nothing else keeps them from being assigned
         return read
 
     def _reader(self, held: HeldPod, holding: Collection[str]) -> Reader:
@@ -343,13 +345,13 @@ class PodVisitor(PodBuilder):
         )
 
     def _keep_back(self, held: HeldPod, read: ReadBack) -> None:
-        """Its clean nodes are given back, too: one bad node must not strand a hundred."""
+        """Free its clean nodes, too: one bad node must not strand a hundred."""
         super()._keep_back(held, read)
         clean = [n for n in sorted(held.nodes()) if n not in read.unclean]
         held.give_back_read(clean, [item for n in clean for item in read.of_nodes.get(n, ())])
 
 
 def _of_data(records: Collection[ResourceRecord]) -> set[str]:
-    """Keys of data, and of what is only for it: no repair makes these right."""
+    """Keys of data, and of resources that serve only data: no repair restores these."""
     data = {r.key for r in records if r.kind.row.data}
     return data | {r.key for r in records if r.kind.row.detachable and data.intersection(r.resource.needs)}

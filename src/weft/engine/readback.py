@@ -1,4 +1,4 @@
-"""What was read back of an owner that is released, and what follows of it for its numbers."""
+"""What was read back of an owner that is being released, and which of its numbers that keeps."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from weft.model.receipt import ReceiptItem
 from weft.model.spaces import SEGMENT
 
 OVER = ("clean", "accepted", "kept")
-"""Results that hold nothing back."""
+"""Results that block nothing."""
 
 
 OFF_THE_WIRE = frozenset(
     str(kind) for kind in Kind if kind.row.home is Home.CLOUD and not kind.row.keeps_node
 )
-"""Planes of what sends no frames: whether it is gone decides nothing about what a fabric carries."""
+"""Planes of resources that send no frames: whether they are gone decides nothing about a fabric's traffic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +28,18 @@ class ReadBack:
     """What was read.
 
     Attributes:
-        items: one a thing or place, clean or not.
-        unclean: node -> why it can't be given back.
-        at: when it was read through; the database's time.
-        again: keys of resources that were seen, whatever their rows say: they are to be taken away again.
-        stale: numbers that nobody may be given yet, though the pod's segment is gone from where it counts now.
-        of_fabric: those of the items that fabrics' drivers have proved.
-        of_nodes: node -> those of the items that aren't read again once it was given back.
-        ended: id of a server -> what proves that nothing of it runs any more.
-        elsewhere: nodes that the pod doesn't hold -> what says that a guest of it may run there.
-        stays: a guest of it was never removed, as far as is known, and may be on the pod's networks still; or their
-            addresses are let in somewhere.
-        of_numbers: space and number -> those of the items that are of segments and networks which bear it.
+        items: one per resource or place, clean or not.
+        unclean: node -> why it can't be freed.
+        at: when the reading ended; the database's time.
+        again: keys of resources that were seen, whatever their rows say: they must be removed again.
+        stale: numbers that can't be assigned yet, though the pod's segment is gone from the active manager.
+        of_fabric: the items that fabrics' drivers have proved.
+        of_nodes: node -> the items that aren't read again once it was freed.
+        ended: id of a server -> proof that nothing of it is running any more.
+        elsewhere: nodes that the pod doesn't hold -> why a guest of it may run there.
+        stays: a guest was never removed, as far as is known, and may still be on the pod's networks; or some data still
+            admits the networks' addresses.
+        of_numbers: space and number -> the items about segments and networks that use it.
     """
 
     items: tuple[ReceiptItem, ...]
@@ -60,7 +60,7 @@ class ReadBack:
 
     @property
     def over(self) -> bool:
-        """Nothing is left, as far as can be read."""
+        """Whether nothing is left, as far as can be read."""
         return all(i.result in OVER for i in self.items)
 
     def reason(self) -> str:
@@ -70,13 +70,13 @@ class ReadBack:
 
 
 def unfree(read: ReadBack, numbers: Iterable[tuple[str, int]]) -> frozenset[tuple[str, int]]:
-    """Spaces and numbers of those that may still be in use outside: not to be given to anybody.
+    """Those of the numbers that may still be in use outside, and must not be assigned again.
 
-    A number is free once every segment and every network that bears it was read back clean, whatever else is left:
-    groups, routers, floating IPs, key pairs and data are on no wire, and their tenant can keep them from being deleted.
-    A server that isn't seen gone may send on its networks' VLANs, where its host is cut off from Neutron, and a rule
-    that lets addresses in to data would let in whose they are next. A number that nothing explains is free once nothing
-    is left.
+    A number is free once every segment and network that uses it was read back clean, whatever else is left: groups,
+    routers, floating IPs, key pairs and data are on no wire, and their tenant can keep them from being deleted. A
+    server that isn't seen gone may still send on its networks' VLANs, where its host is cut off from Neutron; a rule
+    that admits addresses to data would admit their next holder. A number that no item mentions is free once nothing is
+    left.
     """
     return frozenset(
         (space, number)
@@ -93,7 +93,7 @@ def subject_of(record: ResourceRecord) -> str:
 
 
 def nodes_of(record: ResourceRecord, pod: OwnerRecord | None) -> tuple[str, ...]:
-    """Nodes that can't be given back while this thing is there: its own, or for a shared thing none."""
+    """Nodes that can't be freed while this resource exists: its own, or none for a shared one."""
     node = record.resource.node
     if not record.kind.row.keeps_node or not node or not isinstance(pod, PodRecord):
         return ()

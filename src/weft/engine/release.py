@@ -1,4 +1,4 @@
-"""The proof: read every plane back after everything was deleted, and sign a receipt, or keep the nodes."""
+"""The proof: read every plane back after everything was deleted, for the receipt; what isn't clean keeps its nodes."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def _nobody(nodes: Collection[str]) -> frozenset[str]:
 
 
 class Reader:
-    """Reads back what was taken away of one owner.
+    """Reads back what was removed of one owner.
 
     Args:
-        clock: measures what passes while it is read.
+        clock: measures the time since `began`.
         began: the database's time.
-        holding: of a pod: nodes that it holds still; the others were given back before, and may be somebody else's.
-        former: key of a segment -> ports of nodes that a pod doesn't want any more and holds still.
-        beside: ids of all pods' servers on nodes that several share; asked after it was looked what is there.
-        numbers: that the owner still holds; a segment whose number it has given back was read back clean before, and
-            its number may be another owner's by now. None: it holds all of them.
+        holding: nodes that a pod still holds; the others were freed before, and may belong to someone else.
+        former: key of a segment -> ports of nodes that a pod doesn't want any more but still holds.
+        beside: ids of all pods' servers on nodes that several share; asked after the hosts were read.
+        numbers: what the owner still holds. A segment whose number was returned was read back clean before, and its
+            number may be another owner's by now. None: it holds all of them.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class Reader:
         self._stays = False
 
     def _now(self) -> datetime:
-        """The database's time when the reading began, and what has passed since."""
+        """The database's time, continued from `began` by this process's clock."""
         return self._began + timedelta(seconds=self._clock.monotonic() - self._mark)
 
     def read_nodes(self, nodes: Collection[str]) -> ReadBack:
-        """What is on nodes that the pod doesn't want any more, and around them, while it goes on elsewhere."""
+        """Read what is on and around nodes that the pod doesn't want any more, while it goes on elsewhere."""
         segments = [r for r in self._records if r.kind is Kind.SEGMENT]
         self._records = [r for r in self._records if not r.wanted and r.resource.node in nodes]
         self._clouds()
@@ -97,10 +97,10 @@ class Reader:
         )
 
     def _former_ports(self, record: ResourceRecord, nodes: Collection[str]) -> None:
-        """Ports of these nodes that were in a segment which goes on: what the fabric's driver sees there now."""
+        """Read ports of these nodes that were in a segment which goes on, by the fabric's driver."""
         spec, name, at = record.resource.spec, record.resource.where, self._now()
         assert isinstance(spec, SegmentSpec)
-        # Of a shared host that other servers of the pod are on, or have come to, its adapters may be in again.
+        # On a shared host where other servers of the pod are, or have come to, its adapters may be in again.
         wanted = all_members(self._owner, record.resource).ports
         former = (m for m in self._former.get(record.key, ()) if m.port not in wanted)
         segment = spec.model_copy(update={"members": tuple(former)})
@@ -112,7 +112,7 @@ class Reader:
         except WeftError as error:
             self._item(Kind.SEGMENT, segment.text, "unknown", str(error), sorted(nodes), at)
             return
-        # What is said of the segment as a whole is true: the pod has it still.
+        # Items about the segment as a whole don't count: the pod still has the segment.
         for item in self._tried(name, segment, [i for i in clean.items if not i.whole]):
             kept = () if item.result in OVER else item.nodes or sorted(nodes)
             self._item(item.plane, item.subject, item.result, item.seen, kept, at, item.unread, item.level)
@@ -122,9 +122,9 @@ class Reader:
             self._item(Kind.SEGMENT, f"{segment.text} {port}", "unknown", why, kept, at)
 
     def _tried(self, fabric: str, segment: SegmentSpec, items: Sequence[EvidenceItem]) -> list[EvidenceItem]:
-        """With what former members send, if somebody can try it, once nothing is left of what can be read.
+        """Add what former members send, if a prober can test it, once everything that can be read is clean.
 
-        What nobody has tried, the last of what was read says that it doesn't cover.
+        The last reading names what was not tested.
         """
         prober, read = self._world.probers.get(fabric), list(items)
         wanted = self._wanted_level(fabric)
@@ -146,14 +146,14 @@ class Reader:
         return [*(item.weighed(wanted) for item in read), *found.items]
 
     def _wanted_level(self, fabric: str) -> Level:
-        """How closely former members' ports must be read; of a fabric that the site has no more nothing is known."""
+        """How closely former members' ports must be read; nothing is known of a fabric that the site no longer has."""
         described = self._site.fabrics.get(fabric)
         return Level.CONFIGURATION if described is None else described.evidence
 
     def _given_back(self, fabric: str, segment: SegmentSpec) -> Mapping[str, str]:
-        """Member -> its node, of those that may be another pod's by now: what they send and hear is that pod's.
+        """Member -> its node, for nodes that may be another pod's by now, so that their traffic is that pod's.
 
-        Some are of nodes that no pod ever holds.
+        Some are nodes that no pod ever holds.
         """
         released, pod, site = self._owner.released_at is not None, self._pod, self._site
         gone = frozenset(pod.held) - self._holding if pod is not None else frozenset[str]()
@@ -166,7 +166,7 @@ class Reader:
         return {port: node for port, node in nodes.items() if released or node in gone}
 
     def read(self) -> ReadBack:
-        """Cloud, fabric and database, in that order."""
+        """Read cloud, fabric and database, in that order."""
         self._clouds()
         for record in self._records:
             if record.kind is Kind.SEGMENT and self._holds(record):
@@ -199,7 +199,7 @@ class Reader:
         return numbers_of([record.resource], self._site)
 
     def read_segments(self, keys: Collection[str]) -> ReadBack:
-        """What is left of these alone, of an owner that goes on with others."""
+        """Read these segments alone, of an owner that goes on with others."""
         for record in self._records:
             if record.key in keys:
                 self._fabric(record)
@@ -208,25 +208,26 @@ class Reader:
         )
 
     def _clouds(self) -> None:
-        """Things, guests and hosts."""
+        """Read resources, guests and hosts."""
         records = [
             r for r in self._records if r.kind.row.home is not Home.FABRIC and not self._is_anothers(r)
         ]
         places = {(r.resource.where, r.kind) for r in records}
-        # Servers first: of several reasons why a node is kept, a server that is still there says most.
+        # Servers first: of several reasons to keep a node, a server that still exists says most.
         for where, kind in sorted(places, key=lambda p: (not p[1].row.on_host, p)):
             self._listing(where, kind, [r for r in records if (r.resource.where, r.kind) == (where, kind)])
         if self._pod is not None:
             self._on_nodes(self._pod)
 
     def _is_anothers(self, record: ResourceRecord) -> bool:
-        """Whether it may be: it was given back with its node, read back clean, and is there whoever has it."""
+        """Whether another pod may have it: its node was freed, read back clean, and the resource stays with the
+        node."""
         node = record.resource.node
         lent = record.kind.row.lent and record.is_nowhere
         return lent and self._pod is not None and bool(node) and node not in self._holding
 
     def _on_nodes(self, pod: PodRecord) -> None:
-        """What is left on the nodes that a pod held, and on others that its servers came to."""
+        """Read what is left on the nodes that a pod held, and on others that its servers moved to."""
         maybe: dict[str, str] = {}
         for guest in read_guests(pod, self._records, self._world, self._holding):
             kept = () if guest.result == "clean" else nodes_of(guest.record, pod)
@@ -246,7 +247,7 @@ class Reader:
             self._of_node(host.node, self._item("host", host.node, host.result, host.seen, kept))
 
     def _of_node(self, node: str | None, item: ReceiptItem) -> None:
-        """It isn't read again once the node was given back."""
+        """Note an item for its node: it isn't read again once the node was freed."""
         if node:
             self._of_nodes[node] = (*self._of_nodes.get(node, ()), item)
 
@@ -279,7 +280,8 @@ class Reader:
                     self._of_node(record.resource.node, item)
 
     def _of_number(self, record: ResourceRecord, *items: ReceiptItem) -> None:
-        """What was read of a thing decides on its own number; a server, or a rule for addresses, on networks' VLANs."""
+        """Note items for the numbers they decide on; a remaining server, or rule for addresses, decides on networks'
+        VLANs."""
         for number in self._numbers_of(record) if items else ():
             self._of_numbers[number] = (*self._of_numbers.get(number, ()), *items)
         row = record.kind.row
@@ -287,7 +289,7 @@ class Reader:
             self._stays = True
 
     def _fabric(self, record: ResourceRecord) -> None:
-        """What the fabric's driver proves of a segment, by a reading that began after it was taken away."""
+        """What the fabric's driver proves of a segment, by a reading that began after its removal."""
         segment, name = all_members(self._owner, record.resource), record.resource.where
         at = self._now()
         former = [m for m in self._former.get(record.key, ()) if m.port not in segment.ports]
@@ -310,9 +312,9 @@ class Reader:
             self._stale.append(StaleNumber(name, manager, segment.number, why, segment.text))
 
     def _kept_for(self, item: EvidenceItem) -> tuple[str, ...]:
-        """Nodes that can't be given back for what isn't clean: the port's own, or where it may be anybody's all.
+        """Nodes that an unclean item keeps: the port's own, or all if the port is unknown.
 
-        All are those that the pod holds, also those that it is leaving; spares weren't in it unless they are named.
+        All are those that the pod holds, including those it is leaving; spares weren't in the segment unless named.
         """
         if item.nodes and not item.whole:
             return item.nodes

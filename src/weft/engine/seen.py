@@ -1,4 +1,4 @@
-"""What a look at resources means for their rows: what was seen of them, what stays, and what is left alone."""
+"""What observations mean for rows: what was seen, what stays, and what is left alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weft.model.specs import ShareSpec, VolumeSpec
 
 
 def observed_change(record: ResourceRecord, seen: Observed) -> Change:
-    """What a look means for a row. Absent means: to be made (again)."""
+    """What an observation means for a row. Absent means: to be created (again)."""
     if not seen.there:
         return Change(record.key, RowState.CREATING, reason=pods.RESOURCE_MISSING(), attempts=record.attempts)
     states = {
@@ -43,7 +43,7 @@ def differs(record: ResourceRecord, change: Change) -> bool:
 
 
 def seen_of(seen: Mapping[str, Observed], batch: Sequence[ResourceRecord]) -> Mapping[str, Observed]:
-    """What `find` answered, if it did for every one of a batch. Raises `UnknownError`: no answer is not absent."""
+    """The answer of `find`, if it covers the whole batch. Raises `UnknownError`: a missing answer isn't absence."""
     missing = [r for r in batch if r.key not in seen]
     if missing:
         names = ", ".join(r.resource.name for r in missing[:3])
@@ -52,11 +52,11 @@ def seen_of(seen: Mapping[str, Observed], batch: Sequence[ResourceRecord]) -> Ma
 
 
 def left_alone(records: Collection[ResourceRecord]) -> list[Change]:
-    """Lost data of an owner that has served, and what is only for it: nothing is asked for, and every look says so
-    again.
+    """Lost data of an owner that has served, and what serves only that data: nothing is requested for it, and every
+    observation reports it again.
 
-    Neither a change nor an operator's repair replaces it: what is in an error status may have all its data, and an
-    empty one in its place would hide the loss.
+    Neither a change nor an operator's repair replaces it: data in an error status may be complete, and an empty
+    replacement would hide the loss.
     """
     lost = {r.key for r in records if r.lost}
     alone = [
@@ -69,8 +69,8 @@ def left_alone(records: Collection[ResourceRecord]) -> list[Change]:
 
 
 def as_left(record: ResourceRecord, records: Iterable[ResourceRecord]) -> Resource:
-    """The resource as it is let go of: data that nothing was ever let in to holds nothing, and goes though its order
-    keeps it.
+    """The resource as it is released: data that was never made accessible holds nothing, and is deleted although its
+    order keeps it.
 
     Args:
         records: all of its owner.
@@ -84,7 +84,7 @@ def as_left(record: ResourceRecord, records: Iterable[ResourceRecord]) -> Resour
 
 
 def kept_item(record: ResourceRecord, seen: Observed, at: datetime) -> ReceiptItem:
-    """What the receipt says of something that stays."""
+    """The receipt's item for something that stays."""
     where = f"{record.resource.where}: {seen.reason}"
     return ReceiptItem(
         plane=str(record.kind), subject=f"{seen.name} {seen.id}", result="kept", seen=where, at=at

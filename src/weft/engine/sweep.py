@@ -54,9 +54,9 @@ Owned = TypeVar("Owned", bound=OwnerRecord)
 EVERY = 300.0
 """Seconds between two sweeps."""
 LONGEST = 1800.0
-"""Seconds after which another worker sweeps, if one has not come to the end of it."""
+"""Seconds after which another worker sweeps, if one hasn't finished."""
 LOOKED_AFTER = timedelta(days=1)
-"""How long after its release a pod is looked for."""
+"""How long after its release a pod is searched for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class SweepSettings:
 
 
 class Sweeper(Periodic):
-    """Any number may run: the database says whose turn it is."""
+    """Any number may run; the database decides whose turn it is."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Sweeper(Periodic):
         super().__init__("sweep", self.run_due, pulse or Pulse(), self._settings.every + LONGEST)
 
     def run_due(self) -> float:
-        """Sweep, if it is time and nobody else does; seconds until it may be time again."""
+        """Sweep, if it is due and no other process does; returns seconds until it may be due again."""
         with self._store.database.transaction() as tx:
             now = tx.now()
             mine = tx.row("take_sweep", at=now, later=now + timedelta(seconds=LONGEST)) is not None
@@ -94,7 +94,7 @@ class Sweeper(Periodic):
             return min(max(left, 1.0), self._settings.every)
         try:
             unread = self.sweep()
-        except WeftError as error:  # as when the gate was closed meanwhile
+        except WeftError as error:  # such as a gate that has closed meanwhile
             log.warning("sweep: %s", error)
             unread = [f"it broke off: {error}"]
         with self._store.database.transaction() as tx:
@@ -103,12 +103,13 @@ class Sweeper(Periodic):
         return self._settings.every
 
     def sweep(self) -> list[str]:
-        """One round; what could not be read. Nothing is judged while the gate is closed (`weft.engine.gate`)."""
+        """One round; returns what could not be read. Nothing is judged while the gate is closed
+        (`weft.engine.gate`)."""
         world, site, database = self._world(), self._site(), self._store.database
         database.gate.look()
         if (closed := database.gate.closed()) is not None:
             log.warning("sweep: %s", closed)
-            return [str(closed)]  # what this database takes for remains may be another pod's
+            return [str(closed)]  # what looks like remains to this database may be another pod's
         outside = look_outside(world, site.name, self._clock)
         unread = [
             str(e) for e in (*outside.marked.values(), *outside.wires.values()) if isinstance(e, WeftError)
@@ -133,15 +134,15 @@ class Sweeper(Periodic):
     # -- marks ----------------------------------------------------------------------------------------------------
 
     def _take_back(self, outside: Outside, world: World, unread: list[str]) -> Collection[str]:
-        """What carries the mark of an owner that was released, or a number that only such an owner had; and seconds.
+        """Remove what carries a released owner's mark, or a number that only such an owner had; and duplicates.
 
-        Returns ids of what stays of a site, since others use it.
+        Returns ids of what stays of a site because others use it.
         """
         things = outside.things()
         with self._store.database.transaction() as tx:
             owners = Owners.read(tx, things, outside.began_at)
         strays = [s for t in things if (s := Stray(t, owners.of(t))).is_proved]
-        # A round serves all: it waits for nothing that may never go, and the next one asks again.
+        # A round serves all owners: it doesn't wait for what may never go; the next round asks again.
         taken = TakeBack(self._store, world, self._clock, outside.began_at, patience=0.0)
         kept, errors = held(world, strays)
         unread += map(str, errors.values())
@@ -161,9 +162,12 @@ class Sweeper(Periodic):
         kept: Collection[str],
         unread: list[str],
     ) -> None:
-        """Each thing that an owner had, by its id: whatever became of its mark.
+        """Look for everything that an owner had by its id, whatever its mark says now.
 
-        Args: still: open traces. kept: ids of what stays. unread: what couldn't be read, to be added to.
+        Args:
+            still: open traces.
+            kept: ids of what stays.
+            unread: gets what could not be read.
         """
         mine = [row for row in still if row["owner_id"] == owner.id]
         if not mine and not self._due(owner, outside.began_at):
@@ -172,7 +176,7 @@ class Sweeper(Periodic):
             return
         try:
             errors = self._look_for(owner, mine, world, kept)
-        except UnreadableError as error:  # one owner's rows: the others' turn comes all the same
+        except UnreadableError as error:  # one owner's rows must not stop the others
             errors = [str(error)]
         unread += errors
         if not errors:
@@ -182,7 +186,7 @@ class Sweeper(Periodic):
     def _look_for_others(
         self, ids: Iterable[UUID], still: list[Row], outside: Outside, world: World, kept: Collection[str]
     ) -> list[str]:
-        """Those that were released before, and have traces still; what could not be read."""
+        """Owners released longer ago that still have traces; returns what could not be read."""
         unread: list[str] = []
         for owner_id in ids:
             try:
@@ -195,7 +199,7 @@ class Sweeper(Periodic):
         return unread
 
     def _due(self, owner: OwnerRecord, now: datetime) -> bool:
-        """5, 10, 20, 40 … minutes after the release: what comes late mostly comes soon."""
+        """5, 10, 20, 40 … minutes after the release: most late effects come soon."""
         if owner.released_at is None or owner.swept_at is None:
             return True
         return now - owner.swept_at >= max(
@@ -205,7 +209,7 @@ class Sweeper(Periodic):
     def _look_for(
         self, owner: OwnerRecord, still: list[Row], world: World, kept: Collection[str]
     ) -> list[str]:
-        """One owner. What is there is asked to go, in order; the next sweep looks again. What could not be read."""
+        """Look for one owner. What exists is deleted, in order; the next sweep checks again. Returns what is unread."""
         traced = {(row["kind"], row["place"]) for row in still}
         records = [
             r
@@ -234,7 +238,7 @@ class Sweeper(Periodic):
     def _not_taken_over(
         self, owner: OwnerRecord, records: list[ResourceRecord], still: list[Row]
     ) -> list[ResourceRecord]:
-        """Those that no live owner has by now: the next owner of a site adopts what an abandoned one has left."""
+        """Those that no live owner has by now: a site's next owner adopts what an abandoned one left."""
         with self._store.database.statement() as tx:
             rows = tx.rows("ids_in_use", ids=sorted(_ids(records).values()))
         taken = {row["id"] for row in rows}
@@ -254,9 +258,9 @@ class Sweeper(Periodic):
         still: list[Row],
         world: World,
     ) -> list[list[ResourceRecord]]:
-        """Those of a group that are there by their ids, and those of their predecessors, each key once in a list.
+        """Those of a group, and of their predecessors, that exist by their ids; each key once per list.
 
-        Traces begin, and each ends where its own id is proved to be gone.
+        Records traces, and ends each whose own id is proved gone.
         """
         found, gone = list[list[ResourceRecord]](), dict[str, str]()
         known = [r for r in group if r.outside_id]
@@ -273,7 +277,7 @@ class Sweeper(Periodic):
         looked = {r.outside_id for r in (*chain.from_iterable(_predecessors(known)), *known)}
         for row in (r for r in still if (r["kind"], r["place"]) == (group[0].kind, where)):
             subject = row["subject"]
-            if subject not in looked:  # found by its mark
+            if subject not in looked:  # was found by its mark
                 one, its = group[0], {**ids, group[0].key: subject}
                 seen = seen_of(world.driver(where).find(_leaving(owner), [one.resource], its), [one])
                 gone |= {} if seen[one.key].there else {subject: seen[one.key].reason}
@@ -284,7 +288,7 @@ class Sweeper(Periodic):
         return found
 
     def _end_wires(self, outside: Outside) -> None:
-        """Traces on fabrics end where this round's reading of the whole fabric doesn't show the key any more."""
+        """End traces on fabrics that this round's reading of the whole fabric doesn't show any more."""
         for row in self._traces.open():
             found = outside.marked.get(row["place"])
             if row["kind"] != Kind.SEGMENT or found is None or isinstance(found, WeftError):
@@ -299,7 +303,7 @@ def _ids(records: Iterable[ResourceRecord]) -> dict[str, str]:
 
 
 def _predecessors(records: Iterable[ResourceRecord]) -> list[list[ResourceRecord]]:
-    """Servers that were replaced: the first of each record, then the second, and so on."""
+    """Replaced servers: the first of each record, then the second, and so on."""
     each = [r.predecessors for r in records if r.kind.row.on_host]
     return [[r for r in nth if r is not None] for nth in zip_longest(*each)]
 

@@ -1,4 +1,4 @@
-"""Removes orphans of weft: kind by kind, each seen gone before its dependencies."""
+"""Removes orphans of weft, kind by kind, each seen gone before its dependencies are removed."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ PATIENCE = 120.0
 """Seconds for one kind to be seen gone."""
 PAUSE = 1.0
 YOUNG = timedelta(minutes=10)
-"""What is younger may still be in the making by somebody whom this database doesn't know of."""
+"""Something younger may still be under construction by a process that this database doesn't know."""
 
 Confirmed = Collection[str] | Literal["all"]
-"""Ids of pods that the operator knows to be nobody's, though the database doesn't know them."""
+"""Ids of pods of which the operator knows that they don't exist, though the database doesn't know them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """A thing outside that no live owner has."""
+    """Something outside that no live owner has."""
 
     thing: Marked
     ownership: Ownership
 
     @property
     def is_proved(self) -> bool:
-        """Whether it goes without anybody's word: what a released owner had, or what weft's own user made twice."""
+        """Whether it is removed without confirmation: a released owner had it, or weft's own user created it twice."""
         claim = self.ownership.claim
         return claim is Claim.LEFT or (claim is Claim.SECOND and self.thing.ours is True)
 
 
 def why_not(stray: Stray, now: datetime, confirmed: Confirmed) -> str:
-    """Why it may not be removed; empty: it may."""
+    """Why it must not be removed; empty: it may."""
     claim, created = stray.ownership.claim, stray.thing.created
     if claim is Claim.OWNED:
         return "a live pod owns it"
@@ -70,9 +70,9 @@ class TakeBack:
     """One round of removals.
 
     Args:
-        listed_at: when the listing began that the things are from.
-        pause: seconds between two looks at what is going.
-        patience: seconds for one kind to be seen gone. 0: it is looked at once more, and left to the next round.
+        listed_at: when the listing began that shows them.
+        pause: seconds between two looks at what is being removed.
+        patience: seconds for one kind to be seen gone. 0: it is observed once more, and left to the next round.
     """
 
     def __init__(
@@ -89,10 +89,11 @@ class TakeBack:
         self._store, self._world, self._clock = store, world, clock
         self._listed_at, self._confirmed, self._pause = listed_at, confirmed, pause
         self.left: dict[tuple[AnyKind, str], str] = {}
-        """What was to go and was not seen gone -> why."""
+        """What was to be removed and wasn't seen gone -> why."""
 
     def remove(self, strays: Iterable[Stray]) -> None:
-        """Where a kind of a pod isn't seen gone, what it stands on stays. Raises if nothing may be changed now."""
+        """Remove strays; where one kind isn't seen gone, its dependencies stay. Raises if nothing may be changed
+        now."""
         self._store.database.gate.check()
         wanted = [s for s in strays if not why_not(s, self._clock.now(), self._confirmed)]
         for stray in wanted:
@@ -109,7 +110,7 @@ class TakeBack:
         self._end_traces([s.thing for s in wanted if (s.thing.kind, s.thing.id) not in self.left])
 
     def _tell(self, stray: Stray) -> None:
-        """That it is there makes its pod's receipt wrong, whoever finds it."""
+        """Record a trace: its existence makes the pod's receipt wrong."""
         thing, owner = stray.thing, stray.ownership.owner
         if stray.ownership.claim is Claim.LEFT and owner is not None:
             what = sentence(owner.kind, thing.kind, thing.where, thing.id)
@@ -119,7 +120,7 @@ class TakeBack:
             traces.found(Trace(UUID(owner.id), thing.kind, thing.where, thing.id, what, marked=marked))
 
     def _end_traces(self, gone: Iterable[Marked]) -> None:
-        """Of what was seen gone; a segment's trace ends with the next reading of its fabric."""
+        """End traces of what was seen gone; a segment's trace ends with the next reading of its fabric."""
         ended = {(t.kind, t.where, t.id) for t in gone if t.kind.row.home is not Home.FABRIC}
         traces = Traces(self._store.database)
         for row in traces.open() if ended else ():
@@ -129,7 +130,7 @@ class TakeBack:
                 )
 
     def _remove_kind(self, where: str, kind: AnyKind, batch: Sequence[Stray]) -> None:
-        """One kind in one place; a second thing of a live pod only while no worker has that pod in hand."""
+        """Remove one kind in one place; a live pod's duplicates only while no worker holds that pod."""
         seconds = {s.ownership.owner for s in batch if s.ownership.claim is Claim.SECOND}
         self._until_gone(where, [s.thing for s in batch if s.ownership.claim is not Claim.SECOND])
         for owner in sorted(o for o in seconds if o):
@@ -164,7 +165,8 @@ class TakeBack:
             self._clock.sleep(self._pause)
 
     def _once(self, where: str, things: list[Marked]) -> list[Marked]:
-        """Ask for removal; those to ask for again: not seen gone yet, or refused for a while. `left` says why."""
+        """Request removal; returns those to request again: not seen gone yet, or refused for a while. `left` says
+        why."""
         try:
             self._store.database.gate.check()
             outcomes = self._world.driver(where).remove_marked(things)
@@ -183,7 +185,7 @@ class TakeBack:
         return again
 
     def _still_ours(self, things: list[Marked]) -> list[Marked]:
-        """Those that nobody has come to own since they were listed, read afresh."""
+        """Those that still have no owner, read again."""
         if not things:
             return []
         with self._store.database.transaction() as tx:

@@ -16,23 +16,23 @@ from weft.model.resources import Kind
 log = logging.getLogger(__name__)
 
 SHOWN = timedelta(days=1)
-"""How long the audit goes on showing a trace that is gone."""
+"""How long the audit shows a trace that is gone."""
 MOST = 1000
-"""Traces that the audit shows at most, those that are still there first, and of one reading of the table."""
+"""Most traces that the audit shows, existing ones first, and that one query reads."""
 MOST_OF_MARKS = 100
-"""Traces of one owner beyond which none is written of what bears its mark alone, which a tenant may have written."""
+"""Most traces of one owner for remains known by their mark alone, which a tenant may have written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Something of a released owner.
+    """Remains of a released owner.
 
     Attributes:
         place: cloud, fabric or manager of machines.
         subject: id outside.
         what: one sentence.
-        others: it is somebody else's, on a node that was the pod's: the receipt isn't wrong for it.
-        marked: it was found by its mark alone: no row knows its id.
+        others: it belongs to someone else, on a node that was the pod's: the receipt isn't wrong because of it.
+        marked: it was found by its mark alone: no row has its id.
     """
 
     owner_id: UUID
@@ -45,13 +45,13 @@ class Trace:
 
 
 class Traces:
-    """Each is written once, with an alarm among its pod's events; and its end too."""
+    """Each trace is written once, with an alarm among its owner's events; and so is its end."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def found(self, trace: Trace) -> None:
-        """Write it down, and tell its owner, unless it is known."""
+        """Record a trace and an alarm for its owner, unless it is known."""
         with self._database.transaction() as tx:
             now = tx.now()
             values: dict[str, object] = {"kind": trace.kind, "place": trace.place, "subject": trace.subject}
@@ -78,12 +78,12 @@ class Traces:
                 tx.run("notify", owner_id=str(owner_id))
 
     def lately(self) -> list[Row]:
-        """Rows of the table with `pod` (its name): those that are still there, and those found in the last day."""
+        """Rows of the table with `pod` (its name): those that still exist, and those found in the last day."""
         with self._database.transaction() as tx:
             return tx.rows("traces", since=tx.now() - SHOWN, limit=MOST)
 
     def open(self) -> list[Row]:
-        """All rows of those that are still there, the first found first."""
+        """All rows of those that still exist, in the order in which they were found."""
         found: list[Row] = []
         while not found or len(found) % MOST == 0:
             after = found[-1]["id"] if found else 0
@@ -96,6 +96,6 @@ class Traces:
 
 
 def sentence(owner: OwnerKind, kind: str, place: str, subject: str) -> Message:
-    """What a trace says."""
+    """The message of a trace."""
     code = pods.SEGMENT_AFTER_RELEASE if kind == str(Kind.SEGMENT) else pods.RESOURCE_AFTER_RELEASE
     return code(kind=kind, id=subject, place=place, owner=str(owner))

@@ -1,4 +1,4 @@
-"""What `Database.gate` is: see `weft.engine.gate`; and one for tools that change nothing outside."""
+"""The interface of `Database.gate` (see `weft.engine.gate`), and a gate for tools that change nothing outside."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft.model.errors import TemporaryError
 
 
 class Gated(Protocol):
-    """Says whether anything outside may be changed by what the database says."""
+    """Says whether anything outside may be changed on the word of this database."""
 
     hurry: Callable[[], None]
 
@@ -39,7 +39,7 @@ class Gated(Protocol):
 
 
 class Ungated:
-    """There is no cloud that remembers anything: open."""
+    """No cloud remembers anything: always open."""
 
     def __init__(self) -> None:
         self.hurry: Callable[[], None] = lambda: None

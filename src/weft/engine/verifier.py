@@ -24,18 +24,18 @@ from weft.model.specs import SegmentSpec
 P = ParamSpec("P")
 T = TypeVar("T")
 _Looks = dict[AnyKind, "tuple[Mapping[str, Observed], Check] | WeftError"]
-"""Kind of resources in one place -> what was seen of them and their fabric, or why nothing was."""
+"""Kind of resources in one place -> what was observed of them and of their fabric, or why nothing was."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was seen.
+    """Result of a verification.
 
     Attributes:
         problems: none means: as wanted, on every plane.
-        changes: what the rows should say now; of what could not be read there are none.
+        changes: what the rows should say now; none for what could not be read.
         looked_at: plane -> how many things were read.
-        notes: what isn't as it should be, and keeps no pod from being READY.
+        notes: deviations that keep no pod from being READY.
     """
 
     problems: tuple[Problem, ...]
@@ -65,32 +65,32 @@ def verify(
     way: Way = ALONE,
     only: Container[str] | None = None,
 ) -> Verdict:
-    """Servers on their hosts, ports bound on their segments, the fabric's own evidence.
+    """Verify servers on their hosts, ports bound on their segments, and the fabric's own evidence.
 
-    What the newest generation doesn't want is the owner's still, and isn't missed.
+    What the newest generation doesn't want still belongs to the owner, and isn't missed.
 
     Args:
-        records: all of its resources: what is none of these is somebody else's.
-        pool: for what can be read at the same time; None: nobody waits for the verdict, one thing after the other.
+        records: all of its resources: anything else belongs to someone else.
+        pool: for readings that can run at the same time; None: nothing waits for the verdict, read one after the other.
         max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
         way: the visit's, which waits for fabric and cloud.
-        only: keys of those that are looked at; None: all.
+        only: keys of those to verify; None: all.
     """
     places: dict[str, dict[AnyKind, list[ResourceRecord]]] = {}
     for record in (r for r in records if r.wanted and (only is None or r.key in only)):
         places.setdefault(record.resource.where, {}).setdefault(record.kind, []).append(record)
     ids = {r.key: r.outside_id for r in records if r.outside_id}
-    # Networks of the site, and of a tenant's own making, are there for others to be on.
+    # Other projects may use the site's networks and tenants' own.
     others = _begin(pool, intruders, owner, records, world) if isinstance(owner, PodRecord) else None
     found: dict[str, Callable[[], _Looks]] = {}
-    # Nobody's place is taken by who waits for a fabric: those that wait together share a reading.
+    # Waiting for a fabric takes no place: visits that wait together share a reading.
     fabrics = [where for where, kinds in places.items() if _of_fabric(kinds)]
     with way.outside():
         for where, kinds in places.items():
             if where in fabrics:
                 found[where] = _begin(pool, _look_at_fabric, owner, kinds, world, max_age)
             else:
-                alone = len(places) - len(found) == 1  # the last one is for this thread
+                alone = len(places) - len(found) == 1  # the last one runs in this thread
                 found[where] = _begin(None if alone else pool, _look, owner, kinds, world, ids)
         looks = {where: look() for where, look in found.items() if where not in fabrics}
     if fabrics:
@@ -100,7 +100,7 @@ def verify(
     if not isinstance(owner, PodRecord) or others is None:
         return verdict
     try:
-        # No row's difference: what somebody else has put there isn't made right by making the pod's own again.
+        # Not a difference of a row: recreating the pod's own resources wouldn't remove what someone else put there.
         more = tuple(i.problem() for i in others() if i.improper)
     except WeftError as error:
         more = (unread(owner.plan.cloud, error),)
@@ -110,7 +110,7 @@ def verify(
 def _judged(
     places: Mapping[str, Mapping[AnyKind, Sequence[ResourceRecord]]], looks: Mapping[str, _Looks]
 ) -> Verdict:
-    """What was seen in each place, compared with what is wanted there."""
+    """Compare what was observed in each place with what is wanted there."""
     problems: list[Problem] = []
     notes: list[Problem] = []
     changes: list[Change] = []
@@ -135,7 +135,7 @@ def _of_fabric(kinds: Collection[AnyKind]) -> bool:
 
 
 def _begin(pool: Executor | None, look: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Callable[[], T]:
-    """The look's answer, once it is asked for; it is on its way until then, if there is a pool."""
+    """Begin a look, in the pool if there is one; returns a function that waits for its result."""
     if pool is None:
         return partial(look, *args, **kwargs)
     return pool.submit(look, *args, **kwargs).result
@@ -144,7 +144,7 @@ def _begin(pool: Executor | None, look: Callable[P, T], *args: P.args, **kwargs:
 def _look_at_fabric(
     owner: OwnerRecord, kinds: Mapping[AnyKind, list[ResourceRecord]], world: World, max_age: float
 ) -> _Looks:
-    """Rows and evidence by one and the same reading."""
+    """Rows and evidence from one and the same reading."""
     seen: dict[str, Observed] = {}
     problems: list[Problem] = []
     notes: list[Problem] = []
@@ -179,7 +179,7 @@ def _look(
     world: World,
     ids: Mapping[str, str],
 ) -> _Looks:
-    """All kinds by one call; if that gives no answer, each by its own: what can be seen is seen."""
+    """Observe all kinds by one call; if that fails, each by its own, to observe what can be observed."""
     records = [r for group in kinds.values() for r in group]
     try:
         driver = world.driver(records[0].resource.where)
@@ -210,7 +210,7 @@ def _problems(record: ResourceRecord, change: Change, seen: Observed) -> list[Pr
 
 
 def of_resource(record: ResourceRecord, kind: ProblemKind, detail: Mapping[str, str]) -> Problem:
-    """A problem of one of the pod's own resources, with its ids and its node."""
+    """A problem of one of the owner's own resources, with its ids and its node."""
     node = record.resource.node
     return Problem(
         kind,
