@@ -120,7 +120,7 @@ def test_capacity_comes_back_after_what_may_still_be_under_way(house: House) -> 
         assert other.run_once()
         waiting = look(house, pod)
         assert waiting.state is PodState.RELEASING
-        assert "nobody knows what became" in waiting.reason
+        assert "outcome of a request is unknown" in waiting.reason
         assert waiting.late_until and f"{waiting.late_until:%H:%M:%S}Z" in waiting.reason
         assert set(pod.nodes) <= house.store.capacity().holds.keys()
 

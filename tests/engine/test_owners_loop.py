@@ -227,7 +227,7 @@ def test_a_release_waits_for_what_a_lost_worker_may_still_do(house: OwnerHouse) 
     house.store.release(owner.id, "release asked")
     house.visit(owner)
     waiting = house.see(owner.id)
-    assert waiting.state is PodState.RELEASING and "nobody knows what became" in waiting.reason
+    assert waiting.state is PodState.RELEASING and "outcome of a request is unknown" in waiting.reason
     assert house.number("site") in house.numbers()
     mark = Mark("lab", owner.owner, "network")
     late = house.cloud.add(Kind.NETWORK, mark.name(), "service", mark, segment=house.number("site"))

@@ -1,5 +1,5 @@
-"""What a site adopts is looked at once more right before weft changes it for the first time: others may have come to
-use it since that was planned. From then on it bears weft's mark, and is weft's."""
+"""Checks a resource that a site adopts once more, right before weft changes it for the first time: others may have
+begun to use it since that was planned. From then on it bears weft's mark, and is weft's."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from weft.planning.site.changes import cant_be
 from weft.ports.resources import Scope
 
 UNMARKED = "none"
-"""What drivers report of the mark of what bears none."""
+"""What drivers report as the mark of an unmarked resource."""
 SOME = 10
-"""Of weft's own ports that are looked for, to see that others' would be shown."""
+"""How many of weft's own ports to look for, as proof that others' would be shown."""
 _NO_RULES = ("mark", "name", "shared_with")
 """Fields of a group that don't change what its ports may do."""
 
@@ -29,11 +29,11 @@ def not_to_change(
     adopted: Mapping[str, str],
     records: Collection[ResourceRecord],
 ) -> Iterator[tuple[str, WeftError]]:
-    """Keys of what is to be changed, and must not be, and why.
+    """Keys of resources that must not be changed, and why.
 
     Args:
-        differing: what is there and differs, all of it in one place.
-        adopted: key -> id of what was to be adopted, whether that has been done or not.
+        differing: what exists and differs, all of it in one place.
+        adopted: key -> id of what was to be adopted, whether that has happened or not.
         records: of the whole owner.
     """
 
@@ -57,10 +57,10 @@ def not_to_change(
 
 
 def _used(world: World, record: ResourceRecord, known: Callable[[], Collection[str]]) -> str:
-    """By whom, in a way that the change would end; empty: by nobody.
+    """Which use the change would end; empty: none.
 
     Args:
-        known: looks for ports of weft's own, which is needed for security groups only.
+        known: looks up some of weft's own ports, which only security groups need.
     """
     resource = record.resource
     if record.kind is Kind.SECURITY_GROUP:
@@ -75,7 +75,7 @@ def _used(world: World, record: ResourceRecord, known: Callable[[], Collection[s
 
 
 def _own_ports(world: World, scope: Scope, where: str, records: Collection[ResourceRecord]) -> list[str]:
-    """Ids of some of weft's own that are there now, whatever their rows say."""
+    """Ids of some of weft's own that exist now, whatever their rows say."""
     some = [r for r in records if is_port_in(r, where) and r.outside_id][:SOME]
     ids = {r.key: str(r.outside_id) for r in some}
     seen = world.driver(where).find(scope, [r.resource for r in some], ids) if some else {}
@@ -91,7 +91,7 @@ def is_port_in(record: ResourceRecord, where: str) -> bool:
 
 
 def ruled_by(fields: Sequence[str], ports: Sequence[str]) -> str:
-    """Of a group with ports of others in it that would get the site's rules."""
+    """Why a group with ports of others must not get the site's rules."""
     return (
         f"it would get the site's rules ({', '.join(fields)}), and others have ports in it: {listed(ports)}; "
         "remove these from it, or give it those rules first"

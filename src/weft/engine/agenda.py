@@ -41,7 +41,7 @@ class Note:
     Attributes:
         position: in the queue, from 1; None: it has a booking, or can't be judged now.
         expected: when it is expected to start; POSIX time.
-        booking: nodes that are booked for it from then, or kept for it without a time.
+        booking: nodes booked for it from then, or kept for it without a time.
     """
 
     reason: str
@@ -137,7 +137,7 @@ def _enter_all(
     bookings: Mapping[str, Keep],
     now: float,
 ) -> None:
-    """Those that can start; of the others nothing is kept, unless it is booked for a time."""
+    """Enter those that can start; the others keep nothing, except a booking with a time."""
     for one in mine:
         if one.id not in denied:
             _enter(queue, one, asked[one.id][1], bookings.get(str(one.id)), now)
@@ -168,7 +168,7 @@ def _asked(site: Site, waiting: Sequence[Waiter], found: Agenda) -> dict[UUID, t
 
 
 def _without_others(book: Book, able: Collection[str], stay: Collection[str]) -> Book:
-    """Without bookings of orders that can't start now: `stay` keep theirs, and `able` their open ones."""
+    """Drop bookings of orders that can't start now: `stay` keep theirs, and `able` their open ones."""
     return replace(
         book,
         bookings=tuple(k for k in book.bookings if k.name in stay),
@@ -187,7 +187,7 @@ def _shares(
     found: Agenda,
     wait: frozenset[str],
 ) -> Waiter | None:
-    """Who starts now of a shape without timeline; else notes of all of them."""
+    """Which order starts now, of a shape without timeline; otherwise adds notes for all of them."""
     sharers = [_sharer(one, resolve(one.order, one.project, site), places, now) for one in mine]
     seen = look(book, sharers, health, QueueSettings.of(site.queue), used, now, wait)
     for one in mine:
@@ -301,7 +301,7 @@ def _notes(
 
 
 def _with_bookings(book: Book, mine: Sequence[Waiter], notes: Mapping[UUID, Note]) -> Book:
-    """The future book: a node may be on several fabrics, and must not be booked on two of them."""
+    """The book with these bookings: a node may be on several fabrics, and must not be booked on two of them."""
     names = {str(w.id) for w in mine}
     kept = [note.booking for w in mine if (note := notes.get(w.id)) and note.booking]
     return replace(

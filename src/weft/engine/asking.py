@@ -1,4 +1,4 @@
-"""Questions to several clouds at the same time: who takes long keeps no other waiting."""
+"""Asks several clouds at the same time: a slow one doesn't delay the others."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 PATIENCE = 5.0
-"""Seconds that is waited for the answers; a later one comes all the same."""
+"""Seconds to wait for the answers; a later one still arrives."""
 
 
 class Asking:
-    """A thread for each cloud that is asked; of one object only one thread calls the methods."""
+    """One thread for each cloud that is asked. Only one thread may call the methods of an object."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._threads: dict[str, threading.Thread] = {}
 
     def free(self, clouds: Iterable[str]) -> list[str]:
-        """Those of them whose last answer isn't awaited any more."""
+        """Those whose last answer isn't awaited any more."""
         alive = {cloud for cloud, thread in self._threads.items() if thread.is_alive()}
         return sorted(set(clouds) - alive)
 
     def ask(self, questions: Mapping[str, Callable[[], None]]) -> None:
-        """Args: questions: cloud -> asks it, and does what is to be done with the answer."""
+        """Args: questions: cloud -> function that asks it and handles the answer."""
         asked: list[threading.Thread] = []
         for cloud, question in questions.items():
             self._threads[cloud] = threading.Thread(target=question, name=self._name, daemon=True)

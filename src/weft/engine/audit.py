@@ -1,4 +1,4 @@
-"""The audit: it compares what is outside with what live owners have. `repair` repairs what is weft's, and only that.
+"""The audit: compares what is outside with what live owners have. `repair` repairs what is weft's, and only that.
 
 External objects are listed before the database is read: what is ordered meanwhile can't look like an orphan.
 """
@@ -69,7 +69,7 @@ class Auditor(Comparison):
         return after.model_copy(update={"findings": tuple(rows)})
 
     def _clear_networks(self, confirmed: Confirmed) -> dict[str, str]:
-        """Remove what others put on networks that are being deleted, and on those that only the pod may use."""
+        """Remove what others have on networks that are being deleted, and on those that only the pod may use."""
         why: dict[str, str] = {}
         try:
             for pod_id, ids in self._intruders.items():

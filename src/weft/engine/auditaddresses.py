@@ -1,5 +1,5 @@
-"""The audit's look for ports of others with MAC addresses that weft has chosen for pods, or that may send from them, or
-from pods' IP addresses on the same network."""
+"""The audit of ports of others with MAC addresses that weft chose for pods, or that may send from these, or from pods'
+IP addresses on the same network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAIR = "nothing: its owner, or an operator, takes the pair off it"
 
 
 def audit_addresses(found: Findings, pod: PodRecord, records: Sequence[ResourceRecord], world: World) -> None:
-    """Of one pod, on all networks of its cloud."""
+    """Check one pod, on all networks of its cloud."""
     cloud, mine = pod.plan.cloud, {"pod": pod.name, "pod_id": str(pod.id)}
     seen = same_address(pod, {r.key: r for r in records}, members_of(pod, records), world)
     if isinstance(seen, WeftError):
@@ -34,7 +34,7 @@ def audit_addresses(found: Findings, pod: PodRecord, records: Sequence[ResourceR
 def audit_pairs(
     found: Findings, pods: Iterable[tuple[PodRecord, Sequence[ResourceRecord]]], world: World
 ) -> None:
-    """Of all pods: a cloud's ports are listed once."""
+    """Check all pods: a cloud's ports are listed once."""
     by_cloud: dict[str, list[tuple[PodRecord, Mapping[str, ResourceRecord]]]] = {}
     for pod, records in pods:
         by_cloud.setdefault(pod.plan.cloud, []).append((pod, {r.key: r for r in records}))
@@ -71,7 +71,7 @@ def _say(found: Findings, pod: PodRecord, port: TenantPort, thing: str, what: st
 
 
 def _end(record: ResourceRecord) -> End | None:
-    """Where a port of a pod's sends and listens, as it was seen last; None: it isn't one, or was never seen."""
+    """Network and address of a pod's port, as last observed; None: not a port, or never observed."""
     network, address = record.facts.get("network"), record.facts.get("address")
     seen = record.kind is Kind.PORT and record.wanted and network and address
     return (str(network), str(address)) if seen else None

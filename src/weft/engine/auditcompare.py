@@ -1,4 +1,5 @@
-"""What an audit compares: external objects that no live owner has, resources of owners that are missing or different,
+"""The comparison of an audit: external objects that no live owner has, resources of owners that are missing or
+different, and foreign use of weft's ranges.
 and foreign use of weft's ranges.
 """
 
@@ -46,7 +47,7 @@ AT_REST = frozenset({PodState.READY, PodState.DEGRADED, PodState.VERIFYING, PodS
 
 
 class Comparison:
-    """What an `Auditor` compares; what it found besides the report stays here for a repair."""
+    """The comparison of an `Auditor`; what it found besides the report is kept for a repair."""
 
     def __init__(self, store: Store, world: World, site: Site, clock: Clock) -> None:
         self._store, self._world, self._site, self._clock = store, world, site, clock
@@ -150,7 +151,7 @@ class Comparison:
         audit_pairs(self._found, pods, self._world)
 
     def _check_networks(self, pod: PodRecord, records: list[ResourceRecord]) -> None:
-        """What others have on a pod's things, which may block its release."""
+        """Report what others have on a pod's resources, which may block its release."""
         cloud = pod.plan.cloud
         try:
             found = [*intruders(pod, records, self._world), *users(pod, records, self._world)]
@@ -207,7 +208,7 @@ class Comparison:
                 self._found.add("foreign", "node", cloud, node, who)
 
     def _has_moved_on(self, owner: OwnerRecord) -> bool:
-        """Whether it has been released or processed since its row was read, which explains missing resources."""
+        """Whether it was released or processed since its row was read, which explains missing resources."""
         try:
             with self._store.database.transaction() as tx:
                 now = read_owner(tx, owner.id)
@@ -232,7 +233,7 @@ class Comparison:
         )
 
     def _find_note(self, owner: OwnerRecord, note: Problem) -> None:
-        """What keeps nothing from being READY isn't weft's to repair either."""
+        """Report a problem that doesn't keep the owner from being READY; weft doesn't repair it either."""
         self._found.add(
             "unknown" if note.unknown else "different",
             "fabric",
@@ -281,7 +282,7 @@ class Comparison:
         return why
 
     def _check_traces(self) -> None:
-        """What the sweep found of released pods: what still exists, and what disappeared within the last day."""
+        """Report traces found by the sweep: what still exists, and what disappeared within the last day."""
         for row in Traces(self._store.database).lately():
             gone = row["gone_at"]
             ended = f"; gone at {gone:%Y-%m-%dT%H:%M:%SZ}" if gone else "; still there"
@@ -309,7 +310,7 @@ class Comparison:
         self._sick |= WireAudit(self._site, name, owned, released, strays, self._found, repairs).check(wire)
 
     def _segments(self, fabric: str) -> list[tuple[OwnerRecord, SegmentSpec]]:
-        """Segments that live owners have on a fabric, or are about to gain or lose."""
+        """Segments on a fabric that live owners have, or are about to gain or lose."""
         return [
             (owner, r.resource.spec)
             for owner, records in self._live.values()
@@ -330,6 +331,6 @@ def is_repaired(owner: OwnerRecord) -> bool:
 
 
 def _expected(owner: OwnerRecord, records: Sequence[ResourceRecord]) -> set[str]:
-    """Keys of what should be there: of what a change brings that is under way, what was seen to have come."""
+    """Keys of resources that should exist; of those of a change under way, only what was observed to be settled."""
     ready = owner.ready_generation
     return {r.key for r in records if r.generation <= ready or r.state is RowState.SETTLED or not ready}

@@ -1,4 +1,4 @@
-"""The part of the audit that asks who else may act on bare-metal machines, held by a pod or not."""
+"""The part of the audit that checks who else may act on bare-metal machines, held by a pod or not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OPERATORS = "nothing: an operator corrects it in Ironic, or in the site"
 
 
 def audit_machines(world: World, site: Site, findings: Findings) -> None:
-    """A project that owns a machine in Ironic, or leases it, may switch it off, boot it and read its console."""
+    """Report projects that own or lease a machine in Ironic: they may switch it off, boot it and read its console."""
     for cloud, facts in sorted(world.clouds.items()):
         names = {n.machine: n.name for n in site.nodes if n.cloud == cloud and n.machine}
         if not names:

@@ -1,7 +1,7 @@
-"""The audit of the site's own networks: who has taken the name of a piece of hardware, and who is where no tenant may
-be. What is found is told and not removed: it is somebody else's.
+"""The audit of the site's own networks: ports with the host name of the site's hardware, and ports where no tenant may
+be. Findings are reported and not removed: they belong to others.
 
-Neutron lets any two ports have one name, and who may have ports on a shared network may name one after the filer.
+Neutron lets two ports have one name, so anyone with a port on a shared network may name it after the filer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def audit_site(
         records_of = {r.key: r for r in mine}
         networks = {str(r.outside_id): r for r in mine if r.kind.row.network}
         specs = [(r, r.resource.spec) for r in mine]
-        # On whichever of the site's networks: who is on two of them asks the name server of either.
+        # On any of the site's networks: a host on two of them asks the name server of either.
         names = _names(site, cloud) | {
             s.dns_name: r.key for r, s in specs if isinstance(s, PortSpec) and s.dns_name
         }
@@ -60,7 +60,8 @@ def audit_site(
 
 
 def _names(site: Site, cloud: str) -> dict[str | None, str]:
-    """Host names of IPU-Machines of this cloud -> key of the port: an RNIC's is its pod's where the data network is."""
+    """Host names of IPU-Machines of this cloud -> key of the port; an RNIC's name belongs to its pod on the data
+    network."""
     return {
         m.host_name(leg): f"port/{m.name}/{leg}"
         for m in site.ipu_machines
@@ -81,7 +82,7 @@ def _named(port: NamedPort, mine: str | None) -> str:
 def _gateway(
     port: NamedPort, network: ResourceRecord, gateways: Collection[tuple[str | None, str | None]]
 ) -> str:
-    """Who shares a network can have its own router take the address of the subnet's."""
+    """A project with access to a shared network can give its own router the address of the subnet's gateway."""
     taken = sorted(a for a in port.addresses if (port.network, a) in gateways)
     if port.own or not taken:
         return ""
@@ -92,7 +93,7 @@ def _gateway(
 
 
 def _stranger(port: NamedPort, network: ResourceRecord) -> str:
-    """On a network that the site shares with nobody, or not with its project; a router's, too."""
+    """A port, or a router's, on a network that the site doesn't share, or not with this project."""
     spec = network.resource.spec
     assert isinstance(spec, NetworkSpec)
     if port.own or not port.project_id:

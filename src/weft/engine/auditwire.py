@@ -42,7 +42,7 @@ class WireAudit:
     repairs: bool = True
 
     def check(self, wire: Wire) -> set[UUID]:
-        """Adds to the findings; returns the owners whose loop has something to repair."""
+        """Add to the findings; returns the owners whose loop has something to repair."""
         self._check_managers(wire)
         fabric = self.site.fabrics[self.fabric]
         mine, words, snapshot = fabric.segments, fabric.words, wire.snapshot
@@ -63,7 +63,8 @@ class WireAudit:
         return sick
 
     def _check_functions(self, snapshot: Snapshot) -> None:
-        """Nobody's virtual functions that are up: whoever gets one next would share its port with what runs there."""
+        """Report virtual functions without an owner that are up: the next owner would share the port with what runs
+        there."""
         held = frozenset[str]().union(*(members for _, members in self.owned.values()))
         try:
             up = snapshot.functions
@@ -88,14 +89,14 @@ class WireAudit:
 
     def _check_port(self, port: PortSeen) -> set[UUID]:
         fabric, sick = self.site.fabrics[self.fabric], set[UUID]()
-        nobodys: dict[str, list[int]] = {}
+        unowned: dict[str, list[int]] = {}
         for number in sorted(n for n in port.numbers if n in fabric.segments and n not in self.released):
             owner, members = self.owned.get(number, (None, frozenset[str]()))
             if port.port in members:
                 continue
             where = next(p.name for p in port.places if number in p.numbers)
             if owner is None:
-                nobodys.setdefault(where, []).append(number)
+                unowned.setdefault(where, []).append(number)
                 continue
             segment, id_ = fabric.words.named(number), f"{port.port} {fabric.words.text(number)}"
             sick.add(owner.id)
@@ -113,11 +114,11 @@ class WireAudit:
                 repair="its loop repairs it" if self.repairs else _NOT_WEFTS,
             )
         # One finding each: a port that is a trunk of all numbers has hundreds.
-        for where, numbers in nobodys.items():
-            told = fabric.words.listed(numbers)
-            text = f"{where} has {told}, within weft's range, but no live pod holds "
+        for where, numbers in unowned.items():
+            listed = fabric.words.listed(numbers)
+            text = f"{where} has {listed}, within weft's range, but no live pod holds "
             text += "that number" if len(numbers) == 1 else "those numbers"
-            id_ = f"{port.port} {told.partition(' ')[2]}"
+            id_ = f"{port.port} {listed.partition(' ')[2]}"
             self._add("foreign", "membership", port.name, text, id=id_, repair=_NOT_OURS)
         return sick
 

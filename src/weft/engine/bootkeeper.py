@@ -1,10 +1,10 @@
-"""Looks every second which servers have booted or failed, and has their pods visited at once.
+"""Checks every second which servers have booted or failed, and has their pods visited at once.
 
-A server takes half a minute or ten, and so do thousands of them at a time: one question about all that changed costs a
-cloud and weft less than asking for each again and again, and it is known sooner. Of all workers on all machines one
-asks: whose turn comes first takes it, in the database. What is answered is only a hint: whether a server runs is read
-in its pod's visit. Without an answer these come at their own time, half a minute after the server was asked for and
-then once a minute, and say themselves why nothing is known of it.
+A server takes half a minute to ten minutes to boot, and thousands boot at a time: one query for everything that changed
+costs a cloud and weft less than polling each, and is faster. Of all workers on all machines one asks: the first whose
+turn comes takes it, in the database. An answer is only a hint: whether a server runs is read by its pod's visit.
+Without an answer these visits come at their own time, half a minute after the server was requested and then once a
+minute, and report why nothing is known.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ from weft.ports.servers import Servers
 log = logging.getLogger(__name__)
 
 EVERY = 1.0
-"""Seconds between looks; nothing is asked of a cloud in which none of weft's servers boots."""
+"""Seconds between queries; a cloud in which none of weft's servers boots isn't asked."""
 SOONEST = 0.9
-"""Share of that after which anybody may ask again: whoever asks is a moment late, and must not miss its own turn."""
+"""Share of that after which any worker may ask again: turns come a little late, and none should be missed."""
 ANSWER = 10.0
-"""Seconds that a cloud has for its answer. Who has asked may have died: then another one does."""
+"""Seconds that a cloud has for its answer; after that another worker asks, in case the first has died."""
 OVERLAP = timedelta(seconds=30)
-"""So far before its last look a cloud is asked for changes: clocks differ, its database may be behind, and a visit
-of the pod may have read it before."""
+"""How far before its last query a cloud is asked for changes: clocks differ, its database may be behind, and the
+pod's visit may have read the server before."""
 LATEST = timedelta(seconds=60)
-"""What changed before has had a visit of its own since."""
+"""What changed earlier has had a visit of its own since."""
 LONGEST = 900.0
-"""Seconds after which a server that boots is left to its pod's visits: one that never does isn't asked for for ever."""
+"""Seconds after which a booting server is left to its pod's visits, so that one that never boots isn't asked about
+without a limit."""
 LIMIT = 300.0
-"""Seconds without a look after which the thread counts as stuck."""
+"""Seconds without a query after which the thread counts as stuck."""
 
 
 class BootKeeper(Periodic):
-    """Any number may run: one of them asks, and a pod is woken once for what its visit hasn't written down yet."""
+    """Any number may run: one of them asks, and wakes a pod once for each change that its visit hasn't recorded."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class BootKeeper(Periodic):
         return self._every
 
     def look(self) -> None:
-        """Ask every cloud in which servers boot and that nobody else asks, unless its last answer is still awaited."""
+        """Ask every cloud with booting servers that no other worker asks, unless its last answer is still awaited."""
         world = self._world()
         clouds = self._asking.free(world.clouds)
         with self._database.statement() as tx:
@@ -70,7 +71,7 @@ class BootKeeper(Periodic):
         self._asking.ask({row["cloud"]: partial(self._ask, world.clouds[row["cloud"]], row) for row in rows})
 
     def _ask(self, facts: Servers, row: Row) -> None:
-        """What ends it early keeps others from asking for `ANSWER` seconds.
+        """Ask one cloud. If this ends early, no other worker asks for `ANSWER` seconds.
 
         Args:
             row: of `take_boot_looks`.
@@ -88,18 +89,18 @@ class BootKeeper(Periodic):
                 values = {"asked": at, "answered": answered, "answer": ANSWER, "every": every}
                 tx.run("end_boot_look", cloud=cloud, **values)
         except WeftError as error:
-            log.warning("cloud %s: what has booted can't be written down: %s", cloud, error)
+            log.warning("cloud %s: booted servers can't be recorded: %s", cloud, error)
         except Exception:
             log.exception("cloud %s: defect in weft", cloud)
 
     def _built(self, facts: Servers, cloud: str, since: datetime) -> Collection[str] | None:
-        """None: no answer. That is no reason to call weft unwell: pods' own visits say what isn't known of them; and
-        another worker may be answered, so it is said once."""
+        """None: no answer. weft isn't unhealthy for that, as pods' own visits report what is unknown, and another
+        worker may get an answer; so it is logged once."""
         try:
             built = facts.built(since, partial(self._awaited, cloud))
         except WeftError as error:
             if cloud not in self._silent:
-                log.warning("cloud %s: which servers have booted is unknown: %s", cloud, error)
+                log.warning("cloud %s: booted servers are unknown: %s", cloud, error)
             self._silent.add(cloud)
             return None
         self._silent.discard(cloud)
@@ -112,5 +113,5 @@ class BootKeeper(Periodic):
 
 
 def _kinds() -> list[str]:
-    """What boots on a host, as a cloud's list of servers has it."""
+    """Kinds that boot on a host, as in a cloud's list of servers."""
     return [str(kind) for kind in every_kind() if kind.row.boots and kind.row.on_host]

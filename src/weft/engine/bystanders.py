@@ -1,8 +1,8 @@
-"""Servers on a pod's node that aren't the pod's, and can share nothing with it on the fabric.
+"""Servers on a pod's node that aren't the pod's, and can't share anything with it on the fabric.
 
-Nova gives a whole adapter to one server at a time. So an adapter that is bound to a port of the pod's own server, on
-the server's own host, is nobody else's, and stays in the pod's segment whatever else is on the host. What says so is
-written by the cloud's own services alone: the host of a port's binding, its PCI address, Placement's allocations.
+Nova gives a whole adapter to one server at a time. So an adapter bound to a port of the pod's own server, on the
+server's own host, is the pod's alone, and stays in its segment whatever else is on the host. The evidence is written
+only by the cloud's own services: the host of a port's binding, its PCI address, Placement's allocations.
 
 Decision: docs/decisions/what-is-on-a-node.md.
 """
@@ -22,12 +22,12 @@ from weft.ports.occupants import Occupant, OnHost
 from weft.ports.tenantnetworks import TenantPort
 
 _NO_ADAPTER = "normal"
-"""The only type of port whose server has no device of its host for it (Neutron's `binding:vnic_type`)."""
+"""The only type of port for which a server has no device of its host (Neutron's `binding:vnic_type`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A node of a pod with its own server on it, and others.
+    """A node with a pod's own server on it, and others.
 
     Attributes:
         others: occupants that aren't the pod's.
@@ -56,13 +56,13 @@ def kept_adapters(
     found: Sequence[Beside],
     records: Mapping[str, ResourceRecord],
 ) -> dict[str, frozenset[str]]:
-    """Node -> ids of its ports on the fabric that stay, since they are the pod's own server's alone.
+    """Node -> ids of its ports on the fabric that stay members, since only the pod's own server has them.
 
-    Nodes are left out on which something has, or may have, an adapter, or where that can't be read.
+    Leaves out nodes on which something else has, or may have, an adapter, or where that can't be read.
 
     Args:
         project_id: the pod's.
-        found: nodes of one cloud; those with a pod's server that Nova doesn't show there keep none.
+        found: nodes of one cloud; a node keeps nothing if Nova doesn't show the pod's server there.
     """
     found = [one for one in found if one.own and all(o.devices == () for o in one.others)]
     ports = _ports_at(facts, project_id, [one.node.nova_host for one in found])
@@ -81,7 +81,7 @@ def kept_adapters(
 def without_adapters(
     facts: CloudFacts, project_id: str, hosts: Mapping[str, Collection[Occupant]]
 ) -> frozenset[str]:
-    """Ids of those servers on these hosts that Nova shows there, where no port of anybody has an adapter."""
+    """Ids of servers that Nova shows on those of these hosts on which no port has an adapter."""
     plain = {h: {o.id for o in others if o.nova and o.devices == ()} for h, others in hosts.items()}
     asked = [host for host, ids in plain.items() if ids]
     try:
@@ -93,7 +93,7 @@ def without_adapters(
 
 
 def _is_of_another(port: TenantPort, node: Node, fabric: str) -> bool:
-    """Whether the device of a port is known, and no adapter of this fabric, nor a function of one."""
+    """Whether a port's device is known, and is neither an adapter of this fabric nor a function of one."""
     slot = port.pci_slot.lower()
     name = adapter_at(node, slot) if slot else None
     return any(h.fabric != fabric for h in node.hcas if h.pci.lower() == slot or h.name == name)

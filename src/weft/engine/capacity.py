@@ -1,4 +1,4 @@
-"""What is held, booked, reserved and out of order: brought up to date from the database in one statement."""
+"""What is held, booked, reserved and out of order, updated from the database in one statement."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from weft.planning.queue.leases import Leases
 GONE_FOR = timedelta(minutes=15)
 """Longer than a listing of the hosts is cached."""
 COMMITTED = timedelta(seconds=5)
-"""Rows that say when they were written are committed within this time. Of a server whose row took longer, the node is
-given again after the next listing."""
+"""Rows with their time are committed within this time. If a server's row took longer, its node is assigned again
+only after the next listing."""
 FORGOTTEN_AT_ONCE = 1000
 
 
 class Gone:
-    """Servers that weft saw go within the last `GONE_FOR`, by id. Each reading adds to it, in any thread."""
+    """Servers that weft saw go within the last `GONE_FOR`, by id. Every reading adds to it, in any thread."""
 
     def __init__(self) -> None:
         self._at: dict[str, float] = {}
@@ -41,7 +41,7 @@ class Gone:
         return server in self._at
 
     def add(self, found: Iterable[tuple[str, float]], now: float) -> None:
-        """Servers, and when each was seen gone, in POSIX time as `now`; those that went long ago are forgotten."""
+        """Add servers with the times at which they were seen gone, in POSIX time like `now`; forgets old ones."""
         before = now - GONE_FOR.total_seconds()
         with self._lock:
             self._at.update(found)
@@ -56,7 +56,8 @@ class Capacity:
     Attributes:
         holds: node -> row of node, pod_id, since, spare, pod (its name), project_id, lease_end, wanted, and the
             pod's constraints on leaves: apart_from, exclusive, bisection_gbps.
-        shared: rows like those of `holds`, of nodes that pods have parts of, and `parts` of them all.
+        shared: rows like those of `holds`, of nodes of which pods have parts.
+        parts: all these parts.
         quarantines: node -> row of node, reason, since, pod_id.
         used: numbers and subnets of live pods.
         bookings: rows of pod_id, pod, project_id, nodes, start_at, end_at, parts (of servers that will share nodes),
@@ -84,7 +85,7 @@ class Capacity:
 
     @classmethod
     def of(cls, counted: Counted, at: datetime, gone: Container[str], frame: Mapping[str, Any]) -> Capacity:
-        """Args: at: reservations that have ended by then are left out; frame: what the query says besides."""
+        """Args: at: reservations that ended before are left out. frame: the query's single row."""
         some = counted.in_parts.values()
         reservations = [r for r in counted.reservations.values() if r["end_at"] is None or r["end_at"] > at]
         return cls(
@@ -109,7 +110,7 @@ class Capacity:
         return shared.union(self.holds) if shared else self.holds.keys()
 
     def health(self, site: Site, down: Mapping[str, str]) -> Occupancy:
-        """What is out of order. What is bound to the pod that holds it is fine."""
+        """What is out of order. A machine bound to the pod that holds it is fine."""
         return Occupancy(
             quarantined={node: row["reason"] for node, row in self.quarantines.items()},
             down={
@@ -145,11 +146,11 @@ def _keep(row: Row, name: str, label: str, terms: Terms = NO_TERMS) -> Keep:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What this process has counted, by the snapshot of one statement.
+    """What this process has counted, as of the snapshot of one statement.
 
     Attributes:
         since: that snapshot.
-        server: when the server started that told so.
+        server: start time of the server that gave it.
         at: when that was.
         gone: servers that were seen to be gone until then.
     """
@@ -191,6 +192,6 @@ def read_capacity(tx: Tx, lock: bool = False) -> Capacity:
     )
     at = tx.learn(time_in_json(frame["at"]))
     known.gone.add(frame["gone"], at.timestamp())
-    if not frame["own"]:  # else it may have seen what is never committed
+    if not frame["own"]:  # otherwise it may include what is never committed
         tx.kept[_Known] = _Known(counted, frame["since"], frame["server"], at, known.gone)
     return Capacity.of(counted, at, known.gone, frame)

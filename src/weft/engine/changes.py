@@ -1,7 +1,7 @@
-"""Writes a pod's next generation as rows: what is newly desired, what no longer, which nodes are added and removed.
+"""Writes a pod's next generation as rows: what is newly wanted, what no longer, which nodes are added and removed.
 
-All in the caller's transaction, under the claim lock. Nothing external is touched here: the loop deletes what is no
-longer desired, and its rows stay until it is seen gone; nodes are released after that.
+All in the caller's transaction, under the claim lock. Nothing external is changed here: the loop deletes what is no
+longer wanted, and its rows stay until it is seen gone; nodes are freed after that.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def write_change(tx: Tx, pod: PodRecord, plan: Plan, site: Site, lease_end: date
         pod: the record that the plan is based on.
         plan: with its difference in `change`.
 
-    Raises `ConflictError` if the pod was changed, or is being released, since then, if data that it had under a name
-    that is wanted again isn't gone yet, or if it would grow while too many of its project's releases don't end.
+    Raises `ConflictError` if the pod was changed or released meanwhile, if data under a name that is wanted again isn't
+    gone yet, or if it would grow while too many of its project's releases don't end.
     """
     change = plan.change
     assert change is not None
@@ -76,7 +76,7 @@ def write_change(tx: Tx, pod: PodRecord, plan: Plan, site: Site, lease_end: date
 
 
 def _resources(tx: Tx, pod: PodRecord, plan: Plan) -> None:
-    """Rows of the graph, and of what is no longer in it."""
+    """Write rows of the graph, and expunge those of what is no longer in it."""
     pod_id, before = pod.id, pod.plan.graph.by_key()
     change, graph, generation = plan.change, plan.graph, plan.generation
     assert change is not None
@@ -107,8 +107,7 @@ def _resources(tx: Tx, pod: PodRecord, plan: Plan) -> None:
 
 
 def check_gone(tx: Tx, pod_id: UUID, graph: Graph) -> dict[str, Row]:
-    """The pod's rows by key. Raises `ConflictError` if data that it had under a name that is wanted again isn't gone
-    yet."""
+    """The pod's rows by key. Raises `ConflictError` if data under a name that is wanted again isn't gone yet."""
     rows = {row["key"]: row for row in tx.rows("resource_keys", owner_id=pod_id)}
     for resource in graph.resources:
         row = rows.get(resource.key)
@@ -144,7 +143,7 @@ def _nodes(tx: Tx, pod: PodRecord, plan: Plan, site: Site, change: PodChange) ->
 
 
 def _parts(tx: Tx, pod: PodRecord, plan: Plan, site: Site) -> None:
-    """The same of servers on shared nodes: each has its part, and a node goes with the last of them."""
+    """The same for servers on shared nodes: each has its part, and a node is left with the last of them."""
     pod_id, were, numbers = pod.id, by_server(pod.plan.placement.nodes), pod.plan.server_numbers
     servers = by_server(plan.placement.nodes)
     added = servers.keys() - were.keys()
@@ -189,7 +188,7 @@ def remember(tx: Tx, pod_id: UUID, generation: int, order: Order, by: str, what:
 
 
 def note_change(tx: Tx, pod_id: UUID, kind: str, message: str) -> None:
-    """An event about what may let orders in the queue start."""
+    """Write an event about something that may let queued orders start."""
     now = tx.now()
     tx.run("insert_event", owner_id=pod_id, at=now, type=kind, message=said(message), key=None)
     tx.run("touch_queue", at=now)
@@ -197,7 +196,7 @@ def note_change(tx: Tx, pod_id: UUID, kind: str, message: str) -> None:
 
 
 def check_confirmed(tx: Tx, pod: PodRecord) -> None:
-    """Raise `TemporaryError` while what a pod's order has claimed may yet be dropped; see `weft.engine.claim`."""
+    """Raise `TemporaryError` while the pod's claim may yet be dropped; see `weft.engine.claim`."""
     if pod.token == 0 and tx.row("is_confirmed", id=pod.id) is None:
         why = "its nodes were chosen just now and are still being checked"
         raise TemporaryError(f"change pod {pod.name}", "weft", why, "apply again", delay=1)

@@ -1,9 +1,9 @@
-"""The claim: an order gets nodes and numbers in one transaction, and only then the occupants of these nodes are read.
+"""The claim: an order gets nodes and numbers in one transaction, and only then their occupants are read.
 
-In that order many orders can be placed concurrently: reading first would mean finding, once the lock is held, that the
-nodes were taken by someone faster, and reading again and again. Nothing is created before the nodes were seen free:
-workers leave the pod alone until the claim is confirmed, and nobody may change it. If this process dies in between, a
-worker takes the pod after `UNCONFIRMED`, and checks for itself before it creates anything.
+In that order many orders can be placed concurrently: reading first would mean finding, once the lock is held, that
+someone faster has the nodes, and reading again and again. Nothing is created before the nodes were seen free: until the
+claim is confirmed, workers leave the pod alone and changes of it are refused. If this process dies in between, a worker
+claims the pod after `UNCONFIRMED`, and checks for itself before it creates anything.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from weft.model.placement import Refusal
 from weft.model.plan import Plan
 
 UNCONFIRMED = 120.0
-"""Seconds for which workers leave a pod with an unconfirmed claim alone: longer than clouds take to respond."""
+"""Seconds for which workers ignore a pod with an unconfirmed claim: longer than clouds take to respond."""
 MOST_TRIES = 8
-"""How often nodes are chosen for an order if they turn out to be in use by others."""
+"""How often to choose nodes for an order if they turn out to be in use by others."""
 
 
 def claim_now(
@@ -46,10 +46,10 @@ def claim_now(
         try:
             without = _looked_at(store, given, project, plan)
         except BaseException:
-            if not store.drop_claim(plan):  # a worker has it by now: what was refused must not be built
+            if not store.drop_claim(plan):  # a worker holds it by now: what was refused must not be built
                 store.release(UUID(plan.pod_id), "the order was refused after its nodes were claimed")
             raise
-        # Not dropped: its release was requested meanwhile, or it took so long that a worker has it.
+        # Not dropped: its release was requested meanwhile, or it took so long that a worker holds it.
         if without is None or not store.drop_claim(plan):
             store.confirm(plan)
             return

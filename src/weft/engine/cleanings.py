@@ -1,5 +1,5 @@
-"""What weft has seen of cleanings of machines, in the database: of those that were watched, written after each look,
-and by which one each machine was last taken for a pod. Drivers read it.
+"""Cleanings of machines in the database: what was observed of those being watched, written after each look, and for
+which cleaning each machine was last assigned to a pod. Drivers read it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CleaningsOf:
 
 
 def write_down(tx: Tx, cloud: str, seen: Mapping[str, SeenMachine], asked: datetime, now: datetime) -> None:
-    """What a look at the machines of a cloud says of their cleanings and their use. Args: as of `follow`."""
+    """Record what a look at a cloud's machines shows of their cleaning and use. Args: as for `follow`."""
     used = sorted(m for m, one in seen.items() if one.state not in ("", "available"))
     if used:
         tx.run("use_machines", cloud=cloud, machines=used, asked=asked)

@@ -1,6 +1,6 @@
 """Capacity as counted at some moment, by owner and in total. Immutable; the next one costs only what has changed.
 
-A cache: PostgreSQL has the truth, and its constraints refuse what a wrong count would let in
+A cache: PostgreSQL has the truth, and its constraints refuse what a wrong count would admit
 (docs/decisions/capacity-is-counted-once.md).
 """
 
@@ -35,21 +35,21 @@ _READ: Mapping[str, Callable[[str], Any]] = {
 
 
 def seconds_of(moment: datetime | None) -> float:
-    """POSIX time; None is never."""
+    """POSIX time; None means never."""
     return FOREVER if moment is None else moment.timestamp()
 
 
 def terms_of_row(row: Row) -> Terms:
-    """What a pod requires of its leaves."""
+    """A pod's constraints on its leaves."""
     return Terms(
         row["project_id"], frozenset(row["apart_from"] or ()), row["exclusive"], row["bisection_gbps"]
     )
 
 
 def lease_of(pod_id: UUID, rows: Sequence[Row], parts: Iterable[Row]) -> Keep:
-    """What a pod holds, from its rows of `Capacity.holds`, `shared` and `places`, and its `parts`.
+    """A pod's lease, from its rows of `Capacity.holds`, `shared` and `places`, and its `parts`.
 
-    A requested release is due now.
+    A pod whose release was requested is due now.
     """
     row = min(rows, key=lambda r: r["since"])
     return Keep(
@@ -83,7 +83,7 @@ class Holding:
 
     @classmethod
     def of(cls, owner: UUID, document: Mapping[str, Any]) -> Self:
-        """From a row of the query `capacity_changes`. What isn't a pod's holds no nodes."""
+        """From a row of the query `capacity_changes`. Owners other than pods hold no nodes."""
         pod = timed(document["pod"] or {})
         mine = {"pod_id": owner, **{k: v for k, v in pod.items() if k != "placed_at"}}
         numbers = frozenset((space, number) for space, number in document["numbers"] or ())
@@ -121,9 +121,10 @@ class Counted:
     """See the module's docstring.
 
     Attributes:
-        owners: by id, those that have anything.
+        owners: by id, those that hold anything.
         holds: node -> row, of whole nodes.
-        in_parts: owners with parts of shared nodes or hosts; `bookings`: of orders that wait, by owner.
+        in_parts: owners with parts of shared nodes or hosts.
+        bookings: of waiting orders, by owner.
         taken: space -> numbers.
         again: (space, number) -> further holders besides the first: a segment kept for a standby may have two.
         subnets: (plane, cloud) -> subnets in use.
@@ -147,7 +148,7 @@ class Counted:
         quarantines: Mapping[str, Row | None],
         reservations: Mapping[str, Row | None],
     ) -> Counted:
-        """With these holdings replaced; an empty one, or None: the owner holds nothing any more."""
+        """A copy with these replaced; an empty holding, or None, removes the entry."""
         found = self
         if quarantines:
             found = replace(found, quarantines=_with(self.quarantines, quarantines))
@@ -195,7 +196,7 @@ def _partial(one: Holding) -> bool:
 
 
 def _with(known: Mapping[K, V], changed: Mapping[K, V | None]) -> Mapping[K, V]:
-    """A copy with these; None: without."""
+    """A copy with these values; None removes the key."""
     if not any(value is not None or key in known for key, value in changed.items()):
         return known
     found = dict(known)
@@ -252,5 +253,5 @@ def _subnets(
 
 
 def _under(prefix: str, numbers: Mapping[str, frozenset[int]]) -> dict[str, frozenset[int]]:
-    """Numbers in the spaces with a prefix, by the rest of the spaces' names."""
+    """Numbers in spaces with a prefix, by the rest of the space's name."""
     return {s.removeprefix(prefix): n for s, n in numbers.items() if s.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""PostgreSQL: connections, migrations, wake-ups. A server of weft's own: `weft.engine.embedded`."""
+"""PostgreSQL: connections, migrations, notifications. For a server of weft's own see `weft.engine.embedded`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 Row = dict[str, Any]
 
-_MIGRATION_LOCK = 7_265_674  # any number, the same for every weft
+_MIGRATION_LOCK = 7_265_674  # arbitrary, the same for every weft
 
 
 class Tx:
@@ -35,7 +35,7 @@ class Tx:
 
     Args:
         clock: replaces PostgreSQL's time, in tests.
-        kept: what this process keeps of the database between transactions, by what it is; it may be gone at any time.
+        kept: this process's cache between transactions, by key; it may be emptied at any time.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class Tx:
 
     @property
     def given(self) -> datetime | None:
-        """What a statement that asks for the time itself is to take instead; None but in tests."""
+        """Time for statements that would ask PostgreSQL themselves; None except in tests."""
         return self._clock() if self._clock else None
 
     def now(self) -> datetime:
         """The database's time at the first call, the same for the whole transaction; all decisions use it.
 
-        Clocks of servers and workers differ; what is compared with a time in a row must come from one clock. With
+        Clocks of servers and workers differ; whatever is compared with a time in a row must come from one clock. With
         `lock_capacity`, call it after acquiring the lock, or the time is from before the wait.
         """
         if self._now is None:
@@ -65,12 +65,12 @@ class Tx:
         return self._now
 
     def begin_at(self, at: datetime) -> datetime:
-        """A statement of this transaction has told the time already: it is this one's."""
+        """Take this transaction's time from the result of a statement of its own."""
         self._now = at
         return at
 
     def learn(self, at: datetime) -> datetime:
-        """Another statement has told the time: it is this transaction's, unless it had one before."""
+        """Take this transaction's time from another statement's result, unless it has one already."""
         if self._now is None:
             self._now = self._clock() if self._clock else at
         return self._now
@@ -85,7 +85,7 @@ class Tx:
         return self._execute(name, values).fetchall()
 
     def rows_after(self, first: str, name: str, /, **values: object) -> list[Row]:
-        """All rows of a query that runs after another one, which has no values: sent together, in one round trip."""
+        """All rows of a query that runs after another one without values: sent together, in one round trip."""
         with self._connection.pipeline():
             self._execute(first, {})
             cursor = self._execute(name, values)
@@ -123,7 +123,7 @@ class Database:
     Attributes:
         clock: replaces PostgreSQL's time; only tests set it.
         monotonic: this process's own clock, in seconds; only tests set another.
-        gate: whether what this database says may change anything outside.
+        gate: says whether anything outside may be changed by what this database says.
         losses: how often a connection was lost, or led to another server than the one before (a failover).
     """
 
@@ -143,8 +143,8 @@ class Database:
                 url,
                 min_size=1,
                 max_size=connections,
-                # Transactions begin where they are asked for: a statement alone then costs one round trip, not three.
-                # There are few statements, and each costs more to plan than to run.
+                # Transactions begin explicitly: a single statement then costs one round trip, not three. There are few
+                # statements, and each costs more to plan than to run.
                 kwargs={**settings, "row_factory": dict_row, "autocommit": True, "prepare_threshold": 1},
                 connection_class=psycopg.Connection[DictRow],
                 configure=self._connected,
@@ -167,15 +167,15 @@ class Database:
         self._pool.close()
 
     def tell(self, owner_id: UUID) -> None:
-        """There are events of an owner, in a transaction that is over: soon, whoever follows it is told."""
+        """Notify followers of an owner soon of events that a finished transaction has written."""
         self._teller.tell((EVENT, str(owner_id)))
 
     def tell_workers(self) -> None:
-        """An owner is due by a transaction that is over, and which no trigger tells them of."""
+        """Notify workers that a finished transaction has made an owner due, which no trigger does here."""
         self._teller.tell((WORK, ""))
 
     def wait_until_told(self) -> None:
-        """Until nothing is left to be told."""
+        """Wait until no notification is left to send."""
         self._teller.wait()
 
     def _tell(self, said: Sequence[Said]) -> None:
@@ -190,7 +190,7 @@ class Database:
 
     @contextmanager
     def placing(self, lock: bool = True) -> Generator[Tx]:
-        """A transaction that holds `lock_capacity`: one at a time of this process, so that threads that wait take no
+        """A transaction that holds `lock_capacity`, one at a time in this process, so that waiting threads take no
         connections from others, and the same few connections run the same statements.
 
         Args:
@@ -210,7 +210,7 @@ class Database:
     def statement(self) -> Generator[Tx]:
         """Like `transaction`, but each statement is a transaction of its own: for reads, and writes of one statement.
 
-        Reads lose nothing by it: under READ COMMITTED each statement of a transaction sees what is committed by then.
+        Nothing is lost by it: under READ COMMITTED each statement of a transaction sees what is committed by then.
         """
         with self._connection() as connection:
             yield Tx(connection, self.clock, self._kept)
@@ -225,17 +225,17 @@ class Database:
                     connection.close()  # after a failover the next connection may find the new primary
                     raise
                 except psycopg.IntegrityError:
-                    self.forget()  # whatever was decided by it was wrong
+                    self.forget()  # the cache it was decided by was wrong
                     raise
                 finally:
-                    if connection.closed:  # what was true of that server need not be true of the next one
+                    if connection.closed:  # the next connection may lead to another server
                         self.losses += 1
                         self.forget()
         except (psycopg.Error, PoolTimeout, PoolClosed) as error:
             raise outside_error(self.url, error) from error
 
     def _connected(self, connection: psycopg.Connection[DictRow]) -> None:
-        """Before anything is asked on a new connection: whether it leads to another server than the last one."""
+        """Check whether a new connection leads to another server than the last one."""
         row = connection.execute(_statement("server")).fetchone()
         assert row is not None
         server = tuple(row.values())
@@ -245,7 +245,7 @@ class Database:
         self._server = server
 
     def forget(self) -> None:
-        """Throw away what is kept between transactions; one that is under way keeps for itself alone."""
+        """Empty the cache between transactions; one that is under way keeps its own."""
         self._kept = {}
 
     def now(self) -> datetime:
@@ -267,7 +267,7 @@ class Database:
 
 
 def _migrate(connection: psycopg.Connection[DictRow], url: str) -> None:
-    # Another starting weft, or a large table, may take longer than a request is allowed to.
+    # Another weft that starts, or a large table, may take longer than a request may.
     connection.execute("SET LOCAL lock_timeout = '120s'; SET LOCAL statement_timeout = 0")
     connection.execute("SELECT pg_advisory_xact_lock(%s)", [_MIGRATION_LOCK])
     connection.execute(

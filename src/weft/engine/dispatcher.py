@@ -1,6 +1,6 @@
 """Starts waiting orders: processes the queue when something has changed, and assigns nodes to the next order.
 
-Any number of workers may do this. A row decides whose turn it is; assignments are decided again inside their
+Any number of workers may do this. A row decides whose turn it is; each assignment is decided again in its
 transaction, under the claim lock: two workers can't assign a node twice, and one that dies in between has changed
 nothing.
 """
@@ -46,22 +46,22 @@ from weft.planning.shapes.shape import Needs, Resolved
 log = logging.getLogger(__name__)
 
 MOST_STEPS = 500
-"""Maximum starts and refusals per run; the rest is for the next one."""
+"""Maximum starts and refusals per run; the rest is left to the next one."""
 AGAIN = 1.0
-"""Seconds after which an order that waits for Nova's answer is looked at again."""
+"""Seconds after which an order that waits for Nova's answer is tried again."""
 UNKNOWN_YET = queued.OCCUPANTS_UNREAD()
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What a run has gathered.
+    """Input of a run.
 
     Attributes:
         site: nothing is assigned by it once another one is active.
         inputs: by cloud; an unreachable one only blocks its own orders. Nodes in use by others are removed from them.
         denied: orders that can't start in this run, and why.
-        used: project -> unit-seconds, weighted by age. Read once and not under the lock: it takes time with each pod of
-            months, and changes little meanwhile.
+        used: project -> unit-seconds, weighted by age. Read once, without the lock: it takes longer with every pod of
+            the last months, and changes little meanwhile.
     """
 
     site: SiteRecord
@@ -80,7 +80,7 @@ class _Look:
 
 
 class Dispatcher:
-    """Keeps nothing between runs but a cache of waiting orders, and until when Nova's answer is waited for."""
+    """Keeps nothing between runs but a cache of waiting orders, and deadlines for Nova's answers."""
 
     def __init__(self, store: Store, world: Callable[[], World]) -> None:
         self._store, self._world = store, world
@@ -110,7 +110,7 @@ class Dispatcher:
         started: list[str] = []
         try:
             self._run(waiting, started)
-        except SiteChangedError as changed:  # the queue is due again since then
+        except SiteChangedError as changed:  # which has made the queue due again
             log.info("the queue is processed again: %s", changed)
         return started
 
@@ -128,7 +128,7 @@ class Dispatcher:
                 continue
             known = waiting.get(chosen.id)
             if known is None or known.order != chosen.order:
-                return  # ordered or changed since all this was gathered: the queue is due again
+                return  # ordered or changed after the input was gathered: the queue is due again
             if self._guarded(run, chosen, look.capacity):
                 started.append(chosen.name)
 
@@ -188,7 +188,7 @@ class Dispatcher:
         return True
 
     def _is_free(self, run: _Run, one: Waiter, given: PlanningInput, plan: Plan) -> bool:
-        """Whether nothing is on the plan's nodes; those in use by others are removed from the input."""
+        """Whether the plan's nodes are empty; removes those in use by others from the input."""
         try:
             check_epoch(self._store.database, given.world.clouds[plan.cloud], given.site.name, plan.cloud)
             without = given.without_occupied(plan, self._store.servers_on, wait=False)
@@ -204,7 +204,7 @@ class Dispatcher:
         return False
 
     def _awaits(self, one: Waiter) -> bool:
-        """Whether this order waits for Nova's answer to another one, for a while: the others don't wait for it."""
+        """Whether this order still waits, for a limited time, for Nova's answer to another one; others don't wait."""
         with self._store.database.transaction() as tx:
             now = tx.now()
             if now >= self._answers.setdefault(one.id, now + timedelta(seconds=sum(ANSWERED_WITHIN))):
@@ -214,13 +214,13 @@ class Dispatcher:
         return True
 
     def _look(self, tx: Tx, run: _Run, forecast: bool = False) -> _Look:
-        """Raises `SiteChangedError` if another site is active than the one that the run has gathered."""
+        """Raises `SiteChangedError` if the active site isn't the run's."""
         now, waiting, site = tx.now(), self._list.read(tx), run.site.site
         capacity = read_capacity(tx)
         check_active(run.site.generation, capacity.site)
         state = health(site, (g for g in run.inputs.values() if isinstance(g, PlanningInput)), capacity)
-        everybody = list(waiting.values())
-        found = agenda(site, capacity, everybody, run.used, state, run.denied, now.timestamp(), forecast)
+        everyone = list(waiting.values())
+        found = agenda(site, capacity, everyone, run.used, state, run.denied, now.timestamp(), forecast)
         return _Look(waiting, capacity, found)
 
     def _plan(self, one: Waiter, given: PlanningInput, capacity: Capacity, now: float) -> Plan | str:
@@ -242,7 +242,7 @@ class Dispatcher:
     def _write_notes(self, run: _Run, expected: Mapping[UUID, float | None]) -> bool:
         """Record reasons, queue positions and bookings; False if an order could start after all.
 
-        For orders without a booking the estimate made without the lock is good enough, since it takes longest.
+        For orders without a booking the estimate made without the lock is good enough, and it takes longest.
         """
         with self._store.database.placing() as tx:
             look = self._look(tx, run)
@@ -292,7 +292,7 @@ class Dispatcher:
         tx.run("notify", owner_id=str(pod_id))
 
     def _gather(self, record: SiteRecord, waiting: Iterable[Waiter]) -> dict[str, PlanningInput | WeftError]:
-        """Each cloud with waiting orders."""
+        """Input for each cloud with waiting orders; the error if it can't be read."""
         site, world = record.site, self._world()
         by_cloud: dict[str, list[Waiter]] = {}
         for one in waiting:
@@ -310,8 +310,7 @@ class Dispatcher:
 def _window(one: Waiter, capacity: Capacity, now: float) -> Window:
     """The window in which it starts now.
 
-    If its booking is due, it starts a little late: a booking right after it must not stop it, and neither must an open
-    one.
+    If its booking is due, it starts a little late: neither a booking right after it nor an open one may stop it.
     """
     window = one.window(now)
     mine = (r for r in capacity.bookings if r["pod_id"] == one.id and r["came"] is None)
@@ -336,7 +335,7 @@ def _resolved(waiting: Iterable[Waiter], site: Site) -> Iterator[Resolved]:
 
 
 def _in_the_way(one: Waiter, given: PlanningInput | WeftError | None) -> WeftError | None:
-    """What is required to start it but could not be read from its cloud."""
+    """Why something that it needs could not be read from its cloud; None: all was read."""
     if not isinstance(given, PlanningInput):
         return given
     try:

@@ -35,7 +35,7 @@ PARTS: Parts = {
 
 
 def _with_node(resource: Fields) -> Fields:
-    """The node's name was the second part of the keys of a node's resources."""
+    """Set the node from the second part of the key, which used to name it."""
     kind, _, rest = resource["key"].partition("/")
     of_a_node = kind in ("server", "port", "floating_ip", "vipu_agent")
     return {**resource, "node": rest.split("/")[0] if of_a_node else ""}
@@ -59,7 +59,7 @@ STEPS: tuple[Step, ...] = (
 def read(kind: type[D], stored: Mapping[str, Any], steps: Sequence[Step] = STEPS) -> D:
     """A stored document as a current value. Raises the errors in `weft.engine.records.READING`.
 
-    The same text is read once: a pod's rows are read at each visit, and change rarely.
+    Equal texts are read once: a pod's rows are read at each visit, and rarely change.
     """
     if not isinstance(stored, Stored) or steps is not STEPS or len(stored.text) > _LONGEST:
         return kind.model_validate(upcast(kind, stored, steps, PARTS))
@@ -71,7 +71,7 @@ def read(kind: type[D], stored: Mapping[str, Any], steps: Sequence[Step] = STEPS
 
 
 def fields(kind: type[Document], stored: Mapping[str, Any], steps: Sequence[Step] = STEPS) -> Fields:
-    """As `read`, the fields alone: nothing is validated, which is most of the cost. For showing it to people."""
+    """Like `read`, but only the fields, without validation, which is most of the cost. For showing it to people."""
     return upcast(kind, stored, steps, PARTS)
 
 
@@ -81,7 +81,7 @@ def written(document: Document) -> Jsonb:
 
 
 class _Known:
-    """Documents by their text, those that were read last. They are frozen: everybody may have the same. Thread-safe."""
+    """A cache of recently read documents by their text; they are frozen and can be shared. Thread-safe."""
 
     def __init__(self, most: int) -> None:
         self._most, self._size = most, 0
@@ -107,11 +107,11 @@ class _Known:
 
 _KNOWN = _Known(1 << 20)
 _LONGEST = 1 << 18
-"""Bytes: sites are kept by `weft.engine.siteparts`."""
+"""Bytes; sites are cached by `weft.engine.siteparts`."""
 
 
 def said(text: str) -> Jsonb:
-    """A reason or an event as rows have it: the code and values of a message, or plain text."""
+    """A reason or an event as rows store it: the code and values of a message, or plain text."""
     return Jsonb(stored_message(text))
 
 

@@ -1,11 +1,11 @@
-"""Owners of a restored database that may have been released since the dump: their numbers may be others' by now.
+"""Owners of a restored database that may have been released since the dump: others may have their numbers by now.
 
-Once an operator has accepted the database, its word counts again; but a pod that it has from before, and of whose
-servers none is there, was most likely released after the dump. Fabrics that keep no marks can't say whose its
-number is now. So nothing of it is changed: an operator abandons it, which keeps back what isn't seen clean.
+Once an operator has accepted the database, its word counts again; but a pod older than that, none of whose servers
+exist, was most likely released after the dump. Fabrics that keep no marks can't say whose its number is now. So
+nothing of it is changed: an operator abandons it, which keeps back what isn't seen clean.
 
-One of which nothing was begun in the dump may have been built since, and released: what is there with its mark is its
-own, and without a server of it a number that is in use is another's.
+A pod on which nothing was begun in the dump may have been built since, and released: resources with its mark are its
+own, but without a server of it, a number that is in use is another's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GOING = (RowState.DELETING, RowState.ABSENT)
 
 
 class DoubtError(TemporaryError):
-    """It may have been released since the dump."""
+    """The owner may have been released since the dump."""
 
     def __init__(
         self,
@@ -38,10 +38,11 @@ class DoubtError(TemporaryError):
 
 
 def doubt_of_numbers(held: Held, wanted: Collection[str]) -> DoubtError | None:
-    """Of an owner without an order, which has no servers: its number has ports in it that neither its rows know nor is
-    wanted, and weft has changed nothing of it since the restore: it may have been another owner's before that.
+    """Why an owner without an order, and so without servers, may not own its number any more: the number has ports that
+    neither its rows know nor are wanted, and weft has changed nothing of it since the restore.
 
-    Args: wanted: ids of ports that are wanted in it now.
+    Args:
+        wanted: ids of ports that are wanted in it now.
     """
     accepted = held.accepted
     if accepted is None or held.owner.created_at >= accepted:
@@ -58,16 +59,16 @@ def doubt_of_numbers(held: Held, wanted: Collection[str]) -> DoubtError | None:
             return DoubtError(
                 f"the database was restored since it was made, and {spec.named} has ports in it that it never had "
                 f"({', '.join(others[:3])}): its number may be another owner's",
-                "take them out of it if nobody has it; it goes on by itself once they are gone",
+                "remove them from it if no owner has it; weft continues by itself once they are gone",
             )
     return None
 
 
 def doubt(held: HeldPod) -> DoubtError | None:
-    """None: it is known to be there still, or it came after the restore.
+    """Why the pod may have been released after the dump; None: it is known to exist, or was placed after the restore.
 
-    Raises `UnknownError` if the cloud can't be asked. It is asked until weft has worked on the pod since the restore:
-    its rows say that, and when its nodes were looked at.
+    Raises `UnknownError` if the cloud can't be asked. It is asked until weft has worked on the pod since the restore,
+    which its rows, or the time when its nodes were watched, show.
     """
     accepted, pod = held.accepted, held.pod
     if accepted is None or pod.placed_at is None or pod.placed_at >= accepted:
@@ -81,19 +82,21 @@ def doubt(held: HeldPod) -> DoubtError | None:
     if any(_there(held, servers)):
         return None
     if servers or any(_is_begun(r, accepted) for r in records):
-        return DoubtError()  # one that had no server yet may have got it, and been released, after the dump
+        return (
+            DoubtError()
+        )  # a pod without servers in the dump may have got them, and been released, after it
     return _not_begun(held, records)
 
 
 def _is_begun(record: ResourceRecord, accepted: datetime) -> bool:
-    """Whether it was asked for before the restore; a row that says nothing of when it was, counts."""
+    """Whether it was requested before the restore; a row without that time counts."""
     if record.state is RowState.WANTED:
         return False
     return record.started_at is None or record.started_at < accepted
 
 
 def _not_begun(held: HeldPod, records: Sequence[ResourceRecord]) -> DoubtError | None:
-    """What is there already by its mark is looked for before it is asked for, as after a lost answer."""
+    """Note what exists by its mark as requested, as after a lost answer."""
     there = list(_there(held, [r for r in records if r.kind.row.home is not Home.FABRIC]))
     segments = [(r, s) for r in records if isinstance(s := r.resource.spec, SegmentSpec)]
     lives = any(r.kind.row.on_host for r in there)
@@ -106,12 +109,12 @@ def _not_begun(held: HeldPod, records: Sequence[ResourceRecord]) -> DoubtError |
     unknown = [r for r in there if r.state is RowState.WANTED]
     said = [("step", f"{r.resource.name} was made after the dump", r.key) for r in unknown]
     held.note([Change(r.key, RowState.CREATING, attempts=r.attempts) for r in unknown], said)
-    held.withhold({}, None)  # it is known now, and needn't be looked for again
+    held.withhold({}, None)  # sets when its nodes were watched: this isn't checked again
     return None
 
 
 def _there(held: HeldPod, records: Sequence[ResourceRecord]) -> Iterator[ResourceRecord]:
-    """Those that are seen, by their ids, or by their marks where none is known."""
+    """Those that exist, by their ids, or by their marks if no id is known."""
     for where, kind in sorted({(r.resource.where, r.kind) for r in records}):
         batch = [r for r in records if (r.resource.where, r.kind) == (where, kind)]
         ids = {r.key: r.outside_id for r in batch if r.outside_id}

@@ -1,8 +1,8 @@
-"""PostgreSQL from a wheel, for one machine: no TCP, one socket, and no other user of the machine gets in.
+"""PostgreSQL from a wheel, for one machine: no TCP, one socket, and no access for other users of the machine.
 
-The wheel's server trusts whoever reaches its socket, and puts it into /tmp for everybody if the data folder's path is
-too long for one. Here weft chooses the socket's folder, PostgreSQL asks the kernel who connects (`peer`), and a server
-that was killed is started again.
+The wheel's server trusts everyone who reaches its socket, and puts it into /tmp, open to all, if the data folder's path
+is too long for one. Here weft chooses the socket's folder, PostgreSQL asks the kernel who connects (`peer`), and a
+server that was killed is started again.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ with warnings.catch_warnings():  # it warns that XDG_RUNTIME_DIR isn't set, whic
 log = logging.getLogger(__name__)
 
 LONGEST = 107
-"""Octets of a socket's path, without the last zero (`sun_path`)."""
+"""Octets of a socket's path, without the terminating zero (`sun_path`)."""
 SOCKET = ".s.PGSQL.5432"
 START_SECONDS = 120
-"""For a start, with the recovery after a crash."""
+"""For a start, including the recovery after a crash."""
 EVERY = 2.0
-"""Seconds between two looks at whether it runs."""
+"""Seconds between two checks whether it runs."""
 LIMIT = 60.0
-"""Seconds without it after which the thread that watches it counts as stuck."""
+"""Seconds without a check after which its thread counts as stuck."""
 
 
 class EmbeddedServer(PostgresServer):
@@ -56,7 +56,7 @@ class EmbeddedServer(PostgresServer):
 
     def __init__(self, pgdata: Path) -> None:
         super().__init__(pgdata, cleanup_mode="stop")
-        # The wheel's own lock is a file in a folder of everybody's, which anybody could hold.
+        # The wheel's own lock is a file in a folder open to all users, any of whom could hold it.
         self._lock = _Turn(pgdata.parent / ".postgres.lock")
         self._sockets = _socket_folder(pgdata)
 
@@ -66,12 +66,12 @@ class EmbeddedServer(PostgresServer):
         return f"postgresql://postgres:@/postgres?host={quote(folder, safe='/')}"
 
     def ensure_postgres_running(self) -> None:
-        """Called with the lock; it was made by then."""
+        """Called by the wheel with the lock held."""
         user = self.system_user or pwd.getpwuid(os.geteuid()).pw_name
         changed = self._admit({user, pwd.getpwuid(os.geteuid()).pw_name}, user)
         info = self._running()
         if info is not None and not _is_closed(info.socket_dir, user):
-            log.warning("PostgreSQL in %s has a socket for everybody: it is started again", self.pgdata)
+            log.warning("PostgreSQL in %s has a socket open to all users: restarting it", self.pgdata)
             self._ctl("-m", "fast", "stop")
             info = None
         if info is None:
@@ -87,7 +87,7 @@ class EmbeddedServer(PostgresServer):
         self._postmaster_info = info
 
     def revive(self) -> bool:
-        """Start it again if it was killed; whether it was."""
+        """Start it again if it was killed; returns whether it was."""
         with self._lock:
             if self._running() is not None:
                 return False
@@ -99,28 +99,28 @@ class EmbeddedServer(PostgresServer):
         atexit.unregister(self._cleanup)
 
     def _running(self) -> PostmasterInfo | None:
-        """Also while it starts, stops or recovers."""
+        """The server, also while it starts, stops or recovers."""
         info = self._noted()
         return info if info is not None and _serves(info, self.pgdata) else None
 
     def _noted(self) -> PostmasterInfo | None:
-        """As its file says; `is_running` may be another process by now."""
+        """As its file says; the process with that id may be another one by now."""
         try:
             return PostmasterInfo.read_from_pgdata(self.pgdata)
         except (AssertionError, OSError, ValueError):
             return None  # the file is being written
 
     def _drop_stale(self) -> None:
-        """PostgreSQL doesn't start while the process of its file is there, whatever it is."""
+        """Remove a pid file of a foreign process: PostgreSQL doesn't start while that process exists."""
         info = self._noted()
         if info is not None and info.is_running() and not _serves(info, self.pgdata):
             log.warning(
-                "process %s isn't PostgreSQL of %s: its postmaster.pid is removed", info.pid, self.pgdata
+                "process %s isn't PostgreSQL of %s: removing its postmaster.pid", info.pid, self.pgdata
             )
             (self.pgdata / "postmaster.pid").unlink(missing_ok=True)
 
     def _admit(self, users: set[str], owner: str) -> bool:
-        """Let these users of the machine in, and nobody else; whether that is new."""
+        """Admit only these users of the machine; returns whether that changed anything."""
         names = "".join(f'weft "{name}" postgres\n' for name in sorted(users))
         lines = [f"local {what} postgres peer map=weft\n" for what in ("all", "replication")]
         rules = "".join(["# Written by weft at each start.\n", *lines])
@@ -151,7 +151,7 @@ class EmbeddedServer(PostgresServer):
 
 
 class _Turn:
-    """One at a time, of all threads of all processes: a file that only its owner can open for writing."""
+    """A lock across threads and processes: a file that only its owner can open for writing."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._mine = path, threading.Lock()
@@ -180,13 +180,13 @@ class EmbeddedKeeper(Periodic):
 
     def look(self) -> float:
         if self._server.revive():
-            log.error("PostgreSQL in %s had ended, and was started again", self._server.pgdata)
+            log.error("PostgreSQL in %s had ended; it was started again", self._server.pgdata)
         return self._every
 
 
 @contextmanager
 def embedded(folder: Path, pulse: Pulse | None = None) -> Generator[str]:
-    """A PostgreSQL server in `folder`; gives its URL, and keeps it running until the end.
+    """Run a PostgreSQL server in `folder` within the block; yields its URL.
 
     Raises `InputError` if the path is too long for a socket.
     """
@@ -208,7 +208,7 @@ def embedded(folder: Path, pulse: Pulse | None = None) -> Generator[str]:
 
 
 def _serves(info: PostmasterInfo, data: Path) -> bool:
-    """Whether the noted process is this folder's server: after a power cut another one may have its id, and in a
+    """Whether the noted process is this folder's server: after a power cut its id may be another process's, and in a
     container without an init a zombie may keep it."""
     if not info.is_running():
         return False
@@ -216,7 +216,7 @@ def _serves(info: PostmasterInfo, data: Path) -> bool:
     try:
         return (process / "cwd").readlink() == data.resolve()  # a zombie has none
     except PermissionError:
-        pass  # another user's, and we may not look at it
+        pass  # another user's process, which we may not inspect
     except OSError:
         return False
     try:
@@ -240,9 +240,9 @@ def _socket_folder(data: Path) -> Path:
 
 
 def _make_closed(folder: Path, data: Path, user: str) -> None:
-    """Raises `InputError` if somebody else has made it."""
+    """Create the socket's folder. Raises `InputError` if another user has created it."""
     if folder == data:
-        return  # PostgreSQL itself doesn't start if others may enter it
+        return  # PostgreSQL itself refuses to start if others may enter it
     try:
         folder.mkdir(mode=0o700)
         if os.geteuid() == 0:
@@ -252,12 +252,12 @@ def _make_closed(folder: Path, data: Path, user: str) -> None:
     except OSError as error:
         raise InputError("RUNTIME_DIRECTORY", str(folder.parent), f"a folder to write in ({error})") from None
     if not _is_closed(folder, user):
-        allowed = f"a folder of {user}'s that nobody else may enter: remove it"
+        allowed = f"a folder of {user}'s that no other user may enter: remove it"
         raise InputError("RUNTIME_DIRECTORY", str(folder), allowed)
 
 
 def _is_closed(folder: Path | None, user: str) -> bool:
-    """Whether nobody but the user (and root) may enter it."""
+    """Whether only this user (and root) may enter it."""
     if folder is None:
         return False
     try:

@@ -2,10 +2,10 @@
 promoted without the last transactions, doesn't.
 
 Claims, requested releases and quarantines are counted. The count is noted in the cloud, which a restore of the database
-doesn't revert: of a claim and of a release before anything is changed outside for it, of a quarantine before it is
-written. Each note has a name of its own,
-which the database writes down before: one that doesn't have the name, or is behind the number, changes nothing outside
-until an operator has reviewed and accepted the audit (`weft.engine.gate`).
+doesn't revert: for a claim and a release before anything is changed outside for it, for a quarantine before it is
+written. Each note has a name of its own, which the database writes down before: a database that doesn't have the name,
+or is behind the number, changes nothing outside until an operator has reviewed and accepted the audit
+(`weft.engine.gate`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_behind(
         note: what the cloud remembers, read before this.
         again: reads it once more if its name is unknown: meanwhile another process may have written the next one, and
             the database forgets names that are over.
-        afresh: False: its name may have been seen in the database before, by this process on the same server.
+        afresh: False: a name counts that this process has seen before in the database, on the same server.
     """
     return _standing(database, note, cloud, afresh, again)[0]
 
@@ -48,7 +48,7 @@ def _standing(
     afresh: bool = True,
     again: Callable[[], Witness | None] | None = None,
 ) -> tuple[bool, int | None]:
-    """As `is_behind`; and how far the database had come when it was asked for that, None: it wasn't."""
+    """As `is_behind`; and the database's count if it was read."""
     if note is None:
         return False, None
     with database.statement() as tx:
@@ -56,7 +56,7 @@ def _standing(
         if not afresh and key in tx.kept:
             return False, None
         row = tx.row("epoch_and_mark", cloud=cloud, mark=note.life)
-        assert row is not None, "it has one row always"
+        assert row is not None, "it always has one row"
         if row["known"]:
             tx.kept[key] = True
             return afresh and row["number"] < note.number, row["number"]
@@ -67,13 +67,13 @@ def _standing(
 
 
 def was_behind(database: Database, cloud: str) -> bool:
-    """Whether some process has read that, and none has read otherwise since."""
+    """Whether some process has found it behind, and none has found otherwise since."""
     with database.statement() as tx:
         return tx.row("was_behind", cloud=cloud) is not None
 
 
 def note_behind(database: Database, cloud: str, behind: bool) -> None:
-    """Write down what was read, for when the cloud can't be read."""
+    """Record the result, for when the cloud can't be read."""
     if behind != was_behind(database, cloud):
         with database.statement() as tx:
             tx.run("found_behind" if behind else "not_behind", cloud=cloud)
@@ -87,7 +87,7 @@ def check_epoch(database: Database, facts: Witnesses, site: str, cloud: str) -> 
 def _check(
     database: Database, facts: Witnesses, site: str, note: Witness | None, cloud: str, afresh: bool = True
 ) -> int | None:
-    """How far the database had come, if it was asked for that."""
+    """The database's count if it was read. Raises like `check_epoch`."""
     behind, count = _standing(database, note, cloud, afresh, again=lambda: facts.witness(site))
     if behind:
         database.gate.found_behind(cloud)
@@ -98,10 +98,10 @@ def _check(
 def note_epoch(
     database: Database, facts: Witnesses, site: str, cloud: str, claims: int | None = None
 ) -> Witness | None:
-    """Note the database's count; what the cloud remembers now. Raises like `check_epoch`, and what a change may raise.
+    """Note the database's count; returns what the cloud remembers now. Raises like `check_epoch`, and like a change.
 
     Args:
-        claims: a count that was read since the claim that is to be known; if the note says as much, it is known.
+        claims: a count read after the claim that must be known; a note with at least that count is enough.
     """
     note = facts.witness(site)
     known = note is not None and claims is not None and note.number >= claims
@@ -111,7 +111,7 @@ def note_epoch(
     if count is None:
         count = counts(database).get(cloud)
     if count is None or (note is not None and note.number >= count):
-        return note  # None: claims from before they were counted
+        return note  # a count of None: claims from before they were counted
     return _write(database, facts, site, cloud, note)
 
 
@@ -125,13 +125,13 @@ def _write(database: Database, facts: Witnesses, site: str, cloud: str, note: Wi
 
 
 def count_end(database: Database) -> None:
-    """Count a quarantine that is going to be written."""
+    """Count a quarantine that is about to be written."""
     with database.statement() as tx:
         tx.row("count_end")
 
 
 def accept_database(database: Database, clouds: Mapping[str, Witnesses], site: str) -> None:
-    """An operator has accepted: from now on this database's count is valid, and what waits is looked at again."""
+    """Accept the database for an operator: from now on its count is valid, and what waits is due again."""
     for cloud, facts in sorted(clouds.items()):
         _accept(database, facts, site, cloud)
     database.gate.forget()
@@ -151,6 +151,6 @@ def _accept(database: Database, facts: Witnesses, site: str, cloud: str) -> None
 
 
 def counts(database: Database) -> dict[str, int]:
-    """Cloud -> how far the database has come there."""
+    """Cloud -> the database's count there."""
     with database.statement() as tx:
         return {row["cloud"]: row["number"] for row in tx.rows("epochs")}

@@ -1,8 +1,8 @@
 """Keeps the fabrics' managers in sync, independently of orders: a standby must not take over with a stale file.
 
-It checks every fabric periodically. Each reachable manager is brought to the desired state of the database; and
-numbers of released pods that a manager might still have configured are freed once it is seen not to. What the managers
-say of themselves is kept for the metrics.
+It checks every fabric periodically. Each reachable manager gets the desired state of the database; numbers of released
+pods that a manager may still have configured are freed once it is seen not to have them. The managers' own status is
+kept for the metrics.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ class FabricKeeper(Periodic):
             self._note(name, fabric, prober.troubles() if prober else ())
             try:
                 if (closed := self._database.gate.closed()) is not None:
-                    log.warning("fabric %s isn't brought level: %s", name, closed)
+                    log.warning("fabric %s isn't brought up to date: %s", name, closed)
                     continue
                 configured = fabric.level() if isinstance(fabric, KeepsStandbys) else fabric.configured()
                 self._give_back(name, configured)
             except WeftError as error:
-                log.warning("fabric %s can't be brought level: %s", name, error)
+                log.warning("fabric %s can't be brought up to date: %s", name, error)
 
     def _note(self, name: str, fabric: FabricDriver, troubles: Sequence[str]) -> None:
-        """Keep what the managers say for the metrics; where nobody answers, that they don't.
+        """Keep the managers' status, or their silence, for the metrics.
 
         Args:
-            troubles: of those who try what is sent on it.
+            troubles: problems of the probe agents.
         """
         known, problems, errors = False, 1, None
         for said in troubles:

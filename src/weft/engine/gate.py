@@ -1,11 +1,11 @@
 """The gate in front of every change outside: it is closed while the database is behind what a cloud remembers of it.
 
-Each process reads every cloud's note when it begins, whenever it has lost a connection to the database or reached
-another server (a failover), before each sweep, and every few minutes; in between, the last answer counts, so that a
-visit asks nothing more for it. A cloud that can't be read is unknown, which closes the gate for what is in that cloud
-and for whatever judges the site as a whole. What was read before stays valid if a later look fails or is late and the
+Each process reads every cloud's note when it starts, whenever it has lost a connection to the database or reached
+another server (a failover), before each sweep, and every few minutes; in between, the last answer counts, so that
+visits ask nothing for it. A cloud that can't be read is unknown, which closes the gate for resources in that cloud
+and for whatever judges the site as a whole. What was read stays valid if a later look fails or is late, as long as the
 connections to the database have lasted: a database that serves its connections can't have been replaced. One that was
-found to be behind is so until a cloud was read that says otherwise, which the database knows for all processes.
+found to be behind stays so until a cloud is read that says otherwise, which the database records for all processes.
 Decision: docs/decisions/a-restored-database-changes-nothing.md.
 """
 
@@ -32,9 +32,9 @@ log = logging.getLogger(__name__)
 EVERY = 300.0
 """Seconds for which a note counts that was read; `GateKeeper` reads it again before."""
 AGAIN = 5.0
-"""Seconds after which it is looked again while the gate is closed."""
+"""Seconds between reads while the gate is closed."""
 CLOSED_DELAY = 30.0
-"""Seconds until a visit looks again at what it must not change."""
+"""Seconds until the next visit to an owner that must not be changed."""
 TURN = 30.0
 """Seconds between turns of the keeper."""
 LIMIT = 900.0
@@ -65,7 +65,8 @@ class _Look:
     """What was read of one cloud.
 
     Attributes:
-        at: when, in this process's seconds. losses: `Database.losses` before that.
+        at: when, by this process's clock.
+        losses: `Database.losses` before that.
         error: why it couldn't be read.
     """
 
@@ -77,10 +78,10 @@ class _Look:
 
 
 class Gate:
-    """One per process; thread-safe. It is `Database.gate` from then on.
+    """One per process; thread-safe. Becomes `Database.gate`.
 
     Args:
-        where: the active site's name, and its clouds.
+        where: returns the active site's name, and its clouds.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Gate:
     ) -> None:
         self._database, self._where, self._monotonic = database, where, monotonic
         self._lock, self._writing = threading.Lock(), threading.Lock()
-        self._asking, self._telling, self._foretelling = Asking("gate"), Asking("note"), threading.Lock()
+        self._asking, self._noting, self._foretelling = Asking("gate"), Asking("note"), threading.Lock()
         self._looks: Mapping[str, _Look] = {}
         self._known: tuple[str, Mapping[str, Witnesses]] | None = None
         self.hurry: Callable[[], None] = lambda: None
@@ -106,11 +107,11 @@ class Gate:
     def closed(
         self, places: Collection[str] | None = None, clouds: Collection[str] = ()
     ) -> TemporaryError | None:
-        """Why nothing may be changed; None: it may.
+        """Why nothing may be changed; None: changes are allowed.
 
         Args:
             places: names of clouds and fabrics in which something is to be changed; None: anywhere.
-            clouds: those that there are, as far as the caller knows.
+            clouds: the existing ones, as far as the caller knows.
         """
         looks = self._current(clouds)
         if any(look.behind for look in looks.values()):
@@ -126,15 +127,15 @@ class Gate:
         return any(look.behind for look in self._current(()).values())
 
     def unread(self) -> frozenset[str]:
-        """Clouds whose note can't be read: of what is in them this database may not know the last word."""
+        """Clouds whose note can't be read: this database may not be up to date for what is in them."""
         return frozenset(cloud for cloud, look in self._current(()).items() if look.error)
 
     def is_stopped(self) -> bool:
-        """Whether it is closed for anything, as far as that is known without asking."""
+        """Whether it is closed for anything, as far as known without asking."""
         return any(look.behind or look.error for look in self._looks.values())
 
     def says(self) -> str:
-        """For anybody: `ok`, or why nothing is changed, as far as that is known without asking."""
+        """For everyone: `ok`, or why nothing is changed, as far as known without asking."""
         looks = self._looks
         if any(look.behind for look in looks.values()):
             return BEHIND
@@ -143,21 +144,21 @@ class Gate:
         return health.OK() if looks else health.STARTING()
 
     def forget(self) -> None:
-        """What was read doesn't count any more."""
+        """Discard what was read."""
         with self._writing:
             self._looks = {}
 
     def found_behind(self, cloud: str) -> None:
-        """Somebody else has read that the cloud remembers more."""
+        """Another process has read that the cloud remembers more."""
         note_behind(self._database, cloud, True)
         self._keep(cloud, _Look(self._monotonic(), self._database.losses, behind=True))
 
     def look(self) -> None:
         """Read every cloud's note now."""
-        self._read(anew=True, all_=True)
+        self._read(reread=True, all_=True)
 
     def tend(self) -> None:
-        """Look if it is time, and note what isn't known there yet."""
+        """Read if it is due, and note counts that clouds don't have yet."""
         now = self._monotonic()
         looks = self._current(())
         if any(now - look.at >= EVERY - 2 * TURN for look in looks.values()):
@@ -172,10 +173,11 @@ class Gate:
             log.error("%s", RESTORED)
 
     def note(self, cloud: str, count: int | None) -> None:
-        """Let the cloud remember the count, if it doesn't. If it can't, the keeper tries it again. Raises
+        """Let the cloud remember the count, if it doesn't. If that fails, the keeper tries it again. Raises
         `ClosedError`.
 
-        Args: count: as it was when the owner was taken; None: as it is now.
+        Args:
+            count: as it was when the owner was claimed; None: as it is now.
         """
         look = self._looks.get(cloud)
         if count is None:
@@ -184,34 +186,32 @@ class Gate:
             self._note(cloud)
 
     def foretell(self) -> None:
-        """Before a node is put into quarantine, the clouds know of it, as far as they can be told within `PATIENCE`.
+        """Before a node is quarantined, let the clouds know of it, as far as they answer within `PATIENCE`.
 
-        It is counted first: whoever dies after that has told them of nothing that this database lacks. A database from
+        It is counted first: a process that dies after that has noted nothing that this database lacks. A database from
         before that lacks it.
         """
         count_end(self._database)
         if not self._foretelling.acquire(timeout=PATIENCE):
             log.warning(
-                "a node is put into quarantine before the clouds know of it: they are still being told of others"
+                "a node is quarantined before the clouds know of it: notes of other nodes are still being written"
             )
             return
         try:
-            mine, looks = (
-                counts(self._database),
-                self._looks,
-            )  # whoever was told meanwhile may know of this one, too
+            # Read now: a note that was written meanwhile may include this one.
+            mine, looks = counts(self._database), self._looks
             _, clouds = self._places()
             ask = [c for c in clouds if c not in looks or c not in mine or not _has(looks[c], mine[c])]
-            self._telling.ask({c: partial(self._tell, c) for c in self._telling.free(ask)})
+            self._noting.ask({c: partial(self._foretell, c) for c in self._noting.free(ask)})
         finally:
             self._foretelling.release()
 
-    def _tell(self, cloud: str) -> None:
-        """In a thread of its own, which may end late."""
+    def _foretell(self, cloud: str) -> None:
+        """Note one cloud, in a thread of its own, which may end late."""
         try:
             self._note(cloud)
         except ClosedError as error:
-            log.warning("cloud %s: %s", cloud, error)  # a node may be kept back all the same
+            log.warning("cloud %s: %s", cloud, error)  # the node is quarantined all the same
 
     def _note(self, cloud: str) -> None:
         site, clouds = self._places()
@@ -230,28 +230,29 @@ class Gate:
     # -- reading ------------------------------------------------------------------------------------------------
 
     def _current(self, clouds: Collection[str]) -> Mapping[str, _Look]:
-        """Of all clouds; what couldn't be read in time is an error there."""
+        """The last answer of every cloud; one that couldn't be read in time has an error."""
         looks = self._looks
         if looks and looks.keys() >= set(clouds) and all(map(self._counts, looks.values())):
             return looks
-        return self._read(anew=not looks or not looks.keys() >= set(clouds))
+        return self._read(reread=not looks or not looks.keys() >= set(clouds))
 
     def _counts(self, look: _Look) -> bool:
         lasts = AGAIN if look.behind or look.error else EVERY
         return self._monotonic() - look.at < lasts and look.losses == self._database.losses
 
-    def _read(self, anew: bool, all_: bool = False) -> Mapping[str, _Look]:
-        """Each cloud has a few seconds for its answer, and whoever comes meanwhile waits for the same ones.
+    def _read(self, reread: bool, all_: bool = False) -> Mapping[str, _Look]:
+        """Ask the clouds, which have a few seconds to answer; concurrent callers wait for the same answers.
 
         Args:
-            anew: which clouds there are is read, too. all_: also those that were read a moment ago.
+            reread: whether to read the list of clouds, too.
+            all_: also ask clouds that were read a moment ago.
         """
-        site, clouds = self._places(anew)
+        site, clouds = self._places(reread)
         if not self._lock.acquire(timeout=2 * PATIENCE):
             return dict.fromkeys(clouds, self._late(self._database.losses))
         try:
             losses, began, known = self._database.losses, self._monotonic(), self._looks
-            # Somebody else may have asked while this one waited.
+            # Another thread may have asked while this one waited.
             ask = [c for c in clouds if all_ or c not in known or not self._counts(known[c])]
             free = self._asking.free(ask)
             self._asking.ask({c: partial(self._ask, c, clouds[c], site, losses) for c in free})
@@ -270,8 +271,8 @@ class Gate:
         of = f"no answer within {PATIENCE:.0f} s"
         return _Look(self._monotonic(), losses, error=UnknownError(_ASKED, "the cloud", of))
 
-    def _places(self, anew: bool = False) -> tuple[str, Mapping[str, Witnesses]]:
-        if self._known is None or anew:
+    def _places(self, reread: bool = False) -> tuple[str, Mapping[str, Witnesses]]:
+        if self._known is None or reread:
             try:
                 self._known = self._where()
             except NotFoundError:
@@ -279,7 +280,7 @@ class Gate:
         return self._known
 
     def _ask(self, cloud: str, facts: Witnesses, site: str, losses: int) -> None:
-        """In a thread of its own, which may end late."""
+        """Read one cloud, in a thread of its own, which may end late."""
         try:
             note = facts.witness(site)
             behind = is_behind(self._database, note, cloud, again=lambda: facts.witness(site))
@@ -305,12 +306,12 @@ class Gate:
         try:
             return was_behind(self._database, cloud)
         except WeftError:
-            return False  # the database doesn't say: what the cloud would is unknown
+            return False  # the database is silent, so the state is unknown
 
 
 def _lasts(known: _Look | None, losses: int) -> bool:
-    """Whether an answer stays valid if a later look fails or is late: it was this server's, which has not been replaced
-    since; or the database was behind, which no other connection changes."""
+    """Whether an answer stays valid if a later look fails or is late: it came from this server, which hasn't been
+    replaced since; or the database was behind, which no other connection changes."""
     return known is not None and not known.error and (known.behind or known.losses == losses)
 
 

@@ -85,12 +85,12 @@ class PlanningInput:
     generation: int = 0
 
     def check_site(self, capacity: Capacity) -> None:
-        """Raise `SiteChangedError` unless the site was active still when this capacity was read: under `lock_capacity`
-        it stays so until the transaction ends, since whoever activates another one takes that lock."""
+        """Raise `SiteChangedError` unless the site was still active when this capacity was read. Under `lock_capacity`
+        it stays active until the transaction ends, since activating another one takes that lock."""
         check_active(self.generation, capacity.site)
 
     def boot_error(self, project: str, order: Order) -> WeftError | None:
-        """Why its fabric is unreachable, or why it isn't known on which hosts Nova would boot it; None: all is known.
+        """Why its fabric is unreachable, or why the hosts on which Nova would boot it are unknown; None: all is known.
 
         Raises `InputError` for names that the site doesn't know.
         """
@@ -111,7 +111,7 @@ class PlanningInput:
     def plan(
         self, pod_id: str, project: str, order: Order, capacity: Capacity, window: Window
     ) -> Plan | Refusal:
-        """The plan of an order in this window, avoiding everything that is booked or reserved; or why there is none.
+        """The plan of an order in this window, avoiding everything booked or reserved; or why there is none.
 
         Raises `InputError` for names that the site doesn't know.
         """
@@ -137,7 +137,7 @@ class PlanningInput:
     def _advise(
         self, refusal: Refusal, order: Resolved, book: Book, health: Occupancy, window: Window
     ) -> Refusal:
-        """From when an order of a shape without timeline would fit."""
+        """Add from when an order of a shape without timeline would fit."""
         places = order.shape.places
         assert places is not None
         one = Sharer(
@@ -229,7 +229,7 @@ class PlanningInput:
 
 
 def _leaving(plan: Plan, capacity: Capacity, pod: str) -> list[str]:
-    """Nodes, and servers on shared nodes, that a pod doesn't want any more and holds still."""
+    """Nodes, and servers on shared nodes, that a pod doesn't want any more and still holds."""
     rows = [
         r for r in (*capacity.holds.values(), *capacity.parts) if r["leaving"] and str(r["pod_id"]) == pod
     ]
@@ -258,7 +258,7 @@ def gather(record: SiteRecord, world: World, cloud: str, needs: Needs) -> Planni
     silent: dict[str, WeftError] = {}
     for name in sorted(needs.fabrics):
         if name in site.fabrics and not site.fabrics[name].words.segments:
-            continue  # nobody is asked
+            continue  # its segments need no manager
         try:
             usage = world.fabric(name).usage()
         except WeftError as error:
@@ -321,7 +321,7 @@ def down_nodes(site: Site, world: World, cloud: str) -> dict[str, str]:
     """Node -> why Nova can't boot on it. Raises `UnknownError` if the cloud is unreachable."""
     hosts = world.clouds[cloud].hosts()
     nodes = hosts_of(site, cloud)
-    # Nearly always all are up, and sets say so faster than a look at each.
+    # Nearly always all are up, which sets tell faster than a loop.
     bad = set(host_names(site, cloud).difference(hosts))
     if set(hosts.values()) != {"up"}:
         bad |= {host for host, state in hosts.items() if state != "up"}
@@ -335,7 +335,7 @@ def down_nodes(site: Site, world: World, cloud: str) -> dict[str, str]:
 
 
 def terms_of(order: Order, project: str) -> Terms:
-    """What it asks of the leaves that it will stand on."""
+    """The order's constraints on its leaves."""
     apart = frozenset(order.locality.apart_from)
     return Terms(project, apart, order.locality.exclusive, order.fabric.bisection_gbps)
 

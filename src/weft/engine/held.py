@@ -182,7 +182,9 @@ class Held(NotesHeld):
         self._become([clean], Phase.RELEASED, (), [("receipt", pods.RECEIPT_SIGNED(), None)])
         values = {"receipt": written(receipt), "kept": [f"{space} {number}" for space, number in kept]}
         notes, self._notes = self._notes, Notes()
-        self._fenced("release_held", **self._of_owner(notes), moved=True, events=notes.told(), **values)
+        self._fenced(
+            "release_held", **self._of_owner(notes), moved=True, events=notes.stored_events(), **values
+        )
         self._database.tell(self.owner.id)
         self.gone = True
 

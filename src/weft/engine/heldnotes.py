@@ -146,8 +146,8 @@ class NotesHeld(NumbersHeld):
                 continue
             records[change.key] = after = before.after(change, self.at)
             goes = change.state is RowState.DELETING and before.kind.row.home is Home.FABRIC
-            told = change if after.former == before.former else replace(change, former=after.former)
-            self._notes.change(told, moved=before.state is not change.state, first=goes)
+            noted = change if after.former == before.former else replace(change, former=after.former)
+            self._notes.change(noted, moved=before.state is not change.state, first=goes)
         self._notes.events += events
 
     def about_to_ask(self) -> None:
@@ -190,10 +190,10 @@ class NotesHeld(NumbersHeld):
         events: Iterable[Event] = (),
     ) -> None:
         """Note another phase, other conditions, and events; what isn't new is left out."""
-        told = list(events)
+        written = list(events)
         dropped = any(find(self.conditions, a) for a in without)
-        if dropped or told or any(self._is_news(n) for n in news) or phase not in (None, self.phase):
-            self._become(news, phase or self.phase, without, told)
+        if dropped or written or any(self._is_news(n) for n in news) or phase not in (None, self.phase):
+            self._become(news, phase or self.phase, without, written)
 
     def set(
         self,

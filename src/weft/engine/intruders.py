@@ -1,5 +1,5 @@
-"""What others have on a pod's things: ports, subnets and shares on its networks, and what uses its groups, ports and
-routers. Its tenant, or others, put it there.
+"""What others have on a pod's resources: ports, subnets and shares on its networks, and what uses its groups, ports
+and routers. Its tenant, or others, put it there.
 
 What is decided for each, and why: docs/decisions/what-tenants-may-do-to-their-networks.md.
 """
@@ -22,11 +22,11 @@ from weft.ports.networks import USED
 
 @dataclass(frozen=True, slots=True)
 class Intruder:
-    """One use of one thing of a pod's.
+    """One use of one resource of a pod.
 
     Attributes:
-        record: the used thing's row.
-        closed: it is, or is on, a network that nothing but the pod's own adapters may be on.
+        record: the used resource's row.
+        closed: it is, or is on, a network that only the pod's own adapters may be on.
     """
 
     thing: Use
@@ -67,7 +67,7 @@ class Intruder:
 
 
 def intruders(pod: PodRecord, records: Sequence[ResourceRecord], world: World) -> list[Intruder]:
-    """On its networks. Raises `UnknownError` or `PermanentError` if the cloud can't be asked."""
+    """Those on its networks. Raises `UnknownError` or `PermanentError` if the cloud can't be asked."""
     networks = _there(records, (r for r in records if r.kind.row.network))
     facts = world.clouds.get(pod.plan.cloud)
     if not networks or facts is None:
@@ -84,7 +84,7 @@ def intruders(pod: PodRecord, records: Sequence[ResourceRecord], world: World) -
 
 
 def users(pod: PodRecord, records: Sequence[ResourceRecord], world: World) -> list[Intruder]:
-    """Of its groups, ports and routers. Raises as `intruders`."""
+    """Those of its groups, ports and routers. Raises like `intruders`."""
     used = _there(records, (r for r in records if r.kind in USED))
     facts = world.clouds.get(pod.plan.cloud)
     if not used or facts is None:
@@ -117,7 +117,7 @@ def _by_kind(things: Iterable[tuple[object, str]]) -> dict[Kind, list[str]]:
 
 
 def _is_its_own(use: Use, own: Collection[str]) -> bool:
-    """Its own port or floating IP, or the interface of its router on its network."""
+    """Whether it is the pod's own port or floating IP, or the interface of its router on its network."""
     return use.id in own or (use.of.row.joins_networks and use.network in own)
 
 
@@ -128,7 +128,7 @@ def _is_on_closed(record: ResourceRecord, records: Mapping[str, ResourceRecord])
 
 
 def clear(world: World, cloud: str, project_id: str, things: Iterable[Use]) -> dict[str, str]:
-    """End uses, of those that stand on others first; id -> why one could not be."""
+    """End uses, dependent ones first; id -> why one could not be ended."""
     order = ("floating_ip", "trunk", "port", "subnet", "share")
     why: dict[str, str] = {}
     for thing in sorted(things, key=lambda t: (order.index(t.kind), not t.of.row.joins_networks, t.id)):
@@ -142,14 +142,14 @@ def clear(world: World, cloud: str, project_id: str, things: Iterable[Use]) -> d
 def clear_pod(
     pod: PodRecord, records: Sequence[ResourceRecord], world: World, ids: Collection[str]
 ) -> dict[str, str]:
-    """Remove the intruders that still are intruders and may be removed; id -> why one could not be."""
+    """Remove those of these intruders that still exist and may be removed; id -> why one could not be."""
     there = [*intruders(pod, records, world), *users(pod, records, world)]
     found = [i.thing for i in there if i.thing.id in ids and i.removable(pod)]
     return clear(world, pod.plan.cloud, pod.project_id, found)
 
 
 def clear_strays(world: World, strays: Sequence[Stray]) -> dict[str, str]:
-    """End what others have on things that are going to be removed; id -> why one could not be.
+    """End what others have on things that are about to be removed; id -> why one could not be.
 
     Tenants are meant to be on a site's networks, with servers that no pod owns: nothing of theirs is removed there.
     """

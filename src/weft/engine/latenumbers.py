@@ -1,4 +1,4 @@
-"""Numbers of owners that were abandoned: given back once what used them is proved to be gone."""
+"""Numbers of abandoned owners: returned once what used them is proved to be gone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.ports.clock import Clock
 
 
 def free_numbers(store: Store, world: World, site: Site, clock: Clock) -> list[str]:
-    """As far as an operator has cleared the nodes: what runs on one in quarantine may use them still.
+    """Return numbers whose quarantined nodes an operator has cleared: what runs on such a node may still use them.
 
     Returns what couldn't be read.
     """
@@ -33,7 +33,7 @@ def free_numbers(store: Store, world: World, site: Site, clock: Clock) -> list[s
             numbers = {(r["space"], r["number"]) for r in rows}
         try:
             resources = store.resources(owner.id)
-        except UnreadableError as error:  # its numbers stay held, those of others don't
+        except UnreadableError as error:  # its numbers stay held; others are still checked
             unread.append(str(error))
             continue
         now = clock.now()

@@ -27,7 +27,7 @@ _MADE = [RowState.CREATING, RowState.PENDING, RowState.SETTLED, RowState.BROKEN]
 
 
 class FabricLedger:
-    """Segments of one fabric, read again on each call. Raises `TemporaryError` if the database is away.
+    """Segments of one fabric, read again on each call. Raises `TemporaryError` if the database is unreachable.
 
     Args:
         words: how numbers are written on fabrics of its type.
@@ -41,14 +41,14 @@ class FabricLedger:
         states = [RowState.SETTLED] if settled else _MADE
         with self._database.statement() as tx:
             rows = tx.rows("segments_wanted", fabric=self._fabric, states=states)
-        # Every change of the fabric reads them all, and few are other ones than before.
+        # Every change of the fabric reads them all, and few differ from the last time.
         made: dict[tuple[object, ...], tuple[Mark, SegmentSpec]] = {}
         for row in rows:
             text = tuple(row.values())
             try:
                 made[text] = self._made.get(text) or _made(row)
             except READING as error:
-                # What is in the file under its mark stays there: only what is known to be over is dropped.
+                # What is configured under its mark stays there: only what is known to be over is dropped.
                 log.error(
                     "%s", unreadable(f"segment {row['key']} of {row['owner_kind']} {row['owner_id']}", error)
                 )
@@ -113,7 +113,7 @@ def _uuid(text: str) -> UUID | None:
 
 
 def _made(row: Row) -> tuple[Mark, SegmentSpec]:
-    """Of a row of `segments_wanted`. Raises the errors in `READING`."""
+    """The segment of a row of `segments_wanted`. Raises the errors in `READING`."""
     if row["site"] is None:
         raise ValueError("its plan names no site")
     resource = read(Resource, stored(row["document"]))

@@ -22,13 +22,13 @@ LISTENER_LIMIT = 60.0
 WORK, EVENT = "weft_work", "weft_event"
 """Channels: something is due sooner (no payload), and events of pods (their ids)."""
 AND, TOGETHER = ",", 200
-"""What stands between ids, and how many are said at once: PostgreSQL takes 8,000 octets."""
+"""The separator of ids, and how many go into one notification: PostgreSQL takes 8,000 octets."""
 Said = tuple[str, str]
-"""A channel, and what is said on it."""
+"""A channel and a payload."""
 
 
 def joined(said: Sequence[Said]) -> list[Said]:
-    """The same in few notifications: each costs whoever listens as much as what it says."""
+    """The same in few notifications: each costs every listener as much as its payload."""
     of_each: dict[str, list[str]] = {}
     for channel, payload in said:
         of_each.setdefault(channel, []).append(payload)
@@ -53,7 +53,7 @@ class Listener:
     """A wake-up carries no input: threads check the database themselves.
 
     Workers wait for work (`mark`, `wait`), followers (`weft.engine.lookout`) for pods' events. If the connection is
-    lost, waiting simply takes its full time; reconnecting wakes everybody once.
+    lost, waiting simply takes its full time; reconnecting wakes everyone once.
     """
 
     def __init__(self, url: str, pulse: Pulse | None = None) -> None:
@@ -90,35 +90,35 @@ class Listener:
 
     def close(self) -> None:
         self._stop.set()
-        self._wake_everybody()
-        self._hear_no_more()
+        self._wake_everyone()
+        self._stop_reading()
         self._thread.join(timeout=5)
-        for follower in self._those_who_follow():
+        for follower in self._current_followers():
             follower.stop()
 
-    def _hear_no_more(self) -> None:
-        """It need not wait for its second to end: what it reads from ends now. Another thread may do no more to it."""
+    def _stop_reading(self) -> None:
+        """End the read under way instead of waiting for its second; another thread may do no more to the connection."""
         connection = self._connection
         with suppress(OSError, psycopg.Error):
             if connection is not None:
                 with socket.socket(fileno=os.dup(connection.fileno())) as link:
                     link.shutdown(socket.SHUT_RD)
 
-    def _wake_everybody(self) -> None:
+    def _wake_everyone(self) -> None:
         self.wake()
-        for follower in self._those_who_follow():
+        for follower in self._current_followers():
             follower.may_have_missed()
 
-    def _told(self, channel: str, payload: str) -> None:
+    def _received(self, channel: str, payload: str) -> None:
         if channel == WORK:
             self.wake()
             return
-        followers = self._those_who_follow()
+        followers = self._current_followers()
         for pod_id in payload.split(AND):
             for follower in followers:
                 follower.came(pod_id)
 
-    def _those_who_follow(self) -> list[Follower]:
+    def _current_followers(self) -> list[Follower]:
         with self._condition:
             return list(self._followers)
 
@@ -144,9 +144,9 @@ class Listener:
     def _listen(self, connection: psycopg.Connection[Any]) -> None:
         connection.execute(f"LISTEN {WORK}".encode())
         connection.execute(f"LISTEN {EVENT}".encode())
-        self._wake_everybody()
+        self._wake_everyone()
         self._connection = connection
         while not self._stop.is_set():
             for notice in connection.notifies(timeout=1.0, stop_after=1):
-                self._told(notice.channel, notice.payload)
+                self._received(notice.channel, notice.payload)
             self._pulse.turn("listener", LISTENER_LIMIT)

@@ -1,4 +1,4 @@
-"""Waiting for pods without a thread or connection each: one thread reads all pods that somebody waits for.
+"""Waiting for pods without a thread or connection each: one thread reads all pods that are waited for.
 
 It reads those with new events (`weft.engine.listener`), all in one statement and at most once in `GATHER` seconds; and
 every `LOOK_EVERY` seconds all that are waited for, since a notification can be lost.
@@ -22,16 +22,16 @@ from weft.model.errors import WeftError
 log = logging.getLogger(__name__)
 
 GATHER = 0.05
-"""Seconds between two looks: what happens in these is looked at together."""
+"""Seconds between two reads: events that come meanwhile share one."""
 LOOK_EVERY = 10.0
-"""Seconds after which all pods are looked at, whatever was heard of them."""
+"""Seconds after which all pods are read, whatever notifications came."""
 LIMIT = 60.0
 """Seconds without a turn after which the lookout counts as stuck; a turn takes at most `LOOK_EVERY`."""
 AFTER_TROUBLE = 1.0
-"""Seconds after which a look is tried again that failed."""
+"""Seconds after which a failed read is tried again."""
 
 Seen = Callable[[FoundPod | None], None]
-"""Told of a pod in the lookout's thread; None: there is no such pod. It must not block."""
+"""Called with a pod in the lookout's thread; None: there is no such pod. It must not block."""
 
 
 class Lookout:
@@ -49,14 +49,14 @@ class Lookout:
 
     @contextmanager
     def watching(self, pod_id: UUID, seen: Seen) -> Generator[None]:
-        """`seen` is told how the pod, or another owner, is now, and again after its events, until the block ends."""
+        """Call `seen` with the pod, or another owner, now and after each of its events, until the block ends."""
         key = str(pod_id)
         with self._condition:
             self._waiting.setdefault(key, []).append(seen)
             if self._thread is None and not self._stop.is_set():
                 self._thread = threading.Thread(target=self._run, name="lookout", daemon=True)
                 self._thread.start()
-        self.came(key)  # what happened before it was written down here
+        self.came(key)  # earlier events have had no follower here
         try:
             yield
         finally:
@@ -91,22 +91,22 @@ class Lookout:
     # -- its thread ----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        everybody_at = time.monotonic() + LOOK_EVERY
+        all_due_at = time.monotonic() + LOOK_EVERY
         while not self._stop.is_set():
             with self._condition:
-                left = max(0.0, everybody_at - time.monotonic())
+                left = max(0.0, all_due_at - time.monotonic())
                 self._condition.wait_for(lambda: bool(self._due) or self._stop.is_set(), left)
-                if time.monotonic() >= everybody_at:
+                if time.monotonic() >= all_due_at:
                     self._due.update(self._waiting)
-                    everybody_at = time.monotonic() + LOOK_EVERY
+                    all_due_at = time.monotonic() + LOOK_EVERY
                 due, self._due = self._due, set()
             self._stop.wait(GATHER if self._looked_at(due) else AFTER_TROUBLE)
 
     def _looked_at(self, due: set[str]) -> bool:
-        """Notify those who wait for these pods; False if the pods couldn't be read and are still due."""
+        """Report these pods to their followers; False if the pods couldn't be read and are still due."""
         try:
             if due:
-                self._tell(due)
+                self._report(due)
         except Exception as error:
             self._pulse.trouble("lookout", error)
             if isinstance(error, WeftError):
@@ -119,7 +119,7 @@ class Lookout:
         self._pulse.turn("lookout", LIMIT)
         return True
 
-    def _tell(self, due: Iterable[str]) -> None:
+    def _report(self, due: Iterable[str]) -> None:
         with self._database.statement() as tx:
             rows = tx.rows("look_at_owners", ids=[UUID(pod_id) for pod_id in due])
         found = {str(row["id"]): FoundPod.of(row) for row in rows}

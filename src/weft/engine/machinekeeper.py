@@ -1,13 +1,13 @@
-"""Looks every second at what is done with machines, and every few with which steps they are cleaned.
+"""Checks every second what is done with machines, and every few seconds with which steps they are cleaned.
 
-A tenant's rebuild of its server deploys the machine again, an operator may have it cleaned or rescued: for as long what
-runs on it isn't the pod's server, and its adapters must be out of the pod's segment, before the machine has booted
-something else. Its pod is looked at at once, and not only when its turn comes; what is to be done, that look decides.
+A tenant's rebuild of its server deploys the machine again, and an operator may have it cleaned or rescued: meanwhile
+the machine doesn't run the pod's server, and its adapters must be out of the pod's segment before it boots something
+else. So its pod is visited at once, not only when its turn comes; that visit decides what to do.
 
-All machines are listed every few seconds: nothing is missed, and the steps of cleanings are seen while they run, which
-Ironic's history doesn't have (`weft.planning.watching`). In between, while pods use machines, one short answer a second
-names those whose state changed last, however many there are. Of all workers one asks, as of what boots
-(`weft.engine.bootkeeper`); each cloud for itself, since one whose Ironic hangs keeps no other's tenants apart.
+All machines are listed every few seconds: nothing is missed, and the steps of cleanings are seen while they run, as
+Ironic's history doesn't have them (`weft.planning.watching`). In between, while pods use machines, one short query a
+second returns those whose state changed last, however many there are. One of all workers asks, as for booting servers
+(`weft.engine.bootkeeper`), and each cloud separately: one whose Ironic hangs doesn't endanger other clouds' tenants.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from weft.ports.occupants import Occupants, SeenMachine
 log = logging.getLogger(__name__)
 
 BRIEFLY = 1.0
-"""Seconds between looks. Ironic switches a machine off first, and it takes longer than this to boot."""
+"""Seconds between looks. Ironic first switches a machine off, which then takes longer than this to boot."""
 EVERY = 5.0
 """Seconds between listings of all machines of a cloud."""
 WATCHING = 2.0
-"""The same while a machine is cleaned. Steps of a moment are shown for five seconds: an agent's heartbeats, with which
-they begin and end, are no less apart (ironic-python-agent 11, `min_heartbeat_interval`)."""
+"""The same while a machine is cleaned. Even the shortest step is shown for five seconds: it begins and ends with an
+agent's heartbeats, which are at least that far apart (ironic-python-agent 11, `min_heartbeat_interval`)."""
 SOONEST = 0.9
-"""Share of that after which anybody may ask again."""
+"""Share of that after which any worker may ask again."""
 ANSWER = 15.0
-"""Seconds that a cloud has for its answer. Who has asked may have died: then another one does."""
+"""Seconds that a cloud has for its answer; after that another worker asks, in case the first has died."""
 LIMIT = 300.0
 """Seconds without a look after which the thread counts as stuck."""
 
 
 class MachineKeeper(Periodic):
-    """Any number may run: a pod that is looked at twice is looked at twice."""
+    """Any number may run: at worst a pod is visited twice."""
 
     def __init__(
         self,
@@ -67,7 +67,8 @@ class MachineKeeper(Periodic):
         return self._briefly
 
     def look(self) -> None:
-        """One look at every cloud with machines, if nobody else looks and the last answer isn't awaited."""
+        """Look once at every cloud with machines that no other worker asks and whose last answer isn't still
+        awaited."""
         world = self._world()
         names = _machines(self._site())
         clouds = [cloud for cloud in self._asking.free(world.clouds) if cloud in names]
@@ -92,15 +93,15 @@ class MachineKeeper(Periodic):
             values = {"asked": row["at"], "answer": ANSWER, "again": self._briefly * SOONEST, "every": every}
             with self._database.transaction() as tx:
                 ended = tx.row("end_machine_look", cloud=cloud, **values)
-                if ended is not None and listing:  # else others have looked since
+                if ended is not None and listing:  # otherwise another worker has looked since
                     write_down(tx, cloud, seen, row["at"], ended["at"])
         except WeftError as error:
-            log.warning("cloud %s: what is done with its machines can't be written down: %s", cloud, error)
+            log.warning("cloud %s: the state of its machines can't be recorded: %s", cloud, error)
         except Exception:
             log.exception("cloud %s: defect in weft", cloud)
 
     def _listed(self, facts: Occupants, cloud: str) -> Mapping[str, SeenMachine]:
-        """One that can't be asked is no reason to call weft unwell: pods' own visits say what isn't known of them."""
+        """All machines; empty if the cloud can't be asked: weft isn't unhealthy for that, as pods' visits report it."""
         try:
             return facts.seen_machines()
         except WeftError as error:
@@ -108,7 +109,7 @@ class MachineKeeper(Periodic):
             return {}
 
     def _changed(self, facts: Occupants, cloud: str, names: Mapping[str, str]) -> Mapping[str, SeenMachine]:
-        """Nothing is asked if no pod can lose anything by it."""
+        """Machines that changed last; not asked while no pod uses a machine."""
         with self._database.statement() as tx:
             used = tx.row("machines_in_use", nodes=sorted(names.values()))
         if used is None or not used["used"]:
@@ -116,7 +117,9 @@ class MachineKeeper(Periodic):
         try:
             return facts.changed_machines()
         except WeftError as error:
-            log.debug("cloud %s: which machines changed is unknown: %s", cloud, error)  # a listing tells it
+            log.debug(
+                "cloud %s: which machines changed is unknown: %s", cloud, error
+            )  # the next listing shows it
             return {}
 
     def _wake(self, busy: dict[str, str]) -> None:

@@ -1,7 +1,7 @@
 """A pod's adapters are in its segment only while the right server is on the right node.
 
-The segment's row lists these adapters, whoever applies it (the pod's loop, the fabric keeper, a repair). This is where
-changes of servers by a tenant, an operator or Nova itself are noticed.
+The segment's row lists these adapters for everything that applies it: the pod's loop, the fabric keeper, a repair. This
+is where changes of servers by a tenant, an operator or Nova itself are noticed.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ class Watched:
     @property
     def notes(self) -> tuple[Problem, ...]:
         """Problems that keep no pod from being READY."""
-        return (*self._told(ProblemKind.NODE_BESIDE, self.beside), *self.twins.notes)
+        return (*self._problems_of(ProblemKind.NODE_BESIDE, self.beside), *self.twins.notes)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         return (
-            *self._told(ProblemKind.NODE_WITHHELD, self.withheld),
-            *self._told(ProblemKind.SERVER_WITHHELD, self.short),
-            *self._told(ProblemKind.NODE_UNREAD, self.unknown),
+            *self._problems_of(ProblemKind.NODE_WITHHELD, self.withheld),
+            *self._problems_of(ProblemKind.SERVER_WITHHELD, self.short),
+            *self._problems_of(ProblemKind.NODE_UNREAD, self.unknown),
             *self.twins.problems,
         )
 
-    def _told(self, kind: ProblemKind, nodes: Mapping[str, str]) -> list[Problem]:
+    def _problems_of(self, kind: ProblemKind, nodes: Mapping[str, str]) -> list[Problem]:
         return [Problem(kind, n, self.cloud, nodes=(n,), detail={"why": w}) for n, w in nodes.items()]
 
 

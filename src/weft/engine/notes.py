@@ -85,7 +85,7 @@ class Notes:
             return None
         return None if self.watched is None or any(self.watched.values()) else self.watched
 
-    def told(self) -> Jsonb:
+    def stored_events(self) -> Jsonb:
         return Jsonb(
             [{"type": kind, "message": stored(message), "key": key} for kind, message, key in self.events]
         )
@@ -95,7 +95,7 @@ class Notes:
         watched = [{"node": n, "reason": r} for n, r in (self.watched or {}).items()]
         return {
             "changes": Jsonb([_row(c) for c in self.changes.values()]),
-            "events": self.told(),
+            "events": self.stored_events(),
             "moved": self.moved,
             "done": self.done,
             "watched": self.watched is not None,

@@ -1,5 +1,5 @@
-"""What others have on the site's own networks: ports, which may be of servers that run, and subnets. weft names it, and
-removes neither it nor what it is on.
+"""What others have on the site's own networks: ports, which may be of running servers, and subnets. weft reports them,
+and removes neither them nor what they are on.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from weft.model.specs import NetworkSpec, SubnetSpec
 from weft.ports.existing import NamedPort, NamedSubnet
 
 SHOWN = 5
-"""Things that a sentence names."""
+"""Most things that a sentence names."""
 Other = NamedPort | NamedSubnet
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """What is a site's own in one cloud, by ids.
+    """A site's own resources in one cloud, by ids.
 
     Attributes:
-        ids: of all of it.
-        ports: of those that are known to be there, and are on the networks in question; a listing that shows none of
-            them may hide others' as well.
+        ids: of all of them.
+        ports: those that are known to exist, on the networks in question; a listing that shows none of them may hide
+            others' as well.
         subnets: the same.
     """
 
@@ -44,7 +44,7 @@ class Own:
 
 
 def at_rest(records: Iterable[ResourceRecord], kind: Kind) -> frozenset[str]:
-    """Ids of those of a kind that are known to be there."""
+    """Ids of those of a kind that are known to exist."""
     settled = (r for r in records if r.kind is kind and r.state is RowState.SETTLED)
     return frozenset(r.outside_id for r in settled if r.outside_id)
 
@@ -55,7 +55,7 @@ def seen_on(
     """Ports of all projects on networks of a site, by the networks' ids.
 
     Args:
-        known: ids of ports of weft's own that are there.
+        known: ids of existing ports of weft's own.
 
     Raises `UnknownError`, also if none of `known` is listed.
     """
@@ -72,7 +72,7 @@ def _believed(found: Sequence[Other], known: Collection[str], what: str, on: str
 
 
 def others_on(world: World, where: str, networks: Collection[str], own: Own) -> dict[str, list[Other]]:
-    """Id of a network -> what others have there and keeps it from being deleted; networks without any are left out.
+    """Id of a network -> what others have there that keeps it from being deleted; networks without any are left out.
 
     Raises `UnknownError`.
     """
@@ -82,7 +82,7 @@ def others_on(world: World, where: str, networks: Collection[str], own: Own) -> 
 def _seen(
     world: World, where: str, networks: Collection[str], own: Own
 ) -> tuple[Sequence[NamedPort], Sequence[NamedSubnet]]:
-    """Everybody's."""
+    """Ports and subnets of all projects."""
     ports, subnets = seen_on(world, where, networks, own.ports), world.clouds[where].subnets_on(networks)
     _believed(subnets, own.subnets, "subnets", "on the site's networks", where)
     return ports, subnets
@@ -97,11 +97,11 @@ def _others(ports: Sequence[NamedPort], subnets: Sequence[NamedSubnet], own: Own
 
 
 def in_groups(world: World, groups: Mapping[str, str], where: str, known: Collection[str]) -> list[str]:
-    """Ports of others, for people, that are in security groups: the hardware's own are in none.
+    """Ports of others, as text, that are in security groups: the hardware's own are in none.
 
     Args:
-        groups: id -> name, in cloud `where`. Who shares one may have ports in it on networks of its own.
-        known: ids of ports of weft's own that are there, in none of these groups: they are asked for as well.
+        groups: id -> name, in cloud `where`. A project that shares one may have ports in it on networks of its own.
+        known: ids of existing ports of weft's own that are in none of these groups; they are asked for as well.
 
     Raises `UnknownError`, also if none of `known` is listed.
     """
@@ -122,13 +122,13 @@ def keeping(
     records: Mapping[str, ResourceRecord],
     there: Mapping[str, str],
 ) -> Iterator[tuple[str, list[Other]]]:
-    """What others have on networks and subnets that would be deleted; of a network that goes with its subnets, it alone
-    is named.
+    """What others have on networks and subnets that would be deleted; if a network goes with its subnets, only the
+    network is reported.
 
     Args:
         going: keys of networks and subnets.
         records: of the whole site.
-        there: key -> id, of what the clouds have now.
+        there: key -> id, of what exists in the clouds now.
 
     Raises `UnknownError`.
     """
@@ -150,7 +150,7 @@ def keeping(
 
 
 def network_key(record: ResourceRecord) -> str:
-    """Of a network its own, of a subnet that of its network; of all else none."""
+    """A network's own key, or that of a subnet's network; empty for anything else."""
     spec = record.resource.spec
     if isinstance(spec, SubnetSpec):
         return spec.network
@@ -171,8 +171,8 @@ def listed(things: Sequence[object]) -> str:
 
 
 def held(world: World, strays: Sequence[Stray]) -> tuple[dict[str, str], dict[str, WeftError]]:
-    """What stays of what sites have left: id -> why, since others use it or that is unknown; and cloud -> why it is
-    unknown there."""
+    """Remains of sites that must stay: id -> why, as others use it or that is unknown; and cloud -> why it is
+    unknown."""
     sites = [s for s in strays if is_a_sites(s)]
     why, unread = dict[str, str](), dict[str, WeftError]()
     for where in sorted({s.thing.where for s in sites} & world.clouds.keys()):
@@ -186,7 +186,7 @@ def held(world: World, strays: Sequence[Stray]) -> tuple[dict[str, str], dict[st
 
 
 def _held_in(world: World, where: str, strays: Sequence[Stray]) -> dict[str, str]:
-    """With a network stays what is on it, and what its packets go through: its routers, and the networks outside."""
+    """What stays with a used network: what is on it, and the routers and external networks that its packets need."""
 
     things = [s.thing for s in strays]
     names = {t.id: t.name for t in things if t.kind is Kind.NETWORK}

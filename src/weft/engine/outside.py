@@ -16,7 +16,7 @@ from weft.ports.resources import PartlyListedError
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """One fabric: what its managers are told and what its ports are in, read as one, and how its managers are."""
+    """One fabric: its managers' configuration and its ports' membership, read as one, and its managers' status."""
 
     snapshot: Snapshot
     status: FabricStatus
@@ -24,10 +24,10 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Everything that carries weft's mark, and the fabrics; in the place of what can't be read stands why.
+    """Everything that carries weft's mark, and the fabrics; what can't be read is replaced by the error.
 
     Attributes:
-        began_at: a moment before the first question.
+        began_at: a moment before the first query.
         marked: cloud, fabric or manager of machines -> things.
         wires: by the fabrics' names.
     """
@@ -37,7 +37,7 @@ class Outside:
     wires: Mapping[str, Wire | WeftError]
 
     def things(self) -> list[Marked]:
-        """All that could be listed."""
+        """Everything that could be listed."""
         return [t for found in self.marked.values() for t in _listed(found)]
 
 
@@ -48,7 +48,7 @@ def _listed(found: Sequence[Marked] | WeftError) -> Sequence[Marked]:
 
 
 def look_outside(world: World, site: str, clock: Clock) -> Outside:
-    """Read it all; nothing is raised for what can't be read."""
+    """Read everything; what can't be read is recorded, not raised."""
     began_at = clock.now()
     marked = {where: _marked(world, where, site) for where in sorted(world.resources)}
     return Outside(began_at, marked, {name: _wire(world, name) for name in sorted(world.fabrics)})

@@ -1,7 +1,7 @@
-"""How many releases of one project may last too long: each may hold numbers that others wait for.
+"""Limits how many releases of one project may last too long: each may hold numbers that others wait for.
 
-A tenant can keep its pod's things from being deleted for as long as it likes, so what it may keep is bounded: whatever
-would give the project more nodes or numbers asks here, an order, one that leaves the queue, and a pod that grows.
+A tenant can keep its pod's resources from being deleted for as long as it likes, so what it may keep is bounded:
+whatever would give the project more nodes or numbers asks here: an order, one that leaves the queue, a pod that grows.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from weft.model.pod import PodState
 from weft.model.site import Site
 
 LIMIT = LoopSettings().limits[PodState.RELEASING]
-"""Seconds of work on a release after which it is overdue: a time in which weft couldn't work on it isn't the
-project's."""
+"""Seconds of work on a release after which it is overdue: time in which weft couldn't work on it doesn't count
+against the project."""
 
 
 def check_overdue(tx: Tx, project: str, site: Site) -> None:
-    """Raise `ConflictError` if as many of the project's releases as may be are overdue, or have ended and left numbers
-    in use; in the caller's transaction."""
+    """Raise `ConflictError` if the project's limit of releases that are overdue, or that ended with numbers in use, is
+    reached; in the caller's transaction."""
     if many := _too_many(tx, project, site):
         raise ConflictError(orders.RELEASES_OVERDUE(**many))
 
 
 def why_not_started(tx: Tx, project: str, site: Site) -> str:
-    """The same of an order that waits, as its reason; empty: it may start."""
+    """The same for an order that waits, as its reason; empty: it may start."""
     many = _too_many(tx, project, site)
     return orders.WAITS_FOR_RELEASES(**many) if many else ""
 
 
 def _too_many(tx: Tx, project: str, site: Site) -> dict[str, Any]:
-    """How many of how many, and whose; empty: not too many."""
+    """How many of how many, and which; empty: not too many."""
     rows = tx.rows("overdue_of_project", project_id=project, seconds=LIMIT)
     most = site.queue.overdue_releases
     if len(rows) < most:

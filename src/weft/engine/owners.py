@@ -1,10 +1,10 @@
 """The owner of an external object: by its id first, by its mark only if no id is known.
 
 Tenants can write marks. So a mark only counts if it says what weft itself would have written: a pod and a key that the
-database knows, of that kind, in that place, in that pod's project. And of a row whose own id is known, or that was
-never asked for, nothing else can be weft's: only an answer that was lost leaves a thing that no row knows. Where it
-was, the thing was made by weft's user (where the service says by whom), or has the name that weft gives (where it
-doesn't), and came while that request could take effect.
+database knows, of that kind, in that place, in that pod's project. If the row's own id is known, or it was never
+requested, nothing else can be weft's: only a lost answer leaves a resource that no row knows. In that case the resource
+was created by weft's user (where the service reports the user) or has the name that weft gives (where it doesn't), and
+appeared while that request could take effect.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from weft.model.resources import Marked
 from weft.model.spaces import SEGMENT
 
 LANDS = timedelta(days=1)
-"""How long after its owner's release a request may take effect that was never answered, or that a worker sent which had
-stood still."""
+"""How long after its owner's release a request may take effect that was never answered, or that was sent by a worker
+that had been suspended."""
 
 
 class Claim(Enum):
-    """What a thing that carries weft's mark is."""
+    """What a resource with weft's mark is."""
 
     OWNED = "owned"
-    """A live pod's own, or in the making or on its way out: the loop sees to it."""
+    """It belongs to a live pod, also while it is created or deleted: the loop takes care of it."""
     LEFT = "left"
-    """Of a pod that is RELEASED: weft's own, and its receipt said that it was gone."""
+    """It belongs to a RELEASED pod: weft's own, and the receipt said that it was gone."""
     SECOND = "second"
-    """A live pod has another one under this key: a lost answer's."""
+    """A live pod has another one under this key: the result of a lost answer."""
     UNKNOWN_POD = "unknown pod"
     """The database doesn't know the pod: a stray, or the database was restored from an older dump."""
     COPIED = "copied"
-    """The mark says what weft would not have written there: somebody else wrote it."""
+    """The mark says what weft would not have written there: someone else wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What is known of a thing.
+    """What is known of a resource.
 
     Attributes:
-        owner: whose it is, or whom its mark names.
+        owner: its owner, or the one that its mark names.
         name: the owner's name, if the database knows it.
-        why: one sentence's end, for people.
-        by_mark: no row knows its id.
+        why: the end of a sentence, for people.
+        by_mark: no row has its id.
     """
 
     claim: Claim
@@ -62,7 +62,7 @@ class Ownership:
 
 
 class Owners:
-    """Answers from one reading of the database; `read` must come after the things were listed."""
+    """Answers from one reading of the database; `read` must come after the resources were listed."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Owners:
 
     @classmethod
     def read(cls, tx: Tx, things: Sequence[Marked], listed_at: datetime) -> Owners:
-        """Args: listed_at: a moment before the listing began; what was released after it may have been in it."""
+        """Args: listed_at: a moment before the listing began, which may still show what was released after it."""
         named = sorted({i for t in things if t.owner and (i := _uuid(t.owner.id))}, key=str)
         ids = sorted({t.id for t in things})
         rows = tx.rows("owners_of", ids=ids, owners=named)
@@ -99,7 +99,7 @@ class Owners:
 
     def of(self, thing: Marked) -> Ownership:
         if (row := self._adopted.get((thing.where, thing.id))) is not None:
-            # Whose mark it bears, and who had it before, is over; the first visit of its owner writes it down.
+            # Its mark, and its former owner, no longer count; the first visit of its owner rewrites the mark.
             why = f"{_named(row)} adopts it as {row['key']}"
             return Ownership(Claim.OWNED, _owner_of(row), row["name"], why)
         if thing.kind.row.home is Home.FABRIC:
@@ -108,7 +108,7 @@ class Owners:
             return self._of_machine(thing)
         known = self._by_id.get((thing.kind, thing.id))
         if known:
-            # A name that is an id (a key pair's) may have been given out twice: who lives comes first.
+            # A name that is an id (a key pair's) may have been used twice: a live owner comes first.
             row = min(known, key=lambda r: r["owner_state"] == "RELEASED")
             return self._of_row(row, "its id is known as that of")
         marked = self._owners.get(thing.owner) if thing.owner else None
@@ -131,7 +131,7 @@ class Owners:
         return replace(self._of_row(row, "it carries the mark of"), by_mark=True)
 
     def _of_segment(self, thing: Marked) -> Ownership:
-        """A number is many pods' in turn: the mark that the fabric keeps says whose, the holds say who has it now."""
+        """Pods have a number in turn: the fabric's mark says whose it was, the holds say whose it is now."""
         had = [r for r in self._by_id.get((thing.kind, thing.id), []) if r["place"] == thing.where]
         if thing.owner is not None:
             mine = [r for r in had if _owner_of(r) == thing.owner] or self._of_pod(thing)
@@ -147,23 +147,23 @@ class Owners:
             why = f"{_named(last)} had it, which {_released(last)}, and never these members: {', '.join(others[:3])}"
             return Ownership(Claim.UNKNOWN_POD, None, None, why)
         if self._accepted is not None and released is not None and released < self._accepted:
-            # Since then it may have been given to a pod that the database doesn't know.
+            # It may have been assigned since to a pod that the database doesn't know.
             why = f"{_named(last)} had it, which {_released(last)}, before the restored database was accepted"
             return Ownership(Claim.UNKNOWN_POD, None, None, why)
         return self._of_row(last, "no segment explains it; it was last")
 
     def _is_forgotten(self, owner: Owner) -> bool:
-        """Released so long ago that its rows were removed (`weft.engine.retention`)."""
+        """Whether it was released so long ago that its rows were removed (`weft.engine.retention`)."""
         known = self._owners.get(owner)
         return known is not None and known["state"] == "RELEASED" and owner not in self._with_rows
 
     def _of_machine(self, thing: Marked) -> Ownership:
-        """Its id is the machine's, which is many pods' in turn: whom it is bound to says whose it is."""
+        """Its id is the machine's, which many pods have in turn: the binding says whose it is."""
         mine = [r for r in self._of_pod(thing) if r["key"].rpartition("/")[2] == thing.id]
         return self._of_row(mine[0], "it is bound to a controller as") if mine else self._unknown(thing)
 
     def _of_pod(self, thing: Marked) -> list[Row]:
-        """Rows of the pod that the mark names which may be this thing's, those that know its id first."""
+        """Rows of the owner named by the mark that may describe this resource, those with its id first."""
         rows = [
             r
             for (owner, _), r in self._by_key.items()
@@ -173,7 +173,7 @@ class Owners:
         return sorted(fitting, key=lambda r: r["outside_id"] != thing.id)
 
     def _unknown(self, thing: Marked) -> Ownership:
-        """Of a segment or a machine: what these bear is written by weft alone."""
+        """For a segment or a machine, whose marks only weft writes."""
         known = self._owners.get(thing.owner) if thing.owner else None
         if known is not None and thing.owner is not None and self._is_forgotten(thing.owner):
             why = f"it carries the mark of {_named(known)}, which {_released(known)}"
@@ -194,7 +194,7 @@ class Owners:
 
 
 def _others_in(row: Row, thing: Marked) -> list[str]:
-    """Members of a segment without a mark that the row never had: then it isn't what the row's owner has left."""
+    """Members of an unmarked segment that the row never had, so that it isn't a remain of the row's owner."""
     had: set[str] = set()
     for member in row["members"] or ():
         had |= {member} if isinstance(member, str) else {member["port"], *member.get("behind", ())}
@@ -203,7 +203,7 @@ def _others_in(row: Row, thing: Marked) -> list[str]:
 
 
 def _unlike(row: Row, thing: Marked) -> str:
-    """In what the row that a mark names isn't like the thing that bears it; empty: it may be."""
+    """How the row that a mark names differs from the resource with the mark; empty: it may be the one."""
     if row["kind"] != thing.kind:
         return f"has a {row['kind']} of that key"
     if row["place"] != thing.where:
@@ -214,14 +214,14 @@ def _unlike(row: Row, thing: Marked) -> str:
 
 
 def _never_made(row: Row, thing: Marked) -> str:
-    """Why weft can't have made a thing that a row names whose id it doesn't know; empty: it can."""
+    """Why weft can't have created a resource whose id its row doesn't have; empty: it can."""
     released, answered = row["owner_state"] == "RELEASED", bool(row["outside_id"])
     if row["started_at"] is None:
         return "" if not released else "never asked for it"
     if answered and released and row["late_until"] is None and thing.ours is not True:
         return f"had {row['outside_id']} as its {row['key']}"
     if not answered and not released:
-        return ""  # in the making: its loop finds it
+        return ""  # under construction: its loop finds it
     if thing.ours is False:
         return "never had it: another user made it"
     if thing.ours is None and thing.project_id is not None and thing.name != row["called"]:
@@ -234,10 +234,10 @@ def _never_made(row: Row, thing: Marked) -> str:
 
 
 def _lands(row: Row) -> datetime | None:
-    """Until when a request for it may take effect that nobody has answered; None: there is no end yet.
+    """Until when an unanswered request for it may take effect; None: without an end yet.
 
-    Of a request beside one that was answered, and of which weft knows nothing (a proxy, or the client, has sent it
-    twice), not longer than the thing itself was seen.
+    A second request that weft doesn't know of (a proxy, or the client, sent the answered one twice) counts no longer
+    than the resource itself was seen.
     """
     released, late = row["owner_state"] == "RELEASED", row["late_until"]
     if released and (late is not None or not row["outside_id"]):
@@ -247,12 +247,12 @@ def _lands(row: Row) -> datetime | None:
 
 
 def _owner(row: Row) -> Owner:
-    """Of a row of `known_owners`."""
+    """The owner in a row of `known_owners`."""
     return Owner(row["kind"], str(row["id"]))
 
 
 def _owner_of(row: Row) -> Owner:
-    """Of a row of `owners_of`."""
+    """The owner in a row of `owners_of`."""
     return Owner(row["owner_kind"], str(row["owner_id"]))
 
 
@@ -261,7 +261,7 @@ def _released(row: Row) -> str:
 
 
 def _named(row: Row) -> str:
-    """An owner for people, of either kind of row."""
+    """An owner for people, from either kind of row."""
     return f"{row.get('owner_kind') or row['kind']} {row['name']}"
 
 

@@ -1,4 +1,4 @@
-"""What servers have, or will have, of nodes that pods share, as rows."""
+"""What servers have, or will have, of shared nodes, as rows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from weft.model.plan import Plan
 log = logging.getLogger(__name__)
 
 Parts = Iterable[tuple[str, Part]]
-"""Node and what a server has of it."""
+"""Node, and what a server has of it."""
 
 
 def hold_parts(tx: Tx, plan: Plan, names: Container[str] | None = None) -> None:
-    """Accelerators, cores, memory and virtual functions of a plan's servers on shared nodes, which are held.
+    """Hold accelerators, cores, memory and virtual functions of a plan's servers on shared nodes, which are held.
 
     Args:
         names: of these servers (`by_server`); None: of all.
@@ -56,16 +56,16 @@ def hold_parts(tx: Tx, plan: Plan, names: Container[str] | None = None) -> None:
 
 
 def bound_slots(seen: Iterable[tuple[str, Mapping[str, Any] | None]]) -> dict[str, str]:
-    """Key of a port -> PCI address of what Nova has bound for it; of what was seen of resources.
+    """Key of a port -> PCI address that Nova has bound for it, among facts of resources.
 
-    A port that was bound and isn't any more keeps what was read last: its server may be on its way back.
+    A port that isn't bound any more keeps the last address: its server may be on its way back.
     """
     slots = ((key, (facts or {}).get("pci_slot")) for key, facts in seen)
     return {key: slot for key, slot in slots if isinstance(slot, str) and slot}
 
 
 def bind_functions(tx: Tx, pod_id: object, bound: Mapping[str, str]) -> None:
-    """Write down which virtual functions Nova has bound."""
+    """Record which virtual functions Nova has bound."""
     tx.run("lock_functions", pod_id=pod_id, bound=Jsonb(dict(bound)))
     for key, slot in bound.items():
         tx.run("free_slot", pod_id=pod_id, key=key, slot=slot)
@@ -73,7 +73,7 @@ def bind_functions(tx: Tx, pod_id: object, bound: Mapping[str, str]) -> None:
 
 
 def part_of(row: Row) -> Part:
-    """A row of `part_holds`."""
+    """A row of `part_holds` as a value."""
     functions: Mapping[str, str | None] = row["functions"]
     return Part(
         devices=tuple(row["devices"]),
@@ -88,13 +88,13 @@ def part_of(row: Row) -> Part:
 
 
 def parts_document(parts: Parts) -> Jsonb | None:
-    """What is booked for an order of shared nodes; None: whole ones."""
+    """What is booked for an order of parts of nodes; None: whole nodes."""
     rows = [{"node": node, "part": part.model_dump(mode="json")} for node, part in parts]
     return Jsonb(rows) if rows else None
 
 
 def booked_parts(row: Row) -> tuple[tuple[str, Part], ...]:
-    """The same read again. What can't be read is as if the nodes were booked whole: nobody gets anything of them."""
+    """The same, read back. If it can't be read, the nodes count as booked whole, and are assigned to no other order."""
     try:
         return tuple((str(p["node"]), Part.model_validate(p["part"])) for p in row["parts"] or ())
     except (ValidationError, KeyError, TypeError) as error:

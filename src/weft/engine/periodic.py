@@ -13,13 +13,13 @@ log = logging.getLogger(__name__)
 
 
 class Periodic:
-    """One thread. Its pulse says whether it still goes round.
+    """One thread. Its pulse shows whether it is still alive.
 
     Args:
-        turn: does the work once and gives the seconds until the next turn.
-        limit: seconds without a turn that succeeds after which the thread counts as stuck.
+        turn: does the work once and returns the seconds until the next turn.
+        limit: seconds without a successful turn after which the thread counts as stuck.
         first: seconds before the first turn.
-        again, defect: pauses after an error of the outside, and after one that should not be.
+        again, defect: pauses after an expected error, and after an unexpected one.
     """
 
     def __init__(

@@ -15,8 +15,8 @@ from weft.model.podkeys import KEY_BYTES
 class DerivedKeys:
     """`PodKeys`: HKDF (RFC 5869) with SHA-256 over the site's secret, by pod and name.
 
-    Whoever has the database has the keys, as with the key that signs receipts; whoever has a plan, an event, a log
-    or a backup of the clouds' side of weft has none.
+    Access to the database gives the keys, as it gives the key that signs receipts; a plan, an event, a log or a backup
+    of the clouds' side of weft doesn't.
     """
 
     def __init__(self, store: Store) -> None:

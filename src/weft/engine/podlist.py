@@ -1,4 +1,4 @@
-"""Lists of pods in pages: the next one starts after a name and an id, whatever changed meanwhile."""
+"""Lists of pods in pages: the next page starts after a name and an id, whatever changed meanwhile."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from weft.model.views import PodSearch, PodSummary
 
 UNREADABLE = "weft can't read its row in the database; an operator must look at it"
 SHOWN_AFTER_RELEASE = timedelta(days=1)
-"""How long a list goes on showing a released pod."""
+"""How long lists show a released pod."""
 _FIRST = UUID(int=0)
 
 
 def page(database: Database, search: PodSearch, project_id: str | None) -> list[PodSummary]:
-    """Pods by name, and by id where several have it; no more than `search.limit`.
+    """A page of pods by name, and by id where several have it; no more than `search.limit`.
 
     Args:
-        project_id: of this project; None: of all, or of `search.project`.
+        project_id: only of this project; None: of all, or of `search.project`.
 
     Raises `InputError` for a marker that no page gave.
     """
@@ -51,7 +51,7 @@ def _marker(text: str | None) -> tuple[str, UUID]:
 
 
 def _summary(row: Row) -> PodSummary:
-    """A row of a list; one that can't be read is in it all the same, and says so."""
+    """A row of a list; one that can't be read is included and says so."""
     parked = row.pop("parked")
     if parked is not None:
         row["reason"] = f"{UNREADABLE}: {parked}"

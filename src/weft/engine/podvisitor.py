@@ -228,14 +228,16 @@ class PodVisitor(PodBuilder):
             return Look(delay)
         verdict = verify(held.pod, made, held.world, self._pool, way=held.way)
         held.note(news_of(made, verdict.changes))
-        self._tell(
+        self._report(
             held,
             replace(verdict, problems=(*watched.problems, *verdict.problems)),
             "not everything was created",
         )
         return Look(delay)
 
-    def _tell(self, held: HeldPod, verdict: Verdict, otherwise: str = "", phase: Phase | None = None) -> None:
+    def _report(
+        self, held: HeldPod, verdict: Verdict, otherwise: str = "", phase: Phase | None = None
+    ) -> None:
         """Report what keeps the pod from being READY."""
         held.become(not_ready(verdict, otherwise), phase=phase)
 
@@ -243,7 +245,7 @@ class PodVisitor(PodBuilder):
         """READY if everything is as wanted; otherwise the pod is due again soon."""
         if not verdict.fine:
             failures = held.pod.failures + 1
-            self._tell(held, verdict, phase=Phase.SERVING)
+            self._report(held, verdict, phase=Phase.SERVING)
             if held.pod.repair and {p.key for p in verdict.problems} <= _of_data(held.resources()):
                 held.repaired()
             return Look(self._settings.delay(failures), failures)
@@ -287,7 +289,7 @@ class PodVisitor(PodBuilder):
         verdict = self._verdict(held, self._fabric_age(held), waited_for=held.state is not PodState.READY)
         if verdict.fine or all(p.unknown for p in verdict.problems):
             return self._judge(held, verdict, left)
-        self._tell(held, verdict)
+        self._report(held, verdict)
         wait = self._repair(held)
         if wait is None:
             return self._judge(held, self._verdict(held), left)

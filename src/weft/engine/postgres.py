@@ -27,8 +27,8 @@ SESSION = {
     "statement_timeout": "60s",
     "idle_in_transaction_session_timeout": "120s",
 }
-"""Of each connection; `options` in the operator's URL win. Who waits for a lock (`lock_capacity` too) is told after
-10 s to come back; a worker that stalls inside a transaction loses it, and its locks, after two minutes."""
+"""For each connection; `options` in the operator's URL win. Waiting for a lock (`lock_capacity` too) fails after 10 s
+with a request to retry; a worker that stalls inside a transaction loses it, and its locks, after two minutes."""
 
 TCP = {
     "connect_timeout": 10,
@@ -41,7 +41,7 @@ TCP = {
 """A peer that is silently gone is noticed after a minute (libpq's parameters, seconds; the last in milliseconds)."""
 
 FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
-"""What a time in the database reads as that Python can't hold: one row must not make all others unreadable."""
+"""Values for times in the database that Python can't represent: one row must not make all others unreadable."""
 
 _BUSY = (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected, errors.SerializationFailure)
 _OURS = (psycopg.DataError, psycopg.IntegrityError)
@@ -49,7 +49,7 @@ _OURS = (psycopg.DataError, psycopg.IntegrityError)
 
 class _BoundedTime(TimestamptzLoader):
     def load(self, data: Buffer) -> datetime:
-        with suppress(ValueError):  # nearly all; three times as fast as reading it by a pattern
+        with suppress(ValueError):  # nearly all; three times as fast as parsing by a pattern
             return datetime.fromisoformat(str(data, "ascii"))
         try:
             return super().load(data)
@@ -58,7 +58,7 @@ class _BoundedTime(TimestamptzLoader):
 
 
 def time_in_json(text: str) -> datetime:
-    """A timestamptz in a JSON document that PostgreSQL made."""
+    """A timestamptz in a JSON document made by PostgreSQL."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:
@@ -70,14 +70,14 @@ def _beyond(text: str) -> datetime:
 
 
 class Stored(dict[str, Any]):
-    """A JSON object with its text as it came from the database, by which `weft.engine.documents` knows it again."""
+    """A JSON object with its text as it came from the database, the key of the cache in `weft.engine.documents`."""
 
     __slots__ = ("text",)
     text: bytes
 
 
 def stored(text: bytes | str) -> Any:
-    """A JSON value as a row has it, of its text."""
+    """The JSON value of a text, as a row has it."""
     # Documents are most of what is read; this parser takes half as long as Python's.
     value = from_json(text)
     if not isinstance(value, dict):
@@ -96,7 +96,7 @@ class _StoredLoader(Loader):
 
 
 def connecting(url: str) -> dict[str, Any]:
-    """Arguments of `psycopg.connect` beside the URL; what the URL itself says wins."""
+    """Arguments of `psycopg.connect` besides the URL; what the URL itself says wins."""
     given: dict[str, Any] = {}
     with suppress(psycopg.Error):
         given = psycopg.conninfo.conninfo_to_dict(url)
@@ -113,7 +113,7 @@ def connecting(url: str) -> dict[str, Any]:
 
 
 class _Context:
-    """psycopg's `AdaptContext`, for connections that are to be made."""
+    """psycopg's `AdaptContext`, for connections that don't exist yet."""
 
     def __init__(self, adapters: AdaptersMap) -> None:
         self.adapters = adapters
@@ -129,10 +129,10 @@ def address_of(url: str) -> str:
 
 
 def outside_error(url: str, error: Exception) -> OutsideError:
-    """What psycopg or its pool raised, as one of weft's errors.
+    """An exception of psycopg or its pool as one of weft's errors.
 
-    Nearly all of it passes: a failover, a full disk, a lock that others hold, a schema that an upgrade is changing.
-    Only values that the database won't take are nobody's but weft's to correct.
+    Nearly all of them pass: a failover, a full disk, a lock held by others, a schema that an upgrade is changing. Only
+    values that the database refuses need a correction in weft.
     """
     of, answer = address_of(url), _sentence(error)
     if isinstance(error, PoolTimeout):
@@ -155,5 +155,5 @@ def outside_error(url: str, error: Exception) -> OutsideError:
 
 
 def _sentence(error: Exception) -> str:
-    """The first line: what follows may quote a whole row."""
+    """The first line: the rest may quote a whole row."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

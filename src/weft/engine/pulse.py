@@ -18,10 +18,10 @@ class _Beat:
 
 
 class Pulse:
-    """Safe to use from every thread. A thread that never began a turn isn't known here.
+    """Thread-safe. A thread that never began a turn isn't known here.
 
     Args:
-        monotonic: seconds that only grow.
+        monotonic: a clock in seconds that never goes back.
     """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -30,18 +30,18 @@ class Pulse:
         self._beats: dict[str, _Beat] = {}
 
     def turn(self, thread: str, limit: float) -> None:
-        """A turn is done, or the thread begins: the next one must be done within `limit` seconds."""
+        """A turn is done, or the thread begins: the next turn must be done within `limit` seconds."""
         with self._lock:
             self._beats[thread] = _Beat(self._monotonic(), limit)
 
     def trouble(self, thread: str, error: Exception) -> None:
-        """A turn failed. The thread goes on, but what doesn't succeed within the limit isn't fine."""
+        """A turn failed. The thread goes on, but counts as unhealthy if no turn succeeds within the limit."""
         with self._lock:
             if beat := self._beats.get(thread):
                 beat.trouble = type(error).__name__
 
     def checks(self) -> Mapping[str, str]:
-        """Thread -> `ok`, or for how long it has not done its work. Names kinds of errors only: anybody may read it."""
+        """Thread -> `ok`, or since when it hasn't done its work. Names only types of errors: everyone may read it."""
         now = self._monotonic()
         with self._lock:
             return {name: _say(beat, now - beat.at) for name, beat in sorted(self._beats.items())}

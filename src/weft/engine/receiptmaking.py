@@ -1,4 +1,4 @@
-"""What a receipt says of what was read back at a release."""
+"""Makes a receipt from what was read back at a release."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def make_receipt(
     abandoned: Abandoned | None = None,
     quarantined: Collection[str] = (),
 ) -> Receipt:
-    """What will be signed.
+    """The receipt to be signed.
 
     Args:
-        given_back: nodes that a pod gave back before its end, and what was read of them, or of numbers, then.
+        given_back: nodes that a pod freed before its end, and what was read then of them, or of numbers.
     """
     pod = owner if isinstance(owner, PodRecord) else None
     again = {(i.plane, i.subject) for i in read.items}
@@ -42,7 +42,7 @@ def make_receipt(
         spares=pod.spares if pod else (),
         segment=(pod.plan.allotment.segment or "") if pod else None,
         given_back=given_back[0],
-        items=tuple(_for_everybody(i) for i in items),
+        items=tuple(_without_details(i) for i in items),
         clean=abandoned is None and all(i.result in CLEAN for i in items),
         quarantined=tuple(sorted(quarantined)),
         abandoned=abandoned,
@@ -50,7 +50,7 @@ def make_receipt(
     )
 
 
-def _for_everybody(item: ReceiptItem) -> ReceiptItem:
-    """Its project reads the receipt; who else is on a host, or what a service answered, is in operators' events."""
-    told = {"not clean": "it still exists, or isn't the pod's alone", "unknown": "it could not be read"}
-    return item if item.result in OVER else item.model_copy(update={"seen": told[item.result]})
+def _without_details(item: ReceiptItem) -> ReceiptItem:
+    """Its project reads the receipt; other occupants of a host, and answers of services, are in operators' events."""
+    texts = {"not clean": "it still exists, or isn't the pod's alone", "unknown": "it could not be read"}
+    return item if item.result in OVER else item.model_copy(update={"seen": texts[item.result]})

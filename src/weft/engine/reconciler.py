@@ -22,7 +22,7 @@ class Reconciler:
     """One per process: picks the visitor by the owner's kind.
 
     Args:
-        wants: kind -> what is wanted of owners of it that have no order; see `weft.engine.wants`.
+        wants: kind -> what is wanted of owners of that kind, which have no order; see `weft.engine.wants`.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Reconciler:
         settings: LoopSettings,
         wants: Wants | None = None,
     ) -> None:
-        # Those aside wait for a fabric or a cloud, each in a thread: of what is made, of releases, of looks.
+        # Visits aside wait for a fabric or a cloud, each in a thread, in each of the three lanes.
         calls = settings.calls_at_once + 3 * settings.aside_at_once
         pool = ThreadPoolExecutor(calls, thread_name_prefix="call")
         tools = Tools(sign, clock, settings, pool)
@@ -49,7 +49,7 @@ class Reconciler:
         return self._others.visit(held, self._current)
 
     def _current(self, held: Held) -> tuple[World, Site]:
-        """Drivers and site of the generation that was the newest when the owner was taken, or of a newer one."""
+        """Drivers and site of the generation that was the newest when the owner was claimed, or of a newer one."""
         known, generation = self._known, held.site_generation
         if known is not None and known[0] == generation:
             return known[1:]

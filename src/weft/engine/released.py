@@ -1,4 +1,4 @@
-"""Owners that were released, page by page: a large site may have any number of them in a day, and none is left out."""
+"""Released owners, page by page: a large site may have any number of them in a day, and none is left out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.engine.records import PodRecord
 from weft.engine.unreadable import UnreadableError
 
 PAGE = 200
-"""Rows that are read at once; a pod's has its plan."""
+"""Rows read at once; a pod's contains its plan."""
 R = TypeVar("R")
 _LOWEST, _HIGHEST = UUID(int=0), UUID(int=(1 << 128) - 1)
 
@@ -25,17 +25,17 @@ def released_pods(database: Database, since: datetime) -> Iterator[PodRecord]:
 
 
 def released_owners(database: Database, since: datetime) -> Iterator[OwnerRecord]:
-    """The same of owners that are no pods."""
+    """The same for owners other than pods."""
     return _pages(database, "owners_released_since", OwnerRecord.of, LAST, _HIGHEST, since=since)
 
 
 def released_pods_with_numbers(database: Database) -> Iterator[PodRecord]:
-    """Pods that were abandoned, and have numbers that have not been seen free since; the first one first."""
+    """Abandoned pods with numbers that have not been seen free since; the first one first."""
     return _pages(database, "released_pods_with_numbers", PodRecord.of, FIRST, _LOWEST)
 
 
 def released_owners_with_numbers(database: Database) -> Iterator[OwnerRecord]:
-    """The same of owners that are no pods."""
+    """The same for owners other than pods."""
     return _pages(database, "released_owners_with_numbers", OwnerRecord.of, FIRST, _LOWEST)
 
 
@@ -50,7 +50,7 @@ def _pages(
             try:
                 yield read(row)
             except UnreadableError:
-                continue  # the worker has parked it, and says so
+                continue  # the worker has parked it, and reports it
         if len(rows) < PAGE:
             return
         at, last = rows[-1]["released_at"], rows[-1]["id"]

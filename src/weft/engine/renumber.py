@@ -15,9 +15,9 @@ from weft.planning.shapes.numbers import physical_networks, renumbered, with_seg
 
 
 def renumber(held: HeldPod, taken: Taken, world: World, site: Site) -> None:
-    """Give a pod, of which everything has been seen absent, a plan with another number in the taken one's place.
+    """Replace the taken number in the plan of a pod of which everything has been seen absent.
 
-    Raises `PermanentError` if none is left, and what the cloud and the fabric raise if they can't be asked.
+    Raises `PermanentError` if no number is left, and the errors of the cloud and the fabric if they can't be asked.
     """
     plan = held.whole_plan()
     spaces = (s.removeprefix(SEGMENT) for s in plan.allotment.numbers if s.startswith(SEGMENT))

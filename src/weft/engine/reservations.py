@@ -20,11 +20,11 @@ from weft.planning.queue.extension import closed_to
 def reserve(
     database: Database, site: Site, reservation: Reservation, nodes: Sequence[str], by: str
 ) -> ReservationView:
-    """Args: nodes: all of them by name, those of its leaves included.
+    """Reserve nodes. Args: nodes: all of them by name, including those of the reserved leaves.
 
     Raises:
-        ConflictError: there is one of this name, or others hold or have booked a node at that time.
-        InputError: it is over already.
+        ConflictError: the name exists, or others hold or have booked a node at that time.
+        InputError: the window is over already.
     """
     with database.placing() as tx:
         now = tx.now()
@@ -54,7 +54,7 @@ def reserve(
 
 
 def unreserve(database: Database, name: str) -> ReservationView:
-    """Raises `NotFoundError`."""
+    """Delete a reservation. Raises `NotFoundError`."""
     with database.transaction() as tx:
         row = tx.row("delete_reservation", name=name)
         if row is None:
@@ -71,7 +71,7 @@ def reservations_of(capacity: Capacity) -> list[ReservationView]:
 def _check_free(
     site: Site, capacity: Capacity, reservation: Reservation, nodes: Sequence[str], start: datetime
 ) -> None:
-    """Reserved nodes must be available for their project: nobody else may hold or have booked them at that time."""
+    """Reserved nodes must be available for their project: no other may hold or have booked them at that time."""
     book, wanted = capacity.book(), set(nodes)
     begin, end = start.timestamp(), seconds_of(reservation.end)
     for keep in (*book.leases, *book.bookings, *book.reservations):

@@ -1,11 +1,11 @@
 """Removes records that are past their retention time and no longer needed, in small batches.
 
 What the audit and the sweep still need stays, however old it is: rows of a released pod that has numbers kept, a number
-that a standby manager may still be told of, a node in quarantine or something found of it that isn't gone; the site in
-force; receipts, and what has turned out to be wrong of them.
+that a standby manager may still have, a node in quarantine or a trace of it that isn't gone; the active site; receipts,
+and their corrections.
 
-Any number of workers may run it: one row says whose turn it is. Each batch is a transaction of its own, so that it may
-be cut anywhere, and locks nothing for long.
+Any number of workers may run it: one row says whose turn it is. Each batch is a transaction of its own, so that it can
+be interrupted anywhere, and locks nothing for long.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ log = logging.getLogger(__name__)
 EVERY = 3600.0
 """Seconds between two rounds."""
 LONGEST = 1800.0
-"""Seconds after which another worker begins a round, if one has not come to the end of it."""
+"""Seconds after which another worker begins a round, if one hasn't finished."""
 BATCH = 1000
-"""Rows that one transaction removes."""
+"""Rows removed by one transaction."""
 MOST_BATCHES = 200
-"""Of one kind in one round; the rest is for the next one, which comes at once."""
+"""Batches of one kind in one round; the rest is left to the next one, which follows at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionSettings:
-    """Args: every: seconds between two rounds. batch: rows of one transaction. pause: seconds between two of them."""
+    """Args: every: seconds between two rounds. batch: rows per transaction. pause: seconds between two of them."""
 
     every: float = EVERY
     batch: int = BATCH
@@ -49,7 +49,7 @@ class RetentionSettings:
 
 
 class Retention:
-    """Any number may run: the database says whose turn it is."""
+    """Any number may run; the database decides whose turn it is."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Retention:
                 pause = 600.0
 
     def run_due(self) -> float:
-        """A round, if it is time and nobody else does it; seconds until it may be time again."""
+        """Run a round if it is due and no other process does; returns seconds until it may be due again."""
         with self._database.transaction() as tx:
             now = tx.now()
             mine = tx.row("take_retention", at=now, later=now + timedelta(seconds=LONGEST)) is not None
@@ -102,15 +102,15 @@ class Retention:
             later = tx.now() + timedelta(seconds=pause)
             tx.run("end_retention", at=tx.now(), next=later, removed=Jsonb(removed))
         if any(removed.values()):
-            told = ", ".join(f"{n} {what}" for what, n in removed.items() if n)
-            log.info("retention: removed %s", told)
+            counts = ", ".join(f"{n} {what}" for what, n in removed.items() if n)
+            log.info("retention: removed %s", counts)
         if failed:
             raise failed[0]
         return pause
 
     def run(self, policy: RetentionPolicy) -> tuple[dict[str, int], bool, list[WeftError]]:
-        """One round: how many rows of what were removed, whether there is more, and what failed: a kind that can't be
-        removed keeps no other."""
+        """One round; returns rows removed by kind, whether more is left, and errors: a kind that can't be removed
+        doesn't block the others."""
         with self._database.statement() as tx:
             now = tx.now()
             tx.run("mark_capacity_changes")
@@ -141,7 +141,7 @@ class Retention:
 
 
 def _work(policy: RetentionPolicy, now: datetime) -> list[tuple[str, str, dict[str, object]]]:
-    """What is removed, by which query, with which values."""
+    """Kind of record, query that removes it, and the query's values."""
     events = now - span(policy.events)
     gone, kept = now - span(policy.tombstones), policy.events_of_live_pods
     data = [str(kind) for kind in Kind if kind.row.data or kind.row.home is Home.FABRIC]

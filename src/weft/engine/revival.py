@@ -1,4 +1,4 @@
-"""A FAILED pod resumes where it failed: only the condition is removed, its phase never changed."""
+"""A FAILED pod resumes where it failed: only the condition is removed; its phase never changed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from weft.model.pod import DECIDES, Aspect, Cause, PodState, changed, find, summ
 
 
 def revive(tx: Tx, pod: PodRecord, because: str, at: datetime) -> PodState:
-    """Broken resources get all their attempts again. Returns the state after that.
+    """Remove the condition; broken resources get all their attempts again. Returns the new state.
 
     Args:
         pod: as it is under the lock.
-        because: why it is tried again, in the words of a reason.
+        because: why it is tried again, worded as a reason.
     """
     conditions = changed(pod.conditions, without=[Aspect.FAILED])
     state = summary(pod.phase, conditions)

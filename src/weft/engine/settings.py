@@ -25,33 +25,33 @@ class LoopSettings:
     """How patient the loop is.
 
     Attributes:
-        observe_every: how often a READY pod is looked at.
-        watch_every: how often it is looked who is on a pod's nodes while its servers boot, and nothing else is done.
-        first_poll, last_poll, poll_growth: after how long to look again at what settles or goes: that share of the
-            time since it began, within these bounds.
-        first_poll_servers, last_poll_servers, poll_growth_servers: the same of servers that boot. They take long and
-            are many, each look at one costs as much as a step of an order, and `weft.engine.bootkeeper` sees sooner
-            when they have.
-        patience, patience_servers: how long things may take to settle or to go before the pod says why it waits, and is
-            looked at more rarely.
+        observe_every: how often a READY pod is observed.
+        watch_every: how often a pod's nodes are checked while its servers boot and nothing else is done.
+        first_poll, last_poll, poll_growth: when to observe again what is being created or removed: after that share of
+            the time since it began, within these bounds.
+        first_poll_servers, last_poll_servers, poll_growth_servers: the same for booting servers. They take long and are
+            many, observing one costs as much as a step of an order, and `weft.engine.bootkeeper` learns sooner when
+            they have booted.
+        patience, patience_servers: how long resources may take to settle or go before the pod says why it waits, and is
+            observed less often.
         verify_patience: how long something may still be coming up when a pod is verified.
         first_delay, last_delay: back-off after failures, doubled from the first up to the last.
-        server_attempts: how often a server is made before the pod is FAILED.
+        server_attempts: how often a server is created before the pod is FAILED.
         limits: a state that lasts longer raises an alarm (event and metric); RELEASING's limit also decides when
-            nodes that can't be read back clean are quarantined and the others given back.
-        ends, ends_cleaning: a pod's release that lasts longer ends as it is, with an unclean receipt; the second while
-            something is left that is cleaned before it goes, which erases disks. All limits of a release count what was
+            nodes that can't be read back clean are quarantined and the others freed.
+        ends, ends_cleaning: a pod's release that lasts longer is abandoned, with an unclean receipt; the second while
+            something is left that is cleaned before it goes, which erases disks. All limits of a release count the time
             worked on it (`OwnerRecord.worked`): not the time without weft, nor with the gate closed.
-        late: how long after its hold a lost worker's last request may still be under way; a release that comes after
-            such a loss waits for so long before it reads back.
-        fabric_age: how old the reading of a fabric may be that a READY pod is judged by; it is never from before the
-            pod was READY, nor from before this process's last change of the fabric.
+        late: how long after its hold a lost worker's last request may still be under way; a release after such a loss
+            waits for that long before it reads back.
+        fabric_age: greatest age of the fabric's reading by which a READY pod is judged; it is never from before the pod
+            was READY, nor from before this process's last change of the fabric.
         pods_at_once: pods that one worker process works on at the same time.
-        releases_at_once: pods that it releases besides: they make room, and none waits behind what boots.
-        aside_at_once: pods of each of these sorts that wait for a fabric besides, to be in one change of it together;
-            and those, READY ones too, that wait long for a cloud's answer.
-        looks_at_once: READY pods that it looks at besides, so that no work stands behind a look.
-        calls_at_once: threads of a worker process for what of its visits goes to clouds and fabrics at the same time.
+        releases_at_once: further pods that it releases: they free capacity, and don't wait behind what boots.
+        aside_at_once: further pods of each sort that wait for a fabric, to share one change of it; and further pods,
+            READY ones too, that wait long for a cloud's answer.
+        looks_at_once: further READY pods that it observes, so that no work waits behind an observation.
+        calls_at_once: threads of a worker process for concurrent requests of its visits to clouds and fabrics.
     """
 
     observe_every: float = 60.0
@@ -80,7 +80,7 @@ class LoopSettings:
     late: float = LATE_SECONDS
 
     def poll(self, age: float, boots: bool = False) -> float:
-        """Pause before the next look at something that has been on its way for so long."""
+        """Pause before observing again something that has been on its way for `age` seconds; `boots`: a server."""
         if boots:
             return min(self.last_poll_servers, max(self.first_poll_servers, self.poll_growth_servers * age))
         return min(self.last_poll, max(self.first_poll, self.poll_growth * age))

@@ -1,4 +1,4 @@
-"""Rows as values that people are shown: what is only shown isn't validated again."""
+"""Rows as values that people see, which aren't validated again."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from weft.model.resources import Difference, Resource
 
 @dataclass(frozen=True, slots=True)
 class ShownResource:
-    """One resource of a pod as people are shown it; its document isn't validated again.
+    """One resource of a pod as people see it; its document isn't validated again.
 
     Attributes:
         document: the fields of a `Resource`.
-        wanted: by the newest generation.
+        wanted: whether the newest generation wants it.
     """
 
     key: str
@@ -38,7 +38,7 @@ class ShownResource:
 
     @property
     def is_over(self) -> bool:
-        """Seen gone, or not wanted any more before it was asked for."""
+        """Seen gone, or no longer wanted before it was requested."""
         return self.state is RowState.ABSENT or (self.state is RowState.WANTED and not self.wanted)
 
     @property
@@ -69,7 +69,7 @@ class ShownResource:
 
 @dataclass(frozen=True, slots=True)
 class FoundPod:
-    """Which pod a name means, whose it is, and how far it is.
+    """Which pod a name refers to, its project, and its state.
 
     Attributes:
         changing: a change of its order is under way.
@@ -90,7 +90,7 @@ class FoundPod:
 
 @dataclass(frozen=True, slots=True)
 class ShownPod:
-    """All that people are shown of a pod.
+    """Everything that people see of a pod.
 
     Attributes:
         pod: its row; the graph of its plan is left out.

@@ -1,4 +1,4 @@
-"""The fence of what is decided by a site: written only while that site is still the active one."""
+"""The fence for decisions based on a site: they are written only while that site is still active."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from weft.engine.database import Database, Tx
 
 
 class SiteChangedError(Exception):
-    """Another generation of the site is active: write nothing, look again."""
+    """Another generation of the site is active: write nothing, start again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteFence:
-    """Made before the site is read, so that a site read meanwhile is refused too."""
+    """Created before the site is read, so that a site activated meanwhile is detected."""
 
     generation: int | None
 
@@ -29,7 +29,7 @@ class SiteFence:
 
 
 def check_active(generation: int | None, now: int | None) -> None:
-    """Raise `SiteChangedError` if another generation is active now than the one that something was decided by."""
+    """Raise `SiteChangedError` if the active generation isn't the one that the decision is based on."""
     if now != generation:
         raise SiteChangedError(f"generation {now} of the site is active, no longer {generation}")
 

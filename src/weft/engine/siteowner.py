@@ -1,7 +1,7 @@
-"""The owner of what a site needs in its clouds: what an operator applied of it is what is wanted of it.
+"""The owner of a site's resources in its clouds: what an operator applied is what is wanted of it.
 
-The graph is stored when it is applied, so that nothing happens in a cloud that nobody was shown before: another
-generation of the site may be active long before it is applied.
+The graph is stored when it is applied, so that nothing happens in a cloud that wasn't shown to an operator before: a
+newer generation of the site may be active long before it is applied.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from weft.planning.owners.follow import Known, follow
 from weft.planning.site.changes import with_former
 
 NO_PROJECT = ""
-"""What the site's own owner makes is in the project of weft's service user, whose id each cloud knows."""
+"""The site's own resources are in the project of weft's service user, whose id each cloud knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class DesiredSite:
 
     Attributes:
         generation: of the site.
-        adopted: key -> id of what was there already.
+        adopted: key -> id of what existed already.
     """
 
     generation: int
@@ -59,13 +59,13 @@ class DesiredSite:
 
 
 def site_owner(tx: Tx, site: str) -> OwnerRecord | None:
-    """The newest owner of a site's resources, also one that was released; None: nothing was ever applied."""
+    """The newest owner of a site's resources, also a released one; None: nothing was ever applied."""
     row = tx.row("newest_site_owner", site=site)
     return None if row is None else OwnerRecord.of(row)
 
 
 def last_destroyed(database: Database, site: str) -> UUID | None:
-    """Id of the owner whose resources were destroyed last; None: none was ever."""
+    """Id of the owner whose resources were destroyed last; None: there is none."""
     with database.statement() as tx:
         row = tx.row("newest_site_receipt", site=site)
     return None if row is None else row["id"]
@@ -85,17 +85,17 @@ def set_desired(
     by: str,
     former: Collection[Owner] = (),
 ) -> UUID:
-    """Write down what is wanted from now on, and wake who makes it; the owner's id.
+    """Record what is wanted from now on, and wake the loop; returns the owner's id.
 
     Args:
         former: owners whose marks are on what is adopted.
 
-    Raises `ConflictError` if it is being destroyed, or a newer generation was applied meanwhile; if pods use by now
-    what would be removed; or if one of `former` lives.
+    Raises `ConflictError` if the site's resources are being destroyed, if a newer generation was applied meanwhile, if
+    pods have come to use what would be removed, or if one of `former` is live.
     """
     with database.placing() as tx:  # no order is placed meanwhile
         known = site_owner(tx, site)
-        # Nobody destroys it before this is written.
+        # Locked, so that it isn't destroyed before this is written.
         now = tx.row("lock_owner", id=known.id) if known is not None else None
         going: list[ResourceRecord] = []
         settled: list[ResourceRecord] = []
@@ -120,14 +120,14 @@ def set_desired(
             raise ConflictError(f"a newer generation of site {site} than {generation} was applied meanwhile")
         message = f"generation {generation} of the site applied by {by}"
         tx.run("insert_event", owner_id=owner_id, at=tx.now(), type="apply", message=said(message), key=None)
-        # What differs although nothing else is desired is looked at now, not in some minutes.
+        # Differences that exist although nothing else is desired are repaired now, not in some minutes.
         tx.run("request_repair", id=owner_id)
         tx.run("notify", owner_id=str(owner_id))
     return owner_id
 
 
 def known_rows(records: Iterable[ResourceRecord]) -> dict[str, Known]:
-    """What was taken away isn't waited for: a plan says what is to be done, not when."""
+    """Rows for a plan, which says what to do but not when: what was removed doesn't count as pending."""
     return {r.key: Known(r.resource, r.wanted, r.is_nowhere) for r in records}
 
 
@@ -146,14 +146,14 @@ def _uuid(text: str) -> UUID | None:
 
 
 def _going(records: Mapping[str, ResourceRecord], graph: Graph) -> list[ResourceRecord]:
-    """What is there, and isn't in this graph, or only after it was taken away."""
+    """What exists, and isn't in this graph, or only after it was removed."""
     known = known_rows(records.values())
     removed = set(follow(known, with_former(graph, known)).removed)
     return [r for r in records.values() if not r.is_nowhere and (r.key in removed or not r.wanted)]
 
 
 def _check_unused(tx: Tx, going: Iterable[ResourceRecord], records: Mapping[str, ResourceRecord]) -> None:
-    """Pods may have come since the plan was made."""
+    """Raise `ConflictError` if pods use these by now."""
     networks, flavors = list[ResourceRecord](), list[tuple[str, str]]()
     for record in going:
         spec = record.resource.spec
@@ -178,7 +178,7 @@ def _check_ended(tx: Tx, former: Collection[Owner]) -> None:
 
 
 def pods_on(tx: Tx, networks: Iterable[ResourceRecord]) -> dict[str, list[str]]:
-    """Name of a network of the site -> live pods that use it. They know it by its name or by its id."""
+    """Name of a network of the site -> live pods that use it. They refer to it by name or by id."""
     names = {known: r.resource.name for r in networks for known in (r.resource.name, r.outside_id) if known}
     found: dict[str, list[str]] = {}
     for row in tx.rows("pods_on_networks", networks=sorted(names)):
@@ -197,7 +197,7 @@ def pods_with(tx: Tx, flavors: Iterable[tuple[str, str]]) -> dict[tuple[str, str
 
 
 def applied_site(database: Database) -> Want[DesiredSite]:
-    """What is wanted of an owner of kind site: as it was applied."""
+    """What is wanted of an owner of kind site: what was applied."""
 
     def look(owner: OwnerRecord, world: World) -> DesiredSite:
         with database.statement() as tx:

@@ -1,4 +1,4 @@
-"""Generations of the site: each a document whose long tables are parts, stored once for all generations that have them.
+"""Generations of the site: each a document whose long tables are parts, stored once for all generations that use them.
 
 Uploads for a site that isn't active yet are also stored here: for a day, and within limits.
 """
@@ -26,10 +26,10 @@ from weft.planning.site.lean import Shared, lean
 from weft.planning.site.parts import ROWS, Cut, Rows, cut, named, rows_of
 
 KEPT_FOR = timedelta(days=1)
-"""How long a part that no generation names is kept after it was last sent or asked about."""
+"""How long a part that no generation uses is kept after it was last sent or asked about."""
 MOST_LOOSE = 50_000
 MOST_LOOSE_BYTES = 512 << 20
-"""So many parts, and bytes of them, may wait for a generation to name them."""
+"""Most parts, and bytes of them, that may wait for a generation to use them."""
 _PRUNED_AT_ONCE = 1000
 _READ_AT_ONCE = 16
 _Parts = dict[str, tuple[str, Rows]]
@@ -62,7 +62,7 @@ class Sites:
     def current(self) -> SiteRecord:
         """The active site. Raises `NotFoundError` before the first `weft site activate`.
 
-        Of a new generation only the parts that the last one hadn't are read.
+        For a new generation only the parts that the last one didn't have are read.
         """
         with self._database.statement() as tx:
             newest_row = tx.row("current_site_generation")
@@ -84,14 +84,14 @@ class Sites:
         base: int | None = None,
         check: Callable[[Tx, Site], None] | None = None,
     ) -> SiteRecord:
-        """Put a new generation in force; live pods keep the plan they were made with.
+        """Activate a new generation; live pods keep the plan they were built with.
 
         Args:
-            base: the generation that it was made from, 0 if there was none; None: whichever is in force.
-            check: raises what forbids it. No claim is made between that and the new generation: whoever claims holds
-                the same lock, and sees by `Capacity.site` that what it has planned with is no longer in force.
+            base: the generation that it is based on, 0 if there was none; None: whichever is active.
+            check: raises what forbids it. No claim is made between the check and the new generation: claims hold the
+                same lock, and detect by `Capacity.site` that the site they were planned with is no longer active.
 
-        Raises `ConflictError` if another one came into force since.
+        Raises `ConflictError` if another one was activated meanwhile.
         """
         made = cut(site)
         with self._database.placing() as tx:
@@ -117,7 +117,7 @@ class Sites:
     # -- parts --------------------------------------------------------------------------------------------------
 
     def missing(self, digests: Sequence[str]) -> list[str]:
-        """Which of these parts aren't here; the others stay for `KEPT_FOR` from now."""
+        """Which of these parts aren't stored; the others are kept for `KEPT_FOR` from now."""
         self.prune()
         with self._database.transaction() as tx:
             rows = tx.rows("touch_site_parts", digests=list(digests), at=tx.now())
@@ -125,7 +125,7 @@ class Sites:
         return [digest for digest in dict.fromkeys(digests) if digest not in there]
 
     def add(self, digest: str, body: bytes) -> None:
-        """Keep a part for a generation that will name it. Raises `ConflictError` if too much waits already."""
+        """Keep a part for a generation that will use it. Raises `ConflictError` if too much waits already."""
         with self._database.transaction() as tx:
             waiting = tx.row("count_loose_parts")
             assert waiting is not None
@@ -142,21 +142,21 @@ class Sites:
         return rows if of == table else None
 
     def weigh(self, digests: Collection[str]) -> tuple[int, int]:
-        """How many of these parts are here, and their bytes."""
+        """How many of these parts are stored, and their bytes."""
         with self._database.transaction() as tx:
             row = tx.row("site_part_sizes", digests=list(digests))
         assert row is not None
         return row["parts"], row["bytes"]
 
     def bodies(self, digests: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-        """Parts in this order, a few at a time; those that aren't here are left out."""
+        """Parts in this order, a few at a time; those that aren't stored are left out."""
         for some in _few(digests):
             with self._database.transaction() as tx:
                 found = _bodies(tx, some)
             yield from ((digest, found[digest]) for digest in some if digest in found)
 
     def prune(self) -> int:
-        """Remove some of what no generation names any more, or never did within `KEPT_FOR`; how many."""
+        """Remove some parts that no generation uses, or that weren't used within `KEPT_FOR`; returns how many."""
         with self._database.transaction() as tx:
             return tx.run("prune_site_parts", before=tx.now() - KEPT_FOR, limit=_PRUNED_AT_ONCE)
 
@@ -167,14 +167,14 @@ class Sites:
         try:
             if document.get(FIELD, FIRST) == newest(STEPS):
                 site = self._compose(tx, document)
-            else:  # rows of another version are taken to this one within the whole document
+            else:  # rows of another version are upgraded within the whole document
                 self._parts, site = {}, read(Site, _whole(tx, document))
         except READING as error:
             raise unreadable(f"generation {row['generation']} of the site", error) from error
         return SiteRecord(row["generation"], site, row["activated_at"], row["activated_by"])
 
     def _compose(self, tx: Tx, document: Mapping[str, Any]) -> Site:
-        """The site, with the rows of parts that are known already, and of all others what is equal kept once."""
+        """The site; rows of known parts are reused, and equal values in the others are shared."""
         parts: _Parts = {}
         tables: dict[str, Rows] = {}
         shared: Shared = {}
@@ -208,7 +208,7 @@ def _whole(tx: Tx, document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _name(tx: Tx, made: Cut, generation: int) -> None:
-    """Bind the parts to the generation; those that aren't here are written."""
+    """Bind the parts to the generation; those that aren't stored are written."""
     rows = tx.rows("name_site_parts", digests=list(made.parts), generation=generation)
     there = {row["digest"] for row in rows}
     for digest in sorted(made.parts.keys() - there):

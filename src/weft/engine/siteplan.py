@@ -1,4 +1,4 @@
-"""Compares the active site with its clouds: reads everything it has there, and what of others' is in its way."""
+"""Compares the active site with its clouds: reads everything it has there, and what of others is in the way."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from weft.ports.resources import Scope
 
 T = TypeVar("T")
 MOST_PODS = 5
-"""Pods that a sentence names."""
+"""Most pods that a sentence names."""
 _GOING = ("remove", "recreate")
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedSite:
-    """A plan with what applying it needs.
+    """A plan, and what is needed to apply it.
 
     Attributes:
         adopted: key -> id of what it adopts.
@@ -59,20 +59,20 @@ class PlannedSite:
 
 
 class SitePlanner:
-    """One plan; changes nothing."""
+    """Makes one plan; changes nothing."""
 
     def __init__(self, store: Store, world: World, record: SiteRecord) -> None:
         self._store, self._world, self._record = store, world, record
 
     def plan(self, adopt: bool = False) -> PlannedSite:
-        """Args: adopt: what is there already, by MAC address, name or CIDR, is taken instead of made.
+        """Args: adopt: use what exists already, by MAC address, name or CIDR, instead of creating it.
 
         Raises `ConflictError` while the site's resources are being destroyed, `UnknownError`, `PermanentError`.
         """
         record, owner = self._record, self._owner()
         records = {r.key: r for r in self._store.resources(owner.id)} if owner else {}
         graph = with_former(site_graph(record.site), known_rows(records.values()))
-        scope = owner.scope if owner else _nobody(record.site.name)
+        scope = owner.scope if owner else _unowned(record.site.name)
         ids = {key: r.outside_id for key, r in records.items() if r.outside_id and not r.is_nowhere}
         there = [r.resource for r in records.values() if not r.is_nowhere]
         seen = self._find(scope, there, ids)
@@ -102,12 +102,12 @@ class SitePlanner:
     def _adopted(
         self, graph: Graph, records: Mapping[str, ResourceRecord], could: Mapping[str, str]
     ) -> dict[str, str]:
-        """Not what is on something that goes first: it would go, or hold that up."""
+        """Without what is on something that is removed first: it would go with it, or block that."""
         later = follow(known_rows(records.values()), graph).later
         return {key: id_ for key, id_ in could.items() if key not in later}
 
     def _owner(self) -> OwnerRecord | None:
-        """The live one."""
+        """The live owner; None if there is none."""
         name = self._record.site.name
         with self._store.database.transaction() as tx:
             owner = site_owner(tx, name)
@@ -118,7 +118,7 @@ class SitePlanner:
         return owner
 
     def _lost(self, existing: Mapping[str, Sequence[Existing]]) -> frozenset[Mark]:
-        """Marks of owners of this site that are no more: released, or unknown to a database that was lost."""
+        """Marks of owners of this site that are gone: released, or unknown to a database that was lost."""
         name = self._record.site.name
         marks = {e.mark for found in existing.values() for e in found if e.mark is not None}
         ours = {m for m in marks if m.site == name and m.owner.kind == "site"}
@@ -129,7 +129,7 @@ class SitePlanner:
     def _used(
         self, steps: Sequence[SiteStep], records: Mapping[str, ResourceRecord]
     ) -> Iterator[SiteConflict]:
-        """Networks that live pods are on don't go, nor do their subnets."""
+        """Conflicts for networks, and their subnets, that live pods use: they can't be removed."""
         going: dict[str, tuple[str, ResourceRecord]] = {}
         for step in steps:
             record = records.get(step.key)
@@ -152,17 +152,17 @@ class SitePlanner:
         steps: Sequence[SiteStep],
         records: Mapping[str, ResourceRecord],
         seen: Mapping[str, Observed],
-        told: Collection[str],
+        reported: Collection[str],
     ) -> Iterator[SiteConflict]:
-        """Networks and subnets that others use don't go: the cloud would refuse it, with the rest gone, or take others'
-        subnets along.
+        """Conflicts for networks and subnets that others use: the cloud would refuse to delete them after the rest is
+        gone, or delete others' subnets with them.
 
         Args:
-            told: keys of which it is said already that pods use it.
+            reported: keys already reported as used by pods.
         """
         there = {key: str(one.id) for key, one in seen.items() if one.there and key in records}
-        pods = {network_key(records[key]) for key in told if key in records}
-        # What was to go before, goes as soon as others let it.
+        pods = {network_key(records[key]) for key in reported if key in records}
+        # What was already being removed goes as soon as others allow it.
         steps = [s for s in steps if s.action in _GOING and s.key in there and records[s.key].wanted]
         going = {s.key for s in steps}
         going = {key for key in going if network_key(records[key]) not in {"", *pods}}
@@ -183,8 +183,8 @@ class SitePlanner:
         records: Mapping[str, ResourceRecord],
         seen: Mapping[str, Observed],
     ) -> Iterator[SiteConflict]:
-        """A group that others' ports are in isn't adopted with other rules than it has: their servers would be cut off,
-        or open, at once. One that bears a mark had its rules from weft."""
+        """Conflicts for groups with ports of others that would be adopted with other rules: their servers would be cut
+        off, or exposed, at once. A group with a mark had its rules from weft."""
         for step in (s for s in steps if s.kind == str(Kind.SECURITY_GROUP) and s.action == "adopt"):
             ruled = [f.field for f in step.fields if f.field != "shared_with"]
             (one,) = existing[step.key]
@@ -209,7 +209,8 @@ class SitePlanner:
         return in_groups(self._world, {group: step.name}, step.where, known)
 
     def _flavors_used(self, steps: Sequence[SiteStep]) -> Iterator[SiteConflict]:
-        """Nova can't change how large a flavor is: another one would have its name, and pods go on with theirs."""
+        """Conflicts for flavors that pods use: Nova can't resize a flavor, so it would be replaced, and pods keep
+        theirs."""
         going = {(s.where, s.name): s for s in steps if s.kind == str(Kind.FLAVOR) and s.action in _GOING}
         if not going:
             return
@@ -226,7 +227,7 @@ class SitePlanner:
         return (*shared, *reached_from_outside(self._record.site), *self._beside(graph))
 
     def _projects(self, graph: Graph) -> dict[str, Mapping[str, str]]:
-        """Of clouds where something is shared."""
+        """Projects of clouds where something is shared."""
         places = {r.where for r in graph.resources if isinstance(r.spec, NetworkSpec) and r.spec.shared_with}
         return {where: self._world.clouds[where].projects() for where in sorted(places)}
 
@@ -238,7 +239,7 @@ class SitePlanner:
                 yield from fabric.beside([r for r in graph.resources if r.where == where])
 
     def _find(self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> dict[str, Observed]:
-        """As its own driver sees each, all clouds at the same time."""
+        """What each resource's driver observes, all clouds at the same time."""
         by_place: dict[str, list[Resource]] = {}
         for resource in wanted:
             by_place.setdefault(resource.where, []).append(resource)
@@ -261,11 +262,11 @@ class SitePlanner:
         return found
 
     def _existing(self, graph: Graph, ids: Mapping[str, str]) -> dict[str, Sequence[Existing]]:
-        """What is like what isn't there yet."""
+        """Candidates for adoption of what doesn't exist yet."""
         places = sorted({r.where for r in graph.resources})
 
         def look(where: str) -> Mapping[str, Sequence[Existing]]:
-            self._world.driver(where)  # says what is wrong if the site has no such cloud
+            self._world.driver(where)  # raises if the site has no such cloud
             wanted = [r for r in graph.resources if r.where == where]
             if where in self._world.clouds:
                 return self._world.clouds[where].alike(wanted, ids)
@@ -296,6 +297,6 @@ def followed(records: Iterable[ResourceRecord], graph: Graph) -> bool:
     return not follow(known, with_former(graph, known))
 
 
-def _nobody(site: str) -> Scope:
-    """Of a site of which nothing was applied: nothing bears such a mark."""
+def _unowned(site: str) -> Scope:
+    """The scope of a site of which nothing was applied: nothing bears such a mark."""
     return Scope(site, Owner("site", str(UUID(int=0))), site, NO_PROJECT)

@@ -13,9 +13,9 @@ _PART = re.compile(r"^ *@(\w+)", re.MULTILINE)
 
 @cache
 def queries() -> dict[str, str]:
-    """Name -> statement; `@part` at the beginning of a line stands for a part's text.
+    """Name -> statement; `@part` at the beginning of a line is replaced by a part's text.
 
-    Without comments: psycopg remembers what it found out about short statements only.
+    Comments are removed: psycopg caches prepared statements only for short texts.
     """
     text = (resources.files("weft.engine") / "queries.sql").read_text(encoding="utf-8")
     pieces = [_COMMENT.sub("", piece) for piece in _NAME.split(text)[1:]]

@@ -17,18 +17,18 @@ from weft.model.site import Node, Site
 from weft.model.specs import SegmentSpec
 
 HOST, MEMBERSHIP = "host", "membership"
-"""Kinds of traces of others."""
+"""Kinds of traces that belong to others."""
 
 
 class Members:
-    """What is foreign is told, and the node kept from everybody: the next tenant would share something with it."""
+    """Reports foreign members and quarantines the node, which the next tenant would share with them."""
 
     def __init__(self, store: Store, world: World, site: Site, traces: Traces) -> None:
         self._store, self._world, self._site, self._traces = store, world, site, traces
         self._seen: set[tuple[str, str]] = set()
 
     def check(self, pods: Iterable[PodRecord], outside: Outside) -> list[str]:
-        """Look at the nodes of these released pods; what could not be read."""
+        """Check the nodes of these released pods; returns what could not be read."""
         last: dict[str, PodRecord] = {}
         for pod in pods:  # the one released last comes first
             for node in pod.held:
@@ -47,7 +47,7 @@ class Members:
         return unread
 
     def _end(self, outside: Outside, hosts_unread: bool) -> None:
-        """What was foreign and isn't seen any more, where all could be read."""
+        """End traces of what isn't seen any more, where everything could be read."""
         for row in self._traces.open():
             blind = (
                 hosts_unread
@@ -60,17 +60,17 @@ class Members:
     def _check_ports(self, fabric: str, wire: Wire, free: Mapping[str, PodRecord], outside: Outside) -> None:
         found = outside.marked.get(fabric, ())
         none = isinstance(found, WeftError)
-        told = set[object]() if none else {t.facts.get("number") for t in found if t.owner is None}
+        listed = set[object]() if none else {t.facts.get("number") for t in found if t.owner is None}
         members = self._members(fabric)
         mine, words = self._site.fabrics[fabric].segments, self._site.fabrics[fabric].words
         for name, pod in sorted(free.items()):
             for adapter, port_id in self._site.ports_of(name, fabric):
                 port = wire.snapshot.ports.get(port_id)
                 if port is None or port.unread:
-                    continue  # no member's port that can't be read was given back; the audit says which these are
+                    continue  # an unreadable member's port keeps its node; the audit reports it
                 for number in sorted(n for n in port.numbers if n in mine):
-                    # What no segment explains is weft's own to take away, and is taken away.
-                    if number in told or port.port in members.get(number, ()):
+                    # A number that no segment explains is weft's own to remove, and is removed.
+                    if number in listed or port.port in members.get(number, ()):
                         continue
                     if not self._is_there_now(fabric, name, port.port, number):
                         continue
@@ -80,7 +80,7 @@ class Members:
                     self._keep(name, pod, Trace(pod.id, MEMBERSHIP, fabric, subject, what, others=True))
 
     def _is_there_now(self, fabric: str, node: str, port: str, number: int) -> bool:
-        """What the round read at its start may have been that of a pod that has been released since: look again."""
+        """Check again: what the round read at its start may have belonged to a pod released since."""
         seen = self._world.fabric(fabric).snapshot().ports.get(port)
         if seen is None or seen.unread or number not in seen.numbers:
             return False
@@ -98,7 +98,7 @@ class Members:
         return found
 
     def _check_hosts(self, free: Mapping[str, PodRecord]) -> list[str]:
-        """Servers of pods on hosts that no pod has: moved there, or back from the dead."""
+        """Servers of pods on hosts that no pod has: moved there, or restored."""
         unread: list[str] = []
         for cloud, facts in sorted(self._world.clouds.items()):
             nodes = [n for name in sorted(free) if (n := self._site.node_by_name[name]).cloud == cloud]

@@ -1,7 +1,7 @@
-"""Whose turn it is among the strays of a project that has more of them than one round asks to go.
+"""Whose turn it is among the strays of a project with more of them than one round removes.
 
-Members can write marks, on as many things as their quotas allow, and keep each from going. So a round goes on where the
-last one ended, whichever process ran it; what is there all the time has its turn after so many rounds as it takes.
+Members can write marks, on as many things as their quotas allow, and keep each from being removed. So a round goes on
+where the last one ended, whichever process ran it; every stray has its turn after enough rounds.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from weft.engine.takeback import Stray
 from weft.model.kinds import removal_order
 
 MOST = 200
-"""Things of one project that one round asks to go; the next round asks the next ones."""
+"""Things of one project that one round removes; the next round goes on from there."""
 
 
 def next_turn(database: Database, strays: Collection[Stray]) -> list[Stray]:
-    """Those that this round asks, in the order in which they go; where it ends is written down before."""
+    """The strays for this round, in order of removal; where it ends is written first."""
     each: dict[str, list[Stray]] = {}
     for stray in strays:
         each.setdefault(stray.thing.project_id or "", []).append(stray)
@@ -38,11 +38,11 @@ def next_turn(database: Database, strays: Collection[Stray]) -> list[Stray]:
 
 
 def _from(mine: list[Stray], end: str) -> list[Stray]:
-    """So many after that place, round and round."""
+    """The next `MOST` after that place, cyclically."""
     ordered = sorted(mine, key=lambda s: (_place(s) <= end, _place(s)))
     return ordered[:MOST]
 
 
 def _place(stray: Stray) -> str:
-    """Ids are given by services: nobody chooses whom to go before."""
+    """Ids are chosen by services, so nothing can be made to go first."""
     return f"{stray.thing.id} {stray.thing.kind} {stray.thing.where}"

@@ -97,7 +97,7 @@ class TakeBack:
         self._store.database.gate.check()
         wanted = [s for s in strays if not why_not(s, self._clock.now(), self._confirmed)]
         for stray in wanted:
-            self._tell(stray)
+            self._record_trace(stray)
         stuck: set[tuple[str, Owner | None]] = set()
         for kind in removal_order():
             for where in sorted({s.thing.where for s in wanted}):
@@ -109,7 +109,7 @@ class TakeBack:
                 stuck |= {(where, s.ownership.owner) for s in batch if (kind, s.thing.id) in self.left}
         self._end_traces([s.thing for s in wanted if (s.thing.kind, s.thing.id) not in self.left])
 
-    def _tell(self, stray: Stray) -> None:
+    def _record_trace(self, stray: Stray) -> None:
         """Record a trace: its existence makes the pod's receipt wrong."""
         thing, owner = stray.thing, stray.ownership.owner
         if stray.ownership.claim is Claim.LEFT and owner is not None:

@@ -1,7 +1,7 @@
-"""Keeps the segments of networks that tenants made in a cloud: looks periodically, and soon after a hint.
+"""Keeps the segments of networks that tenants created in a cloud: looks periodically, and soon after a hint.
 
-A hint (`tell_tenant_networks`) may be lost, late, or about nothing: the periodic look finds the same. What a look finds
-is written down (`weft.engine.tenantlook`); the loop makes it so, as with every owner.
+A hint (`tell_tenant_networks`) may be lost, late, or wrong: the periodic look finds the same. What a look finds is
+recorded (`weft.engine.tenantlook`); the loop realizes it, as for every owner.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class TenantSettings:
     """In seconds.
 
     Attributes:
-        every: between two looks if nothing hints at a change.
-        soon: the same while a port is on its way in.
+        every: between two looks without a hint.
+        soon: the same while a port is about to become a member.
         pause: between two looks at least, however many hints there are.
     """
 
@@ -89,9 +89,9 @@ class TenantKeeper(Periodic):
             self._looked_at = time.monotonic()
 
     def look(self) -> bool:
-        """One look at every fabric and cloud; whether a port is on its way in.
+        """Look once at every fabric and cloud; returns whether a port is about to become a member.
 
-        Raises the error of a place that couldn't be read, after all others were looked at.
+        Raises the error of a place that couldn't be read, after all others were read.
         """
         fence = SiteFence.now(self._database)
         world, site = self._world(), self._site()
@@ -105,7 +105,7 @@ class TenantKeeper(Periodic):
                     errors.append(error)
             self._end_others(site, fence, served)
         except SiteChangedError as changed:
-            log.info("tenants' networks are looked at again: %s", changed)
+            log.info("looking at tenants' networks again: %s", changed)
             under_way = True
         for error in errors[1:]:
             log.warning("tenants' networks: %s", error)
@@ -114,7 +114,7 @@ class TenantKeeper(Periodic):
         return under_way
 
     def _end_others(self, site: Site, fence: SiteFence, served: set[tuple[str, str]]) -> None:
-        """The site says that tenants' networks aren't served any more: taken away, or left to another manager."""
+        """Release networks in places that the site doesn't serve any more, or leave them to another manager."""
         with self._database.statement() as tx:
             places = {(r["cloud"], r["fabric"]) for r in tx.rows("tenant_network_places")}
         for cloud, fabric in sorted(places - served):
@@ -150,7 +150,7 @@ def places(site: Site) -> Iterable[tuple[str, str]]:
 
 
 def tenant_network(database: Database) -> Want[ServedNetwork]:
-    """What is wanted of an owner of kind network: as the keeper has last read it."""
+    """What is wanted of an owner of kind network: what the keeper last read."""
 
     def look(owner: OwnerRecord, world: World) -> ServedNetwork:
         with database.statement() as tx:

@@ -1,7 +1,7 @@
-"""One look at the networks that tenants made in a cloud on a fabric's physical network; what is new is written down.
+"""One look at the networks that tenants created in a cloud on a fabric's physical network; changes are recorded.
 
-The cloud is read whole and is the only source: what a notice said, or didn't, makes no difference. Nothing is taken
-away because a listing omits it: the cloud must say of that very thing that it is gone.
+The cloud is read completely and is the only source: what a notification said makes no difference. Nothing is removed
+because a listing omits it: the cloud must confirm that this very resource is gone.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ log = logging.getLogger(__name__)
 
 NOT_YET = networks.NOT_SHOWN_YET()
 BY = "weft"
-"""Who made an owner that nobody ordered."""
+"""Creator of an owner without an order."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A network that weft already serves, or is about to serve no longer (`leaving`)."""
+    """A network that weft already serves, or is about to stop serving (`leaving`)."""
 
     owner_id: UUID
     project_id: str
@@ -63,10 +63,11 @@ class TenantLook:
         self._unproved: list[UnknownError] = []
 
     def run(self) -> bool:
-        """Whether a port is on its way in.
+        """Returns whether a port is about to become a member.
 
-        Raises `UnknownError` or `PermanentError` if the cloud can't be read; after all others were served if only some
-        things can't be proved to be gone: their networks stay as they were. `SiteChangedError`.
+        Raises `UnknownError` or `PermanentError` if the cloud can't be read; if only some resources can't be proved
+        gone, that is raised after all others were served, and their networks stay as they were. Raises
+        `SiteChangedError`.
         """
         began = self._database.now()
         facts = self._world.clouds[self._cloud]
@@ -96,7 +97,8 @@ class TenantLook:
     # -- reading ------------------------------------------------------------------------------------------------
 
     def _is_tenants(self, network: TenantNetwork, known: Mapping[str, _Known], ours: Sequence[Row]) -> bool:
-        """Whether weft didn't make it. Of what weft has an id of, a mark that a tenant wrote says nothing."""
+        """Whether weft didn't create it. If weft knows its id, a mark proves nothing, as a tenant may have written
+        it."""
         if network.id in known:
             return not known[network.id].leaving
         mine = any(r["id"] == network.id or (r["id"] is None and r["number"] == network.number) for r in ours)
@@ -116,7 +118,7 @@ class TenantLook:
                     release_owner(tx, one.owner_id, message, tx.now())
 
     def _complete(self, network: TenantNetwork, known: _Known | None) -> TenantNetwork | None:
-        """With members that the listing omits, though the cloud still has them; None: nobody knows."""
+        """Add members that the listing omits, though the cloud still has them; None: unknown."""
         shown = {p.id for p in network.ports}
         missing = [p.id for p in known.served.ports if p.member and p.id not in shown] if known else []
         facts = self._world.clouds[self._cloud]
@@ -137,7 +139,7 @@ class TenantLook:
             self._silent = f"fabric {self._fabric} can't be read: {error}"
 
     def _doubted(self, planned: Planned, around: Around) -> Around | None:
-        """With functions that aren't only where they belong; None: none is."""
+        """With functions that aren't only where they belong; None: there are none."""
         members = [m for ports in planned.values() for m in members_of(ports)]
         try:
             elsewhere = self._snapshot.elsewhere(members) if self._snapshot else {}
@@ -181,7 +183,7 @@ class TenantLook:
         state, why = (PortState.WAITING if planned.waits else PortState.OUT), planned.why
         if planned.member is not None:
             inside = self._is_in(planned.member.port, number)
-            if inside is None:  # nobody knows: as it was
+            if inside is None:  # unknown: as it was
                 inside = before is not None and before.state is PortState.IN
             state, why = (PortState.IN, "") if inside else (PortState.WAITING, self._silent or NOT_YET)
             if why == NOT_YET and before is not None and before.state is PortState.WAITING:
@@ -200,8 +202,8 @@ class TenantLook:
         )
 
     def _full(self, port: str, number: int) -> str:
-        """That its table has no room for the segment; empty: it has, or nobody can say. Read once in a look, and only
-        where a port waits for longer than that.
+        """Why its table has no room for the segment; empty: it has, or that is unknown. Read once per look, and only if
+        a port waits for longer than one look.
         """
         if self._tight is None:
             try:
@@ -214,7 +216,7 @@ class TenantLook:
         return found.why if found is not None else ""
 
     def _is_in(self, port: str, number: int) -> bool | None:
-        """Whether the fabric shows it in everywhere where it can be read; None: it wasn't read."""
+        """Whether all readable places of the fabric show it as a member; None: it wasn't read."""
         if self._snapshot is None:
             return None
         seen = self._snapshot.ports.get(port)
@@ -259,7 +261,7 @@ class TenantLook:
             self._fence.hold(tx)
             if tx.row("set_tenant_network", owner_id=before.owner_id, **values) is None:
                 return  # another worker has read the cloud later
-            self._tell(tx, before, served)
+            self._insert_events(tx, before, served)
             if (before.served.members, before.served.number) != (served.members, served.number):
                 tx.run("wake_owner", id=before.owner_id)
             tx.run("notify", owner_id=str(before.owner_id))
@@ -281,26 +283,26 @@ class TenantLook:
             "waits_since": min(waits, default=None),
         }
 
-    def _tell(self, tx: Tx, before: _Known, served: ServedNetwork) -> None:
-        """An event of each port that is in now, or no longer."""
+    def _insert_events(self, tx: Tx, before: _Known, served: ServedNetwork) -> None:
+        """An event for each port that became a member, or is one no longer."""
         was = {p.id: p for p in before.served.ports}
         now = {p.id: p for p in served.ports}
         segment = self._words.text(served.number)
-        told: list[str] = []
+        messages: list[str] = []
         for id_ in sorted(was.keys() | now.keys()):
             inside = id_ in now and now[id_].state is PortState.IN
             if inside == (id_ in was and was[id_].state is PortState.IN):
                 continue
             if inside:
-                told.append(networks.PORT_IN(port=id_, segment=segment))
+                messages.append(networks.PORT_IN(port=id_, segment=segment))
             else:
                 why = now[id_].why if id_ in now else "it was deleted"
-                told.append(networks.PORT_OUT(port=id_, segment=segment, why=why))
+                messages.append(networks.PORT_OUT(port=id_, segment=segment, why=why))
         at = tx.now()
         tx.many(
             "insert_event",
             [
                 {"owner_id": before.owner_id, "at": at, "type": "port", "message": said(m), "key": None}
-                for m in told
+                for m in messages
             ],
         )

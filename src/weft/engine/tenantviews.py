@@ -1,4 +1,4 @@
-"""Networks that tenants created in Neutron, as people are shown them: by project, id or name."""
+"""Networks that tenants created in Neutron, as people see them: by project, id or name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.model.views import NetworkPortView, NetworkSearch, NetworkSummary, Net
 
 
 class TenantViews:
-    """Args: site: whose fabrics say how numbers are written."""
+    """Args: site: its fabrics define how numbers are written."""
 
     def __init__(self, database: Database, site: Site) -> None:
         self._database, self._site = database, site
@@ -48,7 +48,7 @@ class TenantViews:
         return rows[0]["id"], NetworkView.model_validate({**self._fields(rows[0], known), "ports": ports})
 
     def find_released(self, name: str) -> UUID | None:
-        """The owner's id of the network that was released last of those with this id or name; None: there is none."""
+        """The owner's id of the network with this id or name that was released last; None: there is none."""
         with self._database.statement() as tx:
             row = tx.row("find_released_network", name=name)
         return None if row is None else row["id"]
@@ -67,10 +67,9 @@ class TenantViews:
 
 
 def servers_of_tenants(database: Database, site: Site, held: Collection[str]) -> dict[str, frozenset[str]]:
-    """Node -> servers that have adapters of it in tenants' own networks, of nodes that no pod holds.
+    """Node -> servers that have adapters of it in tenants' own networks, for nodes that no pod holds.
 
-    Which server has a port may have been written by the port's owner, so this tells what is expected there and is no
-    proof of anything.
+    A port's owner may have written which server has it, so this says what is expected there and proves nothing.
     """
     nodes = {n.nova_host: n for n in site.nodes if n.name not in held}
     with database.statement() as tx:
@@ -80,7 +79,7 @@ def servers_of_tenants(database: Database, site: Site, held: Collection[str]) ->
         try:
             network = read(ServedNetwork, row["document"])
         except READING:
-            continue  # which the loop reports; its servers look foreign until then
+            continue  # the loop reports it; its servers look foreign until then
         for port in network.ports:
             node = nodes.get(port.host)
             here = node is not None and node.cloud in (None, network.cloud)

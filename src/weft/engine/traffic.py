@@ -1,4 +1,4 @@
-"""Whether what pods send arrives where it must, and nowhere else, where there is somebody who can try it."""
+"""Tests whether frames that pods send arrive where they must, and nowhere else, on fabrics with a prober."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from weft.model.specs import PortSpec, SegmentSpec
 from weft.ports.prober import Tried
 
 TRIED = "tried"
-"""Of a segment's facts: its number, and ids of ports."""
+"""Fact of a segment: its number, and ids of tested ports."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfFabric:
-    """Something to be asked of a fabric, whatever the batch is of: it takes its time."""
+    """A request to a fabric, whatever the batch is about: it takes long."""
 
     ask: Callable[[], Any]
 
@@ -34,7 +34,7 @@ class OfFabric:
 
 
 def tried(records: Sequence[ResourceRecord], world: World, site: Site) -> Check:
-    """Of each segment that is wanted, on fabrics that can be tried."""
+    """Test each segment that is wanted, on fabrics with a prober."""
     problems: list[Problem] = []
     notes: list[Problem] = []
     looked_at: dict[str, int] = {}
@@ -53,9 +53,10 @@ def tried(records: Sequence[ResourceRecord], world: World, site: Site) -> Check:
 
 
 def tried_first(held: Held, world: World) -> Generator[Callable[[], Any], Any, None]:
-    """What can only be tried while no guest has the adapters: a move before servers are asked for.
+    """A move before servers are requested: test what can only be tested while no guest has the adapters.
 
-    Raises `TemporaryError` if something isn't as it must be; what nobody could try keeps no server from being started.
+    Raises `TemporaryError` if something isn't as it must be; what couldn't be tested doesn't keep servers from being
+    started.
     """
     records = held.resources()
     found: Mapping[str, Tried] = yield OfFabric(partial(_try_first, records, world))
@@ -70,7 +71,7 @@ def tried_first(held: Held, world: World) -> Generator[Callable[[], Any], Any, N
 
 
 def _try_first(records: Sequence[ResourceRecord], world: World) -> Mapping[str, Tried]:
-    """Key of a segment -> what was found out. Only of those that are there, with ports that will be guests' own."""
+    """Key of an existing segment with ports that will be guests' own -> the test's result."""
     found: dict[str, Tried] = {}
     for record in records:
         prober, segment = world.probers.get(record.resource.where), record.resource.spec
@@ -83,14 +84,14 @@ def _try_first(records: Sequence[ResourceRecord], world: World) -> Mapping[str, 
 
 
 def _noted(record: ResourceRecord, ports: Collection[str]) -> Change:
-    """The segment's row, with ports of which all was known before servers were there."""
+    """The segment's row, with the ports that were fully tested before servers were there."""
     facts = {**record.facts, TRIED: _document(record, _before(record) | {*ports})}
     state, reason, asked = record.state, record.reason, record.asked
     return Change(record.key, state, None, reason, record.differences, facts, record.attempts, asked)
 
 
 def carried(record: ResourceRecord, facts: Mapping[str, object]) -> Mapping[str, object]:
-    """What a look found out, with what was noted of the same thing and no look can say."""
+    """Observed facts, with what was noted of the same resource and can't be observed."""
     return {**facts, TRIED: _document(record, _before(record))} if TRIED in record.facts else facts
 
 
@@ -100,7 +101,7 @@ def _document(record: ResourceRecord, ports: Collection[str]) -> Mapping[str, ob
 
 
 def _before(record: ResourceRecord) -> frozenset[str]:
-    """Of those that are members still, of the same segment: who left and came back is another server's."""
+    """Tested ports that are still members of the same segment; a port that left and returned is another server's."""
     segment, noted = record.resource.spec, record.facts.get(TRIED)
     if not isinstance(segment, SegmentSpec) or noted is None or noted["number"] != segment.number:
         return frozenset()
@@ -108,7 +109,7 @@ def _before(record: ResourceRecord) -> frozenset[str]:
 
 
 def _addresses(records: Sequence[ResourceRecord], site: Site, fabric: str) -> Iterator[tuple[str, str]]:
-    """Port's id and address of each whole adapter; which one a port has got, Nova decides."""
+    """Port's id and address of each whole adapter; Nova decides which adapter a port gets."""
     for record in records:
         spec, node = record.resource.spec, site.node_by_name.get(record.resource.node or "")
         if not isinstance(spec, PortSpec) or node is None or not record.wanted or not spec.address:

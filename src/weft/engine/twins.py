@@ -1,9 +1,9 @@
 """Functions that aren't only where they belong: another port has the MAC address, or another place the fabric's id.
 
 On some fabrics the id of a function's port follows from the MAC address of its Neutron port. Neutron lets the owner of
-a network choose the MAC address of a port there, and who has a whole adapter may give a function of it any id. A
-manager of segments that knows ids alone would put both into the segment: so such a function is in none until it is
-single.
+a network choose the MAC address of a port there, and a server with a whole adapter may give a function of it any id. A
+manager of segments that knows only ids would put both into the segment: so such a function is in none until it is
+unique.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from weft.ports.tenantnetworks import TenantPort
 _MACHINES = "baremetal"
 """Type of ports of machines (Neutron's `binding:vnic_type`): Ironic has its own with a machine's address."""
 _NO_FUNCTION = ("normal", _MACHINES, "direct-physical")
-"""Types of ports that have no function."""
+"""Types of ports without a function."""
 
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """A port of somebody's with the MAC address of a pod's port.
+    """Someone's port with the MAC address of a pod's port.
 
     Attributes:
-        functional: it may have a function, and so the same id on the fabric; another one is only named.
+        functional: it may have a function, and so the same id on the fabric; otherwise it is only reported.
     """
 
     port: TenantPort
@@ -41,13 +41,13 @@ class Twin:
 
 @dataclass(frozen=True, slots=True)
 class Twins:
-    """What was found of a pod's members.
+    """What was found about a pod's members.
 
     Attributes:
-        out: ids of members that aren't single.
-        unknown: ids of members of which that can't be said: they stay as they are.
-        problems: what keeps the pod from being READY; `notes`: where the address isn't the function's identity, as on
-            Ethernet, it is only said.
+        out: ids of members that aren't unique.
+        unknown: ids of members for which that is unknown: they stay as they are.
+        problems: what keeps the pod from being READY.
+        notes: the same where the address isn't the function's identity, as on Ethernet: only reported.
     """
 
     out: frozenset[str] = frozenset()
@@ -71,10 +71,10 @@ def twins(
     site: Site,
     max_age: float = 0.0,
 ) -> Twins:
-    """Look for them in the cloud and on the fabrics.
+    """Search for them in the cloud and on the fabrics.
 
     Args:
-        members: fabric -> the pod's segment there, with all that may be in it.
+        members: fabric -> the pod's segment there, with all members that may be in it.
         max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
     """
     found, ports = _Found(), same_address(pod, records, members, world)
@@ -97,7 +97,7 @@ def twins(
 def same_address(
     pod: PodRecord, records: Mapping[str, ResourceRecord], members: Mapping[str, SegmentSpec], world: World
 ) -> tuple[Twin, ...] | WeftError:
-    """Ports of all projects that have the MAC address of a port of the pod's that weft chose; or why that is unknown.
+    """Ports of all projects with the MAC address of a pod's port that weft chose; or why that is unknown.
 
     One listing.
     """
@@ -130,8 +130,8 @@ def ports_by_mac(records: Mapping[str, ResourceRecord]) -> dict[str, ResourceRec
 
 
 def is_ironics(port: TenantPort, own: Mapping[str, ResourceRecord]) -> bool:
-    """Whether it is Ironic's own port of the pod's machine, while it is cleaned or inspected: bound to that machine, as
-    no project can do itself (ironic 39, `common.neutron.add_ports_to_network`)."""
+    """Whether it is Ironic's own port of the pod's machine, while that is cleaned or inspected: bound to that machine,
+    as no project can do itself (ironic 39, `common.neutron.add_ports_to_network`)."""
     record = own.get(port.mac.lower())
     spec = record.resource.spec if record is not None else None
     same = port.vnic_type == _MACHINES and isinstance(spec, PortSpec) and spec.vnic_type == _MACHINES
@@ -139,7 +139,7 @@ def is_ironics(port: TenantPort, own: Mapping[str, ResourceRecord]) -> bool:
 
 
 def _is_its_own(port: TenantPort, own: Mapping[str, ResourceRecord], ids: Container[str]) -> bool:
-    """Whether it may be the pod's, asked for without an answer: on the pod's own network each address is there once."""
+    """Whether it may be the pod's, requested without an answer: on the pod's own network each address exists once."""
     record = own.get(port.mac.lower())
     return record is not None and record.outside_id is None and port.network in ids
 
@@ -147,7 +147,7 @@ def _is_its_own(port: TenantPort, own: Mapping[str, ResourceRecord], ids: Contai
 def twin(
     port: TenantPort, mac: str, own: Mapping[str, ResourceRecord], pod: PodRecord, how: str = ""
 ) -> Twin:
-    """Args: mac: what it shares with a port of the pod's; how: if it isn't its own address."""
+    """Args: mac: what it shares with a port of the pod. how: the way, if it isn't the port's own address."""
     record = own.get(mac.lower())
     subject = f"port {record.resource.name}" if record else f"MAC address {mac.lower()}"
     node = record.resource.node if record else None
@@ -167,14 +167,14 @@ def twin(
 def _on_fabric(
     fabric: str, spec: SegmentSpec, world: World, site: Site, found: _Found, max_age: float
 ) -> None:
-    """Ids that are also elsewhere, as the fabric shows it."""
+    """Ids that are also elsewhere, as the fabric shows."""
     functions = [m for m in spec.members if m.behind]
     if not functions:
         return
     try:
         elsewhere = world.fabric(fabric).snapshot(max_age, patient=True).elsewhere(functions)
     except WeftError:
-        found.unknown |= {m.port for m in functions}  # the verdict says why
+        found.unknown |= {m.port for m in functions}  # the verdict reports why
         return
     names = own_ports(site, fabric)
     for port, why in elsewhere.items():

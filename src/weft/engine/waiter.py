@@ -1,4 +1,4 @@
-"""A waiting order, as its row says, and the window that it asks for."""
+"""A waiting order, from its row, and the window that it asks for."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from weft.planning.shapes.plan import parts_of, takes
 from weft.planning.shapes.resolve import resolve, shape_of
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
-"""The first time that a row can have: an open booking without any known end counts from there."""
+"""The earliest time that a row can have: an open booking without a known end starts there."""
 
 
 def time_of(seconds: float) -> datetime | None:
@@ -46,12 +46,12 @@ def time_of(seconds: float) -> datetime | None:
 def lengthen_waiting(
     tx: Tx, pod: PodRecord, until: datetime, capacity: Capacity, site: Site, by: str
 ) -> bool:
-    """A later end for an order that waits, in the caller's transaction (which holds `lock_capacity`).
+    """Give a waiting order a later end, in the caller's transaction (which holds `lock_capacity`).
 
-    What is booked for it is kept for as long. False: it has begun meanwhile, or was taken back.
+    Its booking is extended as well. False: it has begun meanwhile, or was withdrawn.
 
     Raises:
-        ConflictError: it has no end, or its nodes are booked by others by then.
+        ConflictError: it has no end, or others have booked its nodes by then.
         InputError: that is not later.
     """
     book = capacity.book()
@@ -81,7 +81,7 @@ def lengthen_waiting(
 
 
 def write_booking(tx: Tx, pod_id: UUID | str, keep: Keep) -> None:
-    """What an order that waits will have, in place of what was booked for it before."""
+    """Book what a waiting order will have, in place of what was booked for it before."""
     tx.run(
         "booking",
         pod_id=pod_id,
@@ -94,7 +94,7 @@ def write_booking(tx: Tx, pod_id: UUID | str, keep: Keep) -> None:
 
 
 def check_later(name: str, end: float, until: datetime) -> None:
-    """Raise `ConflictError` if there is no end of a lease, `InputError` unless this is later."""
+    """Raise `ConflictError` if the lease has no end, `InputError` unless this is later."""
     if end == FOREVER:
         raise ConflictError(orders.NO_LEASE_END(pod=name))
     if until.timestamp() <= end:
@@ -104,8 +104,8 @@ def check_later(name: str, end: float, until: datetime) -> None:
 
 
 def check_waiting(tx: Tx, project: str, site: Site) -> None:
-    """Raise `ConflictError` if the project has as many orders waiting as it may, in the caller's transaction (which
-    holds `lock_capacity`): each look at the queue costs for each of them."""
+    """Raise `ConflictError` if the project has reached its limit of waiting orders, in the caller's transaction (which
+    holds `lock_capacity`): each look at the queue costs time for each of them."""
     row = tx.row("waiting_of_project", project_id=project)
     if row is not None and row["number"] >= site.queue.waiting:
         raise ConflictError(orders.TOO_MANY_WAITING(waiting=row["number"], most=site.queue.waiting))
@@ -152,8 +152,8 @@ def change_waiting(
     change: PodChange,
     by: str,
 ) -> None:
-    """Store another order for a pod that still waits: its booking is made again, and it keeps its place in the queue if
-    it asks for no more than before.
+    """Store another order for a pod that still waits: its booking is redone, and it keeps its place in the queue if it
+    asks for no more than before.
 
     Raises `RefusedError` if it has no place at its start and must not queue, `ConflictError` if it has begun or was
     changed since the record was read.
@@ -187,7 +187,7 @@ def _booking(
 ) -> Keep | None:
     """What is booked for an order from the start of its window; None: nothing, it waits in the queue.
 
-    Raises `SiteChangedError` if another site became active since the input was read.
+    Raises `SiteChangedError` if another site was activated since the input was read.
     """
     if window.start <= window.now:
         return None

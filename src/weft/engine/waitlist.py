@@ -1,4 +1,4 @@
-"""Orders that wait, as rows; their documents are fetched and checked only when a row has changed."""
+"""Waiting orders as rows; their documents are fetched and checked only when a row has changed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from weft.model.order import Order
 
 @dataclass(slots=True)
 class Waitlist:
-    """Remembers what it has read: a look at the queue reads everybody who waits several times over.
+    """Caches what it has read: a look at the queue reads all waiting orders several times.
 
     Attributes:
-        unreadable: orders of the last reading whose rows can't be read, in which version, and why: one of them must not
-            keep the others waiting.
+        unreadable: orders of the last reading whose rows can't be read, with version and reason: they must not block
+            the others.
     """
 
     unreadable: dict[UUID, tuple[str, UnreadableError]] = field(
@@ -27,7 +27,7 @@ class Waitlist:
     _known: dict[UUID, tuple[str, Order]] = field(default_factory=dict[UUID, tuple[str, Order]])
 
     def read(self, tx: Tx) -> dict[UUID, Waiter]:
-        """Everybody who waits now, in the order of their arrival."""
+        """All orders that wait now, in the order of their arrival."""
         rows = tx.rows("waiting_pods")
         self._known = {r["id"]: k for r in rows if (k := self._known.get(r["id"])) and k[0] == r["version"]}
         self.unreadable = {}

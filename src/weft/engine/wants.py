@@ -1,4 +1,4 @@
-"""What is wanted of owners that have no order: a pure function of the site and of what the outside says."""
+"""What is wanted of owners without an order: a pure function of the site and of what was read outside."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Wanted:
     """What is wanted of one owner now.
 
     Attributes:
-        adopted: key of a new resource -> id of what is there already and is taken in its place.
+        adopted: key of a new resource -> id of an existing one that is used instead.
     """
 
     graph: Graph
@@ -33,13 +33,12 @@ def _none(seen: object) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Want(Generic[S]):
-    """For one kind of owner.
+    """What is wanted of one kind of owner.
 
-    Attributes:
-        look: reads what the graph depends on besides the site (a tenant's network: what Neutron says of it). Raises
-            what the outside raises: then the rows stay as they are, since unknown is no change.
-        graph: without I/O: equal arguments give equal graphs, and needs come before what needs them.
-        adopted: what of it is there already, by what was looked at.
+    look: reads what the graph depends on besides the site (for a tenant's network: what Neutron says of it). Raises
+        the error of the outside: then the rows stay as they are, since unknown is no change.
+    graph: without I/O: equal arguments give equal graphs, and needs come before their dependents.
+    adopted: what exists already, by what was read.
     """
 
     look: Callable[[OwnerRecord, World], S]

@@ -19,10 +19,10 @@ class World:
 
     Attributes:
         resources: cloud or fabric name -> driver of the resources that live there.
-        fabrics: fabric name -> its driver, which has the segments among `resources` too.
+        fabrics: fabric name -> its driver, which has the segments among `resources`, too.
         clouds: cloud name -> facts.
         machines: name of a manager of machines -> reader of what it has.
-        probers: fabric name -> who tries what is sent on it; of most fabrics nobody.
+        probers: fabric name -> what tests frames on it; most fabrics have none.
     """
 
     resources: Mapping[str, ResourceDriver]
@@ -32,7 +32,7 @@ class World:
     probers: Mapping[str, Prober] = field(default_factory=dict[str, Prober])
 
     def driver(self, where: str) -> ResourceDriver:
-        """The driver of a cloud or fabric; a pod made under an older site may name one that is gone."""
+        """The driver of a cloud or fabric; a pod planned with an older site may name one that is gone."""
         if where not in self.resources:
             raise PermanentError(
                 f"find the driver of {where!r}",
