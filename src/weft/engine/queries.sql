@@ -1,7 +1,7 @@
 -- Every statement that weft runs, by name. `%(x)s` are psycopg parameters.
 
 -- name: time
--- What time it is now, not when the transaction began: it may have waited for a lock.
+-- The time now, not when the transaction began: it may have waited for a lock.
 SELECT clock_timestamp() AS at;
 
 -- name: insert_site
@@ -10,11 +10,11 @@ INSERT INTO site (name, document, activated_at, activated_by)
 VALUES (%(name)s, %(document)s, %(at)s, %(by)s) RETURNING generation;
 
 -- name: lock_site
--- One change of the site at a time; who reads it doesn't wait.
+-- One change of the site at a time; readers don't wait.
 LOCK TABLE site IN SHARE ROW EXCLUSIVE MODE;
 
 -- name: hold_site
--- The site stays as it is until the transaction ends; any number may hold it.
+-- Keeps the site as it is until the transaction ends; any number may hold it.
 LOCK TABLE site IN SHARE MODE;
 
 -- name: current_site
@@ -22,7 +22,7 @@ LOCK TABLE site IN SHARE MODE;
 SELECT generation, name, document, activated_at, activated_by FROM site ORDER BY generation DESC LIMIT 1;
 
 -- name: current_site_generation
--- Only its number, to see whether a cached one is stale.
+-- Only its number, to detect a stale cache.
 SELECT max(generation) AS generation FROM site;
 
 -- name: site_parts
@@ -33,42 +33,42 @@ SELECT digest, body FROM site_part WHERE digest = ANY(%(digests)s);
 SELECT count(*) AS parts, coalesce(sum(size), 0) AS bytes FROM site_part WHERE digest = ANY(%(digests)s);
 
 -- name: touch_site_parts
--- Those that are there are kept from now on as if they had just been sent. All take the rows in the same order, so
--- that none waits for another in a ring.
+-- Parts that exist are kept from now on as if they had just been sent. All lock the rows in the same order, so that
+-- there are no deadlocks.
 WITH mine AS (SELECT digest FROM site_part WHERE digest = ANY(%(digests)s) ORDER BY digest FOR UPDATE)
 UPDATE site_part p SET touched_at = %(at)s FROM mine WHERE p.digest = mine.digest RETURNING p.digest;
 
 -- name: name_site_parts
--- A generation names these; which of them are there.
+-- Binds these to a generation; returns those that exist.
 WITH mine AS (SELECT digest FROM site_part WHERE digest = ANY(%(digests)s) ORDER BY digest FOR UPDATE)
 UPDATE site_part p SET generation = %(generation)s FROM mine WHERE p.digest = mine.digest RETURNING p.digest;
 
 -- name: insert_site_part
--- A part that may be there already: then it is kept from now on as if it had just come.
+-- If the part exists already, it is kept from now on as if it had just been sent.
 INSERT INTO site_part (digest, body, size, generation, touched_at)
 VALUES (%(digest)s, %(body)s, %(size)s, %(generation)s, %(at)s)
 ON CONFLICT (digest) DO UPDATE SET touched_at = excluded.touched_at,
     generation = coalesce(excluded.generation, site_part.generation);
 
 -- name: count_loose_parts
--- What was sent and no generation has named yet.
+-- Parts that were sent and that no generation uses yet.
 SELECT count(*) AS parts, coalesce(sum(size), 0) AS bytes FROM site_part WHERE generation IS NULL;
 
 -- name: mark_capacity_changes
--- What was changed before the last mark was set may be removed from now on; the next one is set half an hour later.
+-- Changes from before the last mark may be removed from now on; the next mark is set half an hour later.
 UPDATE capacity_log SET below = least(mark, pg_snapshot_xmin(pg_current_snapshot())),
     mark = pg_snapshot_xmin(pg_current_snapshot()), marked_at = now()
 WHERE marked_at < now() - interval '30 minutes' OR mark > pg_snapshot_xmax(pg_current_snapshot());
 
 -- name: prune_capacity_changes
--- Those below the mark; and those that came with a copy of another server's database, whose transactions aren't here.
+-- Changes below the mark; and those that came with a copy of another server's database, without their transactions.
 DELETE FROM capacity_change WHERE ctid IN (
     SELECT c.ctid FROM capacity_change c, capacity_log l
     WHERE c.xact < l.below OR c.xact > pg_snapshot_xmax(pg_current_snapshot()) LIMIT %(limit)s);
 
 -- name: prune_site_parts
--- Those that were sent long ago and never named, and those that only removed generations named; in batches, and not
--- those that somebody has in hand.
+-- Parts that were sent long ago and never used, and those that only removed generations used; in batches, and without
+-- locked ones.
 DELETE FROM site_part WHERE digest IN (
     SELECT digest FROM site_part
     WHERE generation IS NULL AND touched_at < %(before)s
@@ -76,23 +76,24 @@ DELETE FROM site_part WHERE digest IN (
     ORDER BY digest LIMIT %(limit)s FOR UPDATE SKIP LOCKED);
 
 -- name: lock_capacity
--- One placement at a time: whoever claims nodes or numbers holds this until its transaction ends.
+-- One placement at a time: every claim of nodes or numbers holds this until its transaction ends.
 SELECT pg_advisory_xact_lock(hashtext('weft.capacity'));
 
 -- name: lock_claim
--- The same; and nobody waits under the lock for the disk: what confirm_pod or drop_claim writes later is on disk no sooner
--- than this, and nothing is created before. PostgreSQL writes it within a second even if neither comes (wal_writer_delay).
+-- The same, without waiting for the disk under the lock: what confirm_pod or drop_claim writes later reaches the disk
+-- no sooner than this, and nothing is created before. PostgreSQL writes it within a second even if neither comes
+-- (wal_writer_delay).
 SELECT pg_advisory_xact_lock(hashtext('weft.capacity')), set_config('synchronous_commit', 'off', true);
 
 -- part: capacity_documents
 SELECT 'frame' AS what, '' AS name, json_build_object('since', since::text, 'server', server, 'own', own, 'whole', whole,
     'at', clock_timestamp(), 'site', (SELECT max(generation) FROM site),
-    -- servers that were seen to be gone lately: a listing that is a little older may still show them
+    -- servers that were seen gone recently: a slightly older listing may still show them
     'gone', (SELECT coalesce(json_agg(json_build_array(outside_id, extract(epoch FROM finished_at))), '[]') FROM resource
         WHERE kind = 'server' AND state = 'absent' AND outside_id IS NOT NULL AND finished_at >
             coalesce(%(gone_since)s::timestamptz, coalesce(%(at)s::timestamptz, clock_timestamp()) - %(gone)s::interval)),
-    -- networks and flavors of the site that are being removed, or a subnet of them, by names and ids: nobody must begin to
-    -- use them
+    -- networks and flavors of the site that are being removed, or with a subnet being removed, by names and ids: no new
+    -- pod may use them
     'ending', (SELECT coalesce(json_object_agg(x.name, x.kind), '{}') FROM ONLY owner o
         LEFT JOIN site_desired d ON d.owner_id = o.id
         JOIN resource r ON r.owner_id = o.id AND r.kind IN ('network', 'subnet', 'flavor') AND r.state <> 'absent'
@@ -110,13 +111,13 @@ UNION ALL SELECT 'owner', o.id::text, json_build_object(
             p.bisection_gbps, coalesce(p.placed_at, p.created_at) AS placed_at FROM pod p WHERE p.id = o.id) x),
     'nodes', (SELECT json_agg(x ORDER BY node) FROM (
         SELECT node, since, spare, withheld, whole, leaving FROM node_hold WHERE pod_id = o.id) x),
-    -- what each server has of the nodes that pods share
+    -- what each server has of shared nodes
     'parts', (SELECT json_agg(x ORDER BY node, server) FROM (
         SELECT node, server, devices, cores, memory_mib, dedicated, numa, numa_of, leaving,
             (SELECT coalesce(json_object_agg(function, slot), '{}') FROM function_hold f
                 WHERE (f.node, f.pod_id, f.server) = (p.node, p.pod_id, p.server)) AS functions
         FROM part_hold p WHERE p.pod_id = o.id) x),
-    -- a segment's number also while a standby manager may still be told of it
+    -- a segment's number also while a standby manager may still have it
     'numbers', (SELECT json_agg(json_build_array(space, number)) FROM (
         SELECT space, number FROM number_hold WHERE owner_id = o.id
         UNION SELECT 'segment/' || fabric, number FROM stale_number WHERE owner_id = o.id) x),
@@ -130,17 +131,17 @@ UNION ALL SELECT 'reservation', n.name, (SELECT row_to_json(r) FROM reservation 
 
 
 -- name: capacity_changes
--- Who has what, and what is out of order, of all that has changed since a snapshot (`since`, of a server that started at
--- `server`): by owner, node in quarantine and reservation; null: it is no more. Nothing, if that isn't known any more
--- (`whole`); servers that were seen to be gone after `gone_since`.
--- What a snapshot doesn't see is of transactions that it names as under way, and of all from its xmax on. Arrays, so that
--- PostgreSQL expects few rows whatever the snapshot is, and plans this once for each connection.
+-- Who holds what, and what is out of order, of everything changed since a snapshot (`since`, of a server that started
+-- at `server`): by owner, quarantined node and reservation; null: it no longer exists. Nothing, if that isn't known any
+-- more (`whole`); servers that were seen gone after `gone_since`. A snapshot doesn't see the transactions that it lists
+-- as under way, and all from its xmax on. Arrays, so that PostgreSQL expects few rows whatever the snapshot is, and
+-- plans this once for each connection.
 WITH frame AS MATERIALIZED (
     SELECT pg_current_snapshot() AS since, pg_postmaster_start_time()::text AS server,
         pg_current_xact_id_if_assigned() IS NOT NULL AS own,
         coalesce(%(server)s <> pg_postmaster_start_time()::text
             OR pg_snapshot_xmax(%(since)s::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot())
-            -- below may be another server's, whose database this is a copy of
+            -- ids below may be another server's, of whose database this is a copy
             OR pg_snapshot_xmin(%(since)s::pg_snapshot) < below AND below <= pg_snapshot_xmax(pg_current_snapshot()), true) AS whole
     FROM capacity_log
 ), changed AS MATERIALIZED (
@@ -158,7 +159,7 @@ WITH frame AS MATERIALIZED (
 
 
 -- name: capacity_whole
--- As capacity_changes, but everything.
+-- As capacity_changes, for everything.
 WITH frame AS MATERIALIZED (
     SELECT pg_current_snapshot() AS since, pg_postmaster_start_time()::text AS server,
         pg_current_xact_id_if_assigned() IS NOT NULL AS own, true AS whole
@@ -174,7 +175,7 @@ WITH frame AS MATERIALIZED (
 
 
 -- name: number_holds
--- Which numbers are taken, by space; a segment's also while a standby manager may still be told of it.
+-- Which numbers are taken, by space; a segment's also while a standby manager may still have it.
 SELECT space, number, owner_id FROM number_hold
 UNION ALL SELECT 'segment/' || fabric, number, owner_id FROM stale_number;
 
@@ -187,8 +188,9 @@ VALUES (%(node)s, %(pod_id)s, %(server)s, %(devices)s, %(cores)s, %(memory_mib)s
 INSERT INTO function_hold (node, function, pod_id, server) VALUES (%(node)s, %(function)s, %(pod_id)s, %(server)s);
 
 -- name: lock_functions
--- Before ports' functions are written (`bound`: key -> slot): their own rows, and those of whoever was bound there before,
--- another pod's, say, which is doing the same. All take them in the same order, so that none waits for another in a ring.
+-- Before ports' functions are written (`bound`: key -> slot): locks their own rows, and those of ports that were bound
+-- there before, such as another pod's, which may be doing the same. All lock them in the same order, so that there are
+-- no deadlocks.
 SELECT FROM function_hold h JOIN (
     SELECT r.owner_id, r.document->>'node' AS node, r.document->'spec'->>'function' AS function, b.value AS slot
     FROM jsonb_each_text(%(bound)s) b JOIN resource r ON r.owner_id = %(pod_id)s AND r.key = b.key
@@ -196,7 +198,7 @@ SELECT FROM function_hold h JOIN (
 ORDER BY h.node, h.function FOR UPDATE OF h;
 
 -- name: free_slot
--- Somebody else's port was bound there before: what was read last counts, and that one is read again.
+-- Another port was bound there before: the last reading counts, and the other port is read again.
 UPDATE function_hold h SET slot = NULL FROM resource r
 WHERE r.owner_id = %(pod_id)s AND r.key = %(key)s AND h.node = r.document->>'node' AND h.slot = %(slot)s
   AND (h.pod_id, h.function) IS DISTINCT FROM (r.owner_id, r.document->'spec'->>'function');
@@ -208,7 +210,7 @@ WHERE r.owner_id = %(pod_id)s AND r.key = %(key)s AND h.node = r.document->>'nod
   AND h.function = r.document->'spec'->>'function' AND h.slot IS DISTINCT FROM %(slot)s;
 
 -- name: servers_on
--- Servers of pods that share these nodes: their ids, and whether there are some without, as Nova's answer isn't known yet.
+-- Servers of pods that share these nodes: their ids, and whether some have no id, as Nova's answer isn't known yet.
 SELECT h.node, coalesce(array_agg(r.outside_id) FILTER (WHERE r.outside_id IS NOT NULL), '{}') AS ids,
     bool_or(r.outside_id IS NULL) AS unanswered
 FROM node_hold h JOIN resource r ON r.owner_id = h.pod_id AND r.kind = 'server' AND r.document->>'node' = h.node
@@ -228,14 +230,15 @@ INSERT INTO number_hold (space, number, owner_id) VALUES (%(space)s, %(number)s,
 SELECT node FROM node_hold WHERE pod_id = %(pod_id)s AND withheld <> '';
 
 -- name: give_back_node
--- Its virtual functions go with it: they are locked before, in the order of lock_functions.
+-- Its virtual functions are freed with it; they are locked first, in the order of lock_functions.
 WITH functions AS MATERIALIZED (
     SELECT FROM function_hold WHERE pod_id = %(pod_id)s AND node = %(node)s ORDER BY function FOR UPDATE
 )
 DELETE FROM node_hold WHERE node = %(node)s AND pod_id = %(pod_id)s AND (SELECT count(*) FROM functions) >= 0;
 
 -- name: give_back_parts
--- What servers that left had of a shared node; no row, if the pod keeps no other part of it. Functions as in give_back_node.
+-- What servers that left had of a shared node; no row if the pod keeps no other part of it. Functions as in
+-- give_back_node.
 WITH functions AS MATERIALIZED (
     SELECT FROM function_hold f JOIN part_hold p USING (node, pod_id, server)
     WHERE p.pod_id = %(pod_id)s AND p.node = %(node)s AND p.leaving ORDER BY f.function FOR UPDATE OF f
@@ -251,15 +254,15 @@ WHERE node = %(node)s AND pod_id = %(pod_id)s
 DELETE FROM node_hold WHERE pod_id = %(pod_id)s;
 
 -- name: give_back_numbers
--- But for those in `kept`, as `space number`.
+-- Except those in `kept`, as `space number`.
 DELETE FROM number_hold WHERE owner_id = %(owner_id)s AND space || ' ' || number <> ALL(%(kept)s);
 
 -- name: quarantines
 SELECT node, reason, since, pod_id FROM quarantine;
 
 -- name: quarantine
--- The first reason stays, it is the one to look into; somebody else's is put behind it, once. Every pod is noted, whatever
--- became of its reason.
+-- The first reason stays, as the one to look into; another owner's is appended once. Every pod is recorded, even if its
+-- reason isn't.
 WITH pods AS (
     INSERT INTO quarantine_pod (node, pod_id) SELECT %(node)s, %(pod_id)s::uuid WHERE %(pod_id)s::uuid IS NOT NULL
     ON CONFLICT DO NOTHING
@@ -270,11 +273,11 @@ SET reason = left(quarantine.reason || '; ' || excluded.reason, 2000), pod_id = 
 WHERE quarantine.pod_id IS DISTINCT FROM excluded.pod_id AND position(excluded.reason IN quarantine.reason) = 0;
 
 -- name: pods_in_quarantine
--- Pods that put a node into quarantine which nobody has cleared since.
+-- Pods that quarantined a node which hasn't been cleared since.
 SELECT DISTINCT pod_id FROM quarantine_pod;
 
 -- name: set_aside
--- Nodes that an owner put into quarantine and that nobody has cleared since.
+-- Nodes that an owner quarantined and that haven't been cleared since.
 SELECT node FROM quarantine_pod WHERE pod_id = %(owner_id)s;
 
 -- name: clear_quarantine
@@ -289,20 +292,20 @@ VALUES (%(id)s, %(plan)s::jsonb ->> 'site', %(project_id)s, %(name)s, %(created_
     CASE WHEN %(plan)s::jsonb IS NULL THEN 'ordered' ELSE 'building' END, now() + %(delay)s * interval '1 second')
 
 -- name: insert_pod
--- Without a plan it waits: with a start that was booked with the order (`fixed`), or in the queue. Workers leave it alone for `delay`
+-- Without a plan it waits: with a start booked with the order (`fixed`), or in the queue. Workers ignore it for `delay`
 -- seconds.
 @pod_row;
 
 -- name: confirm_pod
--- What it claimed was looked at: workers may have it, and are told after this (tell). No row: the claim was lost.
+-- What it claimed was checked: workers may claim it, and are notified afterwards. No row: the claim was lost.
 UPDATE pod SET next_at = now() WHERE id = %(id)s RETURNING id;
 
 -- name: is_confirmed
--- Whether a pod's claim was confirmed, or workers may have it although it wasn't.
+-- Whether a pod's claim was confirmed, or workers may claim it although it wasn't.
 SELECT FROM pod WHERE id = %(id)s AND (token > 0 OR next_at <= now());
 
 -- name: drop_claim
--- No row: a worker has had it, or it was changed, or its release was asked for, and it goes its own way.
+-- No row: a worker has held it, or it was changed, or its release was requested; then it takes its normal course.
 DELETE FROM pod WHERE id = %(id)s AND token = 0 AND wanted = 'present' AND generation = 1 RETURNING id;
 
 -- name: drop_events
@@ -312,15 +315,15 @@ DELETE FROM event WHERE owner_id = %(owner_id)s;
 DELETE FROM resource WHERE owner_id = %(owner_id)s;
 
 -- name: start_pod
--- An order that waited has its nodes now. No row: it was taken back meanwhile.
+-- A waiting order gets its nodes. No row: it was withdrawn meanwhile.
 UPDATE pod SET plan = %(plan)s, site = %(plan)s::jsonb ->> 'site', state = 'PLACED',
     phase = 'building', conditions = '[]', reason = '""', since = %(at)s, lease_end = %(lease_end)s,
     placed_at = %(at)s, position = NULL, expected_start = NULL, woken = woken + 1, next_at = now()
 WHERE id = %(id)s AND plan IS NULL AND state = 'PENDING' RETURNING id;
 
 -- name: waiting_pods
--- One that couldn't be read is tried again when it is due.
--- Whoever has seen this version of a row has its document: those of everybody who waits are large.
+-- An unreadable one is tried again when it is due. A reader that has seen this version of a row has its document, which
+-- is large.
 SELECT id, project_id, name, created_by, coalesce(queued_at, created_at) AS created_at, xmin::text AS version, reason, lease_end, not_before, fixed, position,
     expected_start, generation, parked
 FROM pod WHERE plan IS NULL AND state = 'PENDING' AND (parked IS NULL OR next_at <= now()) ORDER BY arrival;
@@ -343,8 +346,9 @@ ORDER BY since, name;
 SELECT count(*) AS number FROM pod WHERE plan IS NULL AND state = 'PENDING' AND NOT fixed;
 
 -- name: park_held
--- It can't be read: its worker lets go of it and sets it apart with its reason and an alarm. It is tried again later, or at
--- once if somebody woke it meanwhile; lands: as in write_held. No row: another worker has it. News: it wasn't said before.
+-- The row can't be read: its worker sets it aside with its reason and an alarm, and hands it back. It is tried again
+-- later, or at once if it was woken meanwhile; lands: as in write_held. No row: another worker holds it. News: it
+-- wasn't reported before.
 UPDATE owner SET parked = %(why)s, alarmed = true, worker = NULL, held_until = NULL,
     late_until = greatest(late_until, now() + %(lands)s::float8 * interval '1 second'),
     next_at = CASE WHEN woken > %(woken)s THEN now() ELSE now() + %(delay)s * interval '1 second' END
@@ -352,7 +356,7 @@ WHERE id = %(id)s AND token = %(token)s
 RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM owner old WHERE old.id = %(id)s) AS news;
 
 -- name: park_waiting
--- The same of an order that waits. No row: it isn't as it was read any more.
+-- The same for a waiting order. No row: it has changed since it was read.
 UPDATE pod SET parked = %(why)s, alarmed = true, next_at = now() + %(delay)s * interval '1 second'
 WHERE id = %(id)s AND xmin::text = %(version)s
 RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM pod old WHERE old.id = %(id)s) AS news;
@@ -361,7 +365,7 @@ RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM pod old WHERE old.id 
 UPDATE owner SET parked = NULL, alarmed = false WHERE id = %(id)s AND parked IS NOT NULL;
 
 -- name: late_waiting_pods
--- Orders that wait although their lease is over.
+-- Waiting orders whose lease is over.
 SELECT id FROM pod WHERE plan IS NULL AND state IN ('PENDING', 'FAILED') AND lease_end <= %(at)s;
 
 -- name: note_waiting
@@ -384,9 +388,9 @@ ON CONFLICT (pod_id) DO UPDATE SET nodes = excluded.nodes, start_at = excluded.s
 DELETE FROM booking WHERE pod_id = %(pod_id)s;
 
 -- name: use_of_projects
--- Unit-seconds of each project, spares included, of which those `half_life` seconds old count half: the integral of that decay.
--- Of a pod that was released ten of them ago not even a thousandth is left; both halves are read by an index. All in float8:
--- numeric takes three times as long.
+-- Unit-seconds of each project, spares included, where those `half_life` seconds old count half: the integral of that
+-- decay. A pod released ten half-lives ago counts less than a thousandth; both halves are read by an index. All in
+-- float8: numeric takes three times as long.
 SELECT project_id, %(half_life)s::float8 / ln(2.0::float8) * sum(units * (
     power(2.0::float8, -least(date_part('epoch', %(at)s - least(coalesce(released_at, %(at)s), %(at)s)) / %(half_life)s::float8,
         900.0::float8))
@@ -400,13 +404,13 @@ FROM (
 ) placed WHERE placed_at <= %(at)s GROUP BY project_id;
 
 -- name: take_queue
--- One worker looks at the queue when it is due; if it dies over it, another does after the delay. It waits for whoever is
--- about to commit what it should see.
+-- One worker processes the queue when it is due; if it dies, another does after the delay. It waits for transactions
+-- that are about to commit what it should see.
 UPDATE queue SET next_at = %(later)s WHERE next_at <= %(at)s RETURNING next_at;
 
 -- name: touch_queue
--- Something changed that may let an order start: look at the queue at this time, or sooner. The row is written, and so
--- locked, also if it is due: take_queue would not see the change otherwise.
+-- Something changed that may let an order start: process the queue at this time, or sooner. The row is written, and so
+-- locked, even if it is due: take_queue would not see the change otherwise.
 UPDATE queue SET next_at = least(next_at, %(at)s);
 
 -- name: queue_at
@@ -420,12 +424,12 @@ VALUES (%(name)s, %(project_id)s, %(nodes)s, %(start)s, %(end)s, %(reason)s, %(c
 DELETE FROM reservation WHERE name = %(name)s RETURNING *;
 
 -- name: lengthen_waiting
--- The next generation of an order that waits, with another lease. No row: it has begun meanwhile, or was taken back.
+-- The next generation of a waiting order, with another lease. No row: it has begun meanwhile, or was withdrawn.
 UPDATE pod SET generation = generation + 1, ordered = %(ordered)s, lease_end = %(lease_end)s
 WHERE id = %(id)s AND generation = %(base)s AND wanted = 'present' AND plan IS NULL AND state = 'PENDING' RETURNING id;
 
 -- name: warn_leases
--- Leases that end in an hour, or in the last tenth of a short one, once each. Not those that somebody has locked (`due`).
+-- Leases that end in an hour, or in the last tenth of a short one, once each. Skips locked rows, which stay due.
 WITH it AS MATERIALIZED (
     SELECT id FROM pod
     WHERE wanted = 'present' AND NOT lease_warned AND plan IS NOT NULL AND state <> 'RELEASED'
@@ -436,7 +440,7 @@ WITH it AS MATERIALIZED (
 UPDATE pod p SET lease_warned = true FROM it WHERE p.id = it.id RETURNING p.id, p.lease_end;
 
 -- name: due
--- Whether there is anything to do for late_waiting_pods, end_leases or warn_leases; and when the queue is.
+-- Whether there is work for late_waiting_pods, end_leases or warn_leases; and when the queue is due.
 WITH it AS MATERIALIZED (SELECT coalesce(%(at)s::timestamptz, clock_timestamp()) AS at)
 SELECT it.at, queue.next_at AS queue, EXISTS (
     SELECT FROM pod WHERE plan IS NULL AND state IN ('PENDING', 'FAILED') AND lease_end <= it.at
@@ -449,15 +453,16 @@ SELECT it.at, queue.next_at AS queue, EXISTS (
 ) AS leases FROM it, queue;
 
 -- name: retry_pod
--- What failed is tried again where it failed, and what broke gets all its tries again; a visit under way begins anew.
+-- What failed is tried again where it failed, and what broke gets all its attempts again; a visit under way starts
+-- over.
 UPDATE pod SET alarmed = false, failures = 0, woken = woken + 1, next_at = now(), retries = retries + 1
 WHERE id = %(id)s AND state = 'FAILED' AND wanted = 'present' RETURNING *;
 
 -- name: forget_attempts
 UPDATE resource SET attempts = 0 WHERE owner_id = %(owner_id)s AND state <> 'settled';
 -- name: renumber_resource
--- Seen to be absent, and to be recreated with other numbers. Its last id outside stays known until it has another, but
--- not that of data (`forgets`), which may have stayed outside as somebody else's.
+-- Seen absent, to be recreated with other numbers. Its last id outside is kept until it has another, except for data
+-- (`forgets`), which may have stayed outside as someone else's.
 UPDATE resource SET document = %(document)s, state = 'wanted', reason = '""', differences = '[]', attempts = 0,
     outside_id = CASE WHEN NOT %(forgets)s THEN outside_id END
 WHERE owner_id = %(owner_id)s AND key = %(key)s AND state IN ('absent', 'wanted');
@@ -466,7 +471,7 @@ WHERE owner_id = %(owner_id)s AND key = %(key)s AND state IN ('absent', 'wanted'
 UPDATE pod SET plan = %(plan)s, taken = NULL WHERE id = %(id)s;
 
 -- name: number_taken
--- Everything of the pod is taken away before it gets another number.
+-- Everything of the pod is removed before it gets another number.
 UPDATE owner SET taken = %(taken)s WHERE id = %(id)s;
 
 -- part: claims
@@ -492,14 +497,14 @@ counted AS (
 )
 
 -- name: claim
--- Resources, nodes, numbers and subnets of a plan become a pod's; one claim more is counted in its cloud.
+-- Resources, nodes, numbers and subnets of a plan become a pod's; its cloud counts one more claim.
 WITH
 @claims
 SELECT pg_notify('weft_event', %(owner_id)s::uuid::text);
 
 -- name: claim_new
--- As claim, of a pod that is new: with its row. Nobody is told: nobody follows it yet, and others wait for the lock, while
--- whoever notifies waits for the disk of all who do.
+-- As claim, for a new pod: with its row. Doesn't notify: it has no followers yet, and a transaction that notifies waits
+-- for the disk of all others that do, while others wait for the lock.
 WITH pod_row AS (
     @pod_row
 ),
@@ -513,7 +518,7 @@ SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end,
 FROM pod
 
 -- part: searched
--- A page of those that are asked for, after the last one of the page before.
+-- A page of the requested pods, after the last one of the page before.
   AND (name, id) > (%(after_name)s, %(after_id)s) AND (%(name)s::text IS NULL OR name = %(name)s)
   AND (%(state)s::text IS NULL OR state = %(state)s)
   AND (%(node)s::text IS NULL OR id IN (SELECT pod_id FROM node_hold WHERE node = %(node)s
@@ -523,7 +528,7 @@ FROM pod
 ORDER BY name, id LIMIT %(limit)s
 
 -- name: pods_of_project
--- A page: live ones, and those released lately, after the last one of the page before. Only what a list shows.
+-- A page: live ones, and those released recently, after the last one of the page before. Only what a list shows.
 (
 @listed
 WHERE project_id = %(project_id)s AND state <> 'RELEASED'
@@ -538,7 +543,7 @@ WHERE project_id = %(project_id)s AND state = 'RELEASED' AND released_at > %(sin
 ORDER BY name, id LIMIT %(limit)s;
 
 -- name: pods_of_all
--- As pods_of_project, of all projects.
+-- As pods_of_project, for all projects.
 (
 @listed
 WHERE state <> 'RELEASED'
@@ -553,61 +558,61 @@ WHERE state = 'RELEASED' AND released_at > %(since)s
 ORDER BY name, id LIMIT %(limit)s;
 
 -- name: insert_owner
--- The site or a network, for the workers; what is wanted of it is found out at its first visit.
+-- The site or a network, for the workers; its first visit finds out what is wanted of it.
 INSERT INTO owner (id, kind, site, project_id, name, created_by, created_at, state, since, phase, next_at)
 VALUES (%(id)s, %(kind)s, %(site)s, %(project_id)s, %(name)s, %(by)s, %(at)s, 'PLACED', %(at)s, 'building', now());
 
 -- name: follow_owner
--- The next generation of what is wanted of one that is no pod.
+-- The next generation of what is wanted of an owner other than a pod.
 UPDATE ONLY owner SET generation = generation + 1, changed_at = coalesce(changed_at, %(at)s) WHERE id = %(id)s
 RETURNING generation, changed_at;
 
 -- name: live_owners
--- Those that are no pods.
+-- Owners other than pods.
 SELECT * FROM ONLY owner WHERE state <> 'RELEASED' ORDER BY created_at, id;
 
 -- name: owners_released_since
--- Those that are no pods, the last released first.
+-- Owners other than pods, the last released first.
 SELECT * FROM ONLY owner WHERE state = 'RELEASED' AND released_at >= %(since)s
     AND (released_at, id) < (%(at)s::timestamptz, %(last)s::uuid)
 ORDER BY released_at DESC, id DESC LIMIT %(limit)s;
 
 -- name: released_owners_with_numbers
--- As released_pods_with_numbers, of those that are no pods.
+-- As released_pods_with_numbers, for owners other than pods.
 SELECT * FROM ONLY owner WHERE state = 'RELEASED'
     AND id IN (SELECT owner_id FROM number_hold) AND (released_at, id) > (%(at)s::timestamptz, %(last)s::uuid)
 ORDER BY released_at, id LIMIT %(limit)s;
 
 -- name: who_holds
--- Who has a number, or may still have it: a standby manager may be told of it.
+-- Who has a number, or may still have it: a standby manager may have it configured.
 SELECT o.kind, o.name, h.owner_id FROM (
     SELECT owner_id FROM number_hold WHERE space = %(space)s AND number = %(number)s
     UNION ALL SELECT owner_id FROM stale_number WHERE 'segment/' || fabric = %(space)s AND number = %(number)s
 ) h LEFT JOIN owner o ON o.id = h.owner_id LIMIT 1;
 
 -- name: owner_by_id
--- One that is no pod.
+-- An owner other than a pod.
 SELECT * FROM ONLY owner WHERE id = %(id)s;
 
 -- name: pod_by_id
 SELECT * FROM pod WHERE id = %(id)s;
 
 -- part: pod_fields
--- What is read of a pod's row, but for its plan.
+-- The columns of a pod's row, except its plan.
 id, kind, site, project_id, name, created_by, created_at, wanted, phase, conditions, reason, since, released_at,
     failures, woken, token, repair, late_until, abandoned_by, abandoned_why, abandoned_at, abandoned_own, abandoned_worked, worked, worked_at, worked_by,
     swept_at, taken, watched_at, generation, retries, ready_generation, ready_at, changed_at, ordered, placed_at, lease_end, not_before, fixed, position,
     expected_start
 
 -- name: pod_to_show
--- A pod's row as pod_by_id, but without the graph in its plan, and whether it has a receipt.
+-- A pod's row as pod_by_id, without the graph in its plan, and whether it has a receipt.
 SELECT
     @pod_fields, plan || '{"graph": {"resources": []}}' AS plan,
     EXISTS (SELECT FROM receipt WHERE owner_id = pod.id) AS has_receipt
 FROM pod WHERE id = %(id)s;
 
 -- name: resources_to_show
--- As resources_of, only what is shown.
+-- As resources_of, only what people see.
 SELECT key, kind, state, outside_id, reason, differences, facts, started_at, finished_at, document, owner_id, expunged
 FROM resource WHERE owner_id = %(owner_id)s ORDER BY position, key;
 
@@ -617,7 +622,7 @@ SELECT id, project_id, state, changed_at IS NOT NULL AS changing,
 FROM pod WHERE id = %(id)s;
 
 -- name: which_pod
--- The live one of that name, else the one released last.
+-- The live one of that name, otherwise the one released last.
 SELECT id, project_id, state, changed_at IS NOT NULL AS changing,
     (SELECT coalesce(max(sequence), 0) FROM event WHERE owner_id = pod.id) AS last_event
 FROM pod WHERE project_id = %(project_id)s AND name = %(name)s
@@ -630,30 +635,29 @@ SELECT id, project_id, state, changed_at IS NOT NULL AS changing,
 FROM pod WHERE name = %(name)s ORDER BY (state <> 'RELEASED') DESC, created_at DESC LIMIT 2;
 
 -- name: look_at_owners
--- As which_pod_by_id, of all pods, and other owners, that somebody waits for and that had an event.
+-- As which_pod_by_id, for all pods and other owners that are followed and had an event.
 SELECT id, project_id, state, changed_at IS NOT NULL AS changing,
     (SELECT coalesce(max(sequence), 0) FROM event WHERE owner_id = owner.id) AS last_event
 FROM owner WHERE id = ANY(%(ids)s);
 
 -- name: live_pods
--- Those that have, or may have, something outside: not the ones that wait.
+-- Those that have, or may have, something outside: not the waiting ones.
 SELECT * FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL ORDER BY created_at, id;
 
 -- name: homes
--- Where everything lives that has, or may have, something outside.
+-- Where everything is that has, or may have, something outside.
 SELECT name, fabric, cloud, plan ->> 'flavor' AS flavor FROM pod WHERE state <> 'RELEASED' AND plan IS NOT NULL;
 
 -- name: count_pods
--- By state, with how long the oldest has been in it and how many have an alarm, or have been
--- in it for longer than its limit: without workers nobody raises alarms. Those that were released aren't counted:
--- they are ever more.
+-- By state, with the time that the oldest has been in it and how many have an alarm, or have been in it for longer than
+-- its limit: without workers there are no alarms. Released ones aren't counted: their number only grows.
 SELECT state, count(*) AS number, extract(epoch FROM %(at)s - min(since))::float8 AS oldest,
     count(*) FILTER (WHERE alarmed OR extract(epoch FROM %(at)s - since) > seconds) AS alarmed
 FROM pod LEFT JOIN unnest(%(limited)s::text[], %(seconds)s::float8[]) AS limits (limited, seconds) ON limited = state::text
 WHERE state <> 'RELEASED' GROUP BY state;
 
 -- name: worker_lives
--- Those that ended without a word are forgotten after an hour.
+-- Workers that ended without a notice are removed after an hour.
 WITH ended AS (DELETE FROM worker_seen WHERE name <> %(name)s AND seen_at < clock_timestamp() - interval '1 hour')
 INSERT INTO worker_seen (name, seen_at) VALUES (%(name)s, clock_timestamp())
 ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at;
@@ -678,8 +682,9 @@ SELECT *, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM resource
 WHERE owner_id = ANY(%(owners)s) ORDER BY owner_id, position, key;
 
 -- name: release_pod
--- Only what is desired; the loop does the work. An order that waits, or that failed before it had anything, ends at once: nothing of
--- it is outside. Who was asked before is woken once more. `late`: only an order that waits although its lease is over.
+-- Changes only what is wanted; the loop does the work. An order that waits, or that failed before it had anything, ends
+-- at once: nothing of it is outside. A pod whose release was requested before is woken once more. `late`: only a
+-- waiting order whose lease is over.
 WITH it AS MATERIALIZED (
     SELECT id, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at, state, wanted = 'present' AS asked,
         plan IS NULL AND state IN ('PENDING', 'FAILED') AS withdrawn
@@ -706,7 +711,7 @@ WITH it AS MATERIALIZED (
 SELECT asked OR withdrawn AS asked, pg_notify('weft_event', id::text) FROM it;
 
 -- name: release_owner
--- The same of an owner that is no pod.
+-- The same for an owner other than a pod.
 WITH asked AS (
     UPDATE owner SET wanted = 'absent', woken = woken + 1, next_at = now(), failures = 0
     WHERE id = %(id)s AND wanted = 'present' RETURNING id
@@ -717,8 +722,8 @@ WITH asked AS (
 SELECT true AS asked, pg_notify('weft_event', id::text) FROM asked;
 
 -- name: leave_owner
--- Ends an owner that is no pod, and leaves everything of it outside to somebody else: weft knows none of it any more, so
--- that nothing of it is taken for what a release left behind. Whoever holds it is refused from here on.
+-- Ends an owner other than a pod, and leaves everything of it outside to another manager: weft forgets it, so that none
+-- of it counts as remains of a release. A worker that holds it is refused from here on.
 WITH ended AS (
     UPDATE ONLY owner SET wanted = 'absent', state = 'RELEASED', phase = 'released', conditions = '[]', reason = '""',
         since = %(at)s, released_at = %(at)s, token = token + 1, worker = NULL, held_until = NULL, woken = woken + 1
@@ -729,7 +734,7 @@ WITH ended AS (
 ), resources AS (
     DELETE FROM resource WHERE owner_id IN (SELECT id FROM ended)
 ), earlier AS (
-    -- whose number it was before: it would be theirs, come back after their release
+    -- owners of the number before: it would look like theirs, back after their release
     DELETE FROM resource r USING segments s, owner o WHERE r.kind = 'segment' AND r.outside_id = s.outside_id
         AND r.document ->> 'where' = s.place AND o.id = r.owner_id AND o.state = 'RELEASED'
 ), numbers AS (
@@ -740,7 +745,7 @@ WITH ended AS (
 SELECT pg_notify('weft_event', id::text) FROM ended;
 
 -- name: request_repair
--- An operator asks to repair all of it, servers included.
+-- An operator asks to repair everything of it, including servers.
 UPDATE owner SET repair = true, woken = woken + 1, next_at = now()
 WHERE id = %(id)s AND wanted = 'present' AND state <> 'RELEASED';
 
@@ -754,8 +759,7 @@ UPDATE owner SET repair = false WHERE id = %(id)s;
 UPDATE owner SET woken = woken + 1, next_at = now() WHERE id = %(id)s AND state <> 'RELEASED';
 
 -- name: wake_busy
--- Pods in use on these nodes, which are still members by what was last written down. Not those that somebody has locked:
--- the next look does.
+-- Pods in use on these nodes that are still members by the last record. Skips locked rows: the next look wakes them.
 WITH it AS MATERIALIZED (
     SELECT o.id, h.node FROM node_hold h JOIN pod o ON o.id = h.pod_id
     WHERE h.node = ANY(%(nodes)s) AND h.withheld = '' AND h.leaving IS NULL AND NOT h.spare
@@ -767,7 +771,7 @@ WITH it AS MATERIALIZED (
 SELECT id, node, pg_notify('weft_event', id::text) FROM it;
 
 -- name: take_machine_looks
--- Of these clouds with machines, those that nobody is asking, or has just asked: the caller asks them, for all machines
+-- Of these clouds with machines, those that no worker asks, or has just asked: the caller asks them, for all machines
 -- (`listing`) or for those that changed last. And the time now.
 INSERT INTO machine_look AS l (cloud, until)
 SELECT cloud, now() + %(answer)s * interval '1 second' FROM unnest(%(clouds)s::text[]) AS c (cloud) ORDER BY 1
@@ -775,7 +779,7 @@ ON CONFLICT (cloud) DO UPDATE SET until = excluded.until WHERE l.until <= now()
 RETURNING l.cloud, now() AS at, l.list_at <= now() AS listing;
 
 -- name: machines_in_use
--- Whether a machine of these nodes is a pod's that is in use, and a member (as `wake_busy` has it).
+-- Whether a machine of these nodes is in use by a pod, and a member (as in `wake_busy`).
 SELECT EXISTS (
     SELECT FROM node_hold h JOIN pod o ON o.id = h.pod_id
     WHERE h.node = ANY(%(nodes)s) AND h.withheld = '' AND h.leaving IS NULL AND NOT h.spare
@@ -783,8 +787,9 @@ SELECT EXISTS (
 ) AS used;
 
 -- name: end_machine_look
--- The next one may ask that long after this one did, and list them all that long after it (null: this one listed none),
--- unless another one is asking by now (`answer`: as it was taken): then what the caller saw may be old. And the time now.
+-- The next look may begin that long after this one, and list all machines that long after it (null: this one listed
+-- none), unless another worker is asking by now (`answer`: as it was claimed): then what the caller saw may be old. And
+-- the time now.
 UPDATE machine_look SET until = %(asked)s::timestamptz + %(again)s * interval '1 second',
     list_at = coalesce(%(asked)s::timestamptz + %(every)s::float8 * interval '1 second', list_at)
 WHERE cloud = %(cloud)s AND until = %(asked)s::timestamptz + %(answer)s * interval '1 second' RETURNING now() AS at;
@@ -809,7 +814,7 @@ DELETE FROM machine_cleaning WHERE cloud = %(cloud)s AND machine = %(machine)s;
 SELECT ended, used FROM machine_taken WHERE cloud = %(cloud)s AND machine = %(machine)s;
 
 -- name: take_machine
--- By this cleaning. One that is older, or was known before, changes nothing: a late worker's, or a restored Ironic's.
+-- By this cleaning. An older or known one changes nothing: it is a late worker's, or a restored Ironic's.
 INSERT INTO machine_taken AS t (cloud, machine, ended) VALUES (%(cloud)s, %(machine)s, %(ended)s)
 ON CONFLICT (cloud, machine) DO UPDATE SET ended = excluded.ended, at = now(), used = false
 WHERE t.ended < excluded.ended;
@@ -820,15 +825,15 @@ UPDATE machine_taken SET used = true
 WHERE cloud = %(cloud)s AND machine = ANY(%(machines)s) AND NOT used AND at < %(asked)s;
 
 -- name: take_boot_looks
--- Of these clouds, those that nobody is asking, or has just asked, and in which servers are on their way: the caller asks
--- them. When the last question was asked that was answered, and the time now.
+-- Of these clouds, those that no worker asks, or has just asked, and in which servers boot: the caller asks them. Also
+-- when the last answered query was sent, and the time now.
 WITH turn AS MATERIALIZED (
     SELECT cloud FROM unnest(%(clouds)s::text[]) AS c (cloud)
     WHERE NOT EXISTS (SELECT FROM boot_look l WHERE l.cloud = c.cloud AND l.until > now())
 )
 INSERT INTO boot_look AS b (cloud, until)
 SELECT turn.cloud, now() + %(answer)s * interval '1 second' FROM turn CROSS JOIN LATERAL (
-    -- The first that is found is enough, looked for pod by pod, and none where it isn't the caller's turn.
+    -- The first that is found is enough, looked for pod by pod, and only if it is the caller's turn.
     SELECT FROM pod p CROSS JOIN LATERAL (
         SELECT FROM resource r WHERE r.owner_id = p.id AND r.kind = ANY(%(kinds)s) AND r.state = 'pending'
             AND r.since > now() - %(longest)s * interval '1 second' AND r.document ->> 'where' = turn.cloud LIMIT 1
@@ -840,23 +845,23 @@ ON CONFLICT (cloud) DO UPDATE SET until = excluded.until WHERE b.until <= now()
 RETURNING b.cloud, b.answered, now() AS at;
 
 -- name: awaited_servers
--- Ids of a cloud's servers that are on their way, for clouds that can't be asked for those that changed.
+-- Ids of a cloud's booting servers, for clouds that can't list servers by their change.
 SELECT r.outside_id AS id FROM pod p JOIN resource r ON r.owner_id = p.id
 WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.repair OR p.changed_at IS NOT NULL)
     AND r.kind = ANY(%(kinds)s) AND r.state = 'pending' AND r.since > now() - %(longest)s * interval '1 second'
     AND r.document ->> 'where' = %(cloud)s AND r.outside_id <> '';
 
 -- name: end_boot_look
--- The next one may ask that long after this one did, unless another one is asking by now (`answer`: as it was taken);
--- answered: when it asked, or null if it got no answer.
+-- The next query may be sent that long after this one, unless another worker is asking by now (`answer`: as it was
+-- claimed); answered: when the query was sent, or null if there was no answer.
 UPDATE boot_look SET answered = greatest(answered, %(answered)s::timestamptz),
     until = CASE WHEN until = %(asked)s::timestamptz + %(answer)s * interval '1 second'
         THEN %(asked)s::timestamptz + %(every)s * interval '1 second' ELSE until END
 WHERE cloud = %(cloud)s;
 
 -- name: wake_built
--- Pods that wait for these servers, if they aren't due anyway, nor wait after a failure; and who follows them is told. Not
--- those that somebody has locked: the next answer names their servers again.
+-- Pods that wait for these servers, unless they are due anyway, or wait after a failure; notifies their followers.
+-- Skips locked rows: the next answer has their servers again.
 WITH it AS MATERIALIZED (
     SELECT p.id FROM pod p
     WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.repair OR p.changed_at IS NOT NULL)
@@ -870,8 +875,8 @@ WITH it AS MATERIALIZED (
 SELECT pg_notify('weft_event', id::text) FROM it;
 
 -- name: end_leases
--- Pods whose lease has ended become pods to release. Not those that somebody has locked: they are due still (`due`), as
--- are those in clouds whose note can't be read (`unread`).
+-- Requests the release of pods whose lease has ended. Skips locked rows, which stay due (`due`), and those in clouds
+-- whose note can't be read (`unread`).
 WITH it AS MATERIALIZED (
     SELECT id FROM pod WHERE wanted = 'present' AND lease_end <= %(at)s AND state <> 'RELEASED' AND plan IS NOT NULL
       AND NOT coalesce(cloud = ANY (%(unread)s::text[]), false)
@@ -884,10 +889,11 @@ WITH it AS MATERIALIZED (
 SELECT id, pg_notify('weft_event', id::text) FROM it;
 
 -- part: taken
--- Of any kind, if no worker holds them; the token grows, so an older holder is refused. One that never let go may have a
--- request under way: late_until. With the pod's row, if it is a pod: as it is locked, so that nothing of it is older than the
--- token; and how many claims were made in its cloud, its own among them. Of its plan's graph only the segments, whose members
--- its visits decide, and nothing of why it got these nodes: most of a plan, which no visit needs.
+-- Owners of any kind, unless a worker holds them; the token grows, so an older holder is refused. A holder that never
+-- handed back may have a request under way: late_until. With the pod's row, if it is a pod: as it is locked, so that
+-- nothing of it is older than the token; and how many claims its cloud has had, its own included. Of its plan's graph
+-- only the segments, whose members its visits decide, and no reasons for its nodes: those are most of a plan, and no
+-- visit needs them.
 taken AS (
     UPDATE pod SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
         late_until = CASE WHEN held_until IS NULL THEN late_until
@@ -908,8 +914,8 @@ SELECT taken.*, due.id, due.kind, (SELECT max(generation) FROM site) AS site_gen
 FROM due LEFT JOIN taken ON taken.id = due.id LEFT JOIN epoch e ON e.cloud = taken.plan ->> 'cloud' ORDER BY due.wanted = 'absent' DESC, due.next_at
 
 -- name: take_work
--- Those of which there is more to do than to look at what is READY, of each sort so many: releases first, since they make
--- room and each of their steps would wait behind all that boots; then those that have waited longest.
+-- Owners with more to do than an observation of what is READY, so many of each sort: releases first, since they free
+-- capacity and each of their steps would wait behind everything that boots; then those that have waited longest.
 WITH releases AS (
     SELECT id, kind, wanted, next_at FROM owner
     WHERE state <> 'RELEASED' AND wanted = 'absent'
@@ -936,7 +942,7 @@ WITH due AS (
 @taken;
 
 -- name: next_owner_at
--- Seconds until the next one is due that nobody holds any more, of each sort, to know how long to sleep.
+-- Seconds until the next unheld owner of each sort is due, to know how long to sleep.
 SELECT (
     SELECT extract(epoch FROM next_at - now())::float8 FROM owner
     WHERE state <> 'RELEASED' AND wanted = 'absent'
@@ -952,8 +958,8 @@ SELECT (
 ) AS looks;
 
 -- name: extend_holds
--- Signs of life for owners (`owners`: id, token). No row: it isn't in these hands any more; not `extended`: somebody has
--- locked it, and this one waits for nobody while others' holds run out.
+-- Heartbeats for owners (`owners`: id, token). No row: the worker doesn't hold it any more; not `extended`: the row is
+-- locked, and this statement doesn't wait while others' holds run out.
 WITH mine AS MATERIALIZED (
     SELECT o.id, o.wanted, o.token FROM owner o JOIN jsonb_to_recordset(%(owners)s) AS s (id uuid, token bigint) ON s.id = o.id
     WHERE o.token = s.token AND o.held_until > now()
@@ -970,13 +976,13 @@ SELECT mine.id, mine.wanted, it.id IS NOT NULL AS extended FROM mine LEFT JOIN i
 SELECT generation, retries FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now();
 
 -- name: are_held
--- The same of several owners (`owners`: id, token): of those that are.
+-- The same for several owners (`owners`: id, token): returns those that are held.
 SELECT o.id, o.generation, o.retries FROM owner o
 JOIN jsonb_to_recordset(%(owners)s) AS s (id uuid, token bigint) ON s.id = o.id
 WHERE o.token = s.token AND o.held_until > now();
 
 -- name: late_for
--- And what a tenant has asked of its servers, if no answer is known.
+-- Including what a tenant has asked of its servers, if no answer is known.
 SELECT extract(epoch FROM greatest(late_until, acts_until) - now())::float8 AS seconds,
     greatest(late_until, acts_until) AS late_until
 FROM owner WHERE id = %(id)s AND greatest(late_until, acts_until) IS NOT NULL;
@@ -987,8 +993,8 @@ SELECT wanted, generation, retries, coalesce(%(at)s::timestamptz, clock_timestam
 FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now() FOR UPDATE;
 
 -- part: it
--- The fence of a write by a worker, in the statement itself: no row, and nothing written, if another worker has the owner
--- or it is of another generation, or was retried.
+-- The fence of a write by a worker, in the statement itself: no row, and nothing written, if another worker holds the
+-- owner or it has another generation, or was retried.
 held AS MATERIALIZED (
     SELECT id, wanted FROM owner
     WHERE id = %(id)s AND token = %(token)s AND generation = %(generation)s
@@ -998,7 +1004,7 @@ held AS MATERIALIZED (
 )
 
 -- part: told
--- The events of such a write. Whoever follows them is told after it (tell).
+-- The events of such a write. Followers are notified after it, by another statement.
 told AS (
     INSERT INTO event (owner_id, at, type, message, key)
     SELECT it.id, it.at, e.type, e.message, e.key FROM it, ROWS FROM (
@@ -1013,13 +1019,12 @@ told AS (
     FROM jsonb_array_elements(%(conditions)s) WITH ORDINALITY AS c (one, n))
 
 -- name: write_held
--- What a visit has noted: resources; the owner's phase and conditions with their summary (`phase` empty: as they were);
--- that all is as the newest generation wants it (`done`); who was seen on a pod's nodes (`watched`), which is why adapters are
--- out of its segment (empty: they are in), and the segment, if it is another one with that (what is wanted of it has changed
--- then: what was settled is looked at again); events; and that the worker lets go, to look again after `delay` seconds
--- (negative: it doesn't), or at once if somebody woke the owner meanwhile. Lands: something was asked of the outside of
--- which nobody knows what became, or it isn't written: it may come to be for so many seconds more, and whoever takes the owner
--- next looks for everything (null: nothing was).
+-- What a visit has noted: resources; the owner's phase and conditions with their summary (`phase` empty: unchanged);
+-- that everything is as the newest generation wants it (`done`); why adapters of a pod's nodes are out of its segment
+-- (`watched`; an empty reason: they are in), and the segment, if that changed it (then it is wanted differently: what
+-- was settled is observed again); events; and that the worker hands it back, due after `delay` seconds (negative: it
+-- doesn't), or at once if the owner was woken meanwhile. Lands: a request with an unknown or unwritten outcome may take
+-- effect for so many seconds more, and the next worker looks for everything (null: there is none).
 WITH
 @it, changed AS (
     UPDATE resource r SET state = c.state, outside_id = coalesce(c.outside_id, r.outside_id), reason = c.reason,
@@ -1066,8 +1071,8 @@ WITH
 SELECT wanted, at, ARRAY(SELECT node FROM withheld WHERE withheld <> '') AS withheld FROM it;
 
 -- name: release_held
--- The end of an owner: its receipt, its capacity but for the numbers in `kept` (as `space number`), and its state, and
--- the worker lets go of it. Virtual functions go with their nodes, as in give_back_node.
+-- The end of an owner: its receipt, its capacity except the numbers in `kept` (as `space number`), and its state; and
+-- the worker hands it back. Virtual functions are freed with their nodes, as in give_back_node.
 WITH
 @it, signed AS (
     INSERT INTO receipt (owner_id, document, at) SELECT it.id, %(receipt)s, it.at FROM it
@@ -1093,9 +1098,9 @@ WITH
 SELECT wanted, at FROM it;
 
 -- name: let_go_seen
--- Let go of owners of which there is nothing to say but that they were looked at (`nodes`: whose adapters may be in their
--- segments), as write_held does. No row: another worker has it, or it is of another generation; not `gone`: somebody has
--- locked it, and it is let go of with the next ones.
+-- Hands back unchanged owners that were observed (`nodes`: those whose adapters may be in their segments), as
+-- write_held does. No row: another worker holds it, or it has another generation; not `gone`: its row is locked, and it
+-- is handed back with the next ones.
 WITH mine AS MATERIALIZED (
     SELECT s.* FROM owner o JOIN jsonb_to_recordset(%(owners)s)
         AS s (id uuid, token bigint, generation integer, woken bigint, delay float8) ON s.id = o.id
@@ -1116,8 +1121,8 @@ WITH mine AS MATERIALIZED (
 SELECT mine.id, held.id IS NOT NULL AS gone FROM mine LEFT JOIN held ON held.id = mine.id;
 
 -- name: give_up_owner
--- Let go of an owner: look again after a delay (none: it is due since when it was), or at once if somebody woke it
--- meanwhile; lands: as in write_held.
+-- Hands an owner back: due after a delay (none: since when it was due), or at once if it was woken meanwhile; lands: as
+-- in write_held.
 UPDATE owner SET worker = NULL, held_until = NULL, failures = %(failures)s,
     alarmed = alarmed AND parked IS NULL, parked = NULL,
     late_until = greatest(late_until, now() + %(lands)s::float8 * interval '1 second'),
@@ -1132,12 +1137,12 @@ UPDATE owner SET phase = %(phase)s, conditions = %(conditions)s, state = %(state
 WHERE id = %(id)s;
 
 -- name: set_alarmed
--- Once a state.
+-- Once per state.
 UPDATE owner SET alarmed = true WHERE id = %(id)s AND NOT alarmed;
 
 -- name: insert_event
--- Whoever writes an owner's events has its row locked until they are committed: whoever follows them asks for those after
--- the last one, and would never see one that is committed after a later one.
+-- Writers of an owner's events hold its row lock until they commit: a follower asks for events after the last one, and
+-- would miss one that commits after a later one.
 WITH it AS MATERIALIZED (SELECT id FROM owner WHERE id = %(owner_id)s FOR UPDATE)
 INSERT INTO event (owner_id, at, type, message, key)
 SELECT id, %(at)s, %(type)s, %(message)s, %(key)s FROM it;
@@ -1146,8 +1151,8 @@ SELECT id, %(at)s, %(type)s, %(message)s, %(key)s FROM it;
 SELECT id FROM owner WHERE id = %(id)s AND wanted = 'present' FOR UPDATE;
 
 -- name: begin_act
--- With the owner's row locked. A server that isn't wanted any more is asked for nothing. Each has a time of its own: who
--- was answered takes back its own.
+-- With the owner's row locked. A server that isn't wanted any more is asked for nothing. Each request has a time of its
+-- own: an answered one takes back its own.
 WITH it AS MATERIALIZED (SELECT id, acts_until FROM owner WHERE id = %(id)s)
 UPDATE owner o SET acts_until = greatest(clock_timestamp() + %(late)s * interval '1 second',
     it.acts_until + interval '1 microsecond')
@@ -1163,7 +1168,7 @@ SELECT sequence, at, type, message, key FROM event
 WHERE owner_id = %(owner_id)s AND sequence > %(after)s ORDER BY sequence LIMIT %(limit)s;
 
 -- name: insert_audit_log
--- With `counted`, a further one like it within the hour is counted in the row that is there, which tells of the last one.
+-- With `counted`, a similar entry within the hour is counted in the existing row, which describes the last one.
 INSERT INTO audit_log (at, last_at, user_id, user_name, user_domain_id, project_id, project_domain_id, action, subject,
     address, user_agent, request_id, outcome, refused_in)
 VALUES (now(), now(), %(user_id)s, %(user_name)s, %(user_domain_id)s, %(project_id)s, %(project_domain_id)s, %(action)s,
@@ -1174,14 +1179,14 @@ SET times = audit_log.times + 1, last_at = excluded.last_at, subject = excluded.
     user_agent = excluded.user_agent, request_id = excluded.request_id, outcome = excluded.outcome;
 
 -- name: hold_audit_log
--- Whoever writes to it now has committed when this has the lock.
+-- Every writer before this one has committed when this has the lock.
 LOCK TABLE audit_log IN SHARE MODE;
 
 -- name: last_in_audit_log
 SELECT coalesce(max(sequence), 0) AS last FROM audit_log;
 
 -- name: audit_log
--- The newest first; none after `last`, before which none comes to be any more.
+-- The newest first; none after `last`: before it no new ones can appear.
 SELECT sequence, at, last_at, times, user_id, user_name AS "user", user_domain_id, project_id, project_domain_id, action,
     subject, address, user_agent, request_id, outcome
 FROM audit_log
@@ -1199,21 +1204,21 @@ SELECT document FROM receipt WHERE owner_id = %(owner_id)s;
 SELECT value FROM secret WHERE name = %(name)s;
 
 -- name: insert_secret
--- Two first starts at once: one of them wins, both read the winner's.
+-- Of two first starts at once one wins, and both read the winner's.
 INSERT INTO secret (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT (name) DO NOTHING;
 
 -- name: notify
--- An event of a pod: for those who follow it. Workers are woken by triggers of what makes work due.
+-- Notifies followers of an event of a pod. Workers are woken by triggers of what makes work due.
 SELECT pg_notify('weft_event', %(owner_id)s);
 
 -- name: tell
--- Of what other transactions have written (`said`: channel, and what is said on it). It needn't be on disk: it only wakes.
+-- Notifies of what other transactions have written (`said`: channel, payload). It needn't be on disk: it only wakes.
 SELECT set_config('synchronous_commit', 'off', true), pg_notify(said.one ->> 0, said.one ->> 1)
 FROM jsonb_array_elements(%(said)s) AS said (one);
 
 -- name: segments_wanted
--- Segments of a fabric that were made for live pods, and that nobody has asked to take away; as text, by which they are known
--- again: nearly all of them were read before.
+-- Segments of a fabric that were created for live pods and whose removal wasn't requested; as text, the key of a cache:
+-- nearly all of them were read before.
 SELECT r.owner_id::text, r.key, r.document::text, p.site, p.kind AS owner_kind
 FROM resource r JOIN owner p ON p.id = r.owner_id
 WHERE r.kind = 'segment' AND r.document ->> 'where' = %(fabric)s AND r.outside_id IS NOT NULL
@@ -1226,7 +1231,7 @@ SELECT p.plan, ARRAY(SELECT h.leaving_ports -> %(key)s FROM node_hold h
 FROM pod p WHERE p.id = %(id)s AND p.plan IS NOT NULL;
 
 -- name: tell_owner
--- What happened to a pod's segment, by whoever found out: not a step of the pod's own visit.
+-- An event of a pod's segment that was found outside of the pod's own visits.
 WITH it AS MATERIALIZED (SELECT id FROM owner WHERE id = %(owner_id)s FOR UPDATE)
 INSERT INTO event (owner_id, at, type, message, key)
 SELECT id, now(), 'repair', %(message)s, (SELECT key FROM resource WHERE owner_id = it.id AND kind = 'segment' LIMIT 1) FROM it;
@@ -1240,17 +1245,17 @@ ON CONFLICT (fabric, manager, number) DO UPDATE SET owner_id = excluded.owner_id
 SELECT fabric, manager, number, owner_id, reason, since FROM stale_number WHERE fabric = %(fabric)s ORDER BY since;
 
 -- name: give_back_stale_numbers
--- A manager was read without them, or it is none of the fabric's any more.
+-- A manager was read without them, or no longer belongs to the fabric.
 DELETE FROM stale_number WHERE fabric = %(fabric)s AND manager = %(manager)s AND number <> ALL(%(there)s)
 RETURNING number, owner_id;
 
 -- name: segments_of
--- Segments of these owners; over: seen gone after a release was asked for, which never changes again.
+-- Segments of these owners; over: seen gone after the release was requested, which never changes again.
 SELECT r.owner_id, r.key, p.kind AS owner_kind, p.wanted = 'absent' AND (p.state = 'RELEASED' OR r.state = 'absent') AS over
 FROM resource r JOIN owner p ON p.id = r.owner_id WHERE r.kind = 'segment' AND p.id = ANY(%(owners)s);
 
 -- name: owners_of
--- Resource rows that know one of these ids, and all rows of these owners.
+-- Resource rows with one of these ids, and all rows of these owners.
 SELECT r.owner_id, r.key, r.kind, r.state, r.outside_id, r.document ->> 'where' AS place,
     coalesce(r.document ->> 'owner', 'tenant') AS owner, r.document ->> 'name' AS called, r.started_at, r.finished_at, r.former,
     CASE WHEN r.kind = 'segment' THEN r.document #> '{spec,members}' END AS members, o.kind AS owner_kind, o.name, o.project_id, o.state AS owner_state, o.released_at, o.late_until
@@ -1276,7 +1281,7 @@ SELECT * FROM pod WHERE state = 'RELEASED' AND plan IS NOT NULL AND released_at 
 ORDER BY released_at DESC, id DESC LIMIT %(limit)s;
 
 -- name: released_pods_with_numbers
--- Pods that were abandoned and whose segment, VLAN or places have not been seen free since.
+-- Abandoned pods whose segment, VLAN or places have not been seen free since.
 SELECT * FROM pod WHERE state = 'RELEASED' AND plan IS NOT NULL
     AND id IN (SELECT owner_id FROM number_hold) AND (released_at, id) > (%(at)s::timestamptz, %(last)s::uuid)
 ORDER BY released_at, id LIMIT %(limit)s;
@@ -1295,14 +1300,14 @@ SELECT space, number FROM number_hold WHERE owner_id = %(owner_id)s ORDER BY spa
 DELETE FROM number_hold WHERE space = %(space)s AND number = %(number)s AND owner_id = %(owner_id)s;
 
 -- name: take_sweep
--- One worker sweeps when it is due; if it dies over it, another does after the delay.
+-- One worker sweeps when it is due; if it dies, another does after the delay.
 UPDATE sweep SET next_at = %(later)s WHERE next_at <= %(at)s RETURNING next_at;
 
 -- name: end_sweep
 UPDATE sweep SET next_at = %(next)s, ended_at = %(at)s, unread = %(unread)s;
 
 -- name: sweep_turns
--- Project -> the last of its things that a round has asked to go, where one round doesn't ask all.
+-- Project -> the last of its things that a round has removed, where one round doesn't remove all.
 SELECT turns FROM sweep FOR UPDATE;
 
 -- name: set_sweep_turns
@@ -1315,7 +1320,7 @@ SELECT next_at, ended_at, unread FROM sweep;
 UPDATE owner SET swept_at = %(at)s WHERE id = %(id)s;
 
 -- name: insert_trace
--- A row only if it is news: not known, or gone in between; `most`: and if the owner has fewer.
+-- A row only if it is new: not known, or gone in between; `most`: and if the owner has fewer.
 INSERT INTO trace (owner_id, kind, place, subject, what, others, found_at)
 SELECT %(owner_id)s, %(kind)s, %(place)s, %(subject)s, %(what)s, %(others)s, %(at)s
 WHERE %(most)s::bigint IS NULL OR (SELECT count(*) FROM trace WHERE owner_id = %(owner_id)s) < %(most)s::bigint
@@ -1327,13 +1332,13 @@ RETURNING id;
 UPDATE trace SET gone_at = %(at)s WHERE id = %(id)s AND gone_at IS NULL;
 
 -- name: traces
--- Those that are still there, and those found since.
+-- Those that still exist, and those found since.
 SELECT t.id, t.owner_id, t.kind, t.place, t.subject, t.what, t.others, t.found_at, t.gone_at, p.name AS pod, p.kind AS owner_kind
 FROM trace t JOIN owner p ON p.id = t.owner_id WHERE t.gone_at IS NULL OR t.found_at >= %(since)s
 ORDER BY t.gone_at IS NOT NULL, t.id DESC LIMIT %(limit)s;
 
 -- name: open_traces
--- The next page of those that are still there, after an id.
+-- The next page of those that still exist, after an id.
 SELECT id, owner_id, kind, place, subject, what, others, found_at, gone_at FROM trace
 WHERE gone_at IS NULL AND id > %(after)s ORDER BY id LIMIT %(limit)s;
 
@@ -1345,16 +1350,16 @@ WHERE owner_id = %(owner_id)s AND NOT others ORDER BY id LIMIT 1000;
 SELECT count(*) FILTER (WHERE gone_at IS NULL) AS open, count(*) FILTER (WHERE gone_at IS NOT NULL) AS gone FROM trace;
 
 -- name: abandon_owner
--- Only one whose release was asked for, and which is not through. An operator may still ask for what weft has asked for by
--- itself (`own`): that waits for an open gate. It is tried again from here on, whatever has failed before.
+-- Only one whose release was requested and isn't finished. An operator may still request what weft has requested by
+-- itself (`own`), which waits for an open gate. It is tried again from here on, whatever failed before.
 UPDATE owner SET abandoned_by = %(by)s, abandoned_why = %(why)s, abandoned_at = %(at)s, abandoned_own = %(own)s,
     abandoned_worked = worked, woken = woken + 1, next_at = now(), failures = CASE WHEN %(own)s THEN failures ELSE 0 END
 WHERE id = %(id)s AND wanted = 'absent' AND state = 'RELEASING' AND (abandoned_at IS NULL OR abandoned_own AND NOT %(own)s)
 RETURNING id;
 
 -- name: count_work
--- What has passed since the last visit to a release, or a change (`what`), counts as worked on, unless the gate was closed at
--- one of the two. Of the time between two processes only so much (`most`) counts: perhaps there was none.
+-- The time since the last visit to a release, or a change (`what`), counts as worked on, unless the gate was closed at
+-- one of the two. Between two processes no more than `most` counts: perhaps nothing was worked on.
 UPDATE owner SET worked = CASE WHEN split_part(worked_by, ' ', 1) <> %(what)s THEN 0 ELSE worked +
         CASE WHEN NOT %(on)s OR worked_at IS NULL THEN 0 ELSE greatest(0, least(extract(epoch FROM %(now)s - worked_at),
             CASE worked_by WHEN concat(%(what)s::text, ' ', %(by)s::text) THEN 'infinity' ELSE %(most)s END::float8)) END END,
@@ -1362,7 +1367,7 @@ UPDATE owner SET worked = CASE WHEN split_part(worked_by, ' ', 1) <> %(what)s TH
 WHERE id = %(id)s AND token = %(token)s AND held_until > now() RETURNING worked;
 
 -- name: quarantine_free
--- A node that no pod holds; no row if one does, or if it is in quarantine already.
+-- A node that no pod holds; no row if one does, or if it is quarantined already.
 WITH made AS (
     INSERT INTO quarantine (node, reason, since, pod_id)
     SELECT %(node)s, %(reason)s, %(at)s, %(pod_id)s WHERE NOT EXISTS (SELECT 1 FROM node_hold WHERE node = %(node)s)
@@ -1371,28 +1376,28 @@ WITH made AS (
 INSERT INTO quarantine_pod (node, pod_id) SELECT node, pod_id FROM made RETURNING node;
 
 -- name: server
--- Which one answers; another one, or another run of it, may lack what the last one had.
+-- Which server answers; another one, or another run of it, may lack what the last one had.
 SELECT pg_postmaster_start_time()::text AS started, inet_server_addr()::text AS address, inet_server_port() AS port;
 
 -- part: ends
 (SELECT coalesce(sum(number), 0)::bigint FROM epoch_end)
 
 -- name: epochs
--- How many claims were made in each cloud, with all releases and quarantines.
+-- How many claims were made in each cloud, including all releases and quarantines.
 SELECT cloud, number +
     @ends AS number
 FROM epoch;
 
 -- name: epoch_and_mark
--- How far the database has come in a cloud, and whether it knows the name of a note.
+-- The database's count in a cloud, and whether it knows the name of a note.
 SELECT coalesce((SELECT e.number +
     @ends
 FROM epoch e WHERE e.cloud = %(cloud)s), 0) AS number,
     EXISTS (SELECT FROM epoch_mark m WHERE m.cloud = %(cloud)s AND m.mark = %(mark)s) AS known;
 
 -- name: new_mark
--- The name of the next note: whichever database has this row has all that was committed before it. Names of notes before the
--- one that is there now (`noted`) are over.
+-- The name of the next note: every database with this row has everything committed before it. Names of notes before the
+-- present one (`noted`) are over.
 WITH old AS (
     DELETE FROM epoch_mark WHERE (cloud, mark) IN (
         SELECT cloud, mark FROM epoch_mark WHERE cloud = %(cloud)s AND number < %(noted)s FOR UPDATE SKIP LOCKED)
@@ -1417,7 +1422,7 @@ INSERT INTO epoch_behind (cloud) VALUES (%(cloud)s) ON CONFLICT DO NOTHING;
 DELETE FROM epoch_behind WHERE cloud = %(cloud)s;
 
 -- name: touch_owners
--- All that nobody holds and that is live is looked at now.
+-- All live owners that aren't held are due now.
 UPDATE owner SET next_at = now() WHERE id IN (
     SELECT id FROM owner WHERE phase <> 'released' AND phase <> 'ordered' AND held_until IS NULL FOR UPDATE SKIP LOCKED);
 
@@ -1425,22 +1430,22 @@ UPDATE owner SET next_at = now() WHERE id IN (
 SELECT max(accepted_at) AS at FROM epoch;
 
 -- name: bump_epoch
--- One claim more.
+-- Counts one more claim.
 INSERT INTO epoch (cloud, life, number) VALUES (%(cloud)s, gen_random_uuid(), 1)
 ON CONFLICT (cloud) DO UPDATE SET number = epoch.number + 1;
 
 -- name: new_epoch
--- A restored database that was accepted starts a life of its own, ahead of what the cloud remembers.
+-- A restored database that was accepted gets a name of its own, ahead of what the cloud remembers.
 INSERT INTO epoch (cloud, life, number, accepted_at) VALUES (%(cloud)s, gen_random_uuid(), %(number)s, %(at)s)
 ON CONFLICT (cloud) DO UPDATE SET life = gen_random_uuid(), number = greatest(epoch.number, %(number)s), accepted_at = %(at)s
 RETURNING number;
 
 -- name: take_retention
--- One worker removes old records when it is due; if it dies over it, another does after the delay.
+-- One worker removes old records when it is due; if it dies, another does after the delay.
 UPDATE retention SET next_at = %(later)s WHERE next_at <= %(at)s RETURNING next_at;
 
 -- name: end_retention
--- `removed`: rows by what they were; the totals grow.
+-- `removed`: rows by kind; the totals grow.
 UPDATE retention SET next_at = %(next)s, ended_at = %(at)s, removed = (
     SELECT coalesce(jsonb_object_agg(key, coalesce((retention.removed ->> key)::bigint, 0) + value::bigint), '{}')
     FROM jsonb_each_text(%(removed)s));
@@ -1449,8 +1454,8 @@ UPDATE retention SET next_at = %(next)s, ended_at = %(at)s, removed = (
 SELECT next_at, ended_at, removed FROM retention;
 
 -- name: prune_events
--- Of owners that were released long ago, the last ones first: those of earlier ones are gone already. By owner: by age, those
--- that live ones keep would be passed each time.
+-- Of owners that were released long ago, the last ones first: those of earlier ones are gone already. By owner: by age,
+-- events kept for live ones would be scanned each time.
 DELETE FROM event WHERE sequence = ANY(ARRAY(
     SELECT e.sequence FROM owner o CROSS JOIN LATERAL (
         SELECT sequence FROM event WHERE owner_id = o.id AND at < %(before)s FOR UPDATE SKIP LOCKED
@@ -1466,7 +1471,7 @@ DELETE FROM event WHERE sequence IN (
     WHERE o.state <> 'RELEASED' AND o.created_at < %(before)s LIMIT %(limit)s);
 
 -- name: prune_tombstones
--- Resource rows of owners that were released long ago, and of which nothing is left that somebody looks for by them.
+-- Resource rows of owners that were released long ago and have no remains that need them.
 DELETE FROM resource WHERE (owner_id, key) IN (
     SELECT r.owner_id, r.key FROM owner o JOIN resource r ON r.owner_id = o.id
     WHERE o.state = 'RELEASED' AND o.released_at < %(before)s
@@ -1477,11 +1482,11 @@ DELETE FROM resource WHERE (owner_id, key) IN (
     LIMIT %(limit)s FOR UPDATE OF r SKIP LOCKED);
 
 -- name: prune_live_tombstones
--- The same of owners that live on, of what was removed from them long ago, or wasn't wanted any more before it was asked
--- for: this only if no worker can have asked without a note of it, for then whoever takes the owner next looks for it. Not
--- data, of which the receipt says where it was kept; not segments, whose numbers may be held by their rows; and nothing
--- while a node on its way back is to be read. Who changes an owner has its row locked, and what was wanted again meanwhile
--- is no tombstone any more.
+-- The same for live owners: rows of what was removed long ago, or wasn't wanted any more before it was requested, but
+-- that only if no worker can have requested it without a note, since then the next worker looks for it. Not data, as
+-- the receipt says where it was kept; not segments, whose numbers may be held by their rows; and nothing while a node
+-- on its way back has to be read. Changes of an owner lock its row, and what was wanted again meanwhile is no tombstone
+-- any more.
 DELETE FROM resource WHERE expunged IS NOT NULL AND (state = 'absent' AND finished_at < %(before)s OR state = 'wanted')
   AND (owner_id, key) IN (
     SELECT r.owner_id, r.key FROM owner o JOIN resource r ON r.owner_id = o.id
@@ -1496,7 +1501,7 @@ DELETE FROM resource WHERE expunged IS NOT NULL AND (state = 'absent' AND finish
     LIMIT %(limit)s FOR UPDATE OF o SKIP LOCKED);
 
 -- name: prune_given_back
--- What was read of nodes that a pod gave back early, and of another owner's numbers: the receipt has it once it is signed.
+-- What was read of nodes that a pod freed early, and of another owner's numbers: the receipt has it once it is signed.
 DELETE FROM given_back WHERE id IN (
     SELECT g.id FROM given_back g JOIN owner o ON o.id = g.owner_id
     WHERE o.state = 'RELEASED' AND o.released_at < %(before)s
@@ -1504,7 +1509,7 @@ DELETE FROM given_back WHERE id IN (
     LIMIT %(limit)s);
 
 -- name: prune_live_given_back
--- Of owners that live on, readings that later ones of the same things replace, by name: nodes that came and went again.
+-- Of live owners, readings replaced by later ones of the same things, by name: nodes that came and went again.
 DELETE FROM given_back WHERE id IN (
     SELECT g.id FROM given_back g JOIN owner o ON o.id = g.owner_id
     WHERE o.state <> 'RELEASED' AND g.at < %(before)s AND NOT EXISTS (
@@ -1516,7 +1521,7 @@ DELETE FROM given_back WHERE id IN (
     LIMIT %(limit)s);
 
 -- name: prune_generations
--- Earlier generations of what was ordered; the pod's own row has the last one.
+-- Earlier generations of orders; the pod's own row has the last one.
 DELETE FROM pod_generation WHERE (pod_id, generation) IN (
     SELECT g.pod_id, g.generation FROM pod_generation g JOIN pod p ON p.id = g.pod_id
     WHERE p.state = 'RELEASED' AND p.released_at < %(before)s
@@ -1532,7 +1537,7 @@ DELETE FROM pod_generation WHERE (pod_id, generation) IN (
     WHERE p.state <> 'RELEASED' AND p.created_at < %(before)s LIMIT %(limit)s);
 
 -- name: prune_traces
--- What is a correction of a receipt stays with the receipt.
+-- Corrections of a receipt stay with the receipt.
 DELETE FROM trace WHERE id IN (SELECT id FROM trace WHERE others AND gone_at < %(before)s LIMIT %(limit)s);
 
 -- name: prune_audit_log
@@ -1540,14 +1545,14 @@ DELETE FROM audit_log WHERE sequence IN (
     SELECT sequence FROM audit_log WHERE last_at < %(before)s ORDER BY last_at LIMIT %(limit)s);
 
 -- name: prune_sites
--- Generations that were replaced long ago; the one in force stays, however old it is.
+-- Generations that were replaced long ago; the active one stays, however old it is.
 DELETE FROM site WHERE generation IN (
     SELECT generation FROM (
         SELECT generation, lead(activated_at) OVER (ORDER BY generation) AS replaced_at FROM site
     ) known WHERE replaced_at < %(before)s ORDER BY generation LIMIT %(limit)s);
 
 -- name: change_pod
--- The next generation of a pod that has nodes. No row: somebody else was faster, or it is on its way out.
+-- The next generation of a pod that has nodes. No row: another change was faster, or it is being released.
 UPDATE pod SET generation = %(generation)s, ordered = %(ordered)s, units = %(units)s, plan = %(plan)s, lease_end = %(lease_end)s,
     lease_warned = lease_warned AND lease_end IS NOT DISTINCT FROM %(lease_end)s,
     changed_at = coalesce(changed_at, %(changed_at)s), failures = 0, woken = woken + 1, next_at = now()
@@ -1555,7 +1560,7 @@ WHERE id = %(id)s AND generation = %(base)s AND wanted = 'present' AND plan IS N
 RETURNING *;
 
 -- name: change_waiting
--- The next generation of an order that waits, or could never be placed. Without its place it is as if it came now.
+-- The next generation of an order that waits, or could never be placed. Without its place it counts as if it came now.
 UPDATE pod SET generation = generation + 1, ordered = %(ordered)s, units = %(units)s, lease_end = %(lease_end)s,
     not_before = %(not_before)s, fixed = %(fixed)s, expected_start = %(expected_start)s, reason = %(reason)s, position = NULL,
     since = CASE WHEN state = 'PENDING' THEN since ELSE %(at)s END, state = 'PENDING', phase = 'ordered',
@@ -1568,7 +1573,7 @@ RETURNING id;
 UPDATE pod SET arrival = DEFAULT WHERE id = %(id)s;
 
 -- name: first_generation
--- What a pod was before its first change.
+-- A pod's state before its first change.
 INSERT INTO pod_generation (pod_id, generation, ordered, at, by, what)
 SELECT id, generation, ordered, created_at, created_by, 'ordered' FROM pod WHERE id = %(id)s
 ON CONFLICT DO NOTHING;
@@ -1585,14 +1590,14 @@ INSERT INTO resource (owner_id, key, kind, position, document, generation)
 VALUES (%(owner_id)s, %(key)s, %(kind)s, %(position)s, %(document)s, %(generation)s);
 
 -- name: adopt_resource
--- It is there already, made by somebody else: it is looked for by its id, and its mark is one of the differences.
+-- It exists already, created by someone else: it is looked up by its id, and its mark is one of the differences.
 UPDATE resource SET outside_id = %(outside_id)s, state = 'creating',
     former = CASE WHEN outside_id IS NULL THEN former
         ELSE former || jsonb_build_object('id', outside_id, 'facts', facts) END
 WHERE owner_id = %(owner_id)s AND key = %(key)s;
 
 -- name: change_resource
--- It stays, and is wanted otherwise: what was settled is looked at again.
+-- It stays, and is wanted differently: what was settled is observed again.
 UPDATE resource SET document = %(document)s, position = %(position)s, generation = %(generation)s,
     since = CASE state WHEN 'settled' THEN %(at)s ELSE since END,
     state = CASE state WHEN 'settled' THEN 'pending' ELSE state END
@@ -1603,10 +1608,10 @@ WHERE owner_id = %(owner_id)s AND key = %(key)s;
 UPDATE resource SET document = %(document)s, position = %(position)s WHERE owner_id = %(owner_id)s AND key = %(key)s;
 
 -- name: want_resource_again
--- It was not wanted for a while. Its last id outside stays known until it has another; what is on its way out goes, and
--- is made again after that. `forgets`: what was seen gone, or stays outside as somebody else's, is none of it any more.
--- `guest`: what was seen gone is a predecessor; of what is asked for now nobody may know the id when its host is read.
--- `keeps`: what the outside hasn't taken the removal of yet stays.
+-- It was not wanted for a while. Its last id outside is kept until it has another; what is on its way out goes, and is
+-- recreated after that. `forgets`: what was seen gone, or stays outside as someone else's, doesn't belong to it any
+-- more. `guest`: what was seen gone is a predecessor; the id of the new one may be unknown when its host is read.
+-- `keeps`: what the outside hasn't accepted the removal of yet stays.
 UPDATE resource SET document = %(document)s, position = %(position)s, generation = %(generation)s, expunged = NULL,
     reason = '""', differences = '[]', attempts = 0, since = %(at)s,
     former = CASE WHEN %(guest)s AND state = 'absent' AND outside_id IS NOT NULL
@@ -1625,7 +1630,7 @@ UPDATE resource SET expunged = %(generation)s WHERE owner_id = %(owner_id)s AND 
 UPDATE node_hold SET leaving = %(generation)s, leaving_ports = %(ports)s WHERE node = %(node)s AND pod_id = %(pod_id)s;
 
 -- name: leave_part
--- The same of what a server has of a shared node; the pod may keep others there.
+-- The same for a server's part of a shared node; the pod may keep others there.
 UPDATE part_hold SET leaving = true WHERE node = %(node)s AND pod_id = %(pod_id)s AND server = %(server)s;
 
 -- name: hold_shared_node
@@ -1656,7 +1661,7 @@ SELECT t.document FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
 WHERE o.state <> 'RELEASED' AND o.wanted = 'present' ORDER BY t.network_id;
 
 -- name: tenant_network_places
--- Where live ones are that aren't being released.
+-- Places of live ones that aren't being released.
 SELECT DISTINCT t.cloud, t.fabric FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
 WHERE o.state <> 'RELEASED' AND o.wanted = 'present';
 
@@ -1675,12 +1680,12 @@ UPDATE tenant_network SET document = %(document)s, read_at = %(at)s, ports_in = 
 WHERE owner_id = %(owner_id)s AND read_at < %(at)s RETURNING owner_id;
 
 -- name: read_tenant_networks
--- They were seen to be as they were. Not those that somebody has locked: another one is reading them, too.
+-- They were seen unchanged. Skips locked rows: another worker is reading them, too.
 WITH mine AS (SELECT owner_id FROM tenant_network WHERE owner_id = ANY(%(owners)s) FOR UPDATE SKIP LOCKED)
 UPDATE tenant_network t SET read_at = greatest(t.read_at, %(at)s) FROM mine WHERE t.owner_id = mine.owner_id;
 
 -- name: networks_of_weft
--- Networks in a cloud that live owners have, or are about to have: id, or null while it isn't known, and number.
+-- Networks in a cloud that live owners have, or are about to have: id, or null while it is unknown, and number.
 SELECT r.outside_id AS id, (r.document -> 'spec' ->> 'segment')::integer AS number
 FROM resource r JOIN owner o ON o.id = r.owner_id
 WHERE r.kind = 'network' AND r.document ->> 'where' = %(cloud)s AND o.state <> 'RELEASED' AND r.state <> 'absent';
@@ -1695,14 +1700,14 @@ SELECT count(*) AS networks, coalesce(sum(t.ports_in), 0) AS ports_in, coalesce(
 FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id WHERE o.state <> 'RELEASED' AND o.wanted = 'present';
 
 -- name: saw_fabric
--- What a fabric's managers said, for the metrics; port_errors is null where they don't tell.
+-- What a fabric's managers reported, for the metrics; port_errors is null where they don't report it.
 INSERT INTO fabric_status (fabric, known, problems, port_errors, read_at)
 VALUES (%(fabric)s, %(known)s, %(problems)s, %(port_errors)s, now())
 ON CONFLICT (fabric) DO UPDATE SET known = excluded.known, problems = excluded.problems,
     port_errors = excluded.port_errors, read_at = excluded.read_at;
 
 -- name: fabrics_left
--- Fabrics that the site doesn't have any more.
+-- Fabrics that the site no longer has.
 DELETE FROM fabric_status WHERE NOT fabric = ANY(%(fabrics)s);
 
 -- name: fabrics_seen
@@ -1710,11 +1715,11 @@ SELECT fabric, known, problems, port_errors, extract(epoch FROM now() - read_at)
 FROM fabric_status ORDER BY fabric;
 
 -- name: tell_tenant_networks
--- The cloud has said that something changed: whoever keeps tenants' networks looks.
+-- The cloud has reported that something changed: the keeper of tenants' networks looks.
 SELECT pg_notify('weft_event', 'tenant networks');
 
 -- name: newest_site_owner
--- The owner of a site's resources, also one that was released.
+-- The owner of a site's resources, also a released one.
 SELECT * FROM ONLY owner WHERE kind = 'site' AND site = %(site)s
 ORDER BY state = 'RELEASED', created_at DESC, released_at DESC, id LIMIT 1;
 
@@ -1722,8 +1727,8 @@ ORDER BY state = 'RELEASED', created_at DESC, released_at DESC, id LIMIT 1;
 SELECT * FROM site_desired WHERE owner_id = %(owner_id)s;
 
 -- name: set_site_desired
--- Unless a newer generation of the site was applied meanwhile; no row then. What was to be adopted stays so, except where
--- that has been done or goes (`again`: if it comes back, then as another thing), and what isn't wanted any more.
+-- Unless a newer generation of the site was applied meanwhile; no row then. Adoptions stay, except those that are done
+-- or being removed (`again`: if it comes back, then as another thing), and those that aren't wanted any more.
 INSERT INTO site_desired (owner_id, generation, graph, adopted, going, applied_at, applied_by)
 VALUES (%(owner_id)s, %(generation)s, %(graph)s, %(adopted)s, %(going)s, %(at)s, %(by)s)
 ON CONFLICT (owner_id) DO UPDATE SET generation = excluded.generation, graph = excluded.graph, going = excluded.going,
@@ -1734,7 +1739,7 @@ ON CONFLICT (owner_id) DO UPDATE SET generation = excluded.generation, graph = e
 WHERE site_desired.generation <= excluded.generation RETURNING owner_id;
 
 -- name: ids_in_use
--- Which of these ids something of a live owner has, or is about to have (adopted by a site).
+-- Which of these ids a resource of a live owner has, or is about to have (adopted by a site).
 SELECT r.outside_id AS id FROM resource r JOIN owner o ON o.id = r.owner_id
 WHERE r.outside_id = ANY(%(ids)s) AND r.state <> 'absent' AND o.state <> 'RELEASED'
 UNION SELECT a.value FROM site_desired d JOIN ONLY owner o ON o.id = d.owner_id, LATERAL jsonb_each_text(d.adopted) a
@@ -1748,8 +1753,8 @@ FROM site_desired d JOIN ONLY owner o ON o.id = d.owner_id, LATERAL jsonb_each_t
 WHERE o.state <> 'RELEASED' AND o.wanted = 'present' AND a.value = ANY(%(ids)s) AND g.one ->> 'key' = a.key;
 
 -- name: pods_on_networks
--- Live pods with ports, routers or floating IPs on networks of the site, by the networks' names or ids, as pods know
--- them.
+-- Live pods with ports, routers or floating IPs on networks of the site, by the networks' names or ids, as pods refer
+-- to them.
 SELECT DISTINCT p.name, coalesce(r.document -> 'spec' ->> 'site_network', r.document -> 'spec' ->> 'external_network')
     AS network
 FROM resource r JOIN pod p ON p.id = r.owner_id
