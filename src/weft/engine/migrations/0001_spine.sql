@@ -17,7 +17,7 @@ CREATE TABLE pod (
     -- the order and the plan that was made of it, as model documents
     plan         jsonb       NOT NULL,
     wanted       text        NOT NULL DEFAULT 'present' CHECK (wanted IN ('present', 'absent')),
-    -- an operator asked to mend servers too, which the loop by itself does not make anew
+    -- an operator asked to repair servers, too, which the loop doesn't recreate on its own
     mend         boolean     NOT NULL DEFAULT false,
     state        text        NOT NULL,
     reason       text        NOT NULL DEFAULT '',

@@ -1,6 +1,6 @@
 -- Leases in time: orders that wait, what is promised to them, and what is set aside for a project.
 
--- An order that waits has no plan yet, so the order stands in a column of its own.
+-- A waiting order has no plan yet, so the order is in a column of its own.
 ALTER TABLE pod
     ADD COLUMN ordered jsonb,
     ALTER COLUMN plan DROP NOT NULL;
@@ -18,8 +18,8 @@ ALTER TABLE pod
     ADD COLUMN lease_warned boolean NOT NULL DEFAULT false,
     -- the state that a pod FAILED in, for a retry
     ADD COLUMN failed_from text,
-    -- of an order that waits: when it may start, whether that was promised with the order, where it stands in the
-    -- queue (NULL: it has its promise and doesn't queue), and when it is expected to start
+    -- of a waiting order: when it may start, whether that was booked with the order, its place in the queue (NULL: it
+    -- has a booking and doesn't queue), and when it is expected to start
     ADD COLUMN not_before timestamptz,
     ADD COLUMN fixed boolean NOT NULL DEFAULT false,
     ADD COLUMN position integer,
@@ -47,7 +47,7 @@ CREATE TABLE reservation (
     created_at  timestamptz NOT NULL
 );
 
--- When the queue is to be looked at again; whoever moves `next_at` on does it.
+-- When the queue is due again; the worker that advances `next_at` processes it.
 CREATE TABLE queue (
     one      boolean     PRIMARY KEY DEFAULT true CHECK (one),
     next_at  timestamptz NOT NULL

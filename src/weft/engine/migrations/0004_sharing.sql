@@ -1,6 +1,6 @@
 -- What pods ask of the leaves that they stand on, and which of their nodes are spares.
 
--- Columns of their own for the same reason as `nodes`: whoever places an order reads them of every pod.
+-- Columns of their own for the same reason as `nodes`: placement reads them of every pod.
 ALTER TABLE pod
     ADD COLUMN spare integer GENERATED ALWAYS AS (coalesce((ordered -> 'nodes' ->> 'spare')::integer, 0)) STORED,
     ADD COLUMN apart_from jsonb GENERATED ALWAYS AS (coalesce(ordered -> 'locality' -> 'apart_from', '[]')) STORED,

@@ -1,5 +1,5 @@
--- Dates have bounds, a row that can't be read is set apart, an earlier holder's last writes are waited for, and what
--- whoever places an order reads of every pod stands in rows of its own.
+-- Dates have bounds, an unreadable row is set aside, an earlier holder's last writes are waited for, and what placement
+-- reads of every pod is in rows of its own.
 
 -- What an order may say since: no date outside of 2000 to 2200, no duration beyond 36500 days. Text is compared, not
 -- cast: one date that isn't any must not stop the migration.

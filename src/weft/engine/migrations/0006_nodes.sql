@@ -3,5 +3,5 @@
 -- Why a node's adapters are out of its pod's partition: something else is on it, or its server isn't. Empty: they are in.
 ALTER TABLE node_hold ADD COLUMN withheld text NOT NULL DEFAULT '';
 
--- Servers are looked up by whoever places an order, and tombstones of old pods must not be read for that.
+-- Placement looks up servers, and must not read tombstones of old pods for that.
 CREATE INDEX resource_server_gone ON resource (finished_at) WHERE kind = 'server' AND state = 'absent';

@@ -1,7 +1,7 @@
 -- What the sweep needs: when it runs next, what it found, and when each released pod was looked at; and how a pod was
 -- abandoned.
 
--- Whoever moves `next_at` on sweeps.
+-- The worker that advances `next_at` sweeps.
 CREATE TABLE sweep (
     one       boolean     PRIMARY KEY DEFAULT true CHECK (one),
     next_at   timestamptz NOT NULL,
@@ -20,7 +20,7 @@ CREATE TABLE trace (
     -- outside id, or the port and the key
     subject       text        NOT NULL,
     what          text        NOT NULL,
-    -- somebody else's, on a node that was the pod's: the receipt isn't wrong for it
+    -- it belongs to someone else, on a node that was the pod's: the receipt isn't wrong because of it
     others        boolean     NOT NULL DEFAULT false,
     found_at      timestamptz NOT NULL,
     -- when it was seen to be gone again; NULL: it is still there, as far as weft knows

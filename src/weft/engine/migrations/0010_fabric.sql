@@ -1,8 +1,8 @@
 -- Partitions are read by fabric at each change of one: few rows among many.
 CREATE INDEX resource_partition ON resource (pod_id) WHERE kind = 'partition';
 
--- P_Keys of released pods that a standby manager may still be told of: it could not be asked, or its file could not be
--- written. They are given to nobody before that manager was read without them.
+-- P_Keys of released pods that a standby manager may still have: it could not be asked, or its file could not be written.
+-- They aren't assigned again before that manager was read without them.
 CREATE TABLE stale_key (
     fabric   text        NOT NULL,
     manager  text        NOT NULL,

@@ -1,5 +1,5 @@
 -- What is outside belongs to an owner: a pod, the site, or a network that a tenant made. What the loop, the audit and the
--- sweep need of each stands in `owner`; a pod is an owner with more columns. A query of `owner` sees the pods too.
+-- sweep need of each is in `owner`; a pod is an owner with more columns. A query of `owner` sees the pods too.
 CREATE TABLE owner (
     id           uuid        PRIMARY KEY,
     kind         text        NOT NULL CHECK (kind IN ('site', 'network')) NO INHERIT,

@@ -17,7 +17,7 @@ CREATE TABLE part_hold (
     FOREIGN KEY (node, pod_id) REFERENCES node_hold ON DELETE CASCADE
 );
 
--- Whoever claims holds weft.capacity, so planning never sees these refuse; they are for what planning gets wrong.
+-- Claims hold weft.capacity, so planning never sees these refuse; they catch mistakes of planning.
 CREATE FUNCTION check_node_hold() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtext('weft.node/' || NEW.node));

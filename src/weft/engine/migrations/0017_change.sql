@@ -8,7 +8,7 @@ ALTER TABLE pod
     ADD COLUMN ready_at timestamptz,
     -- since when what a change asked for is under way
     ADD COLUMN changed_at timestamptz,
-    -- since when an order that waits stands in the queue, where that isn't since it was ordered
+    -- since when a waiting order is in the queue, if not since it was ordered
     ADD COLUMN queued_at timestamptz;
 UPDATE pod SET ready_generation = 1 WHERE phase IN ('serving', 'releasing', 'released');
 ALTER TABLE resource

@@ -1,5 +1,5 @@
--- The loop works on owners of every kind. What it needs of each stands in `owner`, and columns that hold an owner's id, a
--- pod's or another's, are called so. Numbers of migrations are unique from here on (tests/engine/test_migration.py).
+-- The loop works on owners of every kind. What it needs of each is in `owner`, and columns with the id of an owner, a pod
+-- or another, are named so. Numbers of migrations are unique from here on (tests/engine/test_migration.py).
 
 ALTER TABLE owner
     -- of what is wanted of it; a worker that holds an older one is refused like one with an older token
@@ -8,7 +8,7 @@ ALTER TABLE owner
     ADD COLUMN ready_generation integer NOT NULL DEFAULT 0,
     ADD COLUMN ready_at timestamptz,
     ADD COLUMN changed_at timestamptz,
-    -- a number of it turned out to be somebody else's, and which resource said so
+    -- someone else uses a number of it, and which resource found out
     ADD COLUMN taken jsonb,
     ADD COLUMN watched_at timestamptz,
     ADD COLUMN abandoned_by text,

@@ -2,7 +2,7 @@
 -- writer can forget it (docs/decisions/capacity-is-counted-once.md).
 
 CREATE TABLE capacity_change (
-    -- who has counted by a snapshot reads again what is of transactions that it doesn't see, whoever commits first
+    -- a process that has counted by a snapshot reads what transactions wrote that the snapshot doesn't see, in any order
     xact  xid8 NOT NULL DEFAULT pg_current_xact_id(),
     -- owner: all that one holds or is promised, and what a pod's row says with it; quarantine; reservation
     what  text NOT NULL,

@@ -1,7 +1,7 @@
--- How often a person had it tried again after it had FAILED: a visit that began before writes nothing any more.
+-- How often a person had it retried after it FAILED: a visit that began before writes nothing any more.
 ALTER TABLE owner ADD COLUMN retries integer NOT NULL DEFAULT 0;
 
--- Workers are told, too, of what another one lets go of while it is due.
+-- Workers are also notified when another one hands back an owner that is due.
 DROP TRIGGER pod_work ON pod;
 CREATE TRIGGER pod_work AFTER UPDATE OF next_at, woken, held_until ON pod FOR EACH ROW
     WHEN (NEW.next_at < OLD.next_at OR NEW.woken > OLD.woken

@@ -1,6 +1,6 @@
 -- How many releases were requested, and how often a quarantine began, changed or ended. A dump that lacks only these would
--- revive pods, or give a node that isn't clean to the next tenant: they count like claims (`epoch`). Written when the
--- transaction commits and by one row of each connection, so that nobody waits for it with something else in hand.
+-- revive pods, or assign a node that isn't clean to the next tenant: they count like claims (`epoch`). Written when the
+-- transaction commits, in one row per connection, so that no transaction waits for it while holding other locks.
 CREATE TABLE epoch_end (
     part    smallint PRIMARY KEY,
     number  bigint NOT NULL
