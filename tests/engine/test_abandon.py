@@ -35,7 +35,7 @@ def stuck(house: House, kind: Kind = Kind.SERVER) -> PodRecord:
     return pod
 
 
-def test_an_abandoned_pod_is_released_and_never_clean(house: House) -> None:
+def test_abandoned_pod_is_released_with_an_unclean_receipt(house: House) -> None:
     """Its receipt says by whom and why, and what was left; its nodes go into quarantine."""
     pod = stuck(house)
     house.service.abandon_pod(house.operator, str(pod.id), WHY)
@@ -54,7 +54,7 @@ def test_an_abandoned_pod_is_released_and_never_clean(house: House) -> None:
     assert not house.store.capacity().holds
 
 
-def test_its_numbers_are_given_to_nobody(house: House) -> None:
+def test_abandoned_pod_keeps_numbers_that_may_be_in_use(house: House) -> None:
     """A network that was not seen gone still uses its VLAN and its P_Key."""
     pod = stuck(house, Kind.NETWORK)
     house.service.abandon_pod(house.operator, str(pod.id), WHY)
@@ -71,7 +71,7 @@ def test_its_numbers_are_given_to_nobody(house: House) -> None:
     assert again.plan.vlan != pod.plan.vlan
 
 
-def test_a_fabric_that_can_not_be_read_keeps_the_nodes_and_the_key(house: House) -> None:
+def test_abandoning_with_unreadable_fabric_keeps_nodes_and_p_key(house: House) -> None:
     """Unknown is not clean, here neither; what the cloud showed to be gone is given back."""
     pod = house.ready()
     for manager in house.fabric.managers:
@@ -86,7 +86,7 @@ def test_a_fabric_that_can_not_be_read_keeps_the_nodes_and_the_key(house: House)
     assert signed.receipt.abandoned.kept == (f"segment/ib0 {pod.plan.segment}",)
 
 
-def test_nodes_that_others_have_by_now_are_left_alone(house: House) -> None:
+def test_abandoning_leaves_alone_nodes_that_were_freed_early(house: House) -> None:
     """What an overdue release gave back early may be somebody else's when the rest is abandoned."""
     pod = house.ready()
     bad, good = pod.nodes
@@ -101,7 +101,7 @@ def test_nodes_that_others_have_by_now_are_left_alone(house: House) -> None:
     assert good not in house.store.capacity().quarantines
 
 
-def test_a_release_that_comes_to_its_end_after_all_is_an_ordinary_one(house: House) -> None:
+def test_abandoned_release_that_finishes_is_clean(house: House) -> None:
     """Nothing was given up where all was seen gone."""
     pod = stuck(house)
     for fault in house.cloud.faults:
@@ -130,7 +130,7 @@ def test_only_a_release_under_way_can_be_abandoned(house: House) -> None:
         house.service.abandon_pod(house.operator, str(pod.id), WHY)
 
 
-def test_abandoning_is_the_operators_and_in_the_audit_log(house: House) -> None:
+def test_abandoning_needs_an_operator_and_is_logged(house: House) -> None:
     """A tenant's own pod neither: capacity and proof are the operator's."""
     pod = stuck(house)
     with pytest.raises(ForbiddenError):

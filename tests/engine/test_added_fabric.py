@@ -230,7 +230,7 @@ def ports(house: House, pod: PodRecord) -> frozenset[str]:
     return frozenset(h.port_id for n in pod.nodes for h in house.site.node_by_name[n].hcas_on("ib0"))
 
 
-def test_from_order_to_receipt(house: RingHouse) -> None:
+def test_added_fabric_works_from_order_to_receipt(house: RingHouse) -> None:
     """READY with exactly its ports in its ring, called a ring everywhere; released, the ring is read back gone."""
     pod = house.ready()
     number = pod.plan.segment
@@ -249,7 +249,7 @@ def test_from_order_to_receipt(house: RingHouse) -> None:
     assert "ring" in [i.plane for i in signed.receipt.items] and not house.fake.rings
 
 
-def test_its_evidence_counts(house: RingHouse) -> None:
+def test_added_fabric_is_repaired_audited_and_proved(house: RingHouse) -> None:
     """A member that is missing is put back, a foreign ring in weft's range is a finding, silence signs nothing."""
     pod = house.ready()
     number = pod.plan.segment
@@ -272,7 +272,7 @@ def test_its_evidence_counts(house: RingHouse) -> None:
     assert house.store.receipt(pod.id) is None
 
 
-def test_its_site_file_and_live_check(tmp_path: Path) -> None:
+def test_added_fabric_has_its_site_file_checks(tmp_path: Path) -> None:
     """Read, refused with the row's own words, planned and checked by the one table of drivers."""
     site = ringed(small_site())
     assert site.fabrics["ib0"].type is RingKind.RING
@@ -287,7 +287,7 @@ def test_its_site_file_and_live_check(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyError("switchname"), UnknownError("read it", "the ring", "nothing")])
-def test_a_manager_that_can_not_be_checked_hides_no_other_and_all_are_closed(error: Exception) -> None:
+def test_uncheckable_manager_hides_no_other_and_all_are_closed(error: Exception) -> None:
     site = ringed(small_site())
     fabric = site.fabrics["ib0"]
     site = site.model_copy(update={"fabrics": {"a0": fabric, "ib0": fabric}})
@@ -305,7 +305,7 @@ def test_a_manager_that_can_not_be_checked_hides_no_other_and_all_are_closed(err
     assert [d.closed for d in made] == [True, True]
 
 
-def test_if_one_can_not_be_opened_none_stays_open() -> None:
+def test_managers_are_closed_if_one_cannot_be_opened() -> None:
     site = ringed(small_site())
     fabric = site.fabrics["ib0"]
     site = site.model_copy(update={"fabrics": {"a0": fabric, "ib0": fabric}})

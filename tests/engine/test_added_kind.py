@@ -184,7 +184,7 @@ def claim(house: House, plan: Plan) -> None:
         house.store.insert_pod(tx, plan, "team-a", "team-a-member")
 
 
-def test_a_new_kind_goes_from_the_graph_to_the_receipt(house: House, filer: Filer) -> None:
+def test_added_kind_works_from_graph_to_receipt(house: House, filer: Filer) -> None:
     """It is made after what it needs, watched, taken away, and stands in the signed receipt."""
     plan = planned(house)
     claim(house, plan)
@@ -204,7 +204,7 @@ def test_a_new_kind_goes_from_the_graph_to_the_receipt(house: House, filer: File
     assert verify(signed.model_dump(mode="json"), signed.public_key).valid
 
 
-def test_a_new_kind_that_is_lost_is_repaired(house: House, filer: Filer) -> None:
+def test_lost_resource_of_added_kind_is_repaired(house: House, filer: Filer) -> None:
     """By its row weft may make it again without being asked."""
     plan = planned(house)
     claim(house, plan)
@@ -215,7 +215,7 @@ def test_a_new_kind_that_is_lost_is_repaired(house: House, filer: Filer) -> None
     assert house.store.find_pod(str(pod.id), None).state is PodState.READY and len(filer.has) == 2
 
 
-def test_a_new_kind_that_cannot_be_read_keeps_its_node(house: House, filer: Filer) -> None:
+def test_unreadable_added_kind_keeps_its_node(house: House, filer: Filer) -> None:
     """A filer that is away leaves the pod RELEASING with its nodes held: unknown is not clean."""
     plan = planned(house)
     claim(house, plan)
@@ -232,7 +232,7 @@ def test_a_new_kind_that_cannot_be_read_keeps_its_node(house: House, filer: File
     assert not house.store.capacity().holds
 
 
-def test_the_audit_knows_whose_it_is(house: House, filer: Filer) -> None:
+def test_audit_knows_the_owner_of_an_added_kind(house: House, filer: Filer) -> None:
     """One that bears a mark that explains nothing is told; the pod's own isn't."""
     plan = planned(house)
     claim(house, plan)
@@ -246,7 +246,7 @@ def test_the_audit_knows_whose_it_is(house: House, filer: Filer) -> None:
     assert pod.state is PodState.READY
 
 
-def test_its_words_quota_and_secrets_are_its_rows_and_specs(house: House) -> None:
+def test_added_kind_has_its_own_words_quota_and_secrets(house: House) -> None:
     """A plan's text counts it in its own words; a tenant sees the fields of its row, and of an export nothing."""
     plan = planned(house)
     text = plan_text(plan)
@@ -261,7 +261,7 @@ def test_its_words_quota_and_secrets_are_its_rows_and_specs(house: House) -> Non
     assert Plan.model_validate_json(plan.model_dump_json()) == plan
 
 
-def test_tenants_see_rows_of_told_kinds_only(house: House, filer: Filer) -> None:
+def test_tenants_see_only_kinds_meant_for_them(house: House, filer: Filer) -> None:
     """The pod's own list of resources leaves out what only operators are told of."""
     plan = planned(house)
     claim(house, plan)
@@ -273,7 +273,7 @@ def test_tenants_see_rows_of_told_kinds_only(house: House, filer: Filer) -> None
     assert not shown_to_tenants(view.model_copy(update={"resources": (unknown,)})).resources
 
 
-def test_a_kind_of_no_table_is_not_read() -> None:
+def test_document_of_unknown_kind_is_refused() -> None:
     """A stored document of another program's kind is refused, never taken for something else."""
     with pytest.raises(ValueError, match="a kind of resource that this weft has"):
         Resource.model_validate({"key": "x", "name": "x", "where": "x", "spec": {"kind": "quantum"}})

@@ -189,7 +189,7 @@ policies = st.builds(
 
 @given(steps, policies)
 @settings(max_examples=examples(40))
-def test_bookings_hold_whatever_is_ordered(
+def test_bookings_hold_through_random_orders(
     orders: list[tuple[int, int, str, int]], policy: QueuePolicy
 ) -> None:
     """Random orders, hour by hour: a booking is never forgotten, moved later or given away; all start in the end."""
@@ -226,7 +226,7 @@ sharers = st.lists(
 
 @given(sharers, st.integers(0, 3))
 @settings(max_examples=examples(60))
-def test_leaves_and_uplinks_are_shared_as_was_asked(
+def test_leaf_and_uplink_constraints_hold_through_random_orders(
     orders: list[tuple[int, int, str, int, dict[str, Any]]], bookings: int
 ) -> None:
     """Random orders with spares, exclusive, apart and with guaranteed uplinks, in any order of arrival: at no time is
@@ -245,7 +245,7 @@ def test_leaves_and_uplinks_are_shared_as_was_asked(
     assert len(world.started) == ordered and not world.waiting
 
 
-def test_uplinks_that_two_use_one_after_the_other_are_enough_for_a_third_beside_both() -> None:
+def test_uplinks_used_in_turn_by_two_pods_suffice_for_a_third() -> None:
     """What was promised beside a lease and the booking that follows it on the same uplinks starts when its time has
     come: the two never carry anything at one moment."""
     wanted = (
@@ -269,7 +269,7 @@ def fits_alone(one: Waiter) -> bool:
 
 @given(steps)
 @settings(max_examples=examples(15))
-def test_the_same_rows_give_the_same_answer(orders: list[tuple[int, int, str, int]]) -> None:
+def test_same_rows_give_the_same_agenda(orders: list[tuple[int, int, str, int]]) -> None:
     """Two looks at one state say the same, and change nothing."""
     world = World()
     for number, (count, hours, project, _) in enumerate(orders):
@@ -278,7 +278,7 @@ def test_the_same_rows_give_the_same_answer(orders: list[tuple[int, int, str, in
     assert world.look().notes == world.look().notes
 
 
-def test_what_breaks_is_booked_elsewhere_at_the_same_time() -> None:
+def test_booked_node_that_breaks_is_replaced_at_the_same_time() -> None:
     """A broken node among the promised is replaced where that is possible, else the booking is kept and waits."""
     world = World()
     world.order(0, 12, 5, "a")
@@ -295,7 +295,7 @@ def test_what_breaks_is_booked_elsewhere_at_the_same_time() -> None:
     assert kept.start == booking["start_at"].timestamp()
 
 
-def test_who_is_denied_from_outside_keeps_a_fixed_start_and_loses_a_floating_one() -> None:
+def test_denied_order_keeps_a_fixed_start_and_loses_a_floating_one() -> None:
     """Over its cloud's quota: what was promised with the order stays, a place in the queue blocks nobody."""
     world = World(policy=QueuePolicy(bookings=2))
     world.order(0, 16, 5, "a")

@@ -44,7 +44,7 @@ def holds(house: House, pod: PodRecord) -> dict[str, Row]:
 
 
 @pytest.mark.parametrize("queued", [False, True])
-def test_another_member_applies_a_file_with_the_first_ones_key_pair(house: House, queued: bool) -> None:
+def test_other_member_applies_a_file_with_the_same_key_pair(house: House, queued: bool) -> None:
     """Key pairs belong to users. One that the pod has is not asked for again; another name is."""
     alice, bob = house.request("team-a"), house.request("team-a", "manager")
     key = f"ssh-ed25519 {'A' * 68} alice@desk"
@@ -62,7 +62,7 @@ def test_another_member_applies_a_file_with_the_first_ones_key_pair(house: House
     assert (stored.key_pair, stored.ssh_key) == (None, f"ssh-ed25519 {'A' * 68} key pair train key")
 
 
-def test_apply_makes_it_then_leaves_it_alone(house: House) -> None:
+def test_second_apply_changes_nothing(house: House) -> None:
     """The first claims, the second says that nothing is to be done and writes nothing."""
     first = apply(house, ORDER)
     assert (first.outcome, first.pod.generation) == ("created", 1)
@@ -76,7 +76,7 @@ def test_apply_makes_it_then_leaves_it_alone(house: House) -> None:
     assert (house.store.events(pod.id, 0), pod.token, pod.woken) == before
 
 
-def test_more_nodes_are_claimed_with_the_rows(house: House) -> None:
+def test_growing_claims_nodes_with_the_rows(house: House) -> None:
     """Node, rows and generation in one transaction; those of before are as they were but for the partition."""
     pod = house.ready()
     before = {r.key: r for r in house.store.resources(pod.id)}
@@ -96,7 +96,7 @@ def test_more_nodes_are_claimed_with_the_rows(house: House) -> None:
     assert all(r.wanted for r in after.values())
 
 
-def test_fewer_nodes_stay_held_and_their_rows_stay(house: House) -> None:
+def test_shrinking_keeps_nodes_and_rows_until_they_are_gone(house: House) -> None:
     """Nothing is given back and no row goes before anything was seen gone: they say since when they aren't wanted."""
     pod = house.ready(sized(3))
     gone = pod.nodes[1]
@@ -113,7 +113,7 @@ def test_fewer_nodes_stay_held_and_their_rows_stay(house: House) -> None:
         house.order(make("other", 14))
 
 
-def test_what_is_leaving_isnt_taken_again(house: House) -> None:
+def test_leaving_node_is_not_assigned_again(house: House) -> None:
     """A pod that shrinks and grows at once gets another node: the old one was not seen clean yet."""
     pod = house.ready(sized(3))
     gone = pod.nodes[2]
@@ -126,7 +126,7 @@ def test_what_is_leaving_isnt_taken_again(house: House) -> None:
     assert len(set(numbers.values())) == len(numbers) == 4
 
 
-def test_history_says_who_wanted_what_when(house: House, database_url: str) -> None:
+def test_history_records_every_generation(house: House, database_url: str) -> None:
     """Each generation with its order, the first one included."""
     pod = house.ready()
     apply(house, sized(3))
@@ -143,7 +143,7 @@ def test_history_says_who_wanted_what_when(house: House, database_url: str) -> N
     )
 
 
-def test_no_room_is_refused_and_touches_nothing(house: House) -> None:
+def test_change_without_capacity_is_refused_without_effect(house: House) -> None:
     """All nodes are somebody's: the reason is there, and rows, holds and generation are as before."""
     pod = house.ready()
     house.order(make("other", 14))
@@ -154,7 +154,7 @@ def test_no_room_is_refused_and_touches_nothing(house: House) -> None:
     assert look(house, pod).generation == 1
 
 
-def test_a_booking_of_others_is_kept(house: House, clock: HandClock) -> None:
+def test_growing_respects_bookings_of_others(house: House, clock: HandClock) -> None:
     """A node that is promised from before the lease's end isn't taken by a pod that grows."""
     pod = house.ready(make("run", 2, duration="4h"))
     house.order(make("later", 14, start=clock.now() + timedelta(hours=1), duration="1h"))
@@ -164,7 +164,7 @@ def test_a_booking_of_others_is_kept(house: House, clock: HandClock) -> None:
     assert short.pod.lease_end == pod.placed_at + timedelta(hours=1) if pod.placed_at else None
 
 
-def test_the_projects_limit_counts_what_it_would_have(house: House) -> None:
+def test_project_limit_counts_the_changed_pod_once(house: House) -> None:
     """Its own nodes once: a pod of two may be three where three are allowed, and not four."""
     house.ready()
     policy(house, projects={"team-a": ProjectLimits(max_nodes=3)})
@@ -173,7 +173,7 @@ def test_the_projects_limit_counts_what_it_would_have(house: House) -> None:
     assert apply(house, sized(3)).outcome == "changed"
 
 
-def test_quotas_are_asked_for_what_would_come_alone(house: House) -> None:
+def test_quotas_count_only_what_a_change_adds(house: House) -> None:
     """A project whose instances are used up by the pod itself can't grow, and can change its access."""
     house.ready()
     house.cloud.offers.quotas["team-a", "servers"] = 2
@@ -182,7 +182,7 @@ def test_quotas_are_asked_for_what_would_come_alone(house: House) -> None:
     assert apply(house, open_to("9.0.0.0/8")).outcome == "changed"
 
 
-def test_somebody_on_a_free_node_is_passed_over(house: House) -> None:
+def test_occupied_free_node_is_skipped_when_growing(house: House) -> None:
     """What is on a host by another hand isn't taken for growth either."""
     pod = house.ready(sized(3))
     free = next(n.name for n in house.site.nodes if n.name not in pod.nodes and n.role == "compute")
@@ -203,7 +203,7 @@ def test_somebody_on_a_free_node_is_passed_over(house: House) -> None:
         ),
     ],
 )
-def test_what_cant_be_is_told_before_anything_is_touched(
+def test_impossible_change_is_refused_as_a_whole(
     house: House, parts: dict[str, Any], fields: list[str]
 ) -> None:
     """Every field with its sentence at once, and the part that could be isn't begun."""
@@ -223,7 +223,7 @@ def test_what_cant_be_is_told_before_anything_is_touched(
     assert planned.change.nodes_added
 
 
-def test_of_two_at_once_one_is_told(house: House) -> None:
+def test_second_of_two_concurrent_changes_conflicts(house: House) -> None:
     """Both from generation 1: one is generation 2, the other gets a conflict that says so."""
     pod = house.ready()
     tenant = house.request()
@@ -240,7 +240,7 @@ def test_of_two_at_once_one_is_told(house: House) -> None:
 
 
 @pytest.mark.parametrize("count", [2, 16])
-def test_of_two_at_once_that_create_it_the_second_changes_it(house: House, count: int) -> None:
+def test_second_of_two_concurrent_creations_is_a_change(house: House, count: int) -> None:
     """The same PUT is the same pod, also where there is room for it only once; another order is a change of it."""
     house.cloud.meanwhile("facts", lambda: apply(house, sized(count)))
     assert apply(house, sized(count)).outcome == "unchanged"
@@ -256,7 +256,7 @@ def test_of_two_at_once_that_create_it_the_second_changes_it(house: House, count
         apply(house, ORDER, exists=False)
 
 
-def test_many_at_once_give_no_node_twice(house: House) -> None:
+def test_concurrent_growth_never_shares_a_node(house: House) -> None:
     """Two pods that grow into the same free nodes, many times: each node is one pod's, each row has its generation."""
     one, other = house.ready(make("one", 2)), house.ready(make("other", 2))
     works = [
@@ -271,7 +271,7 @@ def test_many_at_once_give_no_node_twice(house: House) -> None:
         assert set(held[pod.name]) >= set(now.nodes)
 
 
-def test_a_pod_on_its_way_out_isnt_changed(house: House) -> None:
+def test_pod_being_released_cannot_be_changed(house: House) -> None:
     """While it is released it says so; afterwards the name makes a new pod."""
     pod = house.ready()
     house.release(pod)
@@ -283,7 +283,7 @@ def test_a_pod_on_its_way_out_isnt_changed(house: House) -> None:
     assert found.pod.id != str(pod.id)
 
 
-def test_by_name_only_ones_own_by_id_what_one_may(house: House) -> None:
+def test_apply_by_name_finds_only_own_pods(house: House) -> None:
     """An operator who applies a file in its own project never changes a tenant's pod of that name; by id it may."""
     pod = house.ready()
     made = apply(house, ORDER, request=house.operator)
@@ -298,7 +298,7 @@ def test_by_name_only_ones_own_by_id_what_one_may(house: House) -> None:
         house.service.apply_pod(house.operator, str(pod.id), ORDER.model_copy(update={"name": "else"}))
 
 
-def test_the_lease_by_apply(house: House, clock: HandClock) -> None:
+def test_apply_changes_the_lease(house: House, clock: HandClock) -> None:
     """Later and shorter, never over already; what an extension made stays until a file says otherwise."""
     pod = house.ready(make("run", 1, duration="2h"))
     begun = pod.placed_at
@@ -316,7 +316,7 @@ def test_the_lease_by_apply(house: House, clock: HandClock) -> None:
     assert look(house, pod).changed_at is None
 
 
-def test_who_waits_keeps_its_place_if_it_asks_for_no_more(house: House) -> None:
+def test_waiting_order_keeps_its_place_if_it_asks_for_no_more(house: House) -> None:
     """Smaller stays first; larger is as if it came now; and nothing but the queue was touched."""
     house.ready(make("run", 16))
     first, second = queue(house, "first", 4), queue(house, "second", 4)
@@ -335,7 +335,7 @@ def test_who_waits_keeps_its_place_if_it_asks_for_no_more(house: House) -> None:
         apply(house, make("first", 6))
 
 
-def test_a_booked_start_is_booked_again_or_the_order_stays(house: House, clock: HandClock) -> None:
+def test_booked_start_is_rebooked_or_the_order_stays(house: House, clock: HandClock) -> None:
     """More nodes than are free then are refused, and what was promised stays promised."""
     at = clock.now() + timedelta(hours=2)
     pod = house.order(make("later", 4, start=at, duration="1h"))
@@ -349,7 +349,7 @@ def test_a_booked_start_is_booked_again_or_the_order_stays(house: House, clock: 
     assert (len(booking["nodes"]), look(house, pod).generation) == (6, 2)
 
 
-def test_the_audit_log_has_each_apply(house: House, database_url: str) -> None:
+def test_audit_log_records_each_apply(house: House, database_url: str) -> None:
     """Done and refused, with who and which pod."""
     pod = house.store.find_pod(apply(house, ORDER).pod.id, None)
     with pytest.raises(InputError):

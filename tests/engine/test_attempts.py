@@ -35,7 +35,7 @@ def states(house: House) -> list[PodState]:
     return [p.state for p in house.store.live_pods()]
 
 
-def test_a_release_waits_for_nobodys_boot(database: Database, database_url: str) -> None:
+def test_release_does_not_wait_for_booting_pods(database: Database, database_url: str) -> None:
     """Many more pods boot than there are threads, and their servers never come up: a release goes through meanwhile."""
     house = House(database, database_url)
     first = house.ready(ORDER.model_copy(update={"name": "first"}))
@@ -59,7 +59,7 @@ def test_a_release_waits_for_nobodys_boot(database: Database, database_url: str)
         house.close()
 
 
-def test_what_boots_is_met_soon_after(house: House) -> None:
+def test_polling_follows_the_time_that_a_boot_takes(house: House) -> None:
     """The first looks come quickly, later ones in proportion to how long it takes, and none is further than a bound."""
     loop = LoopSettings()
     ages = (0.0, 1.0, 5.0, 30.0, 3600.0)
@@ -67,7 +67,7 @@ def test_what_boots_is_met_soon_after(house: House) -> None:
     assert [loop.poll(age, boots=True) for age in ages] == [30.0, 30.0, 30.0, 30.0, 60.0]
 
 
-def test_what_broke_is_not_made_again_at_once(house: House, clock: HandClock) -> None:
+def test_broken_server_is_not_recreated_at_once(house: House, clock: HandClock) -> None:
     """Three attempts within two seconds meet the same full host three times."""
     house.cloud.plant(Fault.BROKEN, key="server/gpu01", times=1, reason="No valid host was found.")
     house.worker = house.new_worker("patient", replace(QUICK, first_delay=2.0, last_delay=60.0))
@@ -85,7 +85,7 @@ def test_what_broke_is_not_made_again_at_once(house: House, clock: HandClock) ->
     assert house.cloud.calls[f"create {Kind.SERVER}"] == made + 1
 
 
-def test_how_long_it_takes_stands_in_the_row(house: House) -> None:
+def test_waiting_time_survives_a_change_of_worker(house: House) -> None:
     """A worker that takes the pod over doesn't begin to wait again: what takes too long is told at its first look."""
     house.cloud.plant(Fault.STUCK, kind=Kind.SERVER, times=None)
     loop = replace(QUICK, patience_servers=300.0)
@@ -100,7 +100,7 @@ def test_how_long_it_takes_stands_in_the_row(house: House) -> None:
     assert seen.state is PodState.BOOTING and "wait for train-0" in seen.reason and "to settle" in seen.reason
 
 
-def test_who_is_asked_to_go_is_asked_once(house: House) -> None:
+def test_removal_is_requested_once(house: House) -> None:
     """While a server is on its way out each look is one listing; if that takes very long it is asked again."""
     asked: list[str] = []
     pod = house.ready()
@@ -140,7 +140,7 @@ def test_who_is_asked_to_go_is_asked_once(house: House) -> None:
     assert len(asked) == 2 * len(pod.nodes)
 
 
-def test_a_release_reads_back_without_its_place(house: House) -> None:
+def test_release_reads_back_without_holding_its_place(house: House) -> None:
     """The few places of releases aren't taken by those that wait for a reading of the fabric."""
     first, second = (house.ready(ORDER.model_copy(update={"name": name})) for name in ("first", "second"))
     reads_back, goes_on = threading.Event(), threading.Event()

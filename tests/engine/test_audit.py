@@ -56,7 +56,7 @@ def an_outsider(house: House) -> int:
     return house.site.node_by_name["gpu16"].hcas_on("ib0")[0].port_guid
 
 
-def test_a_healthy_pod_gives_no_findings(house: House) -> None:
+def test_healthy_pod_has_no_findings(house: House) -> None:
     """Everything that a live pod owns is explained by it."""
     house.ready()
     report = check(house)
@@ -64,7 +64,7 @@ def test_a_healthy_pod_gives_no_findings(house: House) -> None:
     assert report.checked["host ports of ib0"] == 34
 
 
-def test_an_orphan_is_found_and_removed(house: House) -> None:
+def test_orphan_is_found_and_removed(house: House) -> None:
     """A thing with our mark that no live pod owns goes with --repair; one with another site's mark stays."""
     ghost = "00000000-1111-2222-3333-444444444444"
     house.cloud.add(
@@ -85,7 +85,7 @@ def test_an_orphan_is_found_and_removed(house: House) -> None:
     assert len(house.cloud.things()) == 2
 
 
-def test_a_second_thing_of_a_lost_answer_is_an_orphan(house: House) -> None:
+def test_duplicate_after_a_lost_answer_is_an_orphan(house: House) -> None:
     """Twice made under one mark: the older is the pod's, the other is found."""
     pod = house.ready()
     original = house.cloud.thing("network/rdma")
@@ -96,7 +96,7 @@ def test_a_second_thing_of_a_lost_answer_is_an_orphan(house: House) -> None:
     assert pod.name == "train"
 
 
-def test_a_missing_server_is_found_and_made_by_repair(house: House) -> None:
+def test_missing_server_is_found_and_recreated_by_repair(house: House) -> None:
     """What a pod owns and isn't there is `missing`; repair brings it back, servers included."""
     pod = house.ready()
     house.cloud.lose(house.cloud.thing(f"server/{pod.nodes[0]}"))
@@ -106,7 +106,7 @@ def test_a_missing_server_is_found_and_made_by_repair(house: House) -> None:
     assert house.store.find_pod(str(pod.id), None).state is PodState.READY
 
 
-def test_a_key_taken_off_a_member_is_different_and_mended(house: House) -> None:
+def test_removed_p_key_of_a_member_is_found_and_repaired(house: House) -> None:
     """Drift behind the subnet manager's back: OpenSM doesn't see it, the audit does, and the loop repairs it."""
     pod = house.ready()
     house.fabric.erase_key(a_member(house, pod.nodes), 0x8000 | pod.plan.segment)
@@ -116,7 +116,7 @@ def test_a_key_taken_off_a_member_is_different_and_mended(house: House) -> None:
     assert check(house).findings == ()
 
 
-def test_a_pods_key_on_an_outsider_is_found(house: House) -> None:
+def test_pods_p_key_on_an_outsider_is_found(house: House) -> None:
     """A key of a live pod written to a port that is no member: another pod's members share it."""
     pod = house.ready()
     house.fabric.write_key(an_outsider(house), 0x8000 | pod.plan.segment)
@@ -126,7 +126,7 @@ def test_a_pods_key_on_an_outsider_is_found(house: House) -> None:
     assert report.findings and all(f.repaired for f in report.findings)
 
 
-def test_many_numbers_that_nobody_holds_on_one_port_are_one_finding(house: House) -> None:
+def test_many_unowned_numbers_on_one_port_are_one_finding(house: House) -> None:
     """As of a port that somebody made a trunk of every VLAN."""
     segments = house.site.fabrics["ib0"].segments
     for number in range(segments.first, segments.first + 5):
@@ -139,7 +139,7 @@ def test_many_numbers_that_nobody_holds_on_one_port_are_one_finding(house: House
     assert len(found) == 1 and told in found[0].what and found[0].category == "foreign"
 
 
-def test_somebody_elses_partition_is_foreign_and_its_key_is_not_given_out(house: House) -> None:
+def test_foreign_partition_is_reported_and_its_p_key_not_assigned(house: House) -> None:
     """A partition inside our range that is not ours: reported, left alone, its P_Key never given out."""
     foreign = house.site.fabrics["ib0"].segments.first
     for manager in house.fabric.managers:
@@ -151,7 +151,7 @@ def test_somebody_elses_partition_is_foreign_and_its_key_is_not_given_out(house:
     assert [f.repaired for f in report.findings if f.category == "foreign"] == [False] * len(report.findings)
 
 
-def test_a_full_default_key_on_a_host_is_an_alarm(house: House) -> None:
+def test_full_default_p_key_on_a_host_is_an_alarm(house: House) -> None:
     """OpenSM that failed open puts 0xffff everywhere: no pod is READY then."""
     pod = house.ready()
     house.fabric.write_key(a_member(house, pod.nodes), 0xFFFF)
@@ -159,7 +159,7 @@ def test_a_full_default_key_on_a_host_is_an_alarm(house: House) -> None:
     assert any("failed open" in f.what for f in report.findings)
 
 
-def test_no_master_is_unknown_not_fine(house: House) -> None:
+def test_fabric_without_a_master_is_unknown(house: House) -> None:
     """With every subnet manager down the audit says unknown, and the pod is DEGRADED with the reason."""
     pod = house.ready()
     for manager in house.fabric.managers:
@@ -174,7 +174,7 @@ def test_no_master_is_unknown_not_fine(house: House) -> None:
     house.run(pod, PodState.READY)
 
 
-def test_the_manager_dies_in_the_middle_of_a_change(house: House) -> None:
+def test_pod_waits_while_the_manager_is_down_during_a_change(house: House) -> None:
     """The pod isn't READY while nobody can say what is on the wire, and becomes so when the manager is back."""
     house.fabric.plant(Fault.STOPPED)
     pod = house.order()
@@ -185,7 +185,7 @@ def test_the_manager_dies_in_the_middle_of_a_change(house: House) -> None:
     house.run(pod, PodState.READY)
 
 
-def test_a_release_without_a_fabric_manager_keeps_everything(house: House) -> None:
+def test_release_without_a_fabric_manager_keeps_everything(house: House) -> None:
     """Nothing is given back while the fabric can't be read; the receipt waits for the proof."""
     pod = house.ready()
     for manager in house.fabric.managers:
@@ -201,7 +201,7 @@ def test_a_release_without_a_fabric_manager_keeps_everything(house: House) -> No
     house.run(pod, PodState.RELEASED)
 
 
-def test_a_key_without_a_pod_is_found_after_release(house: House) -> None:
+def test_p_key_written_after_release_is_found(house: House) -> None:
     """A stale pass that writes a key again when its pod is long gone is found by the audit."""
     pod = house.ready()
     house.release(pod)
@@ -212,7 +212,7 @@ def test_a_key_without_a_pod_is_found_after_release(house: House) -> None:
     assert categories(check(house)) & {"foreign", "orphan"}
 
 
-def test_shared_hcas_are_refused_by_the_fabrics_own_word(house: House) -> None:
+def test_shared_adapters_are_refused_in_the_fabrics_words(house: House) -> None:
     """An order for virtual functions says why this fabric can't have them."""
     from weft.model.errors import RefusedError
 

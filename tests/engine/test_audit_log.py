@@ -21,7 +21,7 @@ def asked(house: House, project: str = "team-a", role: str = "member") -> Reques
     return replace(house.request(project, role), user_agent="weft/1 python", address="192.0.2.7")
 
 
-def test_an_entry_says_who_by_ids(house: House) -> None:
+def test_entry_names_user_and_project_by_id(house: House) -> None:
     """User and project with their domains, what the client calls itself, from where, and the request."""
     request = asked(house)
     house.service.release_pod(request, house.order().name)
@@ -33,7 +33,7 @@ def test_an_entry_says_who_by_ids(house: House) -> None:
     assert (entry.user_agent, entry.address, entry.request_id) == ("weft/1 python", "192.0.2.7", "req-test")
 
 
-def test_refused_requests_of_tenants_are_counted_in_one_row(house: House) -> None:
+def test_refused_tenant_requests_share_a_row(house: House) -> None:
     """A thousand of them are a row an hour for each user and action; an operator's are told one by one."""
     pod, stranger, reader = house.order(), asked(house, "team-b"), asked(house, "team-a", "reader")
     for number in range(30):
@@ -53,7 +53,7 @@ def test_refused_requests_of_tenants_are_counted_in_one_row(house: House) -> Non
     assert [e.times for e in by_action["node quarantine"]] == [1] * 30
 
 
-def test_entries_are_searched(house: House) -> None:
+def test_entries_can_be_searched(house: House) -> None:
     """By time, user, project and action, page by page from the newest."""
     house.order()
     with pytest.raises(NotFoundError):
@@ -77,7 +77,7 @@ def test_entries_are_searched(house: House) -> None:
     assert actions(since=datetime.now(UTC) + timedelta(hours=1)) == []
 
 
-def test_rows_of_an_earlier_weft_are_read(house: House, database_url: str) -> None:
+def test_rows_of_an_earlier_version_are_read(house: House, database_url: str) -> None:
     """They have no ids."""
     with psycopg.connect(database_url) as connection:
         connection.execute(
@@ -88,7 +88,7 @@ def test_rows_of_an_earlier_weft_are_read(house: House, database_url: str) -> No
     assert (entry.user_id, entry.user_domain_id, entry.user_agent) == (None, None, "")
 
 
-def test_who_follows_the_log_misses_no_entry(house: House) -> None:
+def test_following_the_log_misses_no_entry(house: House) -> None:
     """An entry that is being written while a later one is there already comes before it, or both come later."""
     house.order()
     with house.database.statement() as tx:

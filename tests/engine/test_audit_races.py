@@ -50,7 +50,7 @@ def ghosts(house: House, project: str = "team-a") -> Thing:
     )
 
 
-def test_a_pod_ordered_while_the_audit_looks_is_no_orphan(house: House) -> None:
+def test_pod_ordered_during_an_audit_is_no_orphan(house: House) -> None:
     """A4: its servers were taken for orphans and deleted, and the pod was READY."""
     house.cloud.meanwhile("marked", house.ready)
     report = repair(house)
@@ -73,7 +73,7 @@ class Listing:
         return things
 
 
-def test_a_pod_released_while_the_audit_looks_is_no_finding(house: House) -> None:
+def test_pod_released_during_an_audit_is_no_finding(house: House) -> None:
     """What was listed and is gone when the database is read is neither an orphan nor foreign."""
     pod = house.ready()
     things = len(house.cloud.things())
@@ -89,7 +89,7 @@ def test_a_pod_released_while_the_audit_looks_is_no_finding(house: House) -> Non
     assert report.findings == () and report.checked["things with weft's mark in lab"] == things
 
 
-def test_what_a_restored_database_does_not_know_stays_until_it_is_confirmed(house: House) -> None:
+def test_pods_unknown_to_a_restored_database_need_confirmation(house: House) -> None:
     """A4: the servers of a running pod, which an older dump doesn't know, were deleted as orphans."""
     ghosts(house)
     found = of_kind(repair(house), Kind.NETWORK)
@@ -99,21 +99,21 @@ def test_what_a_restored_database_does_not_know_stays_until_it_is_confirmed(hous
     assert house.cloud.things() == []
 
 
-def test_another_pods_id_confirms_nothing(house: House) -> None:
+def test_confirmation_covers_only_the_named_pods(house: House) -> None:
     """A confirmation is for the pods that it names."""
     ghosts(house)
     repair(house, "11111111-1111-2222-3333-444444444444")
     assert len(house.cloud.things()) == 1
 
 
-def test_what_is_young_stays_even_if_confirmed(house: House) -> None:
+def test_young_resource_stays_even_if_confirmed(house: House) -> None:
     """Somebody else's weft, with another database, may be at work on it."""
     ghosts(house).created = house.clock.now()
     assert "younger" in of_kind(repair(house, "all"), Kind.NETWORK).repair
     assert len(house.cloud.things()) == 1
 
 
-def test_a_mark_that_a_tenant_copied_is_no_claim(house: House) -> None:
+def test_mark_copied_by_a_tenant_is_no_claim(house: House) -> None:
     """Another project's thing with the mark of a released pod: foreign, and it stays."""
     pod = house.ready()
     mark = house.cloud.thing("network/rdma").mark
@@ -128,7 +128,7 @@ def test_a_mark_that_a_tenant_copied_is_no_claim(house: House) -> None:
     assert len(house.cloud.things()) == 2
 
 
-def test_a_late_creation_of_a_released_pod_is_weft_s_own(house: House) -> None:
+def test_late_creation_of_a_released_pod_is_wefts_own(house: House) -> None:
     """Its pod's row says that it was released before: no confirmation, no age."""
     pod = house.ready()
     thing = house.cloud.thing("network/rdma")
@@ -141,7 +141,7 @@ def test_a_late_creation_of_a_released_pod_is_weft_s_own(house: House) -> None:
     assert house.cloud.things() == []
 
 
-def test_a_second_thing_goes_only_when_it_is_old_and_the_pod_at_rest(house: House) -> None:
+def test_duplicate_is_removed_only_when_old_and_the_pod_at_rest(house: House) -> None:
     """What the loop has just made, and not yet written down, looks the same. How often the pod's visits failed is as
     before: its next one is no first attempt."""
     pod = house.ready()
@@ -156,7 +156,7 @@ def test_a_second_thing_goes_only_when_it_is_old_and_the_pod_at_rest(house: Hous
     assert [t.id for t in house.cloud.things(Kind.NETWORK) if t.name == first.name] == [first.id]
 
 
-def test_repair_goes_by_id_where_two_projects_have_a_pod_of_one_name(house: House) -> None:
+def test_repair_goes_by_id_if_two_projects_share_a_name(house: House) -> None:
     """A15: the other project's pod of the same name was repaired in its place, or taken for sick."""
     mine = house.ready()
     view = house.service.create_pod(house.request("team-b"), ORDER)
@@ -166,7 +166,7 @@ def test_repair_goes_by_id_where_two_projects_have_a_pod_of_one_name(house: Hous
     assert sick == {str(other.id)} and str(mine.id) != str(other.id)
 
 
-def test_one_pass_takes_all_of_a_lost_pod(house: House) -> None:
+def test_one_pass_removes_everything_of_a_lost_pod(house: House) -> None:
     """A22: ports were asked to go before their servers were gone, and needed a second and a third pass."""
     pod = house.ready()
     with psycopg.connect(house.database.url) as connection:
@@ -181,7 +181,7 @@ def test_one_pass_takes_all_of_a_lost_pod(house: House) -> None:
     assert house.service.audit(house.operator).findings == ()
 
 
-def test_what_stands_on_a_server_that_does_not_go_stays(house: House) -> None:
+def test_dependencies_of_a_stuck_server_stay(house: House) -> None:
     """A port is not taken from under a server that is still there; the report says why."""
     pod = house.ready()
     mark, ports = house.cloud.thing("server/gpu01").mark, house.cloud.ports

@@ -73,7 +73,7 @@ def keeper(house: House, every: float = 0.0) -> BootKeeper:
     return BootKeeper(house.database, lambda: house.world, every=every)
 
 
-def test_a_pod_whose_servers_have_booted_is_ready_without_its_turn(house: House) -> None:
+def test_booted_pod_is_ready_before_its_turn(house: House) -> None:
     pod, other = booting(house), booting(house, "other")
     boots = keeper(house)
     boots.look()
@@ -85,9 +85,7 @@ def test_a_pod_whose_servers_have_booted_is_ready_without_its_turn(house: House)
     assert (state(house, pod), state(house, other)) == (PodState.READY, PodState.BOOTING)
 
 
-def test_what_could_not_be_asked_for_yet_is_asked_for_soon(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_request_is_soon_repeated(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service is busy for a moment: a look at what boots wouldn't show that it no longer is."""
     create, left = house.cloud.create, [1]
 
@@ -104,7 +102,7 @@ def test_what_could_not_be_asked_for_yet_is_asked_for_soon(
     assert not left and not [e for e in house.store.events(pod.id, 0) if e.type == "error"]
 
 
-def test_it_is_woken_once_for_what_it_has_not_seen(house: House) -> None:
+def test_pod_is_woken_once_for_a_new_state(house: House) -> None:
     """Two keepers look, and what one of the servers became is written down: nothing is left to be told."""
     pod = booting(house)
     first = next(thing for thing in house.cloud.servers)
@@ -116,7 +114,7 @@ def test_it_is_woken_once_for_what_it_has_not_seen(house: House) -> None:
     assert not house.worker.run_once() and state(house, pod) is PodState.BOOTING
 
 
-def test_a_server_that_failed_is_no_less_a_reason(house: House) -> None:
+def test_failed_server_wakes_its_pod(house: House) -> None:
     pod, boots = booting(house), keeper(house)
     next(thing for thing in house.cloud.servers).broken = "No valid host was found."
     boots.look()
@@ -124,7 +122,7 @@ def test_a_server_that_failed_is_no_less_a_reason(house: House) -> None:
     assert any("No valid host" in e.message for e in house.store.events(pod.id, 0))
 
 
-def test_nothing_is_asked_where_nothing_boots(house: House) -> None:
+def test_clouds_without_booting_servers_are_not_asked(house: House) -> None:
     house.order()
     work(house)
     before = house.cloud.calls[f"built {Kind.SERVER}"]
@@ -132,7 +130,7 @@ def test_nothing_is_asked_where_nothing_boots(house: House) -> None:
     assert house.cloud.calls[f"built {Kind.SERVER}"] == before
 
 
-def test_a_cloud_that_can_not_be_asked_keeps_no_other_from_being_looked_at(house: House) -> None:
+def test_unreachable_cloud_does_not_delay_others(house: House) -> None:
     """Nor is weft unwell because of it: each visit says what isn't known of its pod."""
     pod, pulse = booting(house), Pulse()
     house.cloud.plant(Fault.UNREACHABLE, verb="built")
@@ -145,9 +143,7 @@ def test_a_cloud_that_can_not_be_asked_keeps_no_other_from_being_looked_at(house
     assert state(house, pod) is PodState.READY
 
 
-def test_a_cloud_that_hangs_keeps_no_other_from_being_looked_at(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hanging_cloud_does_not_delay_others(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked once, and not again before it has answered."""
     pod, boots, goes_on, asked = booting(house), keeper(house), threading.Event(), list[datetime]()
     boot(house, pod)
@@ -173,7 +169,7 @@ def asked(house: House) -> int:
     return house.cloud.calls[f"built {Kind.SERVER}"]
 
 
-def test_of_many_workers_one_asks(house: House) -> None:
+def test_only_one_worker_asks(house: House) -> None:
     """Whoever's turn comes first; no other asks before its time, and what that one was told is enough for all."""
     pod, before = booting(house), asked(house)
     workers = [keeper(house, every=3600.0) for _ in range(4)]
@@ -195,9 +191,7 @@ def over(house: House) -> None:
         tx._connection.execute("UPDATE boot_look SET until = now()")  # pyright: ignore[reportPrivateUsage]
 
 
-def test_what_was_asked_last_is_known_to_the_next_worker(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_next_worker_continues_from_the_last_answer(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks for what changed since then; what was not answered is asked again."""
     booting(house)
     answer, since = house.cloud.built, list[datetime]()
@@ -210,7 +204,7 @@ def test_what_was_asked_last_is_known_to_the_next_worker(
     assert first == unanswered == again < last
 
 
-def test_if_who_asks_dies_another_one_does(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_worker_asks_if_the_first_dies(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     pod, goes_on, answer = booting(house), threading.Event(), house.cloud.built
     boot(house, pod)
     monkeypatch.setattr(asking, "PATIENCE", 0.05)
@@ -227,7 +221,7 @@ def test_if_who_asks_dies_another_one_does(house: House, monkeypatch: pytest.Mon
     goes_on.set()
 
 
-def test_without_any_answer_each_pod_is_looked_at_in_its_time(house: House) -> None:
+def test_pods_are_polled_without_any_answer(house: House) -> None:
     """A cloud that doesn't say what changed shows each server nevertheless: after 30 s, then once a minute."""
     assert [LoopSettings().poll(age, boots=True) for age in (0.0, 45.0, 600.0)] == [30.0, 45.0, 60.0]
     pod = booting(house)
@@ -240,7 +234,7 @@ def test_without_any_answer_each_pod_is_looked_at_in_its_time(house: House) -> N
     assert state(house, pod) is PodState.READY
 
 
-def test_a_server_that_never_boots_is_not_asked_for_for_ever(house: House) -> None:
+def test_server_that_never_boots_is_not_asked_about_forever(house: House) -> None:
     booting(house)
     with house.database.transaction() as tx:
         tx._connection.execute("UPDATE resource SET since = now() - interval '1 hour'")  # pyright: ignore[reportPrivateUsage]
@@ -249,14 +243,14 @@ def test_a_server_that_never_boots_is_not_asked_for_for_ever(house: House) -> No
     assert house.cloud.calls[f"built {Kind.SERVER}"] == before
 
 
-def test_a_cloud_that_the_site_no_longer_has_is_not_asked(house: House) -> None:
+def test_cloud_removed_from_the_site_is_not_asked(house: House) -> None:
     booting(house)
     world = replace(house.world, clouds={"other": FakeCloud(seed=2, name="other", latency=0.0)})
     BootKeeper(house.database, lambda: world, every=0.0).look()
     assert not house.worker.run_once()
 
 
-def test_a_pod_that_cannot_get_on_is_left_to_its_back_off(house: House) -> None:
+def test_failing_pod_keeps_its_back_off(house: House) -> None:
     """Its server is named by each answer for half a minute; Neutron, say, is overloaded already."""
     boot(house, booting(house))
     house.cloud.plant(Fault.UNREACHABLE, verb="find", times=None)
@@ -271,9 +265,7 @@ def test_a_pod_that_cannot_get_on_is_left_to_its_back_off(house: House) -> None:
     assert visits == 1 and house.store.find_pod("train", None).failures == 1
 
 
-def test_an_answer_that_comes_late_ends_nobody_elses_turn(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_answer_does_not_end_another_workers_turn(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cloud that is slow already isn't asked by all workers at once."""
     booting(house)
     answer, goes_on, asked = house.cloud.built, threading.Event(), list[datetime]()
@@ -298,7 +290,7 @@ def test_an_answer_that_comes_late_ends_nobody_elses_turn(
     assert len(asked) == 1
 
 
-def test_nobody_looks_for_what_boots_while_it_is_anothers_turn(house: House) -> None:
+def test_workers_out_of_turn_do_not_read_booting_pods(house: House) -> None:
     """Each worker process asks every second whose turn it is: that must not cost what a look at all pods does."""
     booting(house)
     values = {"clouds": ["lab"], "kinds": [str(Kind.SERVER)], "answer": 60.0, "longest": 900.0}

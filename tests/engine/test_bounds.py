@@ -39,26 +39,26 @@ from weft.testing.cloud import Fault
     ],
 )
 @pytest.mark.parametrize("field", ["start", "end"])
-def test_a_date_that_nothing_can_hold_is_refused_at_the_door(field: str, date: object) -> None:
+def test_date_out_of_range_is_refused_on_input(field: str, date: object) -> None:
     """Year 10000 in UTC, and whatever else lies beyond what the database, Python and sums of both can hold."""
     with pytest.raises(ValidationError, match="a time from 2000-01-01T00:00:00Z to 2200-01-01T00:00:00Z"):
         LeaseOrder.model_validate({field: date})
 
 
-def test_dates_are_kept_in_utc() -> None:
+def test_dates_are_stored_in_utc() -> None:
     """Whatever zone they were given in."""
     end = LeaseOrder.model_validate({"end": "2027-01-31T18:00:00+05:30"}).end
     assert end is not None and end.isoformat() == "2027-01-31T12:30:00+00:00"
 
 
 @pytest.mark.parametrize("duration", ["36501d", "9999999d", "9999999h"])
-def test_a_duration_beyond_a_hundred_years_is_refused(duration: str) -> None:
+def test_duration_beyond_a_hundred_years_is_refused(duration: str) -> None:
     """Its end would be no date."""
     with pytest.raises(ValidationError, match="at most 36500d"):
         LeaseOrder.model_validate({"duration": duration})
 
 
-def test_the_database_takes_no_date_beyond(house: House) -> None:
+def test_database_refuses_dates_out_of_range(house: House) -> None:
     """Whoever writes it: a row that can't be read must not come into being."""
     pod = house.order()
     with (
@@ -68,7 +68,7 @@ def test_the_database_takes_no_date_beyond(house: House) -> None:
         connection.execute("UPDATE pod SET lease_end = '10000-01-01 11:59:59+00' WHERE id = %s", [pod.id])
 
 
-def test_forecasts_behind_the_longest_leases_are_dates(house: House) -> None:
+def test_forecasts_after_very_long_leases_are_dates(house: House) -> None:
     """Three orders of everything for a century each: what is told of the last one is a date, and the queue goes on."""
     first = house.ready(make("first", 16, duration="36500d"))
     waiting = [queue(house, f"q{n}", 16, duration="36500d") for n in range(4)]
@@ -79,7 +79,7 @@ def test_forecasts_behind_the_longest_leases_are_dates(house: House) -> None:
     house.service.capacity(house.request(), duration="36500d")
 
 
-def test_the_operator_says_how_far_leases_go(house: House, clock: HandClock) -> None:
+def test_operator_limits_the_length_of_leases(house: House, clock: HandClock) -> None:
     """`leases.longest`: for ends, durations, promised starts and extensions; an order without an end is refused."""
     site = house.store.site().site
     house.store.activate_site(site.model_copy(update={"leases": LeasePolicy(longest="30d")}), "test")
@@ -110,7 +110,7 @@ def networked(name: str, **networks: str) -> Order:
     return ORDER.model_copy(update={"name": name, "network": given})
 
 
-def test_a_pods_own_networks_take_nothing_from_others(house: House) -> None:
+def test_pods_own_networks_take_no_subnets_from_others(house: House) -> None:
     """Pods' networks are isolated: one that names the site's whole blocks leaves every subnet to the others."""
     place = house.site.clouds["lab"]
     wide = {"management": str(place.management.addresses)}
@@ -128,7 +128,7 @@ def test_a_pods_own_networks_take_nothing_from_others(house: House) -> None:
 
 
 @pytest.mark.parametrize("cidr", ["10.0.0.0/7", "192.0.0.0/2", "168.0.0.0/6", "126.0.0.0/7"])
-def test_a_network_that_is_too_wide_or_has_unusable_parts_is_refused(house: House, cidr: str) -> None:
+def test_network_too_wide_or_with_unusable_parts_is_refused(house: House, cidr: str) -> None:
     """Not only its first address counts."""
     with pytest.raises(InputError, match=r"network\.management"):
         house.order(networked("wide", management=cidr))
@@ -137,7 +137,7 @@ def test_a_network_that_is_too_wide_or_has_unusable_parts_is_refused(house: Hous
 # -- the queue ------------------------------------------------------------------------------------------------------
 
 
-def test_a_project_has_so_many_orders_waiting_and_no_more(house: House, clock: HandClock) -> None:
+def test_waiting_orders_of_a_project_are_limited(house: House, clock: HandClock) -> None:
     """`queue.waiting`: in the queue and for a promised start; other projects have their own."""
     site = house.store.site().site
     few = site.queue.model_copy(update={"waiting": 3})
@@ -170,7 +170,7 @@ def overdue(house: House, name: str, project: str = "team-a") -> PodRecord:
     return pod
 
 
-def test_project_whose_releases_do_not_end_orders_nothing_more(house: House) -> None:
+def test_project_with_overdue_releases_cannot_order(house: House) -> None:
     """`queue.overdue_releases`: with their names, as its members read it; other projects go on, and it does once one
     has ended."""
     site = house.store.site().site
@@ -188,7 +188,7 @@ def test_project_whose_releases_do_not_end_orders_nothing_more(house: House) -> 
     house.order(make("next", 1))
 
 
-def test_waiting_order_of_a_project_whose_releases_do_not_end_does_not_start(house: House) -> None:
+def test_waiting_order_of_a_project_with_overdue_releases_does_not_start(house: House) -> None:
     """Queued or booked before: it says so to its project, holds up nobody else, and starts once one has ended."""
     site = house.store.site().site
     few = site.queue.model_copy(update={"overdue_releases": 1})
@@ -214,7 +214,7 @@ def test_waiting_order_of_a_project_whose_releases_do_not_end_does_not_start(hou
     assert [look(house, one).state for one in waiting] == [PodState.PLACED, PodState.PLACED]
 
 
-def test_pod_of_a_project_whose_releases_do_not_end_does_not_grow(house: House) -> None:
+def test_pod_of_a_project_with_overdue_releases_cannot_grow(house: House) -> None:
     """It shrinks, and its lease is extended, as before."""
     site = house.store.site().site
     few = site.queue.model_copy(update={"overdue_releases": 1})
@@ -228,7 +228,7 @@ def test_pod_of_a_project_whose_releases_do_not_end_does_not_grow(house: House) 
     assert verbs.apply_pod(member, "grows", make("grows", 1)).outcome == "changed"
 
 
-def test_release_that_nobody_worked_on_is_not_overdue(house: House) -> None:
+def test_release_without_a_worker_is_not_overdue(house: House) -> None:
     """No worker ran meanwhile: that isn't the project's."""
     site = house.store.site().site
     few = site.queue.model_copy(update={"overdue_releases": 1})
@@ -239,7 +239,7 @@ def test_release_that_nobody_worked_on_is_not_overdue(house: House) -> None:
     house.order(make("next", 1))
 
 
-def test_released_pods_numbers_in_use_count_as_releases_that_do_not_end(house: House) -> None:
+def test_numbers_in_use_after_release_count_as_overdue_releases(house: House) -> None:
     """Abandoned with a network that a port of the tenant's is on: the number is held until that goes."""
     site = house.store.site().site
     few = site.queue.model_copy(update={"overdue_releases": 1})

@@ -39,7 +39,7 @@ def passed_through(house: House, theirs: Thing, **fields: object) -> Thing:
     return house.cloud.add(Kind.PORT, "theirs", "team-b", None, **known)
 
 
-def test_a_server_without_an_adapter_takes_nothing_out_of_a_segment(house: House) -> None:
+def test_server_without_adapter_leaves_the_segment_unchanged(house: House) -> None:
     """The pod stays READY with all of its members; its reason says what is there without another party's data, and
     operators learn from the audit what it is."""
     pod = house.ready()
@@ -67,7 +67,7 @@ def test_a_server_without_an_adapter_takes_nothing_out_of_a_segment(house: House
     ],
     ids=["an adapter of the fabric", "a device that isn't said", "one that the site doesn't have"],
 )
-def test_a_server_that_may_have_an_adapter_takes_its_node_out(house: House, fields: dict[str, str]) -> None:
+def test_server_that_may_have_an_adapter_takes_its_node_out(house: House, fields: dict[str, str]) -> None:
     """Whatever Neutron says of the pod's own ports, and whichever server the other port's owner names as its user."""
     pod = house.ready()
     node, other = pod.nodes
@@ -78,7 +78,7 @@ def test_a_server_that_may_have_an_adapter_takes_its_node_out(house: House, fiel
     assert members(house, pod) == {other} and keyless(house, pod, node)
 
 
-def test_what_may_have_devices_or_can_not_be_read_takes_its_node_out(house: House) -> None:
+def test_unreadable_devices_or_ports_take_the_node_out(house: House) -> None:
     """A flavor with devices of its own, and ports that Neutron doesn't list or doesn't show."""
     pod = house.ready()
     node, other = pod.nodes
@@ -97,7 +97,7 @@ def test_what_may_have_devices_or_can_not_be_read_takes_its_node_out(house: Hous
     assert members(house, visit(house, pod)) == {node, other}
 
 
-def test_an_adapter_that_the_pods_server_does_not_have_leaves_alone(house: House) -> None:
+def test_adapter_unbound_from_the_pods_server_leaves_alone(house: House) -> None:
     """Its port was detached, or is another server's by now: the stranger could be given that adapter next."""
     pod = house.ready()
     node, other = pod.nodes
@@ -109,7 +109,7 @@ def test_an_adapter_that_the_pods_server_does_not_have_leaves_alone(house: House
     assert adapters(house, pod) == {f"{node}/mlx5_0", f"{other}/mlx5_0", f"{other}/mlx5_1"}
 
 
-def test_a_release_does_not_wait_for_a_server_without_an_adapter(house: House) -> None:
+def test_release_does_not_wait_for_a_server_without_adapter(house: House) -> None:
     """The receipt is clean and says nothing of it; the node isn't assigned before it is gone."""
     pod = house.ready()
     node = pod.nodes[0]
@@ -125,7 +125,7 @@ def test_a_release_does_not_wait_for_a_server_without_an_adapter(house: House) -
     assert node not in house.order(ORDER.model_copy(update={"name": "rest"}), count=15).nodes
 
 
-def test_a_release_waits_for_a_server_with_an_adapter(house: House) -> None:
+def test_release_waits_for_a_server_with_adapter(house: House) -> None:
     """As for what only Placement has: it isn't known what that is."""
     pod = house.ready()
     theirs = stranger(house, pod.nodes[0])

@@ -78,9 +78,7 @@ def taken_back(house: House, pod: PodRecord, clock: HandClock) -> None:
     assert not [t for t in house.cloud.things() if t.mark and t.mark.owner == pod.scope.owner]
 
 
-def test_order_cancelled_at_any_stage_leaves_nothing_and_keeps_no_node(
-    build: Build, clock: HandClock
-) -> None:
+def test_order_cancelled_at_any_stage_leaves_nothing(build: Build, clock: HandClock) -> None:
     """From the moment of its claim until its last server has booted."""
     house, wanted = build()
     seen = set[tuple[PodState, bool]]()
@@ -95,9 +93,7 @@ def test_order_cancelled_at_any_stage_leaves_nothing_and_keeps_no_node(
     assert {s for s, _ in seen} > {PodState.PLACED} and (PodState.BOOTING, True) in seen, seen
 
 
-def test_order_whose_server_failed_to_build_leaves_nothing_and_keeps_no_node(
-    build: Build, clock: HandClock
-) -> None:
+def test_order_cancelled_after_a_failed_build_leaves_nothing(build: Build, clock: HandClock) -> None:
     """Nova has taken such a server off its host before it is deleted."""
     house, wanted = build()
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None)

@@ -28,7 +28,7 @@ NODES = [f"gpu{n}" for n in range(6)]
 STEPS = 150
 
 
-def test_what_is_counted_is_what_a_plain_reading_says(database_url: str, database: Database) -> None:
+def test_count_matches_a_plain_reading(database_url: str, database: Database) -> None:
     """Random writes by anybody in transactions that overlap, end in any order, or are rolled back; two processes."""
     for seed in range(examples(8)):
         another = Database(database_url)
@@ -244,7 +244,7 @@ CHANGES: list[Callable[[random.Random], Change]] = [
 ]
 
 
-def test_what_a_transaction_has_written_itself_is_seen_by_it_alone(house: House) -> None:
+def test_uncommitted_writes_count_only_in_their_transaction(house: House) -> None:
     """It may never be committed: nobody else counts with it, and the process doesn't after the transaction."""
     pod = house.order()
     house.store.capacity()
@@ -255,7 +255,7 @@ def test_what_a_transaction_has_written_itself_is_seen_by_it_alone(house: House)
     assert not house.store.capacity().holds
 
 
-def test_a_rollback_is_as_if_nothing_had_been(house: House) -> None:
+def test_rollback_leaves_no_trace(house: House) -> None:
     pod = house.order()
     before = told(house.store.capacity())
     with pytest.raises(KeyError), house.database.transaction() as tx:
@@ -265,7 +265,7 @@ def test_a_rollback_is_as_if_nothing_had_been(house: House) -> None:
     assert told(house.store.capacity()) == before
 
 
-def test_only_what_changed_is_read_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_changes_are_read_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     first = house.order()
     house.store.capacity()
     read: list[UUID] = []
@@ -280,7 +280,7 @@ def test_only_what_changed_is_read_again(house: House, monkeypatch: pytest.Monke
     assert set(read) == {second.id} and first.id != second.id
 
 
-def test_who_writes_without_the_lock_is_seen(house: House, database_url: str) -> None:
+def test_write_without_the_lock_is_noticed(house: House, database_url: str) -> None:
     house.store.capacity()
     with _connected(database_url) as connection:
         connection.execute("INSERT INTO number_hold VALUES ('segment/ib0', 7, %s)", [PODS[0]])
@@ -289,7 +289,7 @@ def test_who_writes_without_the_lock_is_seen(house: House, database_url: str) ->
     assert house.store.capacity().used.segments == {"ib0": {7}}
 
 
-def test_an_emptied_table_is_seen(house: House, database_url: str) -> None:
+def test_truncated_table_is_noticed(house: House, database_url: str) -> None:
     house.order()
     house.store.capacity()
     with _connected(database_url) as connection:
@@ -298,7 +298,7 @@ def test_an_emptied_table_is_seen(house: House, database_url: str) -> None:
     assert not house.store.capacity().holds
 
 
-def test_a_wrong_count_lets_nobody_in_twice(house: House) -> None:
+def test_wrong_count_admits_no_second_claim(house: House) -> None:
     """The tables refuse it, and the process counts again from the tables."""
     pod = house.order()
     capacity = house.store.capacity()
@@ -313,7 +313,7 @@ def test_a_wrong_count_lets_nobody_in_twice(house: House) -> None:
 
 
 @pytest.mark.parametrize("was", [{"server": "another"}, {"since": "9000000000:9000000000:"}])
-def test_another_server_is_read_again(house: House, was: dict[str, str]) -> None:
+def test_failover_makes_the_count_start_over(house: House, was: dict[str, str]) -> None:
     """After a failover or a restore transactions may have numbers that others had before."""
     pod = house.order()
     house.store.capacity()
@@ -323,7 +323,7 @@ def test_another_server_is_read_again(house: House, was: dict[str, str]) -> None
     assert set(house.store.capacity().holds) == set(pod.nodes)
 
 
-def test_a_connection_that_broke_takes_the_count_with_it(house: House) -> None:
+def test_broken_connection_discards_the_count(house: House) -> None:
     house.order()
     house.store.capacity()
     with pytest.raises(WeftError), house.database.transaction() as tx:
@@ -332,7 +332,7 @@ def test_a_connection_that_broke_takes_the_count_with_it(house: House) -> None:
     assert not house.database._kept
 
 
-def test_a_later_count_leaves_an_earlier_one_alone(house: House) -> None:
+def test_later_count_leaves_an_earlier_one_unchanged(house: House) -> None:
     house.order()
     before = house.store.capacity()
     assert before.leases is not None
@@ -344,7 +344,7 @@ def test_a_later_count_leaves_an_earlier_one_alone(house: House) -> None:
     )
 
 
-def test_old_changes_are_removed(house: House, database_url: str) -> None:
+def test_old_changes_are_pruned(house: House, database_url: str) -> None:
     """Not before every process that reads now and then has seen them; who hasn't for long reads everything."""
     late = Database(database_url)
     try:
@@ -366,7 +366,7 @@ def test_old_changes_are_removed(house: House, database_url: str) -> None:
         late.close()
 
 
-def test_neighbours_that_cannot_matter_are_left_out(house: House) -> None:
+def test_irrelevant_neighbours_are_left_out(house: House) -> None:
     """An order that keeps nobody away is told of those alone that keep it away; the plan is the same."""
     exclusive = ORDER.model_copy(
         update={"name": "alone", "locality": ORDER.locality.model_copy(update={"exclusive": True})}

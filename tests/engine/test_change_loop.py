@@ -70,7 +70,7 @@ def rows(house: House, pod: PodRecord, node: str) -> set[str]:
     return {str(r.state) for r in house.store.resources(pod.id) if r.resource.node == node}
 
 
-def test_a_node_more(house: House) -> None:
+def test_growing_pod_gets_a_node(house: House) -> None:
     """It comes, with its adapters in the partition; the other servers are the same, and nobody was less than READY."""
     pod = house.ready()
     before = servers(house)
@@ -84,7 +84,7 @@ def test_a_node_more(house: House) -> None:
     assert now.reason == ""
 
 
-def test_a_node_less(house: House) -> None:
+def test_shrinking_pod_frees_a_node(house: House) -> None:
     """Its server goes, its adapters leave the partition, it is read back and given back; its rows are tombstones."""
     pod = house.ready(sized(3))
     gone = pod.nodes[1]
@@ -119,7 +119,7 @@ def test_access_changes_in_place(house: House) -> None:
     assert len(house.cloud.things(Kind.FLOATING_IP)) == 1
 
 
-def test_changed_again_while_it_changes(house: House) -> None:
+def test_pod_can_be_changed_again_while_it_changes(house: House) -> None:
     """Generation 3 while 2 is under way: what only 2 wanted goes again, made or not, and what 3 wants comes."""
     pod = house.ready()
     apply(house, sized(4))
@@ -136,7 +136,7 @@ def test_changed_again_while_it_changes(house: House) -> None:
     assert members(house, now) == set(now.nodes) == held(house, now)
 
 
-def test_a_visit_of_an_older_generation_writes_nothing(house: House) -> None:
+def test_visit_of_an_older_generation_writes_nothing(house: House) -> None:
     """Whoever still works on generation 1 when 2 is written is refused, in writes and before calls; it lets go."""
     pod = house.ready()
     old = house.store.take(pod.id, "old")
@@ -153,7 +153,7 @@ def test_a_visit_of_an_older_generation_writes_nothing(house: House) -> None:
     settle(house, pod)
 
 
-def test_a_change_in_the_middle_of_a_visit_is_not_lost(house: House) -> None:
+def test_change_during_a_visit_is_not_lost(house: House) -> None:
     """Applied right while servers are asked for: the visit stops, nothing is made twice, the next one goes on."""
     pod = house.ready()
     apply(house, sized(3))
@@ -164,7 +164,7 @@ def test_a_change_in_the_middle_of_a_visit_is_not_lost(house: House) -> None:
     assert members(house, now) == set(now.nodes) == held(house, now)
 
 
-def test_released_while_it_changes(house: House) -> None:
+def test_pod_can_be_released_while_it_changes(house: House) -> None:
     """Everything of every generation goes, and the receipt has the nodes that were given back before."""
     pod = house.ready(sized(3))
     gone = pod.nodes[2]
@@ -189,7 +189,7 @@ def test_released_while_it_changes(house: House) -> None:
     assert all(f"train-{number}" in subjects for number in range(len(came)))
 
 
-def test_released_before_a_node_that_goes_was_given_back(house: House) -> None:
+def test_release_includes_a_node_that_was_leaving(house: House) -> None:
     """What was leaving is released with the rest: read back, in the receipt, free."""
     pod = house.ready(sized(3))
     gone = pod.nodes[2]
@@ -203,9 +203,7 @@ def test_released_before_a_node_that_goes_was_given_back(house: House) -> None:
     assert any(i.plane == "host" and i.subject == gone for i in signed.receipt.items)
 
 
-def test_a_node_that_cant_be_cleaned_is_quarantined_and_the_pod_goes_on(
-    house: House, clock: HandClock
-) -> None:
+def test_uncleanable_node_is_quarantined_and_the_pod_goes_on(house: House, clock: HandClock) -> None:
     """Its server can't be deleted: the others are given back, new ones come, it stays held and in quarantine."""
     pod = house.ready(sized(4))
     bad, good = pod.nodes[1], pod.nodes[2]
@@ -233,7 +231,7 @@ def test_a_node_that_cant_be_cleaned_is_quarantined_and_the_pod_goes_on(
 
 
 @pytest.mark.parametrize("fault", ["writable", "reachable"])
-def test_a_node_is_kept_while_a_standby_would_put_it_into_the_segment_again(
+def test_node_is_kept_while_a_standby_would_restore_its_membership(
     house: House, clock: HandClock, fault: str
 ) -> None:
     """The number is the pod's still, so it isn't held back: whoever had the node next would be the pod's neighbour."""
@@ -255,7 +253,7 @@ def test_a_node_is_kept_while_a_standby_would_put_it_into_the_segment_again(
     assert f"{gone} was read back clean and is free" in messages(house, pod, "release")
 
 
-def test_a_server_that_comes_back_is_taken_away_again(house: House) -> None:
+def test_server_that_reappears_is_removed_again(house: House) -> None:
     """Seen on the host when the node is read back: the node isn't given back before it is gone for good."""
     pod = house.ready(sized(3))
     gone = pod.nodes[2]
@@ -267,7 +265,7 @@ def test_a_server_that_comes_back_is_taken_away_again(house: House) -> None:
     assert f"server/{gone}" not in servers(house)
 
 
-def test_a_worker_that_dies_in_the_middle(house: House) -> None:
+def test_killed_worker_is_replaced_in_a_change(house: House) -> None:
     """Another one takes over what was asked for by name; no node is given back while a lost request may come."""
     pod = house.ready(sized(3))
     gone = pod.nodes[0]
@@ -281,7 +279,7 @@ def test_a_worker_that_dies_in_the_middle(house: House) -> None:
     assert len(servers(house)) == 2
 
 
-def test_a_new_server_that_breaks_costs_the_others_nothing(house: House) -> None:
+def test_breaking_new_server_does_not_affect_the_others(house: House) -> None:
     """It breaks as often as is tried: the pod is DEGRADED and says why, the old servers stay, another change helps."""
     pod = house.ready()
     before = servers(house)
@@ -304,7 +302,7 @@ def test_a_new_server_that_breaks_costs_the_others_nothing(house: House) -> None
     assert held(house, now) == set(pod.nodes)
 
 
-def test_a_server_that_its_tenant_deleted_isnt_recreated_by_a_change(house: House) -> None:
+def test_change_does_not_recreate_a_server_that_its_tenant_deleted(house: House) -> None:
     """A change makes what it brought; what was there before is repaired as ever, servers by an operator alone."""
     pod = house.ready()
     lost = pod.nodes[0]
@@ -322,7 +320,7 @@ def test_a_server_that_its_tenant_deleted_isnt_recreated_by_a_change(house: Hous
     assert members(house, now) == set(now.nodes) - {lost}
 
 
-def test_the_cloud_is_away_for_a_while(house: House) -> None:
+def test_change_resumes_after_an_outage_of_the_cloud(house: House) -> None:
     """The pod says that it is changing and why it doesn't get on; when the cloud is back it goes on by itself."""
     pod = house.ready()
     apply(house, sized(3))
@@ -343,7 +341,7 @@ def test_the_cloud_is_away_for_a_while(house: House) -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault.ERROR_500, Fault.BROKEN])
-def test_what_a_stuck_change_has_made_is_no_strangers(house: House, fault: Fault) -> None:
+def test_resources_of_a_stuck_change_are_not_foreign(house: House, fault: Fault) -> None:
     """Ports of the new node are on the pod's own network before their server is: nobody else is there."""
     pod = house.ready()
     house.cloud.plant(fault, verb="create", kind=Kind.SERVER, key="server/*", times=None)
@@ -356,7 +354,7 @@ def test_what_a_stuck_change_has_made_is_no_strangers(house: House, fault: Fault
     assert now.state is (PodState.READY if fault is Fault.ERROR_500 else PodState.DEGRADED)
 
 
-def test_somebody_on_a_node_of_before_is_told_while_a_change_is_stuck(house: House) -> None:
+def test_stranger_on_an_old_node_is_reported_while_a_change_is_stuck(house: House) -> None:
     """What is in the change's way hides nothing of the part that was READY: its key is gone from there."""
     pod = house.ready()
     apply(house, sized(3))
@@ -376,7 +374,7 @@ def test_somebody_on_a_node_of_before_is_told_while_a_change_is_stuck(house: Hou
     assert members(house, now) == set(now.nodes) - {pod.nodes[0]}
 
 
-def test_a_pod_that_is_being_built_changes_too(house: House) -> None:
+def test_pod_can_be_changed_while_it_is_built(house: House) -> None:
     """Fewer while it boots: what isn't wanted any more goes, and it becomes READY with what is."""
     pod = house.order(sized(3))
     for _ in range(2):
@@ -389,7 +387,7 @@ def test_a_pod_that_is_being_built_changes_too(house: House) -> None:
     assert members(house, now) == set(now.nodes) == held(house, now)
 
 
-def test_a_pod_that_failed_is_tried_again_with_what_it_is_changed_to(house: House) -> None:
+def test_failed_pod_is_retried_by_a_change(house: House) -> None:
     """One bad host of three: without it the pod becomes READY."""
     pod = house.order(sized(3))
     bad = look(house, pod).nodes[2]
@@ -420,7 +418,7 @@ def test_spares_come_and_go_without_a_server(house: House) -> None:
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_a_node_that_left_comes_back_as_a_spare(house: House, made: bool) -> None:
+def test_node_that_left_returns_as_a_spare(house: House, made: bool) -> None:
     """Its server of before is gone, or never was, and isn't missed."""
     pod = house.ready(sized(4)) if made else house.order(count=4)
     apply(house, sized(1))
@@ -432,7 +430,7 @@ def test_a_node_that_left_comes_back_as_a_spare(house: House, made: bool) -> Non
     assert members(house, now) == set(now.nodes)
 
 
-def test_an_audit_of_a_pod_that_changes_misses_nothing_that_is_not_made_yet(house: House) -> None:
+def test_audit_of_a_changing_pod_ignores_what_is_not_created_yet(house: House) -> None:
     """Of what was there before, and of what has come, it finds what is missing."""
     pod = house.ready()
     apply(house, sized(3))
@@ -451,7 +449,7 @@ def test_an_audit_of_a_pod_that_changes_misses_nothing_that_is_not_made_yet(hous
     assert [(f.category, f.subject) for f in found] == [("missing", lost)]
 
 
-def test_an_audit_of_a_changed_pod_finds_nothing(house: House) -> None:
+def test_audit_of_a_changed_pod_finds_nothing(house: House) -> None:
     """Tombstones aren't missing, and what stays is what is wanted."""
     pod = house.ready(sized(3))
     apply(house, sized(2), pod.nodes[0])

@@ -61,7 +61,7 @@ def released(house: House, pod: PodRecord) -> Receipt:
     return signed.receipt
 
 
-def test_more_servers_come_beside_the_others(house: House) -> None:
+def test_added_servers_join_the_others(house: House) -> None:
     pod, other = ready(house, "train", 2), ready(house, "other")
     (node,) = pod.nodes
     before = servers(house, pod)
@@ -74,7 +74,7 @@ def test_more_servers_come_beside_the_others(house: House) -> None:
     assert house.service.apply_pod(house.request(), "train", small("train", 4)).outcome == "unchanged"
 
 
-def test_a_server_goes_and_what_it_had_is_anothers(house: House) -> None:
+def test_removed_server_frees_its_part(house: House) -> None:
     """The others on its host are the same, and were never less than READY; its part is free, its name is used again."""
     pod = house.run(house.order(on_one(8)), PodState.READY)
     (node,) = pod.nodes
@@ -103,7 +103,7 @@ def test_a_server_goes_and_what_it_had_is_anothers(house: House) -> None:
     assert before[f"server/{node}/3"] in ids and len(ids) > 1
 
 
-def test_a_node_goes_with_the_last_of_its_servers(house: House) -> None:
+def test_node_is_freed_with_its_last_server(house: House) -> None:
     pod = ready(house, "train", 10)
     few, full = sorted(pod.nodes, key=[n.node for n in pod.plan.placement.nodes].count)
     apply(house, small("train", 9), name(pod, f"{few}/0"))
@@ -115,9 +115,7 @@ def test_a_node_goes_with_the_last_of_its_servers(house: House) -> None:
     assert released(house, pod).given_back == (few, few)
 
 
-def test_a_server_that_cant_be_deleted_keeps_its_node_from_more_and_nobody_else(
-    house: House, clock: HandClock
-) -> None:
+def test_undeletable_server_keeps_only_its_part(house: House, clock: HandClock) -> None:
     """The pod goes on, and so does the other pod there; once it is gone, its part is given back."""
     pod, other = ready(house, "train", 3), ready(house, "other")
     (node,) = pod.nodes
@@ -142,7 +140,7 @@ def test_a_server_that_cant_be_deleted_keeps_its_node_from_more_and_nobody_else(
     released(house, pod)
 
 
-def test_a_server_that_comes_back_keeps_its_part(house: House) -> None:
+def test_server_that_reappears_keeps_its_part(house: House) -> None:
     """Seen on the host when the part is read back; the pod's others on the same host are no reason."""
     pod = ready(house, "train", 3)
     (node,) = pod.nodes
@@ -153,7 +151,7 @@ def test_a_server_that_comes_back_keeps_its_part(house: House) -> None:
     assert parts(house, pod) == [(node, False)] * 2 and f"server/{node}/2" not in servers(house, pod)
 
 
-def test_a_part_is_kept_while_nobody_knows_how_its_guest_ended(house: House) -> None:
+def test_part_is_kept_while_the_end_of_its_guest_is_unknown(house: House) -> None:
     """Its host was down: Nova has deleted its own record, and the guest may run on, on an accelerator of another's."""
     pod = ready(house, "train", 3)
     (node,) = pod.nodes
@@ -168,7 +166,7 @@ def test_a_part_is_kept_while_nobody_knows_how_its_guest_ended(house: House) -> 
     assert parts(house, pod) == [(node, False)] * 2
 
 
-def test_a_worker_that_dies_in_the_middle(house: House) -> None:
+def test_killed_worker_is_replaced_in_a_change(house: House) -> None:
     pod = ready(house, "train", 3)
     (node,) = pod.nodes
     apply(house, small("train", 2), name(pod, f"{node}/0"))
@@ -180,7 +178,7 @@ def test_a_worker_that_dies_in_the_middle(house: House) -> None:
     assert parts(house, pod) == [(node, False)] * 2 and len(servers(house, pod)) == 2
 
 
-def test_changed_again_while_it_changes(house: House) -> None:
+def test_pod_can_be_changed_again_while_it_changes(house: House) -> None:
     """What leaves keeps its name and its part until it is gone, whatever comes meanwhile."""
     pod = ready(house, "train", 3)
     for count in (1, 5, 4, 6, 2):
@@ -195,7 +193,7 @@ def test_changed_again_while_it_changes(house: House) -> None:
     released(house, pod)
 
 
-def test_released_before_a_server_that_goes_was_read_back(house: House) -> None:
+def test_release_includes_a_server_that_was_leaving(house: House) -> None:
     pod = ready(house, "train", 3)
     (node,) = pod.nodes
     gone = name(pod, f"{node}/1")
@@ -206,9 +204,7 @@ def test_released_before_a_server_that_goes_was_read_back(house: House) -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_release_long_after_a_server_left_does_not_need_novas_record_of_it(
-    house: House, shared: bool
-) -> None:
+def test_late_release_does_not_need_novas_record(house: House, shared: bool) -> None:
     """An operator archives what was deleted: the record was read when the node, or the part, was given back."""
     few, more = (small("train", n) for n in (2, 3))
     if not shared:
@@ -234,7 +230,7 @@ def test_a_release_long_after_a_server_left_does_not_need_novas_record_of_it(
     assert any(i.plane == "guest" and gone in i.subject for i in receipt.items)
 
 
-def test_two_pods_of_a_host_change_at_once(house: House) -> None:
+def test_two_pods_change_on_one_host_at_once(house: House) -> None:
     """Each gives back its own part."""
     one, two = ready(house, "one", 4), ready(house, "two", 4)
     (node,) = {*one.nodes, *two.nodes}
@@ -250,7 +246,7 @@ def test_two_pods_of_a_host_change_at_once(house: House) -> None:
     assert house.service.audit(house.operator).findings == ()
 
 
-def test_more_are_refused_where_a_stranger_is(house: House) -> None:
+def test_growing_avoids_a_host_with_a_stranger(house: House) -> None:
     """Somebody has put a server of his own on the pod's host: further servers go elsewhere."""
     pod = ready(house, "train", 2)
     (node,) = pod.nodes
@@ -260,7 +256,7 @@ def test_more_are_refused_where_a_stranger_is(house: House) -> None:
     assert len(now.nodes) == 2 and parts(house, pod).count((node, False)) == 2
 
 
-def test_a_projects_limit_counts_a_shared_node_once(house: House) -> None:
+def test_project_limit_counts_a_shared_node_once(house: House) -> None:
     limits = {"team-a": ProjectLimits(max_nodes=1)}
     site = house.site.model_copy(update={"queue": QueuePolicy(projects=limits)})
     house.store.activate_site(site, "test")
@@ -271,7 +267,7 @@ def test_a_projects_limit_counts_a_shared_node_once(house: House) -> None:
         house.service.apply_pod(house.request(), "train", small("train", 9))
 
 
-def test_what_its_tenant_is_told(house: House) -> None:
+def test_tenant_reads_server_names_but_no_accelerators(house: House) -> None:
     """Servers that come and go by their names, nothing of accelerators; names of others are none."""
     pod, other = ready(house, "train", 3), ready(house, "other")
     (node,) = pod.nodes
@@ -291,9 +287,7 @@ def test_what_its_tenant_is_told(house: House) -> None:
 
 
 @pytest.mark.parametrize("way", ["changed", "repaired"])
-def test_a_server_whose_name_was_anothers_and_that_was_never_seen_keeps_its_part(
-    house: House, way: str
-) -> None:
+def test_never_seen_server_with_a_reused_name_keeps_its_part(house: House, way: str) -> None:
     """The answer to its creation was lost, and only its host lists it: what is known of the name is another's."""
     pod = ready(house, "train", 3)
     (node,) = pod.nodes

@@ -39,7 +39,7 @@ def unconfirmed(house: House, work: Callable[[], object]) -> None:
     house.cloud.meanwhile("occupants", lambda: house.cloud.meanwhile("occupants", work))
 
 
-def test_as_many_orders_at_once_as_there_is_room_for(house: House) -> None:
+def test_concurrent_orders_fill_the_site(house: House) -> None:
     """Sixteen nodes, sixteen orders of one at the same time, while the cloud takes its time: each gets one."""
     house.cloud.plant(Fault.SLOW, verb="occupants", times=None, seconds=0.05)
     names = [f"pod-{n}" for n in range(16)]
@@ -54,7 +54,9 @@ def test_as_many_orders_at_once_as_there_is_room_for(house: House) -> None:
     assert house.run(house.store.find_pod("pod-7", "team-a"), PodState.READY)
 
 
-def test_an_order_does_not_wait_for_others_for_ever(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_order_does_not_wait_for_others_without_a_limit(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another one is being placed in this process for too long: come back, and nothing was claimed."""
     monkeypatch.setattr("weft.engine.database.LOCK_TIMEOUT", 0.01)
     waits = pytest.raises(TemporaryError, match="other orders are being placed")
@@ -64,7 +66,7 @@ def test_an_order_does_not_wait_for_others_for_ever(house: House, monkeypatch: p
     house.order()
 
 
-def test_two_orders_of_one_name_at_once(house: House) -> None:
+def test_second_of_two_concurrent_orders_of_one_name_is_refused(house: House) -> None:
     """One is made, the other is told that there is one."""
 
     def order(_: int) -> str:
@@ -79,7 +81,7 @@ def test_two_orders_of_one_name_at_once(house: House) -> None:
     assert len(held(house)) == 2
 
 
-def test_somebody_else_is_on_the_nodes_that_are_chosen(house: House) -> None:
+def test_occupied_nodes_are_replaced_by_others(house: House) -> None:
     """The claim is dropped as if it had never been, and others are chosen."""
     house.cloud.offers.claims["gpu01"] = {"somebody"}
     pod = house.order()
@@ -90,7 +92,7 @@ def test_somebody_else_is_on_the_nodes_that_are_chosen(house: House) -> None:
     ]
 
 
-def test_nothing_is_left_of_a_claim_that_is_over_quota(house: House) -> None:
+def test_claim_over_quota_leaves_nothing(house: House) -> None:
     """Neither nodes nor numbers, rows or events; and the order can be sent again."""
     before = rows(house)
     house.cloud.offers.quotas["team-a", "servers"] = 1
@@ -101,7 +103,7 @@ def test_nothing_is_left_of_a_claim_that_is_over_quota(house: House) -> None:
     assert house.ready().state is PodState.READY
 
 
-def test_nothing_is_left_of_a_claim_whose_nodes_cannot_be_read(house: House) -> None:
+def test_claim_of_unreadable_nodes_leaves_nothing(house: House) -> None:
     """Unknown isn't free."""
     before = rows(house)
     house.cloud.plant(Fault.UNREACHABLE, verb="facts", times=None)
@@ -125,7 +127,7 @@ class Dying(Store):
         raise DiedError
 
 
-def test_workers_leave_a_claim_alone_until_it_is_confirmed(house: House) -> None:
+def test_workers_ignore_a_claim_until_it_is_confirmed(house: House) -> None:
     """A process that dies after the claim leaves a pod that workers take when the time is over, and serve."""
     service = Service(Dying(house.database), house.keeper, Policy(), house.time, house.listener, house.pulse)
     with pytest.raises(DiedError):
@@ -138,7 +140,7 @@ def test_workers_leave_a_claim_alone_until_it_is_confirmed(house: House) -> None
     assert house.run(pod, PodState.READY).nodes == pod.nodes
 
 
-def test_a_release_while_the_nodes_are_looked_at(house: House) -> None:
+def test_pod_can_be_released_while_its_nodes_are_checked(house: House) -> None:
     """The pod that its owner releases in that moment goes its own way, though its nodes are found occupied."""
 
     def release() -> None:
@@ -152,7 +154,7 @@ def test_a_release_while_the_nodes_are_looked_at(house: House) -> None:
     assert house.run(pod, PodState.RELEASED)
 
 
-def test_an_order_that_is_refused_late_is_taken_back(house: House) -> None:
+def test_late_refusal_releases_the_pod(house: House) -> None:
     """A worker has the pod already when its quota is found to be too small: it is released, not served."""
 
     def taken() -> None:
@@ -167,7 +169,7 @@ def test_an_order_that_is_refused_late_is_taken_back(house: House) -> None:
 
 
 @pytest.mark.parametrize("occupied", [False, True])
-def test_a_claim_that_the_database_has_lost(house: House, database_url: str, occupied: bool) -> None:
+def test_claim_lost_by_the_database_is_an_error(house: House, database_url: str, occupied: bool) -> None:
     """It isn't on the disk yet when PostgreSQL crashes, which runs again before the nodes were looked at: nobody is
     told that there is a pod.
     """
@@ -188,7 +190,7 @@ def test_a_claim_that_the_database_has_lost(house: House, database_url: str, occ
 
 
 @pytest.mark.parametrize("occupied", [False, True])
-def test_nobody_changes_a_claim_before_it_is_confirmed(house: House, occupied: bool) -> None:
+def test_unconfirmed_claim_cannot_be_changed(house: House, occupied: bool) -> None:
     """Who applies the same file again, or another one, or extends the lease, is told to come back: the claim may yet be
     dropped, and must be droppable.
     """

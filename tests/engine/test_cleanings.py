@@ -62,7 +62,7 @@ def run(one: Cleaned, plan: tuple[str, ...] = ERASE) -> None:
     one.look("cleaning")
 
 
-def test_a_cleaning_is_watched_without_any_pod_to_its_end(one: Cleaned) -> None:
+def test_cleaning_without_a_pod_is_watched_to_its_end(one: Cleaned) -> None:
     """A machine that is enrolled has none, and the first that gets it must know how it was cleaned."""
     run(one)
     known = one.know()
@@ -76,7 +76,7 @@ def test_a_cleaning_is_watched_without_any_pod_to_its_end(one: Cleaned) -> None:
     assert CleaningsOf(one.house.database, "elsewhere").watched(one.machine) is None
 
 
-def test_a_machine_that_is_cleaned_is_listed_more_often(one: Cleaned) -> None:
+def test_machines_are_listed_more_often_during_a_cleaning(one: Cleaned) -> None:
     """The agent's steps may take a moment, and are shown for the five seconds between two of its heartbeats."""
     one.keeper = MachineKeeper(one.house.database, lambda: one.house.world, lambda: one.house.site)
 
@@ -94,7 +94,7 @@ def test_a_machine_that_is_cleaned_is_listed_more_often(one: Cleaned) -> None:
     assert listed_after() == pytest.approx((WATCHING - BRIEFLY) * SOONEST)
 
 
-def test_another_worker_goes_on_watching(one: Cleaned) -> None:
+def test_another_worker_continues_watching(one: Cleaned) -> None:
     run(one)
     one.keeper = one.worker()
     one.look("available")
@@ -109,9 +109,7 @@ LOST: dict[str, Callable[[Cleaned], None]] = {
 
 
 @pytest.mark.parametrize("lost", LOST.values(), ids=LOST.keys())
-def test_who_loses_sight_of_it_knows_nothing_of_its_end(
-    one: Cleaned, lost: Callable[[Cleaned], None]
-) -> None:
+def test_cleaning_that_went_unseen_has_no_known_end(one: Cleaned, lost: Callable[[Cleaned], None]) -> None:
     run(one)
     lost(one)
     one.look("cleaning")
@@ -122,7 +120,7 @@ def test_who_loses_sight_of_it_knows_nothing_of_its_end(
     assert one.know() is not None, "the next one is watched"
 
 
-def test_a_cloud_that_does_not_answer_for_a_moment_loses_nothing(one: Cleaned) -> None:
+def test_brief_silence_of_a_cloud_loses_nothing(one: Cleaned) -> None:
     run(one)
     one.house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=1)
     one.look("available")
@@ -132,14 +130,14 @@ def test_a_cloud_that_does_not_answer_for_a_moment_loses_nothing(one: Cleaned) -
     assert (known := one.know()) is not None and known.ended == ENDED
 
 
-def test_a_plan_that_changes_half_way_is_the_later_one(one: Cleaned) -> None:
+def test_changed_cleaning_plan_replaces_the_earlier_one(one: Cleaned) -> None:
     run(one)
     one.look("cleaning", ("deploy.erase_devices_metadata",), "a2")
     one.look("available", agent="a2")
     assert (known := one.know()) is not None and known.plan == ("deploy.erase_devices_metadata",)
 
 
-def test_an_answer_that_comes_after_anothers_look_changes_nothing(
+def test_late_answer_after_another_look_changes_nothing(
     one: Cleaned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker whose Ironic hung: what it saw is over, and the machine is being cleaned again by now."""
@@ -166,7 +164,7 @@ def test_an_answer_that_comes_after_anothers_look_changes_nothing(
     assert one.know() is None
 
 
-def test_a_machine_is_used_once_it_was_seen_so_after_it_was_taken(one: Cleaned) -> None:
+def test_machine_is_used_once_seen_so_after_its_assignment(one: Cleaned) -> None:
     """What a restored Ironic says of it is older than that."""
     known, other = (CleaningsOf(one.house.database, c) for c in (str(one.node.cloud), "elsewhere"))
     first = datetime(2026, 11, 22, 21, 30, tzinfo=UTC)
@@ -186,7 +184,7 @@ def test_a_machine_is_used_once_it_was_seen_so_after_it_was_taken(one: Cleaned) 
     assert other.taken(one.machine) is None
 
 
-def test_a_look_that_began_before_a_machine_was_taken_says_nothing_of_its_use(
+def test_look_begun_before_an_assignment_says_nothing_of_use(
     one: Cleaned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was being cleaned then."""

@@ -44,7 +44,7 @@ def near(moment: datetime | None, **span: float) -> bool:
     return abs(moment - datetime.now(UTC) - timedelta(**span)) < timedelta(minutes=1)
 
 
-def test_a_worker_whose_clock_is_ahead_releases_nobody(house: House) -> None:
+def test_worker_with_a_fast_clock_ends_no_lease(house: House) -> None:
     """A fresh lease of an hour is an hour long for everybody, and everything written has the database's time."""
     pod = house.ready(make("short", 2, duration="1h"))
     assert near(pod.lease_end, hours=1) and near(pod.created_at) and near(pod.since)
@@ -55,7 +55,7 @@ def test_a_worker_whose_clock_is_ahead_releases_nobody(house: House) -> None:
     assert all(near(e.at) for e in house.store.events(pod.id, 0))
 
 
-def test_a_release_is_overdue_by_the_databases_clock(house: House) -> None:
+def test_release_limit_uses_the_databases_clock(house: House) -> None:
     """Nobody's nodes go into quarantine, and no alarm is raised, because a worker's clock is ahead."""
     pod = house.ready(make("short", 2))
     house.release(pod)
@@ -66,7 +66,7 @@ def test_a_release_is_overdue_by_the_databases_clock(house: House) -> None:
     assert not [e for e in house.store.events(pod.id, 0) if e.type in ("alarm", "quarantine")]
 
 
-def test_bookings_and_reservations_go_by_the_databases_clock(house: House) -> None:
+def test_bookings_and_reservations_use_the_databases_clock(house: House) -> None:
     """An order for in an hour is later, not past; what is set aside begins now, not in two hours."""
     start = datetime.now(UTC) + timedelta(hours=1)
     pod = house.order(make("later", 16, start=start, duration="1h"))
@@ -78,7 +78,7 @@ def test_bookings_and_reservations_go_by_the_databases_clock(house: House) -> No
     house.order(make("fits", 1, duration="30m"))
 
 
-def test_a_hold_that_runs_out_by_the_database_is_over(house: House) -> None:
+def test_hold_runs_out_by_the_databases_clock(house: House) -> None:
     """Holds are written and compared there alone."""
     house.order()
     with house.database.transaction() as tx:

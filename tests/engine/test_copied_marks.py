@@ -36,7 +36,7 @@ def bearing(house: House, pod: PodRecord, kind: Kind, project: str = "team-a", *
     return thing
 
 
-def test_mark_of_released_pod_on_others_things_is_a_copy(house: House) -> None:
+def test_released_pods_mark_on_someone_elses_resource_is_a_copy(house: House) -> None:
     """Each kind: reported as foreign, still there after sweeps and a repair, and the receipt stays as it was signed."""
     pod = released(house)
     house.clock.sleep(3600)
@@ -50,7 +50,7 @@ def test_mark_of_released_pod_on_others_things_is_a_copy(house: House) -> None:
     assert alarms(house, pod) == [] and corrections(house, pod) == () and Traces(house.database).open() == []
 
 
-def test_server_of_another_user_is_never_weft_s(house: House) -> None:
+def test_server_created_by_another_user_is_never_wefts(house: House) -> None:
     """Though the row shows that a worker lost its hold, and the server came at that time."""
     pod = released(house)
     lost_hold(house.database, pod.id)
@@ -60,7 +60,7 @@ def test_server_of_another_user_is_never_weft_s(house: House) -> None:
     assert server in house.cloud.things() and corrections(house, pod) == ()
 
 
-def test_mark_of_live_pod_on_a_colleagues_server_is_a_copy(house: House) -> None:
+def test_live_pods_mark_on_a_colleagues_server_is_a_copy(house: House) -> None:
     """Not a second one of the pod's, which an operator's repair would remove."""
     pod = house.ready()
     server = bearing(house, pod, Kind.SERVER, ports=())
@@ -74,7 +74,7 @@ def test_mark_of_live_pod_on_a_colleagues_server_is_a_copy(house: House) -> None
 
 
 @pytest.mark.parametrize("wrong", ["late", "early", "name"])
-def test_thing_that_the_lost_request_can_not_have_made_is_a_copy(house: House, wrong: str) -> None:
+def test_resource_that_the_lost_request_cannot_have_created_is_a_copy(house: House, wrong: str) -> None:
     """Of another time, or of another name."""
     pod = released(house)
     lost_hold(house.database, pod.id)
@@ -92,7 +92,7 @@ def test_thing_that_the_lost_request_can_not_have_made_is_a_copy(house: House, w
     assert thing in house.cloud.things() and corrections(house, pod) == ()
 
 
-def test_thing_of_a_creation_that_was_never_answered_is_weft_s(house: House) -> None:
+def test_resource_of_an_unanswered_creation_is_wefts(house: House) -> None:
     """The row was asked for and knows no id."""
     pod = released(house)
     with psycopg.connect(house.database.url, autocommit=True) as connection:
@@ -119,7 +119,7 @@ def in_use(house: House) -> Iterator[tuple[PodRecord, Thing]]:
         yield pod, thing
 
 
-def test_things_that_can_not_go_hold_no_round_up(house: House) -> None:
+def test_undeletable_resources_do_not_delay_a_sweep(house: House) -> None:
     """Another pod's thing goes in the same round, and no time passes over those that stay."""
     stuck = list(in_use(house))
     other = house.run(house.order(make("other", 1)), PodState.READY)
@@ -134,7 +134,7 @@ def test_things_that_can_not_go_hold_no_round_up(house: House) -> None:
     assert {t.id for _, t in stuck} <= {t.id for t in house.cloud.things()}
 
 
-def test_traces_by_marks_are_bounded_and_crowd_out_none_by_ids(house: House) -> None:
+def test_traces_by_mark_are_bounded_and_do_not_displace_those_by_id(house: House) -> None:
     """What is found under the row's own id is always written down, and its end is noted."""
     pod = house.ready()
     server = house.cloud.thing(f"server/{pod.nodes[0]}")
@@ -157,7 +157,7 @@ def test_traces_by_marks_are_bounded_and_crowd_out_none_by_ids(house: House) -> 
     assert found.gone_at is not None
 
 
-def test_forged_things_in_hundreds_keep_no_true_one_from_its_turn(house: House) -> None:
+def test_hundreds_of_forged_marks_do_not_starve_a_real_one(house: House) -> None:
     """Whatever has the last place among them is asked in the third round; a restart loses nothing of that."""
     pod = released(house)
     lost_hold(house.database, pod.id)
@@ -170,7 +170,7 @@ def test_forged_things_in_hundreds_keep_no_true_one_from_its_turn(house: House) 
     assert all(thing in house.cloud.things() for thing in things[:-1])
 
 
-def test_trace_of_a_thing_whose_row_has_no_id_ends(house: House) -> None:
+def test_trace_of_a_resource_without_a_known_id_ends(house: House) -> None:
     """It went after the round that had asked it to, or by somebody else's hand."""
     pod = released(house)
     with psycopg.connect(house.database.url, autocommit=True) as connection:
@@ -199,7 +199,7 @@ def twice(house: House, pod: PodRecord, ours: bool) -> Thing:
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_second_server_of_a_released_pod_goes_if_weft_made_it(house: House, ours: bool) -> None:
+def test_released_pods_duplicate_is_removed_if_weft_created_it(house: House, ours: bool) -> None:
     """A request that was sent twice, of which one was answered; a tenant's copy is reported and stays."""
     pod = released(house)
     server = twice(house, pod, ours)
@@ -212,7 +212,7 @@ def test_second_server_of_a_released_pod_goes_if_weft_made_it(house: House, ours
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_second_server_of_a_live_pod_goes_if_weft_made_it(house: House, ours: bool) -> None:
+def test_live_pods_duplicate_is_removed_if_weft_created_it(house: House, ours: bool) -> None:
     """Once it is old enough to be nothing that the loop has just made; the pod's own stays."""
     pod = house.ready()
     own = house.cloud.thing(f"server/{pod.nodes[0]}")
@@ -223,7 +223,7 @@ def test_second_server_of_a_live_pod_goes_if_weft_made_it(house: House, ours: bo
     assert (server in house.cloud.things()) is not ours and own in house.cloud.things()
 
 
-def test_second_server_that_came_at_another_time_is_a_copy(house: House) -> None:
+def test_duplicate_created_at_another_time_is_a_copy(house: House) -> None:
     """Made by weft's user, but long after the request: another installation's, relabelled."""
     pod = released(house)
     server = twice(house, pod, ours=True)

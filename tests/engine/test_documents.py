@@ -27,7 +27,7 @@ STORED = (
 )
 
 
-def test_everything_that_is_written_says_its_version(house: House) -> None:
+def test_every_document_has_its_version(house: House) -> None:
     """In the column's document; a plan's order and resources are of the plan's version."""
     pod = house.ready()
     house.release(pod)
@@ -39,7 +39,7 @@ def test_everything_that_is_written_says_its_version(house: House) -> None:
 
 
 @pytest.mark.parametrize(("table", "column", "kind"), STORED)
-def test_what_was_read_is_written_and_read_again(table: str, column: str, kind: type[Plan]) -> None:
+def test_documents_survive_a_round_trip(table: str, column: str, kind: type[Plan]) -> None:
     """Nothing of a recorded document gets lost on the way."""
     for row in recorded("0011", "tables")[table]:
         if row[column] is not None:
@@ -47,7 +47,7 @@ def test_what_was_read_is_written_and_read_again(table: str, column: str, kind: 
             assert read(kind, written(document).obj) == document
 
 
-def test_steps_reach_into_plans() -> None:
+def test_upgrade_steps_reach_into_plans() -> None:
     """A step that renames resources renames them in plans of today's rows too."""
     step = Step("louder", {Resource: lambda r: {**r, "name": r["name"].upper()}})
     stored = next(r for r in recorded("0011", "tables")["pod"] if r["plan"])
@@ -58,7 +58,7 @@ def test_steps_reach_into_plans() -> None:
     assert set(PARTS) == {Plan, Graph}, "a new place for documents inside documents needs a test here"
 
 
-def test_a_site_of_a_newer_weft_is_not_guessed_at(house: House) -> None:
+def test_site_of_a_newer_weft_is_refused(house: House) -> None:
     """And says what to do."""
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("UPDATE site SET document = document || '{\"version\": 7000}'")
@@ -66,7 +66,7 @@ def test_a_site_of_a_newer_weft_is_not_guessed_at(house: House) -> None:
         Store(house.database).site()
 
 
-def test_a_resource_of_a_newer_weft_keeps_its_pod_as_it_is(house: House) -> None:
+def test_resource_of_a_newer_weft_freezes_its_pod(house: House) -> None:
     """Nothing of it is touched, and it goes on once the row can be read."""
     pod = house.ready()
     before = {t.id for t in house.cloud.things()}
@@ -83,7 +83,7 @@ def test_a_resource_of_a_newer_weft_keeps_its_pod_as_it_is(house: House) -> None
     house.run(pod, PodState.RELEASED)
 
 
-def test_words_of_earlier_versions_are_read() -> None:
+def test_terms_of_earlier_versions_are_read() -> None:
     """Groups of leaves were pods, bookings promises: in orders, plans, and sites."""
     plan = next(r for r in recorded("0011", "tables")["pod"] if r["plan"])["plan"]
     plan["order"]["locality"] |= {
@@ -104,7 +104,7 @@ def test_words_of_earlier_versions_are_read() -> None:
     assert read_site.queue.bookings == 3
 
 
-def test_the_same_text_is_read_once(house: House) -> None:
+def test_same_text_is_read_once(house: House) -> None:
     """As rows come from the database, through the pool that everything uses."""
     pod = house.ready()
     with house.database.statement() as tx:

@@ -72,7 +72,7 @@ def closed_to_others(url: str) -> Path:
     return folder
 
 
-def test_no_other_user_of_the_machine_gets_in_however_long_the_path(
+def test_socket_excludes_other_users_however_long_the_path(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a path too long for a socket, it is in systemd's folder."""
@@ -91,9 +91,7 @@ def test_path_too_long_for_a_socket_is_refused(place: Path, monkeypatch: pytest.
     EmbeddedServer(place / ("s" * most) / "postgres")
 
 
-def test_runtime_folder_that_others_may_enter_is_refused(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runtime_folder_open_to_others_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else may have made it."""
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(place))
     data = place / ("s" * 100) / "postgres"
@@ -105,7 +103,7 @@ def test_runtime_folder_that_others_may_enter_is_refused(
         server.ensure_postgres_running()
 
 
-def test_server_that_was_killed_is_started_again(place: Path) -> None:
+def test_killed_server_is_restarted(place: Path) -> None:
     """With the rows that were committed; who shares it finds that it runs. With a short path, the socket is in the data
     folder."""
     pulse = Pulse()
@@ -129,9 +127,7 @@ def test_server_that_was_killed_is_started_again(place: Path) -> None:
 
 
 @pytest.mark.parametrize("zombie", [False, True], ids=["another process", "zombie"])
-def test_stale_pid_file_whose_process_is_another_does_not_keep_it_from_starting(
-    place: Path, zombie: bool
-) -> None:
+def test_stale_pid_file_does_not_prevent_a_start(place: Path, zombie: bool) -> None:
     """After a power cut the id is somebody else's; in a container without an init a zombie keeps it."""
     with embedded(place / "state") as url:
         data = folder_of(url)

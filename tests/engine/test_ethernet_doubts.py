@@ -45,7 +45,7 @@ def smallest(house: EthernetHouse, pod: PodRecord) -> tuple[str, list[str]]:
     return min(leaves.items(), key=lambda item: len(item[1]))
 
 
-def test_a_node_is_kept_while_its_switch_would_bring_the_vlan_back(house: EthernetHouse) -> None:
+def test_node_is_kept_while_its_switch_may_restore_the_vlan(house: EthernetHouse) -> None:
     """The pod has left a switch that has no room to save that: after a restart the port would be in its VLAN, whoever
     has the node by then. It is saved once there is room, though nobody has anything to change there."""
     pod = house.ready(sized(5))
@@ -62,7 +62,7 @@ def test_a_node_is_kept_while_its_switch_would_bring_the_vlan_back(house: Ethern
     assert held(house, now) == set(now.nodes) and pod.plan.segment not in switch.saved.vlans
 
 
-def test_a_release_waits_for_no_switch_without_a_port_of_its_pod(house: EthernetHouse) -> None:
+def test_release_does_not_wait_for_switches_without_a_port_of_the_pod(house: EthernetHouse) -> None:
     """Its VLAN stays held until that was read without it, too."""
     pod = house.ready()
     number, needed = pod.plan.segment, {port.partition("/")[0] for port in ports(house, pod)}
@@ -87,7 +87,7 @@ def test_a_release_waits_for_no_switch_without_a_port_of_its_pod(house: Ethernet
     assert stale() == []
 
 
-def test_a_number_with_which_something_may_land_is_not_given_up(house: EthernetHouse) -> None:
+def test_number_is_kept_while_a_change_with_it_may_land(house: EthernetHouse) -> None:
     """It turns out to be a foreign network's, and one of the switches didn't answer: the next pod with it would have
     this one's port."""
     rail = house.site.fabrics["ib0"]
@@ -126,7 +126,7 @@ class Told(FakeEthernet):
         return replace(clean, items=tuple(items))
 
 
-def test_a_port_that_was_given_back_unread_is_in_the_receipt(house: EthernetHouse) -> None:
+def test_port_freed_unread_is_named_in_the_receipt(house: EthernetHouse) -> None:
     """The pod has left the only switch that can't be read back, long before its release: nobody has seen that."""
     fake = Told(house.site, "ib0")
     house.world = replace(
@@ -155,7 +155,7 @@ class Later:
         return True
 
 
-def test_what_may_land_is_known_though_the_order_was_changed_meanwhile(house: EthernetHouse) -> None:
+def test_pending_effect_is_remembered_although_the_order_changed(house: EthernetHouse) -> None:
     """What ends the visit is another request's answer; the switch's comes later, and to nobody who would go on."""
     later = Later()
     house.fake.late = later  # type: ignore[assignment]

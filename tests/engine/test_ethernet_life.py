@@ -79,7 +79,7 @@ def stranger(house: House, pod: PodRecord) -> str:
     return node.hcas_on("ib0")[0].port_id
 
 
-def test_from_order_to_receipt(house: EthernetHouse) -> None:
+def test_ethernet_pod_works_from_order_to_receipt(house: EthernetHouse) -> None:
     """READY with exactly its ports in its VLAN, told as a VLAN everywhere; released, each port is read back clean."""
     pod = house.ready()
     number = pod.plan.segment
@@ -100,7 +100,7 @@ def test_from_order_to_receipt(house: EthernetHouse) -> None:
     assert (again.plan.segment, again.nodes) == (number, pod.nodes)
 
 
-def test_a_foreign_port_in_the_vlan_is_found_and_taken_out(house: EthernetHouse) -> None:
+def test_foreign_port_in_the_vlan_is_found_and_removed(house: EthernetHouse) -> None:
     pod = house.ready()
     assert pod.plan.segment is not None
     house.fake.put(stranger(house, pod), pod.plan.segment)
@@ -112,7 +112,7 @@ def test_a_foreign_port_in_the_vlan_is_found_and_taken_out(house: EthernetHouse)
     assert house.fake.snapshot().ports_in[pod.plan.segment] == frozenset(ports(house, pod))
 
 
-def test_a_member_that_is_missing_is_put_back(house: EthernetHouse) -> None:
+def test_missing_member_is_restored(house: EthernetHouse) -> None:
     pod = house.ready()
     house.fake.put(ports(house, pod)[0], None)
     assert house.service.audit(house.operator).findings
@@ -122,7 +122,7 @@ def test_a_member_that_is_missing_is_put_back(house: EthernetHouse) -> None:
     assert house.fake.snapshot().ports_in[pod.plan.segment] == frozenset(ports(house, pod))
 
 
-def test_switches_that_a_pod_needs_nothing_of_hold_no_change_up(house: EthernetHouse) -> None:
+def test_unrelated_switches_do_not_delay_a_change(house: EthernetHouse) -> None:
     """One that is away isn't asked for a change, and one that is there but slow isn't either."""
     pod = house.ready()
     house.release(pod)
@@ -143,7 +143,7 @@ def test_switches_that_a_pod_needs_nothing_of_hold_no_change_up(house: EthernetH
     assert asked() <= {away.name}, "what it was a moment ago is not known"
 
 
-def test_a_vlan_that_has_come_onto_another_switch_is_taken_off_it(house: EthernetHouse) -> None:
+def test_vlan_on_an_unneeded_switch_is_removed(house: EthernetHouse) -> None:
     pod = house.ready()
     assert pod.plan.segment is not None
     house.fake.put(stranger(house, pod), pod.plan.segment)
@@ -152,7 +152,7 @@ def test_a_vlan_that_has_come_onto_another_switch_is_taken_off_it(house: Etherne
     assert pod.plan.segment not in house.fake.snapshot().ports_in
 
 
-def test_a_vlan_that_stays_on_a_port_signs_nothing(house: EthernetHouse) -> None:
+def test_vlan_that_stays_on_a_port_prevents_the_receipt(house: EthernetHouse) -> None:
     """The switch goes on answering with what it was before the release: unknown, and no receipt until it is read."""
     pod = house.ready()
     switch = house.fake.switches[ports(house, pod)[0].partition("/")[0]]
@@ -163,7 +163,7 @@ def test_a_vlan_that_stays_on_a_port_signs_nothing(house: EthernetHouse) -> None
     assert released(house, pod).receipt.clean
 
 
-def test_a_switch_that_can_not_be_read_is_unknown(house: EthernetHouse) -> None:
+def test_unreadable_switch_is_unknown(house: EthernetHouse) -> None:
     """READY becomes DEGRADED and unknown; a release waits; nothing is given back meanwhile."""
     pod = house.ready()
     switch = house.fake.switches[ports(house, pod)[0].partition("/")[0]]
@@ -177,7 +177,7 @@ def test_a_switch_that_can_not_be_read_is_unknown(house: EthernetHouse) -> None:
     assert released(house, pod).receipt.clean
 
 
-def test_a_port_put_back_into_a_released_pods_vlan_is_swept(house: EthernetHouse) -> None:
+def test_port_back_in_a_released_pods_vlan_is_swept(house: EthernetHouse) -> None:
     """The receipt was right when it was signed; what came back is taken off again, and told."""
     pod = house.ready()
     house.release(pod)
@@ -191,14 +191,14 @@ def test_a_port_put_back_into_a_released_pods_vlan_is_swept(house: EthernetHouse
     assert f"segment {pod.plan.segment}" in alarm
 
 
-def test_a_vlan_of_somebody_elses_is_not_given_out(house: EthernetHouse) -> None:
+def test_foreign_vlan_is_not_assigned(house: EthernetHouse) -> None:
     first = house.site.fabrics["ib0"].segments.first
     for switch in house.fake.switches.values():
         switch.config.vlans[first] = "the operator's own"
     assert house.ready().plan.segment == first + 1
 
 
-def test_the_plan_says_what_can_not_be_had_on_ethernet(house: EthernetHouse) -> None:
+def test_plan_says_what_ethernet_cannot_provide(house: EthernetHouse) -> None:
     """At the time of the order: what adapters bypass, and that RoCE stays in its VLAN."""
     text = plan_text(house.ready().plan)
     assert "Whole adapters (PCI passthrough): security groups don't filter their traffic" in text
@@ -206,7 +206,7 @@ def test_the_plan_says_what_can_not_be_had_on_ethernet(house: EthernetHouse) -> 
     assert "RoCE in the pod's VLAN, at layer 2" in text and "trunk ports" in text
 
 
-def test_a_change_that_may_land_yet_is_waited_for_by_every_worker(house: EthernetHouse) -> None:
+def test_every_worker_waits_for_a_change_that_may_land(house: EthernetHouse) -> None:
     """It wasn't answered, and the worker that sent it has let go of the pod: another one, whose driver knows nothing of
     it, gives nothing back before it can't land any more."""
     house.fake.late = True
@@ -230,7 +230,7 @@ def test_a_change_that_may_land_yet_is_waited_for_by_every_worker(house: Etherne
     assert (pod.plan.segment or 0) not in another.snapshot().ports_in
 
 
-def test_the_audit_names_switches_that_can_not_be_read_back(house: EthernetHouse) -> None:
+def test_audit_names_switches_that_cannot_be_read_back(house: EthernetHouse) -> None:
     """It finds nothing wrong there, whatever is: it says so each time."""
     document = house.site.model_dump(mode="json")
     names = sorted(
@@ -248,7 +248,7 @@ def test_the_audit_names_switches_that_can_not_be_read_back(house: EthernetHouse
     assert said.startswith(f"ib0: {names[0]} (netmiko_juniper) can't be read back")
 
 
-def test_another_number_is_not_one_that_a_port_is_in_without_its_vlan(house: EthernetHouse) -> None:
+def test_number_used_by_a_port_without_its_vlan_is_not_chosen(house: EthernetHouse) -> None:
     """As for an order: what counts is what a number is used for, not only where it is defined."""
     rail = house.site.fabrics["ib0"]
     first = rail.segments.first
@@ -260,7 +260,7 @@ def test_another_number_is_not_one_that_a_port_is_in_without_its_vlan(house: Eth
     assert after.plan.segment == first + 2
 
 
-def test_a_server_without_an_adapter_takes_no_port_out_of_a_vlan(house: EthernetHouse) -> None:
+def test_server_without_adapter_takes_no_port_out_of_a_vlan(house: EthernetHouse) -> None:
     """A small server of another project on a pod's node; one with an adapter takes that node's ports out."""
     pod = house.ready()
     node = pod.nodes[0]

@@ -60,14 +60,14 @@ def refused(database: Database, database_url: str) -> Generator[EthernetHouse]:
     house.close()
 
 
-def test_ports_as_wanted_are_part_of_what_was_verified(house: EthernetHouse) -> None:
+def test_correct_port_settings_are_part_of_the_verification(house: EthernetHouse) -> None:
     pod = house.ready()
     assert pod.reason == "" and house.service.audit(house.operator).findings == ()
     [verified] = [e.message for e in house.store.events(pod.id, 0) if e.type == "verified"]
     assert "ports' settings for RoCE of ib0" in verified
 
 
-def test_with_warn_a_pod_is_ready_and_says_what_differs(warned: EthernetHouse) -> None:
+def test_pod_is_ready_with_a_note_if_the_policy_is_warn(warned: EthernetHouse) -> None:
     """In its condition, in the event of its proof and in the audit; gone once the switch is put right."""
     set_all(warned, replace(RIGHT, pfc=frozenset({3, 4})))
     pod = warned.ready()
@@ -87,7 +87,7 @@ def test_with_warn_a_pod_is_ready_and_says_what_differs(warned: EthernetHouse) -
     assert warned.service.audit(warned.operator).findings == ()
 
 
-def test_with_warn_a_silent_switch_is_noted(warned: EthernetHouse) -> None:
+def test_silent_switch_is_noted_if_the_policy_is_warn(warned: EthernetHouse) -> None:
     for switch in warned.fake.switches.values():
         switch.settings = "it has none"
     pod = warned.ready()
@@ -95,7 +95,7 @@ def test_with_warn_a_silent_switch_is_noted(warned: EthernetHouse) -> None:
     assert {f.category for f in warned.service.audit(warned.operator).findings} == {"unknown"}
 
 
-def test_with_warn_a_switch_that_answers_now_and_then_is_no_news(warned: EthernetHouse) -> None:
+def test_flapping_switch_is_no_news_if_the_policy_is_warn(warned: EthernetHouse) -> None:
     """What it said last counts meanwhile: neither condition nor events change with its answers."""
     set_all(warned, replace(RIGHT, mtu=1500))
     pod = warned.ready()
@@ -110,7 +110,7 @@ def test_with_warn_a_switch_that_answers_now_and_then_is_no_news(warned: Etherne
     assert len(warned.store.events(pod.id, 0)) == events
 
 
-def test_with_refuse_a_pod_is_not_ready_until_its_ports_are_right(refused: EthernetHouse) -> None:
+def test_pod_waits_for_its_ports_if_the_policy_is_refuse(refused: EthernetHouse) -> None:
     set_all(refused, replace(RIGHT, mtu=1500))
     pod = visits(refused, refused.order(), 12)
     for _ in range(200):  # for a moment after the boot nothing is called wrong
@@ -123,7 +123,7 @@ def test_with_refuse_a_pod_is_not_ready_until_its_ports_are_right(refused: Ether
     assert refused.run(pod, PodState.READY).state is PodState.READY
 
 
-def test_with_refuse_a_port_whose_classes_nobody_knows_is_unknown(refused: EthernetHouse) -> None:
+def test_unknown_classes_of_a_port_are_unknown_if_the_policy_is_refuse(refused: EthernetHouse) -> None:
     """Such as one with a policy map on Arista: what is not read is not healthy."""
     why = "policy map REMARK may give its packets another class, and weft reads no policy maps"
     set_all(refused, replace(RIGHT, trust=None, dscp=None, unsure=(why,)))
@@ -136,7 +136,7 @@ def test_with_refuse_a_port_whose_classes_nobody_knows_is_unknown(refused: Ether
     assert pod.state is not PodState.READY and "unknown: " in pod.reason and why in pod.reason
 
 
-def test_with_refuse_a_ready_pod_is_degraded_by_one_of_its_ports(refused: EthernetHouse) -> None:
+def test_wrong_port_degrades_a_ready_pod_if_the_policy_is_refuse(refused: EthernetHouse) -> None:
     """Another pod's port, or one of no pod, is not its affair."""
     pod = refused.ready()
     mine = ports(refused, pod)[0]
@@ -153,7 +153,7 @@ def test_with_refuse_a_ready_pod_is_degraded_by_one_of_its_ports(refused: Ethern
     assert refused.run(after, PodState.READY).state is PodState.READY
 
 
-def test_a_release_does_not_ask_for_settings(refused: EthernetHouse) -> None:
+def test_release_does_not_check_settings(refused: EthernetHouse) -> None:
     """A switch that is set wrong, or says nothing, keeps no receipt waiting."""
     pod = refused.ready()
     set_all(refused, replace(RIGHT, pfc=frozenset()))

@@ -28,7 +28,7 @@ def visit(house: House, pod: PodRecord, number: int = 3) -> None:
 
 
 @pytest.mark.parametrize("back", [False, True])
-def test_an_evacuated_server_keeps_the_host_that_never_removed_it(house: House, back: bool) -> None:
+def test_evacuated_server_keeps_the_host_that_never_removed_it(house: House, back: bool) -> None:
     """Also once its nova-compute is connected again: that alone removes nothing."""
     pod = house.ready(make("evac", 2))
     left = pod.nodes[0]
@@ -51,7 +51,7 @@ def test_an_evacuated_server_keeps_the_host_that_never_removed_it(house: House, 
     assert results["host", left] == "unknown", "Nova lists nothing there, which says nothing"
 
 
-def test_where_an_evacuated_server_may_run_on_is_quarantined_whoever_holds_it(house: House) -> None:
+def test_possible_host_of_an_evacuated_server_is_quarantined(house: House) -> None:
     """It went on from a host that the pod doesn't hold, and that was never free to be held for it."""
     pod = house.ready(make("evac", 2))
     home = house.site.node_by_name[pod.nodes[0]].nova_host
@@ -67,7 +67,7 @@ def test_where_an_evacuated_server_may_run_on_is_quarantined_whoever_holds_it(ho
     assert house.store.receipt(pod.id) is None
 
 
-def test_a_node_that_a_change_leaves_is_kept_after_an_evacuation(house: House) -> None:
+def test_node_left_by_a_change_is_kept_after_an_evacuation(house: House) -> None:
     """By the same proof as at a release."""
     pod = house.ready(sized(3))
     gone = pod.nodes[1]

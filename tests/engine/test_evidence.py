@@ -46,7 +46,7 @@ def released(house: EvidenceHouse) -> PodRecord:
     return house.store.find_pod(str(pod.id), None)
 
 
-def test_a_configuration_is_not_enough_where_operational_state_is_wanted(house: EvidenceHouse) -> None:
+def test_configuration_is_not_enough_if_operational_state_is_required(house: EvidenceHouse) -> None:
     """Each node is kept until somebody knows; the level is in the receipt, whatever was wanted."""
     pod = released(house)
     assert pod.state is PodState.RELEASING and "evidence at the level operational" in pod.reason
@@ -64,7 +64,7 @@ def test_a_configuration_is_not_enough_where_operational_state_is_wanted(house: 
     assert {i.level for i in signed.receipt.items if i.plane != "switch port"} == {None}
 
 
-def test_a_port_that_forwards_against_its_configuration_is_not_clean(house: EvidenceHouse) -> None:
+def test_port_that_forwards_against_its_configuration_is_not_clean(house: EvidenceHouse) -> None:
     """Its VLAN was removed from it, and it forwards it still."""
     for switch in house.fake.switches.values():
         switch.level = Level.OPERATIONAL

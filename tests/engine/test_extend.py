@@ -22,7 +22,7 @@ from weft.model.views import PodView
 from weft.testing.cloud import Fault
 
 
-def test_a_lease_that_begins_later_is_extended_with_its_booking(house: House, clock: HandClock) -> None:
+def test_extending_a_later_lease_extends_its_booking(house: House, clock: HandClock) -> None:
     """Its nodes are kept for as long; what is promised to another, or over the project's limit, is refused."""
     tenant, now = house.request(), clock.now()
     first = house.order(make("first", 16, start=now + timedelta(hours=1), duration="1h"))
@@ -48,7 +48,7 @@ def test_a_lease_that_begins_later_is_extended_with_its_booking(house: House, cl
     assert ready.lease_end == now + timedelta(hours=3)
 
 
-def test_an_order_in_the_queue_is_extended_if_it_has_an_end(house: House, clock: HandClock) -> None:
+def test_queued_order_with_an_end_can_be_extended(house: House, clock: HandClock) -> None:
     """An end moves, with a booking and without; a lease that is counted from the start has none."""
     tenant, now = house.request(), clock.now()
     run = house.ready(make("run", 16, duration="2h"))
@@ -71,7 +71,7 @@ def test_an_order_in_the_queue_is_extended_if_it_has_an_end(house: House, clock:
     assert ready.lease_end == now + timedelta(hours=8)
 
 
-def test_an_extension_of_a_waiting_order_is_a_generation(house: House, clock: HandClock) -> None:
+def test_extending_a_waiting_order_makes_a_generation(house: House, clock: HandClock) -> None:
     """As of a pod with nodes: who changes it by what it was before is refused, and doesn't set the end back."""
     tenant, now = house.request(), clock.now()
     order = make("ends", 16, start=now + timedelta(hours=1), end=now + timedelta(hours=6))
@@ -86,7 +86,7 @@ def test_an_extension_of_a_waiting_order_is_a_generation(house: House, clock: Ha
     assert look(house, pod).lease_end == now + timedelta(hours=6)
 
 
-def test_of_two_extensions_at_once_the_later_end_stays(
+def test_later_end_wins_of_two_concurrent_extensions(
     house: House, clock: HandClock, database_url: str
 ) -> None:
     """Both have read the lease before either has the lock; the one that comes second sees what the first has done.
@@ -128,7 +128,7 @@ def _wait_for_locks(watch: psycopg.Connection, count: int) -> None:
     raise AssertionError("nobody waits for the lock")
 
 
-def test_an_order_that_was_taken_back_is_not_extended(house: House, clock: HandClock) -> None:
+def test_withdrawn_order_is_not_extended(house: House, clock: HandClock) -> None:
     """Its name may be somebody else's already."""
     pod = house.order(make("later", 1, start=clock.now() + timedelta(hours=1), duration="1h"))
     house.release(pod)
@@ -136,7 +136,7 @@ def test_an_order_that_was_taken_back_is_not_extended(house: House, clock: HandC
         house.service.extend_pod(house.request(), str(pod.id), clock.now() + timedelta(hours=9))
 
 
-def test_a_block_is_for_a_project_by_its_name_or_its_id(house: House) -> None:
+def test_reservation_takes_a_project_by_name_or_id(house: House) -> None:
     """A name is looked up once; an id is taken as it is, also where nobody can be asked."""
     theirs = "0123456789abcdef0123456789abcdef"
     token = house.cloud.add_user("olga", project="night")

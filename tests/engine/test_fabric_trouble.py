@@ -99,7 +99,7 @@ def _events(house: House, pod: PodRecord) -> str:
     return "\n".join(e.message for e in house.store.events(pod.id, 0))
 
 
-def test_a_file_that_was_replaced_costs_no_pod_its_partition(house: House) -> None:
+def test_replaced_file_costs_no_pod_its_partition(house: House) -> None:
     """The next order's change brings back what the database wants; the pods concerned hear of it."""
     first = house.ready(_order("first"))
     whole = _members(house, first)
@@ -112,7 +112,7 @@ def test_a_file_that_was_replaced_costs_no_pod_its_partition(house: House) -> No
     assert house.run(first, PodState.READY).state is PodState.READY
 
 
-def test_a_file_that_was_replaced_is_level_again_without_an_order(house: House) -> None:
+def test_keeper_restores_a_replaced_file_without_an_order(house: House) -> None:
     """Nobody orders, nobody looks at the pod: the keeper brings the partition back."""
     pod = house.ready(_order("first"))
     whole = _members(house, pod)
@@ -124,7 +124,7 @@ def test_a_file_that_was_replaced_is_level_again_without_an_order(house: House) 
     assert house.fabric.status().problems == ()
 
 
-def test_what_the_database_does_not_know_stays_in_the_file(house: House) -> None:
+def test_partitions_unknown_to_the_database_stay_in_the_file(house: House) -> None:
     """The database was restored from an older dump: an order takes nothing away that it doesn't know of."""
     unknown = "0badf00d-0000-4000-8000-000000000001"
     guid = house.site.node_by_name["gpu16"].hcas[0].port_guid
@@ -140,7 +140,7 @@ def test_what_the_database_does_not_know_stays_in_the_file(house: House) -> None
     assert 0x170 in house.fabric.partitions()
 
 
-def test_an_old_file_does_not_bring_back_a_released_pod(house: House) -> None:
+def test_old_file_does_not_bring_back_a_released_pod(house: House) -> None:
     """A copy of the file from before the release is put in place: its nodes may be somebody else's by now."""
     first = house.ready(_order("first"))
     copies = {m.name: m.text for m in house.fabric.managers}
@@ -156,7 +156,7 @@ def test_an_old_file_does_not_bring_back_a_released_pod(house: House) -> None:
     assert len(marks) == 2 and not any(str(first.id) in m for m in marks)
 
 
-def test_a_silent_standby_stops_neither_order_nor_release(house: House) -> None:
+def test_silent_standby_blocks_neither_order_nor_release(house: House) -> None:
     """The master is made right and read; what the standby may still be told of is said, and its P_Key is kept."""
     sm2 = house.fabric.manager("sm2")
     sm2.reachable = False
@@ -184,7 +184,7 @@ def test_a_silent_standby_stops_neither_order_nor_release(house: House) -> None:
     assert str(pod.id) not in (sm2.text or "") and house.fabric.status().problems == ()
 
 
-def test_a_standby_that_can_not_write_is_the_same(house: House) -> None:
+def test_standby_that_cannot_write_keeps_the_p_key_held(house: House) -> None:
     """Its disk is full: it still has the partition, so the key stays held until it has not."""
     sm2 = house.fabric.manager("sm2")
     pod = house.ready(_order("first"))
@@ -203,7 +203,7 @@ def test_a_standby_that_can_not_write_is_the_same(house: House) -> None:
     assert pod.plan.segment not in _keys_in_use(house)
 
 
-def test_another_fabrics_silence_is_no_business_of_an_order(house: House) -> None:
+def test_order_does_not_ask_other_fabrics(house: House) -> None:
     """An order asks the fabric that it is on, and no other."""
     fabric = house.site.fabrics["ib0"]
     lonely = fabric.model_copy(update={"manager": FabricManager(driver="opensm")})
@@ -223,7 +223,7 @@ def test_another_fabrics_silence_is_no_business_of_an_order(house: House) -> Non
     assert not house.service.health().ready
 
 
-def test_a_missing_file_is_made_safe_without_an_order(house: House) -> None:
+def test_keeper_closes_a_fabric_without_a_file(house: House) -> None:
     """OpenSM opens every port without a file; the keeper closes them, also while there is no pod at all."""
     ports = [h.port_guid for n in house.site.nodes if n.role == "compute" for h in n.hcas]
     for manager in house.fabric.managers:
@@ -235,7 +235,7 @@ def test_a_missing_file_is_made_safe_without_an_order(house: House) -> None:
 
 
 @pytest.mark.parametrize("eyes", ["nothing", "no keys", "strangers", "not itself", "few", "twice"])
-def test_a_blind_eye_signs_nothing(house: House, eyes: str) -> None:
+def test_blind_agent_prevents_the_receipt(house: House, eyes: str) -> None:
     """The master's agent sees no port, no key, other ports, fewer: unknown, and the release waits until it sees."""
     pod = house.ready(_order("first"))
     manager = house.fabric.manager("sm1")
@@ -251,7 +251,7 @@ def test_a_blind_eye_signs_nothing(house: House, eyes: str) -> None:
     house.run(pod, PodState.RELEASED)
 
 
-def test_ports_that_can_not_be_read_are_named_with_their_number(house: House) -> None:
+def test_unreadable_ports_are_named_in_the_receipt(house: House) -> None:
     """Two ports that never were members are cut off: the receipt says which, and that it says nothing of them."""
     pod = house.ready(_order("first"))
     outsiders = [n for n in house.site.nodes if n.role == "compute" and n.name not in pod.nodes][:2]
@@ -263,7 +263,7 @@ def test_ports_that_can_not_be_read_are_named_with_their_number(house: House) ->
     assert all(any(u.startswith(f"{n.name}/") for u in item.unread) for n in outsiders)
 
 
-def test_a_former_member_that_can_not_be_read_is_never_clean(house: House) -> None:
+def test_unreadable_former_member_is_never_clean(house: House) -> None:
     """Its cable is pulled before the release: no receipt until it was read."""
     pod = house.ready(_order("first"))
     port = house.site.node_by_name[pod.nodes[0]].hcas[0].port_guid
@@ -282,7 +282,7 @@ def _metrics(house: House) -> dict[str, float]:
     return {s.name: s.value for s in found if s.labels == {"fabric": "ib0"}}
 
 
-def test_metrics_say_how_each_fabric_is(house: House) -> None:
+def test_metrics_show_each_fabrics_state(house: House) -> None:
     """Ports whose errors grow, problems, and that nobody rules; a fabric that left the site leaves the metrics too."""
     master = house.fabric.managers[0]
     old = PortErrors(node="leaf01", port=3, counters={"PortRcvErrors": 9000})

@@ -21,7 +21,7 @@ def pair(postgres: str) -> Generator[Replicas]:
         yield made
 
 
-def test_promoted_standby_that_lacks_transactions_changes_nothing_until_it_is_accepted(
+def test_incomplete_standby_changes_nothing_until_accepted(
     pair: Replicas,
 ) -> None:
     """In the same processes, which connect to it by themselves. What was lost is the release
@@ -60,7 +60,7 @@ def test_promoted_standby_that_lacks_transactions_changes_nothing_until_it_is_ac
         database.close()
 
 
-def test_promoted_standby_that_has_everything_goes_on_by_itself(pair: Replicas) -> None:
+def test_complete_standby_continues_without_acceptance(pair: Replicas) -> None:
     """It is another server, so the note is read again; and it is known to it."""
     database = Database(pair.url)
     house = House(database, pair.url)

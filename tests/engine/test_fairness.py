@@ -176,7 +176,7 @@ class World:
         return self.seen.notes[one.id].reason
 
 
-def test_the_orders_of_the_lab_start_in_their_turn() -> None:
+def test_orders_of_the_lab_start_in_turn() -> None:
     """One host of eight, full of parts; a ninth part waits, then the whole host: the part gets what is free first,
     and the host goes to nobody else in parts until it is whole."""
     world = World(1)
@@ -201,7 +201,7 @@ def test_the_orders_of_the_lab_start_in_their_turn() -> None:
 
 
 @pytest.mark.parametrize("kind", ["part", "whole"])
-def test_nobody_starves_behind_an_endless_stream(kind: str) -> None:
+def test_order_does_not_starve_behind_an_endless_stream(kind: str) -> None:
     """Each pod ends and another is ordered in its place, one always there: whoever wants all of it gets it."""
     world = World(2)
     for number in range(16 if kind == "part" else 2):
@@ -218,7 +218,7 @@ def test_nobody_starves_behind_an_endless_stream(kind: str) -> None:
     assert not [p for p in world.later if p[0] == "p" and int(p[1:]) >= 100]
 
 
-def test_a_lease_that_ends_before_one_that_is_there_goes_first() -> None:
+def test_shorter_lease_goes_first_if_it_delays_no_one() -> None:
     """It delays nobody: the host isn't whole before."""
     world = World(1)
     world.order("open", "part")
@@ -232,7 +232,7 @@ def test_a_lease_that_ends_before_one_that_is_there_goes_first() -> None:
 
 
 @pytest.mark.parametrize("kind", ["whole", "part"])
-def test_a_booking_starts_a_little_late_though_another_follows_it_at_once(kind: str) -> None:
+def test_booking_starts_slightly_late_though_another_follows(kind: str) -> None:
     """The queue is looked at some seconds after the time has come: the next booking is as much later then."""
     world = World(1, QueuePolicy(bookings=2))
     count = 1 if kind == "whole" else 8
@@ -248,7 +248,7 @@ def test_a_booking_starts_a_little_late_though_another_follows_it_at_once(kind: 
         assert world.run() == [name]
 
 
-def test_nobody_joins_a_node_that_is_held_whole_since_parts_of_it_are_booked() -> None:
+def test_node_held_whole_before_booked_parts_gets_no_part() -> None:
     """They are booked for the time after."""
     world = World(1)
     world.order("whole", "whole", hours=1)
@@ -258,7 +258,7 @@ def test_nobody_joins_a_node_that_is_held_whole_since_parts_of_it_are_booked() -
     assert [k.label for k in world.bookings] == ["booked"]
 
 
-def test_other_nodes_than_those_that_are_kept_go_to_later_orders() -> None:
+def test_later_orders_get_nodes_that_are_not_kept() -> None:
     """Only as many nodes are kept as the order wants, and those on which the fewest pods must end."""
     world = World(3)
     for number in range(17):
@@ -273,7 +273,7 @@ def test_other_nodes_than_those_that_are_kept_go_to_later_orders() -> None:
     assert world.leases[str(uuid5(NAMES, "later"))].nodes != emptiest
 
 
-def test_what_is_kept_stays_until_fewer_pods_are_in_the_way_elsewhere() -> None:
+def test_kept_nodes_move_when_others_need_fewer_pods_to_end() -> None:
     """Then it moves there; as long as it is as good, it doesn't."""
     world = World(2)
     for number in range(16):
@@ -314,7 +314,7 @@ wanted = st.tuples(
     1,
 )
 @settings(max_examples=examples(60))
-def test_whoever_waits_starts_whatever_comes_later(
+def test_every_waiting_order_starts_in_the_end(
     there: list[tuple[str, int, int | None, int]],
     orders: list[tuple[tuple[str, int, int | None, int], int]],
     stream: list[tuple[str, int, int | None, int]],
@@ -346,7 +346,7 @@ def test_whoever_waits_starts_whatever_comes_later(
     raise AssertionError(f"not started after {most} hours: {waits}")
 
 
-def test_a_booking_that_is_not_due_yet_gets_nothing_that_is_kept() -> None:
+def test_booking_not_due_yet_gets_no_kept_node() -> None:
     """It could start earlier than promised, but not on a node that is kept for an order that came before."""
     world = World(2)
     for name, count in (("four", 4), ("three", 3)):
@@ -362,7 +362,7 @@ def test_a_booking_that_is_not_due_yet_gets_nothing_that_is_kept() -> None:
     assert world.look({}).start is None
 
 
-def test_a_shared_node_counts_once_for_the_queue_too() -> None:
+def test_queue_counts_a_shared_node_once() -> None:
     world = World(2, QueuePolicy(projects={"a": ProjectLimits(max_nodes=2)}))
     for number in range(3):
         world.order(f"p{number}", "part")

@@ -41,14 +41,14 @@ def run_out(house: House, held: HeldPod) -> None:
         connection.execute("UPDATE pod SET held_until = now() - interval '1 s' WHERE id = %s", [held.pod.id])
 
 
-def test_a_pod_is_with_one_worker_at_a_time(house: House) -> None:
+def test_pod_is_held_by_one_worker_at_a_time(house: House) -> None:
     """A pod that is held is not given to another worker."""
     house.order()
     assert take(house, "w1") is not None
     assert take(house, "w2") is None
 
 
-def test_a_dead_workers_pod_goes_to_another(house: House) -> None:
+def test_pod_of_a_dead_worker_is_taken_over(house: House) -> None:
     """When the hold runs out the next worker takes the pod over, under a greater token."""
     house.order()
     first = take(house, "w1")
@@ -58,7 +58,7 @@ def test_a_dead_workers_pod_goes_to_another(house: House) -> None:
     assert second and second.pod.token > first.pod.token
 
 
-def test_a_worker_that_slept_can_not_write(house: House) -> None:
+def test_suspended_worker_cannot_write(house: House) -> None:
     """A lease is not a fence: the old holder's write is refused by its token, and changes nothing."""
     house.order()
     first = take(house, "w1")
@@ -74,7 +74,7 @@ def test_a_worker_that_slept_can_not_write(house: House) -> None:
     assert take(house, "w3") is None, "the old holder's give-up let go of the new holder's pod"
 
 
-def test_a_worker_whose_time_ran_out_can_not_write(house: House) -> None:
+def test_worker_with_an_expired_hold_cannot_write(house: House) -> None:
     """Even if nobody took the pod over yet."""
     house.order()
     held = take(house)
@@ -84,7 +84,7 @@ def test_a_worker_whose_time_ran_out_can_not_write(house: House) -> None:
         held.say("step", "too late")
 
 
-def test_the_proofs_of_several_are_renewed_together(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proofs_of_several_owners_are_renewed_together(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one question, which counts as long as each one's own; whoever lost its owner is told so, and nobody else."""
     now = [1000.0]
     monkeypatch.setattr(house.database, "monotonic", lambda: now[0])
@@ -110,7 +110,7 @@ def test_the_proofs_of_several_are_renewed_together(house: House, monkeypatch: p
         kept()
 
 
-def test_a_wake_up_during_a_visit_is_not_lost(house: House) -> None:
+def test_wake_up_during_a_visit_is_not_lost(house: House) -> None:
     """A release requested while a worker holds the pod makes it due at once when it is let go."""
     pod = house.order()
     held = take(house)
@@ -121,7 +121,7 @@ def test_a_wake_up_during_a_visit_is_not_lost(house: House) -> None:
     assert again and again.wanted == "absent"
 
 
-def test_orders_at_the_same_time_get_different_nodes(house: House) -> None:
+def test_concurrent_orders_get_different_nodes(house: House) -> None:
     """Eight orders of two nodes in eight threads share sixteen nodes without a clash."""
     request = house.request()
     errors: list[Exception] = []
@@ -161,7 +161,7 @@ def test_several_workers_share_the_work(house: House) -> None:
             worker.stop()
 
 
-def test_a_lease_that_ends_releases_the_pod(house: House) -> None:
+def test_pod_is_released_when_its_lease_ends(house: House) -> None:
     """When the lease's time has come the pod is released by itself."""
     pod = house.ready()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
@@ -171,7 +171,7 @@ def test_a_lease_that_ends_releases_the_pod(house: House) -> None:
     house.run(pod, PodState.RELEASED)
 
 
-def test_a_listener_wakes(database_url: str) -> None:
+def test_listener_wakes_waiting_threads(database_url: str) -> None:
     """A NOTIFY of any process wakes the waiting threads; without one the wait ends by itself."""
     listener = Listener(database_url)
     try:
@@ -185,14 +185,14 @@ def test_a_listener_wakes(database_url: str) -> None:
         listener.close()
 
 
-def test_a_database_that_is_not_there_is_one_sentence() -> None:
+def test_missing_database_is_one_sentence() -> None:
     """A wrong --database says what was asked, of whom, and what to do; no password in it."""
     with pytest.raises(PermanentError, match="connect to the database") as caught:
         Database("postgresql://weft:secret@127.0.0.1:1/weft")
     assert "secret" not in str(caught.value)
 
 
-def test_a_database_of_a_newer_weft_is_left_alone(database_url: str) -> None:
+def test_database_of_a_newer_weft_is_left_alone(database_url: str) -> None:
     """An old program doesn't touch a schema that it doesn't know."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("INSERT INTO migration (name) VALUES ('9999_future.sql')")

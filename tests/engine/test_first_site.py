@@ -45,7 +45,7 @@ def test_two_processes_with_a_site_file_make_one_generation(database: Database) 
     assert [store.site().generation for store in stores] == [1, 1]
 
 
-def test_site_file_is_not_used_where_there_is_a_site(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+def test_site_file_is_ignored_if_there_is_a_site(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     """Neither a second time nor if it has gone meanwhile."""
     with caplog.at_level(logging.INFO):
         first_site(FILE, store)

@@ -126,7 +126,7 @@ def held(house: House) -> dict[str, str | None]:
     return {f"{r['node']}:{vf}": slot for r in rows for vf, slot in r["functions"].items()}
 
 
-def test_two_pods_share_a_host_with_functions_of_their_own_and_give_them_back(house: House) -> None:
+def test_two_pods_share_a_host_with_functions_of_their_own(house: House) -> None:
     """Each in its own segment with exactly its members; the receipt reads them gone while the other goes on."""
     one = house.run(house.order(small("one")), PodState.READY)
     two = house.run(house.order(small("two")), PodState.READY)
@@ -149,7 +149,7 @@ def test_two_pods_share_a_host_with_functions_of_their_own_and_give_them_back(ho
     assert fabric.snapshot().ports_in[segment(two).number] == segment(two).ports
 
 
-def test_members_are_the_functions_own_ports_or_the_tag_on_every_adapter(house: House) -> None:
+def test_members_are_functions_ports_or_tags_on_every_adapter(house: House) -> None:
     pod = house.order(small("p"))
     node = house.site.node_by_name[pod.nodes[0]]
     physical = sorted(h.port_id for h in node.hcas_on("ib0"))
@@ -163,7 +163,7 @@ def test_members_are_the_functions_own_ports_or_the_tag_on_every_adapter(house: 
     assert [(m.port, m.mode, m.behind) for m in members] == [(own, Mode.FULL, tuple(physical))]
 
 
-def test_the_slot_that_nova_has_bound_is_read_back(house: House) -> None:
+def test_slot_bound_by_nova_is_read_back(house: House) -> None:
     """Counted at the adapter near the accelerator; Nova takes the last adapter's last function. Both are known then."""
     first = house.order(small("p"))
     (node,) = first.nodes
@@ -177,14 +177,14 @@ def test_the_slot_that_nova_has_bound_is_read_back(house: House) -> None:
     assert kept.slots == {part(first).vfs[0]: there[-1]}
 
 
-def test_tenants_learn_neither_slots_nor_functions_of_others(house: House) -> None:
+def test_tenants_see_neither_slots_nor_others_functions(house: House) -> None:
     pod = house.run(house.order(small("p")), PodState.READY)
     told = shown(house.service.show_pod(house.request(), "p")).model_dump_json()
     assert not any(slot in told for slot in slots(house.site, pod.nodes[0]))
     assert shown(house.service.show_pod(house.request(), "p")).placed[0].part is None
 
 
-def test_as_many_servers_as_functions_and_no_more(house: House) -> None:
+def test_functions_limit_the_servers_of_a_host(house: House) -> None:
     """Each host has 2 adapters of 4: its 8 accelerators go with 8 functions; with two each only 4 servers fit."""
     adapters = len(house.site.node_by_name["gpu01"].hcas_on("ib0"))
     each = min(8, adapters * VFS // 2)
@@ -195,7 +195,7 @@ def test_as_many_servers_as_functions_and_no_more(house: House) -> None:
     assert other.nodes != pod.nodes
 
 
-def test_many_at_once_never_have_one_function_twice(house: House) -> None:
+def test_concurrent_orders_never_share_a_function(house: House) -> None:
     requests = [house.request() for _ in range(16)]
 
     def order(i: int) -> PodView:
@@ -215,7 +215,7 @@ def test_many_at_once_never_have_one_function_twice(house: House) -> None:
     assert len(set(macs)) == 16
 
 
-def test_the_database_itself_gives_no_function_and_no_slot_twice(house: House) -> None:
+def test_database_refuses_a_second_holder_of_function_or_slot(house: House) -> None:
     one, two = house.order(small("one")), house.order(small("two"))
     (node,) = one.nodes
     for statement in ("function", "slot"):
@@ -228,7 +228,7 @@ def test_the_database_itself_gives_no_function_and_no_slot_twice(house: House) -
                 tx.run("bind_function", pod_id=pod.id, key=key, slot="0000:d0:00.2")
 
 
-def test_who_was_read_last_has_the_slot(house: House) -> None:
+def test_last_reading_decides_who_has_the_slot(house: House) -> None:
     """Two ports can't be bound at one function: the other one's is out of date, and is read again."""
     one = house.run(house.order(small("one")), PodState.READY)
     before = held(house)
@@ -257,7 +257,7 @@ def beside_one_that_locks(house: House, work: Callable[[], object], first: str, 
 
 
 @pytest.mark.parametrize("house", ["ethernet"], indirect=True)
-def test_two_pods_whose_functions_were_swapped_wait_for_each_other_in_no_ring(house: House) -> None:
+def test_pods_with_swapped_functions_do_not_deadlock(house: House) -> None:
     """Each writes the other's row besides its own: all take them in the same order."""
     one = house.run(house.order(small("one")), PodState.READY)
     house.run(house.order(small("two")), PodState.READY)
@@ -275,7 +275,7 @@ def test_two_pods_whose_functions_were_swapped_wait_for_each_other_in_no_ring(ho
 
 @pytest.mark.parametrize("house", ["ethernet"], indirect=True)
 @pytest.mark.parametrize("way", ["released", "given back"])
-def test_functions_that_end_are_locked_in_the_same_order(house: House, way: str) -> None:
+def test_freed_functions_are_locked_in_the_same_order(house: House, way: str) -> None:
     """Nova gives another pod's ports what a pod that ends has given back, and its rows say so a moment longer."""
     before = house.run(house.order(small("before")), PodState.READY)
     house.release(before)
@@ -299,7 +299,7 @@ def test_functions_that_end_are_locked_in_the_same_order(house: House, way: str)
     assert not held(house)
 
 
-def test_the_function_of_a_server_that_goes_leaves_the_segment_and_is_given_back(house: House) -> None:
+def test_removed_servers_function_leaves_the_segment_and_is_freed(house: House) -> None:
     """Others of the pod on the same host keep theirs; on Ethernet they are behind the same adapters, which stay in."""
     pod = house.run(house.order(small("p", 3)), PodState.READY)
     (node,) = pod.nodes
@@ -324,7 +324,7 @@ def test_the_function_of_a_server_that_goes_leaves_the_segment_and_is_given_back
         assert signed is not None and signed.receipt.clean
 
 
-def test_a_server_that_its_tenant_deleted_takes_nobody_else_out_of_the_segment(house: House) -> None:
+def test_server_deleted_by_its_tenant_takes_no_other_out(house: House) -> None:
     """Of one host: its own function leaves where it has a port of its own; adapters only with the last of them."""
     pod = house.run(house.order(small("p", 3)), PodState.READY)
     (node,) = pod.nodes
@@ -348,7 +348,7 @@ def test_a_server_that_its_tenant_deleted_takes_nobody_else_out_of_the_segment(h
     assert not ports.snapshot().ports_in.get(pod.plan.segment)
 
 
-def test_a_host_that_its_last_server_leaves_while_another_comes(house: House) -> None:
+def test_host_loses_its_last_server_while_another_comes(house: House) -> None:
     """What it had isn't given back before it is gone; adapters that the new one is behind are in the segment again."""
     pod = house.run(house.order(small("p", 9)), PodState.READY)
     names = [n.node for n in pod.plan.placement.nodes]
@@ -375,7 +375,7 @@ def test_a_host_that_its_last_server_leaves_while_another_comes(house: House) ->
 
 
 @pytest.mark.parametrize("house", ["ethernet", "infiniband"], indirect=True)
-def test_a_manager_that_cant_is_said(house: House) -> None:
+def test_manager_without_functions_is_reported(house: House) -> None:
     """OpenSM has no virtual ports. Switches of Ethernet need none: the pod is ordered."""
     site = with_functions(house.site, VFS)
     if site.fabrics["ib0"].type == "ethernet":
@@ -387,7 +387,7 @@ def test_a_manager_that_cant_is_said(house: House) -> None:
 
 
 @pytest.mark.parametrize("house", ["ethernet", "infiniband"], indirect=True)
-def test_a_site_without_functions_is_said(house: House) -> None:
+def test_site_without_functions_is_reported(house: House) -> None:
     document = with_functions(house.site, 0).model_dump(mode="json")
     for hca in (h for n in document["nodes"] for h in n["hcas"]):
         hca["vf_pci"] = None
@@ -429,7 +429,7 @@ def test_capacity_counts_free_functions(house: House) -> None:
     assert (taken.free, count_of(taken, "nodes in part use").total) == (empty.free - 1, 1)
 
 
-def test_what_functions_cant_do_is_said_when_they_are_ordered(house: House) -> None:
+def test_unsupported_features_of_functions_are_refused(house: House) -> None:
     planned = plan_text(house.order(small("p")).plan)
     assert "security groups don't filter" in planned and "VXLAN" in planned and "Live migration" in planned
     whole = Order.model_validate({"name": "q", "nodes": {"count": 1, "flavor": "gpu8", "image": "tiny"}})
@@ -453,7 +453,7 @@ def of_virtual_ports(pod: PodRecord, house: House) -> list[str]:
     return [i.seen for i in items.receipt.items if "virtual port" in i.seen]
 
 
-def test_a_function_without_its_guid_holds_the_pod_back_until_it_has_it(
+def test_pod_waits_until_its_function_has_its_guid(
     ufm: tuple[House, UfmOfAHouse],
 ) -> None:
     """UFM takes a GUID that nobody has: only what it shows after the boot says that the host has set it."""
@@ -476,7 +476,7 @@ def test_a_function_without_its_guid_holds_the_pod_back_until_it_has_it(
     assert said.endswith("UFM shows no virtual port with it any more")
 
 
-def test_a_function_is_not_given_back_while_its_port_is_up(ufm: tuple[House, UfmOfAHouse]) -> None:
+def test_function_is_kept_while_its_port_is_up(ufm: tuple[House, UfmOfAHouse]) -> None:
     """Nova calls a server gone that runs on, as after a deletion while its host was away."""
     house, manager = ufm
     pod = house.run(house.order(small("p")), PodState.READY)
@@ -497,7 +497,7 @@ def test_a_function_is_not_given_back_while_its_port_is_up(ufm: tuple[House, Ufm
     assert said.endswith("UFM shows no virtual port with it any more") and held(house) == {}
 
 
-def test_an_audit_finds_a_function_that_is_up_and_nobodys(ufm: tuple[House, UfmOfAHouse]) -> None:
+def test_audit_finds_an_unowned_function_that_is_up(ufm: tuple[House, UfmOfAHouse]) -> None:
     """A server that the cloud has forgotten runs on: the next pod's function would have its GUID, too."""
     house, manager = ufm
     pod = house.ready(small("one"))
@@ -517,7 +517,7 @@ def test_an_audit_finds_a_function_that_is_up_and_nobodys(ufm: tuple[House, UfmO
     )
 
 
-def test_a_stolen_guid_is_an_alarm_until_it_is_given_back(ufm: tuple[House, UfmOfAHouse]) -> None:
+def test_stolen_guid_is_an_alarm_until_it_is_returned(ufm: tuple[House, UfmOfAHouse]) -> None:
     """Who has a whole adapter gives one of its functions somebody else's GUID: UFM lets it into the partition."""
     house, manager = ufm
     pod = house.run(house.order(small("p")), PodState.READY)

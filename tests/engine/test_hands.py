@@ -65,7 +65,7 @@ def ordered(house: House) -> Held:
     return held
 
 
-def test_ready_pods_whose_worker_died_are_looked_at_again(house: House) -> None:
+def test_ready_pods_of_a_dead_worker_are_observed_again(house: House) -> None:
     before = {pod.name: looked_at(house, pod.name) for pod in ready(house, "a", "b", "c")}
     dead = "worker = 'dead', token = token + 1, held_until = now() - interval '1 min'"
     sql(house, f"UPDATE pod SET {dead}, next_at = now() - interval '2 min'")
@@ -73,7 +73,7 @@ def test_ready_pods_whose_worker_died_are_looked_at_again(house: House) -> None:
         wait_for(lambda: all(looked_at(house, name) > at for name, at in before.items()))
 
 
-def test_a_release_does_not_wait_for_anothers_look(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_release_does_not_wait_for_an_observation(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     a, _ = ready(house, "a", "hangs")
     with working(house), hanging(monkeypatch, house) as begun:
         assert begun.wait(30)
@@ -81,9 +81,7 @@ def test_a_release_does_not_wait_for_anothers_look(house: House, monkeypatch: py
         wait_for(lambda: house.store.which_pod(str(a.id), None).state is PodState.RELEASED, seconds=30)
 
 
-def test_whoever_is_ready_is_looked_at_beside_a_look_that_hangs(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ready_pods_are_observed_beside_a_hanging_one(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     a, _ = ready(house, "a", "hangs")
     with working(house), hanging(monkeypatch, house) as begun:
         assert begun.wait(30)
@@ -95,9 +93,7 @@ def test_whoever_is_ready_is_looked_at_beside_a_look_that_hangs(
         wait_for(lambda: looked_at(house, "a") > before, seconds=30)
 
 
-def test_a_worker_that_stops_lets_go_of_what_it_has_looked_at(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopping_worker_hands_back_observed_pods(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "SEEN_SECONDS", 3600.0)
     a, _ = ready(house, "a", "hangs")
     worker = house.new_worker("w2")
@@ -108,7 +104,7 @@ def test_a_worker_that_stops_lets_go_of_what_it_has_looked_at(
         assert sql(house, "SELECT held_until FROM pod WHERE id = %s", a.id) == [(None,)]
 
 
-def test_who_is_taken_again_at_once_keeps_its_signs_of_life(house: House) -> None:
+def test_pod_claimed_again_at_once_keeps_its_heartbeat(house: House) -> None:
     """By the turn's thread, before that of the visit which has let go of it has forgotten it."""
     house.cloud.plant(Fault.STUCK, kind=Kind.SERVER)
     ordered(house).hand_back()
@@ -127,7 +123,7 @@ def test_who_is_taken_again_at_once_keeps_its_signs_of_life(house: House) -> Non
         assert worker.busy() == 1
 
 
-def test_a_retry_is_not_undone_by_a_visit_that_began_before(house: House) -> None:
+def test_retry_is_not_undone_by_an_earlier_visit(house: House) -> None:
     held = ordered(house)
     held.set(News(Aspect.FAILED, "true", Cause.PERSON_NEEDED, "it broke 3 times"))
     held.let_go(0.0)
@@ -143,7 +139,7 @@ def test_a_retry_is_not_undone_by_a_visit_that_began_before(house: House) -> Non
     assert held.state is not PodState.FAILED
 
 
-def test_whoever_is_handed_back_is_told_to_the_other_workers(house: House) -> None:
+def test_handed_back_owner_wakes_other_workers(house: House) -> None:
     held = ordered(house)
     time.sleep(0.3)  # what was told of the order has arrived
     mark = house.listener.mark()
@@ -151,7 +147,7 @@ def test_whoever_is_handed_back_is_told_to_the_other_workers(house: House) -> No
     assert house.listener.wait(mark, 10.0)
 
 
-def test_a_visit_that_gets_no_thread_waits_and_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_visit_without_a_thread_waits_and_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ran, lane = list[str](), Lane("x", 2)
 
     def visit() -> None:
@@ -169,7 +165,7 @@ def test_a_visit_that_gets_no_thread_waits_and_runs_once(monkeypatch: pytest.Mon
     lane.close()
 
 
-def test_a_lane_that_is_closed_hands_back() -> None:
+def test_closed_lane_hands_back() -> None:
     lane, told = Lane("x", 1), list[str]()
     lane.close()
     lane.begin(lambda: told.append("visited"), lambda: told.append("handed back"))

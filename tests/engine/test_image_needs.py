@@ -40,7 +40,7 @@ def test_only_hosts_with_the_trait_are_chosen(house: House) -> None:
     assert any("nodes.image" in change for change in offers(caught.value))
 
 
-def test_the_queue_waits_for_hosts_that_can_boot_it(house: House) -> None:
+def test_queue_waits_for_hosts_that_can_boot_the_image(house: House) -> None:
     """It isn't given others; once a host has the trait, it starts."""
     first = house.ready(make("first", 1, duration="8h"))
     pod = queue(house, "second", 4)
@@ -54,7 +54,7 @@ def test_the_queue_waits_for_hosts_that_can_boot_it(house: House) -> None:
     assert "gpu16" in ready.nodes
 
 
-def test_an_image_that_is_too_large_for_the_flavor_is_refused(house: House) -> None:
+def test_image_too_large_for_the_flavor_is_refused(house: House) -> None:
     """One sentence with the field; nothing is written."""
     house.cloud.offers.image_properties["tiny"]["min_ram"] = 2 << 20
     with pytest.raises(InputError, match=r"nodes\.image: 'tiny' is not allowed: it needs 2097152 MiB of RAM"):
@@ -62,7 +62,7 @@ def test_an_image_that_is_too_large_for_the_flavor_is_refused(house: House) -> N
     assert house.service.list_pods(house.request()) == []
 
 
-def test_a_flavor_that_forbids_a_trait(house: House) -> None:
+def test_flavor_can_forbid_a_trait(house: House) -> None:
     """Extra specs count as properties do."""
     house.cloud.offers.image_properties.clear()
     house.cloud.offers.flavors["gpu8"].extra_specs["trait:COMPUTE_NODE"] = "forbidden"  # type: ignore[index]
@@ -70,7 +70,7 @@ def test_a_flavor_that_forbids_a_trait(house: House) -> None:
     assert not {"gpu02", "gpu05", "gpu06", "gpu09"} & {n.node for n in plan.placement.nodes}
 
 
-def test_a_cloud_that_cannot_be_asked_is_unknown_and_not_fine(house: House) -> None:
+def test_unreachable_cloud_is_unknown(house: House) -> None:
     """The order fails and can be tried again; nothing is guessed."""
     planted = house.cloud.plant(Fault.UNREACHABLE, verb="facts", times=None)
     with pytest.raises(UnknownError):
@@ -79,7 +79,7 @@ def test_a_cloud_that_cannot_be_asked_is_unknown_and_not_fine(house: House) -> N
     house.ready(make("blind", 1))
 
 
-def test_what_cannot_be_asked_for_one_stands_in_nobody_elses_way(house: House) -> None:
+def test_unanswerable_order_does_not_block_others(house: House) -> None:
     """Of two that wait, the one whose project is gone says why; the other starts."""
     house.cloud.offers.image_properties.clear()
     run = house.ready(make("run", 16))

@@ -137,7 +137,7 @@ orders = st.lists(
 
 @given(orders, st.integers(0, 3))
 @settings(max_examples=examples(40))
-def test_bookings_of_ipus_hold_whatever_is_ordered(
+def test_bookings_of_ipus_hold_through_random_orders(
     ordered: list[tuple[int, int, int, int]], bookings: int
 ) -> None:
     """Random orders, hour by hour: a booking is never forgotten, moved later or given away; all start in the end."""

@@ -20,7 +20,7 @@ def house(database: Database, database_url: str) -> Generator[IpuHouse]:
     house.close()
 
 
-def test_a_silent_machine_costs_itself_alone(house: IpuHouse) -> None:
+def test_only_the_silent_machine_is_quarantined(house: IpuHouse) -> None:
     """It is unknown: quarantined, and said."""
     pod = house.booted()
     away = pod.nodes[1]

@@ -84,7 +84,7 @@ def rnics(house: SwitchedHouse, pod: PodRecord) -> set[str]:
     return {house.site.machine_by_name[n].port_id for n in pod.nodes}
 
 
-def test_from_order_to_receipt(house: SwitchedHouse) -> None:
+def test_ipu_pod_works_from_order_to_receipt_on_ethernet(house: SwitchedHouse) -> None:
     """The machines' ports are access ports, the server's has the tag; released, each is read back, and it is signed."""
     pod = house.booted()
     vlan = segment(pod).number
@@ -102,7 +102,7 @@ def test_from_order_to_receipt(house: SwitchedHouse) -> None:
     assert vlan not in house.fake.snapshot().ports_in
 
 
-def test_nothing_is_on_the_network_before_its_ports_are_in_the_vlan(house: SwitchedHouse) -> None:
+def test_no_traffic_before_the_ports_are_in_the_vlan(house: SwitchedHouse) -> None:
     pod = house.order(order())
     house.fake.switches["tor1"].reachable = False
     for _ in range(12):
@@ -113,7 +113,7 @@ def test_nothing_is_on_the_network_before_its_ports_are_in_the_vlan(house: Switc
     assert "tor1" in house.store.find_pod(str(pod.id), None).reason
 
 
-def test_a_machine_that_somebody_takes_out_is_found_and_put_back(house: SwitchedHouse) -> None:
+def test_removed_machine_is_found_and_restored(house: SwitchedHouse) -> None:
     pod = house.booted()
     one = sorted(rnics(house, pod))[0]
     house.fake.put(one, None)
@@ -124,7 +124,7 @@ def test_a_machine_that_somebody_takes_out_is_found_and_put_back(house: Switched
     assert one in house.fake.snapshot().ports_in[segment(pod).number]
 
 
-def test_a_machines_port_left_in_the_vlan_is_no_clean_receipt(house: SwitchedHouse) -> None:
+def test_machines_port_left_in_the_vlan_makes_an_unclean_receipt(house: SwitchedHouse) -> None:
     pod = house.booted()
     house.release(pod)
     house.fake.lose_answer = True
@@ -144,20 +144,20 @@ def test_a_machines_port_left_in_the_vlan_is_no_clean_receipt(house: SwitchedHou
     assert signed is not None and signed.receipt.clean
 
 
-def test_a_fabric_that_does_not_answer_refuses_the_order(house: SwitchedHouse) -> None:
+def test_silent_fabric_refuses_the_order(house: SwitchedHouse) -> None:
     """Its numbers aren't known: one of somebody else's might be given out."""
     house.fake.switches["tor1"].reachable = False
     with pytest.raises(UnknownError, match="tor1"):
         house.order(order())
 
 
-def test_a_number_that_the_switches_have_is_not_given_out(house: SwitchedHouse) -> None:
+def test_number_present_on_switches_is_not_assigned(house: SwitchedHouse) -> None:
     first = house.site.fabrics[FABRIC].segments.first
     house.fake.switches["tor1"].config.vlans[first] = "the operator's own"
     assert segment(house.booted()).number == first + 1
 
 
-def test_a_pods_machine_is_not_recabled(house: SwitchedHouse) -> None:
+def test_machine_of_a_pod_cannot_be_recabled(house: SwitchedHouse) -> None:
     pod = house.booted()
     document = house.site.model_dump(mode="json")
     document["ipu_machines"][0]["rnic_switch_port"] = "Ethernet63"
@@ -194,7 +194,7 @@ def renamed(document: dict[str, Any]) -> None:
     ],
     ids=["another port", "removed", "another fabric"],
 )
-def test_a_pods_poplar_server_is_not_recabled(
+def test_poplar_server_of_a_pod_cannot_be_recabled(
     house: SwitchedHouse, change: Callable[[dict[str, Any]], None]
 ) -> None:
     house.booted()
@@ -204,7 +204,7 @@ def test_a_pods_poplar_server_is_not_recabled(
         house.service.activate_site(house.operator, document)
 
 
-def test_only_the_fabric_of_the_ordered_ipu_pod_must_answer(house: SwitchedHouse) -> None:
+def test_only_the_ordered_ipu_pods_fabric_must_answer(house: SwitchedHouse) -> None:
     anywhere, there = order(), order(ipus={"count": 16, "ipu_pod": POD})
     assert resolve(anywhere, "p", house.site).wired == resolve(there, "p", house.site).wired == (FABRIC,)
     document = house.site.model_dump(mode="json")
@@ -246,7 +246,7 @@ def neutrons(document: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_it_is_said(
+def test_problems_are_reported(
     house: SwitchedHouse, change: Callable[[dict[str, Any]], None], sentence: str
 ) -> None:
     document = house.site.model_dump(mode="json")
@@ -264,7 +264,7 @@ def moved(document: dict[str, Any]) -> None:
     document["fabrics"][FABRIC]["segments"] = {"first": last + 1, "last": last + 1 + last - first}
 
 
-def test_what_carries_a_pods_number_stays_in_the_site(house: SwitchedHouse) -> None:
+def test_range_of_a_live_pods_number_stays_in_the_site(house: SwitchedHouse) -> None:
     """weft leaves numbers outside of the range alone: a moved range would leave the pod's for ever."""
     pod = house.booted()
     document = house.site.model_dump(mode="json")

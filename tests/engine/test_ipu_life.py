@@ -28,7 +28,7 @@ def house(database: Database, database_url: str) -> Generator[IpuHouse]:
     house.close()
 
 
-def test_from_order_to_receipt(house: IpuHouse) -> None:
+def test_ipu_pod_works_from_order_to_receipt(house: IpuHouse) -> None:
     """READY only after the tenant's proof; after release no machine is bound, and the receipt has every plane."""
     pod = house.run(house.order(order()), PodState.BOOTING)
     house.worker.run_once()
@@ -59,7 +59,7 @@ def test_from_order_to_receipt(house: IpuHouse) -> None:
     assert not capacity.holds and not capacity.used.spaces
 
 
-def test_two_pods_never_share(house: IpuHouse) -> None:
+def test_two_ipu_pods_share_nothing(house: IpuHouse) -> None:
     """Machines, VLANs, controllers' addresses and places on shared hosts are one pod's."""
     first, second = house.booted(order(count=8)), house.booted(order("other", 8))
     assert not set(first.nodes) & set(second.nodes)
@@ -69,7 +69,7 @@ def test_two_pods_never_share(house: IpuHouse) -> None:
         house.order(order("third", 4))
 
 
-def test_no_key_is_written_down(house: IpuHouse) -> None:
+def test_keys_are_never_stored(house: IpuHouse) -> None:
     """Neither rows nor plan nor events have a key; each pod has its own, and gets the same again."""
     pod = house.booted()
     keys = [DerivedKeys(house.store).key(str(pod.id), n) for n in ("vipu-admin-key", "vipu-tenant-key")]
@@ -83,7 +83,7 @@ def test_no_key_is_written_down(house: IpuHouse) -> None:
     assert not any(key in text for key in keys)
 
 
-def test_a_tenant_reads_nothing_of_the_sites_own(house: IpuHouse) -> None:
+def test_tenants_plan_hides_the_sites_own_parts(house: IpuHouse) -> None:
     """A tenant's plan has its own machines and networks, and no address or user data on the gateways' side."""
     plan = house.service.plan_pod(house.request(), order())
     text = json.dumps(shown(plan).model_dump(mode="json"))
@@ -93,7 +93,7 @@ def test_a_tenant_reads_nothing_of_the_sites_own(house: IpuHouse) -> None:
     assert "openvipu-server" not in text and "10.64.0.17" in text
 
 
-def test_who_lost_the_pod_proves_nothing(house: IpuHouse) -> None:
+def test_worker_that_lost_the_pod_proves_nothing(house: IpuHouse) -> None:
     """It may be released by then, and its machines another pod's."""
     pod = house.run(house.order(order()), PodState.BOOTING)
     house.vipu.boot(pod.scope, pod.plan.graph)
@@ -110,7 +110,7 @@ def test_who_lost_the_pod_proves_nothing(house: IpuHouse) -> None:
     assert house.vipu.proofs == 1
 
 
-def test_a_lost_controller_degrades_and_does_not_hold_up_the_release(house: IpuHouse) -> None:
+def test_lost_controller_degrades_without_delaying_the_release(house: IpuHouse) -> None:
     """Unknown is not fine; the machines are taken back in the controller's place."""
     pod = house.booted()
     house.vipu.lose_controller(str(pod.id))
@@ -123,7 +123,7 @@ def test_a_lost_controller_degrades_and_does_not_hold_up_the_release(house: IpuH
     assert not house.vipu.unfit()
 
 
-def test_a_machine_that_is_not_seen_clean_is_kept(house: IpuHouse) -> None:
+def test_unclean_machine_is_kept(house: IpuHouse) -> None:
     """Its agent is away when the release is overdue: quarantine for it, the others go back."""
     pod = house.booted()
     away = pod.nodes[1]
@@ -137,7 +137,7 @@ def test_a_machine_that_is_not_seen_clean_is_kept(house: IpuHouse) -> None:
     assert set(capacity.quarantines) >= {away} and set(capacity.holds) <= set(capacity.quarantines)
 
 
-def test_unbound_with_a_partition_on_it_is_no_clean_machine(house: IpuHouse) -> None:
+def test_unbound_machine_with_a_partition_is_not_clean(house: IpuHouse) -> None:
     """An agent forgot its controller, which is gone, and the machine can't be cleared: kept, and not clean."""
     pod = house.booted()
     house.vipu.make_partition(str(pod.id), "mine")
@@ -156,7 +156,7 @@ def test_unbound_with_a_partition_on_it_is_no_clean_machine(house: IpuHouse) -> 
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_release_clears_what_a_forgetful_agent_has_left(house: IpuHouse, lost: bool) -> None:
+def test_release_clears_what_a_forgetful_agent_left(house: IpuHouse, lost: bool) -> None:
     """Nobody could clear a machine that is bound to nobody: weft claims it for that; the receipt is true."""
     pod = house.booted()
     house.vipu.make_partition(str(pod.id), "mine")
@@ -170,7 +170,7 @@ def test_a_release_clears_what_a_forgetful_agent_has_left(house: IpuHouse, lost:
     assert signed is not None and signed.receipt.clean
 
 
-def test_controller_and_agents_that_disagree_are_brought_together(house: IpuHouse) -> None:
+def test_disagreeing_controller_and_agents_are_reconciled(house: IpuHouse) -> None:
     """An agent that forgot its controller is bound again, one that the controller forgot is listed again."""
     pod = house.booted()
     house.vipu.owners[pod.nodes[0]] = ""
@@ -183,7 +183,7 @@ def test_controller_and_agents_that_disagree_are_brought_together(house: IpuHous
     assert f"vipu_agent/{pod.nodes[1]}" in house.vipu.controllers[str(pod.id)].has
 
 
-def test_a_release_reaches_an_agent_that_its_controller_forgot(house: IpuHouse) -> None:
+def test_release_reaches_an_agent_that_its_controller_forgot(house: IpuHouse) -> None:
     """What the controller answers is not all: its machine is asked, too."""
     pod = house.booted()
     del house.vipu.controllers[str(pod.id)].has[f"vipu_agent/{pod.nodes[1]}"]
@@ -192,7 +192,7 @@ def test_a_release_reaches_an_agent_that_its_controller_forgot(house: IpuHouse) 
     assert not house.vipu.unfit()
 
 
-def test_a_held_machine_keeps_its_addresses(house: IpuHouse) -> None:
+def test_held_machine_keeps_its_addresses(house: IpuHouse) -> None:
     """At another address another machine would be asked whether it is clean; a free one may move."""
     house.booted(order(count=4))
     one, two, *others = house.site.ipu_machines
@@ -209,7 +209,7 @@ def test_a_held_machine_keeps_its_addresses(house: IpuHouse) -> None:
     house.service.activate_site(house.operator, site.model_dump(mode="json"))
 
 
-def test_the_audit_finds_machines_bound_to_a_released_pod(house: IpuHouse) -> None:
+def test_audit_finds_machines_bound_to_a_released_pod(house: IpuHouse) -> None:
     """A leftover bears the pod's id; repair releases it."""
     pod = house.booted()
     assert not house.service.audit(house.operator).findings
@@ -229,13 +229,13 @@ def test_the_audit_finds_machines_bound_to_a_released_pod(house: IpuHouse) -> No
     ]
 
 
-def test_a_controller_that_breaks_is_recreated(house: IpuHouse) -> None:
+def test_broken_controller_is_recreated(house: IpuHouse) -> None:
     """Nova's ERROR on its virtual machine is no end: it is deleted and made again."""
     house.cloud.plant(Fault.BROKEN, key="server/controller", reason="No valid host was found.")
     assert house.booted().state is PodState.READY
 
 
-def test_machines_are_nodes_to_the_operator(house: IpuHouse) -> None:
+def test_operators_see_machines_as_nodes(house: IpuHouse) -> None:
     """They are listed, can be put aside, and a site can't lose one that a pod holds."""
     pod = house.booted(order(count=4))
     rows = {n.name: n for n in house.service.nodes(house.operator)}
@@ -253,7 +253,7 @@ def test_machines_are_nodes_to_the_operator(house: IpuHouse) -> None:
         house.service.activate_site(house.operator, smaller.model_dump(mode="json"))
 
 
-def test_a_live_ipu_pod_disturbs_no_order_of_nodes(house: IpuHouse) -> None:
+def test_live_ipu_pod_does_not_disturb_node_orders(house: IpuHouse) -> None:
     """Neither those that wait nor the view of capacity."""
     house.booted()
     waiting = house.order(ORDER.model_copy(update={"queue": True}))

@@ -60,7 +60,7 @@ def test_use_is_counted_in_machines(house: IpuHouse, clock: HandClock) -> None:
     assert [round(float(r["seconds"]) / 3600) for r in used] == [2]
 
 
-def test_ipus_are_booked_for_later(house: IpuHouse, clock: HandClock) -> None:
+def test_ipus_can_be_booked_for_later(house: IpuHouse, clock: HandClock) -> None:
     """Machines and places are kept from then on and free until then; at its time it starts on them."""
     start = clock.now() + timedelta(hours=2)
     pod = house.order(order("later", 16, start=start, duration="1h"))
@@ -85,7 +85,7 @@ def test_ipus_are_booked_for_later(house: IpuHouse, clock: HandClock) -> None:
     assert not house.store.capacity().bookings
 
 
-def test_ipus_wait_for_ipus(house: IpuHouse, clock: HandClock) -> None:
+def test_order_of_ipus_waits_with_an_expected_start(house: IpuHouse, clock: HandClock) -> None:
     """With a place, a reason and an expected start; the machines that are bound to a live pod are no broken ones."""
     first = house.booted(order("first", 16, duration="8h"))
     pod, next_ = house.order(order("second", 16, queue=True)), house.order(order("third", 4, queue=True))
@@ -101,7 +101,7 @@ def test_ipus_wait_for_ipus(house: IpuHouse, clock: HandClock) -> None:
     assert len(started(house, pod).nodes) == 4
 
 
-def test_ipus_are_backfilled(house: IpuHouse, clock: HandClock) -> None:
+def test_order_of_ipus_is_backfilled(house: IpuHouse, clock: HandClock) -> None:
     """Behind a large order that waits, a short one goes first; one that would run into its start does not."""
     house.booted(order("first", 8, duration="4h"))
     large = house.order(order("large", 16, queue=True, duration="1h"))
@@ -114,7 +114,7 @@ def test_ipus_are_backfilled(house: IpuHouse, clock: HandClock) -> None:
     would_fit(house, order("direct", 4, duration="5h"))
 
 
-def test_a_place_on_a_shared_host_is_waited_for(house: IpuHouse, clock: HandClock) -> None:
+def test_order_waits_for_a_place_on_a_shared_host(house: IpuHouse, clock: HandClock) -> None:
     """Machines are free, but the Poplar server has one place: it is told, promised, and given when it comes."""
     servers(house, poplar1=1)
     first = house.booted(order("first", 4, duration="3h"))
@@ -134,7 +134,7 @@ def test_a_place_on_a_shared_host_is_waited_for(house: IpuHouse, clock: HandCloc
     assert look(house, later).state is PodState.PLACED and look(house, waits).state is PodState.PENDING
 
 
-def test_a_booked_machine_that_breaks_is_replaced(house: IpuHouse, clock: HandClock) -> None:
+def test_broken_booked_machine_is_replaced(house: IpuHouse, clock: HandClock) -> None:
     """Long before the start another run is promised; where there is none, the booking stays and says nothing new."""
     start = clock.now() + timedelta(hours=2)
     pod = house.order(order("later", 8, start=start))
@@ -151,7 +151,7 @@ def test_a_booked_machine_that_breaks_is_replaced(house: IpuHouse, clock: HandCl
     assert look(house, pod).expected_start == start
 
 
-def test_ipus_and_nodes_wait_beside_each_other(house: IpuHouse, clock: HandClock) -> None:
+def test_ipus_and_nodes_have_separate_queues(house: IpuHouse, clock: HandClock) -> None:
     """Each has its own queue: neither stands in the other's way, and both are told their places."""
     house.booted(order("ipus", 16, duration="2h"))
     house.ready(make("nodes", 16, duration="3h"))
@@ -163,7 +163,7 @@ def test_ipus_and_nodes_wait_beside_each_other(house: IpuHouse, clock: HandClock
     ]
 
 
-def test_a_project_is_limited_in_ipu_machines(house: IpuHouse) -> None:
+def test_project_is_limited_in_ipu_machines(house: IpuHouse) -> None:
     """A machine counts as a node, a place on a Poplar server doesn't; it waits for its own, and says so."""
     policy(house, projects={"team-a": ProjectLimits(max_nodes=3)})
     fits, _ = would_fit(house, order("all", 16))
@@ -176,7 +176,7 @@ def test_a_project_is_limited_in_ipu_machines(house: IpuHouse) -> None:
     assert look(house, pod).reason == "project team-a has 2 of 3 nodes"
 
 
-def test_what_never_fits_is_refused_and_not_queued(house: IpuHouse) -> None:
+def test_order_that_never_fits_is_refused_not_queued(house: IpuHouse) -> None:
     """More than the row has, more Poplar servers than there are, an IPU-POD that isn't there."""
     with pytest.raises(RefusedError, match="the longest run of them is 4"):
         house.order(order("wide", 32, queue=True))
@@ -189,7 +189,7 @@ def test_what_never_fits_is_refused_and_not_queued(house: IpuHouse) -> None:
     assert house.service.list_pods(house.request()) == []
 
 
-def test_a_lease_of_ipus_is_extended_as_far_as_nothing_is_booked(house: IpuHouse, clock: HandClock) -> None:
+def test_lease_of_ipus_is_extended_up_to_the_next_booking(house: IpuHouse, clock: HandClock) -> None:
     """A place on the Poplar server that is promised stands in the way as a machine does."""
     servers(house, poplar1=1)
     house.booted(order("run", 4, duration="2h"))
@@ -201,7 +201,7 @@ def test_a_lease_of_ipus_is_extended_as_far_as_nothing_is_booked(house: IpuHouse
         house.service.extend_pod(house.request(), "run", now + timedelta(hours=5))
 
 
-def test_machines_are_set_aside_for_a_project(house: IpuHouse, clock: HandClock) -> None:
+def test_machines_can_be_reserved_for_a_project(house: IpuHouse, clock: HandClock) -> None:
     """By name; others are refused them, its project gets them; hosts that are shared can't be set aside."""
 
     def reserve(name: str, project: str, node: str, start: datetime | None = None) -> None:
@@ -220,7 +220,7 @@ def test_machines_are_set_aside_for_a_project(house: IpuHouse, clock: HandClock)
         reserve("host", "team-b", "poplar1")
 
 
-def test_capacity_says_what_ipus_fit_now_and_when_more(house: IpuHouse, clock: HandClock) -> None:
+def test_capacity_says_which_ipus_fit_now_and_later(house: IpuHouse, clock: HandClock) -> None:
     """With leases, bookings, machines that don't answer; only sizes for tenants, places for operators too."""
     house.booted(order("run", 4, duration="5h"))
     (row,) = house.service.capacity(house.operator, "ipu").rows

@@ -19,7 +19,7 @@ def fill(house: House, node: str, keys: int) -> None:
         manager.sweep()
 
 
-def test_a_full_port_is_named_in_the_refusal(house: House) -> None:
+def test_full_port_is_named_in_the_refusal(house: House) -> None:
     """63 keys and the default one are 64 of ibsim's 64 entries; one key fewer, and the node is chosen."""
     fill(house, "gpu03", 63)
     fill(house, "gpu04", 62)
@@ -35,7 +35,7 @@ def test_a_full_port_is_named_in_the_refusal(house: House) -> None:
     assert {row.free for row in rows if row.shape == "nodes"} == {0}
 
 
-def test_a_pods_own_key_is_no_reason_against_its_node_later(house: House) -> None:
+def test_pods_own_p_key_does_not_count_against_its_node_later(house: House) -> None:
     """The last entry is the pod's: whoever comes after it is promised the node all the same."""
     fill(house, "gpu01", 62)
     house.ready(make("first", 16, duration="2h"))
@@ -45,7 +45,7 @@ def test_a_pods_own_key_is_no_reason_against_its_node_later(house: House) -> Non
     assert waiting.state is PodState.PENDING and waiting.expected_start is not None
 
 
-def test_the_queue_passes_a_full_port_over(house: House) -> None:
+def test_queue_skips_a_node_with_a_full_port(house: House) -> None:
     """An order that waits isn't given the node either, until the operator takes his keys off."""
     before = [manager.text for manager in house.fabric.managers]
     fill(house, "gpu01", 63)
@@ -60,7 +60,7 @@ def test_the_queue_passes_a_full_port_over(house: House) -> None:
     house.run(pod, PodState.READY)
 
 
-def test_a_port_that_cannot_be_asked_is_no_limit(house: House) -> None:
+def test_port_that_cannot_be_asked_is_no_limit(house: House) -> None:
     """Nobody guesses how large its table is."""
     fill(house, "gpu03", 63)
     house.fabric.cut(house.site.node_by_name["gpu03"].hcas_on("ib0")[0].port_guid)

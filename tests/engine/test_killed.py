@@ -102,7 +102,7 @@ def killed_at(house: House, fate: Fate, statement: int, after: bool, pod: PodRec
 
 @pytest.mark.parametrize("at", [Fate, FateOfRequests], ids=["statement", "request"])
 @pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
-def test_a_worker_that_is_killed_at_any(
+def test_pod_survives_a_worker_killed_at_any_statement(
     house: House, monkeypatch: pytest.MonkeyPatch, after: bool, at: type[Fate]
 ) -> None:
     """At each statement, or request, of a pod's way to READY, and of the release of the same pod: the next worker gets
@@ -132,7 +132,7 @@ def test_a_worker_that_is_killed_at_any(
 
 @pytest.mark.parametrize("at", [Fate, FateOfRequests], ids=["statement", "request"])
 @pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
-def test_a_worker_that_is_killed_at_any_of_a_change(
+def test_change_survives_a_worker_killed_at_any_statement(
     house: House, monkeypatch: pytest.MonkeyPatch, after: bool, at: type[Fate]
 ) -> None:
     """Of a pod on shared nodes, which gets fewer servers and then more: the next worker gets there."""

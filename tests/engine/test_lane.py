@@ -50,7 +50,7 @@ class Visits:
                 self.gate(name, step).set()
 
 
-def test_who_waits_aside_lets_another_begin_and_comes_back_before_the_next() -> None:
+def test_visit_aside_lets_another_begin_and_returns_before_the_next() -> None:
     freed: list[int] = []
     lane = Lane("visit", 1, aside=3, freed=lambda: freed.append(1))
     visits = Visits(lane)
@@ -72,7 +72,7 @@ def test_who_waits_aside_lets_another_begin_and_comes_back_before_the_next() -> 
     lane.close()
 
 
-def test_one_that_comes_back_is_counted_before_it_has_its_place() -> None:
+def test_returning_visit_counts_before_it_has_its_place() -> None:
     """No other may begin in it meanwhile: else those that come back would wait for ever behind new ones."""
     lane = Lane("visit", 1, aside=2)
     visits = Visits(lane)
@@ -93,7 +93,7 @@ def test_one_that_comes_back_is_counted_before_it_has_its_place() -> None:
     lane.close()
 
 
-def test_no_more_than_so_many_go_aside() -> None:
+def test_visits_aside_are_limited() -> None:
     """The next one keeps its place, and goes on all the same."""
     lane = Lane("visit", 2, aside=1)
     visits = Visits(lane)
@@ -108,7 +108,7 @@ def test_no_more_than_so_many_go_aside() -> None:
 
 
 @pytest.mark.parametrize("aside", [True, False])
-def test_a_place_comes_back_after_an_error_too(aside: bool) -> None:
+def test_place_is_regained_after_an_error(aside: bool) -> None:
     lane = Lane("visit", 1, aside=int(aside))
     lane.begin(lambda: None)
     with pytest.raises(ValueError, match="wrong"), lane.aside():
@@ -119,7 +119,7 @@ def test_a_place_comes_back_after_an_error_too(aside: bool) -> None:
     lane.close()
 
 
-def test_others_give_way_while_one_goes_on_that_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_give_way_to_the_lane_that_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while it is aside; for a moment at most, however long it lasts; and not to their own kind."""
     first = Lane("release", 1, aside=1)
     lane = Lane("visit", 1, first=first)
@@ -159,7 +159,7 @@ def test_others_give_way_while_one_goes_on_that_comes_first(monkeypatch: pytest.
     first.close()
 
 
-def test_where_visits_are_short_some_are_handed_out_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_visits_are_handed_out_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as have ended lately, once half of those have begun; one after another, each when there is a place."""
     monkeypatch.setattr(lane_module, "AHEAD", LONG)
     monkeypatch.setattr(lane_module, "EACH", 1)
@@ -187,7 +187,7 @@ def test_where_visits_are_short_some_are_handed_out_ahead(monkeypatch: pytest.Mo
     lane.close()
 
 
-def test_where_visits_are_long_nobody_is_taken_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_visits_are_not_handed_out_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lane_module, "AHEAD", 0.0)
     lane = Lane("visit", 1, ahead=True)
     visits = Visits(lane)
@@ -200,7 +200,7 @@ def test_where_visits_are_long_nobody_is_taken_from_others(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("end", ["slow", "closed"])
-def test_those_that_wait_ahead_are_handed_back(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_visits_waiting_ahead_are_handed_back(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once visits get slow, since others may have time for them; and before it ends."""
     monkeypatch.setattr(lane_module, "AHEAD", LONG)
     monkeypatch.setattr(lane_module, "SLOW", LONG)
@@ -225,7 +225,7 @@ def test_those_that_wait_ahead_are_handed_back(end: str, monkeypatch: pytest.Mon
     assert back == ["back"]
 
 
-def test_all_that_come_back_at_once_go_on_one_after_the_other() -> None:
+def test_returning_visits_resume_one_by_one() -> None:
     """Each is woken by the place that it gets: with hundreds, waking all at each end took most of the processor."""
     lane = Lane("visit", 1, aside=4)
     visits = Visits(lane)
@@ -247,7 +247,7 @@ def test_all_that_come_back_at_once_go_on_one_after_the_other() -> None:
     lane.close()
 
 
-def test_nobody_is_woken_for_a_place_that_another_takes_at_once() -> None:
+def test_no_visit_is_woken_for_a_taken_place() -> None:
     freed: list[int] = []
     lane = Lane("visit", 1, aside=2, freed=lambda: freed.append(1))
     visits = Visits(lane)
@@ -262,7 +262,7 @@ def test_nobody_is_woken_for_a_place_that_another_takes_at_once() -> None:
     lane.close()
 
 
-def test_visit_that_waits_long_for_one_answer_gives_its_place_to_another(
+def test_visit_with_a_slow_answer_frees_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As while a service of the cloud hangs; when it has its answer it waits for a place like those aside."""
@@ -289,7 +289,7 @@ def test_visit_that_waits_long_for_one_answer_gives_its_place_to_another(
     lane.close()
 
 
-def test_short_waits_for_answers_keep_their_places() -> None:
+def test_short_waits_keep_their_places() -> None:
     """However many there are: only one that hangs is another's chance."""
     lane = Lane("visit", 1, aside=1)
     for _ in range(3):
@@ -299,7 +299,7 @@ def test_short_waits_for_answers_keep_their_places() -> None:
     lane.close()
 
 
-def test_visits_that_hang_leave_their_places_to_all_that_were_handed_out(
+def test_hanging_visits_leave_their_places_to_handed_out_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of a lane that puts nobody aside for a fabric, and whose visits are handed out many at a time."""

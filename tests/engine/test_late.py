@@ -52,7 +52,7 @@ def release_elsewhere(house: House, pod: PodRecord) -> None:
             return
 
 
-def test_a_worker_that_wakes_changes_nothing_more(house: House) -> None:
+def test_woken_worker_changes_nothing_more(house: House) -> None:
     """It stalls inside `create`, right before the request: the hold is asked for again, and the request isn't made."""
     pod = house.order()
     house.cloud.meanwhile("create", lambda: release_elsewhere(house, pod))
@@ -62,7 +62,7 @@ def test_a_worker_that_wakes_changes_nothing_more(house: House) -> None:
 
 
 @pytest.mark.parametrize("verb", ["create", "update", "delete"])
-def test_every_kind_of_change_asks_first(house: House, verb: str) -> None:
+def test_every_kind_of_change_checks_the_hold_first(house: House, verb: str) -> None:
     """Whoever lost the pod neither makes, nor repairs, nor removes."""
     pod = house.ready()
     if verb == "create":
@@ -106,7 +106,7 @@ class UnderWay:
         return getattr(self._cloud, name)
 
 
-def test_capacity_comes_back_after_what_may_still_be_under_way(house: House) -> None:
+def test_capacity_returns_after_pending_requests(house: House) -> None:
     """A request that was sent before the hold ran out has its effect later: the receipt waits, and it is removed."""
     pod = house.order()
     patient = replace(QUICK, late=200.0)
@@ -140,7 +140,7 @@ def test_capacity_comes_back_after_what_may_still_be_under_way(house: House) -> 
     assert verify(receipt.model_dump(mode="json"), receipt.public_key).valid
 
 
-def test_who_lets_go_leaves_nothing_to_wait_for(house: House) -> None:
+def test_orderly_hand_back_leaves_nothing_to_wait_for(house: House) -> None:
     """Only a hold that ran out makes a release wait; the receipt has nothing of it otherwise."""
     house.loop = replace(QUICK, late=200.0)
     house.worker = house.new_worker("w1")
@@ -155,7 +155,7 @@ def test_who_lets_go_leaves_nothing_to_wait_for(house: House) -> None:
 # -- what is tried again, and what is told ----------------------------------------------------------------------------
 
 
-def test_what_was_refused_has_broken_nothing(house: House) -> None:
+def test_refused_request_does_not_count_as_a_breakage(house: House) -> None:
     """Two HTTP 500s and one server in ERROR are one that broke: it is made again, and the pod becomes READY."""
     house.cloud.plant(Fault.ERROR_500, verb="create", kind=Kind.SERVER, times=2)
     house.cloud.plant(
@@ -165,7 +165,7 @@ def test_what_was_refused_has_broken_nothing(house: House) -> None:
     assert not [e for e in house.store.events(pod.id, 0) if e.type == "alarm"]
 
 
-def test_a_pod_that_failed_raises_an_alarm(house: House) -> None:
+def test_failed_pod_raises_an_alarm(house: House) -> None:
     """As an event and in the metrics; and it says how often what broke."""
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None, reason="No valid host was found.")
     pod = house.run(house.order(), PodState.FAILED)
@@ -183,7 +183,7 @@ class Denying(UnderWay):
         raise TemporaryError("create", "nova", "HTTP 403 Forbidden", alarming=True)
 
 
-def test_who_is_let_in_no_more_waits_with_an_alarm(house: House) -> None:
+def test_lost_permission_waits_with_an_alarm(house: House) -> None:
     """A role that is taken away and given back: the pod goes on by itself; nobody had to order again."""
     allowed = house.world
     denied = World({**allowed.resources, "lab": Denying(house.cloud)}, allowed.fabrics, allowed.clouds)  # type: ignore[dict-item]
@@ -207,7 +207,7 @@ class Odd(UnderWay):
         raise KeyError("name")
 
 
-def test_a_defect_met_by_a_visit_shows_on_the_pod(house: House) -> None:
+def test_defect_in_a_visit_shows_on_the_pod(house: House) -> None:
     """What wasn't seen isn't fine: READY becomes DEGRADED, unknown, with an alarm; and comes back when it is gone."""
     pod = house.ready()
     fine = house.world
@@ -226,7 +226,7 @@ def test_a_defect_met_by_a_visit_shows_on_the_pod(house: House) -> None:
     ("delay", "kept"),
     [(86400.0, 3600.0), (float("inf"), 3600.0), (float("nan"), 5.0), (-1.0, 0.0), (7.5, 7.5)],
 )
-def test_no_delay_from_outside_is_without_bound(house: House, delay: float, kept: float) -> None:
+def test_delays_from_outside_are_bounded(house: House, delay: float, kept: float) -> None:
     """Whoever says how long to wait: it goes into the time of the next visit as a number that a person can await."""
     assert TemporaryError("ask", "somebody", "busy", delay=delay).delay == kept
     pod = house.order()
@@ -243,6 +243,6 @@ def busy(delay: float) -> None:
     raise TemporaryError("ask", "somebody", "busy", delay=delay)
 
 
-def test_an_error_that_nobody_may_try_again_says_so() -> None:
+def test_final_error_has_no_retry_time() -> None:
     """And has no time to wait for."""
     assert not hasattr(PermanentError("ask", "somebody", "no", "change it"), "delay")

@@ -23,7 +23,7 @@ from weft.testing.cloud import Fault
 # -- starts that are promised ---------------------------------------------------------------------------------------
 
 
-def test_an_order_that_starts_later_is_booked_nodes(house: House, clock: HandClock) -> None:
+def test_later_order_is_booked_nodes(house: House, clock: HandClock) -> None:
     """It is PENDING with the reason; others may have what it will need until then, and not longer; then it starts."""
     start = clock.now() + timedelta(hours=2)
     pod = house.order(make("later", 16, start=start, duration="1h"))
@@ -46,7 +46,7 @@ def test_an_order_that_starts_later_is_booked_nodes(house: House, clock: HandClo
     assert not house.store.capacity().bookings
 
 
-def test_a_booking_is_kept_while_its_nodes_are_late(house: House, clock: HandClock) -> None:
+def test_booking_is_kept_while_its_nodes_are_late(house: House, clock: HandClock) -> None:
     """A pod that is slow to go delays the promised start, and nobody else gets the nodes meanwhile."""
     first = house.ready(make("first", 16, duration="1h"))
     pod = house.order(make("later", 16, start=clock.now() + timedelta(hours=1)))
@@ -67,7 +67,7 @@ def test_a_booking_is_kept_while_its_nodes_are_late(house: House, clock: HandClo
     assert look(house, pod).state is PodState.PLACED
 
 
-def test_a_booked_node_that_breaks_is_replaced(house: House, clock: HandClock) -> None:
+def test_broken_booked_node_is_replaced(house: House, clock: HandClock) -> None:
     """Long before the start another node is promised instead."""
     start = clock.now() + timedelta(hours=2)
     pod = house.order(make("later", 4, start=start))
@@ -81,9 +81,7 @@ def test_a_booked_node_that_breaks_is_replaced(house: House, clock: HandClock) -
     assert look(house, pod).expected_start == start
 
 
-def test_a_start_that_can_not_be_booked_is_refused_with_the_time_that_can(
-    house: House, clock: HandClock
-) -> None:
+def test_unbookable_start_is_refused_with_a_possible_time(house: House, clock: HandClock) -> None:
     """Two orders for everything at the same time: the second learns when the first ends."""
     start = clock.now() + timedelta(hours=1)
     house.order(make("a", 16, start=start, duration="2h"))
@@ -97,7 +95,7 @@ def _named(house: House) -> Any:
     return lambda row: house.store.find_pod(str(row["pod_id"]), None)
 
 
-def test_a_lease_must_end_after_it_begins(house: House, clock: HandClock) -> None:
+def test_lease_must_end_after_it_begins(house: House, clock: HandClock) -> None:
     """Ends in the past are told, and nothing is written."""
     with pytest.raises(InputError, match=r"lease\.end"):
         house.order(make("a", 1, end=clock.now() - timedelta(seconds=1)))
@@ -107,7 +105,7 @@ def test_a_lease_must_end_after_it_begins(house: House, clock: HandClock) -> Non
 # -- leases ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_lease_warns_and_ends(house: House, clock: HandClock) -> None:
+def test_lease_warns_and_ends(house: House, clock: HandClock) -> None:
     """An hour before its end it says so, once; at its end it is released by itself."""
     pod = house.ready(make("day", 2, duration="1d"))
     clock.forward(hours=22, minutes=59)
@@ -124,7 +122,7 @@ def test_a_lease_warns_and_ends(house: House, clock: HandClock) -> None:
     assert "lease ended" in messages(house, pod, "release")
 
 
-def test_a_lease_is_extended_as_far_as_nothing_is_booked(house: House, clock: HandClock) -> None:
+def test_lease_is_extended_up_to_the_next_booking(house: House, clock: HandClock) -> None:
     """Free time is had, promised time is refused with the moment it begins; a later end only."""
     pod = house.ready(make("run", 16, duration="2h"))
     later = house.order(make("later", 1, start=clock.now() + timedelta(hours=4)))
@@ -147,7 +145,7 @@ def test_a_lease_is_extended_as_far_as_nothing_is_booked(house: House, clock: Ha
 # -- retry, reservations, capacity ----------------------------------------------------------------------------------
 
 
-def test_a_failed_pod_is_tried_again_where_it_failed(house: House) -> None:
+def test_failed_pod_is_retried_where_it_failed(house: House) -> None:
     """With the cause gone it becomes READY; only a FAILED pod can be retried."""
     planted = house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None, reason="No valid host was found.")
     pod = house.run(house.order(), PodState.FAILED)
@@ -159,7 +157,7 @@ def test_a_failed_pod_is_tried_again_where_it_failed(house: House) -> None:
         house.service.retry_pod(house.request(), "train")
 
 
-def test_a_failed_pod_that_is_released_is_not_tried_again(house: House) -> None:
+def test_failed_pod_being_released_is_not_retried(house: House) -> None:
     """What is on its way out stays so."""
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None, reason="No valid host was found.")
     pod = house.run(house.order(), PodState.FAILED)
@@ -169,7 +167,7 @@ def test_a_failed_pod_that_is_released_is_not_tried_again(house: House) -> None:
     house.run(pod, PodState.RELEASED)
 
 
-def test_a_block_set_aside_is_its_projects_alone(house: House, clock: HandClock) -> None:
+def test_reserved_block_is_for_its_project_alone(house: House, clock: HandClock) -> None:
     """Others are refused it, its project gets it; what others hold or were promised can't be set aside."""
     reserve = _reserve(house)
     reserve("block", "team-b", leaves=["leaf01", "leaf02", "leaf03"])
@@ -187,7 +185,7 @@ def test_a_block_set_aside_is_its_projects_alone(house: House, clock: HandClock)
     assert house.service.reservations(house.operator) == []
 
 
-def test_who_may_only_change_reservations_is_answered(house: House, tmp_path: Path) -> None:
+def test_changing_reservations_does_not_need_the_right_to_list_them(house: House, tmp_path: Path) -> None:
     """The rule for listing them isn't asked for what was just made or deleted, nor is the list."""
     (tmp_path / "policy.yaml").write_text("'reservations:list': '!'\n")
     policy = Policy(tmp_path / "policy.yaml")
@@ -211,7 +209,7 @@ def _reserve(house: House) -> Any:
     return reserve
 
 
-def test_a_block_that_begins_later_turns_away_what_would_run_into_it(house: House, clock: HandClock) -> None:
+def test_later_reservation_refuses_orders_that_run_into_it(house: House, clock: HandClock) -> None:
     """An order that ends before may have the nodes."""
     _reserve(house)(
         "maintenance",
@@ -225,7 +223,7 @@ def test_a_block_that_begins_later_turns_away_what_would_run_into_it(house: Hous
     house.order(make("short", 1, duration="3h"))
 
 
-def test_capacity_says_what_fits_now_and_when_more(house: House, clock: HandClock) -> None:
+def test_capacity_says_what_fits_now_and_later(house: House, clock: HandClock) -> None:
     """What it says can be ordered is served; one more is refused; sizes follow leases, bookings and blocks."""
     house.ready(make("run", 6, duration="5h"))
     view = house.service.capacity(house.request(), level="site", duration="12h")

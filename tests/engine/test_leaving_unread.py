@@ -43,7 +43,7 @@ def visits(house: House, pod: PodRecord, worker: Worker, number: int) -> None:
         worker.run_once()
 
 
-def test_an_overdue_release_keeps_a_node_that_its_pod_was_leaving(house: House) -> None:
+def test_overdue_release_keeps_a_node_that_its_pod_was_leaving(house: House) -> None:
     """The segment as a whole is unknown, and the plan doesn't have the node any more."""
     pod, gone = shrunk(house)
     house.release(pod)
@@ -52,7 +52,7 @@ def test_an_overdue_release_keeps_a_node_that_its_pod_was_leaving(house: House) 
     assert {gone, *look(house, pod).nodes} <= capacity.holds.keys() & capacity.quarantines.keys()
 
 
-def test_an_abandoned_release_quarantines_a_node_that_its_pod_was_leaving(house: House) -> None:
+def test_abandoned_release_quarantines_a_node_that_its_pod_was_leaving(house: House) -> None:
     """And its receipt says so."""
     pod, gone = shrunk(house)
     house.release(pod)
@@ -64,7 +64,7 @@ def test_an_abandoned_release_quarantines_a_node_that_its_pod_was_leaving(house:
     assert gone in house.store.capacity().quarantines
 
 
-def test_a_pod_never_gets_a_node_with_the_key_of_another_one_on_it(house: House) -> None:
+def test_pod_never_gets_a_node_with_another_pods_p_key(house: House) -> None:
     """Whose old server runs on, once the fabric is back."""
     pod, gone = shrunk(house)
     stays = look(house, pod).nodes[0]

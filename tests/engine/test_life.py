@@ -28,7 +28,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
     house.close()
 
 
-def test_an_order_becomes_ready_and_everything_is_there(house: House) -> None:
+def test_ordered_pod_becomes_ready(house: House) -> None:
     """From order to READY: servers on their hosts, the P_Key exactly on the members."""
     pod = house.ready()
     kinds = {t.kind for t in house.cloud.things()}
@@ -60,7 +60,7 @@ def test_release_leaves_nothing_and_proves_it(house: House) -> None:
     assert not house.store.capacity().holds
 
 
-def test_one_name_once(house: House) -> None:
+def test_name_can_be_used_once_at_a_time(house: House) -> None:
     """A second pod of the same name is refused while the first lives, and possible afterwards."""
     pod = house.order()
     with pytest.raises(ConflictError, match="train"):
@@ -70,7 +70,7 @@ def test_one_name_once(house: House) -> None:
     house.order()
 
 
-def test_two_pods_never_share(house: House) -> None:
+def test_two_pods_share_nothing(house: House) -> None:
     """Two orders get different nodes, P_Keys, VLANs and subnets."""
     first = house.ready()
     second = house.ready(ORDER.model_copy(update={"name": "other"}))
@@ -80,7 +80,7 @@ def test_two_pods_never_share(house: House) -> None:
     assert a.rdma_cidr != b.rdma_cidr and a.management_cidr != b.management_cidr
 
 
-def test_too_many_nodes_are_refused_with_the_reason(house: House) -> None:
+def test_order_of_too_many_nodes_is_refused_with_a_reason(house: House) -> None:
     """Nothing is claimed or made for an order that doesn't fit, and the refusal explains itself."""
     with pytest.raises(RefusedError) as caught:
         house.order(count=17)
@@ -88,7 +88,7 @@ def test_too_many_nodes_are_refused_with_the_reason(house: House) -> None:
     assert not house.store.capacity().holds and not house.cloud.things()
 
 
-def test_quotas_are_said_before_anything_is_made(house: House) -> None:
+def test_order_over_quota_is_refused_without_effect(house: House) -> None:
     """An order over quota is refused with the numbers."""
     house.cloud.offers.quotas["team-a", "servers"] = 1
     with pytest.raises(RefusedError, match=r"servers: 0 used \+ 2 requested > 1"):
@@ -96,7 +96,7 @@ def test_quotas_are_said_before_anything_is_made(house: House) -> None:
     assert not house.cloud.things() and not house.store.live_pods()
 
 
-def test_a_lost_answer_is_found_again_not_made_twice(house: House) -> None:
+def test_resource_of_a_lost_answer_is_found_again(house: House) -> None:
     """Ports and servers whose answers were lost exist once in the end."""
     house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.PORT, verb="create")
     house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.SERVER, verb="create")
@@ -107,7 +107,7 @@ def test_a_lost_answer_is_found_again_not_made_twice(house: House) -> None:
     assert any(e.type == "error" for e in house.store.events(pod.id, 0))
 
 
-def test_a_broken_server_is_recreated(house: House) -> None:
+def test_broken_server_is_recreated(house: House) -> None:
     """One ERROR is healed; the reason is told in the events."""
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, reason="No valid host was found.")
     pod = house.ready()
@@ -115,7 +115,7 @@ def test_a_broken_server_is_recreated(house: House) -> None:
     assert sum(t.kind is Kind.SERVER for t in house.cloud.things()) == 2
 
 
-def test_a_server_that_always_breaks_fails_the_pod(house: House) -> None:
+def test_always_breaking_server_fails_the_pod(house: House) -> None:
     """After a few tries the pod is FAILED, says why, keeps its nodes, and can be released."""
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None, reason="No valid host was found.")
     pod = house.run(house.order(), PodState.FAILED)
@@ -125,7 +125,7 @@ def test_a_server_that_always_breaks_fails_the_pod(house: House) -> None:
     house.run(pod, PodState.RELEASED)
 
 
-def test_release_in_the_middle_of_building(house: House) -> None:
+def test_release_while_building_removes_everything(house: House) -> None:
     """A release requested while a server never boots takes everything back."""
     house.cloud.plant(Fault.STUCK, kind=Kind.SERVER, times=None)
     pod = house.order()
@@ -136,7 +136,7 @@ def test_release_in_the_middle_of_building(house: House) -> None:
     assert not house.cloud.things()
 
 
-def test_release_twice_is_one_release(house: House) -> None:
+def test_second_release_request_changes_nothing(house: House) -> None:
     """The second request changes nothing; after the end it is fine too."""
     pod = house.ready()
     house.release(pod)
@@ -146,7 +146,7 @@ def test_release_twice_is_one_release(house: House) -> None:
     assert sum(e.type == "receipt" for e in house.store.events(pod.id, 0)) == 1
 
 
-def test_capacity_comes_back_last(house: House) -> None:
+def test_capacity_is_returned_last(house: House) -> None:
     """While a server can't be deleted its nodes are held; nobody else gets them."""
     pod = house.ready()
     planted = house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SERVER, times=None)
@@ -160,7 +160,7 @@ def test_capacity_comes_back_last(house: House) -> None:
     house.run(pod, PodState.RELEASED)
 
 
-def test_what_is_not_clean_in_time_goes_into_quarantine(database: Database, database_url: str) -> None:
+def test_unclean_node_is_quarantined_at_the_limit(database: Database, database_url: str) -> None:
     """Past the limit the sick node is quarantined, the other is given back; nothing is released that isn't clean."""
     house = House(database, database_url)
     pod = house.ready()
@@ -178,7 +178,7 @@ def test_what_is_not_clean_in_time_goes_into_quarantine(database: Database, data
     house.close()
 
 
-def test_a_port_changed_behind_our_back_degrades(house: House) -> None:
+def test_changed_port_degrades_the_pod(house: House) -> None:
     """What differs in the cloud shows as DEGRADED with what was seen and wanted."""
     pod = house.ready()
     house.cloud.thing(f"server/{pod.nodes[0]}").fields["host"] = "gpu16"
@@ -188,7 +188,7 @@ def test_a_port_changed_behind_our_back_degrades(house: House) -> None:
     assert pod.state is PodState.DEGRADED and "gpu16" in pod.reason
 
 
-def test_the_loop_does_not_boot_what_a_tenant_deleted(house: House) -> None:
+def test_server_deleted_by_its_tenant_is_not_recreated(house: House) -> None:
     """A deleted server makes the pod DEGRADED; only an operator's repair recreate it."""
     pod = house.ready()
     house.cloud.lose(house.cloud.thing(f"server/{pod.nodes[0]}"))
@@ -201,7 +201,7 @@ def test_the_loop_does_not_boot_what_a_tenant_deleted(house: House) -> None:
     assert sum(t.kind is Kind.SERVER for t in house.cloud.things()) == 2
 
 
-def test_a_site_may_not_wire_a_live_pods_node_otherwise(house: House) -> None:
+def test_site_cannot_change_the_adapters_of_a_held_node(house: House) -> None:
     """Another HCA in a node of a live pod is refused, and nothing is changed; in a free node it is taken in."""
     pod = house.ready()
 
@@ -218,7 +218,7 @@ def test_a_site_may_not_wire_a_live_pods_node_otherwise(house: House) -> None:
     assert house.service.activate_site(house.operator, changed(free)).generation == 2
 
 
-def test_another_project_sees_nothing(house: House) -> None:
+def test_pod_is_invisible_to_another_project(house: House) -> None:
     """Neither by name nor by id, and the sentence is the same as for what isn't there."""
     pod = house.order()
     stranger = house.request("team-b")
@@ -230,7 +230,7 @@ def test_another_project_sees_nothing(house: House) -> None:
     assert house.service.list_pods(stranger) == []
 
 
-def test_the_audit_log_tells_everything(house: House) -> None:
+def test_audit_log_records_every_change(house: House) -> None:
     """Every change is there, refused ones too."""
     house.order()
     with pytest.raises(ConflictError):
@@ -244,7 +244,7 @@ FOREIGN = Mark("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "server
 
 
 @pytest.mark.parametrize("mark", [FOREIGN, None])
-def test_what_a_tenant_writes_keeps_nothing(house: House, mark: Mark | None) -> None:
+def test_tenants_marks_do_not_protect_resources(house: House, mark: Mark | None) -> None:
     """Another pod's mark on everything of the pod: no clean receipt before all of it is gone."""
     pod = house.ready()
     for thing in house.cloud.things():
@@ -256,7 +256,7 @@ def test_what_a_tenant_writes_keeps_nothing(house: House, mark: Mark | None) -> 
     assert receipt is not None and receipt.receipt.clean
 
 
-def test_another_mark_is_told_and_put_back(house: House) -> None:
+def test_changed_mark_is_reported_and_restored(house: House) -> None:
     """A description that changed is a difference: the events say so, and the next look has repaired it."""
     pod = house.ready()
     network = house.cloud.thing("network/rdma")
@@ -268,7 +268,7 @@ def test_another_mark_is_told_and_put_back(house: House) -> None:
     assert len(house.cloud.things(Kind.NETWORK)) == 2
 
 
-def test_a_server_that_won_t_go_is_never_signed_for(house: House) -> None:
+def test_no_receipt_while_a_server_remains(house: House) -> None:
     """Whatever the tenant wrote on it: while it is there, there is no receipt."""
     pod = house.ready()
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SERVER, times=None)
@@ -281,7 +281,7 @@ def test_a_server_that_won_t_go_is_never_signed_for(house: House) -> None:
     assert house.store.receipt(pod.id) is None and set(pod.nodes) <= set(house.store.capacity().holds)
 
 
-def test_a_driver_that_leaves_a_thing_out_has_not_seen_it_gone(house: House) -> None:
+def test_missing_answer_of_a_driver_is_not_absence(house: House) -> None:
     """No answer about a resource is not an answer: the release waits and says of what nothing is known."""
     pod = house.ready()
     honest = house.world.resources["lab"].find

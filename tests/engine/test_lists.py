@@ -37,7 +37,7 @@ def pages(house: House, limit: int, between: list[object] | None = None) -> list
             work()  # type: ignore[operator]
 
 
-def test_pages_have_everything_once(house: House) -> None:
+def test_pages_contain_everything_once(house: House) -> None:
     """Whatever the size of a page; a released pod of the same name is told apart by its id."""
     for name in ("e", "c", "a", "d", "b"):
         house.order(make(name, 1))
@@ -65,7 +65,7 @@ def test_pages_are_stable_while_pods_come_and_go(house: House) -> None:
     assert pages(house, 2, [more, fewer]) == ["b", "d", "f", "g", "h"]
 
 
-def test_filters(house: House) -> None:
+def test_lists_can_be_filtered(house: House) -> None:
     """State, node, name; of another project for operators alone."""
     ready = house.ready(make("ready", 2))
     house.order(make("placed", 1))
@@ -91,14 +91,14 @@ def test_filters(house: House) -> None:
     assert house.service.list_pods(house.request("team-b"), others) == []
 
 
-def test_a_marker_that_no_page_gave_is_refused(house: House) -> None:
+def test_invented_marker_is_refused(house: House) -> None:
     """With the field."""
     for marker in ("x", "a:b", ":", "a:00000000-0000-0000-0000-00000000000"):
         with pytest.raises(InputError, match="marker"):
             names(house, PodSearch(marker=marker))
 
 
-def test_lists_need_no_scan_of_what_was_released(house: House) -> None:
+def test_lists_do_not_scan_released_pods(house: House) -> None:
     """Ten thousand pods that were released long ago cost a list, a lookup and a count nothing."""
     pod = house.ready()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
@@ -169,7 +169,7 @@ def _caught_up(listener: Listener, connection: psycopg.Connection) -> None:
         "UPDATE queue SET next_at = next_at - interval '1 hour'",
     ],
 )
-def test_workers_are_woken_by_what_makes_work_due_sooner(house: House, change: str) -> None:
+def test_workers_are_woken_only_by_work_due_sooner(house: House, change: str) -> None:
     """And not by letting go of a pod until later, nor by its events."""
     pod = house.ready()
     with psycopg.connect(house.database.url, autocommit=True) as connection:

@@ -54,7 +54,7 @@ def locked_pod(house: House, pod_id: object) -> Any:
     return locked(house, "SELECT FROM owner WHERE id = %s FOR UPDATE", pod_id)
 
 
-def test_leases_end_beside_a_row_that_is_locked(house: House) -> None:
+def test_leases_end_beside_a_locked_row(house: House) -> None:
     """Its own ends with the next look."""
     one, other = ready(house, "one", "other")
     sql(house, "UPDATE pod SET lease_end = now() - interval '1 s'")
@@ -66,7 +66,7 @@ def test_leases_end_beside_a_row_that_is_locked(house: House) -> None:
     assert sql(house, "SELECT wanted FROM pod") == [("absent",)] * 2
 
 
-def test_leases_are_announced_beside_a_row_that_is_locked(house: House) -> None:
+def test_leases_are_announced_beside_a_locked_row(house: House) -> None:
     one, other = ready(house, "one", "other")
     sql(house, "UPDATE pod SET lease_end = now() + interval '1 min', placed_at = now() - interval '1 day'")
     with locked_pod(house, other.id):
@@ -79,7 +79,7 @@ def test_leases_are_announced_beside_a_row_that_is_locked(house: House) -> None:
 
 
 @pytest.mark.parametrize("statement", ["wake_busy", "wake_built"])
-def test_pods_are_woken_beside_a_row_that_is_locked(house: House, statement: str) -> None:
+def test_pods_are_woken_beside_a_locked_row(house: House, statement: str) -> None:
     """The next look, in a second or five, says it again."""
     one, other = ready(house, "one", "other")
     sql(house, "UPDATE resource SET state = 'pending' WHERE kind = 'server'")
@@ -97,7 +97,7 @@ def test_pods_are_woken_beside_a_row_that_is_locked(house: House, statement: str
     assert sql(house, due) == [("one",), ("other",)]
 
 
-def test_looks_are_let_go_beside_a_row_that_is_locked(house: House) -> None:
+def test_unchanged_owners_are_handed_back_beside_a_locked_row(house: House) -> None:
     """It stays in the worker's hands until it can be let go of as well."""
     one, other = ready(house, "one", "other")
     sql(house, "UPDATE pod SET next_at = now()")
@@ -113,7 +113,7 @@ def test_looks_are_let_go_beside_a_row_that_is_locked(house: House) -> None:
     assert len(sql(house, later)) == 2 and seen.age is None
 
 
-def test_signs_of_life_beside_a_row_that_is_locked(house: House) -> None:
+def test_heartbeats_are_sent_beside_a_locked_row(house: House) -> None:
     """Whoever has locked it for long costs no other its hold, and itself is asked for again and again."""
     one, other, lost = ready(house, "one", "other", "lost")
     sql(house, "UPDATE pod SET next_at = now()")
@@ -132,7 +132,7 @@ def test_signs_of_life_beside_a_row_that_is_locked(house: House) -> None:
     assert extend(house.database, []) == []
 
 
-def test_a_heartbeat_comes_back_soon_for_what_was_locked(house: House) -> None:
+def test_heartbeat_of_a_locked_row_is_soon_repeated(house: House) -> None:
     (pod,) = ready(house, "one")
     sql(house, "UPDATE pod SET next_at = now()")
     worker = house.worker
@@ -144,7 +144,7 @@ def test_a_heartbeat_comes_back_soon_for_what_was_locked(house: House) -> None:
     assert worker._signs_of_life() == 10.0 and taken[0].lost.is_set()  # pyright: ignore[reportPrivateUsage]
 
 
-def test_one_sets_a_node_apart_while_another_gives_it_back(house: House) -> None:
+def test_quarantining_and_freeing_a_node_do_not_deadlock(house: House) -> None:
     """Both tell the queue; whoever has told it waits for nobody."""
     node = house.site.nodes[-1].name
     house.store.quarantine(node, "fan")
@@ -161,7 +161,7 @@ def test_one_sets_a_node_apart_while_another_gives_it_back(house: House) -> None
     assert not house.store.capacity().quarantines
 
 
-def test_several_set_the_same_nodes_apart_in_one_order(house: House) -> None:
+def test_concurrent_quarantines_lock_nodes_in_one_order(house: House) -> None:
     """Pods that share them, which end at the same time."""
     (pod,) = ready(house, "one")
     held = house.store.take(pod.id, "w")
@@ -195,7 +195,7 @@ def test_stale_numbers_are_held_in_the_order_in_which_they_are_freed(house: Hous
     assert sql(house, "SELECT manager FROM stale_number ORDER BY 1") == [("sm1",), ("sm2",)]
 
 
-def test_tenants_networks_are_read_beside_one_that_is_being_written(house: House) -> None:
+def test_tenants_networks_are_read_beside_a_locked_one(house: House) -> None:
     """Another worker has just read it, too."""
     for n in ("one", "other"):
         house.order(ORDER.model_copy(update={"name": n, "nodes": ONE}))
@@ -214,7 +214,7 @@ def test_tenants_networks_are_read_beside_one_that_is_being_written(house: House
 
 
 @pytest.mark.parametrize("statement", ["insert_event", "tell_owner"])
-def test_events_of_an_owner_are_seen_in_their_order(house: House, statement: str) -> None:
+def test_events_of_an_owner_are_seen_in_order(house: House, statement: str) -> None:
     """Whoever follows them asks for those after the last one: none may come to be before it later."""
     (pod,) = ready(house, "one")
     held = house.store.take(pod.id, "w")

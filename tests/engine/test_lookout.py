@@ -88,7 +88,7 @@ def pods(house: House, number: int) -> list[UUID]:
     return [house.order(make(f"p{n}", 1)).id for n in range(number)]
 
 
-def test_one_is_told_how_it_is_now_and_after_each_event(house: House, lookout: Lookout) -> None:
+def test_follower_gets_the_pod_now_and_after_each_event(house: House, lookout: Lookout) -> None:
     """The first time without any event: what happened before one waited isn't missed."""
     pod = house.ready()
     eye = Eye()
@@ -102,13 +102,13 @@ def test_one_is_told_how_it_is_now_and_after_each_event(house: House, lookout: L
         eye.until(PodState.RELEASED)
 
 
-def test_of_a_pod_that_is_none_one_is_told_so(lookout: Lookout) -> None:
+def test_unknown_pod_is_reported(lookout: Lookout) -> None:
     eye = Eye()
     with lookout.watching(uuid4(), eye):
         assert eye.next() is None
 
 
-def test_a_lost_notification_is_made_up_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_notification_is_made_up_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a listener the lookout sees it by itself, a while later."""
     monkeypatch.setattr(module, "LOOK_EVERY", 0.2)
     lookout = Lookout(house.database, Deaf())  # type: ignore[arg-type]
@@ -120,7 +120,7 @@ def test_a_lost_notification_is_made_up_for(house: House, monkeypatch: pytest.Mo
     lookout.stop()
 
 
-def test_events_of_other_pods_ask_the_database_nothing(house: House, lookout: Lookout, reads: Reads) -> None:
+def test_events_of_other_pods_cause_no_query(house: House, lookout: Lookout, reads: Reads) -> None:
     """A thousand wait for one pod, and another one has events: none of them is told, nothing is read."""
     mine, other = pods(house, 2)
     asked = reads.asked
@@ -158,7 +158,7 @@ def test_many_events_of_many_pods_are_one_statement(
     assert len(reads.asked) <= 6, reads.asked
 
 
-def test_those_who_wait_no_more_are_forgotten(house: House, lookout: Lookout) -> None:
+def test_ended_waits_are_forgotten(house: House, lookout: Lookout) -> None:
     (pod_id,) = pods(house, 1)
     one, two = Eye(), Eye()
     with lookout.watching(pod_id, two):
@@ -168,7 +168,7 @@ def test_those_who_wait_no_more_are_forgotten(house: House, lookout: Lookout) ->
     assert lookout._waiting == {}
 
 
-def test_it_outlives_what_it_meets(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lookout_survives_errors(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """A database that is away, and a defect: those who wait are told later, and /readyz says what is wrong."""
     monkeypatch.setattr(module, "AFTER_TROUBLE", 0.01)
     reads = Reads(house.database, TemporaryError("a", "b", "c"), RuntimeError("d"))
@@ -183,7 +183,7 @@ def test_it_outlives_what_it_meets(house: House, monkeypatch: pytest.MonkeyPatch
     assert pulse.checks() == {"lookout": "ok"}
 
 
-def test_it_ends_with_the_listener(house: House) -> None:
+def test_lookout_ends_with_the_listener(house: House) -> None:
     """No thread is left, and who waits then waits for its time."""
     listener = Listener(house.database.url)
     lookout, (pod_id,) = Lookout(house.database, listener), pods(house, 1)
@@ -196,7 +196,7 @@ def test_it_ends_with_the_listener(house: House) -> None:
         pass
 
 
-def test_no_thread_before_anybody_waits(house: House) -> None:
+def test_no_thread_runs_before_the_first_wait(house: House) -> None:
     listener = Listener(house.database.url)
     assert Lookout(house.database, listener)._thread is None
     listener.close()

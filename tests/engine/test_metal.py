@@ -30,7 +30,7 @@ from weft.testing.cloud import Fault
 from weftlab.metal.machines import FLAVOR
 
 
-def test_a_pod_gets_machines_and_gives_them_back(house: House) -> None:
+def test_pod_gets_machines_and_returns_them(house: House) -> None:
     pod = house.ready(ORDER)
     nodes = [house.site.node_by_name[n] for n in pod.nodes]
     assert all(n.machine for n in nodes)
@@ -48,7 +48,7 @@ def test_a_pod_gets_machines_and_gives_them_back(house: House) -> None:
 
 
 @pytest.mark.parametrize("by", ["nova", "ironic"])
-def test_a_tenants_client_reads_the_plan_without_the_machines_ids(house: House, by: str) -> None:
+def test_tenants_client_reads_a_plan_without_machine_ids(house: House, by: str) -> None:
     if by == "ironic":
         house.service.activate_site(house.operator, by_ironic(house.site))
     told = shown(house.service.plan_pod(house.request(), ORDER)).model_dump_json()
@@ -56,7 +56,7 @@ def test_a_tenants_client_reads_the_plan_without_the_machines_ids(house: House, 
     assert not any(n.machine in told for n in house.site.nodes if n.machine is not None)
 
 
-def test_a_pod_shrinks_and_grows_by_machines(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pod_shrinks_and_grows_by_machines(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who goes leaves the segment before its server is deleted, who comes joins once it is deployed."""
     pod = house.ready(ORDER)
     inside: list[set[int]] = []
@@ -85,7 +85,7 @@ def test_a_pod_shrinks_and_grows_by_machines(house: House, monkeypatch: pytest.M
     assert not house.cloud.things()
 
 
-def test_a_machine_that_is_not_clean_stays_in_quarantine_and_the_other_comes_back(house: House) -> None:
+def test_unclean_machine_is_quarantined_and_the_other_returns(house: House) -> None:
     pod = house.ready(ORDER)
     bad = pod.nodes[0]
     house.cloud.plant(Fault.UNDELETABLE, verb="delete", kind=Kind.MACHINE, key=f"machine/{bad}", times=None)
@@ -101,7 +101,7 @@ def test_a_machine_that_is_not_clean_stays_in_quarantine_and_the_other_comes_bac
     assert bad not in house.ready(ORDER.model_copy(update={"name": "next"})).nodes
 
 
-def test_a_machine_that_another_pod_has_by_now_keeps_no_release_waiting(
+def test_machine_reassigned_to_another_pod_does_not_delay_a_release(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was given back when the first pod shrank, with its record; to Ironic it is in use again."""
@@ -119,7 +119,7 @@ def test_a_machine_that_another_pod_has_by_now_keeps_no_release_waiting(
     assert machines_of(signed) == {*first.nodes}
 
 
-def test_a_machine_given_back_before_one_in_quarantine_is_the_next_pods(
+def test_freed_machine_goes_to_the_next_pod_despite_a_quarantined_one(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pod = house.ready(ORDER)
@@ -175,7 +175,7 @@ def anothers_are_there(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(house.cloud, "find", found)
 
 
-def test_a_site_may_not_give_a_live_pods_node_another_machine(house: House) -> None:
+def test_site_cannot_give_a_held_node_another_machine(house: House) -> None:
     pod = house.ready(ORDER)
 
     def changed(name: str) -> dict[str, object]:
@@ -197,7 +197,7 @@ def by_ironic(site_: Site) -> dict[str, object]:
     return document
 
 
-def test_who_deploys_machines_may_not_change_under_a_live_pod(house: House) -> None:
+def test_site_cannot_change_the_deployer_of_a_live_pods_machines(house: House) -> None:
     """Its servers have ids of Nova's, and what Ironic says of them has others."""
     pod = house.ready(ORDER)
     with pytest.raises(
@@ -212,7 +212,7 @@ def test_who_deploys_machines_may_not_change_under_a_live_pod(house: House) -> N
         house.service.activate_site(house.operator, house.site.model_dump(mode="json"))
 
 
-def test_straight_through_ironic_no_quota_counts_and_each_port_is_at_its_adapter(house: House) -> None:
+def test_ironic_directly_uses_no_quota_and_pins_ports_to_adapters(house: House) -> None:
     house.service.activate_site(house.operator, by_ironic(house.site))
     plan = house.service.plan_pod(house.request(), ORDER)
     servers = [r.spec for r in plan.graph.resources if isinstance(r.spec, ServerSpec)]
@@ -226,13 +226,13 @@ def test_straight_through_ironic_no_quota_counts_and_each_port_is_at_its_adapter
     assert "Nova shows no servers for them" in " ".join(shape_of(told.order).limits(told))
 
 
-def test_machines_and_other_nodes_are_never_taken_for_each_other(house: House) -> None:
+def test_machines_and_other_nodes_are_not_confused(house: House) -> None:
     bare, _ = of_kind(house.site, "ib0", "lab", 1, None, bare_metal=True)
     others, _ = of_kind(house.site, "ib0", "lab", 1, None)
     assert (bare.bit_count(), others.bit_count(), bare & others) == (4, 16, 0)
 
 
-def test_a_flavor_is_of_machines_or_not(house: House) -> None:
+def test_flavor_is_for_machines_or_not(house: House) -> None:
     for kind, flavor in (("virtual", FLAVOR), ("bare_metal", "gpu8")):
         with pytest.raises(InputError, match=r"nodes\.kind"):
             house.order(ORDER, kind=kind, flavor=flavor)
@@ -247,7 +247,7 @@ def test_two_pods_have_different_machines(house: House) -> None:
 
 
 @pytest.mark.parametrize("reason", ["in maintenance: power failure", "clean failed: sda", "not in Ironic"])
-def test_a_machine_that_breaks_under_a_ready_pod_is_told_and_not_replaced(house: House, reason: str) -> None:
+def test_broken_machine_of_a_ready_pod_is_reported_not_replaced(house: House, reason: str) -> None:
     pod = house.ready(ORDER)
     machine = next(t for t in house.cloud.things(Kind.MACHINE))
     machine.broken = reason
@@ -256,9 +256,7 @@ def test_a_machine_that_breaks_under_a_ready_pod_is_told_and_not_replaced(house:
     assert machine.id in {t.id for t in house.cloud.things(Kind.MACHINE)}
 
 
-def test_who_has_a_machine_next_is_no_remains_of_who_had_it(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_next_tenants_machine_is_no_remains(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """To Ironic it isn't free any more; no receipt is called wrong because of that, and nothing is taken away."""
     pod = house.ready(ORDER)
     house.release(pod)
@@ -278,7 +276,7 @@ def test_who_has_a_machine_next_is_no_remains_of_who_had_it(
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
-def test_a_worker_that_is_killed_at_any_request(
+def test_pod_survives_a_worker_killed_at_any_request(
     house: House, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     fate = FateOfRequests(house, monkeypatch)
@@ -298,7 +296,7 @@ def test_a_worker_that_is_killed_at_any_request(
     assert request > 5
 
 
-def test_an_audit_tells_who_else_may_act_on_a_machine(house: House) -> None:
+def test_audit_names_others_who_may_act_on_a_machine(house: House) -> None:
     """Also on one that nobody has: its owner may have written another BMC's address by the time somebody does."""
     free = next(n for n in house.site.nodes if n.machine)
     assert house.service.audit(house.operator).findings == ()

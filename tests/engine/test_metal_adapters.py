@@ -49,7 +49,7 @@ def items(house: House, pod: PodRecord, plane: str) -> dict[str, str]:
     return {i.subject: i.seen for i in signed.receipt.items if i.plane == plane}
 
 
-def test_machines_that_are_off_after_their_cleaning_are_given_back(house: House, cleaning: Cleaning) -> None:
+def test_cleaned_machines_that_are_off_are_freed(house: House, cleaning: Cleaning) -> None:
     """Their ports are down: the tables of the leaves' ports are read instead, and the receipt says so."""
     pod = house.ready(ORDER)
     cleaning(lambda: switched_off(house, pod.nodes))
@@ -62,7 +62,7 @@ def test_machines_that_are_off_after_their_cleaning_are_given_back(house: House,
     assert len(told) == 2 and all("its port is down" in seen for seen in told.values())
 
 
-def test_machines_that_their_tenant_has_switched_off_leave_and_are_given_back(house: House) -> None:
+def test_machines_switched_off_by_their_tenant_are_freed(house: House) -> None:
     """Their ports are down before they leave: what is left at the leaf's ports is taken away there."""
     pod = house.ready(ORDER)
     switched_off(house, pod.nodes)
@@ -72,9 +72,7 @@ def test_machines_that_their_tenant_has_switched_off_leave_and_are_given_back(ho
     assert signed is not None and signed.receipt.clean
 
 
-def test_a_key_that_is_left_at_the_leaf_of_a_machine_that_is_off_is_taken_away_there(
-    house: House, cleaning: Cleaning
-) -> None:
+def test_p_key_left_at_an_off_machines_leaf_is_removed(house: House, cleaning: Cleaning) -> None:
     pod = house.ready(ORDER)
     (guid, *_) = ports(house, pod.nodes)
     key = 0x8000 | (pod.plan.segment or 0)
@@ -89,7 +87,7 @@ def test_a_key_that_is_left_at_the_leaf_of_a_machine_that_is_off_is_taken_away_t
     assert key not in house.fabric.wire.leaves[guid]
 
 
-def test_a_host_that_is_no_machine_and_off_proves_nothing(house: House) -> None:
+def test_host_that_is_off_but_no_machine_proves_nothing(house: House) -> None:
     """Nobody says of it that it is off, and was cleaned: its cable may be cut, and a server run on it."""
     pod = house.ready()
     switched_off(house, pod.nodes)
@@ -98,9 +96,7 @@ def test_a_host_that_is_no_machine_and_off_proves_nothing(house: House) -> None:
     assert pod.state is PodState.RELEASING and set(house.store.capacity().holds) == set(pod.nodes)
 
 
-def test_an_adapter_with_another_guid_keeps_its_machine_in_quarantine(
-    house: House, cleaning: Cleaning
-) -> None:
+def test_adapter_with_another_guid_keeps_its_machine_quarantined(house: House, cleaning: Cleaning) -> None:
     """Whoever had root on it has flashed it: somebody else is at its place. The other machine comes back."""
     pod = house.ready(ORDER)
     bad, good = pod.nodes
@@ -114,9 +110,7 @@ def test_an_adapter_with_another_guid_keeps_its_machine_in_quarantine(
     assert set(capacity.holds) == {bad} and good not in capacity.holds
 
 
-def test_an_adapter_that_is_seen_at_another_place_keeps_its_machine_in_quarantine(
-    house: House, cleaning: Cleaning
-) -> None:
+def test_adapter_seen_elsewhere_keeps_its_machine_quarantined(house: House, cleaning: Cleaning) -> None:
     """Another machine has its GUID now, or somebody has moved cables."""
     pod = house.ready(ORDER)
     bad, _ = pod.nodes

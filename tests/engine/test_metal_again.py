@@ -17,7 +17,7 @@ from weft.model.pod import PodState
 from weft.testing.cloud import FakeCloud, Fault
 
 
-def test_a_machine_that_its_tenant_has_deployed_again_is_out_meanwhile(house: House) -> None:
+def test_redeployed_machine_is_out_of_the_segment_meanwhile(house: House) -> None:
     """A rebuild by Nova: the server keeps its id and its place, and Ironic's agent runs on the machine."""
     pod = house.ready(ORDER)
     again, other = pod.nodes
@@ -32,7 +32,7 @@ def test_a_machine_that_its_tenant_has_deployed_again_is_out_meanwhile(house: Ho
     assert members(house, pod) == ports(house, pod.nodes)
 
 
-def test_a_pod_is_looked_at_at_once_when_its_machine_is_deployed_again(house: House) -> None:
+def test_pod_is_visited_at_once_when_its_machine_is_redeployed(house: House) -> None:
     """READY pods have their turn once a minute; by then an agent may have booted."""
     pod = house.ready(ORDER)
     keeper = MachineKeeper(house.database, lambda: house.world, lambda: house.site, every=0.0)
@@ -47,7 +47,7 @@ def test_a_pod_is_looked_at_at_once_when_its_machine_is_deployed_again(house: Ho
     assert not due, "it is known by now"
 
 
-def test_between_two_listings_it_is_asked_which_machines_changed_last(house: House) -> None:
+def test_recently_changed_machines_are_queried_between_listings(house: House) -> None:
     """A listing of thousands takes its time; what is deployed again must be out before it has booted."""
 
     def look(times: int) -> tuple[int, int]:
@@ -72,7 +72,7 @@ def test_between_two_listings_it_is_asked_which_machines_changed_last(house: Hou
 
 
 @pytest.mark.parametrize("how", ["refuses", "hangs"])
-def test_a_cloud_that_can_not_be_asked_keeps_no_other_from_being_looked_at(
+def test_unreachable_cloud_does_not_delay_others(
     house: House, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """Nor is weft unwell because of it: an Ironic is down for an upgrade, and nothing else is."""
@@ -95,7 +95,7 @@ def test_a_cloud_that_can_not_be_asked_keeps_no_other_from_being_looked_at(
     goes_on.set()
 
 
-def test_of_many_workers_one_lists_the_machines_also_without_pods(house: House) -> None:
+def test_one_worker_lists_machines_even_without_pods(house: House) -> None:
     """How a machine is cleaned that nobody has had yet is looked at, too."""
 
     def keeper(every: float) -> MachineKeeper:
@@ -107,14 +107,14 @@ def test_of_many_workers_one_lists_the_machines_also_without_pods(house: House) 
     assert house.cloud.calls["occupants"] == before + 1
 
 
-def test_a_machine_deployed_again_while_ironic_does_not_answer_stays_as_it_was(house: House) -> None:
+def test_redeployed_machine_keeps_its_state_while_ironic_is_silent(house: House) -> None:
     pod = house.ready(ORDER)
     house.cloud.offers.unreadable.add(house.site.node_by_name[pod.nodes[0]].machine or "")
     pod = visit(house, pod, 2)
     assert pod.state is PodState.DEGRADED and members(house, pod) == ports(house, pod.nodes)
 
 
-def test_a_machine_deployed_again_while_nova_does_not_answer_is_out(house: House) -> None:
+def test_redeployed_machine_is_out_although_nova_is_silent(house: House) -> None:
     """An operator has it rescued during an upgrade of Nova: Ironic's word alone says that the pod's server is off."""
     pod = house.ready(ORDER)
     machine = house.site.node_by_name[pod.nodes[0]].machine or ""

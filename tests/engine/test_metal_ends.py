@@ -12,7 +12,7 @@ from weft.model.resources import Kind
 from weft.testing.cloud import Fault
 
 
-def test_a_cleaning_that_never_ends_costs_its_machine_alone(house: House) -> None:
+def test_endless_cleaning_quarantines_only_its_machine(house: House) -> None:
     """Erasing disks takes hours: the limit of everything else doesn't end it."""
     pod = house.ready(ORDER)
     bad, good = pod.nodes

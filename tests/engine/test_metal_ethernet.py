@@ -119,7 +119,7 @@ def told_at(house: MetalHouse, monkeypatch: pytest.MonkeyPatch, verb: str) -> li
     return seen
 
 
-def test_by_weft_a_port_is_parked_while_its_machine_is_deployed_and_cleaned(
+def test_weft_parks_a_port_during_deployment_and_cleaning(
     house: MetalHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deployed, cleaned = told_at(house, monkeypatch, "create"), told_at(house, monkeypatch, "delete")
@@ -137,7 +137,7 @@ def test_by_weft_a_port_is_parked_while_its_machine_is_deployed_and_cleaned(
     assert {k for k, _ in cleaned} == {Kind.SERVER, Kind.MACHINE}
 
 
-def test_a_port_that_may_land_in_the_vlan_is_waited_for_by_every_worker(house: MetalHouse) -> None:
+def test_every_worker_waits_for_a_port_that_may_land_in_the_vlan(house: MetalHouse) -> None:
     """It follows its machine into the VLAN, by a move of its own; the switch doesn't answer."""
     house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=1)
     pod = visits(house, house.order(ORDER), 6)
@@ -155,7 +155,7 @@ def test_a_port_that_may_land_in_the_vlan_is_waited_for_by_every_worker(house: M
     assert (pod.late_until - house.time.now()).total_seconds() > 5.0
 
 
-def test_a_machine_is_not_cleaned_while_its_port_may_come_into_the_vlan_again(
+def test_machine_is_not_cleaned_while_its_port_may_rejoin_the_vlan(
     house: MetalHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its pod goes on, with a tenant who is root on the others: what cleans it is out of their reach."""
@@ -173,7 +173,7 @@ def test_a_machine_is_not_cleaned_while_its_port_may_come_into_the_vlan_again(
     assert {kind for kind, _ in told} == {Kind.SERVER, Kind.MACHINE} and pod.changed_at is None
 
 
-def test_by_neutron_a_port_goes_through_ironics_networks_in_turn_and_is_read_back(
+def test_neutron_moves_a_port_through_ironics_networks(
     neutrons: MetalHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cleaned = told_at(neutrons, monkeypatch, "delete")
@@ -189,7 +189,7 @@ def test_by_neutron_a_port_goes_through_ironics_networks_in_turn_and_is_read_bac
     assert [s.config.revision for s in neutrons.fake.switches.values()] == [0] * len(neutrons.fake.switches)
 
 
-def test_by_neutron_machines_come_one_by_one_and_none_is_taken_for_a_stranger(neutrons: MetalHouse) -> None:
+def test_machines_joining_one_by_one_are_not_foreign(neutrons: MetalHouse) -> None:
     """The second is in its VLAN before the first is ACTIVE: the pod's number isn't somebody else's because of that."""
     neutrons.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=1)
     pod = visits(neutrons, neutrons.order(ORDER), 6)
@@ -200,7 +200,7 @@ def test_by_neutron_machines_come_one_by_one_and_none_is_taken_for_a_stranger(ne
     assert pod.plan.segment == number
 
 
-def test_by_neutron_a_pod_shrinks_and_grows(neutrons: MetalHouse) -> None:
+def test_pod_of_machines_shrinks_and_grows_by_neutron(neutrons: MetalHouse) -> None:
     pod = neutrons.ready(ORDER)
     neutrons.service.apply_pod(neutrons.request(), "train", sized(1))
     pod = visits(neutrons, pod, 8)
@@ -211,7 +211,7 @@ def test_by_neutron_a_pod_shrinks_and_grows(neutrons: MetalHouse) -> None:
     assert pod.state is PodState.READY and len(pod.nodes) == 2
 
 
-def test_by_neutron_a_port_that_stays_in_the_tenants_vlan_gives_no_machine_back(neutrons: MetalHouse) -> None:
+def test_port_that_stays_in_the_tenants_vlan_keeps_its_machine(neutrons: MetalHouse) -> None:
     pod = neutrons.ready(ORDER)
     assert isinstance(neutrons.cloud, MetalMl2)
     neutrons.cloud.deaf = True
@@ -221,9 +221,7 @@ def test_by_neutron_a_port_that_stays_in_the_tenants_vlan_gives_no_machine_back(
 
 
 @pytest.mark.parametrize("who", ["house", "neutrons"])
-def test_a_port_that_is_a_trunk_of_every_vlan_is_in_the_audit(
-    who: str, request: pytest.FixtureRequest
-) -> None:
+def test_audit_reports_a_port_that_trunks_every_vlan(who: str, request: pytest.FixtureRequest) -> None:
     """Of a machine that nobody has: what networking-generic-switch leaves without a default VLAN."""
     chosen: MetalHouse = request.getfixturevalue(who)
     [port, *_] = [h.port_id for n in chosen.site.nodes if n.machine for h in n.hcas_on("ib0")]
@@ -244,7 +242,7 @@ def with_bmc(found: Site, end: str) -> Site:
     return Site.model_validate(document | {"networks": {"oob": network}, "interfaces": [row]})
 
 
-def test_a_bmcs_port_by_another_name_than_the_switchs_is_no_silence(house: MetalHouse) -> None:
+def test_bmc_port_with_an_unknown_name_is_reported(house: MetalHouse) -> None:
     """A number from 1, or a slip of the pen: whether it is among pods can't be seen."""
     switch = house.site.switches[0].name
     found = with_bmc(by_neutron(house.site), f"{switch}/17")
@@ -264,7 +262,7 @@ def test_a_bmcs_port_by_another_name_than_the_switchs_is_no_silence(house: Metal
         (None, set(range(1, 4095)), "is a trunk of every VLAN"),
     ],
 )
-def test_a_bmc_among_pods_is_in_the_audit(
+def test_audit_reports_a_bmc_among_pods(
     house: MetalHouse, access: int | None, trunk: set[int], told: str | None
 ) -> None:
     switch = house.site.switches[0].name
@@ -277,7 +275,7 @@ def test_a_bmc_among_pods_is_in_the_audit(
     assert (not said) if told is None else (len(said) == 1 and told in said[0]), said
 
 
-def test_an_order_of_no_fabric_takes_machines_too(house: MetalHouse) -> None:
+def test_order_without_a_fabric_gets_machines(house: MetalHouse) -> None:
     document = ORDER.model_dump(mode="json") | {"fabric": "none"}
     pod = house.ready(Order.model_validate(document))
     house.release(pod)

@@ -32,7 +32,7 @@ def test_no_machine_is_a_member_before_all_are_deployed(house: House) -> None:
     assert members(house, pod) == ports(house, pod.nodes)
 
 
-def test_nobody_looks_at_every_machine_as_each_of_them_is_deployed(
+def test_deployment_does_not_check_every_machine_at_each_boot(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With every server that boots comes a visit: its looks would grow with the square of their number. There is one
@@ -53,7 +53,9 @@ def test_nobody_looks_at_every_machine_as_each_of_them_is_deployed(
     assert looks and looks[0] == set() and members(house, pod) == ports(house, pod.nodes)
 
 
-def test_it_is_known_which_servers_are_awaited(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_awaited_servers_are_known_without_listing_machines(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ironic can't be asked what changed, and isn't asked of all its machines."""
     asked: list[set[str]] = []
     monkeypatch.setattr(house.cloud, "built", lambda since, awaited: asked.append(set(awaited())) or ())
@@ -82,7 +84,7 @@ def test_members_leave_before_a_machine_is_cleaned(house: House, monkeypatch: py
     assert {n for kind, n in seen if kind in ("server", "machine")} == {0}
 
 
-def test_a_server_that_is_made_again_is_no_member_meanwhile(house: House) -> None:
+def test_recreated_server_is_no_member_meanwhile(house: House) -> None:
     """An operator has a deleted server replaced: the machine is deployed again."""
     pod = house.ready(ORDER)
     gone = house.cloud.servers[0]
@@ -112,7 +114,7 @@ def told_at_deletion(
     return seen
 
 
-def test_a_machine_leaves_before_its_broken_server_is_taken_away(
+def test_machine_leaves_before_its_broken_server_is_deleted(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An operator has it repaired: Nova calls a server deleted when the cleaning of its machine has begun."""
@@ -132,7 +134,7 @@ def test_a_machine_leaves_before_its_broken_server_is_taken_away(
     assert members(house, pod) == ports(house, pod.nodes)
 
 
-def test_a_server_is_made_again_though_its_machine_is_broken_with_it(house: House) -> None:
+def test_server_is_recreated_although_its_machine_is_broken(house: House) -> None:
     """As after a rescue or a rebuild that failed: only the end of the server brings its machine to rest again."""
     pod = house.ready(ORDER)
     broken = house.cloud.servers[0]
@@ -147,7 +149,7 @@ def test_a_server_is_made_again_though_its_machine_is_broken_with_it(house: Hous
     assert machine.id in {t.id for t in house.cloud.things(Kind.MACHINE)}, "it was never given back"
 
 
-def test_a_machine_that_is_broken_while_an_operator_repairs_its_pod_comes_right_again(house: House) -> None:
+def test_broken_machine_recovers_during_a_repair(house: House) -> None:
     """Such as one that Ironic doesn't show for a while: its server runs on."""
     pod = house.ready(ORDER)
     servers, machine = {s.id for s in house.cloud.servers}, machine_of(house, house.cloud.servers[0])
@@ -165,7 +167,7 @@ def machine_of(house: House, server: Thing) -> Thing:
     return next(t for t in house.cloud.things(Kind.MACHINE) if t.fields["machine"] == server.fields["host"])
 
 
-def test_another_machines_pulled_cable_does_not_keep_one_from_being_repaired(
+def test_pulled_cable_of_another_machine_does_not_block_a_repair(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It isn't in the segment as it should be; that is no reason to leave the broken one as it is."""
@@ -182,9 +184,7 @@ def test_another_machines_pulled_cable_does_not_keep_one_from_being_repaired(
     assert seen and all(not inside & ports(house, (mine,)) for _, inside in seen)
 
 
-def test_nothing_is_taken_away_while_the_fabric_does_not_answer(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_removed_while_the_fabric_is_silent(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     pod = house.ready(ORDER)
     house.cloud.servers[0].broken = "ERROR"
     seen = told_at_deletion(house, pod, monkeypatch)
@@ -194,7 +194,7 @@ def test_nothing_is_taken_away_while_the_fabric_does_not_answer(
     assert not seen and len(house.cloud.servers) == 2
 
 
-def test_a_pod_gets_ready_without_having_been_degraded(house: House) -> None:
+def test_pod_becomes_ready_without_being_degraded_first(house: House) -> None:
     """Its members are decided when its servers are there, and not first by a verdict that something is wrong."""
     pod = house.ready(ORDER)
     said = [e.message for e in house.store.events(pod.id, 0) if e.type == "state"]

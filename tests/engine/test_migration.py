@@ -21,9 +21,7 @@ from weft.model.views import PodSearch
 from weft.planning.place.sharing import Terms
 
 
-def test_pods_of_the_first_version_are_taken_over(
-    database: Database, database_url: str, postgres: str
-) -> None:
+def test_pods_of_the_first_version_are_migrated(database: Database, database_url: str, postgres: str) -> None:
     """Their order is read out of the plan; lists, leases and retries know them afterwards."""
     house = House(database, database_url)
     plan = house.order().plan
@@ -67,7 +65,7 @@ def test_pods_of_the_first_version_are_taken_over(
         taken_over.close()
 
 
-def test_numbers_of_migrations_are_unique() -> None:
+def test_migration_numbers_are_unique() -> None:
     """Two that were written at once under one number could be applied in either order. Those of before are what
     databases remember.
     """
@@ -76,7 +74,7 @@ def test_numbers_of_migrations_are_unique() -> None:
     assert twice == {"0012", "0015", "0016"}, "give the newer one the next free number"
 
 
-def test_rows_beyond_the_bounds_are_taken_over(database: Database, database_url: str, postgres: str) -> None:
+def test_rows_beyond_the_bounds_are_migrated(database: Database, database_url: str, postgres: str) -> None:
     """A date of the year 10000, durations of millennia: they are cut to what is allowed, and everything is read."""
     house = House(database, database_url)
     pods = {name: house.order(ORDER.model_copy(update={"name": name})) for name in ("far", "long", "plain")}
@@ -132,7 +130,7 @@ def test_rows_beyond_the_bounds_are_taken_over(database: Database, database_url:
         taken_over.close()
 
 
-def test_a_process_of_an_earlier_weft_that_still_runs_writes_no_pod_that_takes_nothing(
+def test_process_of_an_earlier_weft_cannot_insert_a_pod_without_units(
     database: Database,
 ) -> None:
     """Its INSERT names no units: it fails, rather than count as 0 in the shares of projects."""

@@ -50,7 +50,9 @@ def another_flavor(site: Site) -> Site:
 
 @pytest.mark.parametrize("site", [another_fabric, another_cloud, another_flavor])
 @pytest.mark.parametrize("what", ["access", "extend", "more", "parts"])
-def test_a_pod_changes(house: House, site: Callable[[Site], Site], what: str) -> None:
+def test_pod_changes_with_omitted_names_resolved_as_before(
+    house: House, site: Callable[[Site], Site], what: str
+) -> None:
     """Its own access and lease, and more nodes of the same kind: nothing of it is missing, nor anything else's."""
     order = BY_ACCELERATORS if what != "parts" else small("train", 2, lease={"duration": "2h"})
     pod = house.run(house.order(order), PodState.READY)
@@ -73,7 +75,7 @@ def test_a_pod_changes(house: House, site: Callable[[Site], Site], what: str) ->
     assert look(house, pod).generation == 2
 
 
-def test_more_nodes_are_as_its_own_flavor_and_image_need_them(house: House) -> None:
+def test_added_nodes_use_the_pods_own_flavor_and_image(house: House) -> None:
     """Although the order's accelerators lead to another flavor now, of which nobody has asked what hosts it needs."""
     offers = house.cloud.offers
     offers.flavors["a-gpu8"] = offers.flavors["gpu8"]

@@ -56,7 +56,7 @@ def ended(house: TenantHouse, owner: OwnerRecord) -> Receipt:
     return signed.receipt
 
 
-def test_release_that_lasts_too_long_ends_with_what_is_unknown(house: TenantHouse) -> None:
+def test_overdue_network_release_ends_with_what_is_unknown(house: TenantHouse) -> None:
     """After an hour of work on it, as a pod's: number and node are kept until both are cleared."""
     _, owner = leaving(house)
     house.clock.sleep(0.9 * QUICK.ends)
@@ -77,7 +77,7 @@ def test_release_that_lasts_too_long_ends_with_what_is_unknown(house: TenantHous
     assert house.numbers() == {} and not house.ports_in(number)
 
 
-def test_release_is_tried_until_its_limit_and_ends_clean_once_it_can(house: TenantHouse) -> None:
+def test_network_release_is_tried_until_its_limit(house: TenantHouse) -> None:
     """A quarter of an hour quarantines what isn't seen clean; the proof comes as soon as the fabric is back."""
     _, owner = leaving(house)
     house.clock.sleep(0.5 * QUICK.ends)
@@ -92,7 +92,7 @@ def test_release_is_tried_until_its_limit_and_ends_clean_once_it_can(house: Tena
     assert house.numbers() == {}
 
 
-def test_operator_ends_a_release_that_cannot_finish(house: TenantHouse) -> None:
+def test_operator_abandons_a_release_that_cannot_finish(house: TenantHouse) -> None:
     """Nobody else may, and nothing else can be ended so; the receipt says who and why."""
     network, owner = leaving(house)
     verbs, member, stranger = house.service, house.request("team-b"), house.request("team-c")
@@ -114,7 +114,7 @@ def test_operator_ends_a_release_that_cannot_finish(house: TenantHouse) -> None:
         verbs.network_receipt(member, network.id)
 
 
-def test_network_that_is_served_is_not_abandoned(house: TenantHouse) -> None:
+def test_live_network_cannot_be_abandoned(house: TenantHouse) -> None:
     network = house.network()
     house.adapter(network, NODE)
     house.ready(network)
@@ -125,7 +125,7 @@ def test_network_that_is_served_is_not_abandoned(house: TenantHouse) -> None:
     assert house.owner(network).state is PodState.READY
 
 
-def test_sites_own_release_ends_only_when_an_operator_asks(house: TenantHouse) -> None:
+def test_sites_own_release_is_abandoned_only_on_request(house: TenantHouse) -> None:
     """Whoever destroys a site's resources is there to say so."""
     owner = house.visit(house.make("site"), PodState.READY)
     house.store.release(owner.id, "release asked")

@@ -105,7 +105,7 @@ def revisions(house: NeutronsHouse) -> list[int]:
     return [s.config.revision for s in house.fake.switches.values()]
 
 
-def test_from_order_to_receipt_nothing_is_changed_by_weft(house: NeutronsHouse) -> None:
+def test_neutron_managed_pod_works_without_changes_by_weft(house: NeutronsHouse) -> None:
     """READY once the switches show exactly the members; plan, audit and receipt say who sets the VLANs."""
     pod = house.ready()
     number = pod.plan.segment
@@ -125,7 +125,7 @@ def test_from_order_to_receipt_nothing_is_changed_by_weft(house: NeutronsHouse) 
     assert house.ready().plan.segment == number
 
 
-def test_a_pod_whose_ports_neutron_forgets_is_not_ready(house: NeutronsHouse) -> None:
+def test_pod_with_ports_that_neutron_forgot_is_not_ready(house: NeutronsHouse) -> None:
     house.cloud.deaf = True
     pod = visits(house, house.order(), 12)
     assert pod.state is not PodState.READY and pod.plan.segment not in house.fake.snapshot().ports_in
@@ -134,7 +134,7 @@ def test_a_pod_whose_ports_neutron_forgets_is_not_ready(house: NeutronsHouse) ->
     assert house.run(pod, PodState.READY).state is PodState.READY
 
 
-def test_a_port_that_neutron_leaves_behind_signs_nothing(house: NeutronsHouse) -> None:
+def test_port_left_behind_by_neutron_prevents_the_receipt(house: NeutronsHouse) -> None:
     """Neutron says that the port is gone; the switch says otherwise, and the node isn't given to anybody."""
     pod = house.ready()
     house.cloud.deaf = True
@@ -158,7 +158,7 @@ def test_drift_is_reported_and_left_to_neutron(house: NeutronsHouse) -> None:
     assert house.run(pod, PodState.READY).state is PodState.READY
 
 
-def test_a_port_of_no_pod_in_the_range_is_reported(house: NeutronsHouse) -> None:
+def test_unowned_port_in_the_range_is_reported(house: NeutronsHouse) -> None:
     """As after a restored database: it is an orphan that `--repair` can't take away."""
     first = house.site.fabrics["ib0"].segments.first
     port = house.site.nodes[0].hcas_on("ib0")[0].port_id
@@ -169,7 +169,7 @@ def test_a_port_of_no_pod_in_the_range_is_reported(house: NeutronsHouse) -> None
     assert house.ready().plan.segment == first + 1, "what is in use isn't given out"
 
 
-def test_a_port_that_can_not_be_read_back_makes_no_clean_receipt(house: NeutronsHouse) -> None:
+def test_port_that_cannot_be_read_back_makes_an_unclean_receipt(house: NeutronsHouse) -> None:
     """It holds nothing back either: nodes and VLAN are free again, and the receipt says what was only accepted."""
     pod = house.ready()
     was = house.fake.clean
@@ -196,7 +196,7 @@ def test_virtual_functions_are_refused_with_the_reason(house: NeutronsHouse) -> 
         house.service.plan_pod(house.request(), Order.model_validate(document))
 
 
-def test_who_sets_the_vlans_stays_while_a_pod_is_in_one(house: NeutronsHouse) -> None:
+def test_manager_of_vlans_cannot_change_under_a_pod(house: NeutronsHouse) -> None:
     """What one hand has set the other doesn't take off."""
     pod = house.ready()
     document = house.site.model_dump(mode="json")

@@ -18,7 +18,7 @@ def plain(name: str = "plain", count: int = 2, **more: object) -> Order:
     return Order.model_validate({"name": name, "nodes": nodes, "fabric": "none", **more})
 
 
-def test_from_order_to_receipt_without_a_fabric(house: House) -> None:
+def test_pod_without_a_fabric_works_from_order_to_receipt(house: House) -> None:
     """No partition, no P_Key, no port on the fabric; the receipt is signed all the same."""
     pod = house.ready(plain())
     kinds = {r.kind for r in house.store.resources(pod.id)}
@@ -34,13 +34,13 @@ def test_from_order_to_receipt_without_a_fabric(house: House) -> None:
     assert house.store.receipt(pod.id) is not None
 
 
-def test_it_is_placed_near_together_like_any_other(house: House) -> None:
+def test_pod_without_a_fabric_is_placed_close_together(house: House) -> None:
     """By the leaves that its hosts connect to, although it doesn't use them."""
     plan = house.service.plan_pod(house.request(), plain())
     assert plan.fabric == "none" and plan.placement.level == "leaf"
 
 
-def test_its_nodes_are_nobody_elses(house: House) -> None:
+def test_nodes_of_a_pod_without_a_fabric_are_its_own(house: House) -> None:
     """A pod on the fabric goes elsewhere, and the other way round."""
     first = house.ready(plain("a", 10))
     second = house.order(count=6)
@@ -50,18 +50,18 @@ def test_its_nodes_are_nobody_elses(house: House) -> None:
 @pytest.mark.parametrize(
     "more", [{"name": "ib0"}, {"hcas_per_node": 1}, {"bisection_gbps": 5}, {"hcas": "shared"}]
 )
-def test_nothing_else_can_be_asked_of_no_fabric(more: dict[str, object]) -> None:
+def test_fabric_options_without_a_fabric_are_refused(more: dict[str, object]) -> None:
     """It is refused when it is read."""
     with pytest.raises(ValidationError, match="no RDMA network"):
         plain(fabric={"isolation": "none", **more})
 
 
-def test_a_subnet_for_the_network_that_it_does_not_have_is_refused(house: House) -> None:
+def test_subnet_for_a_missing_network_is_refused(house: House) -> None:
     with pytest.raises(InputError, match=r"network\.rdma"):
         house.service.plan_pod(house.request(), plain(network={"rdma": "10.9.0.0/24"}))
 
 
-def test_one_node_is_not_booked_on_the_fabric_and_off_it_at_once() -> None:
+def test_node_is_not_booked_with_and_without_a_fabric_at_once() -> None:
     """In one look at the queue, orders of a fabric and of none are promised different nodes."""
     world = World()
     world.policy = world.policy.model_copy(update={"bookings": 2})
@@ -77,7 +77,7 @@ def test_one_node_is_not_booked_on_the_fabric_and_off_it_at_once() -> None:
     assert one.end <= other.start or other.end <= one.start or not set(one.nodes) & set(other.nodes)
 
 
-def test_a_site_is_applied_while_such_a_pod_lives(house: House) -> None:
+def test_site_can_be_applied_while_a_pod_without_a_fabric_lives(house: House) -> None:
     """None is no fabric that could be missing from the new site."""
     house.ready(plain())
     assert house.service.activate_site(house.operator, house.site.model_dump(mode="json")).generation == 2

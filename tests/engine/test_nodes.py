@@ -46,7 +46,7 @@ def nodes(house: House) -> list[str]:
 # -- before nodes are given -------------------------------------------------------------------------------------
 
 
-def test_a_node_with_a_strangers_server_is_given_to_nobody(house: House) -> None:
+def test_node_with_a_strangers_server_is_not_assigned(house: House) -> None:
     """The others are; an order that needs it too is refused with a reason that names no other project."""
     theirs = stranger(house, "gpu03")
     with pytest.raises(RefusedError) as caught:
@@ -58,7 +58,7 @@ def test_a_node_with_a_strangers_server_is_given_to_nobody(house: House) -> None
     assert "gpu03" not in pod.nodes
 
 
-def test_a_claim_in_placement_alone_is_enough(house: House) -> None:
+def test_allocation_in_placement_alone_blocks_a_node(house: House) -> None:
     """A move under way holds the devices of two hosts, one of them for no server that Nova would show there."""
     house.cloud.offers.claims["gpu01"] = {"a-migration"}
     pod = house.order(count=15)
@@ -67,7 +67,7 @@ def test_a_claim_in_placement_alone_is_enough(house: House) -> None:
         house.order(ORDER.model_copy(update={"name": "more"}), count=1)
 
 
-def test_leaked_allocation_is_told_by_capacity_nodes_and_audit(house: House) -> None:
+def test_leaked_allocation_is_reported_by_capacity_nodes_and_audit(house: House) -> None:
     """Nova shows nothing on the host, Placement an allocation whose server is gone: nothing calls the node free."""
     house.cloud.offers.leaked["gpu03"] = {"a-consumer"}
     found = house.service.capacity(house.operator, None, None, "24h")
@@ -82,7 +82,7 @@ def test_leaked_allocation_is_told_by_capacity_nodes_and_audit(house: House) -> 
     assert {row.free for row in rows_of(found, "nodes")} == {16}
 
 
-def test_reserved_inventory_is_told_by_capacity_nodes_and_audit(house: House) -> None:
+def test_reserved_inventory_is_reported_by_capacity_nodes_and_audit(house: House) -> None:
     """Nova finds no valid host there: nothing calls the node free, and no order is given it. A pod that is there
     stays."""
     pod = house.ready(ORDER.model_copy(update={"nodes": ORDER.nodes.model_copy(update={"count": 1})}))
@@ -105,7 +105,7 @@ def test_reserved_inventory_is_told_by_capacity_nodes_and_audit(house: House) ->
     assert house.order(ORDER.model_copy(update={"name": "last"}), count=1).nodes == ("gpu03",)
 
 
-def test_inventory_that_was_reserved_just_now_is_seen_before_the_claim(house: House) -> None:
+def test_recently_reserved_inventory_is_seen_before_the_claim(house: House) -> None:
     """The listing of all hosts doesn't have it yet: other nodes are chosen."""
     listed = house.cloud.servers_on_hosts()
     house.cloud.servers_on_hosts = lambda: listed  # type: ignore[method-assign]
@@ -113,7 +113,7 @@ def test_inventory_that_was_reserved_just_now_is_seen_before_the_claim(house: Ho
     assert "gpu01" not in house.order(count=15).nodes
 
 
-def test_list_of_nodes_is_answered_without_the_cloud(house: House) -> None:
+def test_nodes_are_listed_without_the_cloud(house: House) -> None:
     """By weft's records, and with the word that nothing else is known."""
     planted = house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=None)
     shown = {n.name: n for n in house.service.nodes(house.operator)}
@@ -121,13 +121,13 @@ def test_list_of_nodes_is_answered_without_the_cloud(house: House) -> None:
     planted.lift()
 
 
-def test_a_host_of_a_cell_that_is_down_is_not_free(house: House) -> None:
+def test_host_of_a_cell_that_is_down_is_not_free(house: House) -> None:
     """Nova leaves it out of its listing: that is not the same as empty."""
     house.cloud.offers.unreadable = {"gpu05", "gpu06"}
     assert not {"gpu05", "gpu06"} & set(house.order(count=14).nodes)
 
 
-def test_without_an_answer_nothing_is_given(house: House) -> None:
+def test_nothing_is_assigned_without_an_answer(house: House) -> None:
     """Neither the listing nor the look at the chosen nodes may fail."""
     for times in (1, None):
         planted = house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=times)
@@ -137,7 +137,7 @@ def test_without_an_answer_nothing_is_given(house: House) -> None:
     assert not house.store.live_pods()
 
 
-def test_who_comes_between_the_listing_and_the_claim_is_seen(house: House) -> None:
+def test_stranger_between_listing_and_claim_is_seen(house: House) -> None:
     """The nodes that were chosen are looked at once more, with Placement's word, and others taken."""
     first = house.order()
     house.release(first)
@@ -147,7 +147,7 @@ def test_who_comes_between_the_listing_and_the_claim_is_seen(house: House) -> No
     assert not set(house.order().nodes) & set(first.nodes)
 
 
-def test_the_queue_waits_for_strangers_too(house: House) -> None:
+def test_queue_waits_for_strangers_to_leave(house: House) -> None:
     """An order that waits is not started on a node that somebody else is on, and is once he has gone."""
     theirs = stranger(house, "gpu03")
     order = Order.model_validate({**ALL.model_dump(), "queue": True})
@@ -194,7 +194,7 @@ def keyless(house: House, pod: PodRecord, node: str) -> bool:
 
 
 @pytest.mark.parametrize("host", ["gpu16", None])
-def test_a_server_that_left_its_node_takes_the_key_with_it(house: House, host: str | None) -> None:
+def test_server_that_left_its_node_takes_its_p_key_along(house: House, host: str | None) -> None:
     """Resized, unshelved or evacuated to another node, or shelved: its own adapters are out of the partition, the new
     node is given to nobody, and the pod says why; when it is back all comes back by itself."""
     pod = house.ready()
@@ -215,7 +215,7 @@ def test_a_server_that_left_its_node_takes_the_key_with_it(house: House, host: s
     assert members(house, pod) == {left, stays}
 
 
-def test_a_pod_of_one_node_may_be_without_any_member(house: House) -> None:
+def test_single_node_pod_may_have_no_member(house: House) -> None:
     """Its partition is there and empty as long as its server is elsewhere."""
     pod = house.run(house.order(count=1), PodState.READY)
     server = house.cloud.thing(f"server/{pod.nodes[0]}")
@@ -229,7 +229,7 @@ def test_a_pod_of_one_node_may_be_without_any_member(house: House) -> None:
     assert members(house, pod) == set(pod.nodes)
 
 
-def test_a_stranger_on_a_pods_node_gets_no_key(house: House) -> None:
+def test_stranger_on_a_pods_node_gets_no_p_key(house: House) -> None:
     """A claim in Placement is enough; the pod's other nodes keep theirs, and the reason names no other project."""
     pod = house.ready()
     node, other = pod.nodes
@@ -244,7 +244,7 @@ def test_a_stranger_on_a_pods_node_gets_no_key(house: House) -> None:
     assert members(house, pod) == {node, other}
 
 
-def test_who_comes_before_the_partition_is_made_gets_no_key(house: House) -> None:
+def test_stranger_before_the_partition_gets_no_p_key(house: House) -> None:
     """Between the claim and the first adapter in the partition the nodes are looked at again; the pod waits."""
     pod = house.order()
     theirs = stranger(house, pod.nodes[0])
@@ -256,7 +256,7 @@ def test_who_comes_before_the_partition_is_made_gets_no_key(house: House) -> Non
     assert members(house, pod) == set(pod.nodes)
 
 
-def test_who_comes_while_servers_boot_loses_the_key(house: House) -> None:
+def test_stranger_during_the_boot_takes_the_p_key_away(house: House) -> None:
     """The partition was made with the node; it is taken out again, although the pod's own server never came."""
     house.cloud.plant(Fault.STUCK, kind=Kind.SERVER, times=None)
     pod = visit(house, house.order())
@@ -268,7 +268,7 @@ def test_who_comes_while_servers_boot_loses_the_key(house: House) -> None:
     assert OTHERS in pod.reason and members(house, pod) == {other}
 
 
-def test_what_is_unknown_changes_no_membership(house: House) -> None:
+def test_unknown_occupants_change_no_membership(house: House) -> None:
     """A cell that is down degrades the pod, gives no key and takes none; what was taken before stays taken."""
     pod = house.ready()
     node, other = pod.nodes
@@ -286,7 +286,7 @@ def test_what_is_unknown_changes_no_membership(house: House) -> None:
     assert members(house, house.run(pod, PodState.READY)) == {node, other}
 
 
-def test_a_pod_that_failed_is_watched_too(house: House) -> None:
+def test_failed_pod_is_watched(house: House) -> None:
     """It never became READY, but one of its servers runs: a stranger on the other node is no member, nor is one that
     the first server left behind."""
     house.cloud.plant(Fault.BROKEN, key="server/gpu01", times=None, reason="No valid host was found.")
@@ -302,7 +302,7 @@ def test_a_pod_that_failed_is_watched_too(house: House) -> None:
     assert members(house, visit(house, pod)) == set()
 
 
-def test_a_repaired_server_finds_its_key(house: House) -> None:
+def test_repaired_server_regains_its_p_key(house: House) -> None:
     """One that the tenant deleted takes its adapters out; when an operator has it recreated they are in again."""
     pod = house.ready()
     node, other = pod.nodes
@@ -314,7 +314,7 @@ def test_a_repaired_server_finds_its_key(house: House) -> None:
     assert members(house, pod) == {node, other}
 
 
-def test_the_audit_names_who_is_where_he_has_no_business(house: House) -> None:
+def test_audit_names_misplaced_servers(house: House) -> None:
     """On a node that nobody holds, and on a pod's; of a pod's own server that has moved it says whose it is."""
     pod = house.ready()
     assert house.service.audit(house.operator).findings == ()
@@ -328,7 +328,7 @@ def test_the_audit_names_who_is_where_he_has_no_business(house: House) -> None:
 # -- before nodes are given back --------------------------------------------------------------------------------
 
 
-def test_a_receipt_says_what_was_read_of_guests_and_hosts(house: House) -> None:
+def test_receipt_lists_what_was_read_of_guests_and_hosts(house: House) -> None:
     """One line for each server's end, one for each node: of Nova's record, Nova's hosts and Placement."""
     pod = house.ready()
     house.release(pod)
@@ -340,7 +340,7 @@ def test_a_receipt_says_what_was_read_of_guests_and_hosts(house: House) -> None:
     assert len(seen) == 4 and {i.result for i in seen.values()} == {"clean"}
 
 
-def test_a_guest_that_nova_forgot_alone_is_not_gone(house: House) -> None:
+def test_guest_forgotten_only_by_nova_is_not_gone(house: House) -> None:
     """Its nova-compute was down, so it may run on: no receipt, and past the limit quarantine for that node alone.
 
     That the nova-compute comes back changes nothing: nobody has seen what it did.
@@ -363,7 +363,7 @@ def test_a_guest_that_nova_forgot_alone_is_not_gone(house: House) -> None:
     assert other in house.order(ORDER.model_copy(update={"name": "next"}), count=15).nodes
 
 
-def test_who_is_on_a_node_at_its_release_is_named_and_the_node_kept(house: House) -> None:
+def test_stranger_at_a_release_is_named_and_keeps_the_node(house: House) -> None:
     """It isn't weft's to remove; when it is gone the receipt is signed."""
     pod = house.ready()
     kept = pod.nodes[0]
@@ -381,7 +381,7 @@ def test_who_is_on_a_node_at_its_release_is_named_and_the_node_kept(house: House
     assert receipt is not None and receipt.receipt.quarantined == (kept,)
 
 
-def test_a_node_given_back_early_is_not_asked_about_again(house: House) -> None:
+def test_node_freed_early_is_not_read_again(house: House) -> None:
     """It may be another pod's by then, whose server on it is nothing that the first must wait for."""
     pod = house.ready()
     kept, free = pod.nodes
@@ -399,7 +399,7 @@ def test_a_node_given_back_early_is_not_asked_about_again(house: House) -> None:
     house.run(pod, PodState.RELEASED)
 
 
-def test_what_cannot_be_read_of_guests_or_hosts_is_not_clean(house: House) -> None:
+def test_unreadable_guests_or_hosts_are_not_clean(house: House) -> None:
     """Neither Nova's record nor the hosts: the release goes on until both were read."""
     pod = house.ready()
     for verb in ("endings", "occupants"):
@@ -424,7 +424,7 @@ def restore_before(house: House, pod: PodRecord) -> None:
         connection.execute("UPDATE epoch SET number = number - 1")
 
 
-def test_a_restored_database_places_nothing_before_an_operator_has_looked(house: House) -> None:
+def test_restored_database_places_nothing_before_its_acceptance(house: House) -> None:
     """Neither an order nor the queue; the pods that it knows go on. The nodes of a pod that it doesn't know are given
     to nobody afterwards either, since that pod's servers are seen on them."""
     known = house.ready()
@@ -445,7 +445,7 @@ def test_a_restored_database_places_nothing_before_an_operator_has_looked(house:
     assert not set(house.order(ORDER.model_copy(update={"name": "next"})).nodes) & set(lost.nodes)
 
 
-def test_a_new_database_under_an_old_cloud_is_a_restored_one(house: House) -> None:
+def test_new_database_with_an_old_cloud_counts_as_restored(house: House) -> None:
     """It has no pods at all; and the one that was there before places nothing beside one that was accepted."""
     house.ready()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
@@ -463,7 +463,7 @@ def test_a_new_database_under_an_old_cloud_is_a_restored_one(house: House) -> No
         house.order(ORDER.model_copy(update={"name": "fork"}))
 
 
-def test_without_the_note_nothing_is_made(house: House) -> None:
+def test_nothing_is_created_without_the_note(house: House) -> None:
     """What can't be noted outside is not begun: the pod waits with nothing in the cloud."""
     house.cloud.plant(Fault.UNREACHABLE, verb="testify", times=1)
     pod = visit(house, house.order())
@@ -471,7 +471,7 @@ def test_without_the_note_nothing_is_made(house: House) -> None:
     house.run(pod, PodState.READY)
 
 
-def test_a_note_that_differs_from_the_count_at_the_take_is_judged_by_the_count_now(house: House) -> None:
+def test_outdated_count_of_a_claimed_pod_is_read_again(house: House) -> None:
     """A pod's count comes with it when it is taken. Others may have been claimed since; only if the database is behind
     its cloud's note, it was restored."""
     house.ready()
@@ -499,7 +499,7 @@ def test_a_note_that_differs_from_the_count_at_the_take_is_judged_by_the_count_n
             note()
 
 
-def test_of_a_node_in_maintenance_nothing_has_to_be_known(house: House) -> None:
+def test_node_in_maintenance_may_be_unknown(house: House) -> None:
     """A host that Nova doesn't list is unknown, never foreign; one that its operator took out is nothing to find."""
     del house.cloud.offers.hosts["gpu16"]
     assert [(f.category, f.subject) for f in house.service.audit(house.operator).findings] == [

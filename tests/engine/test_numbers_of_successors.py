@@ -29,7 +29,7 @@ OPERATORS = [0xABCDEF0000000001, 0xABCDEF0000000002]
 
 
 @pytest.mark.parametrize(("others", "stays"), [(True, True), (False, False)])
-def test_sweep_on_ufm_takes_a_released_pods_members_alone(
+def test_sweep_on_ufm_removes_only_a_released_pods_members(
     house: House, tmp_path: Path, others: bool, stays: bool
 ) -> None:
     """What an operator has made with a number that weft used before is reported by the audit, and no receipt is
@@ -130,7 +130,7 @@ def test_second_quarantine_waits_for_the_note_of_the_first(house: House) -> None
     assert first == set() and "gpu10" not in second
 
 
-def test_sweep_of_nameless_switches_leaves_ports_that_the_pod_never_had(switched: EthernetHouse) -> None:
+def test_sweep_of_unnamed_vlans_spares_ports_that_the_pod_never_had(switched: EthernetHouse) -> None:
     """An operator's VLAN of that number, on a port of another node."""
     house = switched
     old = released(house, make("old", 2))

@@ -66,7 +66,7 @@ def test_group_in_use_keeps_no_number(house: House) -> None:
     assert sweep(house) == [] and corrections(house, pod) == ()
 
 
-def test_abandoned_pods_group_keeps_no_number(house: House) -> None:
+def test_group_of_an_abandoned_pod_keeps_no_number(house: House) -> None:
     """Abandonment returns what is proved gone by then."""
     pod = house.ready(make("left", 1))
     group_in_use(house, pod)
@@ -79,14 +79,14 @@ def test_abandoned_pods_group_keeps_no_number(house: House) -> None:
 @pytest.mark.parametrize(
     ("key", "kept"), [("network/rdma", {"segment/ib0"}), ("network/management", {"vlan/lab"})]
 )
-def test_network_that_stays_keeps_its_own_number_alone(house: House, key: str, kept: set[str]) -> None:
+def test_remaining_network_keeps_only_its_own_number(house: House, key: str, kept: set[str]) -> None:
     """Of an InfiniBand network that is the P_Key, of the management network its VLAN."""
     pod = house.ready(make("left", 1))
     house.cloud.plant(Fault.UNDELETABLE, key=key, times=None)
     assert numbers(house, overdue(house, pod)) == kept
 
 
-def test_unread_fabric_keeps_its_number_alone(house: House) -> None:
+def test_unread_fabric_keeps_only_its_number(house: House) -> None:
     """Every network is proved gone meanwhile."""
     pod = house.ready(make("dark", 1))
     for manager in house.fabric.managers:
@@ -95,7 +95,7 @@ def test_unread_fabric_keeps_its_number_alone(house: House) -> None:
     assert "segment/ib0" in numbers(house, pod)
 
 
-def test_sweep_frees_each_number_by_itself(house: House) -> None:
+def test_sweep_frees_each_number_separately(house: House) -> None:
     """After an abandonment, too."""
     pod = house.ready(make("left", 1))
     group_in_use(house, pod)

@@ -45,7 +45,7 @@ def house(database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
     house.close()
 
 
-def test_whole_machines_from_order_to_receipt(house: House) -> None:
+def test_whole_machines_work_from_order_to_receipt_on_omni_path(house: House) -> None:
     """Placed by the fabric's leaves, without a segment or an RDMA network; the plan says what weft doesn't do."""
     pod = house.run(house.order(ORDER), PodState.READY)
     assert pod.plan.fabric == "ib0" and pod.plan.segment is None and pod.plan.allotment.rdma_cidr == ""
@@ -76,7 +76,7 @@ def test_whole_machines_from_order_to_receipt(house: House) -> None:
         ),
     ],
 )
-def test_what_can_not_be_is_refused_with_the_reason(
+def test_unsupported_order_is_refused_with_the_reason(
     house: House, nodes: dict[str, str], fabric: dict[str, str], told: str
 ) -> None:
     flavor = (
@@ -92,13 +92,13 @@ def test_what_can_not_be_is_refused_with_the_reason(
     assert "nodes.kind: bare_metal" in str(vars(refused.value))
 
 
-def test_an_address_range_for_a_network_that_is_not_there_is_refused(house: House) -> None:
+def test_address_range_for_a_missing_network_is_refused(house: House) -> None:
     document = ORDER.model_dump(mode="json", exclude_none=True) | {"network": {"rdma": "10.77.0.0/24"}}
     with pytest.raises(InputError, match="on fabric ib0 the pod has no RDMA network"):
         house.service.plan_pod(house.request(), Order.model_validate(document))
 
 
-def test_the_sites_check_knows_what_such_a_fabric_has_not() -> None:
+def test_site_check_rejects_features_omni_path_lacks() -> None:
     assert check_site(site()) == []
     assert any("is Omni-Path: bare metal only" in hint for hint in hints(site()))
     document = site().model_dump(mode="json")

@@ -54,7 +54,7 @@ def others(house: House) -> str:
     return [n for n in house.site.nodes if n.hcas_on("ib0")][-1].hcas_on("ib0")[0].port_id
 
 
-def test_links_from_the_factory_take_no_number_from_anybody(house: EthernetHouse) -> None:
+def test_factory_trunk_links_block_no_number(house: EthernetHouse) -> None:
     """Each pod's VLAN is taken off those that it doesn't need; of the others nothing is changed."""
     for end in house.fake.cabling.uplinks:
         opened(house, end)
@@ -69,7 +69,7 @@ def test_links_from_the_factory_take_no_number_from_anybody(house: EthernetHouse
     assert released(house, first).receipt.clean
 
 
-def test_a_host_port_from_the_factory_is_parked_with_the_next_pod(house: EthernetHouse) -> None:
+def test_factory_trunk_port_is_parked_with_the_next_pod(house: EthernetHouse) -> None:
     opened(house, end := others(house))
     pod = house.ready()
     assert pod.plan.segment is not None
@@ -77,13 +77,13 @@ def test_a_host_port_from_the_factory_is_parked_with_the_next_pod(house: Etherne
     assert house.fake.snapshot().ends[end].numbers == set()
 
 
-def test_a_number_that_somebody_has_chosen_is_not_given_out(house: EthernetHouse) -> None:
+def test_deliberately_configured_number_is_not_assigned(house: EthernetHouse) -> None:
     first = house.site.fabrics["ib0"].segments.first
     house.fake.put(others(house), first)
     assert house.ready().plan.segment == first + 1
 
 
-def test_a_port_that_is_not_in_the_site_and_carries_every_vlan_is_named(house: EthernetHouse) -> None:
+def test_unknown_port_that_trunks_every_vlan_is_named(house: EthernetHouse) -> None:
     """weft doesn't touch it: what is behind it would reach every pod."""
     leaf = house.fake.cabling.switches[0]
     house.fake.switches[leaf].config.ports["Ethernet60"] = PortConfig(None, set(EVERY))

@@ -27,7 +27,7 @@ def server_on(house: House, pod: PodRecord, node: str) -> str:
 
 
 @pytest.mark.parametrize("action", [Action.REBOOT, Action.RESET])
-def test_a_server_is_rebooted_by_its_nodes_name_or_its_own(house: House, action: Action) -> None:
+def test_server_is_rebooted_by_its_nodes_name_or_its_own(house: House, action: Action) -> None:
     pod = house.ready()
     node = pod.nodes[0]
     [name] = [s.name for s in house.service.show_pod(house.request(), "train").servers if s.node == node]
@@ -42,7 +42,7 @@ def test_a_server_is_rebooted_by_its_nodes_name_or_its_own(house: House, action:
         house.service.audit_log(house.request(), AuditLogSearch())
 
 
-def test_a_machine_in_rescue_is_out_of_the_segment_and_comes_back(house: House) -> None:
+def test_machine_in_rescue_leaves_the_segment_and_returns(house: House) -> None:
     """What it boots isn't what the tenant's server has on its disk."""
     pod = house.ready(METAL)
     node, other = pod.nodes
@@ -70,7 +70,7 @@ def test_a_machine_in_rescue_is_out_of_the_segment_and_comes_back(house: House) 
     assert "s3cret" not in written, "the password is nowhere but in the answer"
 
 
-def test_a_console_is_serial_for_machines_and_graphical_for_others(house: House) -> None:
+def test_console_is_serial_for_machines_and_graphical_for_others(house: House) -> None:
     metal, virtual = house.ready(METAL), house.ready(METAL_FREE)
     for pod, kind in ((metal, "serial"), (virtual, "novnc")):
         node = pod.nodes[0]
@@ -90,7 +90,7 @@ METAL_FREE = METAL.model_copy(
 )
 
 
-def test_what_a_server_can_not_do_now_is_a_conflict_and_logged(house: House) -> None:
+def test_impossible_operation_is_a_conflict_and_logged(house: House) -> None:
     pod = house.ready()
     with pytest.raises(ConflictError, match=r"the cloud refuses to unrescue server .* now: 409"):
         house.service.act_on_server(house.request(), "train", pod.nodes[0], Action.UNRESCUE)
@@ -102,7 +102,7 @@ def test_what_a_server_can_not_do_now_is_a_conflict_and_logged(house: House) -> 
     assert said[-1] == f"reboot of {pod.nodes[0]} requested by team-a-member", "it may have been done"
 
 
-def test_what_was_asked_without_an_answer_may_come_when_the_machine_is_anothers(house: House) -> None:
+def test_unanswered_request_delays_the_release(house: House) -> None:
     """Ironic's requests name a machine: it isn't given back before a rescue, whose password the tenant may get yet,
     can't take effect any more."""
     pod = house.ready(METAL)
@@ -120,7 +120,7 @@ def test_what_was_asked_without_an_answer_may_come_when_the_machine_is_anothers(
     house.run(pod, PodState.RELEASED)
 
 
-def test_what_was_answered_keeps_no_release_waiting(house: House) -> None:
+def test_answered_request_does_not_delay_release(house: House) -> None:
     pod = house.ready(METAL)
     for node in pod.nodes:
         house.service.act_on_server(house.request(), "train", node, Action.REBOOT)
@@ -134,7 +134,7 @@ def test_what_was_answered_keeps_no_release_waiting(house: House) -> None:
 
 
 @pytest.mark.parametrize("meanwhile", ["released", "changed"])
-def test_a_server_that_is_taken_away_meanwhile_is_asked_for_nothing(house: House, meanwhile: str) -> None:
+def test_server_being_removed_is_asked_for_nothing(house: House, meanwhile: str) -> None:
     """Whoever asked had read its pod before, and stood still since."""
     pod = house.ready(METAL)
     record = next(r for r in house.store.resources(pod.id) if r.key == f"server/{pod.nodes[0]}")
@@ -151,7 +151,7 @@ def test_a_server_that_is_taken_away_meanwhile_is_asked_for_nothing(house: House
         fence()
 
 
-def test_others_pods_readers_and_other_nodes(house: House) -> None:
+def test_other_projects_readers_and_nodes_are_refused(house: House) -> None:
     pod = house.ready()
     node = pod.nodes[0]
     with pytest.raises(NotFoundError):
@@ -167,7 +167,7 @@ def test_others_pods_readers_and_other_nodes(house: House) -> None:
     assert not house.cloud.acts
 
 
-def test_a_pod_that_is_not_in_use_has_no_servers_to_operate(house: House) -> None:
+def test_servers_can_be_operated_only_while_the_pod_is_in_use(house: House) -> None:
     """While it is built and released, who reboots what isn't the tenant's affair."""
     house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=2)
     pod = house.run(house.order(), PodState.BOOTING)
@@ -183,7 +183,7 @@ def test_a_pod_that_is_not_in_use_has_no_servers_to_operate(house: House) -> Non
 
 
 @pytest.mark.parametrize("who", ["tenant", "operator"])
-def test_the_sites_own_server_of_a_pod_is_nobodys_to_enter(
+def test_sites_own_server_of_a_pod_cannot_be_operated(
     database: Database, database_url: str, who: str
 ) -> None:
     """A V-IPU controller has the keys of the pod's agents; its project is weft's own."""

@@ -68,9 +68,7 @@ def sweep(house: OwnerHouse) -> list[str]:
 
 
 @both
-def test_made_kept_and_released_with_proof_while_a_pod_runs_beside_it(
-    house: OwnerHouse, kind: OwnerKind
-) -> None:
+def test_owners_are_created_kept_and_released_beside_a_pod(house: OwnerHouse, kind: OwnerKind) -> None:
     pod = house.ready()
     owner = house.served(kind)
     assert house.ports_in(house.number(kind)) == house.wired(kind)
@@ -97,7 +95,7 @@ def test_made_kept_and_released_with_proof_while_a_pod_runs_beside_it(
 
 
 @both
-def test_an_order_is_never_given_its_number(house: OwnerHouse, kind: OwnerKind) -> None:
+def test_order_never_gets_an_owners_number(house: OwnerHouse, kind: OwnerKind) -> None:
     """Its segment's number is held like a pod's, from before it was made until it was read back clean."""
     site = house.site
     number = house.number(kind)
@@ -112,7 +110,7 @@ def test_an_order_is_never_given_its_number(house: OwnerHouse, kind: OwnerKind) 
     assert owner.state is PodState.READY
 
 
-def test_one_of_a_name(house: OwnerHouse) -> None:
+def test_owner_names_are_unique(house: OwnerHouse) -> None:
     house.make("site")
     with (
         pytest.raises(ConflictError, match="site 'lab' already exists"),
@@ -125,7 +123,7 @@ def test_one_of_a_name(house: OwnerHouse) -> None:
 
 
 @both
-def test_a_member_that_is_lost_is_put_back_and_told(house: OwnerHouse, kind: OwnerKind) -> None:
+def test_lost_member_is_restored_and_reported(house: OwnerHouse, kind: OwnerKind) -> None:
     """Drift behind the subnet manager's back."""
     owner = house.served(kind)
     port = min(house.wired(kind))
@@ -138,7 +136,7 @@ def test_a_member_that_is_lost_is_put_back_and_told(house: OwnerHouse, kind: Own
     assert house.service.audit(house.operator).findings == ()
 
 
-def test_a_resource_that_is_lost_is_made_again(house: OwnerHouse) -> None:
+def test_lost_resource_is_recreated(house: OwnerHouse) -> None:
     """The audit tells it; a repair doesn't end before it is there again. Nobody else's is touched."""
     pod, owner = house.ready(), house.served("site")
     others = [(t.id, dict(t.fields)) for t in house.cloud.things() if t not in house.own(owner)]
@@ -153,7 +151,7 @@ def test_a_resource_that_is_lost_is_made_again(house: OwnerHouse) -> None:
     assert house.run(pod, PodState.READY)
 
 
-def test_what_is_different_is_changed_back(house: OwnerHouse) -> None:
+def test_difference_is_reverted(house: OwnerHouse) -> None:
     owner = house.served("site")
     house.cloud.thing("network").fields["port_security"] = True
     house.visit(owner, PodState.READY)
@@ -161,7 +159,7 @@ def test_what_is_different_is_changed_back(house: OwnerHouse) -> None:
 
 
 @both
-def test_what_can_not_be_read_is_unknown(house: OwnerHouse, kind: OwnerKind) -> None:
+def test_unreadable_owner_is_unknown(house: OwnerHouse, kind: OwnerKind) -> None:
     """Neither fine nor repaired: it waits until somebody answers."""
     owner = house.served(kind)
     for manager in house.fabric.managers:
@@ -183,7 +181,7 @@ def test_what_can_not_be_read_is_unknown(house: OwnerHouse, kind: OwnerKind) -> 
 
 
 @pytest.mark.parametrize("verb", ["create", "find"])
-def test_a_worker_that_dies_between_row_and_call(house: OwnerHouse, verb: str) -> None:
+def test_worker_killed_between_row_and_call_is_replaced(house: OwnerHouse, verb: str) -> None:
     """The next one finds what was made by its name, and makes nothing twice."""
     owner = house.make("site")
     house.cloud.meanwhile(verb, die)
@@ -198,14 +196,14 @@ def test_a_worker_that_dies_between_row_and_call(house: OwnerHouse, verb: str) -
 
 
 @pytest.mark.parametrize("key", ["network", "subnet"])
-def test_a_lost_answer_makes_nothing_twice(house: OwnerHouse, key: str) -> None:
+def test_lost_answer_creates_nothing_twice(house: OwnerHouse, key: str) -> None:
     house.cloud.plant(Fault.LOST_ANSWER, verb="create", key=key)
     owner = house.served("site")
     assert sorted(t.kind for t in house.own(owner)) == ["network", "subnet"]
 
 
 @pytest.mark.parametrize("verb", ["create", "update", "delete"])
-def test_a_worker_that_wakes_late_changes_nothing(house: OwnerHouse, verb: str) -> None:
+def test_late_worker_changes_nothing(house: OwnerHouse, verb: str) -> None:
     owner = house.make("site")
     if verb != "create":
         house.visit(owner, PodState.READY)
@@ -219,7 +217,7 @@ def test_a_worker_that_wakes_late_changes_nothing(house: OwnerHouse, verb: str) 
     assert [(t.id, dict(t.fields)) for t in house.cloud.things()] == before
 
 
-def test_a_release_waits_for_what_a_lost_worker_may_still_do(house: OwnerHouse) -> None:
+def test_release_waits_for_requests_of_a_lost_worker(house: OwnerHouse) -> None:
     """Rows are gone, and the receipt waits: a request may be under way. What it made then is taken away."""
     owner = house.served("site")
     house.worker = house.new_worker("w2", replace(QUICK, late=200.0))
@@ -236,7 +234,7 @@ def test_a_release_waits_for_what_a_lost_worker_may_still_do(house: OwnerHouse) 
     assert late not in house.cloud.things() and house.store.receipt(owner.id)
 
 
-def test_what_can_not_be_seen_gone_signs_nothing(house: OwnerHouse) -> None:
+def test_unproved_absence_prevents_the_receipt(house: OwnerHouse) -> None:
     """No receipt and no number before it is; an operator may end it, and the number stays until it is seen free."""
     owner = house.served("site")
     planted = house.cloud.plant(Fault.UNDELETABLE, kind=Kind.NETWORK, times=None)
@@ -264,7 +262,7 @@ def test_what_can_not_be_seen_gone_signs_nothing(house: OwnerHouse) -> None:
 
 
 @both
-def test_a_mark_of_an_owner_that_nobody_knows_is_found(house: OwnerHouse, kind: OwnerKind) -> None:
+def test_unknown_owners_mark_is_found(house: OwnerHouse, kind: OwnerKind) -> None:
     """And removed only when an operator says that it is nobody's; what the known owner has stays."""
     owner = house.served(kind)
     before = house.own(owner)
@@ -280,7 +278,7 @@ def test_a_mark_of_an_owner_that_nobody_knows_is_found(house: OwnerHouse, kind: 
     assert house.visit(owner).state is PodState.READY
 
 
-def test_its_mark_under_another_kind_is_nobodys(house: OwnerHouse) -> None:
+def test_mark_with_another_kind_belongs_to_no_one(house: OwnerHouse) -> None:
     """The same id as a pod's mark: the database knows no such pod."""
     owner = house.served("site")
     mark = Mark("lab", Owner.pod(owner.id), "network")
@@ -289,7 +287,7 @@ def test_its_mark_under_another_kind_is_nobodys(house: OwnerHouse) -> None:
 
 
 @both
-def test_what_comes_back_after_the_receipt_is_taken_away_and_told(house: OwnerHouse, kind: OwnerKind) -> None:
+def test_resource_back_after_the_receipt_is_removed_and_reported(house: OwnerHouse, kind: OwnerKind) -> None:
     owner = house.served(kind)
     number = house.number(kind)
     network = house.cloud.thing("network") if kind == "site" else None
@@ -309,7 +307,7 @@ def test_what_comes_back_after_the_receipt_is_taken_away_and_told(house: OwnerHo
 # -- what is wanted changes -------------------------------------------------------------------------------------
 
 
-def test_it_follows_the_site(house: OwnerHouse) -> None:
+def test_owner_follows_the_site(house: OwnerHouse) -> None:
     """Another number: all is recreated, the old number comes back when it was read back, the receipt has both."""
     owner = house.served("site")
     old, site = house.number("site"), house.site
@@ -336,7 +334,7 @@ def test_it_follows_the_site(house: OwnerHouse) -> None:
     }
 
 
-def test_a_new_number_that_a_pod_has_keeps_what_there_was(house: OwnerHouse) -> None:
+def test_new_number_held_by_a_pod_leaves_the_network_unchanged(house: OwnerHouse) -> None:
     """It is told, the old network goes on and is repaired; when the pod is gone, it is changed."""
     pod = house.ready()
     taken, site = pod.plan.segment, house.site
@@ -360,7 +358,7 @@ def test_a_new_number_that_a_pod_has_keeps_what_there_was(house: OwnerHouse) -> 
     assert owner.state is PodState.READY and house.numbers() == {taken: owner.owner}
 
 
-def test_it_follows_what_neutron_says(house: OwnerHouse) -> None:
+def test_network_follows_neutron(house: OwnerHouse) -> None:
     """A port on another host: its adapters come into the segment, in place; and go with it."""
     owner = house.served("network")
     network = next(t for t in house.cloud.things(Kind.NETWORK) if t.mark is None)
@@ -373,7 +371,7 @@ def test_it_follows_what_neutron_says(house: OwnerHouse) -> None:
     assert house.ports_in(house.number("network")) == house.wired("network")
 
 
-def test_unknown_is_no_change(house: OwnerHouse) -> None:
+def test_silent_neutron_changes_nothing(house: OwnerHouse) -> None:
     """Neutron doesn't answer: what was made stays, and the owner says that it can't be told."""
     owner = house.served("network")
     planted = house.cloud.plant(Fault.ERROR_500, verb="facts", times=None)
@@ -384,7 +382,7 @@ def test_unknown_is_no_change(house: OwnerHouse) -> None:
     assert house.visit(owner, PodState.READY).generation == owner.generation
 
 
-def test_a_number_that_a_pod_has_is_waited_for(house: OwnerHouse) -> None:
+def test_owner_waits_for_a_number_that_a_pod_has(house: OwnerHouse) -> None:
     """Nothing is made with it before the pod gave it back; a person is told."""
     pod = house.ready()
     number = pod.plan.segment
@@ -403,7 +401,7 @@ def test_a_number_that_a_pod_has_is_waited_for(house: OwnerHouse) -> None:
 # -- rows -------------------------------------------------------------------------------------------------------
 
 
-def test_a_row_that_can_not_be_read_is_parked(house: OwnerHouse) -> None:
+def test_unreadable_row_is_parked(house: OwnerHouse) -> None:
     """It keeps nobody else waiting, nothing of it is touched, and the audit says that it isn't checked."""
     owner, before = house.served("site"), house.cloud.things()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
@@ -419,7 +417,7 @@ def test_a_row_that_can_not_be_read_is_parked(house: OwnerHouse) -> None:
     assert (str(owner.id), "unknown") in {(f.owner, f.category) for f in found}
 
 
-def test_a_weft_that_knows_nothing_of_a_kind_touches_nothing(house: OwnerHouse) -> None:
+def test_older_weft_does_not_touch_an_unknown_kind(house: OwnerHouse) -> None:
     """An older worker beside a newer one."""
     owner = house.served("site")
     before = house.cloud.things()

@@ -50,7 +50,7 @@ def ready(house: House, name: str, count: int = 1) -> PodRecord:
     return house.run(house.order(small(name, count)), PodState.READY)
 
 
-def test_four_pods_of_one_accelerator_are_on_one_host_and_give_it_back_one_by_one(house: House) -> None:
+def test_four_small_pods_share_a_host_and_free_it_one_by_one(house: House) -> None:
     """From order to receipt: each its own devices, each ends without the others, and then the host is whole again."""
     pods = [ready(house, f"p{i}") for i in range(4)]
     assert {pod.nodes for pod in pods} == {pods[0].nodes} and len(pods[0].nodes) == 1
@@ -66,7 +66,7 @@ def test_four_pods_of_one_accelerator_are_on_one_host_and_give_it_back_one_by_on
     assert not house.store.capacity().held
 
 
-def test_servers_of_one_pod_share_a_host_by_number(house: House) -> None:
+def test_servers_of_one_pod_share_a_host(house: House) -> None:
     """Keys, ports and addresses of their own; a list of nodes has the host once."""
     pod = ready(house, "train", 3)
     (node,) = pod.nodes
@@ -81,7 +81,7 @@ def test_servers_of_one_pod_share_a_host_by_number(house: House) -> None:
     assert (shown.state, shown.reason) == ("busy", "shared by train")
 
 
-def test_what_is_full_is_refused_or_waits_and_starts_when_a_part_is_free(house: House) -> None:
+def test_order_of_a_part_waits_for_a_free_part(house: House) -> None:
     """All parts of 16 hosts but one are taken; two more don't fit, one does; who waits gets what is given back."""
     most = ready(house, "most", 127)
     assert len(most.nodes) == 16
@@ -99,7 +99,7 @@ def test_what_is_full_is_refused_or_waits_and_starts_when_a_part_is_free(house: 
     assert house.run(waits, PodState.READY).nodes == last.nodes
 
 
-def test_whole_nodes_wait_until_a_host_is_empty_and_keep_parts_off(house: House) -> None:
+def test_order_of_whole_nodes_waits_for_empty_hosts(house: House) -> None:
     """An order of all hosts whole waits for the one that is shared; what it has is nobody's in parts."""
     part = ready(house, "part")
     with pytest.raises(RefusedError):
@@ -151,7 +151,7 @@ def test_parts_and_a_whole_node_take_turns(house: House) -> None:
     assert not house.store.capacity().bookings or state(late)[1] != KEPT_OFF
 
 
-def test_a_part_is_not_given_of_a_node_that_is_booked_whole(house: House) -> None:
+def test_node_booked_whole_gives_no_part(house: House) -> None:
     """Unless it ends before: then it goes first, on what would be idle."""
     lease = {"duration": "2h"}
     house.ready(whole("now", 15, lease=lease))
@@ -163,7 +163,7 @@ def test_a_part_is_not_given_of_a_node_that_is_booked_whole(house: House) -> Non
     assert house.order(small("short", lease={"duration": "1h"})).nodes
 
 
-def test_the_hosts_of_pods_that_share_them_are_watched_for_each(house: House) -> None:
+def test_shared_hosts_are_watched_for_each_pod(house: House) -> None:
     """A host that can't be read is unknown to both; a server that left it is its own pod's trouble alone."""
 
     def visit(*pods: PodRecord) -> list[PodRecord]:
@@ -189,7 +189,7 @@ def test_the_hosts_of_pods_that_share_them_are_watched_for_each(house: House) ->
     assert visit(one)[0].state is PodState.READY
 
 
-def test_many_at_once_never_have_one_accelerator_twice(house: House) -> None:
+def test_concurrent_orders_never_share_an_accelerator(house: House) -> None:
     """24 threads order at the same time: eight a host, no device twice, all of them placed."""
     requests = [house.request() for _ in range(24)]
     with ThreadPoolExecutor(24) as pool:
@@ -203,7 +203,7 @@ def test_many_at_once_never_have_one_accelerator_twice(house: House) -> None:
 @pytest.mark.parametrize(
     "change", ["device", "cores", "memory", "numa", "whole over part", "part over whole"]
 )
-def test_the_database_itself_lets_nobody_have_what_is_held(house: House, change: str) -> None:
+def test_database_refuses_a_second_holder(house: House, change: str) -> None:
     """Whatever planning got wrong: a second claim of the same is refused inside its transaction."""
     pod = house.order(whole("w", 1) if change == "part over whole" else small("p"))
     (node,) = pod.held
@@ -224,7 +224,7 @@ def test_the_database_itself_lets_nobody_have_what_is_held(house: House, change:
         tx.run("hold_part", node=node, pod_id=other, **part)
 
 
-def test_a_stranger_on_a_shared_host_is_found_and_neighbours_are_not(house: House) -> None:
+def test_stranger_on_a_shared_host_is_found_but_not_neighbours(house: House) -> None:
     """Other pods' servers belong there; what isn't weft's does not, and no further part is given beside it."""
     first = ready(house, "first")
     ready(house, "second")
@@ -246,7 +246,7 @@ def known(house: House, pod: PodRecord, server: str | None) -> None:
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_a_neighbour_that_begins_during_the_look_is_no_stranger(
+def test_neighbour_that_starts_during_the_check_is_no_stranger(
     house: House, monkeypatch: pytest.MonkeyPatch, answered: bool
 ) -> None:
     """Placement has its server before Nova's answer says which it is: that is waited for, a while."""
@@ -277,7 +277,7 @@ def test_a_neighbour_that_begins_during_the_look_is_no_stranger(
 
 
 @pytest.mark.parametrize("answered", [True, False])
-def test_a_waiting_order_beside_a_server_that_nova_has_not_answered_for_holds_up_no_other(
+def test_order_beside_an_unanswered_server_does_not_delay_others(
     house: House, monkeypatch: pytest.MonkeyPatch, answered: bool
 ) -> None:
     """The queue's turn goes on without it. A second later it is looked at again, and a while after that elsewhere."""
@@ -305,7 +305,7 @@ def test_a_waiting_order_beside_a_server_that_nova_has_not_answered_for_holds_up
     assert (beside.nodes == neighbour.nodes) is answered and waited == (1 if answered else 4)
 
 
-def test_tenants_are_not_told_which_accelerators_are_counted_as_theirs(house: House) -> None:
+def test_tenants_do_not_see_which_accelerators_they_have(house: House) -> None:
     """Which ones a server gets is Nova's to say; of others' nothing follows from the view."""
     house.order(small("p", 2))
     view = shown(house.service.show_pod(house.request(), "p"))
@@ -315,7 +315,7 @@ def test_tenants_are_not_told_which_accelerators_are_counted_as_theirs(house: Ho
     assert plan.placement.explanation.chosen == "1 server on 1 node."
 
 
-def test_a_project_counts_each_shared_node_once(house: House) -> None:
+def test_project_counts_each_shared_node_once(house: House) -> None:
     """Four servers on one host are one node of the project's limit; one more host is one more."""
     limits = {"team-a": ProjectLimits(max_nodes=1)}
     site = house.site.model_copy(update={"queue": QueuePolicy(projects=limits)})
@@ -326,7 +326,7 @@ def test_a_project_counts_each_shared_node_once(house: House) -> None:
         house.order(small("c", 1))
 
 
-def test_the_same_order_of_a_fabric_that_cannot_share_is_refused_with_its_reason(house: House) -> None:
+def test_order_on_a_fabric_without_sharing_is_refused_with_its_reason(house: House) -> None:
     """Virtual functions are the fabric's to say; dedicated adapters require dedicated nodes."""
     with pytest.raises(InputError, match=r"fabric\.hcas"):
         house.order(small("p").model_copy(update={"fabric": FabricOrder()}))
@@ -343,7 +343,7 @@ def test_the_same_order_of_a_fabric_that_cannot_share_is_refused_with_its_reason
         ({"locality": {"preferences": [{"kind": "rack", "name": "r", "cost": 5}]}}, "locality.preferences"),
     ],
 )
-def test_what_is_for_whole_nodes_alone_is_refused_when_it_is_read(more: dict[str, object], what: str) -> None:
+def test_options_for_whole_nodes_are_refused_for_parts(more: dict[str, object], what: str) -> None:
     with pytest.raises(ValidationError, match=f"omit {what}"):
         small("p", 2, **more)
 
@@ -375,7 +375,7 @@ def test_capacity_counts_what_is_left_of_shared_nodes(house: House) -> None:
     assert [x.count for x in full.largest if x.accelerators == 1] == [0]
 
 
-def test_a_server_that_was_never_seen_and_can_be_restored_keeps_its_part(house: House) -> None:
+def test_restorable_server_that_was_never_seen_keeps_its_part(house: House) -> None:
     """The answer to its creation was lost, and its owner has soft-deleted it: only its host's listing shows it."""
     pod = house.order(small("train"))
     planted = house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.SERVER, key="server/*")

@@ -11,7 +11,7 @@ from weft.model.resources import Kind
 from weft.testing.cloud import Fault
 
 
-def test_a_server_that_was_never_seen_and_was_renamed_keeps_its_part(house: House) -> None:
+def test_renamed_server_that_was_never_seen_keeps_its_part(house: House) -> None:
     """Its owner has rewritten all that it could be found by; what is its project's and on its host since then isn't
     another pod's, whose servers are known."""
     neighbour = ready(house, "neighbour")

@@ -12,7 +12,7 @@ from weft.model.errors import UnknownError
 
 
 @pytest.mark.parametrize("error", [UnknownError("read", "a fabric", "no answer"), KeyError("name")])
-def test_a_turn_that_fails_is_followed_by_another(error: Exception) -> None:
+def test_failed_turn_is_followed_by_another(error: Exception) -> None:
     again, now, turns = threading.Event(), [0.0], list[int]()
     pulse = Pulse(lambda: now[0])
 
@@ -32,7 +32,7 @@ def test_a_turn_that_fails_is_followed_by_another(error: Exception) -> None:
     assert "no turn for 6 s" in pulse.checks()["one"]
 
 
-def test_it_stops_while_it_waits() -> None:
+def test_thread_can_be_stopped_while_it_waits() -> None:
     pulse = Pulse()
     one = Periodic("one", lambda: 60.0, pulse, 5.0, first=60.0)
     one.start()

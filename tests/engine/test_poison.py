@@ -48,7 +48,7 @@ POISON = [
 
 
 @pytest.mark.parametrize("change", POISON)
-def test_a_row_that_can_not_be_read_is_parked(house: House, change: str) -> None:
+def test_unreadable_row_is_parked(house: House, change: str) -> None:
     """It gets a reason and an alarm; other pods are listed, visited, audited and released, and new ones made."""
     poison = house.ready(ORDER.model_copy(update={"name": "poison"}))
     fine = house.ready(ORDER.model_copy(update={"name": "fine"}))
@@ -80,7 +80,7 @@ def metrics(house: House) -> str:
     return "\n".join(f"{s.name} {s.value}" for m in families.values() for s in m.samples)
 
 
-def test_a_row_that_was_corrected_goes_on(house: House) -> None:
+def test_corrected_row_continues(house: House) -> None:
     """The next visit takes it as if nothing had been."""
     pod = house.ready()
     spoil(house, pod, "plan = jsonb_set(plan, '{cloud}', '7')")
@@ -91,7 +91,7 @@ def test_a_row_that_was_corrected_goes_on(house: House) -> None:
     assert "weft_pods_unreadable 0" in metrics(house)
 
 
-def test_a_resource_that_can_not_be_read_parks_its_pod(house: House) -> None:
+def test_unreadable_resource_parks_its_pod(house: House) -> None:
     """Nobody judges the pod by the rest: it doesn't FAIL, and nothing of it is made or removed."""
     pod, fine = house.ready(), house.ready(ORDER.model_copy(update={"name": "fine"}))
     with psycopg.connect(house.database.url, autocommit=True) as connection:
@@ -110,7 +110,7 @@ def test_a_resource_that_can_not_be_read_parks_its_pod(house: House) -> None:
     assert {t.id for t in house.cloud.things()} == before
 
 
-def test_an_order_that_can_not_be_read_keeps_nobody_waiting(house: House) -> None:
+def test_unreadable_order_does_not_block_the_queue(house: House) -> None:
     """The others in the queue start; it stays, with the reason."""
     first = house.ready(make("first", 16))
     poison, fine = queue(house, "poison", 2), queue(house, "fine", 2)
@@ -123,7 +123,7 @@ def test_an_order_that_can_not_be_read_keeps_nobody_waiting(house: House) -> Non
     assert "can't read its row" in reasons["poison"]
 
 
-def test_a_date_beyond_every_calendar_is_read_as_the_last(house: House, clock: HandClock) -> None:
+def test_date_out_of_range_is_read_as_the_last(house: House, clock: HandClock) -> None:
     """A row of before the bounds: nobody else's reads fail, and its lease is far from over."""
     poison, fine = house.ready(ORDER.model_copy(update={"name": "poison"})), house.ready()
     spoil(house, poison, "lease_end = '10000-01-01 11:59:59+00', expected_start = 'infinity'")
@@ -141,7 +141,7 @@ def test_a_date_beyond_every_calendar_is_read_as_the_last(house: House, clock: H
 @pytest.mark.parametrize(
     "error", [RuntimeError("nobody expects this"), KeyError("name"), TemporaryError("talk", "pg", "away")]
 )
-def test_no_exception_ends_a_thread(house: House, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exceptions_end_no_thread(house: House, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loop, queue and heartbeat meet it turn after turn, health says so, and all go on when it is gone."""
     monkeypatch.setattr(worker_module, "PAUSE_AFTER_ERROR", 0.2)
     now, met, is_well = [0.0], threading.Semaphore(0), threading.Event()
@@ -186,7 +186,7 @@ def test_readiness_depends_on_the_threads(house: House) -> None:
     assert health.checks["thread queue"] == "ok"
 
 
-def test_a_listener_outlives_what_it_meets(database_url: str) -> None:
+def test_listener_survives_a_lost_connection(database_url: str) -> None:
     """Its connection is killed: it makes another, and wakes as before."""
     pulse = Pulse()
     listener = Listener(database_url, pulse)
@@ -207,7 +207,7 @@ def test_a_listener_outlives_what_it_meets(database_url: str) -> None:
         listener.close()
 
 
-def test_a_defect_that_one_order_meets_keeps_nobody_waiting(house: House) -> None:
+def test_defect_in_one_order_does_not_block_others(house: House) -> None:
     """What planning it raises unexpectedly is its own reason; the next order starts."""
     first = house.ready(make("first", 16))
     odd, fine = queue(house, "odd", 2), queue(house, "fine", 2)
@@ -231,7 +231,7 @@ def test_a_defect_that_one_order_meets_keeps_nobody_waiting(house: House) -> Non
 # -- what the database says no to -----------------------------------------------------------------------------------
 
 
-def test_a_read_only_database_is_a_temporary_error(house: House) -> None:
+def test_read_only_database_is_a_temporary_error(house: House) -> None:
     """After a failover the old primary refuses writes: weft says so, and goes on once it may write again."""
     fail_over(house, read_only="on")
     with pytest.raises(TemporaryError, match="read-only") as caught:
@@ -258,13 +258,13 @@ def fail_over(house: House, read_only: str) -> None:
             house.store.ping()
 
 
-def test_values_that_the_database_refuses_are_a_permanent_error(house: House) -> None:
+def test_refused_values_are_a_permanent_error(house: House) -> None:
     """And no traceback of psycopg's reaches anybody."""
     with pytest.raises(PermanentError, match="write to the database"), house.database.transaction() as tx:
         tx.run("hold_node", node=None, pod_id=UUID(int=1), at=tx.now(), spare=False, whole=True)
 
 
-def test_a_statement_that_is_no_more_possible_is_temporary(house: House, database_url: str) -> None:
+def test_statement_on_a_changed_schema_is_a_temporary_error(house: House, database_url: str) -> None:
     """A schema that an upgrade is changing passes."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("ALTER TABLE queue RENAME TO queue_elsewhere")
@@ -272,7 +272,7 @@ def test_a_statement_that_is_no_more_possible_is_temporary(house: House, databas
         Store(house.database).quarantine("gpu01", "test")
 
 
-def test_what_was_asked_for_before_a_row_could_not_be_read_is_looked_for(house: House) -> None:
+def test_requests_before_an_unreadable_row_are_searched_for(house: House) -> None:
     """The visit ends in the middle, with things outside that no row tells of: the next one looks for everything."""
     pod = house.order(make("half", 1))
     with on_statements(house.database) as database:
@@ -298,7 +298,7 @@ def unreadable_visit(house: House, pod: PodRecord, meanwhile: Callable[[], objec
         assert house.new_worker("w2", database=database).run_once()
 
 
-def test_who_has_lost_an_owner_sets_nothing_apart(house: House) -> None:
+def test_worker_that_lost_an_owner_does_not_park_it(house: House) -> None:
     """Another worker, of a newer weft, say, can read it, and has it by now."""
     pod = house.order(make("train", 1))
 
@@ -313,7 +313,7 @@ def test_who_has_lost_an_owner_sets_nothing_apart(house: House) -> None:
     assert not messages(house, pod, "alarm")
 
 
-def test_a_row_that_cannot_be_read_is_left_to_who_has_taken_it(house: House) -> None:
+def test_unreadable_row_is_left_to_its_holder(house: House) -> None:
     pod = house.ready(make("train", 1))
     spoil(house, pod, "plan = '{}'")
     taken = take_looks(house.database, "older", 0.0, 9, threading.Event())
@@ -322,7 +322,7 @@ def test_a_row_that_cannot_be_read_is_left_to_who_has_taken_it(house: House) -> 
     assert sql(house, "SELECT worker, held_until > now(), parked FROM pod") == [("newer", True, None)]
 
 
-def test_who_was_woken_while_it_could_not_be_read_is_tried_at_once(house: House) -> None:
+def test_unreadable_row_woken_meanwhile_is_retried_at_once(house: House) -> None:
     """Its release was asked for, or it was corrected."""
     pod = house.order(make("train", 1))
     unreadable_visit(house, pod, lambda: house.store.wake(pod.id))
@@ -332,7 +332,7 @@ def test_who_was_woken_while_it_could_not_be_read_is_tried_at_once(house: House)
     assert len(messages(house, pod, "alarm")) == 1
 
 
-def test_an_order_that_has_started_meanwhile_is_not_set_apart(house: House) -> None:
+def test_started_order_is_not_parked(house: House) -> None:
     """It was corrected, and another worker has started it, after this one had read it."""
     first = house.ready(make("first", 16))
     pod = queue(house, "late", 2)

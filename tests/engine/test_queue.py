@@ -34,7 +34,7 @@ from weft.planning.queue.queue import KEPT_FOR
 # -- the queue ------------------------------------------------------------------------------------------------------
 
 
-def test_an_order_waits_and_starts_when_another_is_released(house: House) -> None:
+def test_order_waits_and_starts_when_another_is_released(house: House) -> None:
     """The whole way: a place in the queue, a reason, a start that is expected, and READY after the release."""
     first = house.ready(make("first", 16, duration="8h"))
     pod = queue(house, "second", 4)
@@ -53,7 +53,7 @@ def test_an_order_waits_and_starts_when_another_is_released(house: House) -> Non
     assert messages(house, pod, "queue") and messages(house, pod, "state")[0].startswith("PENDING")
 
 
-def test_an_order_waits_for_an_nvlink_domain(house: House) -> None:
+def test_order_waits_for_an_nvlink_domain(house: House) -> None:
     """Enough nodes are free, but in no domain; it starts inside one, and what a tenant sees names it."""
     site = house.store.site().site
     compute = [n.name for n in site.nodes if n.role == "compute"]
@@ -79,14 +79,14 @@ def test_an_order_waits_for_an_nvlink_domain(house: House) -> None:
     assert counts == [(4, 4, 2)], rows[0].counts
 
 
-def test_an_order_that_fits_does_not_wait(house: House) -> None:
+def test_fitting_order_does_not_wait(house: House) -> None:
     """With room it starts at the next look at the queue."""
     pod = queue(house, "quick", 2)
     house.worker.tend_queue()
     house.run(pod, PodState.READY)
 
 
-def test_what_never_fits_is_refused_and_not_queued(house: House) -> None:
+def test_order_that_never_fits_is_refused_not_queued(house: House) -> None:
     """More than the site has, and more than the project may have."""
     with pytest.raises(RefusedError):
         queue(house, "huge", 17)
@@ -96,7 +96,7 @@ def test_what_never_fits_is_refused_and_not_queued(house: House) -> None:
     assert house.service.list_pods(house.request()) == []
 
 
-def test_a_queued_pod_is_taken_from_the_queue(house: House) -> None:
+def test_queued_order_can_be_withdrawn(house: House) -> None:
     """Its release is at once, leaves no receipt, frees its name and its booking; the next one moves up."""
     house.ready(make("first", 16, duration="8h"))
     pod, other = queue(house, "second", 4), queue(house, "third", 4)
@@ -126,7 +126,7 @@ def test_backfill_never_delays_a_booked_start(house: House, clock: HandClock) ->
         house.order(make("direct", 4, duration="5h"))
 
 
-def test_a_booking_moves_earlier_when_a_pod_ends_early(house: House) -> None:
+def test_booking_moves_earlier_when_a_pod_ends_early(house: House) -> None:
     """What was promised for later starts as soon as there is room."""
     first = house.ready(make("first", 16, duration="9h"))
     pod = queue(house, "next", 16)
@@ -137,7 +137,7 @@ def test_a_booking_moves_earlier_when_a_pod_ends_early(house: House) -> None:
     assert look(house, pod).state is PodState.PLACED
 
 
-def test_a_pod_without_an_end_gives_no_expected_start(house: House) -> None:
+def test_pod_without_an_end_gives_no_expected_start(house: House) -> None:
     """Nobody knows when it ends: the order waits, nodes are kept for it without a time, and it says so."""
     house.ready(make("endless", 16))
     pod = queue(house, "next", 2)
@@ -147,7 +147,7 @@ def test_a_pod_without_an_end_gives_no_expected_start(house: House) -> None:
     assert waiting.position == 1
 
 
-def test_a_project_waits_for_its_own_nodes(house: House) -> None:
+def test_project_over_its_limit_waits_for_its_own_nodes(house: House) -> None:
     """Over its limit it waits although there is room, says why, and starts when it has given some back."""
     policy(house, projects={"team-a": ProjectLimits(max_nodes=6)})
     first = house.ready(make("first", 4))
@@ -161,7 +161,7 @@ def test_a_project_waits_for_its_own_nodes(house: House) -> None:
     assert look(house, pod).state is PodState.PLACED
 
 
-def test_who_used_least_of_its_share_goes_first(house: House, clock: HandClock) -> None:
+def test_project_with_the_least_use_goes_first(house: House, clock: HandClock) -> None:
     """team-a has had the site for hours: team-b's order goes first although it came later."""
     policy(house, projects={"team-b": ProjectLimits(share=1)})
     first = house.ready(make("first", 16, duration="9h"))
@@ -176,7 +176,7 @@ def test_who_used_least_of_its_share_goes_first(house: House, clock: HandClock) 
     assert look(house, mine).state is PodState.PENDING
 
 
-def test_waiting_for_fewer_leaves_is_bounded(house: House, clock: HandClock) -> None:
+def test_patience_for_fewer_leaves_is_bounded(house: House, clock: HandClock) -> None:
     """With patience an order waits for one leaf while two would do, and takes two when the time is up."""
     policy(house, patience="30m")
     pods = [house.ready(make(f"p{n}", 3)) for n in range(4)]
@@ -190,7 +190,7 @@ def test_waiting_for_fewer_leaves_is_bounded(house: House, clock: HandClock) -> 
     assert len({n.leaf for n in placed.plan.placement.nodes}) == 4
 
 
-def test_a_cloud_quota_stands_in_nobody_elses_way(house: House) -> None:
+def test_cloud_quota_does_not_block_other_orders(house: House) -> None:
     """An order over its project's quota waits with the reason; the next one starts."""
     house.cloud.offers.quotas["team-a", "servers"] = 1
     pod = queue(house, "over", 2)
@@ -204,7 +204,7 @@ def test_a_cloud_quota_stands_in_nobody_elses_way(house: House) -> None:
     assert look(house, pod).state is PodState.PLACED
 
 
-def test_an_order_whose_lease_is_over_leaves_the_queue(house: House, clock: HandClock) -> None:
+def test_order_with_an_expired_lease_leaves_the_queue(house: House, clock: HandClock) -> None:
     """It can't start any more, and says so."""
     house.ready(make("endless", 16))
     pod = queue(house, "late", 2, end=clock.now() + timedelta(hours=1))
@@ -214,9 +214,7 @@ def test_an_order_whose_lease_is_over_leaves_the_queue(house: House, clock: Hand
     assert "the lease ended before it could start" in messages(house, pod, "release")
 
 
-def test_an_order_that_was_extended_as_its_end_was_noticed_goes_on_waiting(
-    house: House, clock: HandClock
-) -> None:
+def test_order_extended_at_its_end_keeps_waiting(house: House, clock: HandClock) -> None:
     house.ready(make("endless", 16))
     pod = queue(house, "late", 2, start=clock.now() + timedelta(days=9), end=clock.now() + timedelta(days=10))
     with house.database.statement() as tx:
@@ -234,7 +232,7 @@ def test_an_order_that_was_extended_as_its_end_was_noticed_goes_on_waiting(
     assert look(house, pod).state is PodState.PENDING
 
 
-def test_an_order_that_the_site_no_longer_knows_fails_and_can_be_tried_again(house: House) -> None:
+def test_order_with_names_gone_from_the_site_fails_and_can_be_retried(house: House) -> None:
     """The flavor went from the site while it waited: FAILED with the reason; back with the flavor by a retry."""
     house.ready(make("first", 16, duration="1h"))
     pod = queue(house, "next", 2)
@@ -255,7 +253,7 @@ def test_an_order_that_the_site_no_longer_knows_fails_and_can_be_tried_again(hou
 # -- many workers, restarts -----------------------------------------------------------------------------------------
 
 
-def test_two_workers_never_give_one_node_twice(house: House) -> None:
+def test_concurrent_workers_never_share_a_node(house: House) -> None:
     """Eight orders wait for sixteen nodes; four workers look at once, again and again."""
     first = house.ready(make("first", 16))
     pods = [queue(house, f"q{n}", 3) for n in range(8)]
@@ -269,7 +267,7 @@ def test_two_workers_never_give_one_node_twice(house: House) -> None:
     assert all(len(messages(house, p, "state")) <= 2 for p in pods)
 
 
-def test_one_worker_looks_when_the_queue_is_due(house: House) -> None:
+def test_one_worker_processes_a_due_queue(house: House) -> None:
     """The others find that somebody does already."""
     queue(house, "q", 1)
     with house.database.transaction() as tx:
@@ -278,9 +276,7 @@ def test_one_worker_looks_when_the_queue_is_due(house: House) -> None:
     assert [t is not None for t in taken] == [True, False]
 
 
-def test_a_worker_that_dies_in_the_middle_changes_nothing(
-    house: House, clock: HandClock, database_url: str
-) -> None:
+def test_worker_killed_in_a_start_changes_nothing(house: House, clock: HandClock, database_url: str) -> None:
     """Killed between taking the queue and giving nodes: another does it after the delay, from the database alone."""
     pod = queue(house, "q", 2)
     database = Database(database_url)
@@ -298,7 +294,7 @@ def test_a_worker_that_dies_in_the_middle_changes_nothing(
         database.close()
 
 
-def test_a_restart_forgets_no_booking(house: House, clock: HandClock, database_url: str) -> None:
+def test_bookings_survive_a_restart(house: House, clock: HandClock, database_url: str) -> None:
     """Bookings are read back by a new process: the order behind still can't take the nodes."""
     house.ready(make("first", 8, duration="4h"))
     large = queue(house, "large", 16)
@@ -313,7 +309,7 @@ def test_a_restart_forgets_no_booking(house: House, clock: HandClock, database_u
     assert [p.state for p in map(house.store.find_pod, ["long"], [None])] == [PodState.PENDING]
 
 
-def test_a_release_meets_a_start(house: House) -> None:
+def test_concurrent_release_and_start_are_serialized(house: House) -> None:
     """Whichever comes first wins whole: either the pod never had anything, or it is taken back with a receipt."""
     for n in range(4):
         pod = queue(house, f"q{n}", 2)
@@ -330,7 +326,7 @@ def test_a_release_meets_a_start(house: House) -> None:
     assert not house.store.capacity().holds and not house.store.capacity().bookings
 
 
-def test_workers_start_what_waits_by_themselves(database: Database, database_url: str) -> None:
+def test_workers_start_waiting_orders_by_themselves(database: Database, database_url: str) -> None:
     """With real threads and the machine's clock: a release lets the next one go on to READY."""
     house = House(database, database_url)
     first = house.ready(make("first", 16))
@@ -390,7 +386,7 @@ class _CountedTx:
         return ask
 
 
-def test_a_look_reads_orders_once(house: House) -> None:
+def test_queue_reads_each_order_once(house: House) -> None:
     """However many wait, a look asks the database as often, and reads the document of an order once."""
     counted = Counted(house.database)
     store = Store(counted)  # type: ignore[arg-type]

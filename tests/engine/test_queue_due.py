@@ -96,7 +96,7 @@ def has_started(house: House, pod: PodRecord) -> None:
     assert look(house, pod).state is PodState.PLACED
 
 
-def test_an_order_comes(house: House, other: Other) -> None:
+def test_new_order_makes_the_queue_due(house: House, other: Other) -> None:
     """With nodes free for it."""
     due(house)
     store = Store(other.slow("touch_queue"))
@@ -106,7 +106,7 @@ def test_an_order_comes(house: House, other: Other) -> None:
     has_started(house, house.store.find_pod(view.id, None))
 
 
-def test_an_order_is_taken_back(house: House, other: Other, clock: HandClock) -> None:
+def test_withdrawn_order_makes_the_queue_due(house: House, other: Other, clock: HandClock) -> None:
     """Its nodes were booked, and another can have them now."""
     start = clock.now() + timedelta(hours=1)
     booked = house.order(make("booked", 16, start=start, duration="1h"))
@@ -119,7 +119,7 @@ def test_an_order_is_taken_back(house: House, other: Other, clock: HandClock) ->
     has_started(house, pod)
 
 
-def test_a_release_ends(house: House, other: Other) -> None:
+def test_ended_release_makes_the_queue_due(house: House, other: Other) -> None:
     """Its nodes are free as of then."""
     first = house.ready(make("first", 16))
     pod = queue(house, "next", 16)

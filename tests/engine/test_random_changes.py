@@ -230,7 +230,7 @@ class Tenant:
 
 
 @pytest.mark.parametrize("number", range(examples(32)))
-def test_what_is_ordered_comes_to_be_and_goes(house: House, number: int) -> None:
+def test_random_orders_are_realized_and_released(house: House, number: int) -> None:
     tenant = Tenant(house, seeded(number))
     try:
         for _ in range(STEPS):

@@ -406,7 +406,7 @@ def _flat(values: Any) -> list[object]:
 
 
 @pytest.mark.parametrize("number", range(examples(32)))
-def test_what_is_listed_comes_to_be_and_goes_beside_others(house: SiteHouse, number: int) -> None:
+def test_random_sites_are_realized_beside_others(house: SiteHouse, number: int) -> None:
     operator = Operator(house, seeded(number))
     try:
         for _ in range(STEPS):

@@ -104,7 +104,7 @@ def test_every_pod_is_shown(recorded: Recorded) -> None:
     assert [c.kind for c in corrected.corrections] == ["server"]
 
 
-def test_every_pods_resources_know_their_nodes(recorded: Recorded) -> None:
+def test_every_resource_knows_its_node(recorded: Recorded) -> None:
     """What keeps a node is of one, by its row and by its pod's plan alike."""
     store = recorded.house.store
     pods, _ = store.every_live_pod()
@@ -122,7 +122,7 @@ def test_every_pods_resources_know_their_nodes(recorded: Recorded) -> None:
 
 
 @pytest.mark.parametrize("name", ["ready", "bert"])
-def test_a_visit_of_a_healthy_pod_finds_nothing_to_do(recorded: Recorded, name: str) -> None:
+def test_visit_to_a_healthy_pod_changes_nothing(recorded: Recorded, name: str) -> None:
     """What weft made then is what it would make now: names, marks and every wanted value."""
     house, pod_id = recorded.house, recorded.pod_id(name)
     before = len(house.store.events(pod_id, 0))
@@ -136,7 +136,7 @@ def test_a_visit_of_a_healthy_pod_finds_nothing_to_do(recorded: Recorded, name: 
 
 
 @pytest.mark.parametrize("name", ["ready", "bert", "degraded", "failed", "placed", "releasing"])
-def test_a_release_ends_in_a_signed_receipt(recorded: Recorded, name: str) -> None:
+def test_release_ends_in_a_signed_receipt(recorded: Recorded, name: str) -> None:
     """Whatever state it was in; everything that it had is seen gone, and capacity comes back."""
     house, pod_id = recorded.house, recorded.pod_id(name)
     if name == "releasing":
@@ -165,14 +165,14 @@ def test_a_release_ends_in_a_signed_receipt(recorded: Recorded, name: str) -> No
             assert held.fetchall() == [], table
 
 
-def test_a_pod_that_was_on_its_way_becomes_ready(recorded: Recorded) -> None:
+def test_pod_under_way_becomes_ready(recorded: Recorded) -> None:
     """Claimed before the upgrade, made after it."""
     recorded.only("placed")
     pod = recorded.house.store.find_pod(str(recorded.pod_id("placed")), None)
     recorded.house.run(pod, PodState.READY)
 
 
-def test_the_audit_takes_nothing_of_then_for_foreign(recorded: Recorded) -> None:
+def test_audit_reports_only_what_was_wrong_before(recorded: Recorded) -> None:
     """Only what is wrong was wrong then: the server that somebody deleted."""
     house = recorded.house
     report = house.service.audit(house.operator)
@@ -185,7 +185,7 @@ def test_the_audit_takes_nothing_of_then_for_foreign(recorded: Recorded) -> None
     }, report.findings
 
 
-def test_the_sweep_goes_on_where_it_was(recorded: Recorded) -> None:
+def test_sweep_continues_where_it_was(recorded: Recorded) -> None:
     """What was still there of a released pod is seen gone; kept numbers and held keys are given back in their time."""
     house = recorded.house
     house.clock.sleep(300.0)  # type: ignore[attr-defined]
@@ -200,7 +200,7 @@ def test_the_sweep_goes_on_where_it_was(recorded: Recorded) -> None:
     assert signed is not None and all(c.gone_at for c in signed.corrections)
 
 
-def test_who_waited_starts_when_there_is_room(recorded: Recorded) -> None:
+def test_waiting_orders_start_when_there_is_capacity(recorded: Recorded) -> None:
     """The queue and its bookings are read as they were written."""
     house = recorded.house
     house.service.clear_node(house.operator, "gpu01")

@@ -37,7 +37,7 @@ def at_its_limit(house: House, pod: PodRecord, visits: int = 3) -> Receipt:
     return signed.receipt
 
 
-def test_a_removal_that_never_ends_costs_its_node_alone(house: House) -> None:
+def test_endless_removal_costs_only_its_node(house: House) -> None:
     """A nova-compute was killed over it: its event has no end, and nothing will ever say more."""
     pod = house.ready(make("killed", 3))
     bad = pod.nodes[0]
@@ -56,7 +56,7 @@ def test_a_removal_that_never_ends_costs_its_node_alone(house: House) -> None:
     assert {(i.plane, i.result) for i in receipt.items if i.result != "clean"} == {("guest", "unknown")}
 
 
-def test_a_guest_that_was_never_removed_keeps_the_vlan_of_its_network(house: House) -> None:
+def test_guest_that_was_never_removed_keeps_its_networks_vlan(house: House) -> None:
     """Where its host is cut off from Neutron, too, its port is in that VLAN still; the fabric was read."""
     pod = house.ready(make("cut", 2))
     house.cloud.offers.hosts[house.site.node_by_name[pod.nodes[0]].nova_host] = "down"
@@ -65,7 +65,7 @@ def test_a_guest_that_was_never_removed_keeps_the_vlan_of_its_network(house: Hou
     assert receipt.abandoned is not None and receipt.abandoned.kept == (f"vlan/lab {pod.plan.vlan}",)
 
 
-def test_a_guest_that_was_left_behind_keeps_the_vlan_of_its_network(house: House) -> None:
+def test_guest_that_was_left_behind_keeps_its_networks_vlan(house: House) -> None:
     """Its host was cut off over a reboot, so that its port is in that VLAN still."""
     pod = house.ready(make("behind", 2))
     server = house.cloud.thing(f"server/{pod.nodes[0]}").id
@@ -76,7 +76,7 @@ def test_a_guest_that_was_left_behind_keeps_the_vlan_of_its_network(house: House
     assert receipt.abandoned is not None and receipt.abandoned.kept == (f"vlan/lab {pod.plan.vlan}",)
 
 
-def test_guest_whose_record_is_too_long_keeps_its_node_and_vlan_alone(house: House) -> None:
+def test_guest_with_too_long_a_record_keeps_only_its_node_and_vlan(house: House) -> None:
     """Its tenant shelved it a thousand times: where else it ran isn't known; what is known of it is said."""
     pod = house.ready(make("shelved", 3))
     server = house.cloud.thing(f"server/{pod.nodes[0]}").id
@@ -92,7 +92,7 @@ def test_guest_whose_record_is_too_long_keeps_its_node_and_vlan_alone(house: Hou
     assert "more than 9 actions" in why, "operators read it"
 
 
-def test_pods_that_shared_a_quarantined_node_keep_their_vlans_until_it_is_cleared(house: House) -> None:
+def test_pods_with_a_shared_quarantined_node_keep_their_vlans_until_cleared(house: House) -> None:
     """The second pod's quarantine of the node isn't the end of the first one's: its guest may run there still."""
     pods = [house.run(house.order(small(f"part{i}")), PodState.READY) for i in range(2)]
     (node,) = {n for pod in pods for n in pod.nodes}
@@ -150,7 +150,7 @@ def put_off(house: House) -> None:
         (undeletable(Kind.SECURITY_GROUP), False),
     ],
 )
-def test_a_release_ends_whatever_it_waits_for(
+def test_release_ends_whatever_it_waits_for(
     house: House, hinders: Callable[[House], None], nodes: bool
 ) -> None:
     """A manager that stays dark, a cloud that stays silent, a deletion that hangs, a driver that puts it off."""
@@ -161,7 +161,7 @@ def test_a_release_ends_whatever_it_waits_for(
     assert not house.store.capacity().holds
 
 
-def test_a_release_that_gets_on_is_not_ended_early(house: House) -> None:
+def test_release_that_makes_progress_is_not_abandoned(house: House) -> None:
     """What is seen gone at its limit is a clean end."""
     pod = house.ready(make("slow", 2))
     house.release(pod)
@@ -171,7 +171,7 @@ def test_a_release_that_gets_on_is_not_ended_early(house: House) -> None:
     assert signed is not None and signed.receipt.clean and signed.receipt.abandoned is None
 
 
-def test_time_in_which_weft_did_not_run_ends_no_release(house: House, clock: HandClock) -> None:
+def test_time_without_weft_abandons_no_release(house: House, clock: HandClock) -> None:
     """Nor time in which the database was restored and not accepted: only what was tried for an hour is given up."""
     pod = house.ready(make("down", 2))
     dark(house)

@@ -131,7 +131,7 @@ def test_release_behind_a_closed_gate_waits_for_it(
 
 
 @pytest.mark.parametrize("close", [unread, behind])
-def test_release_that_weft_ends_by_itself_waits_for_the_gate(
+def test_automatic_abandonment_waits_for_the_gate(
     house: House, clock: HandClock, close: Callable[[House], Opens]
 ) -> None:
     """A late request keeps it from ending in the same visit; meanwhile the gate is closed."""
@@ -150,7 +150,7 @@ def test_release_that_weft_ends_by_itself_waits_for_the_gate(
     assert visits(house, pod).state is PodState.RELEASED
 
 
-def test_node_that_a_change_leaves_is_kept_if_the_database_is_behind_by_then(house: House) -> None:
+def test_leaving_node_is_kept_if_the_database_is_found_behind(house: House) -> None:
     """It is found out while the node is read back: the reading is true, but not whose the node is by now."""
     pod = house.ready()
     apply(house, sized(1))
@@ -166,7 +166,7 @@ def test_node_that_a_change_leaves_is_kept_if_the_database_is_behind_by_then(hou
 
 
 @pytest.mark.parametrize("close", [unread, behind])
-def test_node_that_a_change_leaves_is_quarantined_only_after_its_limit_of_work(
+def test_leaving_node_is_quarantined_only_after_its_limit_of_work(
     house: House, clock: HandClock, close: Callable[[House], Opens]
 ) -> None:
     """The gate was closed over it for hours: it isn't kept back for that."""
@@ -187,7 +187,7 @@ def test_node_that_a_change_leaves_is_quarantined_only_after_its_limit_of_work(
     assert len(house.store.capacity().quarantines) == 1
 
 
-def test_operator_may_end_what_weft_has_begun_to_end(house: House) -> None:
+def test_operator_may_abandon_what_weft_has_begun_to_abandon(house: House) -> None:
     """A cloud that is gone for good closes the gate for weft, and not for what an operator asked for."""
     pod = releasing(house)
     with house.database.transaction() as tx:
@@ -204,7 +204,7 @@ def test_operator_may_end_what_weft_has_begun_to_end(house: House) -> None:
 
 
 @pytest.mark.parametrize("verb", ["delete", "find"])
-def test_error_that_a_retry_clears_ends_no_abandoned_release(house: House, verb: str) -> None:
+def test_transient_error_does_not_end_an_abandoned_release(house: House, verb: str) -> None:
     """Neither one of a removal, nor of a reading."""
     pod = house.ready(make("pod", 2))
     stuck = house.cloud.plant(Fault.UNREACHABLE, verb="delete", times=None)
@@ -217,7 +217,7 @@ def test_error_that_a_retry_clears_ends_no_abandoned_release(house: House, verb:
     assert is_clean(house, pod) and not house.store.capacity().quarantines
 
 
-def test_error_that_stays_ends_an_abandoned_release_after_few_visits(house: House) -> None:
+def test_lasting_error_ends_an_abandoned_release_after_few_visits(house: House) -> None:
     """However little time passes."""
     pod = house.ready(make("pod", 2))
     house.cloud.plant(Fault.UNREACHABLE, kind=Kind.SERVER, times=None)

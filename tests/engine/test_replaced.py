@@ -61,7 +61,7 @@ def repair(house: House, pod: PodRecord) -> PodRecord:
     return visit(house, pod, 10)
 
 
-def test_a_guest_that_runs_on_is_not_forgotten_with_its_replacement(house: House) -> None:
+def test_running_guest_of_a_replaced_server_is_not_forgotten(house: House) -> None:
     """Nova deleted it alone, and the servers that were to replace it never came to the host."""
     pod = house.ready()
     node = pod.nodes[0]
@@ -78,7 +78,7 @@ def test_a_guest_that_runs_on_is_not_forgotten_with_its_replacement(house: House
     assert house.store.receipt(pod.id) is None and node in house.store.capacity().held
 
 
-def test_the_receipt_has_the_end_of_each_server_that_was_on_a_node(house: House) -> None:
+def test_receipt_has_the_end_of_every_server_on_a_node(house: House) -> None:
     """Read when it was replaced: by the time of the release Nova has archived the first one's record."""
     pod = house.ready()
     node = pod.nodes[0]
@@ -94,7 +94,7 @@ def test_the_receipt_has_the_end_of_each_server_that_was_on_a_node(house: House)
     assert {i.result for i in told.values()} == {"clean"}
 
 
-def test_the_end_of_one_is_not_taken_for_the_end_of_the_next(house: House) -> None:
+def test_end_of_one_server_is_not_taken_for_the_next_ones(house: House) -> None:
     """Nor are the facts of the one those of the other."""
     pod = house.ready()
     node = pod.nodes[0]
@@ -109,7 +109,7 @@ def test_the_end_of_one_is_not_taken_for_the_end_of_the_next(house: House) -> No
     assert pod.state is PodState.RELEASING and f"{name} {record.outside_id}: Nova's record" in pod.reason
 
 
-def test_a_server_between_two_attempts_is_looked_at(house: House) -> None:
+def test_server_between_two_attempts_is_checked(house: House) -> None:
     """It broke on its host, Nova forgot it alone, and the next one isn't asked for yet: its row says `wanted`."""
     pod = house.ready()
     node = pod.nodes[0]
@@ -127,7 +127,7 @@ def test_a_server_between_two_attempts_is_looked_at(house: House) -> None:
     assert house.store.receipt(pod.id) is None
 
 
-def test_a_server_that_weft_never_saw_keeps_a_host_that_is_down(house: House) -> None:
+def test_server_never_seen_keeps_a_host_that_is_down(house: House) -> None:
     """The answer to its creation was lost, and it was deleted while its nova-compute was away: there is no record."""
     pod = house.order()
     node = pod.nodes[0]
@@ -144,7 +144,7 @@ def test_a_server_that_weft_never_saw_keeps_a_host_that_is_down(house: House) ->
     assert visit(house, pod, 3).state is PodState.RELEASED
 
 
-def test_a_former_server_that_comes_back_is_found_whatever_its_mark_says(house: House) -> None:
+def test_former_server_that_reappears_is_found_whatever_its_mark(house: House) -> None:
     """And the last one's is not: what is proved gone of the one says nothing of the other."""
     pod = house.ready()
     node = pod.nodes[0]
@@ -175,7 +175,7 @@ def test_a_former_server_that_comes_back_is_found_whatever_its_mark_says(house: 
         (Ended.NEVER_RAN, {}, "clean"),
     ],
 )
-def test_a_host_that_nova_does_not_show_is_not_no_host(
+def test_hidden_host_attribute_does_not_mean_no_host(
     house: House, how: Ended, facts: dict[str, object], result: str
 ) -> None:
     """Its attribute is for administrators: a policy or another token hides it, and nobody knows where it was."""

@@ -131,7 +131,7 @@ def test_visits_on_ufm_leave_the_number_of_the_dumps_pod_to_its_successor(
     assert inside(ufm, number) == guids(house, live) and house.store.receipt(old.id) is None
 
 
-def test_accepted_database_takes_nothing_of_its_released_pods_successor(house: House, tmp_path: Path) -> None:
+def test_accepted_database_takes_nothing_from_a_released_pods_successor(house: House, tmp_path: Path) -> None:
     """Same number, same nodes: it isn't made again, nor taken away, and ends when it is abandoned."""
     ufm = on_ufm(house, tmp_path)
     old = house.ready(make("old", 2))
@@ -194,9 +194,7 @@ def switched(database: Database, database_url: str) -> Generator[EthernetHouse]:
 
 
 @pytest.mark.parametrize("ended", [True, False], ids=["released in the dump", "ready in the dump"])
-def test_nameless_switches_keep_the_vlan_of_a_pod_that_the_dump_lacks(
-    switched: EthernetHouse, ended: bool
-) -> None:
+def test_unnamed_vlan_of_a_pod_that_the_dump_lacks_is_kept(switched: EthernetHouse, ended: bool) -> None:
     """Whatever the dump knows of the pod that had the VLAN before."""
     house = switched
     old = house.ready(make("old", 2))
@@ -231,7 +229,7 @@ def test_node_that_joined_after_the_dump_keeps_its_place(house: House) -> None:
     assert members(house, grown) == set(grown.nodes) and len(grown.nodes) == 3
 
 
-def test_restored_database_changes_nothing_outside_until_it_is_accepted(house: House) -> None:
+def test_restored_database_changes_nothing_outside_until_accepted(house: House) -> None:
     """Visits, releases, a lease's end, the sweep, repairs, the fabric's upkeep and users' actions: all of them only
     observe, and say why; then it goes on."""
     kept = house.ready(make("kept", 2))
@@ -278,7 +276,7 @@ def test_restored_database_changes_nothing_outside_until_it_is_accepted(house: H
 # -- what is counted ----------------------------------------------------------------------------------------------
 
 
-def test_database_that_lacks_only_a_quarantine_is_noticed(house: House) -> None:
+def test_database_that_lacks_only_a_quarantine_is_detected(house: House) -> None:
     """The node would be given to the next tenant."""
     pod = house.ready()
     dump(house.database.url)
@@ -314,7 +312,7 @@ def test_quarantine_is_noted_before_it_is_written(house: House, by: str) -> None
         house.order(make("next", 1))
 
 
-def test_process_that_dies_before_it_writes_a_quarantine_closes_no_gate(house: House) -> None:
+def test_process_killed_before_writing_a_quarantine_closes_no_gate(house: House) -> None:
     """What the cloud was told of is counted in the database; the next visit keeps the node back."""
     house.ready()
     house.gate.look()
@@ -326,7 +324,7 @@ def test_process_that_dies_before_it_writes_a_quarantine_closes_no_gate(house: H
     assert house.gate.closed() is None and not house.store.capacity().quarantines
 
 
-def test_quarantine_behind_a_silent_cloud_is_written_all_the_same(
+def test_quarantine_with_a_silent_cloud_is_written_anyway(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It waits a moment for the cloud; the keeper notes it once that answers."""
@@ -398,7 +396,7 @@ def test_cloud_that_was_never_read_closes_the_gate(house: House) -> None:
     house.run(pod, PodState.RELEASED)
 
 
-def test_later_look_that_fails_keeps_the_gate_open_for_the_same_server(house: House) -> None:
+def test_failed_look_keeps_the_gate_open_for_the_same_server(house: House) -> None:
     """A database that has served its connections without a break can't have been replaced; after one it counts no
     more."""
     pod = house.ready()
@@ -509,7 +507,9 @@ def test_database_behind_a_silent_cloud_stays_behind(house: House, found: str) -
     house.run(pod, PodState.RELEASED)
 
 
-def test_sweep_that_the_gate_stops_midway_is_ended(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_stopped_midway_by_the_gate_ends_its_turn(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The next one comes at its time, not when another worker would take an unfinished one over."""
     own = sweeper(house)
     assert isinstance(house.clock, HandClock)
@@ -526,7 +526,7 @@ def test_sweep_that_the_gate_stops_midway_is_ended(house: House, monkeypatch: py
         assert "--accept" in row["unread"]
 
 
-def test_note_that_is_replaced_while_it_is_read_is_not_taken_for_a_restore(house: House) -> None:
+def test_note_replaced_while_it_is_read_is_not_taken_for_a_restore(house: House) -> None:
     """Another process writes the next one, and a third forgets the name of the last."""
     pod = house.ready(make("pod", 1))
     current = house.cloud.witnesses[house.site.name]
@@ -546,7 +546,7 @@ def test_note_that_is_replaced_while_it_is_read_is_not_taken_for_a_restore(house
         check_epoch(house.database, moving, house.site.name, "lab")
 
 
-def test_pod_begun_before_the_dump_is_doubted_if_it_has_no_server(house: House) -> None:
+def test_pod_begun_before_the_dump_is_doubted_without_a_server(house: House) -> None:
     """It may have been built and released after the dump."""
     pod = house.order(make("pod", 2))
     house.cloud.plant(Fault.ERROR_500, verb="create", kind=Kind.SERVER, times=None)
@@ -571,7 +571,7 @@ def accepted(house: House) -> None:
     house.service.accept_database(house.operator)
 
 
-def test_pod_not_begun_in_the_dump_gets_back_what_was_made_of_it(house: House) -> None:
+def test_pod_not_begun_in_the_dump_regains_its_resources(house: House) -> None:
     """It was READY when the database was lost: nothing is made a second time."""
     pod = house.order(make("pod", 2))
     dump(house.database.url)
@@ -587,7 +587,7 @@ def test_pod_not_begun_in_the_dump_gets_back_what_was_made_of_it(house: House) -
     assert house.cloud.things() == []
 
 
-def test_pod_not_begun_in_the_dump_is_released_with_what_was_made_of_it(house: House) -> None:
+def test_pod_not_begun_in_the_dump_is_released_with_its_resources(house: House) -> None:
     """Its tenant releases it before any visit: servers, networks and its P_Key go."""
     pod = house.order(make("pod", 2))
     dump(house.database.url)
@@ -621,7 +621,7 @@ def test_pod_not_begun_in_the_dump_is_doubted_if_its_number_is_in_use(house: Hou
     assert inside(ufm, number) == guids(house, live) and len(house.cloud.things()) == things
 
 
-def test_pod_not_begun_in_the_dump_goes_on_through_an_error(house: House) -> None:
+def test_pod_not_begun_in_the_dump_continues_after_an_error(house: House) -> None:
     """Nothing of it is outside; what fails at its first step isn't taken for something from before."""
     pod = house.order(make("pod", 1))
     house.cloud.testify(house.site.name, Witness(uuid4(), 99))
@@ -631,7 +631,7 @@ def test_pod_not_begun_in_the_dump_goes_on_through_an_error(house: House) -> Non
     house.run(pod, PodState.READY)
 
 
-def test_pod_in_the_making_when_the_database_is_found_to_be_behind_goes_on_once_it_is_accepted(
+def test_pod_being_built_continues_once_the_database_is_accepted(
     house: House,
 ) -> None:
     """It is found out by the note of its claim, after the gate was seen open: it doesn't fail by that."""

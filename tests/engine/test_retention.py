@@ -58,7 +58,7 @@ def rows(house: House, table: str, pod: PodRecord | None = None) -> int:
     return int(found[0])
 
 
-def test_generations_go_with_the_events_of_the_pod(house: House) -> None:
+def test_generations_are_pruned_with_the_pods_events(house: House) -> None:
     """Of a pod that was changed and is released; those of a live pod stay."""
 
     def changed(name: str) -> PodRecord:
@@ -88,7 +88,7 @@ def resized(house: House, pod: PodRecord, count: int) -> None:
     assert len(house.store.find_pod(str(pod.id), None).held) == count
 
 
-def test_a_pod_that_lives_long_keeps_no_more_than_its_receipt_needs(house: House) -> None:
+def test_long_lived_pod_keeps_only_what_its_receipt_needs(house: House) -> None:
     """Nodes come and go: of each node the last reading stays, and rows of what is gone go with their age."""
     pod = house.ready(make("long", 1))
     for _ in range(3):
@@ -109,7 +109,7 @@ def test_a_pod_that_lives_long_keeps_no_more_than_its_receipt_needs(house: House
     assert signed is not None and signed.receipt.clean and len(signed.receipt.given_back) == 1
 
 
-def test_what_was_never_asked_for_outlives_nothing_that_it_needed(house: House) -> None:
+def test_never_requested_row_outlives_nothing_that_it_needs(house: House) -> None:
     """Floating IPs that left the order before the router was there: long after, the pod changes and goes."""
     planted = house.cloud.plant(Fault.UNREACHABLE, kind=Kind.ROUTER, times=None)
     wide = make("early", 3).model_copy(update={"access": AccessOrder(floating_ip="each")})
@@ -128,7 +128,7 @@ def test_what_was_never_asked_for_outlives_nothing_that_it_needed(house: House) 
 
 
 @pytest.mark.parametrize("doubt", ["late_until = now()", "held_until = now() - interval '1 h'"])
-def test_what_may_have_been_asked_for_without_a_note_keeps_its_row(house: House, doubt: str) -> None:
+def test_possibly_requested_row_is_kept(house: House, doubt: str) -> None:
     """A worker died; whoever takes the pod next looks for everything, by its rows."""
     planted = house.cloud.plant(Fault.UNREACHABLE, kind=Kind.ROUTER, times=None)
     pod = house.order(make("doubt", 1).model_copy(update={"access": AccessOrder(floating_ip="each")}))
@@ -143,7 +143,7 @@ def test_what_may_have_been_asked_for_without_a_note_keeps_its_row(house: House,
     assert left["floating_ip/gpu01"] is RowState.WANTED
 
 
-def test_a_server_that_left_before_it_came_is_not_shown(house: House) -> None:
+def test_server_that_left_before_it_came_is_not_shown(house: House) -> None:
     """Also while the rows of its ports are gone, and its own isn't: between two batches."""
     pod = house.ready(make("shown", 2))
     resized(house, pod, 1)
@@ -156,7 +156,7 @@ def test_a_server_that_left_before_it_came_is_not_shown(house: House) -> None:
     resized(house, pod, 2)
 
 
-def test_a_node_on_its_way_back_keeps_the_rows(house: House) -> None:
+def test_node_on_its_way_back_keeps_the_rows(house: House) -> None:
     """What was on it is read by them, however long that takes."""
     pod = house.ready(make("slow", 2))
     before = rows(house, "resource", pod)
@@ -170,7 +170,7 @@ def test_a_node_on_its_way_back_keeps_the_rows(house: House) -> None:
     planted.lift()
 
 
-def test_the_last_generations_of_a_live_pod_stay_however_old(house: House) -> None:
+def test_last_generations_of_a_live_pod_stay_however_old(house: House) -> None:
     pod = house.ready()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(
@@ -186,7 +186,7 @@ def test_the_last_generations_of_a_live_pod_stay_however_old(house: House) -> No
     assert found == (51, 100)
 
 
-def test_what_was_read_of_nodes_given_back_goes_once_the_receipt_has_it(house: House) -> None:
+def test_readings_of_freed_nodes_go_once_the_receipt_has_them(house: House) -> None:
     """With the tombstones; that of a live pod stays for its receipt."""
     pods = {name: house.ready(make(name, 2)) for name in ("live", "gone")}
     for name in pods:
@@ -205,7 +205,7 @@ def test_what_was_read_of_nodes_given_back_goes_once_the_receipt_has_it(house: H
     assert signed is not None and len(signed.receipt.given_back) == 1
 
 
-def test_what_is_younger_stays(house: House) -> None:
+def test_recent_records_stay(house: House) -> None:
     """Nothing is removed of what was released a moment ago."""
     pod = released(house)
     before = rows(house, "event", pod), rows(house, "resource", pod)
@@ -214,7 +214,7 @@ def test_what_is_younger_stays(house: House) -> None:
     assert (rows(house, "event", pod), rows(house, "resource", pod)) == before
 
 
-def test_what_is_old_goes_and_the_receipt_stays(house: House) -> None:
+def test_old_records_go_and_the_receipt_stays(house: House) -> None:
     """Tombstones first, then events; the pod is shown and its receipt verifies all the same."""
     pod = released(house)
     live = house.ready(make("live", 1))
@@ -231,7 +231,7 @@ def test_what_is_old_goes_and_the_receipt_stays(house: House) -> None:
     assert sweep(house) == []
 
 
-def test_the_last_events_of_a_live_pod_stay_however_old(house: House) -> None:
+def test_last_events_of_a_live_pod_stay_however_old(house: House) -> None:
     """Older ones beyond their number go."""
     pod = house.ready()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
@@ -247,7 +247,7 @@ def test_the_last_events_of_a_live_pod_stay_however_old(house: House) -> None:
     assert prune(house)["events of live pods"] == 0
 
 
-def test_what_the_sweep_looks_for_keeps_its_rows(house: House) -> None:
+def test_rows_needed_by_the_sweep_stay(house: House) -> None:
     """Something of it is still there: its rows say what is its own, until it was seen gone."""
     pod = house.ready()
     server = house.cloud.thing(f"server/{pod.nodes[0]}")
@@ -271,7 +271,7 @@ def test_what_the_sweep_looks_for_keeps_its_rows(house: House) -> None:
     assert signed is not None and [c.kind for c in signed.corrections] == ["server"]
 
 
-def test_numbers_that_are_kept_keep_the_rows(house: House) -> None:
+def test_held_numbers_keep_their_rows(house: House) -> None:
     """An abandoned pod's P_Key is seen free by its rows: without them it would never be given back."""
     pod = house.ready()
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.NETWORK, times=None)
@@ -296,7 +296,7 @@ def test_numbers_that_are_kept_keep_the_rows(house: House) -> None:
     assert rows(house, "resource", pod) == 0
 
 
-def test_a_mark_of_a_pod_whose_rows_are_gone_is_for_a_person(house: House) -> None:
+def test_mark_of_a_pod_without_rows_is_left_to_a_person(house: House) -> None:
     """What bears it can't be told from a copy any more: it is reported, and left alone."""
     pod = released(house)
     prune(house, 6)
@@ -309,7 +309,7 @@ def test_a_mark_of_a_pod_whose_rows_are_gone_is_for_a_person(house: House) -> No
     assert found.category == "foreign" and "no longer kept" in found.what
 
 
-def test_the_audit_log_and_sites_go_by_their_age(house: House) -> None:
+def test_audit_log_and_sites_go_by_age(house: House) -> None:
     """The generation in force stays, and so does the one that was in force until lately."""
     house.service.audit(house.operator)
     old = len(house.store.audit_log(AuditLogSearch()))
@@ -326,7 +326,7 @@ def test_the_audit_log_and_sites_go_by_their_age(house: House) -> None:
     assert house.store.site().generation == first + 1 and house.store.activate_site(house.site, "test")
 
 
-def test_one_that_dies_in_the_middle_is_followed_by_another(house: House) -> None:
+def test_killed_round_is_followed_by_another(house: House) -> None:
     """Each batch is a transaction of its own; the turn passes on when the time is over."""
     pod = released(house)
     house.clock.sleep(86400 * 6)
@@ -351,7 +351,7 @@ def test_one_that_dies_in_the_middle_is_followed_by_another(house: House) -> Non
     assert told["tombstones"] > 0
 
 
-def test_several_at_once_and_releases_beside_them(house: House) -> None:
+def test_concurrent_rounds_and_releases_do_not_interfere(house: House) -> None:
     """They remove each row once, and what is being released just then keeps all of its own."""
     old = [released(house), house.ready(make("b", 1))]
     house.release(old[1])
@@ -372,13 +372,13 @@ def test_several_at_once_and_releases_beside_them(house: House) -> None:
     assert sweeper(house).sweep() == []
 
 
-def test_tombstones_outlast_the_sweep() -> None:
+def test_retention_shorter_than_the_sweep_is_refused() -> None:
     """A policy under which the sweep would look for what nobody knows any more is refused."""
     with pytest.raises(ValidationError, match="at least 2d"):
         RetentionPolicy(tombstones="47h")
 
 
-def test_an_old_partition_file_is_cleaned_all_the_same(house: House) -> None:
+def test_old_partition_file_is_cleaned_without_rows(house: House) -> None:
     """A manager is restored with a file of long ago: what stands in weft's own section nobody else wrote."""
     pod = house.ready()
     files = {m.name: m.text for m in house.fabric.managers}
@@ -394,7 +394,7 @@ def test_an_old_partition_file_is_cleaned_all_the_same(house: House) -> None:
     assert not any(str(pod.id) in (m.text or "") for m in house.fabric.managers)
 
 
-def test_one_kind_that_fails_keeps_no_other(house: House) -> None:
+def test_failing_kind_does_not_block_others(house: House) -> None:
     """It is told at the end; what was removed before and after it is counted."""
     released(house)
     house.clock.sleep(86400 * 100)
@@ -415,7 +415,7 @@ def test_one_kind_that_fails_keeps_no_other(house: House) -> None:
     assert row is not None and row["removed"]["events"] > 0
 
 
-def test_events_of_live_pods_are_not_passed_again_and_again(house: House) -> None:
+def test_events_of_live_pods_are_not_scanned_repeatedly(house: House) -> None:
     """They are the oldest of all, and never fewer."""
     pod, live = released(house), house.ready(make("live", 1))
     with psycopg.connect(house.database.url, autocommit=True) as connection:

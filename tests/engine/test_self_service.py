@@ -42,7 +42,7 @@ def spec(house: House, name: str) -> NetworkSpec:
     return found
 
 
-def test_from_order_to_receipt(house: House) -> None:
+def test_self_service_pod_works_from_order_to_receipt(house: House) -> None:
     """The pod has the fabric's number alone; what the cloud picked is a fact; nothing is left in the end."""
     apply(house, SELF_SERVICE)
     pod = house.ready()
@@ -77,7 +77,7 @@ def test_pods_are_not_limited_by_vlans(house: House) -> None:
     assert len({p.plan.allotment.management_cidr for p in (second, third)}) == 2
 
 
-def test_live_pods_keep_the_network_that_they_have(house: House) -> None:
+def test_live_pods_keep_their_network(house: House) -> None:
     """The site goes from VLANs to self-service and back: each pod stays as it was made, and is released clean."""
     old = house.ready(named("old"))
     apply(house, SELF_SERVICE)
@@ -106,7 +106,7 @@ def test_tenants_see_neither_type_nor_number(house: House) -> None:
     assert "self-service" in plan_text(planned)
 
 
-def test_graph_of_a_pod_with_a_vlan_where_the_site_has_none(house: House) -> None:
+def test_pod_with_a_vlan_can_be_released_by_a_site_without_vlans(house: House) -> None:
     """It can be released, and not changed: nobody knows any more where its VLAN is."""
     pod = house.ready()
     apply(house, SELF_SERVICE)

@@ -41,7 +41,7 @@ ALONE = {"exclusive": True, "required": "leaf"}
 # -- exclusive and apart --------------------------------------------------------------------------------------------
 
 
-def test_nobody_is_put_beside_an_exclusive_pod(house: House) -> None:
+def test_exclusive_pod_gets_no_neighbours(house: House) -> None:
     """It came first: others go elsewhere, its own project may join it, and after its end its leaf is anybody's."""
     alone = order(house, "team-a", "alone", 2, locality=ALONE)
     assert "shared with no other project" in alone.plan.placement.explanation.chosen
@@ -57,7 +57,7 @@ def test_nobody_is_put_beside_an_exclusive_pod(house: House) -> None:
     assert leaves(house, order(house, "team-b", "late", 2)) == leaves(house, own)
 
 
-def test_an_exclusive_pod_goes_where_nobody_else_has_anything(house: House) -> None:
+def test_exclusive_pod_avoids_leaves_with_others(house: House) -> None:
     """It came last: leaves with others' nodes, and those set aside for them, are not for it."""
     for n in range(3):
         order(house, "team-b", f"b{n}", 3, locality={"required": "leaf"})
@@ -72,7 +72,7 @@ def test_an_exclusive_pod_goes_where_nobody_else_has_anything(house: House) -> N
 
 
 @pytest.mark.parametrize("first", ["who is kept apart", "who keeps apart"])
-def test_apart_holds_whoever_came_first(house: House, first: str) -> None:
+def test_apart_holds_whichever_pod_came_first(house: House, first: str) -> None:
     """The project that is named never shares a leaf with the pod, by id or by name; a third one does."""
     keeps = {"apart_from": ["team-b"], "required": "leaf"}
     if first == "who is kept apart":
@@ -110,7 +110,7 @@ def test_operators_give_names_and_tenants_ids(house: House) -> None:
         order(house, "team-a", "x", 1, locality={"apart_from": ["team-a"]})
 
 
-def test_apart_from_tells_nobody_which_projects_there_are(house: House) -> None:
+def test_apart_from_reveals_no_projects(house: House) -> None:
     """Known, unknown, by name or by id: one answer, with what was given; and who may not order it may not plan it."""
     theirs = "0123456789abcdef0123456789abcdef"
     tokens = house.cloud.offers.tokens
@@ -133,7 +133,7 @@ def test_apart_from_tells_nobody_which_projects_there_are(house: House) -> None:
     assert verbs.plan_pod(reader, make("mine", 1)).order.name == "mine"
 
 
-def test_an_operator_says_who_may_close_leaves_to_others(house: House, tmp_path: Path) -> None:
+def test_operator_decides_who_may_close_leaves_to_others(house: House, tmp_path: Path) -> None:
     """By a rule of its own: whoever may not is told which; orders that close nothing go on as before."""
     file = tmp_path / "policy.yaml"
     file.write_text("'pods:create_exclusive': rule:operator\n")
@@ -144,7 +144,7 @@ def test_an_operator_says_who_may_close_leaves_to_others(house: House, tmp_path:
     assert order(house, "team-a", "x", 1).state is PodState.PLACED
 
 
-def test_the_future_is_shared_on_the_same_terms(house: House, clock: HandClock) -> None:
+def test_bookings_share_leaves_on_the_same_terms(house: House, clock: HandClock) -> None:
     """A booking keeps others off its leaves in its time, and not before; leases that end before it don't count."""
     start = clock.now() + timedelta(hours=2)
     busy = order(house, "team-b", "busy", 16, duration="2h")
@@ -166,7 +166,7 @@ def test_the_future_is_shared_on_the_same_terms(house: House, clock: HandClock) 
     assert not leaves(house, look(house, later)) & leaves(house, look(house, fits))
 
 
-def test_a_lease_is_not_extended_into_a_booking_that_keeps_it_away(house: House, clock: HandClock) -> None:
+def test_lease_is_not_extended_into_an_exclusive_booking(house: House, clock: HandClock) -> None:
     """Its own nodes are free then, but its leaf is promised to who shares it with nobody; and uplinks likewise."""
     pod = house.run(
         order(house, "team-b", "b", 2, duration="1h", locality={"required": "leaf"}), PodState.READY
@@ -182,7 +182,7 @@ def test_a_lease_is_not_extended_into_a_booking_that_keeps_it_away(house: House,
     give_back(house, "team-b", pod)
 
 
-def test_the_queue_keeps_apart_too(house: House) -> None:
+def test_queue_respects_apart(house: House) -> None:
     """Orders of two projects that wait for the same leaves: exclusive ones take turns, nobody is forgotten."""
     first = house.ready(make("first", 16))
     pods = [
@@ -207,7 +207,7 @@ def test_the_queue_keeps_apart_too(house: House) -> None:
 # -- many at once ---------------------------------------------------------------------------------------------------
 
 
-def test_many_doors_and_workers_at_once_break_nothing(house: House) -> None:
+def test_concurrent_orders_and_queues_keep_the_terms(house: House) -> None:
     """Direct orders and two workers' queues race for sixteen nodes: whoever is at odds is never on one leaf."""
     first = house.ready(make("first", 16))
     wishes: list[tuple[str, Order]] = []

@@ -24,7 +24,7 @@ def house(database: Database, database_url: str) -> Generator[SiteHouse]:
 
 
 @pytest.mark.parametrize("project", ["service", "team-b"])
-def test_what_others_made_is_left_alone(house: SiteHouse, project: str) -> None:
+def test_resources_of_others_are_left_alone(house: SiteHouse, project: str) -> None:
     """Another's network has the VLAN: told with what to do, and nothing is changed."""
     network = house.others_network(project)
     was = dict(network.fields)
@@ -36,7 +36,7 @@ def test_what_others_made_is_left_alone(house: SiteHouse, project: str) -> None:
     assert house.cloud.things() == [network] and network.fields == was
 
 
-def test_it_is_adopted_by_vlan_cidr_and_mac(house: SiteHouse) -> None:
+def test_resources_are_adopted_by_vlan_cidr_and_mac(house: SiteHouse) -> None:
     """What is adopted keeps its id, gets the mark and what the site says, and goes with the rest."""
     network = house.others_network(mtu=1400)
     pool = ("10.201.0.50", "10.201.0.60")
@@ -65,7 +65,7 @@ def test_it_is_adopted_by_vlan_cidr_and_mac(house: SiteHouse) -> None:
     assert house.cloud.things() == []
 
 
-def test_what_cannot_be_made_as_described_is_not_adopted(house: SiteHouse) -> None:
+def test_unfit_resources_are_not_adopted(house: SiteHouse) -> None:
     """A port with the MAC address and another address; a network with the name and another VLAN."""
     network = house.others_network()
     port = house.cloud.add(
@@ -83,7 +83,7 @@ def test_what_cannot_be_made_as_described_is_not_adopted(house: SiteHouse) -> No
         house.ask(adopt=True)
 
 
-def test_what_is_a_pods_is_never_adopted(house: SiteHouse) -> None:
+def test_pods_resources_are_never_adopted(house: SiteHouse) -> None:
     """A pod's network has the VLAN by mistake: it stays the pod's, in whatever project it is."""
     pod = house.ready()
     network = next(t for t in house.cloud.things(Kind.NETWORK) if t.mark)
@@ -93,7 +93,7 @@ def test_what_is_a_pods_is_never_adopted(house: SiteHouse) -> None:
     assert f"pod {pod.id}" in conflict.what and not conflict.adoptable
 
 
-def test_what_is_adopted_may_vanish_before(house: SiteHouse) -> None:
+def test_adopted_resource_may_vanish_before(house: SiteHouse) -> None:
     house.others_network()
     house.ask(adopt=True)
     house.cloud.lose(house.cloud.things(Kind.NETWORK)[0])
@@ -101,7 +101,7 @@ def test_what_is_adopted_may_vanish_before(house: SiteHouse) -> None:
     assert house.mine().keys() == KEYS
 
 
-def test_a_network_that_somebody_made_meanwhile_is_told(house: SiteHouse) -> None:
+def test_network_created_meanwhile_is_reported(house: SiteHouse) -> None:
     """Between plan and creation: the reason names it, and it goes on once it is gone."""
     house.ask()
     network = house.others_network()
@@ -111,7 +111,7 @@ def test_a_network_that_somebody_made_meanwhile_is_told(house: SiteHouse) -> Non
     house.settle()
 
 
-def test_what_somebody_made_meanwhile_can_be_adopted_then(house: SiteHouse) -> None:
+def test_network_created_meanwhile_can_be_adopted(house: SiteHouse) -> None:
     """Its row is there already, and was refused."""
     house.ask()
     network = house.others_network()
@@ -123,7 +123,7 @@ def test_what_somebody_made_meanwhile_can_be_adopted_then(house: SiteHouse) -> N
 
 
 @pytest.mark.parametrize("key", ["security_group/lab/storage", "router/storage"])
-def test_what_takes_the_place_of_what_was_lost_is_adopted(house: SiteHouse, key: str) -> None:
+def test_replacement_of_a_lost_resource_is_adopted(house: SiteHouse, key: str) -> None:
     """Of its kind there may be two with one name: weft's own is gone, and no other one is made beside it."""
     house.applied()
     lost = house.mine()[key]
@@ -141,7 +141,7 @@ def test_what_takes_the_place_of_what_was_lost_is_adopted(house: SiteHouse, key:
     assert house.mine()[key] is now and house.plan().nothing
 
 
-def test_what_came_back_before_the_visit_is_not_given_up(house: SiteHouse) -> None:
+def test_resource_back_before_the_visit_is_kept(house: SiteHouse) -> None:
     """Another process may have made it anew since the plan."""
     house.applied()
     key = "security_group/lab/storage"
@@ -154,7 +154,7 @@ def test_what_came_back_before_the_visit_is_not_given_up(house: SiteHouse) -> No
     assert house.mine()[key] is lost and other.mark is None
 
 
-def test_an_end_that_others_hold_up_can_be_taken_back(house: SiteHouse) -> None:
+def test_blocked_removal_can_be_reverted(house: SiteHouse) -> None:
     """The list is as it was again: nothing more of it goes, what has gone comes, and all else goes on."""
     house.applied()
     before, described = house.mine(), house.site
@@ -173,7 +173,7 @@ def test_an_end_that_others_hold_up_can_be_taken_back(house: SiteHouse) -> None:
     assert there.keys() == KEYS and port in house.cloud.things() and house.plan().nothing
 
 
-def test_what_others_hold_up_holds_up_nothing_else(house: SiteHouse) -> None:
+def test_blocked_removal_delays_nothing_else(house: SiteHouse) -> None:
     house.applied()
     network = house.mine()["network/storage"]
     house.change(storage={"vlan": 14})
@@ -193,7 +193,7 @@ def test_what_others_hold_up_holds_up_nothing_else(house: SiteHouse) -> None:
     assert house.mine()["network/storage"].fields["segment"] == 14
 
 
-def test_what_others_hold_up_holds_up_no_first_apply_either(house: SiteHouse) -> None:
+def test_blocked_removal_does_not_delay_a_first_apply(house: SiteHouse) -> None:
     """Which was never done when the list was another."""
     house.ask()
     house.others_network()
@@ -212,7 +212,7 @@ def test_what_others_hold_up_holds_up_no_first_apply_either(house: SiteHouse) ->
     assert "network/storage" not in house.mine()
 
 
-def test_what_is_on_a_network_that_goes_is_not_adopted(house: SiteHouse) -> None:
+def test_resource_on_a_network_being_removed_is_not_adopted(house: SiteHouse) -> None:
     """It would hold the network up, which is made again in another VLAN."""
     house.applied()
     house.cloud.lose(house.mine()["port/nas1/eth0"])
@@ -229,7 +229,7 @@ def test_what_is_on_a_network_that_goes_is_not_adopted(house: SiteHouse) -> None
     assert [c.what for c in plan.conflicts if f"port nas ({port.id})" in c.what]
 
 
-def test_a_mark_that_a_tenant_copies_hides_nothing(house: SiteHouse) -> None:
+def test_copied_mark_hides_nothing(house: SiteHouse) -> None:
     """Whoever sees the shared network sees the mark of its owner."""
     owner = house.applied()
     network = house.mine()["network/storage"]
@@ -244,7 +244,7 @@ def test_a_mark_that_a_tenant_copies_hides_nothing(house: SiteHouse) -> None:
         house.ask(adopt=True)
 
 
-def test_what_is_named_otherwise_is_not_adopted_from_itself(house: SiteHouse) -> None:
+def test_renamed_resource_is_not_adopted_from_itself(house: SiteHouse) -> None:
     """The old one goes, and a new one comes, with everything on it."""
     house.applied()
     old = house.mine()["network/gateways"]

@@ -42,7 +42,7 @@ def house(database: Database, database_url: str) -> Generator[AggregateHouse]:
     house.close()
 
 
-def test_planned_applied_kept_and_taken_back(house: AggregateHouse) -> None:
+def test_aggregate_is_planned_applied_kept_and_removed(house: AggregateHouse) -> None:
     """A pod's flavor is scheduled there, another isn't; the second apply finds nothing to do."""
     [step] = [s for s in house.plan().steps if s.kind == "aggregate"]
     assert (step.action, step.key, step.name) == ("create", KEY, "lab-h100x8")
@@ -59,7 +59,7 @@ def test_planned_applied_kept_and_taken_back(house: AggregateHouse) -> None:
     assert thing.fields["flavors"] == ("cpu1", "gpu1", "gpu8")
 
 
-def test_scheduler_keeps_a_flavor_off_that_the_aggregate_does_not_name(house: AggregateHouse) -> None:
+def test_scheduler_keeps_unlisted_flavors_off(house: AggregateHouse) -> None:
     house.cloud.add(Kind.AGGREGATE, "strict", "service", None, flavors=("other",), hosts=HOSTS)
     pod = house.order(make("train", 1))
     for _ in range(10):
@@ -69,7 +69,7 @@ def test_scheduler_keeps_a_flavor_off_that_the_aggregate_does_not_name(house: Ag
     assert "don't name flavor gpu8" in look(house, pod).reason
 
 
-def test_host_that_nova_does_not_know_is_waited_for(house: AggregateHouse) -> None:
+def test_host_unknown_to_nova_is_waited_for(house: AggregateHouse) -> None:
     """The rest is applied; it comes as soon as its nova-compute is registered."""
     del house.cloud.offers.hosts["gpu16"]
     house.ask()
@@ -83,7 +83,7 @@ def test_host_that_nova_does_not_know_is_waited_for(house: AggregateHouse) -> No
     assert house.there[0].fields["hosts"] == HOSTS
 
 
-def test_hosts_of_others_are_named_and_left(house: AggregateHouse) -> None:
+def test_other_hosts_in_an_aggregate_are_named_and_left(house: AggregateHouse) -> None:
     house.applied()
     [thing] = house.there
     thing.fields["hosts"] = (*HOSTS, "theirs01")
@@ -96,7 +96,7 @@ def test_hosts_of_others_are_named_and_left(house: AggregateHouse) -> None:
     assert receipt.clean and {i.result for i in receipt.items if i.plane == "aggregate"} == {"kept"}
 
 
-def test_one_that_an_operator_made_is_adopted_on_request_and_given_back(house: AggregateHouse) -> None:
+def test_operators_aggregate_is_adopted_on_request_and_returned(house: AggregateHouse) -> None:
     there = house.cloud.add(Kind.AGGREGATE, "weft-pods", "service", None, flavors=("gpu8",), hosts=HOSTS[:2])
     with pytest.raises(ConflictError, match="instance_type for gpu01, gpu02: adopt it with --adopt"):
         house.ask()
@@ -107,7 +107,7 @@ def test_one_that_an_operator_made_is_adopted_on_request_and_given_back(house: A
     assert (there.fields["hosts"], there.fields["flavors"]) == (HOSTS[:2], ("gpu8",))
 
 
-def test_hosts_kept_free_otherwise_take_it_back(house: AggregateHouse) -> None:
+def test_hosts_kept_free_another_way_lose_the_aggregate(house: AggregateHouse) -> None:
     """Nothing of it is left, and nothing else is touched."""
     house.applied()
     house.kept_free("otherwise")
@@ -116,7 +116,7 @@ def test_hosts_kept_free_otherwise_take_it_back(house: AggregateHouse) -> None:
     assert house.there == [] and house.mine().keys() == KEYS
 
 
-def test_site_that_was_applied_before_is_left_alone_until_it_is_applied(
+def test_previously_applied_site_is_left_alone_until_applied_again(
     database: Database, database_url: str
 ) -> None:
     """What was applied had no aggregates: neither a visit nor an audit makes or misses one."""
@@ -130,7 +130,7 @@ def test_site_that_was_applied_before_is_left_alone_until_it_is_applied(
     house.close()
 
 
-def test_answer_that_was_lost_makes_no_second_one(house: AggregateHouse) -> None:
+def test_lost_answer_creates_no_second_aggregate(house: AggregateHouse) -> None:
     house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.AGGREGATE, verb="create")
     house.applied()
     assert len(house.there) == 1

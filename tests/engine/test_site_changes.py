@@ -20,7 +20,7 @@ def document(site: Site, **changes: object) -> dict[str, object]:
     return {**site.model_dump(mode="json"), **changes}
 
 
-def test_a_change_of_an_older_site_is_refused(house: House) -> None:
+def test_change_of_an_older_site_is_refused(house: House) -> None:
     """Two operators start from one generation: the second one is told, and nothing of the first one's is lost."""
     verbs, olga = house.service, house.operator
     base = verbs.show_site(olga).generation
@@ -32,7 +32,7 @@ def test_a_change_of_an_older_site_is_refused(house: House) -> None:
     assert verbs.activate_site(olga, document(house.site)).generation == base + 2
 
 
-def test_a_flavor_that_a_pod_uses_stays(house: House) -> None:
+def test_flavor_in_use_cannot_be_removed(house: House) -> None:
     """Without it a change of the pod couldn't even be compared; others may go, and it may after the release."""
     verbs, olga = house.service, house.operator
     pod = house.ready()
@@ -54,7 +54,7 @@ def test_a_flavor_that_a_pod_uses_stays(house: House) -> None:
     verbs.activate_site(olga, site(other=used))
 
 
-def test_cables_are_taken_into_the_site_that_was_compared(house: House) -> None:
+def test_cables_are_adopted_only_into_the_compared_site(house: House) -> None:
     """A site that came into force while the fabric was asked isn't written over."""
     ask = house.fabric.topology
 
@@ -125,7 +125,7 @@ def test_drivers_of_an_old_site_are_closed_after_their_last_use(house: House) ->
     assert made[1].closed
 
 
-def test_a_profile_given_at_start_is_for_the_only_cloud(house: House) -> None:
+def test_profile_given_at_start_is_for_the_only_cloud(house: House) -> None:
     """With several clouds each one's own counts: one profile would sign in to one cloud for both."""
     one = house.site
     (name,) = one.clouds

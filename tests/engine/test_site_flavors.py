@@ -45,7 +45,7 @@ def house(database: Database, database_url: str) -> Generator[FlavorHouse]:
     house.close()
 
 
-def test_planned_applied_changed_and_taken_back(house: FlavorHouse) -> None:
+def test_flavor_is_planned_applied_changed_and_removed(house: FlavorHouse) -> None:
     """A key that goes is told to the driver, which must know that it is there by weft's doing."""
     house.flavored(**{"hw:mem_page_size": "large"})
     assert {f"create {FLAVOR}", f"create {IMAGE}"} <= set(house.steps())
@@ -63,7 +63,7 @@ def test_planned_applied_changed_and_taken_back(house: FlavorHouse) -> None:
     assert house.service.site_receipt(house.operator).receipt.clean
 
 
-def test_another_size_is_another_flavor_and_waits_for_pods(house: FlavorHouse) -> None:
+def test_resized_flavor_is_another_one_and_waits_for_pods(house: FlavorHouse) -> None:
     """Nova can't change how large one is: told before, and refused while pods have servers of it."""
     house.applied()
     pod = house.ready()
@@ -93,7 +93,7 @@ def test_another_size_is_another_flavor_and_waits_for_pods(house: FlavorHouse) -
     assert house.mine()[FLAVOR].id != first and house.mine()[FLAVOR].fields["vcpus"] == 8
 
 
-def test_nobody_begins_to_use_what_is_being_destroyed(house: FlavorHouse) -> None:
+def test_flavor_being_destroyed_gets_no_new_users(house: FlavorHouse) -> None:
     """It would hold the end up, and have nothing in the end. What waits goes on waiting, and says so."""
     house.applied()
     house.cloud.offers.flavors["numa4"] = FakeFlavor(4, 4096)
@@ -113,7 +113,7 @@ def test_nobody_begins_to_use_what_is_being_destroyed(house: FlavorHouse) -> Non
     assert house.ready(order).state is PodState.READY
 
 
-def test_one_whose_maker_died_in_between_is_deleted_in_the_end(house: FlavorHouse) -> None:
+def test_flavor_of_a_killed_worker_is_deleted_in_the_end(house: FlavorHouse) -> None:
     """Nova takes a flavor and its extra specs in two requests."""
     house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.FLAVOR, verb="create")
     house.applied()
@@ -121,7 +121,7 @@ def test_one_whose_maker_died_in_between_is_deleted_in_the_end(house: FlavorHous
     assert house.cloud.things(Kind.FLAVOR) == []
 
 
-def test_one_that_was_adopted_stays(house: FlavorHouse) -> None:
+def test_adopted_flavor_stays(house: FlavorHouse) -> None:
     there = house.cloud.add(Kind.FLAVOR, "numa4", "service", vcpus=4, ram=4096, disk=0, extra_specs={})
     house.applied(adopt=True)
     assert house.mine()[FLAVOR] is there
@@ -129,7 +129,7 @@ def test_one_that_was_adopted_stays(house: FlavorHouse) -> None:
     assert house.cloud.things(Kind.FLAVOR) == [there] and there.mark is None
 
 
-def test_drift_is_mended(house: FlavorHouse) -> None:
+def test_drift_is_repaired(house: FlavorHouse) -> None:
     house.applied()
     house.mine()[FLAVOR].fields["extra_specs"] = {"hw:numa_nodes": "8"}
     assert [s.action for s in house.plan().steps] == ["change"]

@@ -71,9 +71,7 @@ def without_ways(house: SiteHouse) -> None:
 
 
 @pytest.mark.parametrize("owner", [LOST, None], ids=["unknown", "released"])
-def test_a_repair_takes_no_way_out_of_a_network_that_others_are_on(
-    house: SiteHouse, owner: Owner | None
-) -> None:
+def test_repair_keeps_the_router_of_a_network_in_use(house: SiteHouse, owner: Owner | None) -> None:
     """With a lost database, too: the router that their packets go through, the addresses that hardware has there, and
     the external network behind it. The rest goes."""
     on_external(house)
@@ -90,7 +88,7 @@ def test_a_repair_takes_no_way_out_of_a_network_that_others_are_on(
     assert marked(house) == set()
 
 
-def test_a_repair_takes_nothing_where_it_is_unknown_who_uses_it(house: SiteHouse) -> None:
+def test_repair_removes_nothing_while_users_are_unknown(house: SiteHouse) -> None:
     """Neutron keeps a network that is in use, and neither its router nor its hardware's ports."""
     lost(house)
     before = marked(house)
@@ -104,7 +102,7 @@ def test_a_repair_takes_nothing_where_it_is_unknown_who_uses_it(house: SiteHouse
     assert marked(house) == set()
 
 
-def test_a_sweep_takes_no_way_out_of_a_network_that_others_are_on(house: SiteHouse) -> None:
+def test_sweep_keeps_the_router_of_a_network_in_use(house: SiteHouse) -> None:
     """An operator gave up the end of a site, of which nothing could be removed; tenants came."""
     house.applied()
     broken = house.cloud.plant(Fault.ERROR_500, verb="delete", times=None)
@@ -124,7 +122,7 @@ def test_a_sweep_takes_no_way_out_of_a_network_that_others_are_on(house: SiteHou
     assert marked(house) == set()
 
 
-def test_a_router_that_others_are_behind_is_not_adopted(house: SiteHouse) -> None:
+def test_router_with_interfaces_of_others_is_not_adopted(house: SiteHouse) -> None:
     """It would lose their interfaces: its own subnets are all that it is to have."""
     others = house.cloud.add(
         Kind.ROUTER, "lab-storage", "service", None, external_network="public", subnets=("s-7",)
@@ -141,7 +139,7 @@ def test_a_router_that_others_are_behind_is_not_adopted(house: SiteHouse) -> Non
     assert house.mine()["router/storage"] is others
 
 
-def test_a_group_that_others_are_in_is_not_adopted_with_other_rules(house: SiteHouse) -> None:
+def test_group_with_ports_of_others_is_not_adopted_with_other_rules(house: SiteHouse) -> None:
     """Their servers would be under the site's rules at once. With the site's rules, it is adopted."""
     house.applied()
     fields = dict(house.mine()["security_group/lab/storage"].fields)
@@ -177,7 +175,7 @@ def refused(house: SiteHouse, said: str) -> None:
     assert house.service.site_resources(house.operator).needs_person
 
 
-def test_a_port_that_joins_a_group_before_it_is_adopted_holds_it(house: SiteHouse) -> None:
+def test_port_that_joins_a_group_before_its_adoption_blocks_it(house: SiteHouse) -> None:
     """Between the plan and the first visit, however long that takes."""
     group = like_the_sites(
         house, "security_group/lab/storage", Kind.SECURITY_GROUP, "lab-storage", ssh_from=("0.0.0.0/0",)
@@ -191,7 +189,7 @@ def test_a_port_that_joins_a_group_before_it_is_adopted_holds_it(house: SiteHous
     assert house.mine()["security_group/lab/storage"] is group and group.fields["ssh_from"] == ()
 
 
-def test_a_group_isnt_adopted_while_it_is_unknown_who_is_in_it(house: SiteHouse) -> None:
+def test_group_with_unknown_ports_is_not_adopted(house: SiteHouse) -> None:
     """Neither planned so, nor done: a listing without weft's own ports shows no others either."""
     house.applied()
     described, fields = house.site, dict(house.mine()["security_group/lab/storage"].fields)
@@ -220,7 +218,7 @@ def test_a_group_isnt_adopted_while_it_is_unknown_who_is_in_it(house: SiteHouse)
     house.settle()
 
 
-def test_a_router_that_others_get_behind_before_it_is_adopted_keeps_their_interface(house: SiteHouse) -> None:
+def test_router_interface_added_before_adoption_is_kept(house: SiteHouse) -> None:
     router = like_the_sites(house, "router/storage", Kind.ROUTER, "lab-storage", subnets=())
     house.ask(adopt=True)
     router.fields["subnets"] = ("s-7",)
@@ -231,7 +229,7 @@ def test_a_router_that_others_get_behind_before_it_is_adopted_keeps_their_interf
     assert house.mine()["router/storage"] is router
 
 
-def test_a_port_that_a_server_gets_before_it_is_adopted_stays_its(house: SiteHouse) -> None:
+def test_port_taken_by_a_server_before_adoption_stays_its_own(house: SiteHouse) -> None:
     """A plan refuses a server's port; this one became so later."""
     house.applied()
     (key, interface), *_ = ((k, t) for k, t in house.mine().items() if k == "port/nas1/eth0")
@@ -261,7 +259,7 @@ def by_hand(house: SiteHouse, network: str = "network/gateways") -> Thing:
     return house.cloud.add(Kind.SUBNET, "old", "service", None, network=on.id, cidr="192.0.2.0/24")
 
 
-def test_no_end_begins_that_takes_a_subnet_of_others_along(house: SiteHouse) -> None:
+def test_destroy_is_refused_if_it_removes_a_subnet_of_others(house: SiteHouse) -> None:
     """As of a network that was adopted: Neutron deletes it with all its subnets."""
     house.others_network()
     house.applied(adopt=True)
@@ -277,7 +275,7 @@ def test_no_end_begins_that_takes_a_subnet_of_others_along(house: SiteHouse) -> 
 
 
 @pytest.mark.parametrize("vlan", [14, None], ids=["another VLAN", "taken out"])
-def test_apply_takes_no_subnet_of_others_along(house: SiteHouse, vlan: int | None) -> None:
+def test_apply_removes_no_subnet_of_others(house: SiteHouse, vlan: int | None) -> None:
     house.applied()
     subnet = by_hand(house)
     assert house.plan().nothing, "it is in nobody's way"
@@ -289,7 +287,7 @@ def test_apply_takes_no_subnet_of_others_along(house: SiteHouse, vlan: int | Non
     assert subnet in house.cloud.things()
 
 
-def test_a_described_subnet_goes_beside_one_of_others(house: SiteHouse) -> None:
+def test_described_subnet_is_removed_beside_one_of_others(house: SiteHouse) -> None:
     """Only the network takes it along."""
     house.applied()
     subnet = by_hand(house)
@@ -302,7 +300,7 @@ def test_a_described_subnet_goes_beside_one_of_others(house: SiteHouse) -> None:
     assert subnet in house.cloud.things()
 
 
-def test_a_subnet_that_comes_later_holds_the_end(house: SiteHouse) -> None:
+def test_later_subnet_of_others_blocks_the_removal(house: SiteHouse) -> None:
     house.applied()
     house.service.destroy_site(house.operator)
     subnet = by_hand(house)
@@ -313,7 +311,7 @@ def test_a_subnet_that_comes_later_holds_the_end(house: SiteHouse) -> None:
     house.visit(house.site_owner(), PodState.RELEASED)
 
 
-def test_a_repair_takes_no_subnet_of_others_along(house: SiteHouse) -> None:
+def test_repair_removes_no_subnet_of_others(house: SiteHouse) -> None:
     lost(house)
     subnet = by_hand(house)
     repaired(house)

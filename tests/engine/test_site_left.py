@@ -63,7 +63,7 @@ def abandoned(house: SiteHouse) -> Thing:
     return port
 
 
-def test_a_repair_leaves_tenants_ports_on_the_sites_networks(house: SiteHouse) -> None:
+def test_repair_leaves_tenants_ports_on_the_sites_networks(house: SiteHouse) -> None:
     """They may be servers' that run: they are named, and what they are on stays until they are gone."""
     port = abandoned(house)
     for repair in (False, True):
@@ -100,7 +100,7 @@ def left(house: SiteHouse, owner: Owner | None = None) -> list[Thing]:
 
 
 @pytest.mark.parametrize("owner", [Owner("site", str(UUID(int=7))), None], ids=["unknown", "released"])
-def test_what_has_the_mark_of_a_lost_owner_is_taken_over(house: SiteHouse, owner: Owner | None) -> None:
+def test_resources_with_a_lost_owners_mark_are_adopted(house: SiteHouse, owner: Owner | None) -> None:
     """As a switch's VLANs are: by the site's next owner, on request; all keep their ids."""
     things = left(house, owner)
     conflicts = house.plan().conflicts
@@ -116,14 +116,14 @@ def test_what_has_the_mark_of_a_lost_owner_is_taken_over(house: SiteHouse, owner
     assert house.cloud.things() == []
 
 
-def test_another_sites_things_are_not_taken_over(house: SiteHouse) -> None:
+def test_another_sites_resources_are_not_adopted(house: SiteHouse) -> None:
     network = house.others_network()
     network.mark = Mark("elsewhere", Owner("site", str(UUID(int=7))), "network/gateways")
     (conflict,) = house.plan(adopt=True).conflicts
     assert "of site elsewhere: release that first" in conflict.what and not conflict.adoptable
 
 
-def test_what_an_abandoned_owner_left_is_the_next_ones(house: SiteHouse) -> None:
+def test_next_owner_adopts_what_an_abandoned_one_left(house: SiteHouse) -> None:
     """It is no trace of the first one any more, and no sweep takes it from the second one."""
     port = abandoned(house)
     network = next(t for t in house.cloud.things(Kind.NETWORK))
@@ -139,7 +139,7 @@ def test_what_an_abandoned_owner_left_is_the_next_ones(house: SiteHouse) -> None
 
 
 @pytest.mark.parametrize("by", ["repair", "sweep"])
-def test_what_is_about_to_be_adopted_is_left_alone(house: SiteHouse, by: str) -> None:
+def test_resource_about_to_be_adopted_is_left_alone(house: SiteHouse, by: str) -> None:
     """Applied, and not yet visited: neither a repair nor a sweep takes away what its next owner is to have."""
     port = abandoned(house)
     network = next(t for t in house.cloud.things(Kind.NETWORK))
@@ -155,7 +155,7 @@ def test_what_is_about_to_be_adopted_is_left_alone(house: SiteHouse, by: str) ->
     assert house.mine()["network/storage"] is network
 
 
-def test_what_has_a_live_owner_by_now_is_not_adopted(house: SiteHouse) -> None:
+def test_resource_with_a_live_owner_is_not_adopted(house: SiteHouse) -> None:
     """Proved where it is written down: another process may have applied the site since the plan was made."""
     live = house.applied().owner
     generation = house.store.site().generation
@@ -163,7 +163,7 @@ def test_what_has_a_live_owner_by_now_is_not_adopted(house: SiteHouse) -> None:
         set_desired(house.database, "lab", generation, site_graph(house.site), {}, "late", {live})
 
 
-def test_what_was_adopted_once_is_not_adopted_for_good(house: SiteHouse) -> None:
+def test_adoption_is_not_permanent(house: SiteHouse) -> None:
     """A network that is made anew, or comes back later, is another one than that which was adopted."""
     network = house.others_network()
     house.applied(adopt=True)
@@ -201,7 +201,7 @@ def on_external(house: SiteHouse, vlan: int | None = None, **subnet: object) -> 
 @pytest.mark.parametrize(
     "change", [{"vlan": 4}, {"addresses": "198.51.100.0/24", **OTHER}], ids=["vlan", "subnet"]
 )
-def test_no_order_comes_to_what_apply_is_removing(house: SiteHouse, change: dict[str, Any]) -> None:
+def test_order_does_not_use_what_apply_is_removing(house: SiteHouse, change: dict[str, Any]) -> None:
     """From the moment that it was applied until it is made again; before, a pod held it up, or lost its network."""
     on_external(house)
     house.applied()
@@ -218,7 +218,7 @@ def test_no_order_comes_to_what_apply_is_removing(house: SiteHouse, change: dict
     assert house.ready(routed("late")).state is PodState.READY
 
 
-def test_a_pod_that_comes_while_it_is_planned_is_seen(house: SiteHouse) -> None:
+def test_pod_that_comes_during_planning_is_seen(house: SiteHouse) -> None:
     on_external(house)
     house.applied()
     on_external(house, vlan=4)
@@ -229,7 +229,7 @@ def test_a_pod_that_comes_while_it_is_planned_is_seen(house: SiteHouse) -> None:
 
 
 @pytest.mark.parametrize("vlan", [14, None], ids=["another VLAN", "taken out"])
-def test_apply_takes_nothing_away_under_others(house: SiteHouse, vlan: int | None) -> None:
+def test_apply_removes_nothing_that_others_use(house: SiteHouse, vlan: int | None) -> None:
     """The cloud would keep the network that a port is on, and weft take all else of it: its router, its hardware's
     names. A subnet without others' addresses may go."""
     house.applied()
@@ -248,7 +248,7 @@ def test_apply_takes_nothing_away_under_others(house: SiteHouse, vlan: int | Non
     assert network not in house.cloud.things()
 
 
-def test_a_subnet_that_others_have_addresses_of_stays(house: SiteHouse) -> None:
+def test_subnet_with_addresses_of_others_stays(house: SiteHouse) -> None:
     house.applied()
     subnets = house.site.networks["gateways"].model_dump(mode="json")["subnets"]
     network = house.mine()["network/gateways"].id
@@ -263,7 +263,7 @@ def test_a_subnet_that_others_have_addresses_of_stays(house: SiteHouse) -> None:
 
 
 @pytest.mark.parametrize("owner", ["network:router_gateway", "network:floatingip"])
-def test_what_others_have_outside_holds_the_external_network(house: SiteHouse, owner: str) -> None:
+def test_floating_ips_of_others_block_the_external_network(house: SiteHouse, owner: str) -> None:
     """Such ports have no project in Neutron. The gateway of the site's own router goes with it."""
     on_external(house)
     house.applied()
@@ -281,7 +281,7 @@ def test_what_others_have_outside_holds_the_external_network(house: SiteHouse, o
     house.visit(house.site_owner(), PodState.RELEASED)
 
 
-def test_a_port_in_a_shared_group_holds_it_on_whatever_network_it_is(house: SiteHouse) -> None:
+def test_port_in_a_shared_group_blocks_it_on_any_network(house: SiteHouse) -> None:
     """Who sees the storage network has its group, too, for ports of its own."""
     house.applied()
     group = house.mine()["security_group/lab/storage"]

@@ -92,7 +92,7 @@ def house(database: Database, database_url: str) -> Generator[PortsHouse]:
     house.close()
 
 
-def test_from_plan_to_receipt(house: PortsHouse) -> None:
+def test_switch_ports_work_from_plan_to_receipt(house: PortsHouse) -> None:
     """Exactly the described ports, each network's VLAN on the switches that need it; a second apply does nothing; taken
     back, each port is read without it."""
     assert house.segment_steps().keys() == {"create segment/gateways", "create segment/storage"}
@@ -115,7 +115,7 @@ def test_from_plan_to_receipt(house: PortsHouse) -> None:
     assert house.access() == {} and house.port(TRUNK).trunk == set() and house.vlans() == {}
 
 
-def test_drift_is_planned_told_and_mended(house: PortsHouse) -> None:
+def test_drift_is_planned_reported_and_repaired(house: PortsHouse) -> None:
     house.applied()
     house.fake.put("tor01/Ethernet31", 12)
     house.port("tor02/Ethernet31").access = None
@@ -135,7 +135,7 @@ def test_drift_is_planned_told_and_mended(house: PortsHouse) -> None:
     assert house.plan().nothing
 
 
-def test_foreign_ports_are_left_alone_told_and_hold_the_end(house: PortsHouse) -> None:
+def test_foreign_ports_are_reported_and_block_the_removal(house: PortsHouse) -> None:
     """A port that weft knows nothing of, in the VLAN by somebody's hand: its VLAN isn't taken away under it."""
     house.applied()
     house.fake.put(FOREIGN, GATEWAYS)
@@ -153,7 +153,7 @@ def test_foreign_ports_are_left_alone_told_and_hold_the_end(house: PortsHouse) -
     assert house.service.site_receipt(house.operator).receipt.clean and house.access() == {}
 
 
-def test_a_row_that_goes_is_taken_off_its_port_and_one_that_moves_follows(house: PortsHouse) -> None:
+def test_removed_row_leaves_its_port_and_a_moved_one_follows(house: PortsHouse) -> None:
     house.applied()
     rows = tuple(i for i in interfaces(m2_bmc="Ethernet36") if (i.device, i.name) != ("m1", "gw"))
     house.activate(checked(house.site.model_copy(update={"interfaces": rows})))
@@ -169,7 +169,7 @@ def test_a_row_that_goes_is_taken_off_its_port_and_one_that_moves_follows(house:
     assert house.plan().nothing and house.ask().nothing
 
 
-def test_another_vlan_is_a_new_segment(house: PortsHouse) -> None:
+def test_changed_vlan_makes_a_new_segment(house: PortsHouse) -> None:
     house.applied()
     house.change(gateways={"vlan": 14})
     assert "recreate segment/gateways" in house.segment_steps()
@@ -178,7 +178,7 @@ def test_another_vlan_is_a_new_segment(house: PortsHouse) -> None:
     assert house.vlans() == {switch: {12, 14} for switch in SWITCHES} and house.plan().nothing
 
 
-def test_a_network_that_moves_between_ports_of_another_does_not_flap(house: PortsHouse) -> None:
+def test_port_moving_between_networks_does_not_flap(house: PortsHouse) -> None:
     """A port of one network becomes another's: one takes it, the other doesn't take it away again."""
     house.applied()
     rows = tuple(
@@ -206,7 +206,7 @@ def by_hand(house: PortsHouse) -> None:
     house.fake.put("tor01/Ethernet31", GATEWAYS)
 
 
-def test_a_vlan_that_somebody_named_is_in_the_way_or_adopted(house: PortsHouse) -> None:
+def test_foreign_vlan_is_a_conflict_or_adopted(house: PortsHouse) -> None:
     by_hand(house)
     [conflict] = house.plan().conflicts
     assert conflict.key == "segment/gateways" and conflict.adoptable
@@ -227,7 +227,7 @@ def test_a_vlan_that_somebody_named_is_in_the_way_or_adopted(house: PortsHouse) 
     assert house.vlans() == {} and house.access() == {}
 
 
-def test_a_port_in_anothers_vlan_is_in_the_way(house: PortsHouse) -> None:
+def test_port_in_a_foreign_vlan_is_a_conflict(house: PortsHouse) -> None:
     """Also with --adopt: only its operator knows whether what it has may go."""
     house.fake.put("tor01/Ethernet31", 20)
     house.port("tor01/Ethernet33").trunk = {20, 21}
@@ -242,7 +242,7 @@ def test_a_port_in_anothers_vlan_is_in_the_way(house: PortsHouse) -> None:
     assert house.access() == {"tor01/Ethernet31": 20}
 
 
-def test_a_port_that_comes_later_is_looked_at_first_too(house: PortsHouse) -> None:
+def test_port_added_later_is_checked_too(house: PortsHouse) -> None:
     """The network is there already, and everything of it is weft's: the new port isn't."""
     house.applied()
     house.fake.put("tor01/Ethernet35", 300)
@@ -260,7 +260,7 @@ def test_a_port_that_comes_later_is_looked_at_first_too(house: PortsHouse) -> No
     assert house.access() == {**ACCESS, "tor01/Ethernet35": 300, "tor01/Ethernet36": 1}
 
 
-def test_a_trunk_of_every_vlan_is_no_port_of_hardware(house: PortsHouse) -> None:
+def test_trunk_of_every_vlan_is_no_hardware_port(house: PortsHouse) -> None:
     """It may be the way to the rest of the site."""
     config = house.port("tor02/Ethernet31")
     config.access, config.trunk = 1, set(range(1, 4095))
@@ -268,13 +268,13 @@ def test_a_trunk_of_every_vlan_is_no_port_of_hardware(house: PortsHouse) -> None
     assert "every VLAN, as a trunk" in conflict.what
 
 
-def test_a_native_vlan_on_a_trunk_is_in_the_way(house: PortsHouse) -> None:
+def test_native_vlan_on_a_trunk_is_a_conflict(house: PortsHouse) -> None:
     house.fake.put(TRUNK, STORAGE)
     [conflict] = house.plan().conflicts
     assert f"port {TRUNK} has 12 as its VLAN without a tag" in conflict.what
 
 
-def test_a_trunk_keeps_what_else_it_carries(house: PortsHouse) -> None:
+def test_trunk_keeps_its_other_vlans(house: PortsHouse) -> None:
     house.port(TRUNK).trunk = {20, 21}
     house.port(TRUNK).access = 5
     house.applied()
@@ -283,7 +283,7 @@ def test_a_trunk_keeps_what_else_it_carries(house: PortsHouse) -> None:
     assert house.port(TRUNK) == PortConfig(5, {20, 21})
 
 
-def test_a_trunk_that_carries_everything_is_told(house: PortsHouse) -> None:
+def test_trunk_of_every_vlan_is_reported(house: PortsHouse) -> None:
     """Nobody has put it into the VLAN, so it is in nobody's way: what is behind it reaches the BMCs all the same."""
     config = house.port(FOREIGN)
     config.access, config.trunk = 1, set(range(1, 4095))
@@ -298,7 +298,7 @@ def test_a_trunk_that_carries_everything_is_told(house: PortsHouse) -> None:
     assert config.trunk == set(range(1, 4095))
 
 
-def test_a_trunk_that_carries_everything_stays_so(house: PortsHouse) -> None:
+def test_trunk_of_every_vlan_stays_so(house: PortsHouse) -> None:
     every = set(range(1, 4095))
     house.port(TRUNK).trunk = set(every)
     house.applied()
@@ -307,7 +307,7 @@ def test_a_trunk_that_carries_everything_stays_so(house: PortsHouse) -> None:
     assert house.port(TRUNK).trunk == every
 
 
-def test_a_pods_vlan_name_is_never_adopted(house: PortsHouse) -> None:
+def test_pods_vlan_name_is_never_adopted(house: PortsHouse) -> None:
     mark = Mark("lab", Owner.pod("00000001-0000-4000-8000-000000000001"), "segment")
     house.fake.switches["tor01"].config.vlans[GATEWAYS] = vlan_name(mark)
     [conflict] = house.plan(adopt=True).conflicts
@@ -331,7 +331,7 @@ def left_behind(house: PortsHouse) -> None:
         house.port(end).trunk = {GATEWAYS}
 
 
-def test_what_a_lost_database_had_set_is_taken_over(house: PortsHouse) -> None:
+def test_settings_of_a_lost_database_are_adopted(house: PortsHouse) -> None:
     left_behind(house)
     [conflict] = house.plan().conflicts
     assert conflict.adoptable and "that its database doesn't know any more" in conflict.what
@@ -346,7 +346,7 @@ def test_what_a_lost_database_had_set_is_taken_over(house: PortsHouse) -> None:
     assert house.access() == {} and house.vlans() == {} and house.links() == {}
 
 
-def test_or_removed_once_nobody_is_in_it(house: PortsHouse) -> None:
+def test_settings_of_a_lost_database_are_removed_once_unused(house: PortsHouse) -> None:
     """Whose the ports are, nobody knows any more: they aren't taken away from under somebody."""
     left_behind(house)
 
@@ -363,7 +363,7 @@ def test_or_removed_once_nobody_is_in_it(house: PortsHouse) -> None:
     assert house.vlans() == {} and house.links() == {}
 
 
-def test_another_sites_vlan_is_not_taken_over(house: PortsHouse) -> None:
+def test_another_sites_vlan_is_not_adopted(house: PortsHouse) -> None:
     house.fake.switches["tor01"].config.vlans[GATEWAYS] = vlan_name(Mark("elsewhere", GHOST, "segment/x"))
     [conflict] = house.plan(adopt=True).conflicts
     assert "which is another site's" in conflict.what and not conflict.adoptable
@@ -372,7 +372,7 @@ def test_another_sites_vlan_is_not_taken_over(house: PortsHouse) -> None:
 # -- from one network to another --------------------------------------------------------------------------------
 
 
-def test_a_port_moves_to_a_new_network_in_one_apply(house: PortsHouse) -> None:
+def test_port_moves_to_a_new_network_in_one_apply(house: PortsHouse) -> None:
     house.applied()
     fresh = {**GATEWAY_ROW, "vlan": 15, "fabric": FABRIC, "physical_network": "physnet-f"}
     fresh["subnets"] = {"bmc": {"role": "bmc", "addresses": "10.203.0.0/24", "dhcp": False}}
@@ -391,7 +391,7 @@ def test_a_port_moves_to_a_new_network_in_one_apply(house: PortsHouse) -> None:
     assert house.access() == {**ACCESS, "tor01/Ethernet32": 15} and house.plan().nothing
 
 
-def test_a_port_that_is_set_while_the_next_generation_is_planned_is_not_forgotten(house: PortsHouse) -> None:
+def test_port_set_during_planning_is_not_forgotten(house: PortsHouse) -> None:
     """The planner has read the rows before the loop made the last generation of them; the next one is without the port.
 
     Its graph is what was written down: the loop knows what it has set since.
@@ -412,7 +412,7 @@ def test_a_port_that_is_set_while_the_next_generation_is_planned_is_not_forgotte
     assert house.access() == ACCESS and house.plan().nothing and house.ask().nothing
 
 
-def test_a_port_that_the_switch_does_not_have_is_in_the_way(house: PortsHouse) -> None:
+def test_port_missing_on_the_switch_is_a_conflict(house: PortsHouse) -> None:
     del house.fake.switches["tor01"].config.ports["Ethernet31"]
     [conflict] = house.plan().conflicts
     assert "tor01 has no port Ethernet31" in conflict.what
@@ -421,7 +421,7 @@ def test_a_port_that_the_switch_does_not_have_is_in_the_way(house: PortsHouse) -
 # -- silence, loss, death ---------------------------------------------------------------------------------------
 
 
-def test_a_silent_switch_is_unknown(house: PortsHouse) -> None:
+def test_silent_switch_is_unknown(house: PortsHouse) -> None:
     """Neither planned over, nor mended, nor clean."""
     house.applied()
     house.fake.switches["tor02"].reachable = False
@@ -439,7 +439,7 @@ def test_a_silent_switch_is_unknown(house: PortsHouse) -> None:
     assert house.service.site_receipt(house.operator).receipt.clean and house.access() == {}
 
 
-def test_a_silent_switch_holds_up_no_other_network(house: PortsHouse) -> None:
+def test_silent_switch_does_not_delay_other_networks(house: PortsHouse) -> None:
     """Only gateways have a port on it, and are on the way over it."""
     networks = {n: net.model_copy(update={"trunks": ()}) for n, net in house.site.networks.items()}
     house.activate(checked(house.site.model_copy(update={"networks": networks})))
@@ -460,7 +460,7 @@ def test_a_silent_switch_holds_up_no_other_network(house: PortsHouse) -> None:
     assert house.access() == {} and house.vlans() == {} and house.links() == {}
 
 
-def test_a_switch_that_answers_with_the_past_signs_nothing(house: PortsHouse) -> None:
+def test_switch_with_stale_answers_prevents_the_receipt(house: PortsHouse) -> None:
     house.applied()
     house.fake.switches["tor01"].freeze()
     house.service.destroy_site(house.operator)
@@ -469,13 +469,13 @@ def test_a_switch_that_answers_with_the_past_signs_nothing(house: PortsHouse) ->
     house.visit(house.site_owner(), PodState.RELEASED)
 
 
-def test_a_lost_answer_is_found_again(house: PortsHouse) -> None:
+def test_change_with_a_lost_answer_is_found(house: PortsHouse) -> None:
     house.fake.lose_answer = True
     house.applied()
     assert house.access() == ACCESS and house.plan().nothing
 
 
-def test_killed_in_the_middle(house: PortsHouse) -> None:
+def test_killed_worker_is_replaced_between_switches(house: PortsHouse) -> None:
     """After the first switch was changed: the next worker goes on with what is there."""
 
     class DiedError(BaseException):
@@ -502,7 +502,7 @@ def test_killed_in_the_middle(house: PortsHouse) -> None:
     assert house.access() == ACCESS and house.plan().nothing
 
 
-def test_the_fabric_stays_described_while_something_is_there(house: PortsHouse) -> None:
+def test_fabric_stays_described_while_it_has_resources(house: PortsHouse) -> None:
     house.applied()
     document = house.site.model_dump(mode="json")
     plain = {n: {**net, "fabric": None, "trunks": []} for n, net in document["networks"].items()}
@@ -519,9 +519,7 @@ def test_the_fabric_stays_described_while_something_is_there(house: PortsHouse) 
 
 @pytest.mark.parametrize("switch", ["tor02", "agg01"])
 @pytest.mark.parametrize("how", ["gone", "generic", "neutron"])
-def test_a_switch_stays_one_that_is_read_while_networks_are_on_it(
-    house: PortsHouse, how: str, switch: str
-) -> None:
+def test_switch_stays_managed_while_networks_are_on_it(house: PortsHouse, how: str, switch: str) -> None:
     """Also one that is only on the way between others."""
     house.applied()
     document = house.site.model_dump(mode="json")
@@ -543,7 +541,7 @@ def test_a_switch_stays_one_that_is_read_while_networks_are_on_it(
         house.service.activate_site(house.operator, {**document, "networks": plain})
 
 
-def test_destroyed_though_no_row_names_the_ports_any_more(house: PortsHouse) -> None:
+def test_ports_no_longer_described_are_still_removed(house: PortsHouse) -> None:
     """The site's file has moved on; what was applied is taken back all the same."""
     house.applied()
     document = house.site.model_dump(mode="json")
@@ -552,7 +550,7 @@ def test_destroyed_though_no_row_names_the_ports_any_more(house: PortsHouse) -> 
     assert house.access() == {} and house.service.site_receipt(house.operator).receipt.clean
 
 
-def test_another_hand_after_the_end_is_left_alone(house: PortsHouse) -> None:
+def test_changes_by_others_after_the_end_are_left_alone(house: PortsHouse) -> None:
     """The VLAN is the operator's again."""
     from weft.engine.sweep import Sweeper
 

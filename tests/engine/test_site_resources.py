@@ -30,7 +30,7 @@ def house(database: Database, database_url: str) -> Generator[SiteHouse]:
 # -- from nothing to a receipt ----------------------------------------------------------------------------------
 
 
-def test_planned_applied_and_destroyed_with_a_receipt(house: SiteHouse) -> None:
+def test_site_is_planned_applied_and_destroyed_with_a_receipt(house: SiteHouse) -> None:
     """Everything of the description, nothing else; a second apply does nothing and says so."""
     plan = house.plan()
     assert {f"{s.action} {s.key}" for s in plan.steps} == {f"create {key}" for key in KEYS}
@@ -63,7 +63,7 @@ def test_planned_applied_and_destroyed_with_a_receipt(house: SiteHouse) -> None:
 _READS = {f"find {k}" for k in Kind} | {"alike", "check None", "check", "facts"}
 
 
-def test_it_can_be_applied_again_after_it_was_destroyed(house: SiteHouse) -> None:
+def test_destroyed_site_can_be_applied_again(house: SiteHouse) -> None:
     """By another owner: the first one's receipt stays true."""
     first = house.applied()
     house.destroyed()
@@ -73,7 +73,7 @@ def test_it_can_be_applied_again_after_it_was_destroyed(house: SiteHouse) -> Non
     assert first.id != second.id and house.mine().keys() == KEYS
 
 
-def test_nothing_is_done_before_it_is_applied(house: SiteHouse) -> None:
+def test_activated_site_changes_nothing_until_applied(house: SiteHouse) -> None:
     """A site that is active with another description changes no cloud by that."""
     house.applied()
     house.change(storage={"mtu": 1500, "shared_with": ["team-a"]})
@@ -90,7 +90,7 @@ def test_nothing_is_done_before_it_is_applied(house: SiteHouse) -> None:
     assert house.mine()["security_group/lab/storage"].fields["shared_with"] == ("team-a",)
 
 
-def test_what_cannot_change_in_place_is_recreated_with_what_needs_it(house: SiteHouse) -> None:
+def test_resource_that_cannot_change_in_place_is_recreated_with_its_dependents(house: SiteHouse) -> None:
     """A row that isn't described any more is removed; the others stay what they were."""
     house.applied()
     ids = {key: t.id for key, t in house.mine().items()}
@@ -112,14 +112,14 @@ def test_what_cannot_change_in_place_is_recreated_with_what_needs_it(house: Site
 
 @pytest.mark.parametrize("kind", [Kind.NETWORK, Kind.SUBNET, Kind.PORT, Kind.ROUTER, Kind.SECURITY_GROUP])
 @pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.ERROR_500])
-def test_a_creation_that_is_lost_or_fails_is_made_once(house: SiteHouse, kind: Kind, fault: Fault) -> None:
+def test_lost_or_failed_creation_happens_once(house: SiteHouse, kind: Kind, fault: Fault) -> None:
     house.cloud.plant(fault, kind=kind, verb="create")
     house.applied()
     assert house.mine().keys() == KEYS and len(house.cloud.things()) == len(KEYS)
     assert house.plan().nothing
 
 
-def test_a_worker_that_dies_in_the_middle_is_followed_by_another(house: SiteHouse) -> None:
+def test_killed_worker_is_followed_by_another(house: SiteHouse) -> None:
     """Half made, twice: nothing is made twice."""
 
     class DiedError(BaseException):
@@ -151,7 +151,7 @@ def test_drift_is_planned_and_repaired(house: SiteHouse) -> None:
     assert house.mine()["network/storage"].fields["shared_with"] == ("team-a", "team-b")
 
 
-def test_names_that_the_cloud_forgets_are_told(house: SiteHouse) -> None:
+def test_names_forgotten_by_the_cloud_are_reported(house: SiteHouse) -> None:
     house.cloud.offers.keeps_names = False
     house.ask()
     owner = house.visits(5)
@@ -162,7 +162,7 @@ def test_names_that_the_cloud_forgets_are_told(house: SiteHouse) -> None:
 
 
 @pytest.mark.parametrize("name", ["nas1-eth0", "NAS1-eth0.lab.example.", "m1-bmc"])
-def test_a_tenant_that_takes_a_name_is_found_by_the_audit(house: SiteHouse, name: str) -> None:
+def test_audit_finds_a_tenant_that_takes_a_name(house: SiteHouse, name: str) -> None:
     """Also with the cloud's domain, which Neutron takes, and that of hardware on another network."""
     house.applied()
     network = house.mine()["network/storage"].id
@@ -180,7 +180,7 @@ def test_a_tenant_that_takes_a_name_is_found_by_the_audit(house: SiteHouse, name
 
 
 @pytest.mark.parametrize("where", ["lab", "other"])
-def test_a_tenant_that_takes_an_rnics_name_is_found_by_the_audit(house: SiteHouse, where: str) -> None:
+def test_audit_finds_a_tenant_that_takes_an_rnics_name(house: SiteHouse, where: str) -> None:
     """Its own port is the pod's that it is in, if any. In another cloud, nobody asks this one's name server for it."""
     house.applied()
     example = load_site(EXAMPLES / "sites" / "ipupod64" / "site.yaml")
@@ -196,7 +196,7 @@ def test_a_tenant_that_takes_an_rnics_name_is_found_by_the_audit(house: SiteHous
     assert all(name in f.what for f in found)
 
 
-def test_a_strangers_port_on_a_privileged_network_is_found_by_the_audit(house: SiteHouse) -> None:
+def test_audit_finds_a_strangers_port_on_a_privileged_network(house: SiteHouse) -> None:
     house.applied()
     network = house.mine()["network/gateways"].id
     port = house.cloud.add(
@@ -206,7 +206,7 @@ def test_a_strangers_port_on_a_privileged_network_is_found_by_the_audit(house: S
     assert found.id == port.id and "gateways" in found.what
 
 
-def test_a_strangers_router_on_a_privileged_network_is_found_by_the_audit(house: SiteHouse) -> None:
+def test_audit_finds_a_strangers_router_on_a_privileged_network(house: SiteHouse) -> None:
     """Its port is Neutron's, of the router's project: an administrator attached it, or it was there before."""
     house.applied()
     network = house.mine()["network/gateways"].id
@@ -216,7 +216,7 @@ def test_a_strangers_router_on_a_privileged_network_is_found_by_the_audit(house:
     assert found.id == port.id and "a port of project team-b on network gateways" in found.what
 
 
-def test_a_gateways_address_is_kept_from_tenants(house: SiteHouse) -> None:
+def test_gateway_address_is_kept_from_tenants(house: SiteHouse) -> None:
     """Neutron would give it to any router of who shares the network, if no router of Neutron's has it."""
     house.change(storage=_with_gateway(house, nat=False))
     house.applied()
@@ -239,7 +239,7 @@ def _with_gateway(house: SiteHouse, nat: bool) -> dict[str, object]:
     return {"subnets": {"storage": {**now["subnets"]["storage"], "nat": nat}}, "shared_with": ["team-a"]}
 
 
-def test_who_has_the_gateways_address_is_found_by_the_audit(house: SiteHouse) -> None:
+def test_audit_finds_the_holder_of_the_gateway_address(house: SiteHouse) -> None:
     house.applied()
     network = house.mine()["network/storage"].id
     port = house.cloud.add(Kind.PORT, "", "team-b", None, network=network, address="10.212.0.3", dns_name="")
@@ -247,7 +247,7 @@ def test_who_has_the_gateways_address_is_found_by_the_audit(house: SiteHouse) ->
     assert found.id == port.id and "has the gateway's address 10.212.0.3 on network storage" in found.what
 
 
-def test_a_listing_without_wefts_own_ports_proves_nothing_of_others(house: SiteHouse) -> None:
+def test_listing_without_wefts_own_ports_proves_nothing(house: SiteHouse) -> None:
     """Neither for the audit, nor for an end that a tenant's port would hold up halfway."""
     house.applied()
     network = house.mine()["network/storage"].id
@@ -260,7 +260,7 @@ def test_a_listing_without_wefts_own_ports_proves_nothing_of_others(house: SiteH
     assert house.site_owner().wanted == "present" and house.mine().keys() == KEYS
 
 
-def test_a_project_that_nobody_knows_is_noted(house: SiteHouse) -> None:
+def test_unknown_project_is_noted(house: SiteHouse) -> None:
     """Neutron would share the network with it without a word."""
     house.request("team-b")
     note, reached = house.plan().notes
@@ -269,7 +269,7 @@ def test_a_project_that_nobody_knows_is_noted(house: SiteHouse) -> None:
     assert house.plan().notes == (reached,)
 
 
-def test_who_plans_nat_is_told_that_strangers_come_in(house: SiteHouse) -> None:
+def test_planned_nat_is_noted_as_reachable_from_outside(house: SiteHouse) -> None:
     """Neutron's router forwards what comes from outside (tests/e2e/test_routers_live.py)."""
     (note,) = (n for n in house.plan().notes if "(nat)" in n)
     assert (
@@ -277,7 +277,7 @@ def test_who_plans_nat_is_told_that_strangers_come_in(house: SiteHouse) -> None:
     )
 
 
-def test_only_operators(house: SiteHouse) -> None:
+def test_site_resources_are_for_operators_only(house: SiteHouse) -> None:
     member = house.request("team-a")
     for verb in ("plan_site", "apply_site", "site_resources", "destroy_site", "site_receipt"):
         with pytest.raises(ForbiddenError):
@@ -288,7 +288,7 @@ def test_only_operators(house: SiteHouse) -> None:
 
 
 @pytest.mark.parametrize("by", ["name", "id"])
-def test_a_network_under_live_pods_stays(house: SiteHouse, by: str) -> None:
+def test_network_under_live_pods_stays(house: SiteHouse, by: str) -> None:
     """Neither is it recreated by apply, nor taken away by destroy; the site may say which it is by its id."""
     house.applied()
     pod = house.ready()
@@ -308,7 +308,7 @@ def test_a_network_under_live_pods_stays(house: SiteHouse, by: str) -> None:
         house.ask()
 
 
-def test_a_pods_router_is_on_the_sites_external_network(house: SiteHouse) -> None:
+def test_pods_router_uses_the_sites_external_network(house: SiteHouse) -> None:
     outside = {"cloud": "lab", "physical_network": "physext", "subnets": {"p": {**OUTSIDE}}}
     networks = {**house.site.networks, "public": SiteNetwork.model_validate(outside)}
     house.activate(checked(house.site.model_copy(update={"networks": networks})))
@@ -327,7 +327,7 @@ OUTSIDE = {
 }
 
 
-def test_what_is_applied_stays_reachable(house: SiteHouse) -> None:
+def test_applied_resources_stay_reachable(house: SiteHouse) -> None:
     """A site of another name, or without the cloud, isn't activated before it is destroyed."""
     house.applied()
     document = house.site.model_dump(mode="json")
@@ -344,7 +344,7 @@ def test_what_is_applied_stays_reachable(house: SiteHouse) -> None:
     assert house.service.activate_site(house.operator, {**document, "name": "other"}).name == "other"
 
 
-def test_the_last_receipt_can_be_had_after_it_was_applied_again(house: SiteHouse) -> None:
+def test_last_receipt_is_available_after_another_apply(house: SiteHouse) -> None:
     first = house.applied()
     with pytest.raises(NotFoundError, match="nothing of site lab was destroyed yet"):
         house.service.site_receipt(house.operator)
@@ -353,7 +353,7 @@ def test_the_last_receipt_can_be_had_after_it_was_applied_again(house: SiteHouse
     assert house.service.site_receipt(house.operator).receipt.pod_id == str(first.id)
 
 
-def test_what_a_person_must_change_is_said(house: SiteHouse) -> None:
+def test_needed_actions_are_reported(house: SiteHouse) -> None:
     house.ask()
     network = house.others_network()
     house.visit(house.site_owner())
@@ -364,7 +364,7 @@ def test_what_a_person_must_change_is_said(house: SiteHouse) -> None:
 
 
 @pytest.mark.parametrize("project", ["team-a", "service"])
-def test_it_does_not_begin_to_end_while_others_have_ports(house: SiteHouse, project: str) -> None:
+def test_destroy_is_refused_while_others_have_ports(house: SiteHouse, project: str) -> None:
     """The hardware would have no names any more, and the network would stay, for as long as they like."""
     house.applied()
     there, network = house.mine(), house.mine()["network/storage"]
@@ -377,7 +377,7 @@ def test_it_does_not_begin_to_end_while_others_have_ports(house: SiteHouse, proj
     house.destroyed()
 
 
-def test_ports_of_tenants_block_the_end_until_they_are_gone(house: SiteHouse) -> None:
+def test_tenants_ports_block_the_end_until_they_are_gone(house: SiteHouse) -> None:
     """Made after it began."""
     house.applied()
     network = house.mine()["network/storage"]
@@ -394,7 +394,7 @@ def test_ports_of_tenants_block_the_end_until_they_are_gone(house: SiteHouse) ->
     assert house.service.site_receipt(house.operator).receipt.clean
 
 
-def test_an_older_generation_does_not_undo_a_newer_one(house: SiteHouse) -> None:
+def test_older_generation_does_not_undo_a_newer_one(house: SiteHouse) -> None:
     """Two operators at the same time."""
     from weft.engine.siteowner import set_desired
     from weft.planning.site.graph import site_graph

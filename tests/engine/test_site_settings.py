@@ -39,7 +39,7 @@ def weigh(house: House, pod: float) -> None:
     house.store.activate_site(site.model_copy(update={"switches": switches, "placement": policy}), "test")
 
 
-def test_a_new_weight_changes_plans_from_then_on(house: House) -> None:
+def test_new_weight_changes_later_plans(house: House) -> None:
     """Seven nodes go to two leaves of two pods; with a weight of 4, to three leaves of one."""
     before = house.service.plan_pod(house.request(), make("train", 7)).placement
     assert (len({n.leaf for n in before.nodes}), len({n.block for n in before.nodes})) == (2, 2)
@@ -50,7 +50,7 @@ def test_a_new_weight_changes_plans_from_then_on(house: House) -> None:
     assert "leaves + 4·(blocks−1)" in after.explanation.chosen
 
 
-def test_how_much_the_queue_books_follows_the_site(house: House) -> None:
+def test_queue_bookings_follow_the_sites_weights(house: House) -> None:
     """The booking of an order that waits is decided by the engine, with the same weight."""
     house.ready(make("first", 12, duration="8h"))
     one = queue(house, "one", 7)
@@ -70,7 +70,7 @@ def test_how_much_the_queue_books_follows_the_site(house: House) -> None:
     assert pods() == {"a"}
 
 
-def test_a_projects_orders_take_what_is_set_aside_for_it_first(house: House) -> None:
+def test_reserved_nodes_are_taken_first_by_their_project(house: House) -> None:
     """Now, and in a booking for later; others stay away from it, and nothing is refused for it."""
     leaf = list(Topology.of(house.site, "ib0").leaves)[1]
     house.request("team-a")

@@ -99,7 +99,7 @@ def rows(house: House, query: str) -> list[Any]:
         return connection.execute(query).fetchall()  # type: ignore[arg-type]
 
 
-def test_only_what_changed_is_sent(house: House, door: tuple[Counting, str]) -> None:
+def test_only_changed_parts_are_sent(house: House, door: tuple[Counting, str]) -> None:
     """The first time everything; of a change of one node a part; of no change no part at all."""
     counting, url = door
     api = client(url)
@@ -122,7 +122,7 @@ def test_only_what_changed_is_sent(house: House, door: tuple[Counting, str]) -> 
     assert house.store.site().site == large(maintenance="fan")
 
 
-def test_a_small_site_is_one_request(house: House, door: tuple[Counting, str]) -> None:
+def test_small_site_is_one_request(house: House, door: tuple[Counting, str]) -> None:
     """Nothing to ask about and nothing to send before."""
     counting, url = door
     made = cut(house.site)
@@ -130,7 +130,7 @@ def test_a_small_site_is_one_request(house: House, door: tuple[Counting, str]) -
     assert [(method, path) for method, path, _ in counting.take()] == [("PUT", "/v1/site")]
 
 
-def test_the_whole_document_is_still_to_be_had(house: House, door: tuple[Counting, str]) -> None:
+def test_whole_document_is_still_available(house: House, door: tuple[Counting, str]) -> None:
     """The answer names the parts, and each can be asked for."""
     api = client(door[1])
     house.store.activate_site(large(), "test")
@@ -141,7 +141,7 @@ def test_the_whole_document_is_still_to_be_had(house: House, door: tuple[Countin
 
 
 @pytest.mark.parametrize("who", ["a-member", "a-admin", "system-reader", "roleless"])
-def test_without_the_right_nothing_is_read(door: tuple[Counting, str], who: str) -> None:
+def test_nothing_is_read_without_the_right(door: tuple[Counting, str], who: str) -> None:
     """Not a byte of a part, of a question or of a document."""
     counting, url = door
     body = b"[" + b'{"name":"x"},' * 20_000 + b"{}]"
@@ -169,7 +169,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_what_is_no_part_is_not_kept(house: House, door: tuple[Counting, str], name: str) -> None:
+def test_invalid_part_is_not_stored(house: House, door: tuple[Counting, str], name: str) -> None:
     """Bad bodies under their own right digest; and a good one under another's."""
     body, status = BODIES[name]
     headers = {**by("operator"), "Content-Type": "application/json"}
@@ -188,7 +188,7 @@ def test_what_is_no_part_is_not_kept(house: House, door: tuple[Counting, str], n
     assert rows(house, "SELECT * FROM site_part") == []
 
 
-def test_a_document_that_names_what_was_never_sent(house: House) -> None:
+def test_document_with_missing_parts_is_refused(house: House) -> None:
     """409, and the active site stays; after the parts were sent the same document is taken."""
     made = cut(large())
     with pytest.raises(ConflictError, match=f"{len(made.parts)} of the document's parts are not stored"):
@@ -197,7 +197,7 @@ def test_a_document_that_names_what_was_never_sent(house: House) -> None:
     assert applied(house, made) == 2
 
 
-def test_parts_that_were_pruned_meanwhile_are_sent_again(house: House) -> None:
+def test_pruned_parts_are_sent_again(house: House) -> None:
     """Sent, left for more than a day, asked about: gone; those that were asked about meanwhile are not."""
     clock = later(house)
     made = cut(large())
@@ -213,7 +213,7 @@ def test_parts_that_were_pruned_meanwhile_are_sent_again(house: House) -> None:
     assert applied(house, made) == 2
 
 
-def test_generations_share_parts_and_removed_ones_take_theirs_along(house: House) -> None:
+def test_parts_live_as_long_as_their_generations(house: House) -> None:
     """A part is stored once; it goes when no generation that is kept names it, not before and not while it is new."""
     old, new = cut(large()), cut(large(maintenance="fan"))
     applied(house, old)
@@ -228,7 +228,7 @@ def test_generations_share_parts_and_removed_ones_take_theirs_along(house: House
     assert Store(house.database).site().site == large(maintenance="fan")
 
 
-def test_going_back_to_an_older_site_keeps_its_parts(house: House) -> None:
+def test_returning_to_an_older_site_keeps_its_parts(house: House) -> None:
     """What generation 2 and 4 name stays when 2 and 3 are removed."""
     old, new = cut(large()), cut(large(maintenance="fan"))
     for made in (old, new, old):
@@ -239,9 +239,7 @@ def test_going_back_to_an_older_site_keeps_its_parts(house: House) -> None:
     assert {row[0] for row in rows(house, "SELECT digest FROM site_part")} == old.parts.keys()
 
 
-def test_another_process_reads_only_the_parts_that_changed(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_process_reads_only_changed_parts(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the rows of the others are the same values as before."""
     applied(house, cut(large()))
     other = Store(house.database)
@@ -256,7 +254,7 @@ def test_another_process_reads_only_the_parts_that_changed(
     assert after.nodes[-1] is before.nodes[-1]
 
 
-def test_a_generation_without_its_part_is_unreadable_and_not_half_a_site(house: House) -> None:
+def test_generation_without_its_part_is_unreadable(house: House) -> None:
     """A row that somebody deleted: nobody goes on with the rest."""
     applied(house, cut(large()))
     rows(house, "DELETE FROM site_part WHERE digest = (SELECT min(digest) FROM site_part) RETURNING 1")
@@ -264,7 +262,7 @@ def test_a_generation_without_its_part_is_unreadable_and_not_half_a_site(house: 
         Store(house.database).site()
 
 
-def test_unfinished_uploads_have_a_bound(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unfinished_uploads_are_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Past it nothing is taken until what waits is a day old; what a site in force has doesn't count."""
     applied(house, cut(large()))
     monkeypatch.setattr(siteparts, "MOST_LOOSE", 2)
@@ -286,7 +284,7 @@ def test_unfinished_uploads_have_a_bound(house: House, monkeypatch: pytest.Monke
         house.service.send_part(house.operator, sha256(body + b" ").hexdigest(), body + b" ")
 
 
-def test_two_who_apply_at_once(house: House, database_url: str) -> None:
+def test_one_of_two_concurrent_applies_wins(house: House, database_url: str) -> None:
     """Both send the same parts and more; one is in force, the other is told, and no part of either is lost."""
     sites = [cut(large(maintenance=f"fan {n}")) for n in range(4)]
     databases = [Database(database_url) for _ in sites]
@@ -319,7 +317,7 @@ def test_two_who_apply_at_once(house: House, database_url: str) -> None:
         one_database.close()
 
 
-def test_died_in_between(house: House) -> None:
+def test_killed_apply_leaves_nothing(house: House) -> None:
     """While the parts are bound to the generation: neither is there, and the next try is as if there had been none."""
     made = cut(large())
     half = list(made.parts)[: len(made.parts) // 2]
@@ -341,7 +339,7 @@ def test_died_in_between(house: House) -> None:
     assert applied(house, made) > 1 and Store(house.database).site().site == large()
 
 
-def test_an_older_document_in_one_piece_is_read(house: House) -> None:
+def test_older_document_in_one_piece_is_read(house: House) -> None:
     """A row of the version before parts: the whole site in its document, however long."""
     whole = large().model_dump_json()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
@@ -353,7 +351,7 @@ def test_an_older_document_in_one_piece_is_read(house: House) -> None:
     assert applied(house, cut(large())) == 3
 
 
-def test_a_document_of_an_older_version_with_parts_is_read(house: House) -> None:
+def test_older_document_with_parts_is_read(house: House) -> None:
     """Its rows are taken through the steps with the whole document, and the next generation is of today's version."""
     applied(house, cut(large()))
     rows(house, "UPDATE site SET document = document - 'version' WHERE generation = 2 RETURNING 1")
@@ -363,7 +361,7 @@ def test_a_document_of_an_older_version_with_parts_is_read(house: House) -> None
     assert Store(house.database).site().site == large(maintenance="fan")
 
 
-def test_a_site_that_was_sent_otherwise_is_stored_in_weft_own_form(house: House) -> None:
+def test_site_is_stored_in_canonical_form(house: House) -> None:
     """Any order of rows, other cuts: what is in force is the canonical site, and its parts are named as ever."""
     made = cut(large())
     turned = made.document | {"nodes": [n.model_dump(mode="json") for n in reversed(large().nodes)]}
@@ -372,7 +370,7 @@ def test_a_site_that_was_sent_otherwise_is_stored_in_weft_own_form(house: House)
     assert house.service.show_site(house.operator).document == made.document
 
 
-def test_a_bad_site_in_parts_is_refused_and_its_parts_stay_for_the_next_try(house: House) -> None:
+def test_parts_of_a_refused_site_stay_for_the_next_try(house: House) -> None:
     """The errors are those of the document; only what is corrected is sent again."""
     made = cut(large(name="host1"))
     with pytest.raises(InputError, match="must be unique"):

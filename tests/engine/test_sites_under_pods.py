@@ -54,7 +54,7 @@ def visited(house: House, pod: PodRecord, times: int = 3) -> PodRecord:
 
 
 @pytest.mark.parametrize("what", [*CHANGES, "gone"])
-def test_a_held_node_that_the_site_no_longer_describes_is_never_clean(house: House, what: str) -> None:
+def test_held_node_missing_in_the_site_is_never_clean(house: House, what: str) -> None:
     """The pod says that it isn't read, and there is no clean receipt until the site has it again."""
     pod = house.ready()
     lost = pod.nodes[0]
@@ -73,7 +73,7 @@ def test_a_held_node_that_the_site_no_longer_describes_is_never_clean(house: Hou
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_a_site_may_not_change_what_a_held_node_is_for(house: House, what: str) -> None:
+def test_site_cannot_change_the_role_of_a_held_node(house: House, what: str) -> None:
     """Neither its role nor its cloud, while a pod holds it; of a free node both may change."""
     pod = house.ready()
     other = house.site.clouds["lab"].model_copy(update={"flavors": {}})
@@ -106,7 +106,7 @@ def ends_clean(house: House, pod: PodRecord) -> None:
     assert {i.subject for i in receipt.receipt.items if i.plane == "host"} == set(pod.nodes)
 
 
-def test_an_order_is_placed_again_by_the_site_that_became_active_meanwhile(house: House) -> None:
+def test_order_is_planned_again_by_the_newly_active_site(house: House) -> None:
     """Not by the one that it was planned with: the new one lacks the node that would have been chosen."""
     chosen = house.service.plan_pod(house.request(), ORDER).placement.held[0]
     house.cloud.meanwhile("witness", loses(house, chosen))
@@ -115,7 +115,7 @@ def test_an_order_is_placed_again_by_the_site_that_became_active_meanwhile(house
     ends_clean(house, pod)
 
 
-def test_nodes_are_added_by_the_site_that_became_active_meanwhile(house: House) -> None:
+def test_nodes_are_added_by_the_newly_active_site(house: House) -> None:
     pod = house.ready()
     more = ORDER.model_copy(update={"nodes": ORDER.nodes.model_copy(update={"count": 3})})
     plan = house.service.plan_pod(house.request(), more)
@@ -128,7 +128,7 @@ def test_nodes_are_added_by_the_site_that_became_active_meanwhile(house: House) 
     ends_clean(house, house.store.find_pod(str(pod.id), None))
 
 
-def test_the_queue_starts_orders_by_the_site_that_became_active_meanwhile(house: House) -> None:
+def test_queue_starts_orders_by_the_newly_active_site(house: House) -> None:
     """What it had gathered before is thrown away, and it is due again at once."""
     pod = house.order(ORDER.model_copy(update={"queue": True}))
     chosen = house.service.plan_pod(
@@ -152,7 +152,7 @@ def waiting_for_locks(url: str) -> int:
     return row[0]
 
 
-def test_a_site_is_checked_against_what_is_claimed_while_it_is_sent(house: House, database_url: str) -> None:
+def test_site_is_checked_against_concurrent_claims(house: House, database_url: str) -> None:
     """The check and the new generation are one transaction: a claim comes before both, or after."""
     node = house.service.plan_pod(house.request(), ORDER).placement.held[0]
     document = without(house.site, node).model_dump(mode="json")
@@ -187,7 +187,7 @@ PARTS: Mapping[str, Callable[[Node], dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("what", PARTS)
-def test_a_site_may_not_change_what_parts_are_counted_against(house: House, what: str) -> None:
+def test_site_cannot_change_what_parts_are_counted_against(house: House, what: str) -> None:
     """Otherwise what pods have of a node would be free by other addresses, and given twice."""
     pod = house.run(
         house.order(small("part", nodes={"accelerators": {"type": "h100", "count": 4}})), PodState.READY

@@ -25,7 +25,7 @@ def spared(name: str, count: int, spare: int, **more: object) -> Order:
     return order.model_copy(update={"nodes": order.nodes.model_copy(update={"spare": spare})})
 
 
-def test_a_pod_holds_its_spares_idle(house: House) -> None:
+def test_pod_holds_its_spares_idle(house: House) -> None:
     """They have rows like its nodes, no server, port or key; lists, the pod's page and the events name them."""
     pod = house.run(house.order(spared("train", 3, 1)), PodState.READY)
     assert len(pod.nodes) == 3 and len(pod.spares) == 1
@@ -44,7 +44,7 @@ def test_a_pod_holds_its_spares_idle(house: House) -> None:
     assert f"spare  {spare}" in plan_text(pod.plan) and "3 and 1 spare of cloud" in plan_text(pod.plan)
 
 
-def test_an_idle_spare_is_clean_and_one_with_a_key_is_not(house: House) -> None:
+def test_idle_spare_is_clean_but_not_with_a_p_key(house: House) -> None:
     """The audit finds nothing about it; a key of the pod's on its port would be a stranger there."""
     pod = house.run(house.order(spared("train", 3, 1)), PodState.READY)
     auditor = Auditor(house.store, house.world, house.site, house.clock)
@@ -57,7 +57,7 @@ def test_an_idle_spare_is_clean_and_one_with_a_key_is_not(house: House) -> None:
     assert found[0].subject.startswith(pod.spares[0]) and "is not a member" in found[0].what
 
 
-def test_a_spare_is_given_back_with_the_rest_and_the_receipt_names_it(house: House) -> None:
+def test_spare_is_freed_with_the_rest_and_named_in_the_receipt(house: House) -> None:
     """Until then nobody else gets it, not even as the last node."""
     pod = house.run(house.order(spared("train", 3, 1)), PodState.READY)
     with pytest.raises(RefusedError) as caught:
@@ -90,7 +90,7 @@ def test_spares_count_for_limits_and_shares(house: House, clock: HandClock) -> N
     assert look(house, waits).reason == "project team-a has 4 of 4 nodes"
 
 
-def test_what_is_used_follows_a_change_of_the_order(house: House, clock: HandClock) -> None:
+def test_units_in_use_follow_a_change_of_the_order(house: House, clock: HandClock) -> None:
     """Of a pod that has nodes, and of an order that waits."""
     house.ready(spared("grows", 2, 1))
     queue(house, "waits", 16)
@@ -103,7 +103,7 @@ def test_what_is_used_follows_a_change_of_the_order(house: House, clock: HandClo
     assert [round(float(r["seconds"]) / 3600) for r in used] == [5 + 3]
 
 
-def test_a_booking_has_the_spares_too(house: House, clock: HandClock) -> None:
+def test_booking_includes_the_spares(house: House, clock: HandClock) -> None:
     """For a start that was asked for, and for one of the queue; they are held when it begins."""
     first = house.ready(make("first", 14, duration="8h"))
     fixed = house.order(spared("fixed", 2, 1, start=clock.now() + timedelta(hours=8), duration="1h"))
@@ -120,7 +120,7 @@ def test_a_booking_has_the_spares_too(house: House, clock: HandClock) -> None:
     assert len(house.store.capacity().holds) == 16 and not house.store.capacity().bookings
 
 
-def test_a_spare_goes_back_where_a_node_is_kept(database: Database, database_url: str) -> None:
+def test_spare_is_freed_while_a_node_is_quarantined(database: Database, database_url: str) -> None:
     """Past the release's limit the sick node is quarantined; the spare, which nothing was ever on, is given back."""
     house = House(database, database_url)
     try:
@@ -138,7 +138,7 @@ def test_a_spare_goes_back_where_a_node_is_kept(database: Database, database_url
         house.close()
 
 
-def test_spares_that_cannot_be_are_refused_with_the_field(house: House) -> None:
+def test_impossible_spares_are_refused_with_the_field(house: House) -> None:
     """Not whole slices, more than there are, with IPUs: one sentence each, and nothing is held."""
     with pytest.raises(InputError, match=r"nodes.spare: 1 is not allowed: a multiple of the slice \(2\)"):
         house.order(spared("odd", 4, 1, locality={"slice": 2}))

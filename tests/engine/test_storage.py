@@ -26,7 +26,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
     house.close()
 
 
-def test_a_share_is_open_to_the_pods_ports_and_gone_before_the_receipt(house: House) -> None:
+def test_share_is_open_to_the_pods_ports_and_gone_before_the_receipt(house: House) -> None:
     """One rule for each port on the storage network; rules and share are proved absent, item by item."""
     pod = ready(house, SHARE)
     (share,) = house.cloud.things(Kind.SHARE)
@@ -44,7 +44,7 @@ def test_a_share_is_open_to_the_pods_ports_and_gone_before_the_receipt(house: Ho
     assert not house.cloud.things(Kind.SHARE) and not house.cloud.things(Kind.SHARE_ACCESS)
 
 
-def test_without_a_storage_network_shares_are_mounted_from_the_management_network(house: House) -> None:
+def test_shares_use_the_management_network_without_a_storage_network(house: House) -> None:
     """Then no server has a further port."""
     house.store.activate_site(site(OFFER.model_copy(update={"network": None})), "test")
     ready(house, SHARE)
@@ -52,7 +52,7 @@ def test_without_a_storage_network_shares_are_mounted_from_the_management_networ
     assert {r.fields["port"] for r in house.cloud.things(Kind.SHARE_ACCESS)} == management
 
 
-def test_each_server_has_a_volume_and_the_release_takes_them(house: House) -> None:
+def test_each_server_has_a_volume_and_the_release_deletes_them(house: House) -> None:
     """Attached to the server of its number; detached, seen detached and deleted."""
     pod = ready(house, VOLUME)
     attached = {(a.fields["volume"], a.fields["server"]) for a in house.cloud.things(Kind.VOLUME_ATTACHMENT)}
@@ -67,7 +67,7 @@ def test_each_server_has_a_volume_and_the_release_takes_them(house: House) -> No
     assert (planes.count("volume"), planes.count("volume_attachment")) == (2, 2)
 
 
-def test_servers_mount_what_was_ordered_beside_the_tenants_user_data(house: House) -> None:
+def test_servers_mount_storage_beside_the_tenants_user_data(house: House) -> None:
     """The user data has both; places of shares and volumes are filled in when the server is created."""
     own = "#cloud-config\npackages: [htop]\n"
     home = {"export": "home", "mount": "/home/all", "read_only": True}
@@ -94,7 +94,7 @@ def test_kept_data_stays_and_is_named_in_the_receipt(house: House) -> None:
     assert not [f for f in house.service.audit(house.operator).findings if f.kind in ("share", "volume")]
 
 
-def test_a_later_pod_uses_what_was_kept(house: House) -> None:
+def test_later_pod_uses_kept_data(house: House) -> None:
     """By id or name: it gets rules and attachments, never the mark, and leaves the data where it was."""
     receipt(house, ready(house, {**SHARE, "keep": True}, {**VOLUME, "keep": True}))
     share, volumes = house.cloud.things(Kind.SHARE), house.cloud.things(Kind.VOLUME)
@@ -114,7 +114,7 @@ def test_a_later_pod_uses_what_was_kept(house: House) -> None:
 
 
 @pytest.mark.parametrize(("entry", "kind"), [(SHARE, Kind.SHARE), (VOLUME, Kind.VOLUME)])
-def test_what_nobody_was_let_in_to_is_not_kept(house: House, entry: dict[str, Any], kind: Kind) -> None:
+def test_data_that_was_never_accessible_is_not_kept(house: House, entry: dict[str, Any], kind: Kind) -> None:
     """It came out in an error status and holds nothing."""
     house.cloud.plant(Fault.BROKEN, kind=kind, times=None)
     pod = house.run(house.order(order({**entry, "keep": True})), PodState.FAILED)
@@ -147,7 +147,7 @@ def test_what_nobody_was_let_in_to_is_not_kept(house: House, entry: dict[str, An
         ),
     ],
 )
-def test_orders_that_the_site_or_the_cloud_can_not_serve(
+def test_orders_beyond_site_or_cloud_are_refused(
     house: House, offer: Storage, entry: dict[str, Any], field: str, said: str
 ) -> None:
     house.store.activate_site(site(offer), "test")
@@ -157,7 +157,7 @@ def test_orders_that_the_site_or_the_cloud_can_not_serve(
     assert not house.cloud.things()
 
 
-def test_quotas_of_shares_and_volumes(house: House) -> None:
+def test_quotas_of_shares_and_volumes_are_checked(house: House) -> None:
     """Numbers and gigabytes, before anything is created."""
     house.cloud.offers.quotas[("team-a", "share gigabytes")] = 1000
     with pytest.raises(RefusedError, match=r"share gigabytes: 0 used \+ 1024 requested > 1000"):
@@ -168,7 +168,7 @@ def test_quotas_of_shares_and_volumes(house: House) -> None:
     assert not house.cloud.things()
 
 
-def test_nothing_of_another_project_is_used(house: House) -> None:
+def test_data_of_another_project_cannot_be_used(house: House) -> None:
     """Its name and id are as unknown as any other."""
     theirs = house.cloud.add(Kind.SHARE, "secret", "team-b", gib=1, share_type=None)
     for name in (theirs.id, theirs.name):
@@ -176,7 +176,7 @@ def test_nothing_of_another_project_is_used(house: House) -> None:
             house.order(order({"share": "x", "existing": name, "mount": "/x"}))
 
 
-def test_a_volume_that_is_meant_twice_is_refused(house: House) -> None:
+def test_volume_named_twice_is_refused(house: House) -> None:
     """By its name and its id, in one entry or two: two servers, or two mounts, would have one file system."""
     receipt(house, ready(house, {**VOLUME, "keep": True}, {**SHARE, "keep": True}))
     first, second = house.cloud.things(Kind.VOLUME)
@@ -192,7 +192,7 @@ def test_a_volume_that_is_meant_twice_is_refused(house: House) -> None:
     ready(house, one, share)
 
 
-def test_rows_say_what_they_are(house: House) -> None:
+def test_resource_rows_describe_storage(house: House) -> None:
     pod = ready(house, SHARE, VOLUME)
     rows = {r.key: r for r in house.store.resources(pod.id)}
     assert rows["share_access/data/gpu01"].state is RowState.SETTLED

@@ -39,7 +39,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
     house.close()
 
 
-def test_a_tenant_that_opens_the_share_is_found_and_it_is_closed(house: House) -> None:
+def test_share_opened_by_a_tenant_is_found_and_closed(house: House) -> None:
     """Access for everybody is a difference, and is taken away."""
     pod = ready(house, SHARE)
     share = house.cloud.thing("share/data")
@@ -49,7 +49,7 @@ def test_a_tenant_that_opens_the_share_is_found_and_it_is_closed(house: House) -
     assert share.fields["others"] == () and pod.state is PodState.READY
 
 
-def test_a_share_that_a_tenant_deleted_is_told_and_not_made_again(house: House) -> None:
+def test_share_deleted_by_a_tenant_is_reported_not_recreated(house: House) -> None:
     """An empty one in its place would hide the loss; the release is clean all the same."""
     pod = ready(house, SHARE)
     house.cloud.lose(house.cloud.thing("share/data"))
@@ -59,7 +59,7 @@ def test_a_share_that_a_tenant_deleted_is_told_and_not_made_again(house: House) 
     assert receipt(house, pod).clean
 
 
-def test_a_volume_that_a_tenant_deleted_or_detached(house: House) -> None:
+def test_volume_deleted_by_a_tenant_is_reported_and_a_detached_one_attached(house: House) -> None:
     """What was detached is attached again; what was deleted is told."""
     pod = ready(house, VOLUME)
     house.cloud.lose(house.cloud.thing("volume_attachment/work/gpu01"))
@@ -71,7 +71,7 @@ def test_a_volume_that_a_tenant_deleted_or_detached(house: House) -> None:
     assert receipt(house, pod).clean
 
 
-def test_a_release_does_not_wait_until_its_volumes_are_detached(house: House) -> None:
+def test_release_does_not_wait_for_detached_volumes(house: House) -> None:
     """A locked or paused server, or a guest that ignores the unplug, keeps its volume; never its node."""
     pod = ready(house, VOLUME)
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.VOLUME_ATTACHMENT, times=None)
@@ -81,14 +81,14 @@ def test_a_release_does_not_wait_until_its_volumes_are_detached(house: House) ->
     assert not house.cloud.things(Kind.VOLUME) and not house.cloud.servers
 
 
-def test_a_node_leaves_though_its_volume_can_not_be_detached(house: House) -> None:
+def test_node_leaves_although_its_volume_cannot_be_detached(house: House) -> None:
     ready(house, VOLUME)
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.VOLUME_ATTACHMENT, times=None)
     changed(house, order(VOLUME, count=1))
     assert len(house.cloud.servers) == len(house.cloud.things(Kind.VOLUME_ATTACHMENT)) == 1
 
 
-def test_a_rule_that_is_not_seen_revoked_keeps_the_receipt_back(house: House) -> None:
+def test_unproved_revocation_prevents_the_receipt(house: House) -> None:
     """Manila says that it revokes, and doesn't: no receipt until it is seen."""
     pod = ready(house, SHARE)
     stuck = house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SHARE_ACCESS, times=None)
@@ -101,7 +101,7 @@ def test_a_rule_that_is_not_seen_revoked_keeps_the_receipt_back(house: House) ->
     house.run(pod, PodState.RELEASED)
 
 
-def test_a_share_that_cannot_be_read_is_no_proof(house: House) -> None:
+def test_unreadable_share_is_no_proof(house: House) -> None:
     """Unknown is not clean."""
     pod = ready(house, {**SHARE, "keep": True})
     house.release(pod)
@@ -123,9 +123,7 @@ def _abandoned(house: House, pod: PodRecord) -> None:
 
 
 @pytest.mark.parametrize(("entry", "kind"), [(SHARE, Kind.SHARE), (VOLUME, Kind.VOLUME)])
-def test_data_that_a_tenant_keeps_from_being_deleted_holds_no_numbers(
-    house: House, entry: dict[str, Any], kind: Kind
-) -> None:
+def test_undeletable_data_holds_no_numbers(house: House, entry: dict[str, Any], kind: Kind) -> None:
     """A replica or a backup keeps it for ever: an operator ends the release, and its P_Key and VLAN are the next pod's;
     the sweep takes the data away once that can be done, and nothing of the next pod's.
     """
@@ -147,7 +145,7 @@ def test_data_that_a_tenant_keeps_from_being_deleted_holds_no_numbers(
     assert again(house, after).state is PodState.READY
 
 
-def test_a_rule_that_is_left_keeps_the_numbers(house: House) -> None:
+def test_remaining_rule_keeps_the_numbers(house: House) -> None:
     """Whoever got the addresses next could read the data."""
     pod = ready(house, SHARE)
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SHARE_ACCESS, times=None)
@@ -157,14 +155,14 @@ def test_a_rule_that_is_left_keeps_the_numbers(house: House) -> None:
     assert f"vlan/lab {pod.plan.vlan}" in signed.receipt.abandoned.kept
 
 
-def test_kept_data_that_a_tenant_deleted_meanwhile_is_not_named(house: House) -> None:
+def test_kept_data_deleted_meanwhile_is_not_named(house: House) -> None:
     pod = ready(house, {**SHARE, "keep": True})
     house.cloud.lose(house.cloud.thing("share/data"))
     signed = receipt(house, pod)
     assert signed.clean and not [i for i in signed.items if i.result == "kept"]
 
 
-def test_a_share_without_its_mark_is_the_pods_by_its_id(house: House) -> None:
+def test_share_without_its_mark_is_known_by_its_id(house: House) -> None:
     """A tenant that takes the mark off a share that isn't kept doesn't save it from the release."""
     pod = ready(house, SHARE)
     house.cloud.thing("share/data").mark = None
@@ -172,7 +170,7 @@ def test_a_share_without_its_mark_is_the_pods_by_its_id(house: House) -> None:
     assert signed.clean and not house.cloud.things(Kind.SHARE)
 
 
-def test_a_lost_answer_makes_no_second_share(house: House) -> None:
+def test_lost_answer_creates_no_second_share(house: House) -> None:
     house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.SHARE)
     house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.VOLUME)
     house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.SHARE_ACCESS)
@@ -215,7 +213,7 @@ def test_data_in_an_error_status_is_never_replaced(
 
 @pytest.mark.parametrize("change", ["keep", "grow", "repair"])
 @pytest.mark.parametrize(("entry", "key"), [(SHARE, "share/data"), (VOLUME, "volume/work/0")])
-def test_deleted_data_is_not_made_again_by_a_change(
+def test_change_does_not_recreate_deleted_data(
     house: House, entry: dict[str, Any], key: str, change: str
 ) -> None:
     """Until it is taken from the order; ordered again, there is a new one."""
@@ -240,9 +238,7 @@ def test_deleted_data_is_not_made_again_by_a_change(
     assert receipt(house, pod).clean
 
 
-def test_an_audit_tells_what_it_could_not_list_and_the_rest(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_audit_reports_what_it_could_not_list(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """An orphan is found beside a project that can't be read."""
     pod = ready(house, SHARE)
     rest = house.cloud.marked("lab", ())

@@ -41,7 +41,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
     house.close()
 
 
-def test_storage_is_added_to_a_running_pod_and_taken_away(house: House) -> None:
+def test_storage_is_added_to_a_running_pod_and_removed(house: House) -> None:
     """Servers go on as they are; what was kept is in the receipt though it left long before."""
     pod = ready(house, SHARE)
     servers = {s.id for s in house.cloud.servers}
@@ -58,7 +58,7 @@ def test_storage_is_added_to_a_running_pod_and_taken_away(house: House) -> None:
     assert [i.subject for i in signed.items if i.result == "kept"] == [f"train-more {kept}"]
 
 
-def test_a_name_that_is_ordered_again_gets_a_new_share(house: House) -> None:
+def test_reordered_name_gets_a_new_share(house: House) -> None:
     """What was kept under that name is the project's now; both are in the receipts."""
     keep = {**SHARE, "keep": True}
     ready(house, keep, VOLUME)
@@ -74,7 +74,7 @@ def test_a_name_that_is_ordered_again_gets_a_new_share(house: House) -> None:
 
 @pytest.mark.parametrize("entry", [SHARE, VOLUME])
 @pytest.mark.parametrize("fault", [Fault.ERROR_500, Fault.LOST_ANSWER])
-def test_what_was_kept_is_never_taken_back(house: House, entry: dict[str, Any], fault: Fault) -> None:
+def test_kept_data_is_never_taken_back(house: House, entry: dict[str, Any], fault: Fault) -> None:
     """Ordered again under the same name, and the first attempt to make the new one gets no answer of use."""
     kind, other = (Kind.SHARE, VOLUME) if "share" in entry else (Kind.VOLUME, SHARE)
     ready(house, {**entry, "keep": True}, other)
@@ -89,7 +89,7 @@ def test_what_was_kept_is_never_taken_back(house: House, entry: dict[str, Any], 
     assert {i.subject for i in signed.items if i.result == "kept"} == {f"{n} {i}" for i, n in kept.items()}
 
 
-def test_a_name_whose_data_is_on_its_way_out_is_refused(house: House) -> None:
+def test_name_of_data_being_removed_is_refused(house: House) -> None:
     """What is being kept is neither deleted in its middle nor taken back."""
     ready(house, {**SHARE, "keep": True}, VOLUME)
     share = house.cloud.thing("share/data")
@@ -105,7 +105,7 @@ def test_a_name_whose_data_is_on_its_way_out_is_refused(house: House) -> None:
     assert receipt(house, pod).clean and house.cloud.things(Kind.SHARE) == [share]
 
 
-def test_what_was_taken_from_the_order_by_mistake_is_taken_back(house: House) -> None:
+def test_storage_removed_by_mistake_is_restored(house: House) -> None:
     """Nothing of it was touched yet."""
     ready(house, SHARE, VOLUME)
     share = house.cloud.thing("share/data").id
@@ -114,7 +114,7 @@ def test_what_was_taken_from_the_order_by_mistake_is_taken_back(house: House) ->
     assert [t.id for t in house.cloud.things(Kind.SHARE)] == [share]
 
 
-def test_a_grown_pods_new_node_gets_rule_and_volume(house: House) -> None:
+def test_grown_pods_new_node_gets_rule_and_volume(house: House) -> None:
     ready(house, SHARE, VOLUME)
     pod = changed(house, order(SHARE, VOLUME, count=3))
     assert len(house.cloud.things(Kind.SHARE_ACCESS)) == 3 and len(house.cloud.things(Kind.VOLUME)) == 3
@@ -132,7 +132,7 @@ def test_a_grown_pods_new_node_gets_rule_and_volume(house: House) -> None:
         ([SHARE, VOLUME, {"export": "home", "mount": "/home"}], "storage.2", "cloud-init"),
     ],
 )
-def test_what_can_not_change_is_said_before_anything_is_touched(
+def test_impossible_storage_change_is_refused_as_a_whole(
     house: House, entries: list[dict[str, Any]], field: str, allowed: str
 ) -> None:
     pod = ready(house, SHARE, VOLUME)
@@ -146,13 +146,13 @@ def test_what_can_not_change_is_said_before_anything_is_touched(
     assert house.store.find_pod(str(pod.id), None).generation == 1
 
 
-def test_a_first_share_of_a_pod_without_a_storage_port_is_refused(house: House) -> None:
+def test_first_share_without_a_storage_port_is_refused(house: House) -> None:
     ready(house, VOLUME)
     with pytest.raises(InputErrors, match="no port on the storage network"):
         apply(house, order(VOLUME, SHARE))
 
 
-def test_a_share_is_refused_if_one_server_has_no_storage_port(house: House) -> None:
+def test_share_is_refused_if_one_server_has_no_storage_port(house: House) -> None:
     """It came while the order had no share; those that were made with one still have their ports."""
     ready(house, SHARE, count=1)
     changed(house, order(count=2))
@@ -161,7 +161,7 @@ def test_a_share_is_refused_if_one_server_has_no_storage_port(house: House) -> N
 
 
 @pytest.mark.parametrize(("entry", "kind"), [(SHARE, Kind.SHARE), (VOLUME, Kind.VOLUME)])
-def test_storage_that_comes_to_nothing_is_said_until_it_is_taken_from_the_order(
+def test_failing_storage_is_reported_until_removed_from_the_order(
     house: House, entry: dict[str, Any], kind: Kind
 ) -> None:
     """A back end without room; what the pod had before goes on, and no visit follows at once."""
@@ -176,7 +176,7 @@ def test_storage_that_comes_to_nothing_is_said_until_it_is_taken_from_the_order(
     assert changed(house, order(other, entry)).state is PodState.READY
 
 
-def test_an_export_that_the_site_no_longer_has(house: House) -> None:
+def test_export_removed_from_the_site_is_reported(house: House) -> None:
     """One sentence, for a change of something else too; the pod serves, and is released."""
     home = {"export": "home", "mount": "/home"}
     pod = ready(house, home)
@@ -200,7 +200,7 @@ def test_quotas_count_when_storage_is_added(house: House) -> None:
         apply(house, order(SHARE, VOLUME))
 
 
-def test_storage_that_left_long_ago_holds_up_no_change_and_no_release(house: House) -> None:
+def test_pruned_storage_blocks_no_change_and_no_release(house: House) -> None:
     """The tombstones of data stay, for the receipt; those of what they needed go with their age."""
     pod = ready(house, {**SHARE, "keep": True}, VOLUME)
     away = house.cloud.plant(Fault.UNREACHABLE, kind=Kind.SHARE, verb="create", times=None)

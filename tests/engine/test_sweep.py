@@ -54,14 +54,14 @@ def late(house: House, pod: PodRecord, kind: Kind, key: str, **fields: object) -
     return house.cloud.add(kind, mark.name(), "team-a", mark, **fields)
 
 
-def test_nothing_is_found_where_nothing_is_left(house: House) -> None:
+def test_sweep_finds_nothing_where_nothing_is_left(house: House) -> None:
     """And the receipt stays as it was signed."""
     pod = released(house)
     assert sweep(house) == []
     assert alarms(house, pod) == [] and corrections(house, pod) == ()
 
 
-def test_a_late_creation_is_taken_back_and_told(house: House) -> None:
+def test_late_creation_is_removed_and_reported(house: House) -> None:
     """A10: RELEASED with a clean receipt, and a server on a node that nobody holds."""
     pod = released(house)
     node = pod.nodes[0]
@@ -79,7 +79,7 @@ def test_a_late_creation_is_taken_back_and_told(house: House) -> None:
     assert (counts["open"], counts["gone"]) == (0, 1)
 
 
-def test_what_comes_back_under_a_known_id_is_found_whatever_its_mark_says(house: House) -> None:
+def test_resource_back_under_a_known_id_is_found_whatever_its_mark(house: House) -> None:
     """A cloud that brings a deleted server back, with a description that the tenant has changed."""
     pod = house.ready()
     server = house.cloud.thing(f"server/{pod.nodes[0]}")
@@ -92,7 +92,9 @@ def test_what_comes_back_under_a_known_id_is_found_whatever_its_mark_says(house:
     assert len(alarms(house, pod)) == 1
 
 
-def test_pod_released_before_many_others_is_looked_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pod_released_before_many_others_is_searched_for(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are read page by page, and none is left out."""
     monkeypatch.setattr(weft.engine.released, "PAGE", 2)
     pod = house.ready()
@@ -109,7 +111,7 @@ def test_pod_released_before_many_others_is_looked_for(house: House, monkeypatch
     assert house.cloud.servers == []
 
 
-def test_a_key_that_comes_back_is_taken_off_again(house: House) -> None:
+def test_p_key_that_comes_back_is_removed_again(house: House) -> None:
     """A standby with an old file writes the P_Key of a pod that is long gone."""
     pod = released(house)
     key = 0x8000 | (pod.plan.segment or 0)
@@ -122,7 +124,7 @@ def test_a_key_that_comes_back_is_taken_off_again(house: House) -> None:
     assert corrections(house, pod)[0].gone_at is not None
 
 
-def test_a_foreign_key_on_a_node_given_back_keeps_the_node(house: House) -> None:
+def test_foreign_p_key_on_a_freed_node_quarantines_it(house: House) -> None:
     """Somebody else's partition inside weft's range: told, not touched, and the node is given to nobody."""
     pod = released(house)
     guid = house.site.node_by_name[pod.nodes[0]].hcas_on("ib0")[0].port_guid
@@ -138,7 +140,7 @@ def test_a_foreign_key_on_a_node_given_back_keeps_the_node(house: House) -> None
     assert len(alarms(house, pod)) == 1
 
 
-def test_the_next_pods_own_is_not_taken_for_the_last_ones(house: House) -> None:
+def test_next_pods_resources_are_not_taken_for_the_last_ones(house: House) -> None:
     """Same nodes, same P_Key, same names: what is there is the new pod's."""
     old = released(house)
     new = house.ready()
@@ -148,7 +150,7 @@ def test_the_next_pods_own_is_not_taken_for_the_last_ones(house: House) -> None:
     assert house.store.find_pod(str(new.id), None).state is PodState.READY
 
 
-def test_another_pods_server_on_a_node_given_back_keeps_the_node(house: House) -> None:
+def test_another_pods_server_on_a_freed_node_quarantines_it(house: House) -> None:
     """A3: moved there by its tenant, or by an operator; the node's next tenant would share its adapters."""
     gone = house.run(house.order(make("gone", 1)), PodState.READY)
     pod = house.ready()
@@ -161,7 +163,7 @@ def test_another_pods_server_on_a_node_given_back_keeps_the_node(house: House) -
     assert "server" in alarms(house, gone)[0]
 
 
-def test_what_can_not_be_read_is_said_and_ends_nothing(house: House) -> None:
+def test_unread_places_are_reported_and_end_no_trace(house: House) -> None:
     """Unknown is not gone: the trace stays open until the cloud can be asked."""
     pod = released(house)
     thing = late(house, pod, Kind.NETWORK, "network/rdma")
@@ -179,7 +181,7 @@ def test_what_can_not_be_read_is_said_and_ends_nothing(house: House) -> None:
     assert corrections(house, pod)[0].gone_at is not None
 
 
-def test_each_thing_is_asked_for_ever_more_rarely(house: House) -> None:
+def test_each_resource_is_searched_for_at_growing_intervals(house: House) -> None:
     """5, 10, 20 … minutes after the release, and not after a day."""
     released(house)
     looked: list[int] = []
@@ -209,7 +211,7 @@ def test_one_worker_sweeps_at_a_time(house: House) -> None:
     assert house.cloud.calls["marked"] == 2
 
 
-def test_numbers_of_an_abandoned_pod_are_free_once_they_are_seen_free(house: House) -> None:
+def test_numbers_of_an_abandoned_pod_are_freed_once_seen_free(house: House) -> None:
     """Kept from everybody while the network is there, given back when it isn't."""
     pod = house.ready()
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.NETWORK, times=None)
@@ -228,7 +230,7 @@ def test_numbers_of_an_abandoned_pod_are_free_once_they_are_seen_free(house: Hou
     assert any("seen free" in e.message for e in house.store.events(pod.id, 0))
 
 
-def test_a_pod_that_is_released_while_the_round_looks_is_no_stranger(house: House) -> None:
+def test_pod_released_during_the_round_is_no_stranger(house: House) -> None:
     """Its key was on the node when the round read the fabric, and the node was given back before it judged."""
     before = released(house)
     pod = house.ready()
@@ -242,7 +244,7 @@ def test_a_pod_that_is_released_while_the_round_looks_is_no_stranger(house: Hous
     assert not house.store.capacity().quarantines and alarms(house, before) == []
 
 
-def test_row_that_cannot_be_read_keeps_one_owner_from_the_sweep(house: House) -> None:
+def test_unreadable_row_excludes_only_its_owner_from_the_sweep(house: House) -> None:
     """Others are looked for, and what is proved free of them is free again."""
     broken, pod = released(house), house.ready(make("b", 1))
     network = house.cloud.thing("network/management")

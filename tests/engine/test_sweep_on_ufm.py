@@ -11,7 +11,7 @@ from tests.engine.ufmhouse import UfmOfAHouse, managed_by_ufm
 from weftlab.ufm.control import foreign
 
 
-def test_a_partition_that_a_stale_writer_puts_back_is_taken_off_again(house: House, tmp_path: Path) -> None:
+def test_partition_restored_by_a_stale_writer_is_removed_again(house: House, tmp_path: Path) -> None:
     """Who had read the list before the release writes all of it afterwards: in UFM, and so on the ports."""
     ufm = UfmOfAHouse(house, house.site)
     furnished(house, managed_by_ufm(house.site, tmp_path), ufm.driver)

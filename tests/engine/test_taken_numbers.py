@@ -21,7 +21,7 @@ def stranger(house: House, physical_network: str, segment: int) -> Thing:
     )
 
 
-def test_foreign_networks_numbers_are_given_to_nobody(house: House) -> None:
+def test_foreign_networks_numbers_are_not_assigned(house: House) -> None:
     """Every order of everybody FAILED on the lowest free VLAN."""
     vlan = house.site.clouds["lab"].management
     rail = house.site.fabrics["ib0"]
@@ -33,7 +33,7 @@ def test_foreign_networks_numbers_are_given_to_nobody(house: House) -> None:
 
 
 @pytest.mark.parametrize("kind", ["management", "rdma"])
-def test_a_number_taken_since_the_order_is_replaced(house: House, kind: str) -> None:
+def test_number_taken_since_the_order_is_replaced(house: House, kind: str) -> None:
     """The pod had FAILED, for good; now what was made is taken away and recreated with another number."""
     vlan, rail = house.site.clouds["lab"].management, house.site.fabrics["ib0"]
     place, first = (
@@ -59,7 +59,7 @@ def test_a_number_taken_since_the_order_is_replaced(house: House, kind: str) -> 
     assert not house.store.capacity().used.vlans and not house.store.capacity().used.segments
 
 
-def test_a_number_is_nobodys_while_a_manager_that_was_away_has_it(house: House) -> None:
+def test_number_is_held_while_a_manager_that_was_away_has_it(house: House) -> None:
     """It would bring the members of before back into the next pod's segment when it takes over."""
     rail = house.site.fabrics["ib0"]
     pod = house.order()
@@ -81,7 +81,7 @@ def test_a_number_is_nobodys_while_a_manager_that_was_away_has_it(house: House) 
     assert [(row["manager"], row["number"]) for row in stale] == [("sm2", rail.segments.first)]
 
 
-def test_a_change_that_began_before_keeps_the_new_number(house: House) -> None:
+def test_concurrent_change_keeps_the_new_number(house: House) -> None:
     """Its plan was read with the number that turned out to be taken, and is written with the one that replaced it."""
     vlan = house.site.clouds["lab"].management
     pod = house.order(make("train", 2))
@@ -103,7 +103,7 @@ def test_a_change_that_began_before_keeps_the_new_number(house: House) -> None:
     assert house.store.capacity().used.vlans["lab"] == {after.plan.vlan}
 
 
-def test_a_release_asked_meanwhile_wins(house: House) -> None:
+def test_release_requested_meanwhile_wins(house: House) -> None:
     """Nothing is recreated for a pod that nobody wants any more."""
     vlan = house.site.clouds["lab"].management
     pod = house.order()
@@ -113,7 +113,7 @@ def test_a_release_asked_meanwhile_wins(house: House) -> None:
     assert [t.name for t in house.cloud.things()] == ["stranger"]
 
 
-def test_without_another_number_it_fails_with_the_reason(house: House) -> None:
+def test_pod_without_another_number_fails_with_the_reason(house: House) -> None:
     """Nothing that waiting would change; and nothing of it is left lying about."""
     vlan = house.site.clouds["lab"].management
     pod = house.order()
@@ -123,14 +123,14 @@ def test_without_another_number_it_fails_with_the_reason(house: House) -> None:
     assert "no other number" in after.reason
 
 
-def test_unknown_segments_are_not_free_ones(house: House) -> None:
+def test_unknown_segments_are_not_free(house: House) -> None:
     """A Neutron that can't be asked makes orders wait, not collide."""
     house.cloud.plant(Fault.UNREACHABLE, verb="segments")
     with pytest.raises(UnknownError):
         house.order(ORDER)
 
 
-def test_segment_of_a_routed_network_is_given_to_no_pod(house: House) -> None:
+def test_segment_of_a_routed_network_is_not_assigned(house: House) -> None:
     """An operator's network with several, of which Neutron shows `segments` and no VLAN of its own."""
     first = house.ready()
     place = house.cloud.thing("network/management").fields["physical_network"]

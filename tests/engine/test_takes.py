@@ -51,7 +51,7 @@ def work(house: House, most: int = 9, releases: int = 9) -> list[Held]:
     return list(take_work(house.database, "w", 0.0, most, releases, threading.Event()).readable)
 
 
-def test_work_comes_before_looks(house: House) -> None:
+def test_work_comes_before_observations(house: House) -> None:
     """Whoever has waited longer: a release, a repair and a change are no looks; each is in one of the two only."""
     pods = ready(house, "a", "b", "c", "d")
     sql(house, "UPDATE pod SET next_at = now() - interval '1 hour'")
@@ -62,7 +62,7 @@ def test_work_comes_before_looks(house: House) -> None:
     assert [h.owner.name for h in looks(house)] == ["a"]
 
 
-def test_a_release_comes_apart_from_what_boots(house: House) -> None:
+def test_releases_have_places_of_their_own(house: House) -> None:
     """However long the others have waited: no other takes its place."""
     pods = [house.order(ORDER.model_copy(update={"name": n, "nodes": ONE})) for n in ("a", "b", "c")]
     sql(house, "UPDATE pod SET next_at = now() - interval '1 hour'")
@@ -73,7 +73,7 @@ def test_a_release_comes_apart_from_what_boots(house: House) -> None:
     assert [h.owner.name for h in work(house)] == ["c", "a"]
 
 
-def test_many_are_taken_with_one_statement(house: House) -> None:
+def test_many_owners_are_claimed_with_one_statement(house: House) -> None:
     """The one that has waited longest first, each under its own token, and nobody twice."""
     pods = ready(house, "a", "b", "c")
     for minutes, pod in enumerate(pods):
@@ -91,7 +91,7 @@ def test_many_are_taken_with_one_statement(house: House) -> None:
         held.say("step", "it is this worker's")
 
 
-def test_a_look_that_shows_nothing_new_writes_no_resource(house: House) -> None:
+def test_observation_without_news_writes_no_resource(house: House) -> None:
     """Facts come back from the database in another shape (a tuple as a list), which is no news."""
     (pod,) = ready(house, "a")
     rows = "SELECT key, xmin::text FROM resource WHERE owner_id = %s ORDER BY key"
@@ -105,7 +105,7 @@ def test_a_look_that_shows_nothing_new_writes_no_resource(house: House) -> None:
     assert sql(house, "SELECT worker, held_until, next_at > now() FROM pod") == [(None, None, True)]
 
 
-def test_those_that_were_only_seen_are_let_go_together(house: House) -> None:
+def test_unchanged_owners_are_handed_back_together(house: House) -> None:
     """Not those that another worker has by now, and those that were woken, or changed, meanwhile are due at once."""
     fine, woken, changed, lost = ready(house, "fine", "woken", "changed", "lost")
     sql(house, "UPDATE pod SET next_at = now()")
@@ -127,7 +127,7 @@ def test_those_that_were_only_seen_are_let_go_together(house: House) -> None:
     }
 
 
-def test_what_was_noted_is_written_with_the_next_statement_or_not_at_all(house: House) -> None:
+def test_notes_are_written_with_the_next_statement_or_not_at_all(house: House) -> None:
     """Whoever lost the owner between note and write writes nothing of it, and lets go of nothing."""
     (pod,) = ready(house, "a")
     sql(house, "UPDATE pod SET next_at = now()")
@@ -141,7 +141,7 @@ def test_what_was_noted_is_written_with_the_next_statement_or_not_at_all(house: 
     assert sql(house, "SELECT held_until > now() FROM pod") == [(True,)]
 
 
-def test_a_visit_that_asks_for_nothing_is_one_write(house: House) -> None:
+def test_visit_without_requests_is_one_write(house: House) -> None:
     """What it sees of servers that boot, and that all is as wanted, is written when it lets go."""
     pod = house.order(ORDER.model_copy(update={"name": "a", "nodes": ONE}))
     house.cloud.plant(Fault.STUCK, kind=Kind.SERVER)
@@ -178,7 +178,7 @@ def silent_hosts(monkeypatch: pytest.MonkeyPatch, house: House, pod: str) -> Gen
         goes_on.set()
 
 
-def test_who_waits_ahead_behind_a_slow_visit_is_handed_back(
+def test_visit_waiting_behind_a_slow_one_is_handed_back(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A release of it needn't wait for the other's visit, whose cloud hangs."""
@@ -206,9 +206,7 @@ def test_who_waits_ahead_behind_a_slow_visit_is_handed_back(
     assert slow.busy() == 0
 
 
-def test_look_that_hangs_keeps_no_other_from_being_looked_at(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hanging_observation_does_not_delay_others(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """As of pods with shares while Manila takes requests and doesn't answer."""
     monkeypatch.setattr(lane_module, "HANGING", 0.0)
     monkeypatch.setattr(worker_module, "LONGEST_SLEEP", 0.05)
@@ -227,7 +225,7 @@ def test_look_that_hangs_keeps_no_other_from_being_looked_at(
     worker.stop()
 
 
-def test_who_is_handed_back_keeps_its_place_and_its_failures(house: House) -> None:
+def test_returned_pod_keeps_queue_position_and_failure_count(house: House) -> None:
     """Else it would go behind everything that became due meanwhile, and what fails would be tried ever so often."""
     house.order(ORDER.model_copy(update={"name": "a", "nodes": ONE}))
     sql(house, "UPDATE pod SET failures = 3, next_at = now() - interval '1 minute'")

@@ -41,7 +41,7 @@ def heard(connection: psycopg.Connection[Any]) -> set[str]:
     raise AssertionError("it was not heard")
 
 
-def test_a_write_is_over_before_anybody_is_told_of_it(house: House) -> None:
+def test_write_ends_before_its_notification(house: House) -> None:
     """PostgreSQL commits transactions that notify one after the other, however long the disk takes for each."""
     pods = [house.order(ORDER.model_copy(update={"name": n, "nodes": ONE})) for n in ("a", "b", "c")]
     sql(house, "UPDATE pod SET next_at = now()")
@@ -73,7 +73,7 @@ def test_a_write_is_over_before_anybody_is_told_of_it(house: House) -> None:
         assert sent[1:] == [[("weft_event", both)]], "those that came meanwhile are one statement"
 
 
-def test_many_are_told_of_in_few_notifications() -> None:
+def test_many_owners_share_few_notifications() -> None:
     said = [("events", f"{n:036}") for n in range(450)] + [("work", "")]
     told = joined(said)
     assert [(c, len(p.split(","))) for c, p in told] == [("events", 200)] * 2 + [("events", 50), ("work", 1)]
@@ -81,7 +81,7 @@ def test_many_are_told_of_in_few_notifications() -> None:
     assert max(len(p) for _, p in told) < 8000
 
 
-def test_who_writes_nothing_that_is_an_event_tells_nobody(house: House) -> None:
+def test_write_without_an_event_does_not_notify(house: House) -> None:
     house.order(ORDER.model_copy(update={"name": "a", "nodes": ONE}))
     sql(house, "UPDATE pod SET next_at = now()")
     house.database.wait_until_told()
@@ -99,7 +99,7 @@ def _note_a_look(held: Held) -> None:
     held.flush()
 
 
-def test_what_a_transaction_writes_of_an_owner_is_told_after_it(house: House) -> None:
+def test_event_of_a_transaction_is_notified_after_it(house: House) -> None:
     """An alarm, say; nothing, if it came to nothing."""
     pod = house.order(ORDER.model_copy(update={"name": "a", "nodes": ONE}))
     sql(house, "UPDATE pod SET next_at = now()")
@@ -122,7 +122,7 @@ def test_what_a_transaction_writes_of_an_owner_is_told_after_it(house: House) ->
         assert heard(listening) == {str(pod.id)}
 
 
-def test_an_order_is_told_of_after_it_was_confirmed(house: House) -> None:
+def test_order_is_notified_after_its_confirmation(house: House) -> None:
     """While its nodes are claimed others wait for the lock, and whoever notifies waits for the disk of all who do."""
     begun, goes_on = threading.Event(), threading.Event()
 
@@ -146,7 +146,7 @@ def test_an_order_is_told_of_after_it_was_confirmed(house: House) -> None:
         assert heard(listening) == {view.id, ""}
 
 
-def test_whoever_makes_an_order_due_that_no_worker_has_had_tells_them(house: House) -> None:
+def test_making_an_unclaimed_order_due_notifies_workers(house: House) -> None:
     """Its release, say, before it was confirmed."""
     pod = house.order()
     sql(house, "UPDATE pod SET next_at = now() + interval '1 hour'")
@@ -158,7 +158,7 @@ def test_whoever_makes_an_order_due_that_no_worker_has_had_tells_them(house: Hou
         assert heard(listening) == {str(pod.id), ""}
 
 
-def test_what_can_not_be_told_is_told_again() -> None:
+def test_failed_notification_is_repeated() -> None:
     """A connection that was cut is weft's own: whoever follows has heard nothing of it. A defect is no reason to."""
     told: list[list[Any]] = []
 
@@ -180,7 +180,7 @@ def test_what_can_not_be_told_is_told_again() -> None:
     assert told == [["a"], ["a"], ["a"], ["b"], ["c"]]
 
 
-def test_who_ends_waits_for_nothing_that_can_not_be_told() -> None:
+def test_closing_does_not_wait_for_failing_notifications() -> None:
     told: list[Any] = []
 
     def send(said: Any) -> None:
@@ -194,7 +194,7 @@ def test_who_ends_waits_for_nothing_that_can_not_be_told() -> None:
     assert 1 <= len(told) <= 2
 
 
-def test_without_a_thread_the_next_one_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notification_without_a_thread_is_sent_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """The write that it follows is over: it isn't undone, nor are all later ones untold."""
     told: list[Any] = []
     teller = Teller(lambda said: told.extend(payload for _, payload in said))

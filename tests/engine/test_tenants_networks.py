@@ -29,7 +29,7 @@ def foreign(house: House, kind: str = "port") -> list[Finding]:
     return [f for f in report.findings if f.category == "foreign" and f.kind == kind]
 
 
-def test_a_share_of_a_pods_network_is_taken_back_at_a_visit(house: House) -> None:
+def test_share_of_a_pods_network_is_removed_by_a_visit(house: House) -> None:
     """Another project could put ports on it."""
     pod = house.ready()
     network = house.cloud.thing("network/rdma")
@@ -40,7 +40,7 @@ def test_a_share_of_a_pods_network_is_taken_back_at_a_visit(house: House) -> Non
     assert any("shared_with is team-b" in m for m in said)
 
 
-def test_a_share_in_use_degrades_the_pod_until_the_port_is_removed(house: House) -> None:
+def test_share_in_use_degrades_the_pod_until_the_port_is_removed(house: House) -> None:
     """Neutron doesn't take a share back that somebody uses; an operator's repair removes the port, then the share."""
     pod = house.ready()
     network = house.cloud.thing("network/rdma")
@@ -55,7 +55,7 @@ def test_a_share_in_use_degrades_the_pod_until_the_port_is_removed(house: House)
     assert visit(house, pod).state is PodState.READY
 
 
-def test_a_port_on_the_rdma_network_degrades_the_pod_and_breaks_nothing(house: House) -> None:
+def test_foreign_port_on_the_rdma_network_only_degrades_the_pod(house: House) -> None:
     """The pod's own are not recreated for it, and it doesn't fail: its servers go on, and it is looked at again."""
     pod = house.ready()
     before = {t.id for t in house.cloud.things()}
@@ -68,7 +68,7 @@ def test_a_port_on_the_rdma_network_degrades_the_pod_and_breaks_nothing(house: H
     assert visit(house, pod).state is PodState.READY
 
 
-def test_a_tenants_own_port_on_the_management_network_is_shown_and_stays(house: House) -> None:
+def test_tenants_own_port_on_the_management_network_is_shown_and_stays(house: House) -> None:
     """A login server of the tenant's own, on a network that is its alone: no harm while the pod lives."""
     pod = house.ready()
     port = guest(house, "network/management", "team-a")
@@ -79,7 +79,7 @@ def test_a_tenants_own_port_on_the_management_network_is_shown_and_stays(house: 
     assert port in house.cloud.things()
 
 
-def test_a_release_names_the_port_in_its_way_and_repair_removes_it(house: House) -> None:
+def test_release_names_the_blocking_port_and_repair_removes_it(house: House) -> None:
     """A12: RELEASING forever, and nobody said why."""
     pod = house.ready()
     port = guest(house, "network/management", "team-a")
@@ -95,7 +95,7 @@ def test_a_release_names_the_port_in_its_way_and_repair_removes_it(house: House)
     assert receipt is not None and receipt.receipt.clean
 
 
-def test_address_pairs_are_taken_off_again(house: House) -> None:
+def test_address_pairs_are_removed(house: House) -> None:
     """With 0.0.0.0/0 a server may send as anybody, and its group's rules mean nothing."""
     pod = house.ready()
     port = house.cloud.thing(f"port/{pod.nodes[0]}/management")
@@ -104,7 +104,7 @@ def test_address_pairs_are_taken_off_again(house: House) -> None:
     assert port.fields["address_pairs"] == ()
 
 
-def test_a_deleted_security_group_comes_back_on_all_ports(house: House) -> None:
+def test_deleted_security_group_is_restored_on_all_ports(house: House) -> None:
     """Port security off, then the group deleted: who may reach the servers is the order's to say."""
     pod = house.ready()
     group = house.cloud.thing("security_group")
@@ -120,7 +120,7 @@ def test_a_deleted_security_group_comes_back_on_all_ports(house: House) -> None:
     assert all(port.fields["security_groups"] == (again.id,) for port in ports)
 
 
-def test_a_subnet_of_the_tenants_own_on_the_rdma_network_is_noticed(house: House) -> None:
+def test_tenants_subnet_on_the_rdma_network_is_noticed(house: House) -> None:
     """With DHCP it would give addresses to the pod's adapters."""
     pod = house.ready()
     network = house.cloud.thing("network/rdma")

@@ -60,7 +60,7 @@ def moved(database: Database, database_url: str, tmp_path: Path) -> Generator[Mo
     house.close()
 
 
-def test_what_another_manager_has_set_up_becomes_wefts_without_a_request(moved: Moved) -> None:
+def test_other_managers_settings_are_adopted_without_a_request(moved: Moved) -> None:
     """Until the site serves them the audit lists them and takes nothing away; with it, nothing is written either."""
     house = moved.house
     house.serve(False)
@@ -135,7 +135,7 @@ def test_networks_are_left_to_another_manager_while_pods_stay(moved: Moved) -> N
     assert moved.changes() == before, "and back again"
 
 
-def test_what_is_left_is_not_taken_for_what_came_back_of_an_earlier_pod(moved: Moved) -> None:
+def test_left_network_is_not_taken_for_remains_of_an_earlier_pod(moved: Moved) -> None:
     """The number was another network's once: neither a sweep nor the audit takes the partition away."""
     house = moved.house
     number = house.free_number()
@@ -161,7 +161,7 @@ def test_what_is_left_is_not_taken_for_what_came_back_of_an_earlier_pod(moved: M
     assert moved.changes() == before and moved.members(number) == {house.guid("gpu15")}
 
 
-def test_a_worker_that_has_one_in_hand_when_it_is_left_writes_nothing_after(moved: Moved) -> None:
+def test_worker_that_holds_a_left_network_writes_nothing_more(moved: Moved) -> None:
     house = moved.house
     mine = house.network("mine", house.free_number())
     house.adapter(mine, "gpu15")
@@ -177,7 +177,7 @@ def test_a_worker_that_has_one_in_hand_when_it_is_left_writes_nothing_after(move
     assert house.see(owner).state is PodState.RELEASED
 
 
-def test_a_function_of_a_tenants_own_network(moved: Moved) -> None:
+def test_function_in_a_tenants_network_becomes_a_member(moved: Moved) -> None:
     """Its GUID is a member as soon as Neutron has bound the port; until UFM shows it up, the network says so."""
     house = moved.house
     network, mac = house.network(), "fa:16:3e:00:00:42"

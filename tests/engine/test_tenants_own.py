@@ -34,7 +34,7 @@ def house(database: Database, database_url: str) -> Generator[TenantHouse]:
 # -- from Neutron to the wire -----------------------------------------------------------------------------------
 
 
-def test_a_tenants_network_is_a_partition_of_exactly_its_bound_ports(house: TenantHouse) -> None:
+def test_tenants_network_is_a_partition_of_exactly_its_bound_ports(house: TenantHouse) -> None:
     """Owned by the network, in the accounts that pods have, audited, and released with proof."""
     network = house.network()
     house.cloud.add(Kind.PORT, "not-bound", "team-b", None, network=network.id, vnic_type="direct-physical")
@@ -59,7 +59,7 @@ def test_a_tenants_network_is_a_partition_of_exactly_its_bound_ports(house: Tena
     assert house.owners() == []
 
 
-def test_a_network_without_ports_holds_its_number(house: TenantHouse) -> None:
+def test_network_without_ports_holds_its_number(house: TenantHouse) -> None:
     network = house.network()
     house.ready(network)
     assert house.numbers() == {house.free_number(): house.owner(network).owner}
@@ -68,7 +68,7 @@ def test_a_network_without_ports_holds_its_number(house: TenantHouse) -> None:
     assert house.ports_in(house.free_number()) == {house.guid()}
 
 
-def test_a_port_that_is_unbound_leaves_without_a_notice(house: TenantHouse) -> None:
+def test_unbound_port_leaves_without_a_notification(house: TenantHouse) -> None:
     """Host and client-id cleared in one update: the plugin never says a word of it."""
     network = house.network()
     port = house.adapter(network)
@@ -83,7 +83,7 @@ def test_a_port_that_is_unbound_leaves_without_a_notice(house: TenantHouse) -> N
     )
 
 
-def test_what_hangs_on_the_wire_is_told_as_waiting(house: TenantHouse) -> None:
+def test_port_missing_on_the_fabric_is_reported_as_waiting(house: TenantHouse) -> None:
     """Neutron says ACTIVE all the while: weft says itself when a port is in."""
     network = house.network()
     port = house.adapter(network)
@@ -101,7 +101,7 @@ def test_what_hangs_on_the_wire_is_told_as_waiting(house: TenantHouse) -> None:
     assert house.port(network, port).state is PortState.IN and house.look() is False
 
 
-def test_a_port_whose_table_is_full_says_so(house: TenantHouse) -> None:
+def test_port_with_a_full_table_is_reported(house: TenantHouse) -> None:
     """OpenSM drops the last new keys and calls the subnet up: the port waits, and names what fills its table."""
     network = house.network()
     port = house.adapter(network)
@@ -124,7 +124,7 @@ def test_a_port_whose_table_is_full_says_so(house: TenantHouse) -> None:
 # -- what Neutron omits -----------------------------------------------------------------------------------------
 
 
-def test_a_port_that_a_listing_omits_stays_until_neutron_says_that_it_is_gone(house: TenantHouse) -> None:
+def test_port_omitted_in_a_listing_stays_until_proved_gone(house: TenantHouse) -> None:
     network = house.network()
     port = house.adapter(network)
     house.ready(network)
@@ -136,7 +136,7 @@ def test_a_port_that_a_listing_omits_stays_until_neutron_says_that_it_is_gone(ho
     assert not house.ports_in(house.free_number())
 
 
-def test_a_user_that_lost_its_rights_over_other_projects_releases_nothing(house: TenantHouse) -> None:
+def test_user_without_rights_over_other_projects_releases_nothing(house: TenantHouse) -> None:
     """Every listing is empty then, and everything is 404: for Neutron's other projects weft is a stranger."""
     network = house.network()
     house.adapter(network)
@@ -154,7 +154,7 @@ def test_a_user_that_lost_its_rights_over_other_projects_releases_nothing(house:
     house.ready(network)
 
 
-def test_a_project_that_is_not_shown_holds_up_no_other(house: TenantHouse) -> None:
+def test_hidden_project_does_not_delay_others(house: TenantHouse) -> None:
     hidden, other = house.network("a", house.free_number(10)), house.network("b", house.free_number(11))
     hidden.project_id = "team-c"
     house.adapter(hidden)
@@ -169,7 +169,7 @@ def test_a_project_that_is_not_shown_holds_up_no_other(house: TenantHouse) -> No
     assert house.ports_in(house.free_number(10)) == {house.guid()}
 
 
-def test_a_port_whose_absence_is_not_proved_keeps_its_network_as_it_is(house: TenantHouse) -> None:
+def test_port_with_unproved_absence_leaves_its_network_unchanged(house: TenantHouse) -> None:
     network = house.network()
     port, _ = house.adapter(network), house.adapter(network, "gpu14")
     house.ready(network)
@@ -188,7 +188,7 @@ def test_a_port_whose_absence_is_not_proved_keeps_its_network_as_it_is(house: Te
     assert house.ports_in(house.free_number()) == {house.guid("gpu14")}
 
 
-def test_a_network_that_a_listing_omits_stays(house: TenantHouse, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_network_omitted_in_a_listing_stays(house: TenantHouse, monkeypatch: pytest.MonkeyPatch) -> None:
     network = house.network()
     house.adapter(network)
     house.ready(network)
@@ -197,7 +197,7 @@ def test_a_network_that_a_listing_omits_stays(house: TenantHouse, monkeypatch: p
     assert house.owner(network).wanted == "present" and house.ports_in(house.free_number()) == {house.guid()}
 
 
-def test_a_cloud_that_does_not_answer_changes_nothing_and_is_unknown_after_a_while(
+def test_silent_cloud_changes_nothing_and_becomes_unknown(
     house: TenantHouse,
 ) -> None:
     network = house.network()
@@ -215,7 +215,7 @@ def test_a_cloud_that_does_not_answer_changes_nothing_and_is_unknown_after_a_whi
     house.ready(network)
 
 
-def test_one_place_that_is_silent_does_not_hide_the_errors_of_a_look(house: TenantHouse) -> None:
+def test_silent_place_does_not_hide_other_errors(house: TenantHouse) -> None:
     """A member that can't be read one by one either: the whole look is void, and nobody is taken out."""
     network = house.network()
     port = house.adapter(network)
@@ -239,7 +239,7 @@ def test_one_place_that_is_silent_does_not_hide_the_errors_of_a_look(house: Tena
 # -- two networks -----------------------------------------------------------------------------------------------
 
 
-def test_an_adapter_that_changes_networks_is_never_in_both(house: TenantHouse) -> None:
+def test_adapter_that_changes_networks_is_never_in_both(house: TenantHouse) -> None:
     """Nova gives it to the next server long before the fabric lets go of it."""
     first, second = house.network("a", house.free_number(10)), house.network("b", house.free_number(11))
     port = house.adapter(first)
@@ -258,7 +258,7 @@ def test_an_adapter_that_changes_networks_is_never_in_both(house: TenantHouse) -
     assert house.service.audit(house.operator).findings == ()
 
 
-def test_a_number_that_changes_is_another_partition(house: TenantHouse) -> None:
+def test_changed_number_makes_another_partition(house: TenantHouse) -> None:
     network = house.network()
     house.adapter(network)
     house.ready(network)
@@ -290,7 +290,7 @@ def test_networks_of_pods_are_not_tenants_own(house: TenantHouse) -> None:
     assert house.owners() == []
 
 
-def test_an_order_is_never_given_a_tenants_number_nor_the_other_way_round(house: TenantHouse) -> None:
+def test_orders_and_tenants_networks_never_share_a_number(house: TenantHouse) -> None:
     fabric = house.site.fabrics["ib0"]
     narrow = fabric.model_copy(
         update={"segments": Range(first=fabric.segments.last - 1, last=fabric.segments.last)}
@@ -310,7 +310,7 @@ def test_an_order_is_never_given_a_tenants_number_nor_the_other_way_round(house:
     assert "pod one has it" in house.owner(other).reason
 
 
-def test_a_node_that_a_pod_has_is_not_given_to_a_network(house: TenantHouse) -> None:
+def test_node_of_a_pod_is_not_given_to_a_network(house: TenantHouse) -> None:
     pod = house.run(house.order(), PodState.READY)
     node = sorted(n.node for n in pod.plan.placement.nodes)[0]
     network = house.network()
@@ -320,7 +320,7 @@ def test_a_node_that_a_pod_has_is_not_given_to_a_network(house: TenantHouse) -> 
     assert house.port(network, port).why == f"node {node} is a pod's"
 
 
-def test_a_tenants_own_server_is_foreign_only_where_it_has_no_adapter(house: TenantHouse) -> None:
+def test_tenants_server_without_an_adapter_is_foreign(house: TenantHouse) -> None:
     """On a node that nobody has, in a network of its own, it is what the cloud is for; placement avoids it anyway."""
 
     def foreign() -> list[str]:
@@ -346,7 +346,7 @@ def test_a_tenants_own_server_is_foreign_only_where_it_has_no_adapter(house: Ten
     assert foreign() == ["gpu15"]
 
 
-def test_a_tenants_server_on_a_pods_node_stays_foreign(house: TenantHouse) -> None:
+def test_tenants_server_on_a_pods_node_is_foreign(house: TenantHouse) -> None:
     pod = house.run(house.order(make("one", 1)), PodState.READY)
     node = pod.nodes[0]
     network = house.network()
@@ -357,7 +357,7 @@ def test_a_tenants_server_on_a_pods_node_stays_foreign(house: TenantHouse) -> No
     assert [(f.category, f.subject) for f in found if server.id in f.what] == [("foreign", node)]
 
 
-def test_a_mark_that_a_tenant_writes_on_its_network_changes_nothing(house: TenantHouse) -> None:
+def test_tenants_mark_on_its_network_changes_nothing(house: TenantHouse) -> None:
     network = house.network()
     house.adapter(network)
     house.ready(network)
@@ -366,7 +366,7 @@ def test_a_mark_that_a_tenant_writes_on_its_network_changes_nothing(house: Tenan
     assert house.ports_in(house.free_number()) == {house.guid()}
 
 
-def test_a_number_outside_of_the_range_is_told_and_holds_nothing(house: TenantHouse) -> None:
+def test_number_out_of_range_is_reported_and_holds_nothing(house: TenantHouse) -> None:
     network = house.network(number=house.site.fabrics["ib0"].segments.last + 1)
     port = house.adapter(network)
     house.ready(network)
@@ -376,7 +376,7 @@ def test_a_number_outside_of_the_range_is_told_and_holds_nothing(house: TenantHo
 # -- begun and ended --------------------------------------------------------------------------------------------
 
 
-def test_a_site_that_serves_them_no_more_gives_all_back_and_may_again(house: TenantHouse) -> None:
+def test_site_that_stops_serving_networks_releases_them(house: TenantHouse) -> None:
     network = house.network()
     house.adapter(network)
     house.ready(network)
@@ -394,7 +394,7 @@ def test_a_site_that_serves_them_no_more_gives_all_back_and_may_again(house: Ten
     assert house.owner(network).id != owner.id and house.ports_in(house.free_number()) == {house.guid()}
 
 
-def test_of_two_readings_the_one_that_began_later_counts(house: TenantHouse) -> None:
+def test_later_of_two_readings_counts(house: TenantHouse) -> None:
     """Two workers look: the slower one has read an older state, and comes last."""
     network = house.network()
     port = house.adapter(network)
@@ -413,7 +413,7 @@ def test_of_two_readings_the_one_that_began_later_counts(house: TenantHouse) -> 
     assert house.port(network, port).state is PortState.OUT
 
 
-def test_a_look_by_a_site_that_was_replaced_meanwhile_begins_nothing(house: TenantHouse) -> None:
+def test_look_by_a_replaced_site_begins_nothing(house: TenantHouse) -> None:
     """Two workers look: while the slower one reads the cloud, the site leaves them to another manager."""
     network = house.network()
     house.adapter(network)
@@ -432,7 +432,7 @@ def test_a_look_by_a_site_that_was_replaced_meanwhile_begins_nothing(house: Tena
     assert house.owners() == []
 
 
-def test_a_site_that_was_replaced_meanwhile_takes_nothing_away(house: TenantHouse) -> None:
+def test_replaced_site_removes_nothing(house: TenantHouse) -> None:
     """One worker still has the site that didn't serve them when another has just begun to."""
     network = house.network()
     house.adapter(network)
@@ -449,7 +449,7 @@ def test_a_site_that_was_replaced_meanwhile_takes_nothing_away(house: TenantHous
     assert house.ports_in(house.free_number()) == {house.guid()}
 
 
-def test_a_hint_ends_the_pause_and_says_nothing_itself(house: TenantHouse) -> None:
+def test_hint_ends_the_pause_without_saying_anything(house: TenantHouse) -> None:
     looked = threading.Semaphore(0)
 
     class Told(TenantKeeper):

@@ -24,7 +24,7 @@ def verbs(house: House) -> Service:
     return redacted(house.service, Policy())
 
 
-def test_a_whole_life_is_told(house: House) -> None:
+def test_every_event_of_a_pods_life_has_a_tenants_text(house: House) -> None:
     """Every event and reason of a pod that goes from order to receipt has a form in the table: none is hidden."""
     tenant, door = house.request(), verbs(house)
     pod = house.ready(make("train", 2))
@@ -39,7 +39,7 @@ def test_a_whole_life_is_told(house: House) -> None:
     assert [s for s in seen if OPERATORS in s or str(withheld.EVENT()) in s] == []
 
 
-def test_a_failure_of_the_tenants_own_is_told(house: House) -> None:
+def test_tenant_reads_why_its_own_server_failed(house: House) -> None:
     """A server that breaks again and again: that no host took it is the tenant's to know, and which not."""
     pod = house.order()
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None)
@@ -51,7 +51,7 @@ def test_a_failure_of_the_tenants_own_is_told(house: House) -> None:
     assert not [h for h in hosts if f"on {h}" in told]
 
 
-def test_operators_words_and_others_stay_out(house: House) -> None:
+def test_tenant_does_not_read_operators_and_others_words(house: House) -> None:
     """Reasons of a quarantine, pods and projects of others: in no refusal, plan, capacity or error."""
     tenant, door = house.request("team-b"), verbs(house)
     house.order(make(f"{SECRET}-pod", 10, duration="1h"))
@@ -67,7 +67,7 @@ def test_operators_words_and_others_stay_out(house: House) -> None:
     assert not [a for a in answers if SECRET in a or "team-a" in a]
 
 
-def test_a_silent_fabric_tells_a_tenant_nothing_of_its_managers(house: House) -> None:
+def test_tenant_does_not_read_details_of_a_silent_fabric(house: House) -> None:
     """Which key, which agent and what to type is the operators'."""
     for manager in house.fabric.managers:
         manager.reachable = False
@@ -89,7 +89,7 @@ def test_reason_of_a_resource_keeps_its_code(house: House) -> None:
     assert all(r.reason == "No valid host was found" for r in broken)
 
 
-def test_rows_of_an_earlier_version_get_their_codes_at_the_next_look(house: House, clock: HandClock) -> None:
+def test_rows_of_an_earlier_version_get_codes_at_the_next_visit(house: House, clock: HandClock) -> None:
     """Operators read the same text; of the row as it was, tenants read nothing."""
     tenant, door = house.request(), verbs(house)
     house.cloud.plant(Fault.UNREACHABLE, kind=Kind.SERVER, times=None)

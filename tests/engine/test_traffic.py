@@ -104,7 +104,7 @@ def until_told(house: ProbedHouse) -> PodRecord:
     return pod
 
 
-def test_a_pod_is_tried_before_it_is_ready_and_not_again(house: ProbedHouse) -> None:
+def test_pod_is_tested_before_it_is_ready_and_not_again(house: ProbedHouse) -> None:
     """With the addresses of the adapters that Nova has given its servers."""
     pod = house.ready()
     [(segment, addresses)] = house.prober.checked
@@ -115,7 +115,7 @@ def test_a_pod_is_tried_before_it_is_ready_and_not_again(house: ProbedHouse) -> 
     assert len(house.prober.checked) == 1, "not at each visit"
 
 
-def test_adapters_are_tried_while_no_guest_has_them(house: ProbedHouse) -> None:
+def test_adapters_are_tested_before_guests_have_them(house: ProbedHouse) -> None:
     """Once the segment is there, and before any server is asked for: then they are their hosts'. What was known then
     is told the prober when it tries again, also by another worker."""
     servers: list[int] = []
@@ -131,7 +131,7 @@ def test_adapters_are_tried_while_no_guest_has_them(house: ProbedHouse) -> None:
     assert told == ["before servers are there: 8 adapters of ib0 that hear each other"]
 
 
-def test_a_pod_that_serves_is_not_tried_again_for_a_server_that_is_made_again(house: ProbedHouse) -> None:
+def test_serving_pod_is_not_tested_again_for_a_recreated_server(house: ProbedHouse) -> None:
     pod = house.ready()
     house.cloud.lose(house.cloud.servers[0])
     visits(house, pod, 1)
@@ -141,7 +141,7 @@ def test_a_pod_that_serves_is_not_tried_again_for_a_server_that_is_made_again(ho
     assert len(house.cloud.servers) == 2 and len(house.prober.begun) == 1
 
 
-def test_only_new_members_of_a_pod_that_grows_are_tried_first(house: ProbedHouse) -> None:
+def test_only_new_members_of_a_growing_pod_are_tested_first(house: ProbedHouse) -> None:
     """Guests have the others by now; what was known of these stays known, and what leaves is forgotten."""
     pod = house.ready()
     order = pod.plan.order
@@ -163,7 +163,7 @@ def test_only_new_members_of_a_pod_that_grows_are_tried_first(house: ProbedHouse
     assert house.prober.tried[-1] == {*ports(house, pod)} and len(pod.nodes) == 2
 
 
-def test_no_server_is_started_where_members_do_not_hear_each_other(house: ProbedHouse) -> None:
+def test_no_server_is_started_if_members_do_not_hear_each_other(house: ProbedHouse) -> None:
     house.prober.first = silence
     pod = until_told(house)
     assert "gpu01/mlx5_0 doesn't hear gpu02/mlx5_0 in VLAN 101" in pod.reason
@@ -172,7 +172,7 @@ def test_no_server_is_started_where_members_do_not_hear_each_other(house: Probed
     assert house.run(pod, PodState.READY).reason == ""
 
 
-def test_what_nobody_could_try_before_starts_servers_all_the_same(house: ProbedHouse) -> None:
+def test_untestable_members_do_not_prevent_servers(house: ProbedHouse) -> None:
     house.prober.first, house.prober.known = untried, lambda _: frozenset()
     house.ready()
     assert house.prober.tried == [frozenset()]
@@ -187,14 +187,14 @@ def test_silence_keeps_a_pod_from_being_ready(house: ProbedHouse) -> None:
     assert house.run(pod, PodState.READY).reason == ""
 
 
-def test_what_nobody_could_try_is_told_with_the_verification(house: ProbedHouse) -> None:
+def test_untested_members_are_named_in_the_verification(house: ProbedHouse) -> None:
     house.prober.says = untried
     pod = house.ready()
     [verified] = [e.message for e in house.store.events(pod.id, 0) if e.type == "verified"]
     assert "; but unknown: frames of gpu01/mlx5_0 were not tested" in verified
 
 
-def test_a_pod_that_grows_is_tried_again(house: ProbedHouse) -> None:
+def test_growing_pod_is_tested_again(house: ProbedHouse) -> None:
     pod = house.ready()
     order = pod.plan.order
     more = order.model_copy(update={"nodes": order.nodes.model_copy(update={"count": 3})})
@@ -212,7 +212,7 @@ def test_a_pod_that_grows_is_tried_again(house: ProbedHouse) -> None:
     assert len(house.prober.checked[-1][0].members) == 3 * len(ports(house, pod)) // len(pod.nodes)
 
 
-def test_a_receipt_has_what_was_tried_after_the_release(house: ProbedHouse) -> None:
+def test_receipt_contains_tests_after_the_release(house: ProbedHouse) -> None:
     pod = house.ready()
     mine = ports(house, pod)
     house.release(pod)
@@ -224,7 +224,7 @@ def test_a_receipt_has_what_was_tried_after_the_release(house: ProbedHouse) -> N
     assert sorted(house.prober.cleaned[-1].ports) == mine
 
 
-def test_a_release_waits_while_somebody_is_heard(house: ProbedHouse) -> None:
+def test_release_waits_while_a_member_is_heard(house: ProbedHouse) -> None:
     pod = house.ready()
     loud = EvidenceItem(
         "frames", "8 former members", "not clean", "gpu01/mlx5_0 hears gpu02/mlx5_0", pod.nodes
@@ -237,7 +237,7 @@ def test_a_release_waits_while_somebody_is_heard(house: ProbedHouse) -> None:
     house.run(pod, PodState.RELEASED)
 
 
-def test_nodes_that_were_given_back_are_not_tried_again(house: ProbedHouse) -> None:
+def test_freed_nodes_are_not_tested_again(house: ProbedHouse) -> None:
     """Another pod may have them by now: it isn't disturbed, and what its adapters hear holds nothing back."""
     pod = house.ready()
     bad, good = pod.nodes
@@ -260,7 +260,7 @@ def test_nodes_that_were_given_back_are_not_tried_again(house: ProbedHouse) -> N
     }
 
 
-def test_the_number_of_an_abandoned_pod_is_freed_without_trying_other_pods_nodes(house: ProbedHouse) -> None:
+def test_abandoned_pods_number_is_freed_without_testing_other_pods(house: ProbedHouse) -> None:
     pod = house.ready()
     loud = EvidenceItem(
         "frames", "8 former members", "not clean", "gpu01/mlx5_0 hears gpu02/mlx5_0", pod.nodes
@@ -279,7 +279,7 @@ def test_the_number_of_an_abandoned_pod_is_freed_without_trying_other_pods_nodes
         assert not tx.rows("numbers_of", owner_id=pod.id)
 
 
-def test_what_nobody_tried_after_a_release_the_receipt_does_not_cover(house: ProbedHouse) -> None:
+def test_receipt_names_what_was_not_tested(house: ProbedHouse) -> None:
     """It is said with the last thing that was read; nothing is made up about frames."""
     pod = house.ready()
     house.prober.left, house.prober.untried = (
@@ -294,7 +294,7 @@ def test_what_nobody_tried_after_a_release_the_receipt_does_not_cover(house: Pro
     assert house.prober.untried[0] in {u for i in signed.receipt.items for u in i.unread}
 
 
-def test_without_agents_plan_and_receipt_say_that_nobody_tries(house: ProbedHouse) -> None:
+def test_plan_and_receipt_say_if_there_are_no_agents(house: ProbedHouse) -> None:
     house.world = replace(house.world, probers={})
     pod = house.order()
     assert "Nobody tries what is sent on this fabric" in plan_text(pod.plan)
@@ -306,7 +306,7 @@ def test_without_agents_plan_and_receipt_say_that_nobody_tries(house: ProbedHous
     assert any("not tested" in u for i in signed.receipt.items for u in i.unread)
 
 
-def test_silent_agents_count_among_a_fabrics_problems(house: ProbedHouse) -> None:
+def test_silent_agents_count_as_problems_of_the_fabric(house: ProbedHouse) -> None:
     """Nobody else would notice: with `warn` every pod goes on getting READY."""
 
     def problems() -> int:

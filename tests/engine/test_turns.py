@@ -34,7 +34,7 @@ def told(database: Database, query: str) -> object:
         return row and row[0]
 
 
-def test_rows_of_one_test_are_not_there_for_the_next(turns: Turns) -> None:
+def test_rows_of_one_test_are_gone_in_the_next(turns: Turns) -> None:
     """Few rows, many, changed ones that migrations make, and sequences."""
     seen = "SELECT (SELECT count(*) FROM secret), (SELECT array_agg(q)::text FROM queue q)"
     with turns.one() as first:
@@ -50,9 +50,7 @@ def test_rows_of_one_test_are_not_there_for_the_next(turns: Turns) -> None:
     assert turns.replaced == []
 
 
-def test_a_connection_that_is_still_being_made_is_waited_for(
-    turns: Turns, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connection_being_made_is_waited_for(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pool makes them in the background, and counts them before they are there."""
     connect = psycopg.Connection[DictRow].connect
     making, go = threading.Event(), threading.Event()
@@ -102,7 +100,7 @@ def _closed(database: Database) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_column, _setting, _statistics, _closed])
-def test_more_than_rows_costs_a_new_database(turns: Turns, spoil: Callable[[Database], None]) -> None:
+def test_schema_changes_require_a_new_database(turns: Turns, spoil: Callable[[Database], None]) -> None:
     with turns.one() as first:
         spoil(first)
     with turns.one() as second:
@@ -111,7 +109,7 @@ def test_more_than_rows_costs_a_new_database(turns: Turns, spoil: Callable[[Data
     assert len(turns.replaced) == 1
 
 
-def test_a_transaction_that_goes_on_costs_a_new_database(turns: Turns) -> None:
+def test_open_transaction_requires_a_new_database(turns: Turns) -> None:
     with turns.one() as first:
         left = psycopg.connect(first.url)
         left.execute("SELECT 1 FROM queue")

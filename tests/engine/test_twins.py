@@ -55,7 +55,7 @@ def stolen(house: House, mac: str, *, network: str, taken: set[str], **fields: o
     return house.cloud.add(Kind.PORT, "stolen", "team-b", None, network=network, mac=mac, **known)
 
 
-def test_a_port_with_the_mac_of_anothers_function(house: House, tmp_path: Path) -> None:
+def test_port_with_the_mac_of_anothers_function_takes_it_out(house: House, tmp_path: Path) -> None:
     """On its project's own pod's network: the GUID leaves the partition until it is single. The victim's reason and the
     audit name the port; a repair removes it from the closed network of the other pod."""
     manager = with_ufm(house, tmp_path)
@@ -83,7 +83,7 @@ def test_a_port_with_the_mac_of_anothers_function(house: House, tmp_path: Path) 
     assert inside(manager, victim, guid_of(mac))
 
 
-def test_a_port_elsewhere_with_the_mac_is_named_and_left(house: House, tmp_path: Path) -> None:
+def test_port_elsewhere_with_the_mac_is_only_named(house: House, tmp_path: Path) -> None:
     """Bound or not yet, on a network that isn't weft's: it is its owner's, or an operator's, to remove."""
     manager = with_ufm(house, tmp_path)
     victim = house.run(house.order(small("victim")), PodState.READY)
@@ -109,7 +109,7 @@ def named(house: House, thing: Thing) -> list[str]:
 @pytest.mark.parametrize(
     ("vnic", "project"), [("normal", "team-b"), ("baremetal", "team-b"), ("normal", "service")]
 )
-def test_port_without_a_function_that_has_the_mac_is_named_alone(
+def test_port_without_a_function_with_the_mac_is_only_named(
     house: House, tmp_path: Path, vnic: str, project: str
 ) -> None:
     """Somebody's, or one that the site has adopted: its server is on no fabric with it. The pod keeps everything."""
@@ -123,7 +123,7 @@ def test_port_without_a_function_that_has_the_mac_is_named_alone(
     assert named(house, theirs) == ["victim"] and theirs in house.cloud.things(Kind.PORT)
 
 
-def test_port_that_may_send_from_the_mac_is_named_alone(house: House, tmp_path: Path) -> None:
+def test_port_that_may_send_from_the_mac_is_only_named(house: House, tmp_path: Path) -> None:
     """By `allowed_address_pairs`, whatever its own address; what can't be listed is unknown."""
     manager = with_ufm(house, tmp_path)
     victim = house.run(house.order(small("victim")), PodState.READY)
@@ -149,7 +149,7 @@ def test_port_that_may_send_from_the_mac_is_named_alone(house: House, tmp_path: 
         ("11.0.0.1", True, False),
     ],
 )
-def test_port_that_may_send_from_the_address_is_named(
+def test_port_that_may_send_from_the_ip_address_is_named(
     house: House, pair: str, inside: bool, said: bool
 ) -> None:
     """A pair without a MAC address has its port's own: on the pod's network that is the pod's address all the same, and
@@ -166,7 +166,7 @@ def test_port_that_may_send_from_the_address_is_named(
 
 
 @pytest.mark.parametrize("bound", ["its machine", "another", ""])
-def test_only_a_port_that_is_bound_to_the_machine_is_ironics(bound: str) -> None:
+def test_only_a_port_bound_to_the_machine_is_ironics(bound: str) -> None:
     """No project can bind a port of its own to a machine: type and MAC address it can have."""
     spec = PortSpec(
         network="network/x",
@@ -183,7 +183,7 @@ def test_only_a_port_that_is_bound_to_the_machine_is_ironics(bound: str) -> None
     assert is_ironics(port, own) is (bound == "its machine")
 
 
-def test_what_can_not_be_listed_changes_no_membership(house: House, tmp_path: Path) -> None:
+def test_unlisted_ports_change_no_membership(house: House, tmp_path: Path) -> None:
     """A member stays one, and one that was taken out stays out; neither is healthy."""
     manager = with_ufm(house, tmp_path)
     victim = house.run(house.order(small("victim")), PodState.READY)
@@ -203,7 +203,7 @@ def test_what_can_not_be_listed_changes_no_membership(house: House, tmp_path: Pa
     assert inside(manager, victim, guid_of(mac))
 
 
-def test_a_guid_that_the_fabric_shows_elsewhere_leaves_the_partition(house: House, tmp_path: Path) -> None:
+def test_guid_shown_elsewhere_leaves_the_partition(house: House, tmp_path: Path) -> None:
     """As one that who has a whole adapter gave to a function of it, past Neutron."""
     manager = with_ufm(house, tmp_path)
     victim = house.run(house.order(small("victim")), PodState.READY)
@@ -219,7 +219,7 @@ def test_a_guid_that_the_fabric_shows_elsewhere_leaves_the_partition(house: Hous
     assert inside(manager, victim, guid_of(mac))
 
 
-def test_look_for_twins_shares_the_reading_of_the_fabric(house: House, tmp_path: Path) -> None:
+def test_search_for_twins_shares_the_fabrics_reading(house: House, tmp_path: Path) -> None:
     """A READY pod is judged by a reading that may be as old as its verdict's, and that others wait for, too."""
     with_ufm(house, tmp_path)
     pod = house.run(house.order(small("pod")), PodState.READY)
@@ -236,7 +236,7 @@ def test_look_for_twins_shares_the_reading_of_the_fabric(house: House, tmp_path:
     assert len(asked) >= 2 and all(age > 0 and patient for age, patient in asked)
 
 
-def test_on_ethernet_the_address_is_nobodys_key(house: House) -> None:
+def test_mac_address_is_no_identity_on_ethernet(house: House) -> None:
     """The VLAN is the function's, by Neutron's agent: the pod stays READY and says it, and the audit names the port."""
     furnished(house, with_functions(ethernet(house.site)), lambda site: FakeEthernet(site, "ib0"))
     pod = house.run(house.order(small("victim")), PodState.READY)

@@ -83,7 +83,7 @@ def wired(house: House, name: str, number: int) -> set[str]:
     return {n.name for n in house.site.nodes for h in n.hcas if h.port_guid in guids}
 
 
-def test_a_pod_is_the_business_of_its_own_fabrics_manager(house: House) -> None:
+def test_pod_concerns_only_its_own_fabrics_manager(house: House) -> None:
     """Both pods have the first number of their range; one is released, the other manager doesn't even know."""
     pods: dict[str, PodRecord] = {}
     for name in ("ib0", SECOND):
@@ -103,7 +103,7 @@ def test_a_pod_is_the_business_of_its_own_fabrics_manager(house: House) -> None:
 
 
 @pytest.mark.parametrize("silent", ["ib0", SECOND])
-def test_a_silent_manager_holds_up_its_own_pods_alone(house: House, silent: str) -> None:
+def test_silent_manager_delays_only_its_own_pods(house: House, silent: str) -> None:
     """Its pods can't be proved to be gone; those of the other fabric come and go meanwhile."""
     quiet = house.world.fabrics[silent]
     assert isinstance(quiet, FakeFabric)

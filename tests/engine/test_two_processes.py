@@ -123,7 +123,7 @@ def house(
     fronts.close()
 
 
-def test_a_change_whose_answer_one_process_lost_is_waited_for_by_the_other(house: TwoHouse) -> None:
+def test_change_with_a_lost_answer_is_waited_for_by_another_process(house: TwoHouse) -> None:
     """It was killed since. The switch shows nothing of the change when the pod is released, and makes it afterwards."""
     house.front.faults.late = MAKES[house.front.plan.speaks]
     pod = house.elsewhere(house.order(), 2)

@@ -17,7 +17,7 @@ from weft.planning.fabric.topology import Topology
 # -- uplinks --------------------------------------------------------------------------------------------------------
 
 
-def test_uplinks_are_given_once_and_given_back(house: House) -> None:
+def test_uplinks_are_assigned_once_and_returned(house: House) -> None:
     """2,000 Gb/s a leaf: a second pod that crosses learns the most that is left, and gets it all after a release."""
     first = order(house, "team-a", "first", 6, gbps=800)
     assert "the uplinks keep 800 Gb/s for each node" in first.plan.placement.explanation.chosen
@@ -28,7 +28,7 @@ def test_uplinks_are_given_once_and_given_back(house: House) -> None:
     order(house, "team-b", "second", 10, gbps=500)
 
 
-def test_uplinks_of_a_booking_are_kept_in_its_time(house: House, clock: HandClock) -> None:
+def test_uplinks_of_a_booking_are_kept_for_its_time(house: House, clock: HandClock) -> None:
     """An order that would run into it is refused what is left over; one that ends before has it all."""
     start = clock.now() + timedelta(hours=2)
     order(house, "team-a", "later", 6, start=start, duration="1h", gbps=900)
@@ -57,7 +57,7 @@ def test_bandwidth_without_known_uplinks_is_refused(house: House) -> None:
 # -- dedicated leaves -----------------------------------------------------------------------------------------------
 
 
-def test_a_leaf_that_becomes_a_projects_own(house: House, clock: HandClock) -> None:
+def test_leaf_becomes_a_projects_own(house: House, clock: HandClock) -> None:
     """Who lives there stays, new orders of others go elsewhere, a booking there is recreated; capacity knows."""
     stays = house.run(order(house, "team-b", "stays", 1, locality={"required": "leaf"}), PodState.READY)
     (own,) = leaves(house, stays)

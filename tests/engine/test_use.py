@@ -24,7 +24,7 @@ def used(house: House, half_life: float) -> dict[str, float]:
     return {r["project_id"]: float(r["seconds"]) for r in rows}
 
 
-def test_what_was_used_counts_less_and_less(house: House, clock: HandClock) -> None:
+def test_earlier_use_counts_less(house: House, clock: HandClock) -> None:
     """Two nodes for an hour, two hours later, and what has no nodes; in the end it isn't counted at all."""
     pod = house.ready(make("run", 2))
     house.order(make("later", 3, start=clock.now().replace(year=2027), duration="1h"))
@@ -40,7 +40,7 @@ def test_what_was_used_counts_less_and_less(house: House, clock: HandClock) -> N
     assert used(house, HOUR) == {}
 
 
-def test_it_is_read_once_for_all_starts_of_a_run(house: House) -> None:
+def test_use_is_read_once_per_run(house: House) -> None:
     """Not again for each, and never while others wait for the lock."""
     for n in range(3):
         queue(house, f"q{n}", 2)
@@ -52,7 +52,7 @@ def test_it_is_read_once_for_all_starts_of_a_run(house: House) -> None:
     assert counted.asked.index("use_of_projects") < counted.asked.index("start_pod")
 
 
-def test_indexes_serve_it(house: House, database_url: str) -> None:
+def test_use_is_read_from_indexes(house: House, database_url: str) -> None:
     """Rows of pods stay for ever: reading all of them would take longer every year."""
     with psycopg.connect(database_url) as connection:
         connection.execute("SET enable_seqscan = off")

@@ -123,7 +123,7 @@ def routed(name: str) -> Order:
 
 
 @pytest.mark.parametrize("kind", OBSTACLES)
-def test_use_that_blocks_a_release_is_named_and_ended_by_repair(house: House, kind: str) -> None:
+def test_blocking_use_is_named_and_ended_by_repair(house: House, kind: str) -> None:
     """While the pod lives it is listed and left alone; what the use is of stays, and the receipt is clean."""
     pod = house.ready(routed("used"))
     obstacle = OBSTACLES[kind](house, pod)
@@ -146,7 +146,7 @@ def test_use_that_blocks_a_release_is_named_and_ended_by_repair(house: House, ki
     assert signed is not None and signed.receipt.clean
 
 
-def test_share_of_a_pods_group_is_removed_by_repair_at_any_time(house: House) -> None:
+def test_share_of_a_pods_group_is_removed_by_repair(house: House) -> None:
     """Once none of the other project's ports is in the group: those that are go first when the pod is released."""
     pod = house.ready(make("used", 1))
     group = own(house, pod, GROUP)
@@ -157,7 +157,7 @@ def test_share_of_a_pods_group_is_removed_by_repair_at_any_time(house: House) ->
     assert group.facts["rbac"] == () and house.service.audit(house.operator).findings == ()
 
 
-def test_trunk_on_an_adapters_port_is_ended_while_the_pod_lives(house: House) -> None:
+def test_trunk_on_an_adapters_port_is_removed_from_a_live_pod(house: House) -> None:
     """Nothing but the pod's own may be on its RDMA network; Neutron refuses while the server is there."""
     pod = house.ready(make("used", 1))
     port = next(t for t in house.cloud.things(Kind.PORT) if t.fields.get("vnic_type") == "direct-physical")
@@ -167,7 +167,7 @@ def test_trunk_on_an_adapters_port_is_ended_while_the_pod_lives(house: House) ->
     assert trunk.id in house.cloud.trunks
 
 
-def test_uses_of_what_nothing_owns_end_before_it_is_removed(house: House) -> None:
+def test_uses_of_an_orphan_end_before_it_is_removed(house: House) -> None:
     """A released pod's group that came back, with a port of somebody's in it: the port stays."""
     pod = house.run(house.ready(make("used", 1)), PodState.READY)
     group = own(house, pod, GROUP)
@@ -183,7 +183,7 @@ def test_uses_of_what_nothing_owns_end_before_it_is_removed(house: House) -> Non
     assert port in house.cloud.things() and port.fields["security_groups"] == ()
 
 
-def test_uses_that_cannot_be_listed_are_unknown(house: House) -> None:
+def test_unlisted_uses_are_unknown(house: House) -> None:
     """They are a finding, not an absence."""
     house.ready(make("used", 1))
     house.cloud.plant(Fault.UNREACHABLE, verb="networks", times=None)

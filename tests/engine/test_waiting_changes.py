@@ -29,7 +29,7 @@ def started(house: House, pod: PodRecord) -> PodRecord:
     return house.run(pod, PodState.READY)
 
 
-def test_changed_while_it_waited_and_again_once_it_serves(
+def test_order_changed_while_waiting_and_again_while_serving(
     house: House, clock: HandClock, database_url: str
 ) -> None:
     """It starts as the generation that it is of, and each further change and extension is the next."""
@@ -50,7 +50,7 @@ def test_changed_while_it_waited_and_again_once_it_serves(
     assert [r["generation"] for r in stored] == [1, 2, 3, 4, 5]
 
 
-def test_a_pod_that_an_earlier_weft_started_as_its_first_generation(house: House, database_url: str) -> None:
+def test_pod_started_by_an_earlier_weft_keeps_its_generation(house: House, database_url: str) -> None:
     """Its plan's number is behind its row's, which counts."""
     first = house.ready(make("first", 16))
     pod = queue(house, "next", 3)
@@ -67,7 +67,7 @@ def test_a_pod_that_an_earlier_weft_started_as_its_first_generation(house: House
 
 
 @pytest.mark.parametrize("count", [2, 4])
-def test_what_was_changed_during_its_start_is_what_starts(house: House, count: int) -> None:
+def test_change_during_the_start_is_started(house: House, count: int) -> None:
     """The change is accepted while the dispatcher asks the cloud about the nodes of the order of before."""
     pod = queue(house, "next", 3)
     changed = open_to("9.0.0.0/8", make("next", count, queue=True))
@@ -78,7 +78,7 @@ def test_what_was_changed_during_its_start_is_what_starts(house: House, count: i
     assert set(house.store.capacity().holds) == set(ready.nodes)
 
 
-def test_an_extension_during_its_start_lasts(house: House, clock: HandClock) -> None:
+def test_extension_during_the_start_lasts(house: House, clock: HandClock) -> None:
     """The lease that its tenant was told is the one that its pod has."""
     end = clock.now() + timedelta(hours=1)
     pod = queue(house, "next", 2, end=end)
@@ -89,7 +89,7 @@ def test_an_extension_during_its_start_lasts(house: House, clock: HandClock) -> 
     assert messages(house, pod, "lease")
 
 
-def test_changes_meet_starts(house: House) -> None:
+def test_concurrent_changes_and_starts_agree(house: House) -> None:
     """Four workers start what is being changed: each pod is what its row says, however it comes out."""
     for n in range(3):
         pod = queue(house, f"q{n}", 2)

@@ -29,7 +29,7 @@ def hurried(url: str, **settings: str) -> Generator[Database]:
         database.close()
 
 
-def test_every_connection_has_bounds(database: Database) -> None:
+def test_every_connection_has_timeouts(database: Database) -> None:
     """For locks, statements, idle transactions, and a peer that is silently gone."""
     with psycopg.connect(database.url, **connecting(database.url)) as connection:
         for name, value in {**SESSION, "lock_timeout": "10s"}.items():
@@ -41,7 +41,7 @@ def test_every_connection_has_bounds(database: Database) -> None:
         assert tx.now() is not None
 
 
-def test_who_waits_for_capacity_too_long_is_told_to_come_back(house: House, database_url: str) -> None:
+def test_long_wait_for_the_capacity_lock_is_answered_503(house: House, database_url: str) -> None:
     """One claim that hangs holds up no request forever: HTTP 503 with Retry-After, and nothing was changed."""
     with hurried(database_url, lock_timeout="200ms") as database:
         second = House(database, database_url)
@@ -66,7 +66,7 @@ def test_who_waits_for_capacity_too_long_is_told_to_come_back(house: House, data
         second.close()
 
 
-def test_who_stalls_in_a_transaction_loses_it(house: House, database_url: str) -> None:
+def test_stalled_transaction_is_aborted(house: House, database_url: str) -> None:
     """A claim whose process hangs gives the lock back by itself; its own next step is a temporary error."""
     pause = threading.Event()
     with hurried(database_url, idle_in_transaction_session_timeout="100ms") as database:
@@ -80,7 +80,7 @@ def test_who_stalls_in_a_transaction_loses_it(house: House, database_url: str) -
             tx.row("lock_capacity")
 
 
-def test_a_statement_that_takes_too_long_is_ended(database_url: str) -> None:
+def test_slow_statement_is_aborted(database_url: str) -> None:
     """And is a temporary error."""
     with (
         hurried(database_url, statement_timeout="50ms") as database,

@@ -43,7 +43,7 @@ def subjects(house: House, pod: PodRecord) -> set[str]:
     return {f.subject for f in report.findings if f.pod_id == str(pod.id)}
 
 
-def test_a_port_that_can_not_be_repaired_in_place_stops_no_looking(house: House) -> None:
+def test_unrepairable_port_does_not_stop_observation(house: House) -> None:
     """The tenant edits it; the pod goes on being watched, what happens next is told too, and it comes back."""
     pod = house.ready()
     port = house.cloud.thing(f"port/{pod.nodes[0]}/mlx5_0")
@@ -64,7 +64,7 @@ def test_a_port_that_can_not_be_repaired_in_place_stops_no_looking(house: House)
     assert message(pod, Aspect.READY) == pod.reason == ""
 
 
-def test_a_pod_that_failed_goes_on_being_looked_at(house: House) -> None:
+def test_failed_pod_is_still_observed(house: House) -> None:
     """One server never comes, the other runs: what a tenant does to that one's port is told, and the audit sees it."""
     house.cloud.plant(Fault.BROKEN, key="server/gpu01", times=None, reason="No valid host was found.")
     pod = house.run(house.order(), PodState.FAILED)
@@ -82,7 +82,7 @@ def test_a_pod_that_failed_goes_on_being_looked_at(house: House) -> None:
     assert told[Aspect.PLACED] == "" and "192.0.2.1" not in told[Aspect.READY]
 
 
-def test_a_retry_clears_the_condition_and_goes_on_from_there(house: House) -> None:
+def test_retry_clears_the_condition_and_continues(house: House) -> None:
     """What was made is kept; what failed is tried again with all its tries."""
     planted = house.cloud.plant(
         Fault.BROKEN, key="server/gpu01", times=None, reason="No valid host was found."
@@ -101,7 +101,7 @@ def test_a_retry_clears_the_condition_and_goes_on_from_there(house: House) -> No
     assert all(c.status == "true" for c in pod.conditions)
 
 
-def test_a_silent_cloud_is_unknown_and_keeps_its_own_time(house: House) -> None:
+def test_silent_cloud_is_unknown_with_its_own_time(house: House) -> None:
     """Ready is unknown, not false; what it is unknown for is filed under the cloud, not under the fabric."""
     pod = house.ready()
     since = find(pod.conditions, Aspect.WIRED)
@@ -116,7 +116,7 @@ def test_a_silent_cloud_is_unknown_and_keeps_its_own_time(house: House) -> None:
     house.run(pod, PodState.READY)
 
 
-def test_what_is_stored_sums_up_to_what_is_listed(house: House) -> None:
+def test_stored_state_matches_the_listed_one(house: House) -> None:
     """The column that lists and counts go by is the summary of phase and conditions, all the way."""
     pod = house.order()
     seen: list[str] = []
@@ -135,7 +135,7 @@ def test_what_is_stored_sums_up_to_what_is_listed(house: House) -> None:
     assert seen[0] == "PLACED" and seen[-1] == "RELEASED" and "READY" in seen
 
 
-def test_pods_that_are_ready_share_a_reading_of_the_fabric(house: House) -> None:
+def test_ready_pods_share_a_reading_of_the_fabric(house: House) -> None:
     """One from before a pod was READY, or from before its repair was asked for, says nothing about it."""
     readings: list[float] = []
     read = house.fabric.managers[0].tables

@@ -56,7 +56,7 @@ KINDS: Mapping[str, frozenset[str]] = {
 """Module of the engine -> kinds that it names besides segments; of all others it reads the row."""
 
 
-def test_the_engine_names_no_kind_of_resource_but_segments() -> None:
+def test_engine_names_only_segments_among_kinds() -> None:
     named = {
         path.name: frozenset(re.findall(r"\bKind\.([A-Z_]+)", path.read_text(encoding="utf-8")))
         for path in sorted((ROOT / "engine").rglob("*.py"))
@@ -71,12 +71,12 @@ def test_only_the_engine_runs_statements() -> None:
     assert [p.name for p in files if named.search(p.read_text(encoding="utf-8"))] == []
 
 
-def test_no_word_of_one_fabric_stands_in_engine_and_app() -> None:
+def test_engine_and_app_use_no_fabric_specific_words() -> None:
     wrong = [f"{f}: {line}" for f, line in found() if not any(x in line for x in ALLOWED.get(f, ()))]
     assert wrong == []
 
 
-def test_the_list_of_exceptions_has_nothing_that_is_over() -> None:
+def test_exceptions_have_no_obsolete_entries() -> None:
     lines = found()
     over = [
         x

@@ -21,7 +21,7 @@ def metrics(house: House) -> dict[str, float]:
     }
 
 
-def test_worker_is_counted_while_it_gives_signs_of_life(house: House) -> None:
+def test_worker_is_counted_while_it_sends_heartbeats(house: House) -> None:
     """Not after it ended, and not a minute after its last sign, by the database's clock."""
     health = house.service.health().checks
     assert (
@@ -41,7 +41,7 @@ def test_worker_is_counted_while_it_gives_signs_of_life(house: House) -> None:
     assert house.store.count_workers() == 0
 
 
-def test_workers_that_were_killed_leave_no_rows_for_long(house: House) -> None:
+def test_rows_of_killed_workers_are_removed(house: House) -> None:
     """Another worker's sign of life removes those of an hour ago."""
     for name in ("killed", "late", "alive"):
         house.store.worker_lives(name)
