@@ -23,7 +23,7 @@ def more(**nodes: object) -> dict[str, Any]:
     return {**ORDER, "nodes": {**ORDER["nodes"], **nodes}}
 
 
-def test_the_first_makes_the_second_does_nothing_the_third_changes(api: Client) -> None:
+def test_apply_creates_then_does_nothing_then_changes(api: Client) -> None:
     """202 with a Location, 200 and `unchanged`, 202 and the difference; the generation is the ETag."""
     first = api.put("/v1/pods/train", json=ORDER)
     assert (first.status_code, first.json()["outcome"], first.headers["etag"]) == (202, "created", '"1"')
@@ -37,7 +37,7 @@ def test_the_first_makes_the_second_does_nothing_the_third_changes(api: Client) 
     assert api.get("/v1/pods/train").headers["etag"] == '"2"'
 
 
-def test_who_was_slower_is_told_with_the_generation_there_is(api: Client) -> None:
+def test_slower_apply_is_refused_with_the_current_generation(api: Client) -> None:
     """A change made from generation 1 after another one is refused with 409, and changes nothing."""
     api.put("/v1/pods/train", json=ORDER)
     assert api.put("/v1/pods/train", json=more(count=3), headers={"If-Match": '"1"'}).status_code == 202
@@ -50,14 +50,14 @@ def test_who_was_slower_is_told_with_the_generation_there_is(api: Client) -> Non
 
 
 @pytest.mark.parametrize("given", ["1", "*", '"*"', '"x"', "W/" + '"1"', '"-1"', "9" * 40])
-def test_an_if_match_is_a_generation_or_a_400(api: Client, given: str) -> None:
+def test_if_match_other_than_a_generation_is_400(api: Client, given: str) -> None:
     """Anything else in the header is bad input, never a change."""
     api.put("/v1/pods/train", json=ORDER)
     answer = api.put("/v1/pods/train", json=ORDER, headers={"If-Match": given})
     assert answer.status_code == (200 if given in ("1", "*") else 400), answer.text
 
 
-def test_only_change_and_only_create(api: Client, doors: DoorsHouse) -> None:
+def test_apply_can_be_limited_to_change_or_create(api: Client, doors: DoorsHouse) -> None:
     """`If-Match: *` never makes a pod, also after a release; `If-None-Match: *` never changes one."""
     change, create = {"If-Match": "*"}, {"If-None-Match": "*"}
     never = api.put("/v1/pods/train", json=ORDER, headers=change)
@@ -76,7 +76,7 @@ def test_only_change_and_only_create(api: Client, doors: DoorsHouse) -> None:
     assert api.put("/v1/pods/train", json=ORDER, headers=change).status_code == 409
 
 
-def test_who_may_only_change_applies_by_name(
+def test_caller_who_may_only_change_applies_by_name(
     api: Client, server: tuple[FastAPI, str], doors: DoorsHouse, tmp_path: Path
 ) -> None:
     """An operator reserves `pods:create` for a role: others change what there is, and make nothing new."""
@@ -92,7 +92,7 @@ def test_who_may_only_change_applies_by_name(
     assert api.put("/v1/pods/train", json=ORDER, headers=by("roleless")).status_code == 403
 
 
-def test_what_cant_be_changed_is_an_error_of_its_field(api: Client) -> None:
+def test_immutable_field_is_an_error_of_that_field(api: Client) -> None:
     """400 with the field and what to do instead, also for tenants."""
     api.put("/v1/pods/train", json=ORDER)
     answer = api.put("/v1/pods/train", json=more(image="other", count=9))
@@ -103,7 +103,7 @@ def test_what_cant_be_changed_is_an_error_of_its_field(api: Client) -> None:
     assert api.get("/v1/pods/train").json()["nodes"] == 2
 
 
-def test_the_address_and_the_order_name_one_pod(api: Client) -> None:
+def test_name_in_path_and_order_must_match(api: Client) -> None:
     """Another name in the body than in the address is refused, by id as by name."""
     answer = api.put("/v1/pods/other", json=ORDER)
     assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "name")
@@ -112,7 +112,7 @@ def test_the_address_and_the_order_name_one_pod(api: Client) -> None:
     assert api.put(f"/v1/pods/{pod}", json=ORDER).json()["outcome"] == "unchanged"
 
 
-def test_who_may_apply(api: Client, doors: DoorsHouse) -> None:
+def test_apply_requires_the_policys_permission(api: Client, doors: DoorsHouse) -> None:
     """A reader may plan and not apply; another project's pod isn't there, and a name there means one's own."""
     pod = api.put("/v1/pods/train", json=ORDER).json()["pod"]["id"]
     assert api.put("/v1/pods/train", json=more(count=3), headers=by("a-reader")).status_code == 403
@@ -123,7 +123,7 @@ def test_who_may_apply(api: Client, doors: DoorsHouse) -> None:
     assert api.get("/v1/pods/train").json()["nodes"] == 2
 
 
-def test_a_plan_of_a_pod_that_is_there_is_the_difference(api: Client) -> None:
+def test_plan_of_an_existing_pod_is_the_difference(api: Client) -> None:
     """The same route as for a new one; nothing is touched."""
     assert api.post("/v1/pods/plan", json=ORDER).json()["change"] is None
     api.put("/v1/pods/train", json=ORDER)
@@ -133,14 +133,14 @@ def test_a_plan_of_a_pod_that_is_there_is_the_difference(api: Client) -> None:
 
 
 @pytest.mark.parametrize("remove", ["", "a" * 200, "../x", "a b", "\u0000"])
-def test_names_of_nodes_to_remove_are_names(api: Client, remove: str) -> None:
+def test_invalid_names_of_nodes_to_remove_are_refused(api: Client, remove: str) -> None:
     """What no node, and no server, can be called is bad input before anybody is asked."""
     api.put("/v1/pods/train", json=ORDER)
     answer = api.put("/v1/pods/train", params={"remove": remove}, json=ORDER)
     assert answer.status_code == 400, answer.text
 
 
-def test_every_order_is_taken_or_told_twice_alike(api: Client) -> None:
+def test_repeated_put_of_an_order_changes_nothing(api: Client) -> None:
     """Whatever was made by PUT is unchanged by the same PUT."""
     for number in range(1, 6):
         order = Order.model_validate(

@@ -80,7 +80,7 @@ def test_replaced_certificate_is_served_without_restart(
     assert shown(port) == leaf(pairs[1][0])
 
 
-def test_sighup_is_answered_by_a_line_and_ends_nothing(port: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_sighup_is_logged_and_ends_nothing(port: int, caplog: pytest.LogCaptureFixture) -> None:
     """It ended the process without a word."""
     caplog.set_level(logging.INFO, "weft")
     os.kill(os.getpid(), signal.SIGHUP)

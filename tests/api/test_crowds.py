@@ -26,7 +26,7 @@ from weft.testing.serving import served
 LONG = 60.0
 
 
-def test_hanging_cloud_stops_only_those_who_ask_it(doors: DoorsHouse) -> None:
+def test_hanging_cloud_delays_only_requests_to_it(doors: DoorsHouse) -> None:
     """More plans of one member than there are threads; another project's list, an operator's nodes, a plan of another
     project, and health go on. What is beyond the project's share is refused, with the time to wait."""
     gone = threading.Event()
@@ -71,7 +71,7 @@ def test_hanging_cloud_stops_only_those_who_ask_it(doors: DoorsHouse) -> None:
         assert sum(p.result().status_code == 503 for p in plans) == 1
 
 
-def test_request_that_waits_too_long_for_its_turn_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_that_waits_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """And its project is forgotten when nothing of it is left."""
     monkeypatch.setattr(crowds, "WAIT_SECONDS", 0.05)
     gone, begun = threading.Event(), threading.Event()
@@ -120,7 +120,7 @@ class Keystone(FakeIdentity):
         return super().check(token)
 
 
-def test_bad_tokens_of_one_address_keep_no_other_address_from_keystone(still_doors: DoorsHouse) -> None:
+def test_bad_tokens_of_one_address_do_not_block_others(still_doors: DoorsHouse) -> None:
     """More than there are threads for it; of those that Keystone is asked about, one address has a share."""
     keystone = Keystone()
     with served(still_doors.served(keystone)) as url, ThreadPoolExecutor(STRANGERS + 4) as pool:
@@ -169,5 +169,5 @@ def test_all_users_of_a_crowd_are_limited() -> None:
         ("unix", ""),
     ],
 )
-def test_addresses_that_one_host_may_have_share(address: str, shared: str) -> None:
+def test_addresses_of_one_host_share_a_limit(address: str, shared: str) -> None:
     assert neighbourhood(address) == shared

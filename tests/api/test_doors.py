@@ -40,7 +40,7 @@ def operations() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("method", "path"), operations())
-def test_who_may_is_asked_before_anything_is_looked_at(still_api: Client, method: str, path: str) -> None:
+def test_permission_is_checked_before_the_body_is_read(still_api: Client, method: str, path: str) -> None:
     """Garbage as body, name and parameters: 401 without a token, 403 or 404 without a role, never what is wrong."""
     url = path.replace("{name}", "nix") + "?wait=x&limit=x&level=x&all_projects=x&after=x&duration=x"
     for headers, allowed in ((by(""), {401}), (by("roleless"), {403, 404})):
@@ -71,7 +71,7 @@ class Counting:
         await self.app(scope, counted, send)
 
 
-def test_a_readers_site_is_not_read_at_all(still_doors: DoorsHouse) -> None:
+def test_site_from_a_reader_is_not_read(still_doors: DoorsHouse) -> None:
     """The body of 6 MiB from a caller without permission isn't read."""
     counting = Counting(create_app(still_doors.service, FakeIdentity(tokens())))
     with served(counting) as url:
@@ -87,7 +87,7 @@ def test_a_readers_site_is_not_read_at_all(still_doors: DoorsHouse) -> None:
         assert (answer.status_code, "values" in answer.json()["detail"]) == (413, True)
 
 
-def test_thousands_of_wrong_fields_are_counted_and_not_told(still_api: Client) -> None:
+def test_thousands_of_errors_are_counted_not_listed(still_api: Client) -> None:
     """The answer stays small however much is wrong, and however long its names are."""
     wrong: dict[str, object] = {f"field-{n}": n for n in range(4_000)}
     answer = still_api.post("/v1/pods", json=wrong)
@@ -98,7 +98,7 @@ def test_thousands_of_wrong_fields_are_counted_and_not_told(still_api: Client) -
     assert len(still_api.post("/v1/pods", json={"x" * 200_000: 1}).content) < 10_000
 
 
-def test_a_name_given_twice_is_found_at_once(still_api: Client) -> None:
+def test_duplicate_member_among_thousands_is_found(still_api: Client) -> None:
     """Also at the end of thousands."""
     body = b"{" + b",".join(b'"f%d":1' % n for n in range(4_900)) + b',"f4899":1}'
     answer = still_api.post("/v1/pods", content=body, headers={"Content-Type": "application/json"})
@@ -136,13 +136,13 @@ def closed(one: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /v1/pods HTTP/1.1\r\nHost: x\r\n", b"GET"])
-def test_what_never_becomes_a_request_is_closed(door: Backend, sent: bytes) -> None:
+def test_connection_without_a_request_is_closed(door: Backend, sent: bytes) -> None:
     """Silent and half-sent connections end by themselves, 20 of them too."""
     waiting = [door.connect(sent) for _ in range(20)]
     assert all(closed(one) for one in waiting)
 
 
-def test_a_head_that_trickles_in_is_closed(door: Backend) -> None:
+def test_connection_with_trickling_headers_is_closed(door: Backend) -> None:
     """A byte now and then doesn't start the time again."""
     one = door.connect(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: ")
     ends = time.monotonic() + 60
@@ -152,7 +152,7 @@ def test_a_head_that_trickles_in_is_closed(door: Backend) -> None:
             time.sleep(0.05)
 
 
-def test_the_time_begins_again_after_an_answer(door: Backend) -> None:
+def test_unfinished_second_request_is_closed(door: Backend) -> None:
     """A connection that stays open and begins a second request, and doesn't end it, is closed too."""
     one = door.connect(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
     assert b"200" in one.recv(4096)
@@ -161,7 +161,7 @@ def test_the_time_begins_again_after_an_answer(door: Backend) -> None:
         assert b"200" not in data
 
 
-def test_of_too_many_connections_the_oldest_silent_one_goes(door: Backend) -> None:
+def test_oldest_silent_connection_is_closed_when_too_many(door: Backend) -> None:
     """Who asks something is served, however many sit there in silence."""
     silent = [door.connect() for _ in range(60)]
     answer = httpx.get(f"http://{door.host}:{door.port}/healthz", trust_env=False)
@@ -169,9 +169,7 @@ def test_of_too_many_connections_the_oldest_silent_one_goes(door: Backend) -> No
     assert all(closed(one) for one in silent)
 
 
-def test_a_body_that_does_not_come_is_waited_for_a_while(
-    still_doors: DoorsHouse, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_body_times_out(still_doors: DoorsHouse, monkeypatch: pytest.MonkeyPatch) -> None:
     """408, and not a thread nor a connection forever."""
     from weft.api import asking
 
@@ -183,9 +181,7 @@ def test_a_body_that_does_not_come_is_waited_for_a_while(
         assert b" 408 " in one.recv(4096)
 
 
-def test_a_client_that_goes_away_is_no_error(
-    still_doors: DoorsHouse, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_disconnected_client_is_no_error(still_doors: DoorsHouse, caplog: pytest.LogCaptureFixture) -> None:
     """In the middle of its body: one line in the log, no trace, and no 500 in the metrics."""
     head = "POST /v1/pods HTTP/1.1\r\nHost: x\r\nX-Auth-Token: a-member\r\nContent-Type: application/json\r\n"
     with (
@@ -204,7 +200,7 @@ def test_a_client_that_goes_away_is_no_error(
     assert 'status="500"' not in metrics
 
 
-def test_what_is_no_http_gets_a_problem(door: Backend) -> None:
+def test_invalid_http_gets_a_problem_document(door: Backend) -> None:
     """And not a line of plain text."""
     one = door.connect(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
     answer = b"".join(iter(lambda: one.recv(4096), b""))
@@ -212,7 +208,7 @@ def test_what_is_no_http_gets_a_problem(door: Backend) -> None:
     json.loads(answer.partition(b"\r\n\r\n")[2])
 
 
-def test_a_line_of_the_log_is_one_request(still_api: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_line_is_one_request(still_api: Client, caplog: pytest.LogCaptureFixture) -> None:
     """Whatever the path decodes to, it stays one word on one line."""
     with caplog.at_level(logging.INFO, "weft.api"):
         still_api.get("/v1/pods/x%0a2026-01-01%20INFO%20weft.api%20user=root%1b%5b31m%e2%80%a8%c3%a4")
@@ -222,13 +218,13 @@ def test_a_line_of_the_log_is_one_request(still_api: Client, caplog: pytest.LogC
     assert line.count(" user=") == 1
 
 
-def test_limits_are_on_in_the_server_that_is_shipped() -> None:
+def test_shipped_server_has_limits_enabled() -> None:
     """`weft serve` and the tests run uvicorn with one configuration."""
     config = connections.configured(None)
     assert config.http is BoundedProtocol and config.h11_max_incomplete_event_size
 
 
-def test_errors_are_declared_as_they_are_sent(still_api: Client) -> None:
+def test_declared_errors_match_sent_ones(still_api: Client) -> None:
     """The schema says problem+json for every error of every operation, and nothing of FastAPI's own."""
     schema = still_api.get("/openapi.json").json()
     for operations in schema["paths"].values():
@@ -248,7 +244,7 @@ def test_errors_are_declared_as_they_are_sent(still_api: Client) -> None:
         ("POST", "/openapi.json", "GET, HEAD"),
     ],
 )
-def test_a_wrong_method_is_told_the_right_ones(
+def test_wrong_method_is_answered_with_allowed_ones(
     still_api: Client, method: str, path: str, allowed: str
 ) -> None:
     """All of them, also where an address has several routes."""
@@ -264,14 +260,14 @@ def test_a_wrong_method_is_told_the_right_ones(
         ("level=x", "'leaf'"),
     ],
 )
-def test_wrong_parameters_are_told_in_words(still_api: Client, query: str, says: str) -> None:
+def test_invalid_parameters_are_described_in_words(still_api: Client, query: str, says: str) -> None:
     """No regular expressions, and no failure."""
     answer = still_api.get(f"/v1/capacity?{query}")
     assert answer.status_code == 400 and says in answer.json()["detail"]
     assert "^" not in answer.json()["detail"]
 
 
-def test_a_word_for_a_time_is_told_what_a_time_is(api: Client) -> None:
+def test_invalid_time_is_answered_with_the_format(api: Client) -> None:
     """Not that it is too short."""
     api.post("/v1/pods", json={**ORDER, "lease": {"duration": "1h"}})
     answer = api.post("/v1/pods/train/extend", json={"until": "tomorrow"})

@@ -76,7 +76,9 @@ def _send(api: Client, body: bytes) -> None:
 
 @SLOW
 @given(changes=st.dictionaries(st.sampled_from(PATHS), JSON, min_size=1, max_size=3))
-def test_orders_with_strange_values(api: Client, changes: dict[tuple[str, ...], object]) -> None:
+def test_order_with_strange_values_is_accepted_or_400(
+    api: Client, changes: dict[tuple[str, ...], object]
+) -> None:
     """A valid order in which some values are replaced by anything that JSON can say."""
     order = json.loads(json.dumps(VALID))
     for path, value in changes.items():
@@ -92,14 +94,14 @@ def test_orders_with_strange_values(api: Client, changes: dict[tuple[str, ...], 
 
 @SLOW
 @given(document=JSON)
-def test_documents_that_are_no_orders(api: Client, document: object) -> None:
+def test_document_that_is_no_order_is_400(api: Client, document: object) -> None:
     """Any JSON at all."""
     _send(api, json.dumps(document).encode())
 
 
 @SLOW
 @given(body=st.binary(max_size=200), at=st.integers(0, 200))
-def test_bytes_that_are_no_json(api: Client, body: bytes, at: int) -> None:
+def test_bytes_that_are_no_json_are_400(api: Client, body: bytes, at: int) -> None:
     """A valid order cut off, and then garbage."""
     _send(api, json.dumps(VALID).encode()[:at] + body)
 
@@ -109,7 +111,7 @@ def test_bytes_that_are_no_json(api: Client, body: bytes, at: int) -> None:
     name=st.text(min_size=1, max_size=60),
     query=st.dictionaries(st.text(max_size=8), st.text(max_size=20), max_size=3),
 )
-def test_names_and_parameters_of_any_kind(api: Client, name: str, query: dict[str, str]) -> None:
+def test_arbitrary_names_and_parameters_are_4xx(api: Client, name: str, query: dict[str, str]) -> None:
     """Addresses made of anything."""
     from urllib.parse import quote
 
@@ -119,6 +121,6 @@ def test_names_and_parameters_of_any_kind(api: Client, name: str, query: dict[st
         assert answer.status_code in (200, 400, 404, 405), answer.text
 
 
-def test_the_valid_order_is_taken(api: Client) -> None:
+def test_valid_order_is_accepted(api: Client) -> None:
     """The ground of the other tests."""
     assert api.post("/v1/pods", json=VALID).status_code == 202

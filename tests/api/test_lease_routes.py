@@ -14,7 +14,7 @@ BLOCK = {"name": "block", "project_id": "0123456789abcdef0123456789abcdef", "nod
 QUEUED: dict[str, Any] = {**ORDER, "queue": True}
 
 
-def test_a_tenant_sees_sizes_and_an_operator_sees_where(api: Client) -> None:
+def test_capacity_shows_sizes_to_tenants_and_locations_to_operators(api: Client) -> None:
     """By level and accelerator, now and later; the leaf's name is the operator's."""
     for leaf in range(4):
         lease = {"end": "2027-01-31T18:00:00Z"}
@@ -32,20 +32,20 @@ def test_a_tenant_sees_sizes_and_an_operator_sees_where(api: Client) -> None:
 @pytest.mark.parametrize(
     "query", ["accelerator=abacus", "level=rack", "level=node", "duration=long", "duration=0h"]
 )
-def test_bad_values_of_capacity_are_told(still_api: Client, query: str) -> None:
+def test_invalid_capacity_parameters_are_reported(still_api: Client, query: str) -> None:
     """Each gets a 400 that names the parameter."""
     answer = still_api.get(f"/v1/capacity?{query}")
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["field"] == query.partition("=")[0]
 
 
-def test_who_may_not_look_sees_no_capacity(still_api: Client) -> None:
+def test_caller_without_permission_sees_no_capacity(still_api: Client) -> None:
     """No role, no answer; no token, no answer."""
     assert still_api.get("/v1/capacity", headers=by("roleless")).status_code == 403
     assert still_api.get("/v1/capacity", headers=by("")).status_code == 401
 
 
-def test_a_queued_order_says_where_it_stands(api: Client, doors: DoorsHouse) -> None:
+def test_queued_order_shows_its_position(api: Client, doors: DoorsHouse) -> None:
     """PENDING with reason, position and expected start; released from the queue it leaves no receipt."""
     doors.fill()
     made = api.post("/v1/pods", json=QUEUED)
@@ -67,7 +67,7 @@ def test_a_queued_order_says_where_it_stands(api: Client, doors: DoorsHouse) -> 
         ({"start": "2027-01-31T18:00:00Z", "end": "2027-01-31T18:00:00Z"}, "later than start"),
     ],
 )
-def test_a_lease_that_makes_no_sense_is_told(still_api: Client, lease: dict[str, str], says: str) -> None:
+def test_invalid_lease_is_reported(still_api: Client, lease: dict[str, str], says: str) -> None:
     """One sentence, and no pod."""
     answer = still_api.post("/v1/pods", json={**ORDER, "lease": lease})
     assert answer.status_code == 400 and says in answer.json()["detail"]
@@ -87,7 +87,7 @@ def test_a_lease_is_extended(api: Client) -> None:
     assert api.post("/v1/pods/endless/extend", json=until).status_code == 409
 
 
-def test_a_failed_pod_is_tried_again(api: Client, doors: DoorsHouse) -> None:
+def test_failed_pod_is_retried(api: Client, doors: DoorsHouse) -> None:
     """From FAILED on to READY; a pod that hasn't failed is a conflict."""
     broken = doors.break_servers()
     api.post("/v1/pods", json=ORDER)
@@ -101,7 +101,7 @@ def test_a_failed_pod_is_tried_again(api: Client, doors: DoorsHouse) -> None:
     assert api.get("/v1/pods/train").json()["state"] == "READY"
 
 
-def test_reservations_are_the_operators(api: Client) -> None:
+def test_only_operators_see_and_make_reservations(api: Client) -> None:
     """Made, listed and deleted by an operator; a tenant may do none of it; who only reads may list."""
     operator = by("operator")
     made = api.post("/v1/reservations", json=BLOCK, headers=operator)
@@ -126,7 +126,7 @@ def test_reservations_are_the_operators(api: Client) -> None:
         ({"colour": 1}, "colour"),
     ],
 )
-def test_a_bad_reservation_is_told(still_api: Client, change: dict[str, Any], field: str) -> None:
+def test_invalid_reservation_is_reported(still_api: Client, change: dict[str, Any], field: str) -> None:
     """A 400 that names the field."""
     answer = still_api.post("/v1/reservations", json={**BLOCK, **change}, headers=by("operator"))
     assert answer.status_code == 400

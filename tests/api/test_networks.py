@@ -121,7 +121,7 @@ def test_networks_of_others_do_not_exist(house: TenantHouse, api: httpx.Client) 
     assert [n["project_id"] for n in everybodys["networks"]] == ["team-b"]
 
 
-def test_networks_come_in_pages_and_names_may_be_many(house: TenantHouse, api: httpx.Client) -> None:
+def test_networks_are_paged_and_names_may_repeat(house: TenantHouse, api: httpx.Client) -> None:
     made = sorted(house.network("same", house.free_number(n)).id for n in range(3))
     house.look()
     mine = by(house, "team-b")
@@ -131,7 +131,7 @@ def test_networks_come_in_pages_and_names_may_be_many(house: TenantHouse, api: h
     assert api.get("/v1/networks/same", headers=mine).status_code == 409
 
 
-def test_metrics_count_ports_that_are_in(house: TenantHouse, api: httpx.Client) -> None:
+def test_metrics_count_ports_in_their_partition(house: TenantHouse, api: httpx.Client) -> None:
     network = house.network()
     house.adapter(network)
     house.ready(network)
@@ -139,7 +139,7 @@ def test_metrics_count_ports_that_are_in(house: TenantHouse, api: httpx.Client) 
     assert 'weft_network_ports{state="in"} 1.0' in text and "weft_networks 1.0" in text
 
 
-def test_metrics_say_how_long_a_port_waits_and_a_network_was_not_read(house: TenantHouse) -> None:
+def test_metrics_show_waiting_time_of_ports_and_age_of_readings(house: TenantHouse) -> None:
     """What an alert is made of: a port that never comes in, and a cloud that can't be read any more."""
 
     def ages() -> tuple[float, float]:
@@ -171,7 +171,7 @@ def test_metrics_say_how_long_a_port_waits_and_a_network_was_not_read(house: Ten
         ("DELETE", "/mlnx/cloudx/Network/00000000-0000-4000-8000-000000000001"),
     ],
 )
-def test_a_notice_is_a_hint_and_its_job_is_done(
+def test_notice_wakes_weft_and_its_job_is_completed(
     api: httpx.Client, bell: Bell, method: str, path: str
 ) -> None:
     """Whatever is in it: the driver's own body, none, or what is no JSON."""
@@ -188,7 +188,7 @@ def test_a_notice_is_a_hint_and_its_job_is_done(
     "headers",
     [{}, {"Authorization": "Basic wrong"}, {"Authorization": f"Bearer {TOKEN}"}, {"Authorization": TOKEN}],
 )
-def test_nobody_else_may_ring(
+def test_notice_without_the_token_is_refused(
     house: TenantHouse, api: httpx.Client, bell: Bell, headers: dict[str, str]
 ) -> None:
     """Not a tenant, nor an operator, with their own tokens."""
@@ -198,7 +198,7 @@ def test_nobody_else_may_ring(
     assert bell.rung == 0
 
 
-def test_a_hint_that_can_not_be_given_is_sent_again(api: httpx.Client, bell: Bell) -> None:
+def test_notice_that_cannot_be_passed_on_is_answered_503(api: httpx.Client, bell: Bell) -> None:
     """5xx is what the driver repeats; anything else it would take for done, or get stuck at."""
     bell.broken = True
     assert api.post("/mlnx/cloudx/Port", headers=BASIC).status_code == 503
@@ -206,12 +206,12 @@ def test_a_hint_that_can_not_be_given_is_sent_again(api: httpx.Client, bell: Bel
     assert api.post("/mlnx/cloudx/Port", headers=BASIC).status_code == 202
 
 
-def test_without_a_token_there_are_no_such_paths(house: TenantHouse) -> None:
+def test_notice_paths_are_absent_without_a_configured_token(house: TenantHouse) -> None:
     with served(create_app(house.service, house.cloud, Policy())) as url:
         assert httpx.post(f"{url}/mlnx/cloudx/Port", headers=BASIC).status_code == 404
 
 
-def test_the_tokens_file(tmp_path: Path) -> None:
+def test_token_file_is_read_and_checked(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
     file.chmod(0o600)

@@ -15,19 +15,19 @@ LOOK = ["/v1/nodes", "/v1/audit", "/v1/audit-log"]
 
 @pytest.mark.parametrize("path", [*LOOK, "/v1/site"])
 @pytest.mark.parametrize("who", ["a-member", "a-reader", "a-admin", "roleless"])
-def test_tenants_get_nothing_of_the_operators(still_api: Client, path: str, who: str) -> None:
+def test_operators_routes_are_refused_to_tenants(still_api: Client, path: str, who: str) -> None:
     """Whatever role in a tenant's project, admin too: 403."""
     assert still_api.get(path, headers=by(who)).status_code == 403
 
 
 @pytest.mark.parametrize("path", LOOK)
 @pytest.mark.parametrize("who", ["operator", "system-admin", "system-reader"])
-def test_operators_look(still_api: Client, path: str, who: str) -> None:
+def test_operator_may_read(still_api: Client, path: str, who: str) -> None:
     """Admin of the admin project, and admin and reader of the system, may look."""
     assert still_api.get(path, headers=by(who)).status_code == 200
 
 
-def test_a_system_reader_changes_nothing(still_api: Client) -> None:
+def test_system_reader_can_change_nothing(still_api: Client) -> None:
     """Looking is all that role reader gives, also with system scope."""
     reader = by("system-reader")
     assert still_api.put("/v1/site", json={"name": "s"}, headers=reader).status_code == 403
@@ -62,7 +62,7 @@ def test_an_older_site_is_refused(api: Client, doors: DoorsHouse) -> None:
         assert answer.status_code == 400, nonsense
 
 
-def test_cables_are_compared_and_taken_in(api: Client, doors: DoorsHouse) -> None:
+def test_cabling_is_compared_and_adopted(api: Client, doors: DoorsHouse) -> None:
     """GET shows the differences of a fabric, POST makes a new generation; unknown fabrics are reported."""
     olga = by("operator")
     doors.pull_cable()
@@ -75,20 +75,20 @@ def test_cables_are_compared_and_taken_in(api: Client, doors: DoorsHouse) -> Non
     assert api.get("/v1/site/differences").status_code == 403
 
 
-def test_a_large_site_is_read(still_api: Client) -> None:
+def test_large_site_is_accepted(still_api: Client) -> None:
     """A site of 800 nodes has megabytes; its limit is another one than an order's, and every node is looked at."""
     site = {"name": "hall", "nodes": ["x" * 1000] * 4000}
     answer = still_api.put("/v1/site", json=site, headers=by("operator"))
     assert (answer.status_code, answer.json()["more_errors"] > 3000) == (400, True)
 
 
-def test_a_bad_site_is_told(api: Client) -> None:
+def test_invalid_site_is_reported(api: Client) -> None:
     """The verb's own error names the field."""
     answer = api.put("/v1/site", json={"name": 1}, headers=by("operator"))
     assert answer.status_code == 400 and "name" in [e["field"] for e in answer.json()["errors"]]
 
 
-def test_a_node_goes_into_quarantine_and_out(api: Client) -> None:
+def test_node_is_quarantined_and_cleared(api: Client) -> None:
     """With a reason that the list shows; out of it twice is a conflict; unknown nodes are not found."""
     olga = by("operator")
     put = api.put("/v1/nodes/gpu01/quarantine", json={"reason": "fan"}, headers=olga)
@@ -101,12 +101,12 @@ def test_a_node_goes_into_quarantine_and_out(api: Client) -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"reason": ""}, {"reason": None}, {"reason": "x", "until": "y"}])
-def test_a_quarantine_needs_a_reason_only(still_api: Client, body: dict[str, object]) -> None:
+def test_quarantine_with_anything_but_a_reason_is_refused(still_api: Client, body: dict[str, object]) -> None:
     """Nothing else, and nothing less."""
     assert still_api.put("/v1/nodes/gpu01/quarantine", json=body, headers=by("operator")).status_code == 400
 
 
-def test_an_audit_repairs_only_when_told(api: Client, doors: DoorsHouse) -> None:
+def test_audit_repairs_only_on_request(api: Client, doors: DoorsHouse) -> None:
     """GET looks, POST with repair true repairs, anything else is refused."""
     olga = by("operator")
     api.post("/v1/pods", json=ORDER)
@@ -119,7 +119,7 @@ def test_an_audit_repairs_only_when_told(api: Client, doors: DoorsHouse) -> None
     )
 
 
-def test_changes_are_logged_with_who_and_from_where(api: Client, doors: DoorsHouse) -> None:
+def test_changes_are_logged_with_user_and_address(api: Client, doors: DoorsHouse) -> None:
     """The verbs get the caller, the address and the request's id."""
     answer = api.put("/v1/site", json=doors.site.model_dump(mode="json"), headers=by("operator"))
     entry = api.get("/v1/audit-log", headers=by("operator")).json()["entries"][0]
@@ -144,7 +144,7 @@ def test_only_operators_abandon_a_pod(api: Client, doors: DoorsHouse) -> None:
     assert api.post(f"/v1/pods/{pod}/abandon", json=asked, headers=by("operator")).status_code == 202
 
 
-def test_unknown_pods_are_ids(api: Client) -> None:
+def test_unknown_pods_are_confirmed_by_id(api: Client) -> None:
     """An id, or `all`, is accepted; anything else is refused."""
     olga = by("operator")
     wrong = api.post("/v1/audit", json={"repair": True, "unknown_pods": ["train"]}, headers=olga)

@@ -35,7 +35,7 @@ def test_a_pod_is_ordered_seen_and_released(api: Client, doors: DoorsHouse) -> N
     assert verify(signed).valid
 
 
-def test_a_plan_touches_nothing(still_api: Client) -> None:
+def test_plan_changes_nothing(still_api: Client) -> None:
     """POST /v1/pods/plan answers with a plan and leaves no pod."""
     plan = still_api.post("/v1/pods/plan", json=ORDER)
     assert plan.status_code == 200
@@ -43,7 +43,7 @@ def test_a_plan_touches_nothing(still_api: Client) -> None:
     assert still_api.get("/v1/pods").json() == {"pods": []}
 
 
-def test_events_come_after_a_sequence(api: Client, doors: DoorsHouse) -> None:
+def test_events_after_a_sequence_are_listed(api: Client, doors: DoorsHouse) -> None:
     """`after` leaves out what was seen already."""
     api.post("/v1/pods", json=ORDER)
     first = api.get("/v1/pods/train/events").json()["events"]
@@ -54,7 +54,7 @@ def test_events_come_after_a_sequence(api: Client, doors: DoorsHouse) -> None:
     assert min(e["sequence"] for e in later) > first[-1]["sequence"]
 
 
-def test_more_events_than_an_answer_has_come_in_pages(api: Client, doors: DoorsHouse) -> None:
+def test_many_events_come_in_pages(api: Client, doors: DoorsHouse) -> None:
     """`next` is the `after` of the next one, and isn't there when there is none."""
     pod = UUID(api.post("/v1/pods", json=ORDER).json()["id"])
     begun = len(api.get("/v1/pods/train/events").json()["events"])
@@ -66,7 +66,7 @@ def test_more_events_than_an_answer_has_come_in_pages(api: Client, doors: DoorsH
     assert len(rest["events"]) == 1 and "next" not in rest
 
 
-def test_whatever_changes_a_pod_answers_its_generation(api: Client, doors: DoorsHouse) -> None:
+def test_each_change_of_a_pod_answers_its_generation(api: Client, doors: DoorsHouse) -> None:
     """As `ETag`, with and without waiting."""
     lease = {"end": "2027-01-02T00:00:00Z"}
     made = api.post("/v1/pods", json={**ORDER, "lease": lease})
@@ -75,7 +75,7 @@ def test_whatever_changes_a_pod_answers_its_generation(api: Client, doors: Doors
     assert [one.headers["etag"] for one in (made, extended, released)] == ['"1"', '"2"', '"2"']
 
 
-def test_waiting_for_events_ends_without_any(api: Client, doors: DoorsHouse) -> None:
+def test_wait_for_events_ends_without_any(api: Client, doors: DoorsHouse) -> None:
     """A wait that nothing ends answers with an empty list."""
     api.post("/v1/pods", json=ORDER)
     last = api.get("/v1/pods/train/events").json()["events"][-1]["sequence"]
@@ -85,7 +85,7 @@ def test_waiting_for_events_ends_without_any(api: Client, doors: DoorsHouse) -> 
 @pytest.mark.parametrize(
     "query", ["after=-1", "after=x", "after=99999999999999999999", "wait=61", "wait=nan", "gather=11"]
 )
-def test_bad_parameters_of_events_are_told(api: Client, query: str) -> None:
+def test_invalid_parameters_of_events_are_reported(api: Client, query: str) -> None:
     """Each bad parameter gets a 400 that names it."""
     api.post("/v1/pods", json=ORDER)
     answer = api.get(f"/v1/pods/train/events?{query}")
@@ -108,7 +108,7 @@ def test_user_data_may_be_a_table(api: Client) -> None:
     assert api.post("/v1/pods", json=order).status_code == 202
 
 
-def test_a_pod_isnt_named_like_an_id(api: Client) -> None:
+def test_pod_name_in_the_form_of_an_id_is_refused(api: Client) -> None:
     """Such a name would be taken for an id."""
     name = api.post("/v1/pods", json=ORDER).json()["id"]
     for path in ("/v1/pods", "/v1/pods/plan"):
@@ -118,7 +118,7 @@ def test_a_pod_isnt_named_like_an_id(api: Client) -> None:
 
 
 @pytest.mark.parametrize("tail", ["", "/events", "/receipt", "/release"])
-def test_another_project_cannot_tell_that_a_pod_is_there(api: Client, tail: str) -> None:
+def test_pod_is_invisible_to_another_project(api: Client, tail: str) -> None:
     """team-b gets the same 404 for team-a's pod, by name and by id, as for one that never was."""
     pod = api.post("/v1/pods", json=ORDER).json()
     method = "POST" if tail == "/release" else "GET"
@@ -136,9 +136,7 @@ def test_another_project_cannot_tell_that_a_pod_is_there(api: Client, tail: str)
     assert api.get("/v1/pods/train").json()["state"] == "PLACED"
 
 
-def test_a_token_without_a_project_cannot_tell_how_many_pods_have_a_name(
-    api: Client, doors: DoorsHouse
-) -> None:
+def test_token_without_a_project_learns_nothing_about_pods(api: Client, doors: DoorsHouse) -> None:
     """No, one or two other projects' pods of a name, or one that can't be read: the same 404; operators read more."""
     pod = api.post("/v1/pods", json=ORDER).json()["id"]
     answers = [api.get("/v1/pods/train", headers=by("unscoped"))]
@@ -168,7 +166,7 @@ def test_another_projects_pods_are_not_listed(api: Client) -> None:
         assert [p["name"] for p in seen.json()["pods"]] == ["train"]
 
 
-def test_a_reader_looks_but_does_not_order_or_release(api: Client) -> None:
+def test_reader_may_show_but_not_order_or_release(api: Client) -> None:
     """Role reader: 200 for looking and planning, 403 for every change."""
     api.post("/v1/pods", json=ORDER)
     reader = by("a-reader")

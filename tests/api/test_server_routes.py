@@ -32,13 +32,13 @@ def test_a_server_is_rebooted_and_has_a_console(api: Client, doors: DoorsHouse) 
 @pytest.mark.parametrize(
     "body", [{}, {"action": "format"}, {"action": None}, {"action": "reboot", "force": True}, []]
 )
-def test_other_actions_are_told(still_api: Client, body: object) -> None:
+def test_unknown_action_is_reported(still_api: Client, body: object) -> None:
     answer = still_api.post("/v1/pods/train/servers/gpu01/action", json=body)
     assert answer.status_code in (400, 404), answer.text
     assert still_api.post("/v1/pods/train/servers/gpu01/console").status_code == 404
 
 
-def test_who_may_not(api: Client, doors: DoorsHouse) -> None:
+def test_caller_without_permission_is_refused(api: Client, doors: DoorsHouse) -> None:
     node = ready(api, doors)
     for path, body in (("action", {"action": "reset"}), ("console", None)):
         url = f"/v1/pods/train/servers/{node}/{path}"
@@ -51,7 +51,7 @@ def test_who_may_not(api: Client, doors: DoorsHouse) -> None:
     assert not doors.cloud.acts
 
 
-def test_server_that_is_not_the_pods_is_named_with_the_nodes_that_are(api: Client, doors: DoorsHouse) -> None:
+def test_unknown_server_is_refused_with_the_pods_nodes(api: Client, doors: DoorsHouse) -> None:
     """A tenant read "not found"."""
     api.post("/v1/pods", json=ORDER)
     doors.finish("train")

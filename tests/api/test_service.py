@@ -70,9 +70,7 @@ def failing(doors: DoorsHouse, error: Exception) -> None:
 @pytest.mark.parametrize(
     ("error", "status"), ERRORS, ids=lambda e: type(e).__name__ if isinstance(e, Exception) else None
 )
-def test_every_error_crosses_the_wire_as_itself(
-    api: Client, doors: DoorsHouse, error: WeftError, status: int
-) -> None:
+def test_each_error_survives_http(api: Client, doors: DoorsHouse, error: WeftError, status: int) -> None:
     """Class, sentence and parts of an error are the same on both sides of HTTP, where nothing is hidden."""
     failing(doors, error)
     answer = api.post("/v1/pods/plan", json=ORDER, headers=by("operator"))
@@ -90,7 +88,7 @@ def test_every_error_crosses_the_wire_as_itself(
         assert 0 <= problem["retry_after"] - error.delay < 1
 
 
-def test_an_unforeseen_error_tells_only_where_to_look(
+def test_unexpected_error_only_points_to_the_log(
     api: Client, doors: DoorsHouse, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A defect gives a 500 problem with the request id and no inside; the log has the trace."""
@@ -128,7 +126,7 @@ class HangingIdentity(FakeIdentity):
         return super().check(token)
 
 
-def test_a_keystone_that_hangs_holds_up_nobody_whom_it_knows(
+def test_hanging_keystone_does_not_delay_cached_callers(
     server: tuple[FastAPI, str], still_doors: DoorsHouse
 ) -> None:
     """More random tokens than there are threads: health, metrics and known callers are answered as ever."""
@@ -254,7 +252,7 @@ class _Pods(Collector):
         (b'"' + b"x" * (1 << 18) + b'"', 413, "256 KiB"),
     ],
 )
-def test_bad_bodies_are_told_what_is_wrong(still_api: Client, body: bytes, status: int, says: str) -> None:
+def test_invalid_bodies_are_reported(still_api: Client, body: bytes, status: int, says: str) -> None:
     """Each gets a problem document with the reason, and nothing is made."""
     answer = still_api.post("/v1/pods", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code == status
@@ -263,7 +261,7 @@ def test_bad_bodies_are_told_what_is_wrong(still_api: Client, body: bytes, statu
     assert still_api.get("/v1/pods").json() == {"pods": []}
 
 
-def test_a_body_without_length_is_cut_off_too(still_api: Client) -> None:
+def test_body_without_length_is_limited_too(still_api: Client) -> None:
     """A chunked body is refused as soon as it is too large."""
     chunks = (b" " * 65536 for _ in range(40))
     assert (
@@ -284,7 +282,7 @@ def test_another_content_type_is_refused(still_api: Client, kind: str) -> None:
     ("method", "path", "status"),
     [("DELETE", "/v1/pods", 405), ("GET", "/v2", 404), ("GET", "/v1/pods/", 404)],
 )
-def test_wrong_methods_and_addresses_get_problems(
+def test_wrong_methods_and_paths_get_problem_documents(
     still_api: Client, method: str, path: str, status: int
 ) -> None:
     """The router's own refusals are problem documents like all others."""

@@ -41,6 +41,6 @@ def test_a_wait_has_a_limit(api: Client, doors: DoorsHouse, query: str) -> None:
     assert (answer.status_code, "wait" in answer.text) == (400, True), answer.text
 
 
-def test_who_may_not_see_it_waits_for_nothing(api: Client, doors: DoorsHouse) -> None:
+def test_caller_without_permission_does_not_wait(api: Client, doors: DoorsHouse) -> None:
     applied(doors)
     assert api.get(f"/v1/site/events?wait={LONG}", headers=by("a-member"), timeout=5).status_code == 403

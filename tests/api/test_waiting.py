@@ -81,7 +81,7 @@ def waiting_for(
     return asked
 
 
-def test_who_waits_is_answered_when_the_pod_is_there(
+def test_wait_is_answered_when_the_pod_is_ready(
     client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
 ) -> None:
     """Late: READY, and RELEASED. The answer is the whole pod, with its generation."""
@@ -105,7 +105,7 @@ def test_who_waits_is_answered_when_the_pod_is_there(
     assert len(room(app)) == 0
 
 
-def test_what_is_so_already_or_never_will_be_is_answered_at_once(client: Client, doors: DoorsHouse) -> None:
+def test_reached_or_unreachable_state_is_answered_at_once(client: Client, doors: DoorsHouse) -> None:
     client.post("/v1/pods", json=ORDER)
     assert timed(client, until="PLACED")[0]["state"] == "PLACED"
     doors.finish("train")
@@ -119,7 +119,7 @@ def test_what_is_so_already_or_never_will_be_is_answered_at_once(client: Client,
         assert pod["state"] == "RELEASED" and took < AT_ONCE
 
 
-def test_a_pod_that_failed_ends_a_wait_but_for_its_release(
+def test_failed_pod_ends_a_wait_except_for_its_release(
     client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
 ) -> None:
     doors.break_servers()
@@ -170,7 +170,7 @@ def test_a_change_under_way_is_waited_for(
         ("until=READY&wait=-1", "wait", "a number of seconds"),
     ],
 )
-def test_what_cant_be_waited_for_is_told(client: Client, query: str, field: str, says: str) -> None:
+def test_invalid_wait_is_reported(client: Client, query: str, field: str, says: str) -> None:
     """One sentence with the field and what is allowed; and nothing to those who may not see the pod."""
     client.post("/v1/pods", json=ORDER)
     answer = client.get(f"/v1/pods/train?{query}")
@@ -180,7 +180,7 @@ def test_what_cant_be_waited_for_is_told(client: Client, query: str, field: str,
         assert client.get(f"/v1/pods/train?{query}", headers=headers).status_code == status
 
 
-def test_who_may_not_see_a_pod_does_not_wait_for_it(client: Client, app: FastAPI) -> None:
+def test_caller_without_permission_does_not_wait_for_a_pod(client: Client, app: FastAPI) -> None:
     """By name and id, the same 404 at once as for one that isn't there."""
     pod = client.post("/v1/pods", json=ORDER).json()
     for name in ("train", pod["id"], "nix"):
@@ -204,7 +204,7 @@ def silent(token: str) -> Caller:
     raise UnknownError("check a caller's token", "Keystone", "no answer")
 
 
-def test_work_that_was_done_is_answered_although_keystone_is_silent_by_then(
+def test_completed_request_is_answered_although_keystone_is_down_by_then(
     client: Client, app: FastAPI, identity: FakeIdentity
 ) -> None:
     """An order or a release that were answered with an error would be sent again. What is only read is refused."""
@@ -251,7 +251,7 @@ def test_many_wait_without_a_thread_or_connection(
     wait_for(lambda: len(room(app)) == 0)
 
 
-def test_of_too_many_the_one_that_waited_longest_is_answered(
+def test_longest_wait_is_answered_when_too_many_wait(
     client: Client, app: FastAPI, pool: ThreadPoolExecutor
 ) -> None:
     """With the pod as it is: no request is refused, and connections are left for others."""
@@ -265,7 +265,7 @@ def test_of_too_many_the_one_that_waited_longest_is_answered(
     room(app).end_all()
 
 
-def test_a_client_that_goes_away_is_waited_for_no_more(url: str, client: Client, app: FastAPI) -> None:
+def test_wait_ends_when_its_client_disconnects(url: str, client: Client, app: FastAPI) -> None:
     """Its place is free at once, and the log has no error."""
     client.post("/v1/pods", json=ORDER)
     parts = httpx.URL(url)
@@ -278,7 +278,7 @@ def test_a_client_that_goes_away_is_waited_for_no_more(url: str, client: Client,
         wait_for(lambda: len(room(app)) == 0, AT_ONCE)
 
 
-def test_a_server_that_stops_answers_those_who_wait(doors: DoorsHouse, pool: ThreadPoolExecutor) -> None:
+def test_stopping_server_answers_waiting_requests(doors: DoorsHouse, pool: ThreadPoolExecutor) -> None:
     """At once, with the pod as it is; the next server is asked again."""
     app = create_app(doors.service, FakeIdentity(tokens()))
     listener = listening("127.0.0.1", 0)
@@ -297,7 +297,7 @@ def test_a_server_that_stops_answers_those_who_wait(doors: DoorsHouse, pool: Thr
     listener.close()
 
 
-def test_the_database_connection_is_cut_while_one_waits(
+def test_wait_survives_a_cut_database_connection(
     client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
 ) -> None:
     """Listener and pool reconnect, and the waiting request is answered."""
@@ -321,7 +321,7 @@ def _survives(action: Callable[[], object]) -> bool:
     return True
 
 
-def test_events_that_come_together_are_told_together(
+def test_gathered_events_are_answered_together(
     client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
 ) -> None:
     """`gather` collects; events keep their order, and none is sent twice."""
@@ -362,17 +362,17 @@ def test_events_that_come_together_are_told_together(
         ("READY RELEASED", "RELEASING", False, False),
     ],
 )
-def test_when_a_wait_is_over(goal: str, state: str, changing: bool, over: bool) -> None:
+def test_wait_ends_in_its_states_or_at_its_limit(goal: str, state: str, changing: bool, over: bool) -> None:
     states = {PodState(one) for one in goal.split()}
     assert wait_is_over(states, PodState(state), changing) is over
 
 
-def test_every_wait_is_over_at_the_end() -> None:
+def test_released_pod_ends_every_wait() -> None:
     for goal in PodState:
         assert wait_is_over({goal}, PodState.RELEASED, False)
 
 
-def test_an_order_and_a_release_are_answered_when_they_are_done(
+def test_order_and_release_can_wait_for_completion(
     client: Client, app: FastAPI, doors: DoorsHouse, pool: ThreadPoolExecutor
 ) -> None:
     """One request each; the answers are what they are without waiting, only later."""
@@ -393,9 +393,7 @@ def test_an_order_and_a_release_are_answered_when_they_are_done(
     assert (gone.status_code, gone.json()["state"], gone.json()["has_receipt"]) == (202, "RELEASED", True)
 
 
-def test_an_order_stands_whatever_becomes_of_its_wait(
-    client: Client, app: FastAPI, pool: ThreadPoolExecutor
-) -> None:
+def test_order_stands_although_its_wait_fails(client: Client, app: FastAPI, pool: ThreadPoolExecutor) -> None:
     """Over before the pod is there, or cut off by the client."""
     short = client.post("/v1/pods", params={"until": "READY", "wait": 0.05}, json=ORDER)
     assert (short.status_code, short.json()["state"]) == (202, "PLACED")
@@ -408,7 +406,7 @@ def test_an_order_stands_whatever_becomes_of_its_wait(
 
 
 @pytest.mark.parametrize("query", ["until=REDY&wait=5", "wait=5", "until=READY&wait=61"])
-def test_nothing_is_ordered_or_released_if_the_wait_is_wrong(client: Client, query: str) -> None:
+def test_invalid_wait_orders_and_releases_nothing(client: Client, query: str) -> None:
     assert client.post(f"/v1/pods?{query}", json=ORDER).status_code == 400
     assert client.get("/v1/pods/train").status_code == 404
     client.post("/v1/pods", json=ORDER).raise_for_status()

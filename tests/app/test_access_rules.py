@@ -38,7 +38,7 @@ def allowed(method: str, path: str, *rules: tuple[str, str, str], prefix: str = 
         ("", [], ["/v1/pods"]),
     ],
 )
-def test_pattern_stands_for_segments(pattern: str, yes: list[str], no: list[str]) -> None:
+def test_pattern_matches_path_segments(pattern: str, yes: list[str], no: list[str]) -> None:
     """As in Keystone's user guide; characters of regular expressions stand for themselves."""
     assert [path for path in (*yes, *no) if matches(path, pattern)] == yes
 
@@ -52,7 +52,7 @@ def test_rule_needs_service_method_and_path() -> None:
     assert not allowed("GET", "/v1/pods")
 
 
-def test_path_of_a_proxy_may_be_in_the_rule() -> None:
+def test_rule_may_include_the_proxys_path() -> None:
     """The catalog has https://cloud.example/weft: users write rules by what they see there."""
     assert allowed("GET", "/v1/pods", ("accelerator-pod", "GET", "/weft/v1/pods"), prefix="/weft/")
     assert not allowed("GET", "/v1/pods", ("accelerator-pod", "GET", "/other/v1/pods"), prefix="/weft/")

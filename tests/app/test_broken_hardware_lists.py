@@ -40,7 +40,7 @@ def test_a_broken_list_gives_one_sentence_and_changes_nothing(
     assert sorted(hardware.folder.iterdir()) == before
 
 
-def test_the_good_list_is_good(hardware: HardwareList) -> None:
+def test_valid_list_gives_no_errors(hardware: HardwareList) -> None:
     """The positive control: no errors without a change, and the site has every row."""
     hardware.write()
     assert hardware.errors() == []
@@ -55,7 +55,7 @@ def test_the_good_list_is_good(hardware: HardwareList) -> None:
 
 
 @pytest.mark.parametrize("address", ["10.3.0.4/garbage", "10.3.0.4/", "10.3.0.4/33"])
-def test_what_only_begins_like_an_address(hardware: HardwareList, address: str) -> None:
+def test_text_that_begins_like_an_address_is_refused(hardware: HardwareList, address: str) -> None:
     """A prefix length may follow, as inventories write it, and nothing else."""
     hardware.spoil("pdu1", eth0_address=address, eth0_network="infra")
     hardware.write()
@@ -67,7 +67,7 @@ def test_what_only_begins_like_an_address(hardware: HardwareList, address: str) 
     assert hardware.errors() == []
 
 
-def test_an_rnic_on_a_switch_for_management_is_told(hardware: HardwareList) -> None:
+def test_rnic_on_a_management_switch_is_reported(hardware: HardwareList) -> None:
     """Its data would go at a hundredth of the rate."""
     hardware.spoil("ipum1", rnic_switch="mgmt1", rnic_port="6")
     hardware.write()
@@ -78,7 +78,7 @@ def test_an_rnic_on_a_switch_for_management_is_told(hardware: HardwareList) -> N
     assert line.endswith("the rate of an IPU-Machine's RNIC; mgmt1 has 1")
 
 
-def test_an_rnic_behind_a_switch_that_carries_smaller_frames_is_told(hardware: HardwareList) -> None:
+def test_rnic_behind_a_switch_with_small_mtu_is_reported(hardware: HardwareList) -> None:
     """With a fabric, its MTU is that of the data network."""
     roce = (
         "  roce: {type: ethernet, physical_network: physnet-d, mtu: 9000, manager: {driver: switches}, "
@@ -94,7 +94,7 @@ def test_an_rnic_behind_a_switch_that_carries_smaller_frames_is_told(hardware: H
     assert [t for t in hardware.errors() if t.startswith("hardware.csv:6") and said in t], hardware.errors()
 
 
-def test_a_network_of_bmcs_behind_switches_that_carry_smaller_frames_is_told(hardware: HardwareList) -> None:
+def test_bmc_network_behind_switches_with_small_mtu_is_reported(hardware: HardwareList) -> None:
     gateways = "    vlan: 13\n    subnets:"
     hardware.site_text = hardware.site_text.replace(
         gateways, gateways.replace("    subnets", "    mtu: 9000\n    subnets")
@@ -105,7 +105,7 @@ def test_a_network_of_bmcs_behind_switches_that_carry_smaller_frames_is_told(har
     assert len(lines) == 4 and all(t.endswith(said) for t in lines), lines
 
 
-def test_all_mistakes_of_all_kinds_are_told_at_once(hardware: HardwareList) -> None:
+def test_all_mistakes_are_reported_at_once(hardware: HardwareList) -> None:
     """In the columns, in the values, and between rows, in the order of their lines."""
     hardware.spoil("mgmt1", mtu="12")
     hardware.spoil("pdu1", kind="toaster")
@@ -146,7 +146,7 @@ def test_all_mistakes_of_all_kinds_are_told_at_once(hardware: HardwareList) -> N
         (b"name,kind\n\xff,pdu\n", "file: '{file}' is not allowed: must be UTF-8; byte 10 is not"),
     ],
 )
-def test_a_file_that_is_no_list(hardware: HardwareList, text: bytes, sentence: str) -> None:
+def test_file_that_is_no_list_is_refused(hardware: HardwareList, text: bytes, sentence: str) -> None:
     """Files as spreadsheets and people spoil them; the first sentence says it."""
     hardware.write()
     (hardware.folder / "hardware.csv").write_bytes(text)
@@ -167,7 +167,7 @@ MORE_COLUMNS = [*COLUMNS, "agent_port", "cloud", "nova_host", "role", "colour"]
 
 
 @pytest.mark.parametrize("column", MORE_COLUMNS)
-def test_whatever_is_in_a_cell_is_taken_or_told_where_it_is(hardware: HardwareList, column: str) -> None:
+def test_arbitrary_cell_is_accepted_or_reported_with_its_place(hardware: HardwareList, column: str) -> None:
     """Of a row that has the column, and of one that has none. One sentence a mistake, in a line of print, and no file
     unless all is well."""
     rows = [*[name for name, cells in GOOD.items() if column in cells][:1], "pdu1", "gpu1"]

@@ -28,7 +28,7 @@ ROW = CapacityRow(
 )
 
 
-def test_row_of_another_shape_reaches_api_and_command_line() -> None:
+def test_capacity_row_of_a_new_shape_reaches_api_and_command_line() -> None:
     """None of them knows which shapes there are."""
     row = row_view(ROW)
     assert (row.shape, row.place_kind, row.place, row.free) == ("wafers", "cabinet", "c1", 3)
@@ -51,7 +51,7 @@ def test_row_of_another_shape_reaches_api_and_command_line() -> None:
     }
 
 
-def test_tenants_see_no_place_and_no_exact_time_of_a_row() -> None:
+def test_tenants_see_no_location_or_exact_time_of_a_capacity_row() -> None:
     """Where the largest order fits is for operators; times follow from others' leases and are rounded."""
     view = CapacityView(at=AT, duration="24h", rows=(row_view(ROW),))
     (row,) = shown(view).rows

@@ -28,7 +28,7 @@ CANARY = "canary-7"
         "postgresql://host/weft?{}",
     ],
 )
-def test_password_with_a_sign_that_isnt_escaped_is_refused_unseen(
+def test_unescaped_password_is_refused_without_showing_it(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """PostgreSQL's library would take the rest of it for a host, and say so."""
@@ -48,11 +48,11 @@ def test_password_with_a_sign_that_isnt_escaped_is_refused_unseen(
         "mysql+pymysql://neutron:x@db/neutron?charset=utf8",
     ],
 )
-def test_url_that_is_read_as_it_is_meant_is_taken(url: str) -> None:
+def test_unambiguous_url_is_accepted(url: str) -> None:
     check_database_url("--database", url, "postgresql://user@host/weft")
 
 
-def test_neutrons_database_is_read_as_strictly(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_neutrons_database_url_is_checked_too(tmp_path_factory: pytest.TempPathFactory) -> None:
     from weft.app.neutronjournal import database_url
 
     file = tmp_path_factory.mktemp("neutron") / "neutron.conf"

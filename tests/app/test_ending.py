@@ -36,11 +36,11 @@ def ends(made: str, wait: str, first: str, second: str) -> bool:
 
 
 @pytest.mark.parametrize("when", [WAITING, BEFORE], ids=["while it waits", "before it waits"])
-def test_a_signal_that_another_thread_gets_ends_it(when: tuple[str, str]) -> None:
+def test_signal_in_another_thread_ends_the_program(when: tuple[str, str]) -> None:
     assert ends(*WEFT, *when)
 
 
-def test_openvipus_programs_too() -> None:
+def test_signal_ends_openvipu_programs() -> None:
     assert ends(*OPENVIPU, *WAITING)
 
 

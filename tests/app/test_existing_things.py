@@ -83,7 +83,7 @@ def exported(folder: Path) -> int:
     return main(["site", "export", str(RDG / "site.yaml"), "--format", "terraform", "--live", "-o", where])
 
 
-def test_what_is_as_the_site_says_is_imported_without_a_word(
+def test_matching_resources_are_imported_silently(
     cloud: TinyCloud, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exported(tmp_path) == 0
@@ -104,7 +104,7 @@ def test_what_is_as_the_site_says_is_imported_without_a_word(
         ("subnets", {"allocation_pools": []}, "subnet/provisioning/ctlplane-subnet s1 has pool"),
     ],
 )
-def test_what_terraform_would_change_is_told(
+def test_terraform_change_is_reported(
     cloud: TinyCloud,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -134,7 +134,7 @@ def test_what_terraform_would_change_is_told(
         ),
     ],
 )
-def test_what_can_not_be_changed_in_place_is_refused_and_nothing_is_written(
+def test_immutable_difference_is_refused_and_nothing_is_written(
     cloud: TinyCloud,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

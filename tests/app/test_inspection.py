@@ -68,7 +68,7 @@ def errors_of(hardware: HardwareList, document: Any, name: str = "gpu1") -> list
     return [str(e).replace(f"{hardware.folder}/", "") for e in caught.value.errors]
 
 
-def test_what_the_list_leaves_out_is_filled(hardware: HardwareList) -> None:
+def test_fields_missing_in_the_list_are_filled(hardware: HardwareList) -> None:
     """BMC, MAC address and switch port of an interface, GUID and PCI address of an adapter with another name."""
     site = imported(hardware, inspected())
     (gpu1,) = [n for n in site.nodes if n.name == "gpu1"]
@@ -80,7 +80,7 @@ def test_what_the_list_leaves_out_is_filled(hardware: HardwareList) -> None:
     assert found["eno1"] == ("2c:ea:7f:00:01:02", "10.3.0.5", "mgmt1", "Ethernet6")
 
 
-def test_without_inspection_it_is_missing(hardware: HardwareList) -> None:
+def test_missing_field_without_inspection_is_reported(hardware: HardwareList) -> None:
     """The positive control: the list alone is refused for exactly that."""
     hardware.write()
     assert {line.split(": ")[1] for line in hardware.errors()} == {
@@ -104,7 +104,7 @@ def test_without_inspection_it_is_missing(hardware: HardwareList) -> None:
          "as gpu1.json has it"),
     ],
 )  # fmt: skip
-def test_what_contradicts_the_list_is_told(
+def test_contradiction_with_the_list_is_reported(
     hardware: HardwareList, row: dict[str, str], sentence: str
 ) -> None:
     """With the list's line, and where it was discovered."""
@@ -115,7 +115,7 @@ def test_what_contradicts_the_list_is_told(
     ]
 
 
-def test_another_adapter_with_a_name_of_the_list(hardware: HardwareList) -> None:
+def test_interface_is_matched_by_mac_despite_another_name(hardware: HardwareList) -> None:
     """The list's eno1 is the kernel's eno2, and the kernel's eno1 another one: its cable isn't eno1's."""
     hardware.spoil("gpu1", eno1_mac="2c:ea:7f:00:01:03")
     document = inspected()
@@ -131,7 +131,7 @@ def test_another_adapter_with_a_name_of_the_list(hardware: HardwareList) -> None
     assert (eno1.switch, eno1.port) == ("mgmt1", "Ethernet5")
 
 
-def test_two_names_that_are_swapped(hardware: HardwareList) -> None:
+def test_swapped_interface_names_are_no_contradiction(hardware: HardwareList) -> None:
     """The kernel's eno1 is the list's eno2 and the other way round: no contradiction."""
     hardware.spoil("gpu1", eno1_mac="2c:ea:7f:00:01:03", eno2_mac="2c:ea:7f:00:01:02", eno2_network="infra")
     document = inspected()
@@ -147,7 +147,9 @@ def test_two_names_that_are_swapped(hardware: HardwareList) -> None:
         ("管理", "interface '管理' needs a name with Latin letters or digits"),
     ],
 )
-def test_interfaces_that_would_be_lost(hardware: HardwareList, name: str, sentence: str) -> None:
+def test_colliding_or_unnamed_interfaces_are_reported(
+    hardware: HardwareList, name: str, sentence: str
+) -> None:
     """Two that columns call the same, or one without a name: reported with the file."""
     document = inspected()
     document["inventory"]["interfaces"] += [
@@ -156,7 +158,7 @@ def test_interfaces_that_would_be_lost(hardware: HardwareList, name: str, senten
     assert any("gpu1.json" in line and sentence in line for line in errors_of(hardware, document))
 
 
-def test_the_same_written_otherwise_is_no_contradiction(hardware: HardwareList) -> None:
+def test_different_notation_is_no_contradiction(hardware: HardwareList) -> None:
     """Notations of MAC addresses and capitals."""
     hardware.spoil(
         "gpu1", bmc_mac="2CEA.7F00.0002", bmc_address="10.3.0.11/24", mlx5_0_port_guid="0xB8599F0300000010"
@@ -164,7 +166,7 @@ def test_the_same_written_otherwise_is_no_contradiction(hardware: HardwareList) 
     assert imported(hardware, inspected()).nodes
 
 
-def test_an_inspection_of_a_host_of_no_list(hardware: HardwareList) -> None:
+def test_inspection_of_an_unlisted_host_is_refused(hardware: HardwareList) -> None:
     """A file that is called otherwise isn't passed over."""
     assert any(
         "gpu7" in line and "the name of a machine of the lists" in line
@@ -181,7 +183,7 @@ def test_an_agent_without_a_bmc_fills_none(hardware: HardwareList) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}",
                                   '{"inventory": {"interfaces": [{}]}}', '{"inventory": {"interfaces": [1]}}',
                                   '{"inventory": {}, "plugin_data": {"parsed_lldp": [1]}}', "[" * 100_000])  # fmt: skip
-def test_files_that_are_none(hardware: HardwareList, text: str) -> None:
+def test_invalid_inspection_files_are_refused(hardware: HardwareList, text: str) -> None:
     """Empty, cut off, another shape: one sentence with the file."""
     assert any("--inspection" in line and "gpu1.json" in line for line in errors_of(hardware, text))
 
@@ -198,7 +200,9 @@ def test_a_switch_is_known_by_each_of_its_names(hardware: HardwareList) -> None:
     assert (one.switch, one.port) == ("tor1", "Ethernet5/1")
 
 
-def test_the_command(hardware: HardwareList, capsys: pytest.CaptureFixture[str]) -> None:
+def test_import_command_takes_inspection_files(
+    hardware: HardwareList, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Two files of one host are a mistake; one is taken."""
     hardware.write()
     file = hardware.folder / "gpu1.json"

@@ -57,7 +57,7 @@ def test_driver_that_is_not_installed_answers_nothing(call: str, driver: Machine
         CALLS[call](driver)
 
 
-def test_driver_that_is_not_installed_stands_for_its_kinds(driver: MachineDriver) -> None:
+def test_driver_that_is_not_installed_covers_its_kinds(driver: MachineDriver) -> None:
     """So that rows of such kinds are asked of it, and are unknown, rather than of none."""
     assert driver.kinds == kinds_at(Home.MACHINES) and isinstance(driver, Acceptance)
 
@@ -89,7 +89,7 @@ def _generic_site() -> Site:
     return Site.model_validate(document)
 
 
-def test_missing_extra_of_a_fabric_is_said_at_start(
+def test_missing_extra_of_a_fabric_is_reported_at_start(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Opening the drivers logs it once for the fabric, and opens them all the same."""

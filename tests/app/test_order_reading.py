@@ -24,14 +24,14 @@ def sentences(source: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("path", sorted((EXAMPLES / "pods").glob("*.yaml")), ids=lambda p: p.stem)
-def test_every_example_is_a_good_order(path: Path) -> None:
+def test_example_orders_are_valid(path: Path) -> None:
     """From the file, from its text, and from its JSON: the same order."""
     order = load_order(path)
     assert load_order(path.read_text()) == order
     assert load_order(order.model_dump(mode="json")) == order
 
 
-def test_what_is_left_out_has_its_default() -> None:
+def test_missing_fields_get_defaults() -> None:
     """The smallest order: dedicated adapters, anywhere on the site, near if possible, no access from outside."""
     order = load_order(SMALLEST)
     assert (order.fabric.hcas, order.fabric.hcas_per_node) == ("dedicated", None)
@@ -40,7 +40,7 @@ def test_what_is_left_out_has_its_default() -> None:
     assert load_order(SMALLEST + "fabric:\nlease: ~\ncloud: null\n") == order
 
 
-def test_all_mistakes_are_told_at_once_with_their_lines() -> None:
+def test_all_mistakes_are_reported_with_their_lines() -> None:
     """Unknown field, too many, bad name, wrong word, no image: six sentences, line by line."""
     text = "name: Bad_Name\nnodes:\n  count: 0\n  flavour: f\n  flavor: f\n"
     assert sentences(text + "locality: {required: galaxy}\nlease:\n  ende: x\n") == [
@@ -88,7 +88,7 @@ def test_one_mistake_is_one_sentence(more: str, sentence: str) -> None:
 
 @pytest.mark.parametrize("nodes", ["{count: 1, image: i}", "{count: 1, image: i, flavor: f, accelerators: "
                                    "{type: h100, count: 1}}"])  # fmt: skip
-def test_exactly_one_of_flavor_and_accelerators(nodes: str) -> None:
+def test_flavor_and_accelerators_exclude_each_other(nodes: str) -> None:
     """Neither or both is refused at the mapping that holds them."""
     assert sentences(f"name: p\nnodes: {nodes}\n") == [
         "pod.yaml:2: nodes: 'a mapping' is not allowed: exactly one of flavor and accelerators is required"
@@ -102,7 +102,7 @@ def test_a_lease_end_keeps_its_instant() -> None:
     assert order.lease.end.astimezone(UTC) == datetime(2027, 1, 31, 16, tzinfo=UTC)
 
 
-def test_user_data_is_as_long_as_nova_takes() -> None:
+def test_user_data_has_novas_size_limit() -> None:
     """49,149 bytes are 65,532 in base64 and fit; one more doesn't; letters of two bytes count twice."""
     data = {"name": "p", "nodes": {"count": 1, "flavor": "f", "image": "i"}}
     fits = "x" * 49_149
@@ -114,7 +114,7 @@ def test_user_data_is_as_long_as_nova_takes() -> None:
         assert len(only) < 250
 
 
-def test_a_document_from_the_api_is_told_without_a_file() -> None:
+def test_errors_in_an_api_document_name_no_file() -> None:
     """The same sentences, with no file and no line."""
     assert sentences({"name": "p", "nodes": {"count": "many", "flavor": "f", "image": "i"}}) == [
         "nodes.count: 'many' is not allowed: a whole number"
@@ -125,7 +125,7 @@ def test_a_document_from_the_api_is_told_without_a_file() -> None:
     ]
 
 
-def test_a_document_that_is_absurdly_deep_is_refused() -> None:
+def test_deeply_nested_document_is_refused() -> None:
     """A thousand mappings in each other come to an end."""
     deep: dict[str, Any] = {}
     for _ in range(5_000):
@@ -133,7 +133,7 @@ def test_a_document_that_is_absurdly_deep_is_refused() -> None:
     assert any("unknown field" in s for s in sentences({"name": "p", "access": deep}))
 
 
-def test_an_order_is_frozen() -> None:
+def test_order_is_immutable() -> None:
     """Orders are shared between threads."""
     order: Any = load_order(SMALLEST)
     with pytest.raises(ValueError, match="frozen"):

@@ -59,7 +59,7 @@ ORDERS = "pod,submitted,duration,count\na,0,1h,2\nb,10,1h,1\n"
 
 
 @pytest.mark.parametrize("text", [TABLE, DISCOVERED, LINKS, "\ufeff" + TABLE, "\n" + LINKS])
-def test_a_topology_is_recognised_by_what_is_in_it(tmp_path: Path, text: str) -> None:
+def test_topology_format_is_recognized_by_contents(tmp_path: Path, text: str) -> None:
     """A table, discovery's output, UFM's links: the same hosts on the same leaves, and a trace played on them."""
     path = tmp_path / "fabric"
     path.write_text(text)
@@ -85,7 +85,7 @@ def test_a_topology_is_recognised_by_what_is_in_it(tmp_path: Path, text: str) ->
         ("ip,ASW,PSW\n\nh1,a,b\nh1,a,b\n", "fabric:4: ip: 'h1' is not allowed: each host once"),
     ],
 )
-def test_a_topology_that_is_none_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+def test_invalid_topology_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     """Cut off, empty, something else."""
     path = tmp_path / "fabric"
     path.write_text(text)
@@ -107,9 +107,7 @@ def test_a_topology_that_is_none_is_one_sentence(tmp_path: Path, text: str, sent
         ),
     ],
 )
-def test_columns_that_cannot_be_are_one_sentence(
-    tmp_path: Path, text: str, columns: str, sentence: str
-) -> None:
+def test_invalid_columns_are_one_sentence(tmp_path: Path, text: str, columns: str, sentence: str) -> None:
     """They are the table's, each once, and belong to a table."""
     path = tmp_path / "fabric"
     path.write_text(text)
@@ -151,7 +149,7 @@ def test_adapters_of_storage_join_no_leaves(
     assert main([*words, "--not-locating", names]) == 0 and refused in capsys.readouterr().out
 
 
-def test_hosts_whose_adapters_all_do_not_locate_stand_where_they_are_cabled(tmp_path: Path) -> None:
+def test_hosts_with_only_non_locating_adapters_stand_where_cabled(tmp_path: Path) -> None:
     """As in a site."""
     path = tmp_path / "fabric"
     path.write_text(STORED)
@@ -171,9 +169,7 @@ def test_hosts_whose_adapters_all_do_not_locate_stand_where_they_are_cabled(tmp_
         (TABLE, "mlx5_1", "only with cables"),
     ],
 )
-def test_adapters_that_are_none_are_one_sentence(
-    tmp_path: Path, text: str, names: str, sentence: str
-) -> None:
+def test_invalid_adapters_are_one_sentence(tmp_path: Path, text: str, names: str, sentence: str) -> None:
     """A typing error would leave them where they join leaves."""
     path = tmp_path / "fabric"
     path.write_text(text)
@@ -210,7 +206,7 @@ HEAD = "pod,submitted,duration,count"
         (f"{HEAD},accelerators\na,0,1h,1,h100:x\n", "accelerators: 'x' is not allowed"),
     ],
 )
-def test_orders_that_cannot_be_are_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+def test_invalid_orders_are_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
     """What a spreadsheet, a script or a slip of the hand may write."""
     path = tmp_path / "orders.csv"
     path.write_text(text)
@@ -218,7 +214,7 @@ def test_orders_that_cannot_be_are_one_sentence(tmp_path: Path, text: str, sente
         read_orders(path, Kind(), levels=("node", "leaf", "block", "site"), types=["h100"])
 
 
-def test_all_columns_of_an_order(tmp_path: Path) -> None:
+def test_order_columns_are_all_read(tmp_path: Path) -> None:
     """An empty field counts as missing; one without a meaning is reported."""
     path = tmp_path / "orders.csv"
     path.write_text(
@@ -231,7 +227,7 @@ def test_all_columns_of_an_order(tmp_path: Path) -> None:
     assert unused == ["user"]
 
 
-def test_discovery_tells_what_uplinks_carry(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_uplink_rates_are_read_from_a_discovery(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One cable of 4xHDR for each leaf; where a cable's rate is unknown, no bandwidth is guaranteed."""
     path, orders = tmp_path / "fabric", tmp_path / "orders.csv"
     path.write_text(DISCOVERED)
@@ -265,7 +261,7 @@ def site_of(sizes: list[list[list[int]]]) -> Topology:
     )
 
 
-def test_the_nearest_level_counts_halls_slices_and_kinds() -> None:
+def test_nearest_level_is_counted_with_halls_slices_and_kinds() -> None:
     """What the empty site would really give."""
     engine = Engine(site_of([[[4, 4], [4]], [[4]]]))
     found = [nearest(engine, Ask("a", n)) for n in (4, 8, 12, 16, 99)]
@@ -278,7 +274,7 @@ def test_the_nearest_level_counts_halls_slices_and_kinds() -> None:
     assert nearest(kinds, Ask("a", 2, kind=Kind(accelerator="h100", accelerators=8))) == "block"
 
 
-def test_a_level_that_an_order_names_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_level_named_by_an_order_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--required nearest` is for those that name none."""
     (tmp_path / "T").write_text(TABLE)
     (tmp_path / "O").write_text(f"{HEAD},required\na,0,1h,3,leaf\nb,1,1h,3,\n")
@@ -312,7 +308,7 @@ def test_every_rule_keeps_an_order_inside_its_hall(policy: str) -> None:
     assert engine.decide(Ask("a", 11, required="hall")) is None
 
 
-def test_slices_that_no_leaf_holds_are_refused_and_do_not_block() -> None:
+def test_slices_larger_than_any_leaf_are_refused_without_blocking() -> None:
     """Groups of three on leaves of four: twelve nodes are nine in slices."""
     orders = [TraceOrder(Ask("big", 12, slice=3), 0, 10), TraceOrder(Ask("small", 9, slice=3), 1, 10)]
     outcome = simulate(site_of([[[4, 4, 4]]]), orders)
@@ -321,7 +317,7 @@ def test_slices_that_no_leaf_holds_are_refused_and_do_not_block() -> None:
     assert outcome.leaves == 1
 
 
-def test_orders_that_arrive_at_once_are_measured_to_their_end() -> None:
+def test_simultaneous_orders_are_measured_to_their_end() -> None:
     """Four nodes for 10 s, then two: 60 of 80 node-seconds."""
     orders = [TraceOrder(Ask("a", 4), 0, 10), TraceOrder(Ask("b", 2), 0, 10)]
     outcome = simulate(site_of([[[4]]]), orders)

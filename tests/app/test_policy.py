@@ -12,7 +12,7 @@ from weft.model.errors import ForbiddenError, InputError
 from weft.testing.callers import caller
 
 
-def test_no_project_is_not_a_project() -> None:
+def test_missing_project_matches_no_project() -> None:
     """A token without a project never matches a target without one, although both are None."""
     projectless = caller("n", None, "reader", "member")
     assert not Policy().allows("pods:list", projectless, None)
@@ -29,7 +29,7 @@ def test_admin_of_a_tenants_project_is_no_operator() -> None:
     assert policy.allows("pods:release", caller("a", None, "admin", system=True), "id-of-team-b")
 
 
-def test_a_project_called_admin_of_another_domain_is_a_tenants() -> None:
+def test_project_admin_of_another_domain_is_a_tenant() -> None:
     """A domain's administrators name its projects, so the name alone makes no operator."""
     policy, mallory = Policy(), caller("mal", "admin", "admin", domain="customer")
     for rule in list_rules():
@@ -39,13 +39,13 @@ def test_a_project_called_admin_of_another_domain_is_a_tenants() -> None:
     assert policy.allows("pods:create", mallory, "id-of-admin-in-customer")
 
 
-def test_a_domain_that_is_not_known_makes_nobody_an_operator() -> None:
+def test_unknown_domain_makes_no_operator() -> None:
     """A token without the domain of its project is not taken for one of the domain `default`."""
     nowhere = replace(caller("olga", "admin", "admin"), project_domain_id=None)
     assert not Policy().is_operator(nowhere)
 
 
-def test_an_own_rule_may_use_ids(tmp_path: Path) -> None:
+def test_custom_rule_may_use_ids(tmp_path: Path) -> None:
     """Domains and users by id, as the policy's page says."""
     file = tmp_path / "policy.yaml"
     file.write_text("operator: role:admin and project_domain_id:ops and user_domain_id:ops\n")
@@ -53,7 +53,7 @@ def test_an_own_rule_may_use_ids(tmp_path: Path) -> None:
     assert not Policy(file).is_operator(caller("o", "any", "admin", domain="else"))
 
 
-def test_a_refusal_says_what_one_has() -> None:
+def test_refusal_names_the_callers_roles() -> None:
     """The sentence names the rule, the roles and the project."""
     with pytest.raises(
         ForbiddenError, match="rita may not do pods:create: roles in project team-a are reader"
@@ -61,7 +61,7 @@ def test_a_refusal_says_what_one_has() -> None:
         Policy().check("pods:create", caller("rita", "team-a", "reader"), "id-of-team-a")
 
 
-def test_an_own_file_changes_what_it_names(tmp_path: Path) -> None:
+def test_policy_file_overrides_only_its_rules(tmp_path: Path) -> None:
     """Other rules keep their defaults; a file of comments changes nothing."""
     file = tmp_path / "policy.yaml"
     file.write_text("operator: role:admin and project_name:ops\n'pods:create': role:orders\n")
@@ -86,7 +86,7 @@ def test_an_own_file_changes_what_it_names(tmp_path: Path) -> None:
         ("{", "YAML"),
     ],
 )
-def test_a_bad_file_is_refused_at_start(tmp_path: Path, text: str, says: str) -> None:
+def test_invalid_policy_file_is_refused_at_start(tmp_path: Path, text: str, says: str) -> None:
     """A rule that would silently mean `never` or nothing is an error instead."""
     file = tmp_path / "policy.yaml"
     file.write_text(text)

@@ -51,7 +51,7 @@ def site(*addresses: str, profile: str | None = "north") -> Site:
 @pytest.mark.parametrize(
     "address", ["https://controller.example", "https://UFM.example", "https://192.0.2.5:443"]
 )
-def test_a_ufm_on_the_clouds_address_is_told(clouds: Write, address: str) -> None:
+def test_ufm_on_the_clouds_address_is_reported(clouds: Write, address: str) -> None:
     """By name, by another name of the same address, and by the address itself."""
     [note] = clash_notes(site(address))
     assert address in note and "http://controller.example:5000/v3" in note and "80 and 443" in note
@@ -60,21 +60,21 @@ def test_a_ufm_on_the_clouds_address_is_told(clouds: Write, address: str) -> Non
 @pytest.mark.parametrize(
     "address", ["https://elsewhere.example", "https://controller.example:8443", "https://192.0.2.6"]
 )
-def test_another_host_or_another_port_is_fine(clouds: Write, address: str) -> None:
+def test_ufm_on_another_host_or_port_is_accepted(clouds: Write, address: str) -> None:
     assert clash_notes(site(address)) == ()
 
 
 @pytest.mark.parametrize("text", ["", "clouds: {}", "clouds: [", "clouds: {north: {}}", "clouds: 7"])
-def test_a_clouds_yaml_that_says_nothing_is_no_error_here(clouds: Write, text: str) -> None:
+def test_unusable_clouds_yaml_is_no_port_clash(clouds: Write, text: str) -> None:
     clouds(text)
     assert clash_notes(site("https://controller.example")) == ()
 
 
-def test_a_profile_that_is_not_there_is_no_error_here(clouds: Write) -> None:
+def test_missing_profile_is_no_port_clash(clouds: Write) -> None:
     assert clash_notes(site("https://controller.example", profile="other")) == ()
 
 
-def test_two_fabrics_with_one_ufm_are_told(clouds: Write) -> None:
+def test_two_fabrics_with_one_ufm_are_reported(clouds: Write) -> None:
     one = site("https://ufm2.example", "https://ufm3.example")
     ((name, fabric),) = one.fabrics.items()
     [note] = clash_notes(one.model_copy(update={"fabrics": {name: fabric, "other": fabric}}))[:1]

@@ -85,7 +85,7 @@ def _time(field: Literal["lease.start", "lease.end"]) -> LeaseOffer:
 
 
 @pytest.mark.parametrize("text", SECRETS)
-def test_what_has_no_form_reaches_nobody(text: str) -> None:
+def test_unknown_reason_reaches_no_tenant(text: str) -> None:
     """At every place where a sentence of weft's own is shown."""
     for state in PodState:
         assert "secret" not in tenanttext.reason(text, state)
@@ -120,7 +120,7 @@ def test_what_has_no_form_reaches_nobody(text: str) -> None:
 
 @settings(max_examples=amounts.examples(100))
 @given(lead=st.sampled_from(SECRETS), tail=st.text(max_size=30), head=st.text(max_size=30))
-def test_no_words_around_a_secret_bring_it_out(lead: str, tail: str, head: str) -> None:
+def test_surrounding_words_do_not_reveal_a_secret(lead: str, tail: str, head: str) -> None:
     """Texts with prefixes, suffixes, clause separators or line ends are no keys."""
     for glue in ("", "; ", ": ", "\n", " (", "HTTP 503 "):
         text = f"{head}{glue}secretword {lead}{glue}{tail}"
@@ -202,7 +202,7 @@ WITHHELD = f"it can't be served as ordered ({OPERATORS})"
         (problems.MISSING(subject="server secret of team-b"), WITHHELD),
     ],
 )
-def test_reason_is_shown_by_the_tenants_column_alone(text: str, shown: str) -> None:
+def test_reason_is_shown_only_in_its_tenant_form(text: str, shown: str) -> None:
     """With its values, and no finer than a tenant may know; plain text is withheld, whatever it says."""
     assert tenanttext.reason(text, PodState.FAILED) == shown
 
@@ -256,7 +256,7 @@ def _state(state: str, why: str = "") -> str:
         (pods.VERIFIED(read=["3 secret things"], notes=[]), "as desired"),
     ],
 )
-def test_event_is_shown_by_the_tenants_column_alone(text: str, shown: str) -> None:
+def test_event_is_shown_only_in_its_tenant_form(text: str, shown: str) -> None:
     """Parts that a tenant may not know are left out."""
     assert tenanttext.event(text) == shown
 
@@ -271,13 +271,13 @@ def test_event_is_shown_by_the_tenants_column_alone(text: str, shown: str) -> No
         instead("flavors of cloud {cloud}: {flavors}", cloud="lab", flavors="gpu8, cpu1"),
     ],
 )
-def test_what_would_have_been_right_is_told(allowed: str) -> None:
+def test_allowed_values_are_shown_to_tenants(allowed: str) -> None:
     """Where it is about the order and what is offered to everybody."""
     error = redact.error(InputError("field", "value", allowed))
     assert str(error) == f"field: 'value' is not allowed: {allowed}"
 
 
-def test_allowed_value_with_text_of_others_is_withheld() -> None:
+def test_allowed_value_with_foreign_text_is_withheld() -> None:
     """A value that could hold a sentence makes the whole plain text; what follows for operators is left out."""
     line = instead("flavors of cloud {cloud}: {flavors}", cloud="lab", flavors="gpu8; secret of\nteam-b")
     for allowed in (line, "at most a /16"):
@@ -308,7 +308,7 @@ def test_errors_keep_their_class_and_delay() -> None:
     )
 
 
-def test_refusals_tell_how_many_are_taken_and_nothing_of_whom() -> None:
+def test_refusal_counts_unavailable_nodes_without_naming_causes() -> None:
     """Kept apart, in maintenance, in quarantine, busy, reserved: a tenant can't tell one from the other."""
 
     def shown_refusal(*rows: tuple[str, int, int]) -> object:
@@ -363,7 +363,7 @@ def test_refusals_tell_how_many_are_taken_and_nothing_of_whom() -> None:
     )
 
 
-def test_what_would_fit_names_no_others() -> None:
+def test_alternatives_name_no_other_pods() -> None:
     """The planner's own sentences about other pods and quarantined nodes lose their names for a tenant."""
     request = PlacementRequest(pod="p", project="x", count=2, cloud="c", fabric="ib", hcas_per_node=1)
     occupancy = Occupancy(busy={"gpu01": "secret"}, quarantined={"gpu02": "secret fan"})
@@ -418,7 +418,7 @@ def test_kinds_of_offers_are_closed_to_tenants_by_default() -> None:
     }
 
 
-def test_choice_is_shown_by_its_nodes_and_leaves() -> None:
+def test_chosen_placement_is_shown_as_nodes_and_leaves() -> None:
     """The planner's own sentence compares with what others have."""
     made = examples.plan(examples.order(), "id-of-team-a").placement
     why = made.explanation.model_copy(update={"chosen": "secret"})
@@ -427,7 +427,7 @@ def test_choice_is_shown_by_its_nodes_and_leaves() -> None:
     assert answer.chosen == f"{len(made.nodes)} nodes on {len(leaves)} leaf ({', '.join(leaves)})."
 
 
-def test_every_field_of_every_kind_is_decided() -> None:
+def test_each_field_of_each_kind_is_shown_or_hidden() -> None:
     """A field of a plan's resource is shown or hidden by its kind's row; without fields to show there is nothing."""
     for kind in every_kind():
         fields = kind.row.spec.model_fields
@@ -437,7 +437,7 @@ def test_every_field_of_every_kind_is_decided() -> None:
 
 
 @pytest.mark.parametrize("owner", ["tenant", "site"])
-def test_a_plan_shows_what_the_table_has(owner: str) -> None:
+def test_plan_shows_only_fields_of_the_table(owner: str) -> None:
     """Hosts, members and what else isn't there are hidden; the document stays one that clients read."""
     made = examples.plan(examples.order(), "id-of-team-a")
     resources = tuple(r.model_copy(update={"owner": owner}) for r in made.graph.resources)
@@ -490,12 +490,12 @@ def test_times_of_others_are_rounded() -> None:
         (outside.STATE_OF_CLOUD(state="it is in maintenance: secret"), OPERATORS),
     ],
 )
-def test_step_on_its_way_shows_the_clouds_own_state(text: str, shown: str) -> None:
+def test_step_in_progress_shows_the_clouds_state(text: str, shown: str) -> None:
     """Normal booting sounded like a fault: "operators see why". Hosts' names stay out."""
     assert tenanttext.step(text, at_rest=False) == shown
 
 
-def test_health_says_which_part_fails_and_never_how() -> None:
+def test_health_names_the_failing_part_without_details() -> None:
     """Anyone may ask: codes of weft's own parts are shown, an error's text is not."""
     parts = {
         "database": health.OK(),

@@ -42,7 +42,7 @@ VALUES: tuple[BaseModel, ...] = (
 
 
 @pytest.mark.parametrize("model", TABLE, ids=lambda model: model.__name__)
-def test_a_field_that_is_added_is_hidden(model: type[BaseModel]) -> None:
+def test_added_field_is_hidden(model: type[BaseModel]) -> None:
     """Of any document in the table: required or not, a text or a document, and whatever else the row shows."""
     new: dict[str, Any] = {"new": (str, ...), "also": (str, ""), "document": (Order, ...)}
     grown = create_model(f"Grown{model.__name__}", __base__=model, **new)
@@ -53,7 +53,7 @@ def test_a_field_that_is_added_is_hidden(model: type[BaseModel]) -> None:
     assert [getattr(visible, name) for name in new] == ["(hidden)", "", None]
 
 
-def test_no_id_says_which_machine_it_is() -> None:
+def test_shown_ids_reveal_no_machine() -> None:
     """Nova names hypervisors to no tenant; the driver's ids of a machine, and of a server without Nova, have it."""
     one = next(r for r in _POD.resources if r.kind == "server")
     ids = {"server": "an-instance@a-node", "machine": "a-node@a-pod", "port": "a-port"}
@@ -73,7 +73,7 @@ def _within(value: object) -> Iterator[BaseModel]:
             yield from _within(one)
 
 
-def test_a_document_without_a_row_is_hidden() -> None:
+def test_document_without_a_table_row_is_hidden() -> None:
     """Alone, in a list, and in a field that is shown."""
 
     class News(Document):
@@ -87,7 +87,7 @@ def test_a_document_without_a_row_is_hidden() -> None:
     assert shown(SECRET.encode()) is None  # a site's part
 
 
-def test_a_kind_without_a_row_is_hidden() -> None:
+def test_kind_without_a_table_row_is_hidden() -> None:
     """A resource whose kind no table has; its name says what it is."""
     strange = _POD.resources[0].model_copy(update={"kind": SECRET, "key": f"{SECRET}/1"})
     assert SECRET not in repr(shown(_POD.model_copy(update={"resources": (strange, *_POD.resources)})))
@@ -112,7 +112,7 @@ def _answers(hint: Any) -> Iterator[type[BaseModel]]:
 
 
 @pytest.mark.parametrize("verb", sorted(TENANTS - {"may", "may_apply", "is_known_to_be_allowed"}))
-def test_whatever_a_tenants_verb_answers_has_a_row(verb: str) -> None:
+def test_each_answer_to_tenants_has_a_table_row(verb: str) -> None:
     """Down to the last field that is shown: nothing is hidden only because it was forgotten."""
     answer = get_type_hints(getattr(Service, verb))["return"]
     models = list(_answers(answer))
@@ -121,7 +121,7 @@ def test_whatever_a_tenants_verb_answers_has_a_row(verb: str) -> None:
     assert not missing
 
 
-def test_verbs_that_are_not_in_the_table_answer_operators_only() -> None:
+def test_unlisted_verbs_answer_operators_only() -> None:
     """Even where a site's policy lets others ask; nothing is done for them, so that no answer is kept back after it."""
     asked: list[str] = []
 
@@ -139,12 +139,12 @@ def test_verbs_that_are_not_in_the_table_answer_operators_only() -> None:
     assert [n.node for n in verbs.nodes(operator)] == ["gpu01"]
 
 
-def test_every_verb_of_a_tenant_is_one() -> None:
+def test_each_tenant_verb_exists() -> None:
     """The table has no name that the service doesn't have."""
     assert not [name for name in TENANTS if not callable(getattr(Service, name, None))]
 
 
-def test_no_verb_but_these_goes_past_the_tables() -> None:
+def test_only_listed_verbs_bypass_the_tables() -> None:
     """Each has its reason in its docstring; a new one must be listed here."""
     own = {name for name in vars(_Redacted) if not name.startswith("_")}
     assert own == {"health", "find_pod", "watching"}

@@ -43,7 +43,7 @@ def other_site(folder: Path, old: str, new: str) -> str:
     return str(target / "site.yaml")
 
 
-def test_the_second_run_changes_nothing(folder: Path) -> None:
+def test_second_export_changes_nothing(folder: Path) -> None:
     before = contents(folder)
     assert again(folder) == []
     assert contents(folder) == before
@@ -52,7 +52,7 @@ def test_the_second_run_changes_nothing(folder: Path) -> None:
     )
 
 
-def test_the_manifest_is_one_that_sha256sum_checks(folder: Path) -> None:
+def test_manifest_is_accepted_by_sha256sum(folder: Path) -> None:
     done = subprocess.run(
         ["sha256sum", "-c", MANIFEST], cwd=folder, capture_output=True, text=True, check=False
     )
@@ -60,7 +60,7 @@ def test_the_manifest_is_one_that_sha256sum_checks(folder: Path) -> None:
     assert done.stdout.count(": OK") == len(contents(folder)) - 1
 
 
-def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_foreign_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="a directory that doesn't exist, is empty or has an export"):
         again(tmp_path)
@@ -69,14 +69,14 @@ def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_secrets_beside_an_export_stay(folder: Path) -> None:
+def test_secrets_beside_an_export_are_kept(folder: Path) -> None:
     """passwords.yml is neither read nor touched."""
     (folder / "passwords.yml").write_text("database_password: x")
     assert again(folder) == []
     assert (folder / "passwords.yml").read_text() == "database_password: x"
 
 
-def test_other_files_are_not_even_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unrelated_files_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They may be readable by others alone."""
     (folder / "passwords.yml").write_text("x")
     read: list[str] = []
@@ -91,7 +91,7 @@ def test_other_files_are_not_even_read(folder: Path, monkeypatch: pytest.MonkeyP
     assert "globals.yml" in read and "passwords.yml" not in read
 
 
-def test_two_at_once(folder: Path) -> None:
+def test_second_concurrent_export_is_refused(folder: Path) -> None:
     """The second one is refused, and what the first one has so far stays."""
     (folder / f"{MANIFEST}-first").mkdir()
     descriptor = os.open(folder, os.O_RDONLY)
@@ -106,7 +106,7 @@ def test_two_at_once(folder: Path) -> None:
     assert not (folder / f"{MANIFEST}-first").exists(), "left by one that died"
 
 
-def test_what_is_behind_a_link_is_not_removed(folder: Path, tmp_path: Path) -> None:
+def test_target_of_a_link_is_not_removed(folder: Path, tmp_path: Path) -> None:
     """A file that is no longer exported, in a directory that was moved away and linked."""
     (folder / MANIFEST).write_text(f"{(folder / MANIFEST).read_text()}{'0' * 64}  old/file\n")
     (tmp_path / "elsewhere").mkdir()
@@ -120,7 +120,7 @@ def test_what_is_behind_a_link_is_not_removed(folder: Path, tmp_path: Path) -> N
     assert (tmp_path / "elsewhere/file").read_text() == "precious"
 
 
-def test_a_file_that_somebody_edited_is_not_overwritten(folder: Path) -> None:
+def test_edited_file_is_not_overwritten(folder: Path) -> None:
     edited = folder / "globals.yml"
     edited.write_text("mine: true\n")
     before = contents(folder)
@@ -132,14 +132,14 @@ def test_a_file_that_somebody_edited_is_not_overwritten(folder: Path) -> None:
     assert again(folder, force=True) == [str(edited)]
 
 
-def test_files_that_are_no_longer_part_of_it_go(folder: Path) -> None:
+def test_obsolete_files_are_removed(folder: Path) -> None:
     site = other_site(folder, "ComputeSriovIB:", "Gpu:")
     done = export_site(site, "kolla", None, str(folder))
     assert done.removed == [str(folder / "inventory/group_vars/role_computesriovib.yml")]
     assert (folder / "inventory/group_vars/role_gpu.yml").is_file()
 
 
-def test_one_that_died_in_the_middle_is_completed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_export_is_completed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After any number of files: each is an old or a new one, and the next run needs no --force."""
     site = other_site(folder, "172.17.0.250", "172.17.0.251")
     old, real = contents(folder), Path.replace
@@ -167,7 +167,7 @@ def test_one_that_died_in_the_middle_is_completed(folder: Path, monkeypatch: pyt
     assert contents(fresh) == contents(folder)
 
 
-def test_links_are_not_followed(folder: Path, tmp_path: Path) -> None:
+def test_link_in_place_of_the_output_is_not_followed(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes((folder / "globals.yml").read_bytes())
     (folder / "globals.yml").unlink()
     (folder / "globals.yml").symlink_to(tmp_path / "elsewhere")
@@ -182,28 +182,28 @@ def test_a_linked_directory_inside_is_not_followed(folder: Path, tmp_path: Path)
         again(folder, force=True)
 
 
-def test_a_manifest_that_points_out_of_the_directory_removes_nothing(folder: Path, tmp_path: Path) -> None:
+def test_manifest_with_outside_paths_removes_nothing(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("x")
     (folder / MANIFEST).write_text(f"{'0' * 64}  ../precious\n{'0' * 64}  {tmp_path}/precious\nnonsense\n")
     again(folder, force=True)
     assert (tmp_path / "precious").exists()
 
 
-def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_output_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for place in ("file", "file/below"):
         with pytest.raises(InputError, match="--output"):
             again(tmp_path / place)
 
 
-def test_a_wrong_site_writes_nothing(folder: Path, tmp_path: Path) -> None:
+def test_invalid_site_writes_nothing(folder: Path, tmp_path: Path) -> None:
     site = other_site(folder, "internal_vip: 172.17.0.250", "internal_vip: 10.99.0.1")
     with pytest.raises(InputErrors, match="internal_vip"):
         again(tmp_path / "new", site=site)
     assert not (tmp_path / "new").exists()
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_command_writes_and_reports_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["site", "export", SITE, "--format", "kolla", "-o", str(tmp_path / "out")]) == 0
     out = capsys.readouterr().out
     assert f"{tmp_path}/out/globals.yml\n" in out and "0 already the same" in out
@@ -213,7 +213,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "--cloud: 'x' is not allowed: clouds with a deployment" in capsys.readouterr().err
 
 
-def test_terraform_alone_reads_the_cloud(tmp_path: Path) -> None:
+def test_only_terraform_export_reads_the_cloud(tmp_path: Path) -> None:
     for given in ({"live": True}, {"profile": "weft"}):
         with pytest.raises(InputError, match="--format: 'kolla' is not allowed: terraform, with"):
             export_site(SITE, "kolla", None, str(tmp_path / "out"), **given)
@@ -230,7 +230,7 @@ def test_without_credentials_nothing_is_written(tmp_path: Path, monkeypatch: pyt
     assert not (tmp_path / "out").exists()
 
 
-def test_a_cloud_that_does_not_answer_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_cloud_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unknown isn't absent: an export without imports would make everything twice."""
     auth = {"auth_url": "http://127.0.0.1:9", "username": "u", "password": "p", "project_name": "p"}
     (tmp_path / "clouds.yaml").write_text(json.dumps({"clouds": {"overcloud": {"auth": auth}}}))

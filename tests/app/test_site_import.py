@@ -37,7 +37,7 @@ def of_yaml(hardware: HardwareList, text: str) -> list[str]:
     return []
 
 
-def test_the_examples_list_is_a_whole_ipu_pod64(tmp_path: Path) -> None:
+def test_example_list_is_a_whole_ipu_pod64(tmp_path: Path) -> None:
     """16 IPU-Machines, four Poplar servers, two switches and a PDU from one file, each interface in its network."""
     errors: list[InputError] = []
     head = str(LISTS / "ipupod64.yaml")
@@ -54,7 +54,7 @@ def test_the_examples_list_is_a_whole_ipu_pod64(tmp_path: Path) -> None:
     assert tuple(m.model_copy(update=cabled) for m in site.ipu_machines) == before
 
 
-def test_addresses_that_the_list_leaves_out_are_the_lowest_free_ones(hardware: HardwareList) -> None:
+def test_missing_addresses_become_the_lowest_free_ones(hardware: HardwareList) -> None:
     """Outside of the pool, not the gateway, not one that the list has anywhere, and never one twice."""
     hardware.site_text = hardware.site_text.replace("first: 10.3.0.200", "first: 10.3.0.5")
     hardware.spoil("pdu1", eth0_address="", eth0_network="infra")
@@ -74,7 +74,7 @@ def test_addresses_that_the_list_leaves_out_are_the_lowest_free_ones(hardware: H
     }
 
 
-def test_a_subnet_that_is_full_is_told(hardware: HardwareList) -> None:
+def test_full_subnet_is_reported(hardware: HardwareList) -> None:
     """No address is made up: the row without one is named."""
     hardware.site_text = hardware.site_text.replace("first: 10.12.0.100", "first: 10.12.0.1")
     hardware.write()
@@ -124,12 +124,14 @@ def test_csv_and_yaml_give_the_same_site(hardware: HardwareList) -> None:
           "infra"]),
     ],
 )  # fmt: skip
-def test_a_yaml_list_that_is_wrong(hardware: HardwareList, text: str, expected: list[str]) -> None:
+def test_invalid_yaml_list_is_reported_by_line(
+    hardware: HardwareList, text: str, expected: list[str]
+) -> None:
     """Each with the line of the value itself, not of its row."""
     assert of_yaml(hardware, text) == expected
 
 
-def test_columns_are_called_what_sites_call_them(hardware: HardwareList) -> None:
+def test_columns_are_renamed_and_left_out_by_options(hardware: HardwareList) -> None:
     """Spaces, capitals and usual synonyms; anything else by `--column`, which also leaves columns out."""
     (hardware.folder / "hardware.csv").write_text(
         "Hostname,Device Type,IPMI MAC Address,iDRAC IP,Asset tag,Feet\n"
@@ -150,7 +152,7 @@ def test_columns_are_called_what_sites_call_them(hardware: HardwareList) -> None
     assert (site.nodes[0].rack, bmc.host_name) == ("r2", "gpu1-bmc")
 
 
-def test_several_lists_are_one(hardware: HardwareList) -> None:
+def test_several_lists_are_merged(hardware: HardwareList) -> None:
     """What one list has must not be in another; each sentence has its own file."""
     hardware.write()
     (hardware.folder / "more.csv").write_text(
@@ -178,7 +180,7 @@ def test_several_lists_are_one(hardware: HardwareList) -> None:
         (["--kind", "pdu=pdu", "--column", "mtu="], None),
     ],
 )
-def test_options_that_match_nothing(
+def test_option_that_matches_nothing_is_refused(
     hardware: HardwareList, capsys: pytest.CaptureFixture[str], option: list[str], expected: str | None
 ) -> None:
     """A mistyped column or kind isn't passed over."""
@@ -209,7 +211,7 @@ class TestWriting:
         names = {p.name for p in hardware.folder.iterdir()}
         assert names == {"hardware.csv", "site.yaml", "out"}
 
-    def test_the_directory_that_one_is_in(
+    def test_current_directory_as_output_is_refused(
         self, hardware: HardwareList, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It would be replaced by the new one, and seem empty to its user."""
@@ -220,7 +222,7 @@ class TestWriting:
             hardware.imported(Path())
         assert not any((hardware.folder / "out").iterdir())
 
-    def test_what_the_site_file_includes_comes_along(self, hardware: HardwareList) -> None:
+    def test_included_files_are_copied(self, hardware: HardwareList) -> None:
         """Its tables are copied with it, so that the new directory is a site."""
         hardware.site_text += "racks: {csv: halls/racks.csv}\n"
         (hardware.folder / "halls").mkdir()
@@ -231,7 +233,7 @@ class TestWriting:
         assert {r.name: r.power for r in site.racks} == {"r1": "a", "r2": "b"}
 
     @pytest.mark.parametrize("spoil", ["flow", "end"])
-    def test_a_site_file_that_can_not_be_added_to(self, hardware: HardwareList, spoil: str) -> None:
+    def test_site_file_that_cannot_be_extended_is_refused(self, hardware: HardwareList, spoil: str) -> None:
         """What is written is read back first; nothing is put in place otherwise."""
         hardware.write()
         text = hardware.site_text
@@ -248,14 +250,14 @@ class TestWriting:
             hardware.imported(hardware.folder / "out")
         assert {p.name for p in hardware.folder.iterdir()} == {"hardware.csv", "site.yaml"}
 
-    def test_a_table_that_both_have_is_refused(self, hardware: HardwareList) -> None:
+    def test_table_in_both_list_and_site_file_is_refused(self, hardware: HardwareList) -> None:
         """Rows of the site file would be lost."""
         hardware.site_text += "devices:\n  - {name: pdu9, kind: pdu}\n"
         hardware.write()
         (error,) = hardware.errors()
         assert "devices: '…' is not allowed: nothing: the list fills this table" in error
 
-    def test_empty_fields_of_the_site_file_are_missing_ones(self, hardware: HardwareList) -> None:
+    def test_empty_fields_of_the_site_file_count_as_missing(self, hardware: HardwareList) -> None:
         """As in `weft site check`: optional fields, a network, and a table that the list fills."""
         hardware.site_text = hardware.site_text.replace("    mtu: 9000\n", "    mtu:\n")
         hardware.site_text = hardware.site_text.replace(
@@ -270,13 +272,13 @@ class TestWriting:
         assert "foo" not in site.networks and site.networks["storage"].mtu == 1500
 
     @pytest.mark.parametrize("racks", ["[{name: [a]}]", "[{name: {a: b}}]", "[r1]", "all", "{a: b}"])
-    def test_racks_of_another_shape(self, hardware: HardwareList, racks: str) -> None:
+    def test_malformed_racks_are_reported(self, hardware: HardwareList, racks: str) -> None:
         """The errors are those of `weft site check`."""
         hardware.site_text += f"racks: {racks}\n"
         hardware.write()
         assert any(line.split(": ")[1].startswith("racks") for line in hardware.errors())
 
-    def test_tables_are_csv_with_the_columns_that_are_used(self, hardware: HardwareList) -> None:
+    def test_tables_are_csv_with_used_columns_only(self, hardware: HardwareList) -> None:
         """So that a person can read them."""
         hardware.write()
         hardware.imported(hardware.folder / "out")
@@ -286,7 +288,7 @@ class TestWriting:
         assert [r["name"] for r in rows] == ["mgmt1", "tor1", "pdu1", "nas1"]
 
 
-def test_a_site_with_networks_survives_the_way_through_the_api(hardware: HardwareList) -> None:
+def test_site_with_networks_survives_the_api(hardware: HardwareList) -> None:
     """Cut, stored and shown it is the same site."""
     from weft.planning.site.parts import cut
 
@@ -342,7 +344,7 @@ def on_switches(tmp_path: Path, change: tuple[str, str] = ("", "")) -> Site:
     return import_site(str(tmp_path / "head.yaml"), records, errors).site
 
 
-def test_ipu_machines_on_a_fabric_of_switches_get_the_vendors_names_of_their_ports(tmp_path: Path) -> None:
+def test_ipu_machines_get_vendor_port_names_on_a_fabric_of_switches(tmp_path: Path) -> None:
     """The list numbers the ports, or names them; its switch says how they are called."""
     site = on_switches(tmp_path)
     assert {m.rnic_switch_port for m in site.ipu_machines} == {f"Ethernet{n}/1" for n in range(9, 25)}
@@ -350,7 +352,7 @@ def test_ipu_machines_on_a_fabric_of_switches_get_the_vendors_names_of_their_por
     assert on_switches(tmp_path, (",tor75,9,", ",tor75,Ethernet9/1,")) == site
 
 
-def test_a_port_that_has_no_name_is_refused(tmp_path: Path) -> None:
+def test_unknown_port_of_a_switch_is_refused(tmp_path: Path) -> None:
     for change, expected in (
         ((",tor75,9,", ",tor75,99,"), "a port of tor75: Ethernet1/1 to Ethernet32/1, or 1 to 32"),
         (("Ethernet[1-32]/1", "32"), "a number on a switch of the list with its ports"),
@@ -371,7 +373,7 @@ def test_infiniband_adapters_of_a_list_need_no_mac_address(hardware: HardwareLis
     assert [(h.name, h.fabric, h.mac) for h in site.node_by_name["gpu1"].hcas] == [("mlx5_0", "ib0", None)]
 
 
-def test_columns_of_full_host_names_lose_their_domain(hardware: HardwareList) -> None:
+def test_full_host_names_lose_their_domain(hardware: HardwareList) -> None:
     """A column that is called FQDN has names with their domain; a dns_name has none."""
     del hardware.rows["pdu1"]["eth0_dns_name"]
     hardware.columns.remove("eth0_dns_name")

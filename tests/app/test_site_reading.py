@@ -18,7 +18,7 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def test_the_small_example_is_a_good_site() -> None:
+def test_small_example_site_is_valid() -> None:
     """The example has 16 nodes under 4 leaves, each with its adapters and accelerators folded in."""
     site = load_site(SMALL / "site.yaml")
     compute = [n for n in site.nodes if n.role == "compute"]
@@ -28,7 +28,7 @@ def test_the_small_example_is_a_good_site() -> None:
     assert site.fabrics["ib"].segments.numbers() == range(101, 227)
 
 
-def test_a_site_survives_the_way_through_json(folder: Folder) -> None:
+def test_site_survives_json(folder: Folder) -> None:
     """What `site activate` sends is read back by the API as the same site."""
     site = load_site(folder.site)
     document = json.loads(json.dumps(site.model_dump(mode="json")))
@@ -44,7 +44,7 @@ def test_rows_in_any_order_are_the_same_site(folder: Folder) -> None:
     assert load_site(folder.site) == before
 
 
-def test_columns_in_any_order_comments_blank_lines_and_a_byte_order_mark(folder: Folder) -> None:
+def test_csv_accepts_any_column_order_comments_blanks_and_bom(folder: Folder) -> None:
     """CSV as spreadsheets and people write it."""
     before = load_site(folder.site)
     rows = [line.split(",") for line in (folder.path / "racks.csv").read_text().splitlines()]
@@ -96,7 +96,7 @@ def test_adapters_inline_and_in_the_table_are_added_up(folder: Folder) -> None:
     assert (hca.guid, hca.port_guid, hca.pci) == (0xA0, 0xA1, "0000:05:00.0")
 
 
-def test_all_errors_at_once_each_with_its_line(folder: Folder) -> None:
+def test_all_errors_are_reported_with_their_lines(folder: Folder) -> None:
     """Three files with a mistake each give three sentences, not the first one only."""
     folder.replace("switches.csv", "leaf02,ib,leaf,40", "leaf02,ib,leaf,400")
     folder.replace("hcas.csv", "gpu03,mlx5_1,ib,0xb8599f0300000310", "gpu03,mlx5_1,ib,0xZZ")
@@ -182,7 +182,7 @@ def test_a_bad_value_is_one_sentence(folder: Folder, file: str, old: str, new: s
     assert folder.errors() == [expected]
 
 
-def test_a_link_out_of_the_folder_is_no_way_round(folder: Folder, tmp_path: Path) -> None:
+def test_link_out_of_the_folder_is_not_read(folder: Folder, tmp_path: Path) -> None:
     """A symbolic link to a file elsewhere is outside too."""
     (tmp_path / "elsewhere.csv").write_text("name\nrack1\n")
     (folder.path / "racks.csv").unlink()
@@ -192,7 +192,7 @@ def test_a_link_out_of_the_folder_is_no_way_round(folder: Folder, tmp_path: Path
     ]
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_unreadable_file_is_reported(tmp_path: Path) -> None:
     """No file, a folder, bytes that are no text, and nothing in it: each one sentence."""
     binary, empty = tmp_path / "binary.yaml", tmp_path / "empty.yaml"
     binary.write_bytes(b"name: \xff\xfe")
@@ -208,7 +208,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         assert str(caught.value) == expected
 
 
-def test_includes_are_for_files_only(folder: Folder) -> None:
+def test_includes_are_refused_outside_files(folder: Folder) -> None:
     """A document that comes over the API can't make the server open a file."""
     document = load_site(folder.site).model_dump(mode="json")
     document["racks"] = {"csv": "racks.csv"}
@@ -216,7 +216,7 @@ def test_includes_are_for_files_only(folder: Folder) -> None:
         load_site(document)
 
 
-def test_an_include_that_is_empty_or_not_text(folder: Folder) -> None:
+def test_empty_or_binary_include_is_refused(folder: Folder) -> None:
     """A CSV file without a header, and one that is no UTF-8."""
     (folder.path / "racks.csv").write_text("")
     (folder.path / "links.csv").write_bytes(b"a,a_port\n\xff")

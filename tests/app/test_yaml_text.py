@@ -33,7 +33,7 @@ def test_plain_values_stay_text() -> None:
     }
 
 
-def test_empty_is_nothing_and_quoted_is_text() -> None:
+def test_empty_value_is_null_and_quoted_value_is_text() -> None:
     """A value that is left empty, ~ or null is nothing; in quotes it is text."""
     data, _ = read_yaml("a:\nb: ~\nc: null\nd: 'null'\ne: \"\"\n", "a.yaml")
     assert data == {"a": None, "b": None, "c": None, "d": "null", "e": ""}
@@ -48,13 +48,13 @@ def test_every_value_has_its_line() -> None:
     assert where.at(("zzz",)) == "a.yaml:1"
 
 
-def test_anchors_work_and_merge_keys_are_only_a_name() -> None:
+def test_anchors_work_and_merge_keys_are_plain_keys() -> None:
     """An alias is the value it points to; `<<` has no special meaning and will be refused as an unknown field."""
     data, _ = read_yaml("a: &x {k: v}\nb: *x\nc: {<<: *x}\n", "a.yaml")
     assert data == {"a": {"k": "v"}, "b": {"k": "v"}, "c": {"<<": {"k": "v"}}}
 
 
-def test_a_key_twice_is_refused_at_the_second_line() -> None:
+def test_duplicate_key_is_refused_at_its_second_line() -> None:
     """The second of two equal keys is reported, with the place of the first."""
     assert (
         problem("a: 1\nb: 2\na: 3\n")
@@ -69,7 +69,7 @@ def test_an_alias_that_contains_itself_is_refused() -> None:
     )
 
 
-def test_a_bomb_of_aliases_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alias_bomb_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten lines that mean ten thousand million values are refused after the most there may be."""
     assert yamltext.MOST_VALUES == 1_000_000
     monkeypatch.setattr(yamltext, "MOST_VALUES", 10_000)
@@ -89,7 +89,7 @@ def test_a_bomb_of_aliases_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
          "is not allowed: tags are not used here"),
     ],
 )  # fmt: skip
-def test_what_is_no_mapping_of_fields(text: str, expected: str) -> None:
+def test_document_that_is_no_mapping_is_refused(text: str, expected: str) -> None:
     """Lists, text, nothing, keys that are no text, and tags."""
     assert problem(text) == expected
 
@@ -109,7 +109,7 @@ def test_deep_nesting_is_refused() -> None:
 
 @settings(max_examples=examples(100))
 @given(st.text(max_size=200))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_arbitrary_text_is_read_or_refused(text: str) -> None:
     """Whatever the bytes, it is data or a sentence, never another exception."""
     try:
         data, _ = read_yaml(text, "a.yaml")

@@ -16,7 +16,7 @@ def larger(file: str, count: int) -> str:
     return str(other)
 
 
-def test_apply_makes_then_does_nothing_then_changes(desk: Desk) -> None:
+def test_apply_creates_then_does_nothing_then_changes(desk: Desk) -> None:
     """Three times, three sentences, exit code 0; the last one shows the difference."""
     file = desk.pod_file()
     first = desk.weft("pod", "apply", "-f", file)
@@ -31,7 +31,7 @@ def test_apply_makes_then_does_nothing_then_changes(desk: Desk) -> None:
     assert "generation" in desk.weft("pod", "show", "train").out
 
 
-def test_plan_of_a_pod_that_is_there_is_the_difference(desk: Desk) -> None:
+def test_plan_of_an_existing_pod_is_the_difference(desk: Desk) -> None:
     """+, − and ~, and nothing is touched; of the same order it says so."""
     file = desk.pod_file()
     desk.weft("pod", "create", "-f", file)
@@ -66,7 +66,7 @@ def test_apply_waits_and_speaks_json(desk: Desk) -> None:
         assert desk.weft("pod", "apply", "-f", larger(file, 3), "--wait").code == 0
 
 
-def test_apply_waits_for_a_pod_that_matches_and_is_on_its_way(desk: Desk) -> None:
+def test_apply_waits_for_a_matching_pod_in_progress(desk: Desk) -> None:
     """Cut off and begun again: it doesn't end before the servers are there, and shows only what is new."""
     file = desk.pod_file()
     assert desk.weft("pod", "apply", "-f", file).code == 0

@@ -71,7 +71,7 @@ def url_fields() -> Iterator[tuple[str, TypeAdapter[Any]]]:
                 yield f"{kind.__name__}.{name}", TypeAdapter(Annotated[field.annotation, *field.metadata])
 
 
-def test_list_of_variables_is_that_of_the_code() -> None:
+def test_listed_variables_are_all_of_the_code() -> None:
     """Who adds a secret adds it here."""
     texts = [p.read_text() for p in (ROOT / "src/weft").rglob("*.py")]
     assert {name for text in texts for name in _SECRET_NAME.findall(text)} | {"OS_PASSWORD"} == VARIABLES
@@ -109,7 +109,7 @@ def test_urls_of_a_site_have_no_credentials() -> None:
     ],
     ids=lambda words: " ".join(w for w in words if not w.startswith("-"))[:40],
 )
-def test_commands_that_fail_say_no_secret(tmp_path: Path, words: list[str]) -> None:
+def test_failing_commands_print_no_secret(tmp_path: Path, words: list[str]) -> None:
     """Nothing listens on port 1, so each of them ends in an error, at the most talkative level."""
     document = changed(with_everything).model_dump(mode="json")
     for name, url in (("SITE", "https://weft.example"), ("WRONG", f"https://weft:{CANARY}@weft.example")):
@@ -130,7 +130,7 @@ def test_exports_have_no_secret(tmp_path: Path) -> None:
         assert not [text for text in written if CANARY in text]
 
 
-def test_orders_plans_and_refusals_say_no_secret(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+def test_orders_plans_and_refusals_contain_no_secret(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     """On the fake cloud, at weft's most talkative level: no password anywhere, user data in no log and no error. What
     libraries log is in `tests/drivers/openstack/test_log_secrets.py`."""
     caplog.set_level(logging.DEBUG, logger="weft")

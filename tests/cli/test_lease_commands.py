@@ -78,7 +78,7 @@ def test_capacity_counts_nvlink_domains_that_are_free_as_a_whole(desk: Desk, tmp
     assert count in desk.weft(*words, "--json", cloud=None).json["rows"][0]["counts"]
 
 
-def test_capacity_of_ipus(desk: Desk) -> None:
+def test_capacity_of_ipus_is_shown(desk: Desk) -> None:
     """Machines, Poplar servers, the largest order and when larger ones fit; where, for operators; not by level."""
     desk.house.cloud.offers.hosts["poplar1"] = "up"
     shown = desk.weft("capacity", "--accelerator", "ipu")
@@ -129,7 +129,7 @@ def test_capacity_of_an_ipu_pod_needs_no_server(desk: Desk) -> None:
         (["--offline", "--site", "nowhere.yaml"], "an existing file"),
     ],
 )
-def test_bad_values_of_capacity_are_one_sentence(desk: Desk, words: list[str], says: str) -> None:
+def test_invalid_capacity_options_are_one_sentence(desk: Desk, words: list[str], says: str) -> None:
     """Exit code 2, what is allowed, nothing on stdout."""
     run = desk.weft("capacity", *words)
     assert (run.code, run.out) == (2, "") and says in run.err
@@ -151,7 +151,7 @@ def test_capacity_needs_no_server_for_a_site_file(desk: Desk) -> None:
     assert bad.code == 2 and "types of accelerators" in bad.err
 
 
-def test_capacity_of_nodes_that_are_ordered_in_parts_alone_is_shown(desk: Desk) -> None:
+def test_capacity_of_shared_nodes_is_shown(desk: Desk) -> None:
     """A bond of an MLAG pair serves virtual functions, no whole node: the parts are what can be ordered."""
     words = ["capacity", "--offline", "--site", str(EXAMPLE / "roce" / "site.yaml"), "--accelerator", "l40"]
     found = desk.weft(*words, "--json", cloud=None).json
@@ -162,7 +162,7 @@ def test_capacity_of_nodes_that_are_ordered_in_parts_alone_is_shown(desk: Desk) 
     assert "2 2 nodes: 1; nodes in part use: 0; virtual functions: 16 free" in run.out.splitlines()
 
 
-def test_a_queued_pod_is_shown_listed_and_taken_back(desk: Desk) -> None:
+def test_queued_pod_is_shown_listed_and_withdrawn(desk: Desk) -> None:
     """Place, reason and expected start in list and show; release --wait ends at once without a receipt."""
     desk.house.fill(end=START)
     made = desk.weft("pod", "create", "-f", desk.pod_file(queue=True))
@@ -177,7 +177,7 @@ def test_a_queued_pod_is_shown_listed_and_taken_back(desk: Desk) -> None:
     assert gone.code == 0 and "nothing was claimed yet" in gone.out and "receipt:" not in gone.out
 
 
-def test_waiting_for_a_queued_pod_goes_on_until_it_is_ready(desk: Desk) -> None:
+def test_wait_for_a_queued_pod_lasts_until_it_is_ready(desk: Desk) -> None:
     """`--wait` gives up after its time and says that the pod goes on; promoted, it is READY."""
     full = desk.house.fill(end=START)
     file = desk.pod_file(queue=True)
@@ -201,7 +201,7 @@ def test_a_lease_is_extended(desk: Desk) -> None:
     assert desk.weft("pod", "extend", "train").code == 2
 
 
-def test_a_failed_pod_is_tried_again(desk: Desk) -> None:
+def test_failed_pod_is_retried(desk: Desk) -> None:
     """`retry --wait` goes on to READY; what hasn't failed is refused."""
     broken = desk.house.break_servers()
     with desk.house.working():
@@ -213,7 +213,7 @@ def test_a_failed_pod_is_tried_again(desk: Desk) -> None:
     assert again.code == 2 and "only a FAILED pod" in again.err
 
 
-def test_an_operator_sets_nodes_aside(desk: Desk) -> None:
+def test_operator_reserves_nodes(desk: Desk) -> None:
     """create, list, delete; a tenant may not."""
     words = ("reservation", "create", "block", "--project", PROJECT, "--node", "gpu01", "--node", "gpu02")
     made = desk.weft(*words, "--end", "2027-01-31T18:00Z", "--reason", "training", cloud="operator")

@@ -11,7 +11,7 @@ from tests.helpers.desk import Desk
 from weft.cli.follow import KindRow, by_kind
 
 
-def test_on_a_terminal_the_progress_is_live(desk: Desk) -> None:
+def test_progress_is_live_on_a_terminal(desk: Desk) -> None:
     """Kinds with what is done, the state, and at the end the pod."""
     master, slave = pty.openpty()
     words = [
@@ -49,7 +49,7 @@ def test_on_a_terminal_the_progress_is_live(desk: Desk) -> None:
     assert server["management_address"] in text
 
 
-def test_kinds_are_counted_and_trouble_is_named() -> None:
+def test_progress_counts_kinds_and_names_trouble() -> None:
     """Done of total, up to three names of what is in work, with reasons."""
 
     def row(kind: str, name: str, state: str, reason: str = "") -> dict[str, str]:

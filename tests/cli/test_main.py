@@ -68,7 +68,7 @@ def test_every_command_has_a_help_and_something_to_run() -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["pod"], ["nix"], ["pod", "nix"], ["--nix"], ["pod", "show"]])
-def test_asking_wrongly_is_exit_code_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_is_exit_code_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Usage on stderr, nothing on stdout."""
     assert main(words) == 2
     out, err = capsys.readouterr()
@@ -82,7 +82,7 @@ def test_version_and_help_are_exit_code_0(capsys: pytest.CaptureFixture[str]) ->
     assert "audit-log" in capsys.readouterr().out
 
 
-def test_a_plugin_adds_a_command_and_a_broken_one_is_told(
+def test_plugin_adds_a_command_and_a_broken_plugin_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Entry points weft.commands: a good one works, a broken one doesn't break the others."""
@@ -113,7 +113,7 @@ def test_completion_scripts_know_the_commands(shell: str, capsys: pytest.Capture
         subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
-def test_a_defect_is_told_without_a_traceback(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_is_reported_without_a_traceback(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless WEFT_DEBUG asks for it."""
     words = ["receipt", "verify", "x"]
     parser = build_parser(words)
@@ -180,7 +180,7 @@ def test_nodes_are_listed_and_quarantined(desk: Desk) -> None:
     assert (again.code, "not in quarantine" in again.err) == (2, True)
 
 
-def test_a_fabric_is_compared_and_its_cables_taken_in(desk: Desk) -> None:
+def test_fabric_is_compared_and_its_cabling_adopted(desk: Desk) -> None:
     """Differences are exit code 1; taken in, they are gone."""
     desk.house.pull_cable()
     found = desk.weft("fabric", "compare", cloud="operator")
@@ -230,13 +230,13 @@ def test_text_from_outside_cannot_steer_the_terminal(desk: Desk) -> None:
         ("h:0", ("h", 0)),
     ],
 )
-def test_listen_addresses(text: str, meaning: tuple[str, int]) -> None:
+def test_valid_listen_address_is_parsed(text: str, meaning: tuple[str, int]) -> None:
     """HOST:PORT, with IPv6 in brackets."""
     assert listen(text) == meaning
 
 
 @pytest.mark.parametrize("text", ["", "8787", "host", "host:", "host:x", "host:70000", "h:-1"])
-def test_bad_listen_addresses(text: str) -> None:
+def test_invalid_listen_address_is_refused(text: str) -> None:
     """It is reported, not guessed."""
     with pytest.raises(InputError, match="--listen"):
         listen(text)
@@ -246,7 +246,7 @@ def test_bad_listen_addresses(text: str) -> None:
     "words",
     [("--workers", "0"), ("--database", "sqlite://x"), ("--policy", "nix.yaml"), ("--public-url", "x")],
 )
-def test_bad_settings_are_told_before_anything_starts(words: tuple[str, str]) -> None:
+def test_invalid_settings_are_reported_before_anything_starts(words: tuple[str, str]) -> None:
     """Exit code 2."""
     assert main(["serve", *words]) == 2
 
@@ -258,7 +258,7 @@ def test_bad_settings_are_told_before_anything_starts(words: tuple[str, str]) ->
         ["site", "enroll", "site.yaml", "list.yaml", "--os-cloud", "staging"],
     ],
 )
-def test_a_cloud_that_is_named_is_the_one(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_named_cloud_is_used(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the command or after it, whatever the environment says."""
     monkeypatch.setenv("OS_CLOUD", "prod")
     assert build_parser(words).parse_args(words).os_cloud == "staging"
@@ -284,7 +284,7 @@ def test_output_that_cannot_be_written_is_one_sentence() -> None:
     )
 
 
-def test_pod_file_may_be_a_pipe_that_the_shell_made() -> None:
+def test_pod_file_may_be_a_shell_pipe() -> None:
     order = "name: a\\nnodes: {count: 1, flavor: h100.8, image: x}\\n"
     planned = _run(f"weft pod plan --offline --site SMALL -f <(printf '{order}')")
     assert planned.returncode == 0 and "Plan of pod a" in planned.stdout, planned.stderr

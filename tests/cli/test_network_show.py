@@ -64,7 +64,7 @@ def test_network_is_shown_in_every_format(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("changes", [{"state": "DEGRADED"}, {"waiting": 1}])
-def test_network_that_is_not_all_in_is_exit_code_1(
+def test_network_with_ports_outside_its_partition_is_exit_code_1(
     changes: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(Api(**changes), "-f", "value", "-c", "state") == 1

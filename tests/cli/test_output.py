@@ -172,7 +172,7 @@ def test_example_can_be_ordered(kind: str, capsys: pytest.CaptureFixture[str]) -
     assert isinstance(plan_file(load_order(printed, "<example>"), site), Plan)
 
 
-def test_wait_into_a_pipe_says_what_it_waits_for() -> None:
+def test_wait_into_a_pipe_prints_what_it_waits_for() -> None:
     """Every 15 s without an event, with the resources that are in progress."""
     now = [0.0]
     lines: list[str] = []

@@ -23,7 +23,7 @@ def site(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return tmp_path
 
 
-def test_a_designed_site_is_good_and_plays_a_trace_with_every_rule(
+def test_designed_site_is_valid_and_replays_a_trace_with_every_rule(
     site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """From nothing to a comparison in two commands."""
@@ -38,7 +38,7 @@ def test_a_designed_site_is_good_and_plays_a_trace_with_every_rule(
     assert capsys.readouterr().out.splitlines()[1].split()[:3] == ["weft", "3", "0"]
 
 
-def test_a_design_is_never_written_over_another(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_design_does_not_overwrite_another(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The files that are there are named, and stay as they are."""
     before = (site / "site" / "site.yaml").read_text()
     assert main(["site", "design", "--servers", "4", "--output", str(site / "site")]) == 2
@@ -80,7 +80,7 @@ def test_a_design_is_never_written_over_another(site: Path, capsys: pytest.Captu
         ),
     ],
 )
-def test_what_cannot_be_is_one_sentence(
+def test_impossible_values_are_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], sentence: str
 ) -> None:
     """Exit code 2, the field, the value, what is allowed, and nothing else."""
@@ -105,7 +105,7 @@ def test_orders_larger_than_the_site_are_counted_as_refused(
     assert json.loads(capsys.readouterr().out)[0]["refused"] == 3
 
 
-def test_a_projects_own_leaf_is_its_own_in_a_trace_too(
+def test_projects_own_leaf_takes_no_other_orders_in_a_trace(
     site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Orders of others do without it: what needs it could never start, and is counted as refused."""
@@ -129,7 +129,7 @@ def test_a_projects_own_leaf_is_its_own_in_a_trace_too(
     assert refused == [0, 0, 1]
 
 
-def test_the_sites_settings_hold_unless_an_option_says_otherwise(
+def test_site_settings_apply_unless_an_option_overrides_them(
     site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The site's weight and patience are those of the options, which bring the defaults back."""
@@ -158,9 +158,7 @@ def test_the_sites_settings_hold_unless_an_option_says_otherwise(
     assert (played(), played("--patience", "0")) == (patient, plain)
 
 
-def test_a_weight_that_cannot_be_is_told_with_its_line(
-    site: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_invalid_weight_is_reported_with_its_line(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As every mistake in a site file."""
     file = site / "site" / "site.yaml"
     with file.open("a") as text:

@@ -92,14 +92,14 @@ def test_a_failed_pod_gives_exit_code_1_and_the_reason(desk: Desk) -> None:
     assert "No valid host was found" in made.err and "cn-17" not in made.err
 
 
-def test_waiting_ends_when_the_time_is_up(desk: Desk) -> None:
+def test_wait_ends_at_its_time_limit(desk: Desk) -> None:
     """Exit code 1, and the pod is still there."""
     made = desk.weft("pod", "create", "-f", desk.pod_file(), "--wait", "--timeout", "0.2")
     assert (made.code, "the pod continues" in made.err) == (1, True)
     assert desk.weft("pod", "show", "train").code == 0
 
 
-def test_someone_elses_release_ends_the_waiting(desk: Desk) -> None:
+def test_release_by_another_user_ends_the_wait(desk: Desk) -> None:
     """A pod that is being released won't be READY any more: exit code 1."""
     pod = _stuck_pod(desk)
     desk.house.cloud.plant(Fault.STUCK, kind=Kind.SERVER, times=None)
@@ -155,7 +155,7 @@ def test_a_refused_order_is_explained(desk: Desk) -> None:
         ("", ("pod.yaml",)),
     ],
 )
-def test_a_bad_pod_file_is_told_with_its_line(desk: Desk, text: str, says: tuple[str, ...]) -> None:
+def test_invalid_pod_file_is_reported_with_its_line(desk: Desk, text: str, says: tuple[str, ...]) -> None:
     """Exit code 2 before anybody is asked."""
     Path("pod.yaml").write_text(text)
     bad = desk.weft("pod", "create", "-f", "pod.yaml", cloud=None)
@@ -170,7 +170,7 @@ def test_the_pod_file_may_come_from_stdin(desk: Desk, monkeypatch: pytest.Monkey
     assert desk.weft("pod", "plan", "-f", "-").code == 0
 
 
-def test_another_project_and_a_reader(desk: Desk) -> None:
+def test_pod_is_refused_to_another_project_and_to_a_reader(desk: Desk) -> None:
     """team-b finds nothing, a reader may not order, an operator sees all: exit codes 2, 2, 0."""
     desk.weft("pod", "create", "-f", desk.pod_file())
     assert desk.weft("pod", "show", "train", cloud="b-member").code == 2
@@ -186,7 +186,7 @@ def test_bad_arguments_are_exit_code_2(desk: Desk, words: tuple[str, ...]) -> No
     assert desk.weft("pod", "create", *words, cloud=None).code == 2
 
 
-def test_offline_and_site_go_together(desk: Desk) -> None:
+def test_offline_and_site_require_each_other(desk: Desk) -> None:
     """Either option alone is an error."""
     assert desk.weft("pod", "plan", "-f", desk.pod_file(), "--offline", cloud=None).code == 2
     assert desk.weft("pod", "plan", "-f", desk.pod_file(), "--site", "s.yaml", cloud=None).code == 2
@@ -202,7 +202,7 @@ def _away(desk: Desk, pod: UUID, asked: int) -> None:
     identity.error = None
 
 
-def test_a_temporary_trouble_does_not_end_the_waiting(desk: Desk) -> None:
+def test_create_with_wait_survives_a_temporary_error(desk: Desk) -> None:
     """The API is away for a moment in the middle of --wait; this is printed once."""
     pod, asked = _stuck_pod(desk), desk.keystone.identity.requests
     lines: list[str] = []
@@ -215,7 +215,7 @@ def test_a_temporary_trouble_does_not_end_the_waiting(desk: Desk) -> None:
     assert len([line for line in lines if "Keystone" in line]) == 1
 
 
-def test_following_survives_that_the_api_is_away(desk: Desk) -> None:
+def test_following_events_survives_an_api_outage(desk: Desk) -> None:
     """`events --follow` prints it once and continues to the last event."""
     desk.house.break_servers()
     pod, asked = UUID(_stuck_pod(desk)["id"]), desk.keystone.identity.requests
@@ -252,7 +252,7 @@ def test_every_event_of_a_long_life_is_shown(desk: Desk) -> None:
     assert (released.code, "old" in released.out) == (0, False)
 
 
-def test_ctrl_c_while_waiting_says_that_the_pod_goes_on(desk: Desk) -> None:
+def test_ctrl_c_while_waiting_says_that_the_pod_continues(desk: Desk) -> None:
     """A real process, a real SIGINT: exit code 130 and one sentence, no traceback."""
     # Tests that run in a shell's background are started deaf to SIGINT; what a terminal starts is not.
     words = [
@@ -275,7 +275,7 @@ def test_ctrl_c_while_waiting_says_that_the_pod_goes_on(desk: Desk) -> None:
     assert "Traceback" not in err
 
 
-def test_a_list_follows_its_pages(desk: Desk) -> None:
+def test_list_reads_all_pages(desk: Desk) -> None:
     """All of them, however small a page is; `--limit` says how many, `--marker` from where."""
     for name in ("a", "b", "c"):
         assert desk.weft("pod", "create", "-f", desk.pod_file(name)).code == 0
@@ -293,7 +293,7 @@ def test_a_list_follows_its_pages(desk: Desk) -> None:
         assert [p["name"] for p in client.list_pods(page=page, limit=2)] == ["a", "b"]
 
 
-def test_a_pod_is_waited_for_by_itself(desk: Desk) -> None:
+def test_wait_command_waits_for_a_pod(desk: Desk) -> None:
     """`weft pod wait`: 0 when it is there, 1 with the reason when it can't get there or the time is up."""
     _stuck_pod(desk)
     late = desk.weft("pod", "wait", "train", "--timeout", "0.2")
@@ -307,14 +307,14 @@ def test_a_pod_is_waited_for_by_itself(desk: Desk) -> None:
     assert (never.code, "pod train is RELEASED" in never.err) == (1, True)
 
 
-def test_a_state_that_there_isnt_is_told(desk: Desk) -> None:
+def test_unknown_state_is_reported(desk: Desk) -> None:
     """One sentence with all that there are."""
     _stuck_pod(desk)
     wrong = desk.weft("pod", "wait", "train", "--until", "REDY")
     assert (wrong.code, "states of a pod" in wrong.err, "Traceback" in wrong.err) == (2, True, False)
 
 
-def test_a_temporary_trouble_does_not_end_a_wait(desk: Desk) -> None:
+def test_wait_command_survives_a_temporary_error(desk: Desk) -> None:
     """The API is away for a moment, and then the pod is there."""
     _stuck_pod(desk)
     identity = desk.keystone.identity

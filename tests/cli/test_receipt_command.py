@@ -107,7 +107,7 @@ def test_open_correction_is_shown_and_refused(signed: dict[str, Any], verify: Ve
 
 
 @pytest.mark.parametrize("result", ["not clean", "unknown", "accepted", "of a later version"])
-def test_clean_beside_an_item_that_is_not_is_refused(
+def test_clean_receipt_with_an_unclean_item_is_refused(
     result: str, signed: dict[str, Any], verify: Verify
 ) -> None:
     items = signed["receipt"]["items"]
@@ -116,7 +116,7 @@ def test_clean_beside_an_item_that_is_not_is_refused(
     assert code == 1 and f": {result}" in said and "contradicts" in said
 
 
-def test_clean_but_abandoned_is_refused(signed: dict[str, Any], verify: Verify) -> None:
+def test_clean_receipt_of_an_abandoned_release_is_refused(signed: dict[str, Any], verify: Verify) -> None:
     abandoned = {"by": "root", "at": "2026-11-28T00:00:00Z", "reason": "power", "kept": []}
     document, key = _altered(signed, abandoned=abandoned)
     code, said = verify(document, "--key", key)
@@ -140,7 +140,7 @@ def test_unclean_receipt_is_refused(signed: dict[str, Any], verify: Verify) -> N
         ({"items": ["clean"]}, "receipt.items"),
     ],
 )
-def test_receipt_of_an_unknown_form_is_no_receipt(
+def test_receipt_of_an_unknown_version_is_refused(
     changes: dict[str, Any], field: str, signed: dict[str, Any], verify: Verify
 ) -> None:
     """Exit code 2 and the field, even under a trusted signature."""
@@ -149,7 +149,7 @@ def test_receipt_of_an_unknown_form_is_no_receipt(
     assert code == 2 and field in said
 
 
-def test_doubled_member_is_no_receipt(signed: dict[str, Any], verify: Verify) -> None:
+def test_receipt_with_a_duplicate_member_is_refused(signed: dict[str, Any], verify: Verify) -> None:
     """Readers differ in which of the two they take, at any depth."""
     text = json.dumps(signed)
     twice = '{"receipt": {"clean": true, "pod": "other"}, ' + text[1:]
@@ -162,7 +162,7 @@ def test_doubled_member_is_no_receipt(signed: dict[str, Any], verify: Verify) ->
 @pytest.mark.parametrize(
     "text", ["{}", "[]", "no", "", "[" * 100000, '{"receipt": {"clean": NaN}}', '{"receipt": {"a": 1.5}}']
 )
-def test_text_that_is_no_receipt_is_reported(text: str, desk: Desk, verify: Verify) -> None:
+def test_invalid_receipt_is_reported(text: str, desk: Desk, verify: Verify) -> None:
     assert verify(text)[0] == 2
 
 

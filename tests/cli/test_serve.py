@@ -115,7 +115,7 @@ def _gone(pid: int) -> bool:
     return True
 
 
-def test_the_worker_is_a_process_of_its_own(folder: Path, clouds: Path) -> None:
+def test_worker_is_a_separate_process(folder: Path, clouds: Path) -> None:
     """Started again if it ends, ended with the server, and never left behind, not by kill -9 either."""
     served = Served(folder, clouds)
     try:
@@ -137,7 +137,7 @@ def test_the_worker_is_a_process_of_its_own(folder: Path, clouds: Path) -> None:
         served.end()
 
 
-def test_the_api_has_tls_of_its_own(folder: Path, clouds: Path, database_url: str) -> None:
+def test_api_serves_tls(folder: Path, clouds: Path, database_url: str) -> None:
     """With a certificate and its key, and plain HTTP is no way in then."""
     certificate, key = _certificate(folder)
     tls = ("--tls-certificate", str(certificate), "--tls-key", str(key))
@@ -155,7 +155,7 @@ def test_the_api_has_tls_of_its_own(folder: Path, clouds: Path, database_url: st
         served.end()
 
 
-def test_what_can_not_be_served_is_told_before_anything_is_done(
+def test_invalid_setup_is_reported_before_anything_is_done(
     folder: Path, clouds: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An address that is taken, a certificate without its key or of another one: exit code 2, and no database."""

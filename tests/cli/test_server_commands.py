@@ -24,7 +24,7 @@ def test_a_server_is_rebooted_rescued_and_has_a_console(desk: Desk) -> None:
     assert desk.weft("pod", "console", "train", node, "--json").json["type"] == "novnc"
 
 
-def test_what_is_missing_is_told(desk: Desk) -> None:
+def test_missing_argument_or_pod_is_reported(desk: Desk) -> None:
     assert desk.weft("pod", "reboot", "train").code == 2
     gone = desk.weft("pod", "console", "train", "gpu01")
     assert gone.code == 2 and "train" in gone.err

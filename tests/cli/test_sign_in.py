@@ -103,13 +103,13 @@ def test_keystoneauth_finds_version_1_through_the_catalog(desk: Desk) -> None:
     assert answer.json() == {"pods": []}
 
 
-def test_the_catalogs_address_may_have_the_version(desk: Desk) -> None:
+def test_catalog_url_may_include_the_version(desk: Desk) -> None:
     """An operator may register http://host/v1/ too."""
     desk.keystone.weft_url = f"{desk.url}/v1/"
     assert desk.weft("pod", "list").code == 0
 
 
-def test_a_catalog_without_weft_is_told(desk: Desk) -> None:
+def test_catalog_without_weft_is_reported(desk: Desk) -> None:
     """Exit code 1 with what to do; --endpoint and WEFT_ENDPOINT are ways round it."""
     desk.keystone.weft_url = ""
     missing = desk.weft("pod", "list")
@@ -125,7 +125,7 @@ def test_a_catalog_without_weft_is_told(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("cloud", [None, "nix"])
-def test_nothing_to_sign_in_with_is_told(desk: Desk, cloud: str | None) -> None:
+def test_missing_credentials_are_reported(desk: Desk, cloud: str | None) -> None:
     """No cloud at all, or an unknown one: exit code 2, naming the option."""
     bad = desk.weft("pod", "list", cloud=cloud)
     assert (bad.code, "--os-cloud" in bad.err) == (2, True)
@@ -133,7 +133,7 @@ def test_nothing_to_sign_in_with_is_told(desk: Desk, cloud: str | None) -> None:
 
 @pytest.mark.parametrize("variable", ["OS_CLIENT_CONFIG_FILE", "OS_CLIENT_SECURE_FILE"])
 @pytest.mark.parametrize("password", ["@S3cret!", "%S3cret", "*S3cret", '"S3cret', "!S3cret x", "a: S3cret"])
-def test_a_password_that_breaks_the_file_is_not_told(
+def test_password_is_not_shown_in_an_error_of_the_file(
     desk: Desk, caplog: pytest.LogCaptureFixture, variable: str, password: str
 ) -> None:
     """Its file and line are, with exit code 2; the parser quotes the line, the anchor or the tag."""
@@ -145,7 +145,7 @@ def test_a_password_that_breaks_the_file_is_not_told(
     assert "S3cret" not in bad.err + bad.out + caplog.text
 
 
-def test_a_wrong_password_is_told(desk: Desk) -> None:
+def test_wrong_password_is_reported(desk: Desk) -> None:
     """Keystone's refusal is exit code 2."""
     desk.clouds["a-member"]["auth"]["password"] = "wrong"
     desk.write_clouds()
@@ -153,7 +153,7 @@ def test_a_wrong_password_is_told(desk: Desk) -> None:
     assert (bad.code, "Keystone refused" in bad.err) == (2, True)
 
 
-def test_nothing_listening_is_told_in_one_sentence(desk: Desk) -> None:
+def test_refused_connection_is_one_sentence(desk: Desk) -> None:
     """Neither weft nor Keystone: exit code 1, the address, and what to do."""
     nowhere = f"http://127.0.0.1:{free_port()}"
     gone = desk.weft("pod", "list", "--endpoint", nowhere)
@@ -166,7 +166,7 @@ def test_nothing_listening_is_told_in_one_sentence(desk: Desk) -> None:
     assert (gone.code, nowhere in gone.err, "Traceback" in gone.err) == (1, True, False)
 
 
-def test_an_untrusted_certificate_is_told_and_trust_can_be_given(desk: Desk) -> None:
+def test_untrusted_certificate_is_reported_and_can_be_trusted(desk: Desk) -> None:
     """A certificate of an unknown authority: exit code 1 and what to set; with cacert it works."""
     certificate = _certificate(desk.folder)
     with served(desk.house.served(desk.keystone.identity), certificate) as url:
@@ -180,7 +180,7 @@ def test_an_untrusted_certificate_is_told_and_trust_can_be_given(desk: Desk) -> 
 
 
 @pytest.mark.parametrize("way", ["--os-cacert", "OS_CACERT"])
-def test_authority_of_option_or_environment_is_trusted(desk: Desk, way: str) -> None:
+def test_ca_of_option_or_environment_is_trusted(desk: Desk, way: str) -> None:
     """Also beside a cloud of clouds.yaml, as with OpenStack's client; a file that isn't there is exit code 2."""
     file, key = _certificate(desk.folder)
     with served(desk.house.served(desk.keystone.identity), (file, key)) as url:
@@ -192,7 +192,7 @@ def test_authority_of_option_or_environment_is_trusted(desk: Desk, way: str) -> 
             assert done.code == code and ("nix.pem" in done.err) is (code == 2)
 
 
-def test_something_else_behind_the_address_is_told(desk: Desk) -> None:
+def test_other_service_at_the_url_is_reported(desk: Desk) -> None:
     """A page of a dashboard isn't an answer; a proxy's 502 is worth trying again."""
     other = FastAPI()
     other.add_api_route("/v1/pods", lambda: HTMLResponse("<h1>welcome</h1>"), methods=["GET"])
@@ -230,7 +230,7 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
     return paths
 
 
-def test_https_where_keystone_speaks_http_is_named(desk: Desk) -> None:
+def test_https_to_an_http_keystone_is_reported(desk: Desk) -> None:
     """It was called an untrusted certificate."""
     auth = desk.clouds["a-member"]["auth"]
     auth["auth_url"] = auth["auth_url"].replace("http://", "https://")
@@ -239,7 +239,7 @@ def test_https_where_keystone_speaks_http_is_named(desk: Desk) -> None:
     assert (bad.code, "speaks no TLS there; http:// in its address" in bad.err) == (1, True), bad.err
 
 
-def test_token_that_keystone_does_not_know_is_named() -> None:
+def test_token_unknown_to_keystone_is_reported() -> None:
     """It sent users to their auth_url."""
     said = outside(NotFound("Failed to validate token (HTTP 404)"), "list pods", "Keystone")
     assert isinstance(said, UnauthenticatedError) and "get a new one" in str(said)

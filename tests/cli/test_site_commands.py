@@ -69,7 +69,7 @@ def run(api: Api, *words: str) -> int:
     return args.run(args)
 
 
-def test_a_good_file_is_told_with_its_counts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_valid_file_is_reported_with_its_counts(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 0, and one line that an operator can compare with what they know."""
     assert main(["site", "check", str(SMALL / "site.yaml")]) == 0
     assert capsys.readouterr().out == (
@@ -78,7 +78,7 @@ def test_a_good_file_is_told_with_its_counts(capsys: pytest.CaptureFixture[str])
     )
 
 
-def test_a_bad_file_is_exit_code_2_and_one_line_each(
+def test_invalid_file_is_exit_code_2_with_one_line_per_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two mistakes in two files: two lines on stderr, nothing on stdout, no traceback."""
@@ -116,7 +116,7 @@ def test_partial_discovery_is_no_comparison_without_differences(
     assert "missing node" in capsys.readouterr().out
 
 
-def test_hints_are_notes_and_not_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hints_are_notes_not_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A node without adapters is said, with exit code 0; JSON has the same."""
     folder = Folder(tmp_path)
     folder.append("nodes.csv", "gpu99,rack1,compute")
@@ -137,7 +137,7 @@ def test_activate_sends_the_whole_checked_site(capsys: pytest.CaptureFixture[str
     assert Site.model_validate(json.loads(json.dumps(api.document))) == load_site(SMALL / "site.yaml")
 
 
-def test_a_bad_file_is_not_sent(tmp_path: Path) -> None:
+def test_invalid_file_is_not_sent(tmp_path: Path) -> None:
     """What is wrong here is said here, and the API isn't asked."""
     folder, api = Folder(tmp_path), Api()
     folder.replace("nodes.csv", "gpu07,rack2", "gpu07,rack9")
@@ -146,7 +146,7 @@ def test_a_bad_file_is_not_sent(tmp_path: Path) -> None:
     assert api.document is None
 
 
-def test_show_has_the_fabrics_managers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_lists_fabric_managers(capsys: pytest.CaptureFixture[str]) -> None:
     """Who applied it and when, and what is wrong on the fabric."""
     assert run(Api(), "show") == 0
     out = capsys.readouterr().out
@@ -162,7 +162,7 @@ def test_show_has_the_fabrics_managers(capsys: pytest.CaptureFixture[str]) -> No
     assert json.loads(capsys.readouterr().out)["generation"] == 7
 
 
-def test_planning_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_works_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:
     """Text for people, JSON that is a plan; 0 for a plan."""
     assert plan_offline(PODS / "02-training.yaml", SMALL / "site.yaml") == 0
     out = capsys.readouterr().out
@@ -177,7 +177,7 @@ def stdin(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(body), "utf-8"))
 
 
-def test_an_order_from_standard_input_is_planned_too(
+def test_order_from_standard_input_is_planned(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`-f -` as everywhere else; a mistake there is at `<stdin>`."""
@@ -194,7 +194,7 @@ def test_an_order_from_standard_input_is_planned_too(
     assert "weft: file: '<stdin>' is not allowed: must be UTF-8; byte 6 is not" in capsys.readouterr().err
 
 
-def test_a_refusal_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_without_a_server_explains_a_refusal(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 1, the reason in OpenSM's own capabilities, and the way out."""
     assert plan_offline(PODS / "05-shared.yaml", SMALL / "site.yaml") == 1
     out = capsys.readouterr().out
@@ -204,7 +204,7 @@ def test_a_refusal_without_a_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert "OpenSM has no virtual ports" in json.loads(capsys.readouterr().out)["reason"]
 
 
-def test_bad_files_without_a_server(tmp_path: Path) -> None:
+def test_invalid_files_are_reported_without_a_server(tmp_path: Path) -> None:
     """Errors in the order and in the site file have the same form."""
     bad = tmp_path / "pod.yaml"
     bad.write_text("name: p\n")
@@ -261,7 +261,7 @@ def test_import_refuses_a_broken_list_in_lines(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("given", ["rack", "=rack", "Feet=rack,Feet=name"])
-def test_import_says_what_a_column_option_is(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_import_explains_an_invalid_column_option(given: str, capsys: pytest.CaptureFixture[str]) -> None:
     """THEIRS=OURS, each of theirs once."""
     words = ["site", "import", str(LISTS / "ipupod64.csv"), "--site", str(LISTS / "ipupod64.yaml")]
     for one in given.split(","):
@@ -283,7 +283,7 @@ def test_import_says_what_a_column_option_is(given: str, capsys: pytest.CaptureF
         (["--kind", "x"], "--kind: 'x' is not allowed: THEIRS=OURS"),
     ],
 )
-def test_import_says_what_its_options_need(
+def test_import_names_what_an_option_requires(
     words: list[str], expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before anything is asked of anybody."""
@@ -294,6 +294,6 @@ def test_import_says_what_its_options_need(
     assert expected in capsys.readouterr().err
 
 
-def test_import_without_any_source(capsys: pytest.CaptureFixture[str]) -> None:
+def test_import_without_a_source_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["site", "import", "--site", str(LISTS / "ipupod64.yaml")]) == 2
     assert "LIST: missing: a list of hardware, or --netbox" in capsys.readouterr().err

@@ -92,7 +92,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(siteresources, "POLL", 0.0)
 
 
-def test_a_plan_is_told_with_signs_and_sums(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_is_printed_with_signs_and_sums(capsys: pytest.CaptureFixture[str]) -> None:
     changed = {
         **STEP,
         "action": "change",
@@ -107,7 +107,7 @@ def test_a_plan_is_told_with_signs_and_sums(capsys: pytest.CaptureFixture[str]) 
     assert "Would be created: 1 port." in out and "Would be removed: 1 port." in out
 
 
-def test_what_is_in_the_way_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_obstacle_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     conflict = {
         "key": "network/gw",
         "id": "n1",
@@ -118,14 +118,14 @@ def test_what_is_in_the_way_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -
     assert "network/gw: network n1 has VLAN 13" in capsys.readouterr().out
 
 
-def test_nothing_to_do_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_plan_says_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(Api({**PLAN, "steps": []}, looks=1), "apply", "--wait") == 0
     assert "all as described. Nothing to change." in capsys.readouterr().out
     assert run(Api({**PLAN, "steps": [], "resources": 0}), "apply", "--wait") == 0
     assert "describes no networks" in capsys.readouterr().out
 
 
-def test_waiting_tells_events_and_survives_a_restart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wait_prints_events_and_survives_a_restart(capsys: pytest.CaptureFixture[str]) -> None:
     api = Api(looks=3)
     api.broken = 1
     assert run(api, "apply", "--adopt", "--wait") == 0
@@ -135,7 +135,7 @@ def test_waiting_tells_events_and_survives_a_restart(capsys: pytest.CaptureFixtu
     assert "connection refused" in captured.err and "READY" in captured.out
 
 
-def test_waiting_gives_up_with_exit_code_1_and_says_that_it_goes_on(
+def test_wait_times_out_with_exit_code_1_and_says_that_it_continues(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     api = Api(looks=10**6)
@@ -146,7 +146,7 @@ def test_waiting_gives_up_with_exit_code_1_and_says_that_it_goes_on(
     assert json.loads(captured.out)["state"] == "WIRING" and "the work continues" in captured.err
 
 
-def test_waiting_ends_when_a_person_must_look(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wait_ends_when_a_person_must_act(capsys: pytest.CaptureFixture[str]) -> None:
     api = Api(looks=1000)
     api.view = {**VIEW, "needs_person": True, "reason": "Neutron refuses it"}
     api.later = [{"sequence": 3, "type": "error", "message": "Neutron refuses it"}]
@@ -165,7 +165,7 @@ def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["resources"] == 0
 
 
-def test_resources_is_exit_code_1_unless_all_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_resources_command_is_exit_code_1_unless_complete(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(Api(looks=9), "resources") == 1
     assert run(Api(looks=1), "resources") == 0
     assert "generation" in capsys.readouterr().out
@@ -173,14 +173,14 @@ def test_resources_is_exit_code_1_unless_all_is_there(capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out) == {"generation": VIEW["generation"], "resources": []}
 
 
-def test_a_removal_ends_when_it_is_released(capsys: pytest.CaptureFixture[str]) -> None:
+def test_destroy_with_wait_ends_at_the_release(capsys: pytest.CaptureFixture[str]) -> None:
     api = Api(looks=2)
     api.state = "RELEASED"
     assert run(api, "destroy", "--wait") == 0
     assert "RELEASED" in capsys.readouterr().out
 
 
-def test_errors_are_the_apis(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_of_the_api_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     class Refusing(Api):
         def apply_site(self, adopt: bool) -> dict[str, Any]:
             raise ConflictError("1 thing in the way: …")
