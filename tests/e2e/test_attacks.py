@@ -16,7 +16,7 @@ pytestmark = pytest.mark.cloud
 ANOTHER = "weft site=lab pod=00000000-1111-2222-3333-444444444444 key=server/gpu01"
 
 
-def test_what_a_tenant_writes_and_locks_keeps_nothing(lab: Lab, people: People) -> None:
+def test_tenants_marks_and_locks_do_not_prevent_a_clean_release(lab: Lab, people: People) -> None:
     """Another mark on everything, ports detached, tags off, the server locked: the receipt still tells the truth.
 
     Moves of a pod's server are refused.

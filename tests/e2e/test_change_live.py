@@ -26,7 +26,7 @@ def servers(person: Person) -> dict[str, str]:
     return {r["key"].split("/")[1]: r["id"] for r in rows}
 
 
-def test_a_pod_grows_opens_and_shrinks_while_the_others_run(people: People) -> None:
+def test_pod_grows_opens_and_shrinks_while_others_run(people: People) -> None:
     """Who stays keeps its server; who leaves is free at once; the receipt covers everything that ever was."""
     tenant, operator = people("team-a"), people("operator")
     apply(tenant, 1)

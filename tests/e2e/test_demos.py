@@ -32,7 +32,7 @@ END = "weft demo: the receipt is verified and nothing is left running"
 
 
 @pytest.mark.parametrize("name", DEMOS, ids=lambda name: name or "gpu")
-def test_a_demo_goes_from_nothing_to_its_receipt(name: str, tmp_path: Path) -> None:
+def test_demo_runs_to_its_receipt(name: str, tmp_path: Path) -> None:
     log = tmp_path / "demo"
     with log.open("wb") as out:
         words = [sys.executable, "-m", "weftlab.demo", *filter(None, [name])]

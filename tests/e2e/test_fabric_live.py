@@ -28,7 +28,7 @@ def comparison(operator: Person) -> list[dict[str, Any]]:
     return operator.weft("fabric", "compare", "ib0", "--json").json["differences"]
 
 
-def test_a_moved_cable_is_seen_and_taken_in(lab: Lab, people: People, faults: Faults) -> None:
+def test_moved_cable_is_reported_and_adopted(lab: Lab, people: People, faults: Faults) -> None:
     """gpu16 is plugged into another leaf: reported as moved; taken in, it is the truth; and back again."""
     operator = people("operator")
     assert comparison(operator) == []
@@ -71,7 +71,7 @@ def _take_over(master: Callable[[], str], faults: Faults) -> str:
 @pytest.mark.nightly(
     reason="half a minute of processor; by day takeovers are on the same OpenSM, and the audit's repair on fakes"
 )
-def test_drift_takeover_and_the_audit(lab: Lab, people: People, faults: Faults) -> None:
+def test_drift_is_repaired_and_a_takeover_survived(lab: Lab, people: People, faults: Faults) -> None:
     """A key written behind OpenSM's back is found and repaired; the master dies, the standby rules, the pod stays."""
     tenant, operator = people("team-a"), people("operator")
     assert tenant.order("steady", 1, "--wait").code == 0

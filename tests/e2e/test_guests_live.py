@@ -77,9 +77,7 @@ def plugged(lab: Lab) -> dict[str, Any]:
     return {name: tag for name, tag in rows if name.startswith("tap")}
 
 
-def test_members_reach_each_other_and_no_stranger_through_power_cycles_too(
-    lab: Lab, people: People, key: Path
-) -> None:
+def test_members_stay_isolated_through_power_cycles(lab: Lab, people: People, key: Path) -> None:
     tenant, other = people("team-a"), people("team-b")
     mine, theirs = ordered(tenant, key, "train", 2), ordered(other, key, "serve", 1)
     door, [first, second] = Door(lab_ovs(lab.layout), key), list(mine.addresses.values())
@@ -104,7 +102,7 @@ def test_members_reach_each_other_and_no_stranger_through_power_cycles_too(
     assert_clean(people("operator"))
 
 
-def test_a_whole_debian_is_set_up_by_its_cloud_init(lab: Lab, people: People, key: Path) -> None:
+def test_debian_guest_is_configured_by_cloud_init(lab: Lab, people: People, key: Path) -> None:
     """By DHCP, since cloud-init believes Nova's network_data.json. Without RDMA, whose adapters no guest has. It mounts
     the pod's share from its port on the storage network, through its VLAN on the switches; no other guest does. And an
     export of the site's.
@@ -138,9 +136,7 @@ def test_a_whole_debian_is_set_up_by_its_cloud_init(lab: Lab, people: People, ke
     assert_clean(people("operator"))
 
 
-def test_a_share_is_mounted_through_the_switched_vlan_and_no_more_after_the_release(
-    lab: Lab, people: People, key: Path
-) -> None:
+def test_share_is_mounted_through_the_vlan_until_the_release(lab: Lab, people: People, key: Path) -> None:
     """By libnfs, plugged into the member's host in the guest's stead. Neither a neighbour's address in that VLAN, nor
     the member's own in another VLAN, gets in.
     """

@@ -75,7 +75,7 @@ def vipu(guest: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_sixteen_ipus_from_order_to_receipt(lab: Lab, people: Callable[[str], Person]) -> None:
+def test_pod_of_sixteen_ipus_goes_from_order_to_receipt(lab: Lab, people: Callable[[str], Person]) -> None:
     """Order, what is really there on every plane, a partition by the tenant, release with it, what is really gone."""
     tenant, operator = people("team-a"), people("operator")
     order(tenant, "bert", "--wait")
@@ -152,7 +152,9 @@ def test_sixteen_ipus_from_order_to_receipt(lab: Lab, people: Callable[[str], Pe
     assert_clean(operator)
 
 
-def test_a_machine_bound_to_a_pod_that_is_gone(lab: Lab, people: Callable[[str], Person]) -> None:
+def test_machine_bound_to_an_unknown_pod_is_reported_and_untouched(
+    lab: Lab, people: Callable[[str], Person]
+) -> None:
     """The audit names it; an order that needs it is refused; what weft has no key of, it doesn't touch."""
     tenant, operator = people("team-a"), people("operator")
     machine, gone = lab.site.ipu_machines[0], str(uuid.uuid4())

@@ -77,7 +77,7 @@ def add_profile(
     lab.clouds_yaml.write_text(yaml.safe_dump(document))
 
 
-def test_a_customer_orders_a_pod(lab: Lab, people: People, customer: Person) -> None:
+def test_customer_orders_a_pod(lab: Lab, people: People, customer: Person) -> None:
     """From order to receipt, by a role that the directory's group has."""
     made = customer.order("train", 2, "--wait", "--json")
     assert made.code == 0, made.err
@@ -95,9 +95,7 @@ def test_a_customer_orders_a_pod(lab: Lab, people: People, customer: Person) -> 
     assert_clean(operator)
 
 
-def test_without_the_directory_customers_wait_and_others_work(
-    lab: Lab, people: People, customer: Person
-) -> None:
+def test_unavailable_directory_stops_only_customers(lab: Lab, people: People, customer: Person) -> None:
     """A sentence and no traceback; what is there comes back with the directory."""
     assert customer.weft("pod", "list").code == 0
     lab.supervisor.stop(["ldap"], giving_up=False)
@@ -131,7 +129,7 @@ def policy(lab: Lab, domains: dict[str, Domain]) -> Generator[None]:
 ALONE = "locality: {exclusive: true}\n"
 
 
-def test_what_customers_may_depends_on_their_domain(
+def test_permissions_of_customers_depend_on_their_domain(
     lab: Lab, people: People, policy: None, customer: Person, partner: Person, domains: dict[str, Domain]
 ) -> None:
     """Of a weft that runs: one domain orders, one orders less, one only looks, in whichever project its users are."""

@@ -137,7 +137,7 @@ def released_clean(tenant: Person, name: str, watch: PodWatch) -> dict[str, Any]
     "step",
     [3, pytest.param(1, marks=pytest.mark.nightly(reason="each lie; by day every third of those to all"))],
 )
-def test_a_release_is_signed_only_when_the_truth_is_readable(
+def test_release_is_signed_only_once_answers_are_true(
     lab: Lab, people: People, liar: Liar, step: int
 ) -> None:
     """Each service in turn, each lie in turn, during one release: no receipt, nothing given back; then the truth."""
@@ -183,7 +183,7 @@ def test_a_release_is_signed_only_when_the_truth_is_readable(
 @pytest.mark.nightly(
     reason="half a minute; by day a weft without a role takes nothing away from tenants' own networks"
 )
-def test_a_release_while_keystone_takes_the_role_away(lab: Lab, people: People, liar: Liar) -> None:
+def test_release_is_not_signed_while_wefts_role_is_missing(lab: Lab, people: People, liar: Liar) -> None:
     """weft's user loses both its roles in the tenant's project, then one: Neutron lists [] then, and says 404."""
     tenant, operator = people("team-a"), people("operator")
     with ready(lab, tenant, "robbed") as watch:
@@ -225,7 +225,7 @@ def roles_taken(lab: Lab, names: tuple[str, ...]) -> Generator[None]:
             identity.assign_domain_role_to_user("default", user, role, inherited=True)
 
 
-def test_a_ready_pod_under_lies_comes_back_as_it_was(lab: Lab, people: People, liar: Liar) -> None:
+def test_ready_pod_is_unchanged_after_lies(lab: Lab, people: People, liar: Liar) -> None:
     """It is DEGRADED as long as it can't be seen, then READY by itself: the same things, none twice, none deleted."""
     tenant, operator = people("team-a"), people("operator")
     with ready(lab, tenant, "watched") as watch:
@@ -253,7 +253,7 @@ def test_a_ready_pod_under_lies_comes_back_as_it_was(lab: Lab, people: People, l
 
 
 @pytest.mark.nightly(reason="by chance; the others tell each lie in turn")
-def test_lies_by_chance_from_order_to_receipt(lab: Lab, people: People, liar: Liar) -> None:
+def test_pod_reaches_its_receipt_under_random_lies(lab: Lab, people: People, liar: Liar) -> None:
     """Every 15th answer is wrong in some way, by a seed that is printed; WEFT_LIAR_SEED repeats one."""
     seed = int(os.environ.get("WEFT_LIAR_SEED") or Random().randrange(1_000_000))
     print(f"WEFT_LIAR_SEED={seed}")

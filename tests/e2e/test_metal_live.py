@@ -274,7 +274,7 @@ def assert_bound(lab: Lab, ports: list[Any]) -> None:
             assert links[0].get("port_id", "") == adapters[address], links
 
 
-def test_a_pod_of_machines_from_order_to_receipt_with_reboot_and_rescue(
+def test_bare_metal_pod_goes_from_order_to_receipt_with_reboot_and_rescue(
     lab: Lab, people: People, tmp_path: Path
 ) -> None:
     tenant, operator = people("team-a"), people("operator")

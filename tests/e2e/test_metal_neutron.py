@@ -130,7 +130,7 @@ def rig(request: pytest.FixtureRequest, lab: Lab, folder: Path) -> Iterator[Rig]
         yield rig
 
 
-def test_a_pods_switch_ports_go_through_ironics_vlans_and_its_own_from_order_to_receipt(rig: Rig) -> None:
+def test_pods_switch_ports_follow_ironics_and_its_own_vlans(rig: Rig) -> None:
     """Cleaning, provisioning, the pod's, cleaning: each port in none but one, and in none when its machine is free."""
     watch, people = rig.watch, rig.people
     (people.folder / "metal.yaml").write_text(POD)

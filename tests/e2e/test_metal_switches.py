@@ -132,7 +132,7 @@ def insistent(ask: Callable[[], WeftError | None]) -> None:
         time.sleep(1)
 
 
-def test_a_machines_switch_port_is_in_each_vlan_in_its_turn_and_parked_at_the_end(
+def test_machines_switch_port_follows_its_vlans_and_ends_parked(
     lab: Lab, watch: Watch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Cleaning, provisioning, the tenant's, cleaning: never in two, in none when it is free."""

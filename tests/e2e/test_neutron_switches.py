@@ -97,7 +97,7 @@ AT_NIGHT = pytest.mark.nightly(
 
 
 @AT_NIGHT
-def test_neutron_sets_the_switches_by_wefts_drivers_and_weft_reads_and_proves(
+def test_neutron_configures_switches_and_weft_verifies_them(
     lab: Lab, neutron: Callable[[], Connection], fabric: EthernetFabric
 ) -> None:
     """From Neutron's port to frames and back: ACTIVE, one VLAN on two vendors' switches, none once the port is gone."""
@@ -138,7 +138,7 @@ def in_vlan(fabric: EthernetFabric, end: str) -> bool:
 
 
 @AT_NIGHT
-def test_a_switch_port_that_is_not_there_binds_no_port_of_neutrons(
+def test_missing_switch_port_binds_no_neutron_port(
     lab: Lab, neutron: Callable[[], Connection], fabric: EthernetFabric
 ) -> None:
     """Neutron says so: never ACTIVE; and no other port is changed for it."""
@@ -157,7 +157,7 @@ def test_a_switch_port_that_is_not_there_binds_no_port_of_neutrons(
 
 
 @pytest.mark.parametrize(("switchdev", "vif"), [(True, "ovs"), (False, "hw_veb")])
-def test_a_function_behind_an_embedded_switch_is_bound_by_the_open_vswitch_agent(
+def test_function_behind_an_embedded_switch_is_bound_by_open_vswitch(
     lab: Lab, switchdev: bool, vif: str
 ) -> None:
     """By the request that weft makes (VF-LAG), and bound as Nova does it; any other function by the SR-IOV agent."""

@@ -65,7 +65,7 @@ def compute_down(cloud: Any, host: str) -> Generator[None]:
         force(False)
 
 
-def test_a_server_that_is_moved_takes_its_key_off_the_node(lab: Lab, people: People) -> None:
+def test_moved_server_loses_its_p_key_on_both_nodes(lab: Lab, people: People) -> None:
     """Nova refuses a member to move a pod's server; an operator can, and then the node that it left has no key, the
     node that it is on isn't assigned, and the pod says why."""
     tenant, rival, operator = people("team-a"), people("team-b"), people("operator")
@@ -104,7 +104,7 @@ def test_a_server_that_is_moved_takes_its_key_off_the_node(lab: Lab, people: Peo
     assert tenant.weft("pod", "release", "moves", "--wait").code == 0
 
 
-def test_no_receipt_for_a_guest_whose_nova_compute_was_down(lab: Lab, people: People) -> None:
+def test_release_waits_for_a_guest_whose_nova_compute_is_down(lab: Lab, people: People) -> None:
     """Nova deletes such a server from its database alone; that it is in no listing any more proves nothing.
 
     Nor does the end of another one that weft has asked for in its place since.

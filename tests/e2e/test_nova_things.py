@@ -127,7 +127,7 @@ def uploaded(rig: Rig, owner: str, **properties: str) -> None:
     rig.uploaded = found.id
 
 
-def test_a_flavor_is_made_changed_and_deleted(rig: Rig) -> None:
+def test_flavor_is_created_updated_and_deleted(rig: Rig) -> None:
     """Keys of others stay; a key that the site doesn't have any more goes; twice changes nothing."""
     assert not rig.find(flavor(NUMA)).there
     rig.done("create", flavor(NUMA))
@@ -153,7 +153,7 @@ def test_a_flavor_is_made_changed_and_deleted(rig: Rig) -> None:
     assert not [f for f in rig.admin.compute.flavors() if f.name == "numa4"]
 
 
-def test_a_flavor_that_is_there_is_adopted_and_given_back(rig: Rig) -> None:
+def test_existing_flavor_is_adopted_and_restored(rig: Rig) -> None:
     """With the values that it had, and what others have added meanwhile."""
     there = rig.admin.compute.create_flavor(name="numa4", vcpus=4, ram=4096, disk=1)
     rig.admin.compute.create_flavor_extra_specs(there, {"hw:numa_nodes": "1", "theirs": "1"})
@@ -169,7 +169,7 @@ def test_a_flavor_that_is_there_is_adopted_and_given_back(rig: Rig) -> None:
     assert next(f for f in rig.admin.compute.flavors() if f.name == "numa4").description is None
 
 
-def test_properties_of_an_image_are_set_and_given_back(rig: Rig) -> None:
+def test_image_properties_are_set_and_restored(rig: Rig) -> None:
     """A copy of it, such as a server's snapshot, is nothing of weft's."""
     uploaded(rig, rig.project, hw_numa_nodes="1", os_type="linux")
     wanted = {"hw_numa_nodes": "2", "trait:HW_NUMA_ROOT": "required"}
@@ -192,7 +192,7 @@ def test_properties_of_an_image_are_set_and_given_back(rig: Rig) -> None:
     assert rig.properties() == {"hw_numa_nodes": "1", "os_type": "linux"}
 
 
-def test_an_image_that_is_nobodys_or_anothers_is_in_the_way(rig: Rig) -> None:
+def test_missing_or_foreign_image_is_reported(rig: Rig) -> None:
     wanted = image({"hw_numa_nodes": "2"})
     [found] = rig.existing.alike([wanted], {})[wanted.key]
     assert "no active images of that name" in found.like and not found.same
@@ -206,7 +206,7 @@ def test_an_image_that_is_nobodys_or_anothers_is_in_the_way(rig: Rig) -> None:
     assert rig.properties() == {}
 
 
-def test_aggregate_is_made_changed_and_deleted(rig: Rig) -> None:
+def test_aggregate_is_created_updated_and_deleted(rig: Rig) -> None:
     """A host that Nova doesn't know is waited for; hosts of others stay, and the aggregate with them."""
     first, second, *_ = rig.hosts()
     wanted = aggregate(first)
@@ -234,7 +234,7 @@ def test_aggregate_is_made_changed_and_deleted(rig: Rig) -> None:
     assert rig.aggregates() == {} and rig.find(wanted, LEAVING).status is Status.ABSENT
 
 
-def test_aggregate_that_is_there_is_adopted_and_given_back(rig: Rig) -> None:
+def test_existing_aggregate_is_adopted_and_restored(rig: Rig) -> None:
     first, second, *_ = rig.hosts()
     body = {"aggregate": {"name": "weft-pods", "availability_zone": "pods"}}
     number = rig.admin.compute.post("/os-aggregates", json=body).json()["aggregate"]["id"]

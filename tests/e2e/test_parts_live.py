@@ -50,7 +50,7 @@ def until(person: Person, name: str, state: str) -> list[str]:
     return [n["node"] for n in waited.json["placed"]]
 
 
-def test_a_flavor_that_nova_has_otherwise_is_refused(lab: Lab, people: People) -> None:
+def test_flavor_that_differs_in_nova_is_refused(lab: Lab, people: People) -> None:
     """NUMA nodes that Nova's flavor has and the site's doesn't: the order says both."""
     admin, tenant = connection(lab, "operator"), people("team-b")
     flavor = admin.compute.find_flavor("gpu1")
@@ -127,7 +127,7 @@ def test_pods_of_one_accelerator_share_a_host(people: People) -> None:
 
 
 @pytest.mark.nightly(reason="a minute of processor; by day four pods share one, and parts wait on fakes")
-def test_a_full_host_is_waited_for_part_by_part_and_whole(people: People) -> None:
+def test_orders_of_parts_and_whole_nodes_wait_for_a_full_host(people: People) -> None:
     """Four pods on one host, one of four more; a ninth server is refused or waits, the whole host until it is empty."""
     tenant, operator = people("team-a"), people("operator")
     names = [f"part{i}" for i in range(4)]

@@ -20,7 +20,7 @@ queue: true
 """
 
 
-def test_a_queued_order_starts_when_another_is_released(people: People) -> None:
+def test_queued_order_starts_when_another_is_released(people: People) -> None:
     """One node is left beside a reservation: the second order waits for the first one's release, and says so."""
     tenant, operator = people("team-a"), people("operator")
     free = operator.weft("node", "list", "--state", "free", "--json").json

@@ -50,9 +50,7 @@ def pairs(from_: Mapping[str, str], to: Mapping[str, str]) -> set[tuple[str, str
     return {(space, address) for space in from_.values() for address in to if to[address] != space}
 
 
-def test_two_tenants_on_one_fabric_reach_their_own_and_nobody_elses(
-    lab: Lab, people: People, probe: Probe
-) -> None:
+def test_two_tenants_on_one_fabric_reach_only_their_own(lab: Lab, people: People, probe: Probe) -> None:
     """Members by ping; strangers never, in either direction, with addresses taken by root, forged tags and floods;
     drift is reported; nothing is left on any port."""
     mine, others, operator = people("team-a"), people("team-b"), people("operator")
@@ -119,9 +117,7 @@ def segment(person: Person, name: str) -> int:
 @pytest.mark.nightly(
     reason="by day root sends frames on a host that pods share, and pods share one on real Nova"
 )
-def test_a_host_with_virtual_functions_of_two_tenants_keeps_their_vlans_apart(
-    people: People, probe: Probe
-) -> None:
+def test_shared_host_keeps_vlans_of_two_tenants_apart(people: People, probe: Probe) -> None:
     """Its port is a trunk of exactly both VLANs. As root on it: each tag reaches its pod; forged ones, none and a flood
     reach no one else; and after a release its tag reaches no one."""
     first, second, operator = people("team-a"), people("team-b"), people("operator")

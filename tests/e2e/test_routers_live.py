@@ -87,7 +87,7 @@ def routed_site(lab: Lab, operator: Person, cloud: Any, routers: Routers) -> Any
     return router
 
 
-def test_a_sites_nat_translates_and_ends_with_the_site(lab: Lab, people: People, routers: Routers) -> None:
+def test_nat_of_a_site_translates_and_ends_with_the_site(lab: Lab, people: People, routers: Routers) -> None:
     operator, cloud = people("operator"), connection(lab, "operator")
     router = routed_site(lab, operator, cloud, routers)
     ovs = lab_ovs(lab.layout)
@@ -113,7 +113,7 @@ def test_a_sites_nat_translates_and_ends_with_the_site(lab: Lab, people: People,
     good(operator, "site", "activate", str(lab.site_path))
 
 
-def test_strangers_reach_hosts_behind_a_sites_router_as_the_plan_says(
+def test_strangers_reach_hosts_behind_a_sites_router_only_as_planned(
     lab: Lab, people: People, routers: Routers
 ) -> None:
     """Who is on the external network, by a route; and a tenant's host, by a route that any member may set."""
@@ -152,7 +152,7 @@ def test_strangers_reach_hosts_behind_a_sites_router_as_the_plan_says(
     good(operator, "site", "activate", str(lab.site_path))
 
 
-def test_a_pods_guests_leave_by_its_router_and_one_is_reached_by_its_floating_ip(
+def test_guests_use_the_pods_router_and_floating_ip(
     lab: Lab, people: People, routers: Routers, tmp_path: Path
 ) -> None:
     key = make_key(tmp_path)

@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 
-def test_from_order_to_receipt_on_a_network_of_neutrons_own(lab: Lab, people: People) -> None:
+def test_pod_on_a_self_service_network_goes_from_order_to_receipt(lab: Lab, people: People) -> None:
     """No number of weft's, the same isolation of RDMA, a floating IP through the router, a clean audit and receipt."""
     tenant, operator, cloud = people("team-a"), people("operator"), connection(lab, "operator")
     site = load_site(lab.site_path)

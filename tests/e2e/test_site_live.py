@@ -148,7 +148,7 @@ def good(answer: Answer) -> Answer:
     return answer
 
 
-def test_from_description_to_receipt(lab: Lab, people: People, operator: Person) -> None:
+def test_site_goes_from_description_to_receipt(lab: Lab, people: People, operator: Person) -> None:
     """Each port has its MAC, address and name; tenants see the shared network alone; a second apply does nothing."""
     cloud, tenant = connection(lab, "operator").network, connection(lab, "team-a").network
     planned = good(operator.weft("site", "plan"))
@@ -239,7 +239,7 @@ def _used(lab: Lab, operator: Person, network: str) -> None:
 
 
 @pytest.mark.nightly(reason="a minute; by day on fakes")
-def test_a_site_that_is_described_otherwise(lab: Lab, operator: Person) -> None:
+def test_changed_site_is_updated(lab: Lab, operator: Person) -> None:
     """Another VLAN and one row less: recreated with what is on it, and removed; the rest stays."""
     cloud = connection(lab, "operator").network
     good(operator.weft("site", "apply", "--wait"))
@@ -265,7 +265,7 @@ def test_a_site_that_is_described_otherwise(lab: Lab, operator: Person) -> None:
 
 
 @pytest.mark.nightly(reason="half a minute; by day on fakes, and flavors of the real Nova are adopted")
-def test_what_is_there_is_adopted_or_left_alone(lab: Lab, operator: Person) -> None:
+def test_existing_networks_are_adopted_or_left_alone(lab: Lab, operator: Person) -> None:
     """In the service user's project it is adopted, with its id; in another one it is in the way."""
     own, admin = connection(lab, "weft").network, connection(lab, "operator").network
     made = own.create_network(
@@ -316,7 +316,7 @@ def test_what_is_there_is_adopted_or_left_alone(lab: Lab, operator: Person) -> N
     reason="45 s; by day a site of IPU-Machines goes the same way, flavors are made on Nova, and pods on the lab's site"
 )
 @pytest.mark.parametrize("operator", ["gpu"], indirect=True)
-def test_a_gpu_site_and_a_pod_on_it(lab: Lab, people: People, operator: Person) -> None:
+def test_pod_runs_on_an_applied_gpu_site(lab: Lab, people: People, operator: Person) -> None:
     """Tenants see their own network and storage alone, besides what is external; then a pod of GPU nodes, which has
     ports on the storage network: the site can't be destroyed as long as it is there."""
     cloud, tenant = connection(lab, "operator").network, connection(lab, "team-a").network
@@ -385,7 +385,7 @@ def without_errors(lines: list[Json]) -> list[Json]:
 
 
 @pytest.mark.nightly(reason="by day its files are validated, and import what weft made")
-def test_terraform_makes_what_the_site_needs_and_weft_adopts_it(lab: Lab, operator: Person) -> None:
+def test_weft_adopts_what_terraform_created(lab: Lab, operator: Person) -> None:
     """Terraform itself, in the order that it finds in the files; weft then finds no field that differs."""
     done, folder = exported(operator)
     good(done)
@@ -409,7 +409,7 @@ def _adopted(operator: Person, folder: Path, lines: list[Json]) -> None:
 
 
 @pytest.mark.nightly(reason="two minutes; by day Terraform validates the files, and names are read back")
-def test_names_resolve_and_terraform_imports_what_weft_has_made(lab: Lab, operator: Person) -> None:
+def test_names_resolve_and_terraform_imports_wefts_resources(lab: Lab, operator: Person) -> None:
     """Of one site: names of hardware, then Terraform: every rule, share and interface; its plan makes, removes and
     replaces nothing."""
     own, admin = connection(lab, "weft").network, connection(lab, "operator").network
@@ -485,7 +485,7 @@ def _names_resolve(lab: Lab, operator: Person) -> None:
     reason="half a minute; by day each by the driver on the real Nova and Glance, and the site on fakes"
 )
 @pytest.mark.parametrize("operator", ["nova"], indirect=True)
-def test_flavors_and_images(lab: Lab, people: People, operator: Person) -> None:
+def test_flavors_and_images_go_from_plan_to_receipt(lab: Lab, people: People, operator: Person) -> None:
     """From the plan to the receipt: flavors are made, an image's properties are set; drift is mended; a pod's server
     is booted of one with an accelerator; all is given back."""
     cloud = connection(lab, "operator")

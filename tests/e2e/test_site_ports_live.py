@@ -103,7 +103,7 @@ def ports(lab: Lab, people: People) -> Iterator[Ports]:
         good(person.weft("site", "activate", str(lab.site_path)))
 
 
-def test_ports_from_plan_to_receipt(ports: Ports, people: People) -> None:
+def test_switch_ports_go_from_plan_to_receipt(ports: Ports, people: People) -> None:
     """Each network's hardware is together and alone, beside a pod; drift is planned and mended; after the end none
     hears another."""
     operator, (one, two, three, filer) = ports.operator, ports.names

@@ -25,7 +25,7 @@ def on_database(lab: Lab) -> psycopg.Connection[Any]:
     return psycopg.connect(f"postgresql://postgres@/postgres?host={folder}", autocommit=True)
 
 
-def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
+def test_pod_goes_from_plan_to_receipt(lab: Lab, people: People) -> None:
     """Plan, order, what is really there, release, what is really gone, and the receipt: read past weft's own word."""
     tenant, operator = (replace(people(who), program=True) for who in ("team-a", "operator"))
     cloud = connection(lab, "operator")
@@ -78,7 +78,7 @@ def test_from_plan_to_receipt(lab: Lab, people: People) -> None:
     assert_clean(operator)
 
 
-def test_a_plan_touches_nothing_and_repeats_itself(people: People) -> None:
+def test_plan_changes_nothing_and_is_repeatable(people: People) -> None:
     """The same order gives the same bytes, and no pod."""
     tenant = people("team-a")
     before = tenant.weft("pod", "list", "--json").json
@@ -89,7 +89,7 @@ def test_a_plan_touches_nothing_and_repeats_itself(people: People) -> None:
     assert tenant.weft("pod", "list", "--json").json == before
 
 
-def test_tenants_are_kept_apart(people: People) -> None:
+def test_tenants_are_isolated(people: People) -> None:
     """team-b can't see, change or guess a pod of team-a; a reader of team-a sees it and can't change it."""
     tenant, stranger, reader = people("team-a"), people("team-b"), people("team-a-reader")
     pod = tenant.order("mine", 1)
@@ -109,7 +109,7 @@ def test_tenants_are_kept_apart(people: People) -> None:
     assert any(e["user"] == "team-a-reader" and "Forbidden" in e["outcome"] for e in entries)
 
 
-def test_quotas_are_said_before_anything_is_made(lab: Lab, people: People) -> None:
+def test_exceeded_quota_is_reported_before_anything_is_created(lab: Lab, people: People) -> None:
     """An order over Nova's real quota is refused with the numbers, and nothing is there afterwards."""
     admin, tenant = connection(lab, "operator"), people("team-b")
     project = admin.identity.find_project("team-b")
@@ -123,7 +123,7 @@ def test_quotas_are_said_before_anything_is_made(lab: Lab, people: People) -> No
         admin.compute.update_quota_set(project, instances=before)
 
 
-def test_a_deleted_server_is_found_and_mended(lab: Lab, people: People) -> None:
+def test_deleted_server_is_detected_and_repaired(lab: Lab, people: People) -> None:
     """A tenant deletes a server behind weft's back: the audit says so, repair recreate it on the same node."""
     tenant, operator = people("team-a"), people("operator")
     assert tenant.order("hurt", 1, "--wait", floating="each").code == 0
@@ -140,7 +140,7 @@ def test_a_deleted_server_is_found_and_mended(lab: Lab, people: People) -> None:
     assert_clean(operator)
 
 
-def test_a_killed_weft_goes_on_where_it_was(lab: Lab, people: People) -> None:
+def test_killed_weft_resumes_where_it_was(lab: Lab, people: People) -> None:
     """kill -9 in the middle of an order: after a restart the pod becomes READY and nothing is there twice."""
     tenant, operator = people("team-a"), people("operator")
     made = tenant.order("cut", 2, "--json")

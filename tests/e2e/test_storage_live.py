@@ -98,7 +98,7 @@ def addresses(cloud: Connection, pod: dict[str, Any]) -> list[str]:
     return sorted(p.fixed_ips[0]["ip_address"] for p in ports if p.name.startswith(mark))
 
 
-def test_from_the_order_to_the_receipt_and_on_to_the_next_pod(
+def test_share_goes_from_order_to_receipt_and_to_the_next_pod(
     storage_lab: Lab, tenant: Person, tmp_path: Path
 ) -> None:
     """Only the pod's own addresses mount its share; after the release none does, nor continues with an open file,
@@ -147,7 +147,7 @@ def test_from_the_order_to_the_receipt_and_on_to_the_next_pod(
     assert not rules(cloud, share["id"]) and len(listed(cloud, "share")) == 1
 
 
-def test_a_tenant_that_opens_locks_and_copies_its_share(storage_lab: Lab, tenant: Person) -> None:
+def test_opened_locked_and_copied_share_is_closed_and_released(storage_lab: Lab, tenant: Person) -> None:
     """0.0.0.0/0 is closed again; locks and a snapshot don't keep the release from its end."""
     nas = folder(storage_lab.layout)
     cloud, admin = connection(storage_lab, "team-a"), connection(storage_lab, "operator")
@@ -177,7 +177,7 @@ def test_a_tenant_that_opens_locks_and_copies_its_share(storage_lab: Lab, tenant
     assert not listed(cloud, "share")
 
 
-def test_a_tenant_that_deletes_a_rule_and_takes_the_mark(storage_lab: Lab, tenant: Person) -> None:
+def test_deleted_share_rule_and_mark_are_restored(storage_lab: Lab, tenant: Person) -> None:
     """The rule is made again, the mark is written again; the share is the pod's by its id, in the recycle bin too."""
     cloud = connection(storage_lab, "team-a")
     order(tenant, "rules", 1, SHARE % "")
@@ -197,7 +197,7 @@ def test_a_tenant_that_deletes_a_rule_and_takes_the_mark(storage_lab: Lab, tenan
     assert not gone and not listed(cloud, "share")
 
 
-def test_a_tenant_that_detaches_snapshots_and_gives_away_its_volume(storage_lab: Lab, tenant: Person) -> None:
+def test_detached_copied_and_transferred_volume_is_handled(storage_lab: Lab, tenant: Person) -> None:
     """Attached again; a snapshot and a transfer don't keep the release from its end."""
     cloud = connection(storage_lab, "team-a")
     order(tenant, "volumes", 1, VOLUME % "")
@@ -231,7 +231,7 @@ def test_storage_comes_and_goes_while_the_pod_runs(storage_lab: Lab, tenant: Per
     assert release(tenant, "later")["clean"] and not listed(cloud, "share")
 
 
-def test_orders_that_the_cloud_refuses(tenant: Person) -> None:
+def test_storage_that_the_cloud_refuses_is_one_sentence(tenant: Person) -> None:
     """One sentence, exit 2, nothing made."""
     for entry, said in (
         ("{share: s, size: 1GiB, type: gold, mount: /s}", "share types that the project may use: nas"),

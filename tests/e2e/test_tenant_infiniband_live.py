@@ -32,7 +32,7 @@ def cloud(lab: Lab, people: People) -> Iterator[Cloud]:
     yield from cloud_of(lab, people)
 
 
-def test_servers_and_bare_metal_are_in_and_nobody_else(cloud: Cloud) -> None:
+def test_only_ports_of_the_network_are_in_its_partition(cloud: Cloud) -> None:
     """A server that Nova boots with a whole adapter, and bare metal by client-id; both leave when they go."""
     network = cloud.network(LAST)
     server, port = cloud.server(network, "direct-physical")
@@ -54,7 +54,7 @@ def test_servers_and_bare_metal_are_in_and_nobody_else(cloud: Cloud) -> None:
 
 @pytest.mark.nightly(reason="a minute; by day Neutron ends, and weft for a moment")
 @pytest.mark.parametrize("seconds", [0.0, 75.0])
-def test_weft_is_away_while_ports_come_and_go(cloud: Cloud, seconds: float) -> None:
+def test_ports_changed_while_weft_is_down_are_reconciled(cloud: Cloud, seconds: float) -> None:
     """The front answers 503, which the driver repeats: refused connections would leave its rows stuck forever."""
     network = cloud.network(LAST - 1)
     places = adapters(cloud.site, 8, 4)
@@ -74,7 +74,7 @@ def test_weft_is_away_while_ports_come_and_go(cloud: Cloud, seconds: float) -> N
 
 
 @pytest.mark.nightly(reason="by day it is killed while it tells weft of a port")
-def test_neutron_is_killed_in_the_middle(cloud: Cloud) -> None:
+def test_ports_are_reconciled_after_neutron_is_killed(cloud: Cloud) -> None:
     network = cloud.network(LAST - 2)
     places = adapters(cloud.site, 8, 12)
     begun = threading.Event()
@@ -98,7 +98,7 @@ def test_neutron_is_killed_in_the_middle(cloud: Cloud) -> None:
     assert cloud.settled(network, LAST - 2)
 
 
-def test_neutron_is_killed_while_it_tells_weft(cloud: Cloud) -> None:
+def test_neutron_killed_during_a_notice_is_reconciled(cloud: Cloud) -> None:
     """Its driver never repeats what it was sending then. The wire is right nevertheless, and the row is freed."""
     network = cloud.network(LAST - 6)
     places = adapters(cloud.site, 8, 2)
@@ -166,7 +166,7 @@ def at_once(cloud: Cloud, network: Any, places: Sequence[tuple[str, Hca]]) -> li
 
 @pytest.mark.nightly(reason="Neutron takes two seconds for each port; by day a few, and many on fakes")
 @pytest.mark.parametrize("number", [12, 200])
-def test_many_ports_at_once(cloud: Cloud, number: int) -> None:
+def test_many_concurrent_ports_are_reconciled(cloud: Cloud, number: int) -> None:
     """More ports than the lab has adapters: those of one adapter are one member, and the last of them takes it out."""
     network = cloud.network(LAST - 3)
     places = adapters(cloud.site, 8, number // 2)
@@ -180,7 +180,7 @@ def test_many_ports_at_once(cloud: Cloud, number: int) -> None:
 
 
 @pytest.mark.nightly(reason="by day a killed Neutron leaves a row that is stuck, which is freed the same way")
-def test_errors_of_the_front_and_an_answer_that_nobody_understands(cloud: Cloud) -> None:
+def test_front_errors_and_malformed_answers_are_survived(cloud: Cloud) -> None:
     """500 to everything, then no JSON: the driver repeats the first and is stuck with the second. The wire is right
     all the while; what is stuck is reported, and sent again.
     """
@@ -210,7 +210,7 @@ def test_errors_of_the_front_and_an_answer_that_nobody_understands(cloud: Cloud)
     assert len(cloud.settled(network, LAST - 4)) == 6
 
 
-def test_a_user_without_its_role_sees_nothing_and_takes_nothing_away(cloud: Cloud) -> None:
+def test_user_without_its_role_removes_nothing(cloud: Cloud) -> None:
     """The role that shows it other projects is taken away: Neutron lists no tenant's network, and says 404."""
     network = cloud.network(LAST - 5)
     cloud.bare_metal(network, *adapters(cloud.site, 8, 1)[0])

@@ -14,7 +14,7 @@ from weftlab.lab import Lab
 pytestmark = pytest.mark.cloud
 
 
-def test_what_a_tenant_does_to_its_pods_networks(lab: Lab, people: People) -> None:
+def test_changes_by_a_tenant_to_its_pods_networks_are_repaired(lab: Lab, people: People) -> None:
     """Share and address pairs are taken off; the tenant's own port is named at the release, and goes with a repair."""
     tenant, operator = people("team-a"), people("operator")
     management = load_site(lab.site_path).clouds["lab"].management

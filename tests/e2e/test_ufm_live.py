@@ -28,7 +28,7 @@ def lab() -> Generator[Lab]:
         yield lab
 
 
-def test_from_order_to_receipt(lab: Lab, people: People) -> None:
+def test_pod_on_ufm_goes_from_order_to_receipt(lab: Lab, people: People) -> None:
     """What the ports' own tables and their leaf ports' show is read past weft and past UFM."""
     tenant, operator = (replace(people(who), program=True) for who in ("team-a", "operator"))
     faults, ufm = Faults(lab.layout, lab.site, lab.supervisor), UfmControl(lab.layout.port("ufm-control"))
@@ -75,7 +75,7 @@ fabric: {{hcas: shared}}
 """
 
 
-def test_virtual_functions_from_order_to_receipt(lab: Lab, people: People) -> None:
+def test_virtual_functions_on_ufm_go_from_order_to_receipt(lab: Lab, people: People) -> None:
     """Nova picks them, Neutron binds their ports; UFM lists exactly their GUIDs, until the release."""
     tenant, operator = (replace(people(who), program=True) for who in ("team-b", "operator"))
     admin = connection(lab, "operator")
@@ -129,7 +129,7 @@ def cloud(lab: Lab, people: People) -> Iterator[Cloud]:
     yield from cloud_of(lab, people)
 
 
-def test_a_tenants_own_network_has_a_virtual_function(cloud: Cloud) -> None:
+def test_tenants_own_network_takes_a_virtual_function(cloud: Cloud) -> None:
     """Nova picks the function of a `direct` port, UFM lists its GUID; both are gone with the server."""
     network, ufm = cloud.network(LAST), UfmControl(cloud.lab.layout.port("ufm-control"))
     server, port = cloud.server(network, "direct")
@@ -146,7 +146,7 @@ def test_a_tenants_own_network_has_a_virtual_function(cloud: Cloud) -> None:
     wait_for(lambda: ufm.members(f"{LAST:#x}") == set())
 
 
-def test_networks_of_another_manager_become_wefts_and_stay_without_it(cloud: Cloud) -> None:
+def test_networks_move_to_weft_and_back_to_ufms_plugin(cloud: Cloud) -> None:
     """docs/fabric-managers.md, there and back: partitions that UFM's service for Neutron made are taken over without a
     request, but for one with a member that Neutron doesn't know. Without weft everything stays.
     """

@@ -49,7 +49,7 @@ def write_config(folder: Path, **changes: Any) -> Path:
         (b"name: sm1\ntls: S3cret\xff\n", "a YAML file in UTF-8$"),
     ],
 )
-def test_a_config_that_is_no_yaml_is_told_without_its_text(tmp_path: Path, body: bytes, says: str) -> None:
+def test_invalid_yaml_config_is_reported_without_its_text(tmp_path: Path, body: bytes, says: str) -> None:
     """One sentence with the file and the line, which may have a secret."""
     path = write_config(tmp_path)
     path.write_bytes(body)
@@ -89,13 +89,13 @@ def digest_of(config: AgentConfig) -> str:
     return hashlib.sha256(config.opensm.partitions_file.read_bytes()).hexdigest()
 
 
-def test_no_certificate_no_answer(served: AgentConfig) -> None:
+def test_client_without_certificate_is_refused(served: AgentConfig) -> None:
     """Mutual TLS: without a certificate the connection ends in the handshake."""
     with client(served, None) as asking, pytest.raises(httpx.TransportError):
         asking.get("status")
 
 
-def test_certificate_of_another_authority(served: AgentConfig, tmp_path: Path) -> None:
+def test_certificate_of_another_authority_is_refused(served: AgentConfig, tmp_path: Path) -> None:
     """The right name signed by another authority isn't accepted."""
     make_certificates(tmp_path / "other", {})
     context = ssl.create_default_context(cafile=str(served.tls.ca))
@@ -105,7 +105,7 @@ def test_certificate_of_another_authority(served: AgentConfig, tmp_path: Path) -
         asking.get(url)
 
 
-def test_certificate_of_another_name(served: AgentConfig) -> None:
+def test_certificate_of_an_unlisted_client_is_refused(served: AgentConfig) -> None:
     """Signed by our authority but not one of tls.clients: 403, and nothing is revealed."""
     make_certificates(served.tls.ca.parent, {}, client="stranger")
     with client(served, "stranger") as asking:
@@ -113,14 +113,14 @@ def test_certificate_of_another_name(served: AgentConfig) -> None:
     assert answer.status_code == 403 and "stranger" in answer.json()["detail"]
 
 
-def test_client_checks_the_agent_too(served: AgentConfig, tmp_path: Path) -> None:
+def test_client_verifies_the_agents_certificate(served: AgentConfig, tmp_path: Path) -> None:
     """An agent that another authority signed is not believed."""
     make_certificates(tmp_path / "other", {})
     with client(served, ca=tmp_path / "other/ca.pem") as asking, pytest.raises(httpx.ConnectError):
         asking.get("status")
 
 
-def test_without_manager_and_adapter_it_says_so(served: AgentConfig) -> None:
+def test_agent_without_manager_and_adapter_reports_so(served: AgentConfig) -> None:
     """Down is an answer of the status; questions to the fabric are 503, never an empty list."""
     with client(served) as asking:
         status = asking.get("status").json()
@@ -132,7 +132,7 @@ def test_without_manager_and_adapter_it_says_so(served: AgentConfig) -> None:
         assert asking.get("topology").status_code == 503
 
 
-def test_compare_and_swap(served: AgentConfig) -> None:
+def test_partitions_are_replaced_only_at_the_expected_digest(served: AgentConfig) -> None:
     """A change that expects another file is refused with 409 and changes nothing; the right one goes through once."""
     wanted = change(digest_of(served), weft=[_partition("0x101")])
     with client(served) as asking:
@@ -162,7 +162,9 @@ def _partition(pkey: str, mark: str = "") -> dict[str, Any]:
         (json.dumps(change("", wait_seconds=1e9)).encode(), 400, "wait_seconds"),
     ],
 )
-def test_nonsense_is_refused_by_field(served: AgentConfig, body: bytes, status: int, said: str) -> None:
+def test_invalid_request_is_refused_with_its_field(
+    served: AgentConfig, body: bytes, status: int, said: str
+) -> None:
     """Each with the field that is wrong; the file stays."""
     with client(served) as asking:
         answer = asking.put("partitions", content=body)
@@ -170,7 +172,7 @@ def test_nonsense_is_refused_by_field(served: AgentConfig, body: bytes, status: 
     assert served.opensm.partitions_file.read_text() == FILE
 
 
-def test_a_file_that_would_open_the_fabric_is_not_written(served: AgentConfig) -> None:
+def test_partitions_file_that_would_open_the_fabric_is_not_written(served: AgentConfig) -> None:
     """Refused with the line, before anything is written."""
     broken = "Half=0x201 : 0xc=full\n"
     served.opensm.partitions_file.write_text(broken)
@@ -180,7 +182,7 @@ def test_a_file_that_would_open_the_fabric_is_not_written(served: AgentConfig) -
     assert served.opensm.partitions_file.read_text() == broken
 
 
-def test_access_of_the_file_stays(served: AgentConfig) -> None:
+def test_owner_and_mode_of_the_file_are_kept(served: AgentConfig) -> None:
     """Owner and mode are the operator's, and no temporary file is left."""
     path = served.opensm.partitions_file
     path.chmod(0o640)
@@ -190,7 +192,7 @@ def test_access_of_the_file_stays(served: AgentConfig) -> None:
     assert [p.name for p in path.parent.iterdir() if p.name.startswith(".")] == []
 
 
-def test_a_symbolic_link_stays_one(served: AgentConfig) -> None:
+def test_symbolic_link_is_kept(served: AgentConfig) -> None:
     """OpenSM may know the file by the other name: what the link leads to is exchanged, and the link stays."""
     path = served.opensm.partitions_file
     real = path.parent / "elsewhere" / "partitions.conf"
@@ -204,7 +206,7 @@ def test_a_symbolic_link_stays_one(served: AgentConfig) -> None:
     assert [p.name for p in real.parent.iterdir()] == ["partitions.conf"]
 
 
-def test_a_file_changed_in_the_last_moment_is_not_overwritten(tmp_path: Path) -> None:
+def test_concurrent_external_write_is_not_overwritten(tmp_path: Path) -> None:
     """An external write between reading and replacing the file is kept, and the writer reads again."""
     path = tmp_path / "partitions.conf"
     path.write_text(FILE)
@@ -217,7 +219,7 @@ def test_a_file_changed_in_the_last_moment_is_not_overwritten(tmp_path: Path) ->
     assert [p.name for p in tmp_path.iterdir()] == ["partitions.conf"]
 
 
-def test_a_file_that_can_not_be_written_stays_as_it_was(tmp_path: Path) -> None:
+def test_unwritable_file_is_left_unchanged(tmp_path: Path) -> None:
     """Its folder is gone, or is no folder, or the disk is full: said with the reason, nothing half written."""
     folder = tmp_path / "folder"
     folder.write_text("a file")
@@ -226,7 +228,7 @@ def test_a_file_that_can_not_be_written_stays_as_it_was(tmp_path: Path) -> None:
         file.write(FILE, "")
 
 
-def test_a_stale_pid_file_hits_nobody(served: AgentConfig) -> None:
+def test_stale_pid_file_signals_no_other_process(served: AgentConfig) -> None:
     """The number belongs to another program now: it gets no SIGHUP, which would end it."""
     with subprocess.Popen(["sleep", "60"]) as victim:
         assert served.opensm.pid_file is not None
@@ -237,14 +239,14 @@ def test_a_stale_pid_file_hits_nobody(served: AgentConfig) -> None:
         victim.terminate()
 
 
-def test_unknown_routes(served: AgentConfig) -> None:
+def test_unknown_route_is_404(served: AgentConfig) -> None:
     """404 with what was asked."""
     with client(served) as asking:
         answer = asking.get("secrets")
     assert answer.status_code == 404 and "/v1/secrets" in answer.json()["detail"]
 
 
-def test_a_silent_client_holds_nobody_up(served: AgentConfig) -> None:
+def test_silent_client_delays_no_other(served: AgentConfig) -> None:
     """A connection without a handshake waits in its own thread."""
     import socket
 
@@ -252,7 +254,7 @@ def test_a_silent_client_holds_nobody_up(served: AgentConfig) -> None:
         assert asking.get("partitions").status_code == 200
 
 
-def test_log_of_the_last_sweep(tmp_path: Path) -> None:
+def test_troubles_are_read_from_the_last_sweep_of_the_log(tmp_path: Path) -> None:
     """Troubles stand until a heavy sweep ends without them; rotation and truncation lose nothing new."""
     path = tmp_path / "opensm.log"
     path.write_text("Nov 21 [1] 0x01 -> ERR 0512: Failed to set PKey, table is full\nNov 21 -> SUBNET UP\n")
@@ -274,7 +276,7 @@ def test_log_of_the_last_sweep(tmp_path: Path) -> None:
     assert log.troubles() == ()
 
 
-def test_who_tried_what_is_in_the_log(tmp_path: Path) -> None:
+def test_attempts_are_read_from_the_log(tmp_path: Path) -> None:
     """The words are OpenSM 3.3.23's; the same again is one more, a key is not shown, and after an hour it is over."""
     path = tmp_path / "opensm.log"
     path.write_text("")
@@ -309,7 +311,7 @@ def test_who_tried_what_is_in_the_log(tmp_path: Path) -> None:
     assert len(log.attempts(20.0 + TRIED_SECONDS - 1)) == 4 and log.attempts(20.0 + TRIED_SECONDS) == ()
 
 
-def test_what_was_tried_before_the_agent_began_is_not_told_as_new(tmp_path: Path) -> None:
+def test_attempts_before_the_agents_start_are_not_reported(tmp_path: Path) -> None:
     """A line has no time that the agent could use; after each restart a week's attempts would be of the last hour."""
     path = tmp_path / "opensm.log"
     path.write_text(
@@ -322,7 +324,7 @@ def test_what_was_tried_before_the_agent_began_is_not_told_as_new(tmp_path: Path
     assert log.attempts(20.0) == ("log_trap_info: Bad P_Key:0x8101 on SL:0 from LID1:5",)
 
 
-def test_ever_new_keys_fill_no_memory(tmp_path: Path) -> None:
+def test_attempts_with_many_keys_are_bounded(tmp_path: Path) -> None:
     path = tmp_path / "opensm.log"
     log = Log(path)
     assert log.attempts(5.0) == ()
@@ -340,7 +342,7 @@ def test_ever_new_keys_fill_no_memory(tmp_path: Path) -> None:
         ({"tls": {"ca": "tls/ca.pem", "certificate": "no", "key": "no"}}, "tls.certificate"),
     ],
 )
-def test_command_says_what_is_wrong(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+def test_command_reports_an_invalid_config(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     """Exit code 2 and one line that names the field; never a traceback."""
     path = write_config(tmp_path, **changes)
     done = subprocess.run(
@@ -353,7 +355,7 @@ def test_command_says_what_is_wrong(tmp_path: Path, changes: dict[str, Any], sai
     assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
 
 
-def test_certificates_are_made_once(tmp_path: Path) -> None:
+def test_existing_certificates_are_kept(tmp_path: Path) -> None:
     """A second call makes what is missing only; --renew makes the leaves again; keys are the owner's alone."""
     first = make_certificates(tmp_path, {"sm1": ["127.0.0.1"]})
     assert {p.name for p in first} == {

@@ -67,7 +67,7 @@ def _agent_threads() -> int:
     return sum("process_request_thread" in t.name for t in threading.enumerate())
 
 
-def test_silent_connections_hold_few_threads_and_not_for_long(served: AgentConfig) -> None:
+def test_silent_connections_hold_few_threads_briefly(served: AgentConfig) -> None:
     """Sixty that say nothing: no more threads than there are places, a real client gets in, and soon all are gone."""
     with ExitStack() as stack:
         silent = [stack.enter_context(closing(_plain(served))) for _ in range(60)]
@@ -78,7 +78,7 @@ def test_silent_connections_hold_few_threads_and_not_for_long(served: AgentConfi
         assert all(_closed(s) for s in silent)
 
 
-def test_octets_that_drip_in_are_not_waited_for(served: AgentConfig) -> None:
+def test_trickling_headers_are_cut_off(served: AgentConfig) -> None:
     """A header byte now and then keeps no connection alive: the whole of the headers has its time."""
     with closing(_secure(served)) as slow, pytest.raises(OSError):
         for octet in b"GET /v1/partitions HTTP/1.1\r\n" + b"x" * 200:
@@ -86,7 +86,7 @@ def test_octets_that_drip_in_are_not_waited_for(served: AgentConfig) -> None:
             time.sleep(0.05)
 
 
-def test_a_body_that_never_comes_is_not_waited_for(served: AgentConfig) -> None:
+def test_missing_body_is_cut_off(served: AgentConfig) -> None:
     """Announced and not sent: the connection ends, and no file was touched."""
     before = served.opensm.partitions_file.read_bytes()
     with closing(_secure(served)) as slow:
@@ -96,14 +96,14 @@ def test_a_body_that_never_comes_is_not_waited_for(served: AgentConfig) -> None:
 
 
 @pytest.mark.parametrize("length", ["-1", "99999999999", "١", "1e3"])
-def test_a_length_that_is_none_is_refused(served: AgentConfig, length: str) -> None:
+def test_invalid_content_length_is_refused(served: AgentConfig, length: str) -> None:
     """Negative, too large, or no number in ASCII: 400, and the connection ends."""
     with closing(_secure(served)) as odd:
         odd.sendall(f"PUT /v1/partitions HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode())
         assert b" 400 " in odd.recv(200)
 
 
-def test_a_client_in_good_standing_is_never_put_out(served: AgentConfig) -> None:
+def test_active_client_keeps_its_connection_under_load(served: AgentConfig) -> None:
     """Its kept connection goes on while strangers push each other out of the other places."""
     with client(served) as asking, ExitStack() as stack:
         assert asking.get("partitions").status_code == 200
@@ -112,7 +112,7 @@ def test_a_client_in_good_standing_is_never_put_out(served: AgentConfig) -> None
         assert asking.get("partitions").status_code == 200
 
 
-def test_an_answer_belongs_to_its_question(served: AgentConfig) -> None:
+def test_answer_repeats_the_nonce_of_its_request(served: AgentConfig) -> None:
     """The number of the question comes back, and when it was read; odd numbers are not echoed."""
     with client(served) as asking:
         answer = asking.get("partitions", headers={NONCE_HEADER: "abc123"})
@@ -121,7 +121,9 @@ def test_an_answer_belongs_to_its_question(served: AgentConfig) -> None:
 
 
 @pytest.mark.parametrize(("said", "upgrade"), [("0", "weft"), ("999", "the agent"), ("one", "weft")])
-def test_a_question_of_another_protocol_changes_nothing(served: AgentConfig, said: str, upgrade: str) -> None:
+def test_request_of_another_protocol_version_changes_nothing(
+    served: AgentConfig, said: str, upgrade: str
+) -> None:
     """The agent doesn't guess what is meant, says which side to upgrade, and goes on with everybody else."""
     with client(served) as asking:
         before = asking.get("partitions").json()["digest"]
@@ -131,7 +133,7 @@ def test_a_question_of_another_protocol_changes_nothing(served: AgentConfig, sai
         assert asking.get("partitions").json()["digest"] == before
 
 
-def test_who_says_no_version_speaks_the_first() -> None:
+def test_request_without_a_version_is_of_the_first() -> None:
     """As agents and wefts did before there was a header."""
     assert (other_protocol(None, "weft", "the agent") is None) == (
         other_protocol("1", "weft", "the agent") is None
@@ -165,7 +167,7 @@ class Replaying(threading.Thread):
         self._listening.close()
 
 
-def test_an_answer_that_was_kept_is_no_answer(served: AgentConfig) -> None:
+def test_replayed_answer_is_unknown(served: AgentConfig) -> None:
     """A replayed 200 with a good body is unknown: it says nothing of the file as it is now."""
     manager = _manager(served)
     real = HttpAgent(FabricAgent(name="sm1", url=f"https://127.0.0.1:{served.listen.port}"), manager)
@@ -179,7 +181,7 @@ def test_an_answer_that_was_kept_is_no_answer(served: AgentConfig) -> None:
     liar.close()
 
 
-def test_certificates_are_read_again_when_they_are_exchanged(served: AgentConfig) -> None:
+def test_replaced_certificates_are_used_without_restart(served: AgentConfig) -> None:
     """Renewing them needs no restart, neither of the agent nor of weft."""
     tls = served.tls.ca.parent
     with client(served) as asking:
@@ -208,7 +210,7 @@ def _manager(config: AgentConfig) -> FabricManager:
     )
 
 
-def test_an_agent_that_hangs_is_waited_for_once(served: AgentConfig) -> None:
+def test_hanging_agent_is_waited_for_once(served: AgentConfig) -> None:
     """It takes the connection and says nothing: unknown in bounded time, and at once when asked again right away."""
     with socket.create_server(("127.0.0.1", 0)) as hanging:
         port = hanging.getsockname()[1]
@@ -264,7 +266,7 @@ class Saying(threading.Thread):
         ("200 OK", b'{"state":"master","digest":"d","foreign_digest":"f","weft":[],"configured":[]}'),
     ],
 )
-def test_what_is_no_answer_of_an_agent_is_unknown(served: AgentConfig, status: str, body: bytes) -> None:
+def test_malformed_answer_is_unknown(served: AgentConfig, status: str, body: bytes) -> None:
     """Never an empty file, never absent, and nothing that a person would have to change."""
     with closing(Saying(served, status, body)) as saying:
         saying.start()
@@ -275,7 +277,7 @@ def test_what_is_no_answer_of_an_agent_is_unknown(served: AgentConfig, status: s
 
 
 @pytest.mark.parametrize("status", ["200 OK", "426 Upgrade Required"])
-def test_an_agent_of_another_protocol_is_unknown_and_says_what_to_upgrade(
+def test_agent_of_another_protocol_version_is_unknown_and_named_for_upgrade(
     served: AgentConfig, status: str
 ) -> None:
     """Its answer isn't read, whatever it looks like."""
@@ -307,7 +309,7 @@ def test_agent_listens_on_ipv6(tmp_path: Path) -> None:
     server.server_close()
 
 
-def test_agent_listens_on_a_names_ipv4(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_listens_on_the_ipv4_of_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A resolver puts IPv6 first; clients have the node's IPv4 address."""
     make_certificates(tmp_path, {"osm1": ["127.0.0.1"]})
     pair = {"certificate": tmp_path / "agent-osm1.pem", "key": tmp_path / "agent-osm1.key"}

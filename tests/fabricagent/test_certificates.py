@@ -29,7 +29,7 @@ def is_of(folder: Path, name: str) -> bool:
 
 @pytest.mark.parametrize("missing", ["ca.key", "ca.pem"])
 @pytest.mark.parametrize(("more", "renew"), [({"osm2": ["10.0.0.2"]}, False), ({}, True)])
-def test_half_an_authority_is_refused(
+def test_authority_without_its_key_is_refused_when_it_must_sign(
     tmp_path: Path, missing: str, more: dict[str, list[str]], renew: bool
 ) -> None:
     """Nothing is written: agents that run with its certificates are still reached."""

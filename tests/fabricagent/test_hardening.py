@@ -50,7 +50,7 @@ def _lacking(path: Path) -> set[str]:
 
 
 @pytest.mark.fabric
-def test_the_real_options_file(tmp_path: Path) -> None:
+def test_real_options_file_lacks_hardening(tmp_path: Path) -> None:
     """What OpenSM writes as its defaults lacks every key; what it has right by default is not named."""
     path = tmp_path / "opensm.conf"
     subprocess.run(["opensm", "-c", str(path)], capture_output=True, timeout=60, check=False)
@@ -58,7 +58,7 @@ def test_the_real_options_file(tmp_path: Path) -> None:
     assert _lacking(path) == UPSTREAM_LACKS | VENDORS
 
 
-def test_a_hardened_file_lacks_nothing(tmp_path: Path) -> None:
+def test_hardened_file_has_no_problems(tmp_path: Path) -> None:
     """And nothing of its secrets leaves the host."""
     path = tmp_path / "opensm.conf"
     path.write_text(HARDENED)
@@ -70,7 +70,7 @@ def test_a_hardened_file_lacks_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[r.setting for r in RULES])
-def test_each_setting_is_missed(tmp_path: Path, rule: Rule) -> None:
+def test_missing_setting_is_reported(tmp_path: Path, rule: Rule) -> None:
     """Without it, or switched off, it is named with what that allows; the well-known keys are none."""
     setting = rule.setting
     bad = {
@@ -106,7 +106,7 @@ def test_each_setting_is_missed(tmp_path: Path, rule: Rule) -> None:
         ("console loopback # by hand", {"console"}),
     ],
 )
-def test_settings_count_as_opensm_reads_them(tmp_path: Path, line: str, lacking: set[str]) -> None:
+def test_settings_are_judged_as_opensm_reads_them(tmp_path: Path, line: str, lacking: set[str]) -> None:
     """Neither an open manager that looks hardened, nor a false alarm."""
     path, name = tmp_path / "opensm.conf", line.split()[0]
     others = [one for one in HARDENED.splitlines() if not one.startswith(name + " ")]
@@ -149,7 +149,7 @@ def test_options_of_the_running_program_are_compared(tmp_path: Path, arguments: 
     assert (len(found) == 1 and said in found[0]) if said else found == ()
 
 
-def test_file_that_was_changed_after_the_start_is_said(tmp_path: Path) -> None:
+def test_options_changed_after_the_start_are_reported(tmp_path: Path) -> None:
     """OpenSM reads some settings only then; a process that is gone is a problem too."""
     path = tmp_path / "opensm.conf"
     path.write_text(HARDENED)
@@ -159,7 +159,7 @@ def test_file_that_was_changed_after_the_start_is_said(tmp_path: Path) -> None:
     assert "can't be told" in of_the_process(tmp_path / "none", path)[0]
 
 
-def test_the_agent_must_write_what_opensm_reads(tmp_path: Path) -> None:
+def test_other_partitions_file_in_the_options_is_reported(tmp_path: Path) -> None:
     """Another partition file in the options: everything would be written and nothing happen."""
     path = tmp_path / "opensm.conf"
     path.write_text("partition_config_file /etc/other.conf\n")
@@ -176,7 +176,7 @@ def test_options_that_can_not_be_read_are_unknown(tmp_path: Path) -> None:
         read_options(tmp_path / "none", tmp_path / "p")
 
 
-def test_a_fakes_options_are_asked_like_the_real_ones() -> None:
+def test_options_of_a_fake_are_checked_like_real_ones() -> None:
     """A manager that can't be asked is reported by its name, and isn't judged by another's settings."""
     layout = Layout(Path("/nowhere"), Path("/nowhere"), 23000)
     fabric = FakeFabric(make_site(settings(nodes=8, leaves=2, hcas=1), layout), FABRIC)
@@ -210,14 +210,14 @@ def test_certificates_are_short_lived_by_default(tmp_path: Path) -> None:
         ("ca.pem", AUTHORITY_DAYS - 89, "expires"),
     ],
 )
-def test_the_last_third_of_a_life_is_time_to_renew(tmp_path: Path, file: str, days: float, said: str) -> None:
+def test_certificate_in_its_last_third_is_reported(tmp_path: Path, file: str, days: float, said: str) -> None:
     """At most 90 days before the end; a clock that was set back is said too."""
     make_certificates(tmp_path, {"sm1": ["127.0.0.1"]})
     found = expiry_problems((tmp_path / file).read_bytes(), file, datetime.now(UTC) + timedelta(days=days))
     assert (said in found[0] and file in found[0]) if said else found == []
 
 
-def test_what_is_no_certificate_is_said() -> None:
+def test_invalid_certificate_is_reported() -> None:
     """Not an exception in the middle of a status."""
     assert "can't be read" in expiry_problems(b"junk", "x.pem", datetime.now(UTC))[0]
 

@@ -100,7 +100,7 @@ def fabric(tmp_path: Path) -> Fabric:
     return Fabric(tmp_path)
 
 
-def test_leaf_port_of_a_running_host_is_never_vacant(fabric: Fabric) -> None:
+def test_running_hosts_leaf_port_is_never_vacant(fabric: Fabric) -> None:
     """Its host timed out in each discovery, from the first one on; the leaf says that the port has a link."""
     fabric.shows(1, 2, said=TIMED_OUT + "\n")
     for _ in range(4):
@@ -108,7 +108,7 @@ def test_leaf_port_of_a_running_host_is_never_vacant(fabric: Fabric) -> None:
         fabric.later()
 
 
-def test_host_that_a_discovery_leaves_out_is_read_where_it_was(fabric: Fabric) -> None:
+def test_host_missing_in_a_discovery_is_read_at_its_last_port(fabric: Fabric) -> None:
     """With a message or without: its own answer counts for more than a discovery."""
     assert set(fabric.read()) == {1, 2, 3}
     for said in (TIMED_OUT, ""):
@@ -119,7 +119,7 @@ def test_host_that_a_discovery_leaves_out_is_read_where_it_was(fabric: Fabric) -
         assert fabric.wire.finder.partial()
 
 
-def test_host_that_is_off_is_gone_after_a_second_whole_discovery(fabric: Fabric) -> None:
+def test_host_is_gone_after_a_second_whole_discovery(fabric: Fabric) -> None:
     """In bounded time; until then it is unread, with no wait for its answer, and its leaf port isn't vacant."""
     fabric.read()
     fabric.later()
@@ -135,7 +135,7 @@ def test_host_that_is_off_is_gone_after_a_second_whole_discovery(fabric: Fabric)
     assert set(fabric.read()) == {1, 2} and fabric.wire.finder.partial() == ()
 
 
-def test_leafs_word_frees_a_port_while_every_discovery_is_partial(fabric: Fabric) -> None:
+def test_leafs_reading_frees_a_port_while_every_discovery_is_partial(fabric: Fabric) -> None:
     """One host that never answers must not keep all others' ports from being vacant."""
     fabric.read()
     fabric.later()
@@ -146,7 +146,7 @@ def test_leafs_word_frees_a_port_while_every_discovery_is_partial(fabric: Fabric
     assert fabric.vacant() == [3, 4, 5, 6, 7, 8]
 
 
-def test_who_removes_keys_looks_a_second_time(fabric: Fabric) -> None:
+def test_removal_waits_for_a_second_discovery(fabric: Fabric) -> None:
     """So that one removal, a second long, is enough for a host that was just switched off."""
     fabric.read()
     fabric.later()
@@ -156,7 +156,7 @@ def test_who_removes_keys_looks_a_second_time(fabric: Fabric) -> None:
     assert fabric.now == 61.0
 
 
-def test_leaf_that_is_left_out_is_unread(fabric: Fabric) -> None:
+def test_leaf_missing_in_a_discovery_is_unread(fabric: Fabric) -> None:
     """Not a leaf without vacant ports; and it costs one time-out, not one for each host."""
     fabric.read()
     fabric.later()
@@ -181,7 +181,7 @@ def test_topology_waits_for_a_second_discovery(fabric: Fabric, said: str, then: 
     assert len(found.nodes) == 1 + len(then) and found.partial == () and fabric.now == 61.0
 
 
-def test_topology_that_stays_partial_says_so(fabric: Fabric) -> None:
+def test_topology_that_stays_partial_is_marked_partial(fabric: Fabric) -> None:
     """With the messages and with what was there before."""
     fabric.wire.finder.topology()
     fabric.later()
@@ -213,7 +213,7 @@ def test_partial_discoveries_are_reported_for_an_hour(fabric: Fabric) -> None:
     assert "broken" in fabric.wire.finder.troubles()[0]
 
 
-def test_answer_with_a_message_is_no_answer(fabric: Fabric) -> None:
+def test_answer_with_an_error_message_is_unknown(fabric: Fabric) -> None:
     """Diagnostic programs exit with 0 after time-outs."""
     fabric.shows(1, said="ibwarn: [7] mad_rpc: timeout\n")
     with pytest.raises(UnknownError, match="mad_rpc: timeout"):

@@ -28,7 +28,7 @@ def history(*readings: tuple[float, dict[str, int] | None]) -> History:
     return made
 
 
-def test_what_was_there_at_first_is_old() -> None:
+def test_first_reading_is_the_baseline() -> None:
     """A sum of years says nothing about now."""
     assert history((0, {"PortRcvErrors": 65_000})).grown(PORT) == {}
     assert history((0, {"PortRcvErrors": 65_000}), (60, {"PortRcvErrors": 65_012})).grown(PORT) == {
@@ -36,12 +36,12 @@ def test_what_was_there_at_first_is_old() -> None:
     }
 
 
-def test_a_counter_that_appears_has_grown_from_nothing() -> None:
+def test_new_counter_has_grown_from_zero() -> None:
     """Zeros aren't kept."""
     assert history((0, {}), (60, {"SymbolErrorCounter": 4})).grown(PORT) == {"SymbolErrorCounter": 4}
 
 
-def test_a_reset_takes_nothing_back() -> None:
+def test_counter_reset_keeps_earlier_growth() -> None:
     """Counters cleared in between: what was counted before and since both belong to this hour."""
     seen = history(
         (0, {"PortRcvErrors": 5}), (60, {"PortRcvErrors": 20}), (120, {}), (180, {"PortRcvErrors": 3})
@@ -49,7 +49,7 @@ def test_a_reset_takes_nothing_back() -> None:
     assert seen.grown(PORT) == {"PortRcvErrors": 18}
 
 
-def test_a_silent_port_is_compared_with_what_it_said_last() -> None:
+def test_silent_port_is_compared_with_its_last_reading() -> None:
     """What was added while it didn't answer counts once it does."""
     assert history((0, {"LinkDownedCounter": 1}), (60, None), (120, {"LinkDownedCounter": 9})).grown(
         PORT
@@ -57,7 +57,7 @@ def test_a_silent_port_is_compared_with_what_it_said_last() -> None:
     assert history((0, None), (60, {"LinkDownedCounter": 9})).grown(PORT) == {}
 
 
-def test_an_hour_later_it_is_forgotten() -> None:
+def test_growth_is_forgotten_after_an_hour() -> None:
     """The window moves on, and the readings don't pile up."""
     seen = history((0, {}), (60, {"PortRcvErrors": 50}))
     for minute in range(2, 200):
@@ -120,7 +120,7 @@ def watch(wire: FakeWire, monkeypatch: pytest.MonkeyPatch) -> Watch:
     return Watch(wire)
 
 
-def test_a_port_that_gets_worse_is_a_problem_and_an_old_sum_is_not(wire: FakeWire, watch: Watch) -> None:
+def test_growing_errors_are_a_problem_and_an_old_sum_is_not(wire: FakeWire, watch: Watch) -> None:
     """Shown are both, the growing one first; the sentence names both ends of the cable."""
     wire.values = {(2, 3): {"PortRcvErrors": 500}, (7, 1): {}}
     found, bad, problems = watch.look(0)
@@ -136,7 +136,7 @@ def test_a_port_that_gets_worse_is_a_problem_and_an_old_sum_is_not(wire: FakeWir
     )
 
 
-def test_up_to_the_threshold_is_no_problem(wire: FakeWire, watch: Watch) -> None:
+def test_growth_up_to_the_threshold_is_no_problem(wire: FakeWire, watch: Watch) -> None:
     """Ten symbol errors an hour are normal; so are a hundred packets that a key refused."""
     watch.look(0)
     wire.values[7, 1] = {"SymbolErrorCounter": 10, "PortRcvConstraintErrors": 100}
@@ -145,7 +145,7 @@ def test_up_to_the_threshold_is_no_problem(wire: FakeWire, watch: Watch) -> None
     assert "PortRcvConstraintErrors by 101" in watch.look(120).problems[0]
 
 
-def test_a_port_that_does_not_answer_is_told_and_hides_no_other(wire: FakeWire, watch: Watch) -> None:
+def test_silent_port_is_reported_and_hides_no_other(wire: FakeWire, watch: Watch) -> None:
     """Unknown isn't fine; nothing readable at all makes what was read before unknown, too."""
     wire.values = {(2, 3): {"PortRcvErrors": 1}}
     found, bad, problems = watch.look(0)
@@ -178,7 +178,7 @@ def test_a_full_counter_stays_a_problem(wire: FakeWire, watch: Watch, counter: s
     assert watch.look(4 * WINDOW).problems == ()
 
 
-def test_a_full_counter_and_growing_ones_are_told_together(wire: FakeWire, watch: Watch) -> None:
+def test_full_and_growing_counters_are_reported_together(wire: FakeWire, watch: Watch) -> None:
     """What it was full of isn't repeated as growth."""
     wire.values[7, 1] = {"SymbolErrorCounter": 60_000, "LinkDownedCounter": 1}
     watch.look(0)
@@ -189,7 +189,7 @@ def test_a_full_counter_and_growing_ones_are_told_together(wire: FakeWire, watch
     )
 
 
-def test_all_bad_ports_are_counted_and_the_worst_listed(
+def test_bad_ports_are_counted_and_the_worst_listed(
     wire: FakeWire, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The list ends somewhere, the number doesn't."""
@@ -200,12 +200,12 @@ def test_all_bad_ports_are_counted_and_the_worst_listed(
     assert problems[1:] == ("1 more ports have such errors",)
 
 
-def test_before_the_first_reading_nothing_is_known_and_nothing_wrong(watch: Watch) -> None:
+def test_watch_knows_nothing_before_the_first_reading(watch: Watch) -> None:
     """A reading may take longer than a status may."""
     assert watch.watch.look() == Seen(None, None)
 
 
-def test_asking_for_the_status_asks_no_port(wire: FakeWire, watch: Watch) -> None:
+def test_status_request_reads_no_port(wire: FakeWire, watch: Watch) -> None:
     """Also where none answered: `weft fabric status` in a loop costs the fabric nothing."""
     wire.values = {}
     watch.look(0)
@@ -215,7 +215,7 @@ def test_asking_for_the_status_asks_no_port(wire: FakeWire, watch: Watch) -> Non
     assert len(wire.asked) == asked
 
 
-def test_a_status_does_not_wait_for_a_reading(wire: FakeWire, watch: Watch) -> None:
+def test_status_request_does_not_wait_for_a_reading(wire: FakeWire, watch: Watch) -> None:
     """While a port's answer is awaited, the last reading is reported."""
     wire.values[7, 1] = {"PortRcvErrors": 1}
     before = watch.look(0)
@@ -233,7 +233,7 @@ def test_a_status_does_not_wait_for_a_reading(wire: FakeWire, watch: Watch) -> N
     assert watch.watch.look() != before
 
 
-def test_a_silent_port_is_left_alone_for_a_while(wire: FakeWire, watch: Watch) -> None:
+def test_silent_port_is_skipped_for_a_while(wire: FakeWire, watch: Watch) -> None:
     """One datagram may get lost; after the second it counts as unread unasked, and is asked again later."""
     del wire.values[7, 1]
     asked: list[float] = []
@@ -248,7 +248,7 @@ def test_a_silent_port_is_left_alone_for_a_while(wire: FakeWire, watch: Watch) -
     assert watch.look(32 * 60).problems == ()
 
 
-def test_a_refusal_costs_no_time_and_is_asked_again(wire: FakeWire, watch: Watch) -> None:
+def test_refusing_port_is_asked_at_each_reading(wire: FakeWire, watch: Watch) -> None:
     """An answer with an error status comes at once."""
     wire.refusing.add((7, 1))
     for minute in range(4):
@@ -273,7 +273,7 @@ def test_reading_begins_with_the_first_look(wire: FakeWire, monkeypatch: pytest.
     assert not thread.is_alive()
 
 
-def test_counters_are_asked_for_once_and_all_else_as_often_as_configured() -> None:
+def test_counters_are_read_without_retries_and_all_else_with_them() -> None:
     """A port without an answer holds the client for one time-out only."""
     tries: list[int] = []
     client = object.__new__(MadClient)

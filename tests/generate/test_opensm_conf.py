@@ -84,7 +84,7 @@ def compare(text: str, folder: Path) -> None:
 
 
 @pytest.mark.fabric
-def test_every_option_is_read_as_by_the_real_program(tmp_path: Path) -> None:
+def test_options_are_read_as_by_the_real_program(tmp_path: Path) -> None:
     """The same constructs."""
     for text, _, _ in CASES:
         compare(f"{text}\n", tmp_path)

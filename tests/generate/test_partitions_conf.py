@@ -48,7 +48,7 @@ def one(pkey: int = 0x101, *members: int) -> WeftPartition:
 
 @settings(max_examples=examples(40))
 @given(sections)
-def test_what_is_written_is_read(partitions: list[WeftPartition]) -> None:
+def test_written_section_reads_back(partitions: list[WeftPartition]) -> None:
     """Any set of partitions comes back the same, without a problem."""
     conf = parse(replace_section(DEFAULT, "lab", partitions), "lab")
     assert conf.partitions == tuple(sorted(partitions, key=lambda p: p.pkey))
@@ -57,7 +57,7 @@ def test_what_is_written_is_read(partitions: list[WeftPartition]) -> None:
 
 @settings(max_examples=examples(40))
 @given(foreign, foreign, sections, sections)
-def test_foreign_text_stays(
+def test_foreign_text_is_kept(
     before: str, after: str, first: list[WeftPartition], second: list[WeftPartition]
 ) -> None:
     """Whatever bytes stand around the section are there after any number of exchanges, in their order."""
@@ -70,7 +70,7 @@ def test_foreign_text_stays(
 
 @settings(max_examples=examples(40))
 @given(foreign)
-def test_reading_never_fails(text: str) -> None:
+def test_arbitrary_text_is_parsed(text: str) -> None:
     """Any bytes at all are read, or found fault with; nothing raises."""
     conf = parse(text, "lab")
     assert conf.definitions or conf.fatal
@@ -78,14 +78,14 @@ def test_reading_never_fails(text: str) -> None:
 
 @settings(max_examples=examples(40))
 @given(sections, st.randoms())
-def test_order_of_giving_does_not_matter(partitions: list[WeftPartition], random: object) -> None:
+def test_section_is_independent_of_input_order(partitions: list[WeftPartition], random: object) -> None:
     """Equal sets are equal text, so that the same wish never changes a file."""
     shuffled = list(partitions)
     random.shuffle(shuffled)  # pyright: ignore
     assert render_section("lab", shuffled) == render_section("lab", partitions)
 
 
-def test_the_section_as_text() -> None:
+def test_section_is_rendered_as_expected() -> None:
     """One GUID a line, sorted; the mark above; the last member with a semicolon; no members are NONE."""
     assert render_section("lab", [one(0x102), one(0x101, 0xB, 0xA, 0xA)]) == (
         f"{begin_marker('lab')}\n"
@@ -123,7 +123,7 @@ def test_the_section_as_text() -> None:
         ("A=0x1 : " + ",".join(f"0x{g:016x}=full" for g in range(1, 200)) + ";\n", "longer than 4094"),
     ],
 )
-def test_what_makes_opensm_open_every_port(text: str, said: str) -> None:
+def test_text_that_makes_opensm_open_every_port_is_fatal(text: str, said: str) -> None:
     """OpenSM answers these with full membership for everybody: fatal, with the line."""
     fatal = parse(text, "lab").fatal
     assert any(said in p.text for p in fatal), parse(text, "lab").problems
@@ -139,7 +139,7 @@ def test_what_makes_opensm_open_every_port(text: str, said: str) -> None:
         ("A=0x1 : 0xa=full;\nA=0x2 : 0xb=full;\n", "also that of line 1"),
     ],
 )
-def test_what_opensm_takes_in_silence(text: str, said: str) -> None:
+def test_mistakes_opensm_ignores_are_reported(text: str, said: str) -> None:
     """Reported in the operator's part, where it is none of weft's business to refuse it."""
     conf = parse(text, "lab")
     assert any(said in p.text for p in conf.problems) and conf.fatal == ()
@@ -152,7 +152,7 @@ def test_what_opensm_takes_in_silence(text: str, said: str) -> None:
         ("0x000000000000000b=full;", "0x000000000000000b=full", "no ';'"),
     ],
 )
-def test_silence_in_wefts_section_is_fatal(old: str, new: str, said: str) -> None:
+def test_mistakes_in_wefts_section_are_fatal(old: str, new: str, said: str) -> None:
     """What weft itself would write must be beyond doubt."""
     text = render_section("lab", [one(0x101, 0xA, 0xB)]).replace(old, new)
     problems = [p for p in parse(text, "lab").problems if said in p.text]
@@ -193,7 +193,7 @@ def test_another_sites_section_is_foreign() -> None:
     assert other in text and [p.pkey for p in parse(text, "lab").partitions] == [0x101]
 
 
-def test_a_mark_that_would_not_read_back_is_not_written() -> None:
+def test_unreadable_mark_is_not_written() -> None:
     """A line break in a mark would be text of its own in the file."""
     for key in ("", "a b", "a\rb", "a\nSpy=0x1 : ALL=full;"):
         with pytest.raises(InputError, match="mark"):
@@ -215,7 +215,7 @@ def test_rewrite_never_leaves_a_file_without_definition() -> None:
         assert parse(empty, "lab").expected([0xA, 0xB], [0xB]) == {0xA: {0x7FFF}, 0xB: {0xFFFF}}
 
 
-def test_expected_tables() -> None:
+def test_expected_p_key_tables_are_computed() -> None:
     """Groups, SELF, the last mention wins, the default partition is always there, strangers are left out."""
     text = (
         "Default=0x7fff : ALL=limited, SELF=full;\n"
@@ -229,7 +229,7 @@ def test_expected_tables() -> None:
     }
 
 
-def test_configured_partitions() -> None:
+def test_configured_partitions_are_read() -> None:
     """By key, with the membership of each named GUID; the default one too."""
     configured = parse(DEFAULT + "A=0x8001 : 0xa=full, 0xb;\n", "lab").configured()
     assert configured[1].members == {0xA: Mode.FULL, 0xB: Mode.LIMITED}
@@ -252,7 +252,7 @@ def test_abbreviated_flags_are_read_as_by_opensm(flags: str, full: bool) -> None
     assert found == {0x7FFF, 0x8001 if full else 0x1}
 
 
-def test_indx0_is_reported() -> None:
+def test_indx0_flag_is_reported() -> None:
     """OpenSM 3.3.23 loses the default key of such a member after some changes; outside weft's section that is said."""
     [found] = parse("A=0x1, indx0 : 0xa;\n", "lab").problems
     assert "indx0" in found.text and not found.fatal

@@ -46,7 +46,7 @@ def test_every_published_file_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize(("page", "model"), [("site-file.md", SiteFile), ("pod-file.md", Order)])
-def test_no_field_is_missing_on_the_page(page: str, model: Any) -> None:
+def test_each_field_is_on_its_page(page: str, model: Any) -> None:
     """Every model inside has its table on the page, and every field a meaning."""
     text = (DOCS / page).read_text()
     for name, inner in models_of(model).items():
@@ -57,7 +57,7 @@ def test_no_field_is_missing_on_the_page(page: str, model: Any) -> None:
             assert f"| `{field}` |" in field_table(inner)
 
 
-def test_every_link_inside_a_page_leads_somewhere() -> None:
+def test_each_link_inside_a_page_has_a_target() -> None:
     """Files and headings that README, changelog and pages point to are there."""
     root = DOCS.parent
     pages = [root / "README.md", root / "CHANGELOG.md", *DOCS.rglob("*.md")]
@@ -83,7 +83,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_everything_of_the_code_that_a_page_names_is_there(page: Path) -> None:
+def test_code_named_on_a_page_exists(page: Path) -> None:
     """Modules with what is in them, tests, and files."""
     text, tests = page.read_text(), {p.name for p in (ROOT / "tests").rglob("test_*.py")}
     for named in re.findall(r"`((?:weft|weftlab|openvipu)\.[a-z]+(?:\.\w+)*)(?:\([^`]*\))?`", text):
@@ -94,19 +94,19 @@ def test_everything_of_the_code_that_a_page_names_is_there(page: Path) -> None:
         assert (ROOT / named).exists(), named
 
 
-def test_a_page_with_an_unknown_block_is_a_mistake() -> None:
+def test_unknown_generated_block_is_an_error() -> None:
     """A model that is gone leaves no dead table behind."""
     with pytest.raises(KeyError):
         fill("<!-- fields:Gone -->\n<!-- end -->\n", {})
 
 
 @pytest.mark.parametrize("path", sorted((EXAMPLES / "pods").glob("*.yaml")), ids=lambda p: p.stem)
-def test_the_pod_schema_takes_every_example(path: Path) -> None:
+def test_pod_schema_accepts_each_example(path: Path) -> None:
     """An independent validator agrees with our reader."""
     validator("pod.schema.json").validate(plain(path))
 
 
-def test_the_site_schema_takes_the_example() -> None:
+def test_site_schema_accepts_the_example() -> None:
     """With its includes as they are, and with every row inline as another YAML reader has them."""
     check = validator("site.schema.json")
     check.validate(plain(SMALL / "site.yaml"))
@@ -126,14 +126,14 @@ def test_the_site_schema_takes_the_example() -> None:
         ("site.schema.json", {"nodes": [{"name": "gpu01", "roles": "compute"}]}),
     ],
 )
-def test_the_schemas_refuse_what_our_reader_refuses(schema: str, spoil: dict[str, Any]) -> None:
+def test_schemas_refuse_what_the_reader_refuses(schema: str, spoil: dict[str, Any]) -> None:
     """Limits, unknown fields, patterns, words, and nothing where something must be."""
     path = SMALL / "site.yaml" if schema.startswith("site") else EXAMPLES / "pods" / "01-smallest.yaml"
     with pytest.raises(jsonschema.ValidationError):
         validator(schema).validate(plain(path) | spoil)
 
 
-def test_the_picture_has_every_phase_and_every_step() -> None:
+def test_state_diagram_has_each_phase_and_step() -> None:
     """Nothing of the table of transitions is missing in the picture."""
     picture = states_diagram()
     for state, following in TRANSITIONS.items():
@@ -156,7 +156,7 @@ def test_every_documented_column_is_read(table: str, tmp_path: Path) -> None:
     assert folder.errors() == []
 
 
-def test_each_pattern_of_the_schemas_is_said_in_words() -> None:
+def test_each_schema_pattern_is_described_in_words() -> None:
     """What is allowed is described in words, never by a regular expression."""
     patterns: set[str] = set()
 

@@ -37,7 +37,7 @@ def _signed() -> dict[str, Any]:
     return json.loads(sign(_receipt(), KEY).model_dump_json())
 
 
-def test_a_signed_receipt_is_valid_after_json() -> None:
+def test_signed_receipt_is_valid_after_json() -> None:
     """Written, read, and written again in another layout: still valid, and trusted with the right key."""
     document = json.loads(json.dumps(_signed(), indent=4, sort_keys=True))
     verdict = verify(document)
@@ -48,7 +48,7 @@ def test_a_signed_receipt_is_valid_after_json() -> None:
     assert verify(document, pem).trusted
 
 
-def test_the_same_receipt_gives_the_same_bytes() -> None:
+def test_equal_receipts_give_equal_bytes() -> None:
     """Canonical JSON is sorted, without spaces, in UTF-8; Ed25519 is deterministic: a golden signature."""
     text = canonical({"b": [1, True, None], "a": "ü\n"})
     assert text == '{"a":"ü\\n","b":[1,true,null]}'.encode()
@@ -57,7 +57,7 @@ def test_the_same_receipt_gives_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize("field", sorted(Receipt.model_fields))
-def test_any_change_is_found(field: str) -> None:
+def test_changed_field_invalidates_the_signature(field: str) -> None:
     """Whichever field is changed, the signature doesn't fit any more."""
     document = _signed()
     signed = field in document["receipt"]
@@ -70,7 +70,7 @@ def test_any_change_is_found(field: str) -> None:
     assert verify(document, public_key_text(KEY)).valid == (not signed) == (field in unsigned)
 
 
-def test_a_receipt_from_before_there_were_spares_stays_valid() -> None:
+def test_receipt_without_later_fields_stays_valid() -> None:
     """Read and served again it gets no field that wasn't signed."""
     document = json.loads(
         sign(
@@ -82,7 +82,7 @@ def test_a_receipt_from_before_there_were_spares_stays_valid() -> None:
     assert again == document and verify(again, public_key_text(KEY)).trusted
 
 
-def test_signing_again_with_another_key_is_not_trusted() -> None:
+def test_receipt_signed_by_another_key_is_not_trusted() -> None:
     """A forger can sign what they like, but not with the operator's key."""
     document = _signed()
     document["receipt"]["clean"] = False
@@ -121,14 +121,14 @@ def test_a_receipt_of_a_later_version_keeps_its_signature() -> None:
         ({"signature": ""}, "signature"),
     ],
 )
-def test_what_is_no_receipt_is_bad_input(changes: dict[str, object], field: str) -> None:
+def test_invalid_receipt_is_bad_input(changes: dict[str, object], field: str) -> None:
     """The error names the member."""
     with pytest.raises(InputError) as raised:
         verify({**_signed(), **changes})
     assert raised.value.field == field
 
 
-def test_a_key_that_is_none_is_bad_input() -> None:
+def test_invalid_key_is_bad_input() -> None:
     """Neither base64 of 32 bytes nor an Ed25519 PEM."""
     other = ec_key(SECP256R1()).public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     for key in ("", "x", "-----BEGIN PUBLIC KEY-----", other.decode()):
@@ -141,7 +141,7 @@ members = st.sampled_from(["receipt", "algorithm", "public_key", "signature"]) |
 
 
 @given(st.dictionaries(members, anything, max_size=6))
-def test_no_document_breaks_the_verifier(document: dict[str, Any]) -> None:
+def test_arbitrary_document_never_crashes_the_verifier(document: dict[str, Any]) -> None:
     """Anything at all is either judged or refused as bad input."""
     with contextlib.suppress(InputError):
         assert not verify(document).valid

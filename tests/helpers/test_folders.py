@@ -20,7 +20,7 @@ with folder_in_memory(sys.argv[1]) as path:
 """
 
 
-def test_folder_of_a_killed_run_is_removed_by_the_next_and_that_of_a_running_one_is_not() -> None:
+def test_only_folders_of_killed_runs_are_removed_by_the_next() -> None:
     """Memory is not filled by runs that were ended with SIGKILL."""
     prefix = f"weft-test-{uuid4()}-"
     runs = [

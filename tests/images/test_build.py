@@ -40,7 +40,7 @@ def build(folder: Path, *elements: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.nightly(reason="builds an image, minutes; scripts and units are tested one by one by day")
-def test_an_image_of_debian_has_what_its_elements_put_into_it(tmp_path: Path) -> None:
+def test_debian_image_contains_what_its_elements_install(tmp_path: Path) -> None:
     """One test: several would go to several processes, each of which would build the image."""
     built = build(tmp_path, "debian-minimal", "cloud-init", "weft-ipoib", "weft-host-checks")
     assert built.returncode == 0, built.stdout[-5000:]

@@ -97,7 +97,7 @@ def run(root: Path, *more: str) -> tuple[int, list[str], str]:
     return code, out.getvalue().splitlines(), errors.getvalue()
 
 
-def test_all_is_well(root: Path) -> None:
+def test_matching_host_passes(root: Path) -> None:
     code, lines, errors = run(root)
     assert [line for line in lines if not line.startswith("ok    ")] == []
     assert (code, errors) == (0, "")
@@ -191,7 +191,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("change", "fails"), WRONG.values(), ids=WRONG)
-def test_one_thing_is_wrong(root: Path, change: Callable[[Path], object], fails: set[str]) -> None:
+def test_single_difference_is_reported(root: Path, change: Callable[[Path], object], fails: set[str]) -> None:
     change(root)
     code, lines, errors = run(root)
     assert (code, errors) == (1, "")
@@ -199,7 +199,7 @@ def test_one_thing_is_wrong(root: Path, change: Callable[[Path], object], fails:
 
 
 @pytest.mark.parametrize("line", EXPECTED.splitlines()[1:])
-def test_a_machine_with_nothing_has_nothing_that_is_expected(tmp_path: Path, line: str) -> None:
+def test_empty_machine_fails_each_expectation(tmp_path: Path, line: str) -> None:
     write(CONFIG, f"[expect]\n{line}")(tmp_path)
     code, lines, _ = run(tmp_path)
     assert code == 1
@@ -214,7 +214,7 @@ def test_partitions_are_expected_of_ports_on_ethernet(root: Path) -> None:
     assert "FAIL  pkeys: no InfiniBand port" in lines
 
 
-def test_the_adapter_is_gone(root: Path) -> None:
+def test_missing_adapter_fails_each_check_of_it(root: Path) -> None:
     remove("sys/class/infiniband")(root)
     code, lines, _ = run(root)
     assert code == 1
@@ -227,7 +227,7 @@ def test_the_adapter_is_gone(root: Path) -> None:
     } <= set(lines)
 
 
-def test_an_adapter_too_many_is_not_this_machines(root: Path) -> None:
+def test_additional_adapter_is_reported(root: Path) -> None:
     shutil.copytree(root / IB / "infiniband/mlx5_0", root / "sys/class/infiniband/mlx5_1", symlinks=True)
     write("sys/class/infiniband/mlx5_1/ports/1/gids/0", "fe80:0000:0000:0000:0000:0000:0000:0bad")(root)
     code, lines, _ = run(root)
@@ -239,7 +239,7 @@ def test_an_adapter_too_many_is_not_this_machines(root: Path) -> None:
 NO_FILE = "ok    file: there is no /etc/weft/host-checks.conf: nothing is expected"
 
 
-def test_without_a_file_what_is_there_is_checked_and_the_file_is_missed(root: Path) -> None:
+def test_missing_file_is_reported_and_hardware_still_checked(root: Path) -> None:
     remove(CONFIG)(root)
     assert run(root)[:2] == (
         0,
@@ -249,11 +249,11 @@ def test_without_a_file_what_is_there_is_checked_and_the_file_is_missed(root: Pa
     assert run(root)[0] == 1
 
 
-def test_a_machine_with_nothing_of_the_kind(tmp_path: Path) -> None:
+def test_machine_without_adapters_only_lacks_the_file(tmp_path: Path) -> None:
     assert run(tmp_path) == (0, [NO_FILE], "")
 
 
-def test_a_port_that_joins_late_is_waited_for(root: Path) -> None:
+def test_late_port_is_waited_for(root: Path) -> None:
     """The P_Key is read from a pipe first, so that the test knows when the first look was."""
     key, pipe = root / PORT / "pkeys/1", root / "pipe"
     os.mkfifo(pipe)
@@ -273,7 +273,7 @@ def test_a_port_that_joins_late_is_waited_for(root: Path) -> None:
     assert lines.count("ok    pkey 0x8001 mlx5_0/1: there") == 1
 
 
-def test_the_waiting_ends_and_the_last_look_is_told_once(root: Path) -> None:
+def test_wait_times_out_and_reports_the_last_reading_once(root: Path) -> None:
     write(f"{NET}/operstate", "down")(root)
     code, lines, _ = run(root, "--wait", "0.1")
     assert code == 1
@@ -305,7 +305,7 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize(("text", "says"), BAD_FILES.items())
-def test_a_file_that_cannot_be_used(root: Path, text: str, says: str) -> None:
+def test_unusable_file_is_reported(root: Path, text: str, says: str) -> None:
     (root / CONFIG).write_text(text + "\n", encoding="utf-8")
     code, lines, errors = run(root)
     assert (code, lines) == (2, [])
@@ -315,12 +315,12 @@ def test_a_file_that_cannot_be_used(root: Path, text: str, says: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe[expect]\n", b"[expect]\nports = 1\x00\n"])
-def test_a_file_that_is_no_text(root: Path, content: bytes) -> None:
+def test_binary_file_is_reported(root: Path, content: bytes) -> None:
     (root / CONFIG).write_bytes(content)
     assert run(root)[0] == 2
 
 
-def test_a_folder_in_place_of_the_file(root: Path) -> None:
+def test_folder_in_place_of_the_file_is_reported(root: Path) -> None:
     (root / CONFIG).unlink()
     (root / CONFIG).mkdir()
     code, _, errors = run(root)
@@ -328,7 +328,7 @@ def test_a_folder_in_place_of_the_file(root: Path) -> None:
     assert "Is a directory" in errors
 
 
-def test_an_interface_with_an_address_is_good(root: Path) -> None:
+def test_interface_with_an_address_passes(root: Path) -> None:
     """The kernel's table has a route to the address's own network; a host may need none."""
     route = root / "proc/net/route"
     route.parent.mkdir(parents=True, exist_ok=True)

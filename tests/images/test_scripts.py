@@ -63,7 +63,7 @@ class TestLoadingModules:
         assert (ran.returncode, ran.stderr) == (0, "")
         assert (root / "loaded").read_text().split() == ["mlx5_ib", "ib_ipoib", "settle"]
 
-    def test_a_module_that_is_missing_is_named_and_the_others_are_loaded(self, root: Path) -> None:
+    def test_missing_module_is_named_and_the_others_are_loaded(self, root: Path) -> None:
         program(root / "bin", "modprobe", f'[ "$1" != mlx5_ib ] && echo "$1" >> {root}/loaded')
         ran = run(LOAD, root)
         assert ran.returncode == 1
@@ -77,7 +77,7 @@ class TestLoadingModules:
         assert ran.returncode == 1
         assert ran.stderr == "weft-ipoib: no network interface for mlx5_0/1, mlx5_0/2\n"
 
-    def test_an_interface_that_comes_late_is_waited_for(self, root: Path) -> None:
+    def test_late_interface_is_waited_for(self, root: Path) -> None:
         late = self.interface(root, 2)
         (late / "type").unlink()
         program(root / "bin", "sleep", f"echo 32 > {late}/type; echo slept >> {root}/loaded")
@@ -85,13 +85,13 @@ class TestLoadingModules:
         assert (ran.returncode, ran.stderr) == (0, "")
         assert (root / "loaded").read_text().split().count("slept") == 1
 
-    def test_the_waiting_ends(self, root: Path) -> None:
+    def test_wait_for_interfaces_times_out(self, root: Path) -> None:
         (self.interface(root, 2) / "type").unlink()
         program(root / "bin", "sleep", f"echo slept >> {root}/loaded")
         assert run(LOAD, root, WEFT_IPOIB_TRIES="3").returncode == 1
         assert (root / "loaded").read_text().split().count("slept") == 3
 
-    def test_a_machine_without_adapters_boots_on(self, root: Path) -> None:
+    def test_machine_without_adapters_boots(self, root: Path) -> None:
         (root / "sys").rename(root / "none")
         assert run(LOAD, root).returncode == 0
 
@@ -117,7 +117,7 @@ class TestRepositories:
         return dict(line.split("=", 1) for line in shown.stdout.splitlines() if line.startswith("WEFT_"))
 
     @pytest.mark.parametrize(("arch", "folder"), [("amd64", "x86_64"), ("arm64", "arm64-sbsa")])
-    def test_doca_on_debians_family(self, root: Path, arch: str, folder: str) -> None:
+    def test_doca_is_installed_on_debian(self, root: Path, arch: str, folder: str) -> None:
         (root / "etc/apt/sources.list.d").mkdir(parents=True)
         given = self.settings("weft-doca-ofed", WEFT_DOCA_VERSION="3.1.0", WEFT_DOCA_DISTRO="ubuntu24.04")
         assert run(self.DOCA, root, **given, ARCH=arch).returncode == 0
@@ -128,7 +128,7 @@ class TestRepositories:
         assert (root / "asked").read_text().endswith(f"{base}/GPG-KEY-Mellanox.pub\n")
         assert (root / "etc/apt/keyrings/doca.asc").exists()
 
-    def test_doca_from_a_sites_mirror_on_red_hats_family(self, root: Path) -> None:
+    def test_doca_is_installed_from_a_mirror_on_red_hat(self, root: Path) -> None:
         (root / "etc/yum.repos.d").mkdir(parents=True)
         given = self.settings(
             "weft-doca-ofed", WEFT_DOCA_URL="https://mirror/doca/", WEFT_DOCA_KEY_URL="https://mirror/key"
@@ -137,14 +137,14 @@ class TestRepositories:
         lines = (root / "etc/yum.repos.d/doca.repo").read_text().splitlines()
         assert {"baseurl=https://mirror/doca/", "gpgcheck=1", "gpgkey=https://mirror/key"} <= set(lines)
 
-    def test_a_key_that_is_not_to_be_had_ends_the_build(self, root: Path) -> None:
+    def test_unavailable_repository_key_stops_the_build(self, root: Path) -> None:
         (root / "etc/apt/sources.list.d").mkdir(parents=True)
         program(root / "bin", "curl", "exit 22")
         given = self.settings("weft-doca-ofed", WEFT_DOCA_VERSION="9.9", WEFT_DOCA_DISTRO="ubuntu24.04")
         assert run(self.DOCA, root, **given).returncode == 22
         assert not (root / "etc/apt/sources.list.d/doca.list").exists()
 
-    def test_cuda_on_debians_family(self, root: Path) -> None:
+    def test_cuda_is_installed_on_debian(self, root: Path) -> None:
         (root / "etc/apt").mkdir(parents=True)
         given = self.settings(
             "weft-cuda", WEFT_CUDA_TOOLKIT="cuda-toolkit-12-8", WEFT_CUDA_DISTRO="ubuntu2404"
@@ -154,7 +154,7 @@ class TestRepositories:
         assert (root / "asked").read_text().splitlines()[0].endswith(url)
         assert "--install" in (root / "asked").read_text()
 
-    def test_cuda_on_red_hats_family(self, root: Path) -> None:
+    def test_cuda_is_installed_on_red_hat(self, root: Path) -> None:
         (root / "etc/yum.repos.d").mkdir(parents=True)
         given = self.settings("weft-cuda", WEFT_CUDA_TOOLKIT="cuda-toolkit-12-8", WEFT_CUDA_DISTRO="rhel9")
         assert run(self.CUDA, root, **given).returncode == 0
@@ -162,7 +162,7 @@ class TestRepositories:
         assert (root / "etc/yum.repos.d/cuda.repo").exists()
 
     @pytest.mark.parametrize("script", [DOCA, CUDA])
-    def test_what_nvidia_does_not_have_is_refused(self, root: Path, script: Path) -> None:
+    def test_unsupported_distribution_is_refused(self, root: Path, script: Path) -> None:
         given = {
             "WEFT_DOCA_URL": "https://mirror/",
             "WEFT_CUDA_REPOSITORIES": "https://mirror",
@@ -205,7 +205,7 @@ class TestPoplar:
         return run(script, root, **given)
 
     @pytest.mark.parametrize("enables", ["enable", "poplar-ubuntu_20_04-3.3.0/enable.sh"])
-    def test_sdk_and_client_are_in_their_places(self, tmp_path: Path, enables: str) -> None:
+    def test_sdk_and_client_are_installed(self, tmp_path: Path, enables: str) -> None:
         sdk = self.archive(
             tmp_path / "sdk.tar.gz", f"poplar_sdk-ubuntu_20_04-3.3.0/{enables}"
         )  # "./" before it
@@ -216,25 +216,25 @@ class TestPoplar:
         assert [path.name for path in (tmp_path / "opt").iterdir()] == ["poplar"]
         assert list((tmp_path / "hooks").glob("*.tar")) == [], "archives of gigabytes stay in the image"
 
-    def test_another_archive_is_no_sdk(self, tmp_path: Path) -> None:
+    def test_archive_without_an_sdk_is_refused(self, tmp_path: Path) -> None:
         other = self.archive(tmp_path / "other.tar.gz", "folder/readme")
         built = self.build(tmp_path, other, self.archive(tmp_path / "vipu.tar.gz", "vipu"))
         assert built.returncode == 1
         assert "other.tar.gz is no Poplar SDK" in built.stderr
 
     @pytest.mark.parametrize("files", [["bin/vipu-admin"], ["a/vipu", "b/vipu"]])
-    def test_an_archive_without_the_client_or_with_two(self, tmp_path: Path, files: list[str]) -> None:
+    def test_archive_without_exactly_one_client_is_refused(self, tmp_path: Path, files: list[str]) -> None:
         sdk = self.archive(tmp_path / "sdk.tar.gz", "poplar_sdk/enable")
         built = self.build(tmp_path, sdk, self.archive(tmp_path / "vipu.tar.gz", *files))
         assert built.returncode == 1
         assert "must have exactly one executable file named vipu" in built.stderr
 
-    def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_missing_archive_is_refused(self, tmp_path: Path) -> None:
         built = self.build(tmp_path, str(tmp_path / "sdk"), str(tmp_path / "vipu"))
         assert built.returncode == 1
         assert built.stderr == f"weft-poplar: WEFT_POPLAR_SDK is {tmp_path}/sdk; there is no such file\n"
 
-    def test_another_sum(self, tmp_path: Path) -> None:
+    def test_archive_with_another_checksum_is_refused(self, tmp_path: Path) -> None:
         sdk = self.archive(tmp_path / "sdk.tar.gz", "poplar_sdk/enable")
         built = self.build(tmp_path, sdk, sdk, WEFT_POPLAR_SDK_SHA256="0" * 64)
         assert built.returncode == 1
@@ -252,7 +252,7 @@ class TestPartitionKeys:
         for index, key in enumerate(keys):
             (port / f"pkeys/{index}").write_text(f"{key:#06x}\n")
 
-    def test_the_only_full_membership_is_the_pods(self, tmp_path: Path) -> None:
+    def test_only_full_membership_is_taken_as_the_pods(self, tmp_path: Path) -> None:
         """At the index that it has, behind the default partition; ports on Ethernet have none."""
         self.table(tmp_path, "mlx5_0", 0x7FFF, 0x8101, 0)
         self.table(tmp_path, "mlx5_1", 0x7FFF, 0x8101, 0)
@@ -260,7 +260,7 @@ class TestPartitionKeys:
         ran = run(PKEYS, tmp_path)
         assert (ran.returncode, ran.stdout, ran.stderr) == (0, "UCX_IB_PKEY=0x101\nNCCL_IB_PKEY=1\n", "")
 
-    def test_one_of_several_is_named(self, tmp_path: Path) -> None:
+    def test_one_of_several_p_keys_must_be_named(self, tmp_path: Path) -> None:
         """A limited membership counts if it is named."""
         self.table(tmp_path, "mlx5_0", 0xFFFF, 0x8101, 0x8102, 0x0103)
         ran = run(PKEYS, tmp_path)
@@ -269,7 +269,7 @@ class TestPartitionKeys:
             assert run(PKEYS, tmp_path, argument=key).stdout.endswith(f"NCCL_IB_PKEY={index}\n")
         assert run(PKEYS, tmp_path, argument="101").returncode == 2
 
-    def test_an_index_that_differs_is_no_index(self, tmp_path: Path) -> None:
+    def test_differing_index_is_left_out(self, tmp_path: Path) -> None:
         """NCCL takes one for all ports; UCX looks for the P_Key itself."""
         self.table(tmp_path, "mlx5_0", 0x7FFF, 0x8101)
         self.table(tmp_path, "mlx5_1", 0x8101, 0x7FFF)
@@ -277,7 +277,7 @@ class TestPartitionKeys:
         assert (ran.returncode, ran.stdout) == (1, "UCX_IB_PKEY=0x101\n")
         assert "its index differs between ports (0, 1)" in ran.stderr
 
-    def test_a_port_without_the_key_is_named(self, tmp_path: Path) -> None:
+    def test_port_without_the_p_key_is_named(self, tmp_path: Path) -> None:
         """As before the pod's adapters are in its partition; a machine without InfiniBand says so."""
         assert run(PKEYS, tmp_path).stderr == "weft-pkeys: no InfiniBand port\n"
         self.table(tmp_path, "mlx5_0", 0x7FFF, 0x8101)

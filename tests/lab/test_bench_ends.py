@@ -34,7 +34,7 @@ if __name__ == "__main__":
 """
 
 
-def test_what_waits_for_a_thread_is_dropped_when_its_bench_ends_early() -> None:
+def test_queued_work_is_dropped_when_a_bench_is_interrupted() -> None:
     going_on, done = threading.Event(), list[int]()
 
     def first() -> None:
@@ -50,13 +50,13 @@ def test_what_waits_for_a_thread_is_dropped_when_its_bench_ends_early() -> None:
     assert done == [0]
 
 
-def test_what_is_measured_apart_is_given_or_raised() -> None:
+def test_separate_process_returns_its_result_or_error() -> None:
     assert apart(len, "abc") == 3
     with pytest.raises(ValueError, match="invalid literal"):
         apart(int, "no number")
 
 
-def test_what_is_measured_apart_ends_with_who_asked_for_it(tmp_path: Path) -> None:
+def test_separate_process_ends_with_its_parent(tmp_path: Path) -> None:
     program, begun = tmp_path / "program.py", tmp_path / "begun"
     program.write_text(APART)
     root = Path(__file__).parents[2]

@@ -52,13 +52,13 @@ def program(*words: str, module: str = "weft.cli.main") -> subprocess.CompletedP
 
 
 @pytest.mark.parametrize("module", ["weft.cli.main", "weftlab"])
-def test_it_is_a_program_by_two_names(tmp_path: Path, module: str) -> None:
+def test_lab_is_a_program_by_two_names(tmp_path: Path, module: str) -> None:
     """`weft lab` and `python -m weftlab`, each a process of its own."""
     done = program("status", "--state", str(tmp_path / "none"), module=module)
     assert (done.returncode, done.stdout) == (1, f"no lab in {tmp_path / 'none'}\n"), done.stderr
 
 
-def test_no_lab_is_told(tmp_path: Path, weft_lab: Lab) -> None:
+def test_missing_lab_is_reported(tmp_path: Path, weft_lab: Lab) -> None:
     """Without a lab: status is 1, down is fine, env says what to do; and no folder is left behind."""
     state = ["--state", str(tmp_path / "none")]
     status = weft_lab("status", *state)
@@ -101,7 +101,7 @@ def test_a_wrong_option_is_one_sentence(
 
 
 @pytest.mark.fabric
-def test_a_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:
+def test_taken_port_stops_the_start(tmp_path: Path) -> None:
     """The one who is in the way isn't disturbed; the sentence names the port and the service that wanted it."""
     base = free_ports()
     with socket.create_server(("127.0.0.1", base + 20)):
@@ -111,7 +111,7 @@ def test_a_port_that_is_taken_stops_the_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.fabric
-def test_the_fabric_alone_comes_and_goes(tmp_path: Path) -> None:
+def test_fabric_alone_starts_and_stops(tmp_path: Path) -> None:
     """Up, a second up, status, two downs; then no process works in the folder, and the folder is gone."""
     state = tmp_path / "fabric"
     words = ["--state", str(state)]

@@ -83,7 +83,7 @@ def server(lab: Lab, weft_for_team_a: Connection) -> Iterator[Any]:
         yield wait_for(settled, pause=0.5)
 
 
-def test_every_service_is_up(lab: Lab) -> None:
+def test_all_services_are_up(lab: Lab) -> None:
     """Each row of the status is up, each host among them, but weft itself where a lab was started without it."""
     states = lab.status()
     assert [s for s in states if not s.up and s.name != "weft"] == []
@@ -99,7 +99,7 @@ def test_weft_reads_the_labs_site(lab: Lab) -> None:
     assert {s.host for s in services if s.state == "up"} == hosts
 
 
-def test_a_server_on_the_host_that_was_asked_for(lab: Lab, weft_for_team_a: Connection, server: Any) -> None:
+def test_server_lands_on_the_requested_host(lab: Lab, weft_for_team_a: Connection, server: Any) -> None:
     """ACTIVE on gpu03 in team-a's project, with exactly that node's adapters, VLANs, and ports that are ACTIVE."""
     assert server.status == "ACTIVE", server.fault
     assert server.compute_host == HOST
@@ -124,7 +124,7 @@ def test_a_server_on_the_host_that_was_asked_for(lab: Lab, weft_for_team_a: Conn
     assert {p.id for p in ports} <= {p.id for p in audit.network.ports()}
 
 
-def test_a_tenant_cannot_do_what_weft_may(lab: Lab) -> None:
+def test_tenant_lacks_wefts_permissions(lab: Lab) -> None:
     """Neither a member nor a reader may choose a P_Key or a host; a reader may make nothing at all."""
     for name in ("team-a", "team-a-reader"):
         cloud = connect(lab, name)
@@ -149,7 +149,7 @@ def test_a_tenant_cannot_do_what_weft_may(lab: Lab) -> None:
         )
 
 
-def test_neutron_never_gives_a_tenant_one_of_wefts_segments(lab: Lab) -> None:
+def test_neutron_gives_no_tenant_a_segment_of_weft(lab: Lab) -> None:
     """A tenant's own network is a VXLAN, or a VLAN outside the range of the ranges that weft gives out."""
     tenant, operator = connect(lab, "team-b"), connect(lab, "operator")
     network = tenant.network.create_network(name="own")
@@ -166,7 +166,7 @@ def test_neutron_never_gives_a_tenant_one_of_wefts_segments(lab: Lab) -> None:
         tenant.network.delete_network(network)
 
 
-def test_weft_is_no_admin(lab: Lab) -> None:
+def test_wefts_user_is_no_admin(lab: Lab) -> None:
     """The service user has `admin` in no project, and can't make users or touch quotas."""
     audit = connect(lab, "weft")
     identity: Any = audit.identity
@@ -180,7 +180,7 @@ def test_weft_is_no_admin(lab: Lab) -> None:
         identity.create_user(name="stolen", password="x", domain_id="default")
 
 
-def test_the_external_network_gives_floating_addresses(lab: Lab) -> None:
+def test_external_network_gives_floating_ips(lab: Lab) -> None:
     """A tenant gets a floating IP of the network that the site names."""
     tenant = connect(lab, "team-a")
     external = tenant.network.find_network(lab.site.clouds["lab"].external_network)
@@ -194,9 +194,7 @@ def test_the_external_network_gives_floating_addresses(lab: Lab) -> None:
 @pytest.mark.nightly(
     reason="minutes of processor; the fabric's lab of tests/lab/test_cli.py comes and goes by day"
 )
-def test_a_second_lab_beside_comes_and_goes_without_a_trace(
-    lab: Lab, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_second_lab_leaves_no_trace(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Two clouds on one machine don't meet; `down`, after one process was killed, leaves no process and no port."""
     state = tmp_path_factory.mktemp("second")
     second = Lab(state, ports=free_ports(), nodes=2, computes=1, left_out=("weft",), say=print)

@@ -74,19 +74,19 @@ def post(url: str) -> httpx.Response:
     return httpx.post(url, content=b"{}", headers={"Authorization": "Basic token"}, timeout=GIVES_UP)
 
 
-def test_weft_refuses_connections(tmp_path: Path) -> None:
+def test_refused_connection_to_weft_is_503(tmp_path: Path) -> None:
     with weft() as gone:
         pass
     with front(tmp_path, gone) as url:
         assert post(url).status_code == 503
 
 
-def test_weft_does_not_answer(tmp_path: Path) -> None:
+def test_silent_weft_is_503(tmp_path: Path) -> None:
     with weft(threading.Event()) as slow, front(tmp_path, slow) as url:
         assert post(url).status_code == 504
 
 
-def test_weft_answers(tmp_path: Path) -> None:
+def test_answer_of_weft_is_passed_on(tmp_path: Path) -> None:
     with weft() as there, front(tmp_path, there) as url:
         answer = post(url)
     assert (answer.status_code, answer.text) == (202, "Basic token")

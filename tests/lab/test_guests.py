@@ -19,7 +19,7 @@ def guest(folder: Path, said: list[str]) -> Guest:
     return Guest(folder, ["10.64.0.16"], lambda a: here(Layout(folder, folder, 21000), a), said.append)
 
 
-def test_a_poplar_servers_papers_are_written(tmp_path: Path) -> None:
+def test_poplar_config_files_are_written(tmp_path: Path) -> None:
     """The files of both parts, with their modes; beside them the address on this machine."""
     folder = tmp_path / "guest"
     guest(folder, []).boot(poplar_init("bert", "10.64.0.17", OWN))
@@ -36,7 +36,7 @@ def test_user_data_of_another_kind_has_no_cloud_config() -> None:
     assert [f["path"] for f in both["write_files"]] == ["/etc/vipu/vipu-cli.hcl", "/etc/profile.d/vipu.sh"]
 
 
-def test_nothing_leads_out_of_a_guest(tmp_path: Path) -> None:
+def test_user_data_cannot_escape_its_guest(tmp_path: Path) -> None:
     """A tenant's user data can't write elsewhere on the lab's machine, and runs no program of its own."""
     escape = "#cloud-config\nwrite_files: [{path: /../../escaped, content: x}]\n"
     with pytest.raises(ValueError, match="leads out of the guest"):

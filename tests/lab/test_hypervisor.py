@@ -75,7 +75,7 @@ DOMAIN = """\
 """As Nova describes a server of 96 processors and 1 TiB with a GPU and a virtual function."""
 
 
-def test_of_a_domain_only_what_this_machine_has_is_left() -> None:
+def test_domain_keeps_only_what_this_machine_has() -> None:
     given = DOMAIN.format(
         n=1,
         kernel="/k",
@@ -99,7 +99,7 @@ def test_of_a_domain_only_what_this_machine_has_is_left() -> None:
     assert ElementTree.fromstring(fitted(given, 512)).findtext("memory") == str(512 * 1024)
 
 
-def test_a_hosts_bridge_has_a_name_that_linux_takes() -> None:
+def test_bridge_name_of_a_host_is_valid_in_linux() -> None:
     assert bridge_of("gpu01") == "int-gpu01"
     with pytest.raises(LabError, match="host compute-rack-17"):
         bridge_of("compute-rack-17")
@@ -325,7 +325,7 @@ def test_guests_of_one_vlan_reach_each_other_and_no_stranger_and_end_with_the_la
 
 @pytest.mark.nightly(reason="its image is made in a minute, and it boots twice, in two to four")
 @pytest.mark.fabric
-def test_a_whole_guest_does_by_cloud_init_what_its_config_drive_says(machine: Machine) -> None:
+def test_debian_guest_follows_its_config_drive_by_cloud_init(machine: Machine) -> None:
     """And a pod's storage: its NVMe drives are one striped file system, its volume has one, its share is a filer's on
     the pod's VLAN; all are mounted again when it boots again. The filer doesn't admit it then at first: what is
     written meanwhile is refused, and not on the root disk.

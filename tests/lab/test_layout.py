@@ -37,7 +37,7 @@ def test_a_taken_port_is_named() -> None:
         assert layout.taken_ports() == {"neutron": layout.port("neutron")}
 
 
-def test_no_job_of_one_lab_names_a_path_or_port_of_another(tmp_path: Path) -> None:
+def test_jobs_of_two_labs_share_no_path_or_port(tmp_path: Path) -> None:
     """Two labs' services differ in everything that could be shared: paths, ports, the simulator's socket."""
     one = Layout(tmp_path / "one", tmp_path / "cache", 22000)
     two = Layout(tmp_path / "two", tmp_path / "cache", 23000)
@@ -50,20 +50,20 @@ def test_no_job_of_one_lab_names_a_path_or_port_of_another(tmp_path: Path) -> No
     assert len(sockets) == 2
 
 
-def test_the_fabric_alone_has_nothing_of_openstack(tmp_path: Path) -> None:
+def test_fabric_alone_has_no_openstack_jobs(tmp_path: Path) -> None:
     """`--only fabric` has the simulator, two subnet managers and two agents, no more."""
     names = {s.name for s in services_of(jobs_of(Layout(tmp_path, tmp_path, 22000), fabric_only=True))}
     assert names == {"ibsim", "opensm-sm1", "opensm-sm2", "agent-sm1", "agent-sm2"}
 
 
-def test_what_is_left_out_is_waited_for_by_nobody(tmp_path: Path) -> None:
+def test_no_job_waits_for_one_that_is_left_out(tmp_path: Path) -> None:
     """`--without` bridges the needs of what is left out, so that the rest still starts in order."""
     layout = Layout(tmp_path, tmp_path, 22000)
     names = [j.name for j in order(jobs_of(layout, left_out=("weft", "nova-fleet", "computes")))]
     assert "nova-fleet" not in names and "weft" not in names and "neutron-agents" in names
 
 
-def test_order_refuses_circles_unknown_and_double_names() -> None:
+def test_job_order_refuses_cycles_unknown_and_duplicate_names() -> None:
     """Each of the three errors of a job graph names the jobs."""
     a, b = Step("a", lambda: None, after=("b",)), Step("b", lambda: None, after=("a",))
     with pytest.raises(ValueError, match="a -> b -> a"):
@@ -75,7 +75,7 @@ def test_order_refuses_circles_unknown_and_double_names() -> None:
     assert [j.name for j in without((a, Step("b", lambda: None)), frozenset({"b"}))] == ["a"]
 
 
-def test_a_state_folder_too_deep_for_a_socket_is_refused(tmp_path: Path) -> None:
+def test_state_folder_too_long_for_a_socket_is_refused(tmp_path: Path) -> None:
     """The sentence says which path is too long and what to do."""
     with pytest.raises(LabError, match="give a shorter --state"):
         Layout(tmp_path / ("x" * 100), tmp_path, 22000).check()
@@ -93,13 +93,13 @@ def test_settings_are_kept(tmp_path: Path) -> None:
     assert load(tmp_path) is None
 
 
-def test_configuration_is_oslo_text() -> None:
+def test_configuration_is_valid_oslo_text() -> None:
     """Lists repeat the option, booleans are lower case, sections stand in order."""
     text = render({"a": {"x": True, "y": [1, "two"]}, "b": {"z": 0}})
     assert text == "[a]\nx = true\ny = 1\ny = two\n\n[b]\nz = 0\n"
 
 
-def test_every_service_is_in_order_and_has_its_log_in_the_state(tmp_path: Path) -> None:
+def test_each_service_has_its_place_and_its_log_in_the_state(tmp_path: Path) -> None:
     """The whole graph can be ordered, and no service writes or works outside of the lab's folder."""
     layout = Layout(tmp_path / "s", tmp_path / "c", 22000)
     jobs = jobs_of(layout)

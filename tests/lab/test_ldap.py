@@ -98,7 +98,7 @@ def _keystone(layout: Layout, env: Path) -> Service:
     return cloud.api_service(layout, env, keystone, rdg(), ())
 
 
-def test_the_directory_is_keystones_domain(customers: Identities) -> None:
+def test_directory_is_a_keystone_domain(customers: Identities) -> None:
     """Users and groups are the directory's, passwords are checked there, and nothing is written."""
     identity, domain = customers.identity, customers.domain
     assert {user.name for user in identity.users(domain_id=domain.id)} == set(ldap.PEOPLE)
@@ -109,7 +109,7 @@ def test_the_directory_is_keystones_domain(customers: Identities) -> None:
         identity.create_user(name="mallory", domain_id=domain.id, password="x")
 
 
-def test_policy_by_domain(customers: Identities, tmp_path: Path) -> None:
+def test_policy_depends_on_the_domain(customers: Identities, tmp_path: Path) -> None:
     """A rule for one domain's users, with tokens of the real Keystone; an `admin` of a customer's is no operator."""
     file = tmp_path / "policy.yaml"
     file.write_text(f'"pods:create": "role:member and user_domain_id:{customers.domain.id}"\n')
@@ -144,7 +144,7 @@ WRONG = {
 
 
 @pytest.mark.nightly(reason="Keystone is started for each line, 27 s; by day the right ones are tried")
-def test_each_wrong_line_shuts_customers_out(customers: Identities) -> None:
+def test_wrong_ldap_setting_shuts_customers_out(customers: Identities) -> None:
     """The control: users of the local domain still work."""
     right = customers.file.read_text()
     try:
@@ -161,7 +161,7 @@ def test_each_wrong_line_shuts_customers_out(customers: Identities) -> None:
 
 
 @pytest.mark.nightly(reason="a dozen runs of the openstack command, twice; files and unit are tested by day")
-def test_the_exported_role_sets_weft_up_for_the_customers(customers: Identities, tmp_path: Path) -> None:
+def test_exported_role_configures_weft_for_customers(customers: Identities, tmp_path: Path) -> None:
     """Its user, roles and entry in the catalog, twice the same; weft, as its unit starts it, knows a customer."""
     layout, identity = customers.layout, customers.identity
     identity.find_project("service") or identity.create_project(name="service", domain_id="default")

@@ -101,7 +101,7 @@ def ask(liar: Any, path: str = "/things", method: str = "GET") -> httpx.Response
     return HTTP.request(method, liar.nova + path)
 
 
-def test_without_a_rule_it_tells_the_truth_and_its_own_address(service: Service, liar: Any) -> None:
+def test_liar_without_a_rule_forwards_answers_with_its_own_address(service: Service, liar: Any) -> None:
     """Rows, status and request id are the service's; addresses in documents lead back to the liar."""
     answer = ask(liar)
     assert answer.json()["things"] == ROWS and answer.headers["x-openstack-request-id"] == "req-1"
@@ -155,7 +155,7 @@ def test_without_a_rule_it_tells_the_truth_and_its_own_address(service: Service,
         ("away503_nan", 503, "<html>"),
     ],
 )
-def test_what_is_told(service: Service, liar: Any, lie: str, status: int, body: str) -> None:
+def test_lie_has_its_status_and_body(service: Service, liar: Any, lie: str, status: int, body: str) -> None:
     """Status and body; the service gets the request only if the table says so, and no lie has its request id."""
     with liar.lying(lie, "nova") as rule:
         answer = ask(liar)
@@ -166,7 +166,7 @@ def test_what_is_told(service: Service, liar: Any, lie: str, status: int, body: 
     assert ask(liar).json()["things"] == ROWS, "lifted"
 
 
-def test_headers_that_matter(liar: Any) -> None:
+def test_lies_change_headers(liar: Any) -> None:
     """Where a redirect leads, Retry-After, and a true answer without its request id."""
     with liar.lying("elsewhere302"):
         landed = HTTP.get(f"{liar.nova}/things", follow_redirects=True)
@@ -182,7 +182,7 @@ def test_headers_that_matter(liar: Any) -> None:
         assert "x-openstack-request-id" not in ask(liar, "/things/9").headers
 
 
-def test_a_truth_that_is_brought_badly(liar: Any) -> None:
+def test_true_answer_is_cut_or_delayed(liar: Any) -> None:
     """Cut, with a wrong length, late, byte by byte."""
     for lie in ("cut", "longer"):
         with liar.lying(lie), pytest.raises(httpx.RemoteProtocolError):
@@ -207,7 +207,9 @@ def test_a_truth_that_is_brought_badly(liar: Any) -> None:
         ("accepted202", 0, 2),
     ],
 )
-def test_what_reaches_the_service(service: Service, liar: Any, lie: str, deliveries: int, left: int) -> None:
+def test_lie_reaches_the_service_as_declared(
+    service: Service, liar: Any, lie: str, deliveries: int, left: int
+) -> None:
     """A deletion that was never delivered, was delivered without an answer, or twice."""
     with liar.lying(lie, "nova", method="DELETE", seconds=0.1):
         try:
@@ -219,7 +221,7 @@ def test_what_reaches_the_service(service: Service, liar: Any, lie: str, deliver
     assert len(service.arrived) == deliveries and len(service.rows) == left
 
 
-def test_a_stale_answer_and_hidden_rows(service: Service, liar: Any) -> None:
+def test_stale_answer_and_hidden_rows_are_served(service: Service, liar: Any) -> None:
     """The answer from before a change comes after it, to the same request only; a listing lacks chosen rows."""
     ask(liar)
     ask(liar, "/things/1", "DELETE")
@@ -237,7 +239,7 @@ def test_a_stale_answer_and_hidden_rows(service: Service, liar: Any) -> None:
         assert liar.lies_sent(rule) == 1
 
 
-def test_who_is_lied_to(liar: Any) -> None:
+def test_rules_select_requests(liar: Any) -> None:
     """By service, method, path, number and chance; the oldest rule that has its turn; a seed repeats itself."""
     liar.tell("error500", "nova", path="^/things$", skip=1, times=1)
     liar.tell("gateway502", "nova", method="DELETE")
@@ -257,7 +259,7 @@ def test_who_is_lied_to(liar: Any) -> None:
     assert liar.rules() == []
 
 
-def test_the_calls_are_kept(liar: Any) -> None:
+def test_calls_are_recorded(liar: Any) -> None:
     """Who was asked what, what was answered, and by which lie; from a number on."""
     ask(liar, "/things?a=1")
     with liar.lying("error500"):
@@ -284,7 +286,7 @@ def test_the_calls_are_kept(liar: Any) -> None:
         ({"lie": "cut", "colour": "red"}, "colour: 'red' is not allowed"),
     ],
 )
-def test_a_wrong_rule_is_one_sentence(liar: Liar, rule: dict[str, Any], sentence: str) -> None:
+def test_invalid_rule_is_one_sentence(liar: Liar, rule: dict[str, Any], sentence: str) -> None:
     """The field, its value and what is allowed; nothing is planted."""
     with pytest.raises(LiarError) as error:
         liar.tell(**rule)
@@ -292,7 +294,7 @@ def test_a_wrong_rule_is_one_sentence(liar: Liar, rule: dict[str, Any], sentence
     assert liar.rules() == []
 
 
-def test_a_service_that_is_away_is_told_as_a_gateway_does(service: Service, liar: Any) -> None:
+def test_unreachable_service_is_answered_502(service: Service, liar: Any) -> None:
     """502 that says whom the liar couldn't reach; and a liar that is away is one sentence too."""
     service.shutdown()
     service.server_close()
@@ -302,7 +304,7 @@ def test_a_service_that_is_away_is_told_as_a_gateway_does(service: Service, liar
         Liar("http://127.0.0.1:1").rules()
 
 
-def test_the_program(service: Service) -> None:
+def test_liar_runs_as_a_program(service: Service) -> None:
     """As the lab starts it: a port a service and one for the control, until it is ended."""
     base = free_ports()
     words = ("--control", str(base), "--service", "nova", str(base + 1), service.url)
@@ -320,7 +322,7 @@ def test_the_program(service: Service) -> None:
         assert process.wait(60) == 0
 
 
-def test_as_typed(liar: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lie_commands_work_as_typed(liar: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """`weft lab lie`, `lies` and `truth`: what is active, how often it was used, and that nothing is left."""
     parser = argparse.ArgumentParser()
     for each, run in liarcli.add_commands(parser.add_subparsers(), lambda _: liar):

@@ -74,7 +74,7 @@ def test_a_started_server_has_its_ports_addresses_and_a_stopped_one_has_none(com
     ]
 
 
-def test_of_a_virtual_function_the_adapter_is_up_and_nothing_more(commands: Commands) -> None:
+def test_virtual_function_only_brings_its_adapter_up(commands: Commands) -> None:
     """Its address is in no namespace; and another server's function stays up when one server ends."""
     functions = {"s1": [port("roce01", "0000:40:00.2")], "s2": [port("roce01", "0000:40:00.3")]}
     mine = adapters(commands, functions)
@@ -90,7 +90,7 @@ def test_another_hosts_slot_is_another_adapter(commands: Commands) -> None:
     assert {name for name, _ in commands.lines} == {"roce02-mlx5_1"}
 
 
-def test_what_failed_is_done_at_the_next_look(commands: Commands) -> None:
+def test_failed_setup_is_retried_at_the_next_look(commands: Commands) -> None:
     mine = adapters(commands, {"s1": [port("roce01", "0000:40:00.0")]})
     commands.broken = True
     with pytest.raises(LabError):
@@ -100,7 +100,7 @@ def test_what_failed_is_done_at_the_next_look(commands: Commands) -> None:
     assert commands.of("roce01-mlx5_0")[-1] == "link set dev eth0 up"
 
 
-def test_the_prefix_is_the_subnets_and_the_mtu_the_networks() -> None:
+def test_prefix_is_the_subnets_and_mtu_the_networks() -> None:
     class Answer:
         def __init__(self, body: dict[str, Any]) -> None:
             self.body = body

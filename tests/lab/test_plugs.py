@@ -61,7 +61,7 @@ def served(space: str, interface: str, folder: Path) -> Generator[str]:
             agents.kill()
 
 
-def test_a_dhcp_server_ends_with_the_agents_that_are_killed(space: str, tmp_path: Path) -> None:
+def test_dhcp_server_ends_when_its_agents_are_killed(space: str, tmp_path: Path) -> None:
     """It works in no folder of the lab, so no lab would find it."""
     with served(space, "d0", tmp_path) as line:
         pid = int(line)
@@ -74,7 +74,7 @@ def test_a_dhcp_server_ends_with_the_agents_that_are_killed(space: str, tmp_path
         raise
 
 
-def test_a_dhcp_server_that_ends_at_once_is_told(space: str, tmp_path: Path) -> None:
+def test_dhcp_server_that_ends_at_once_is_reported(space: str, tmp_path: Path) -> None:
     with served(space, "nowhere0", tmp_path) as line:
         assert "dnsmasq ended at once, with exit code" in line
 
@@ -140,7 +140,7 @@ def heard(ovs: Ovs, name: str) -> set[str]:
     return {n for n in numbers for w in ports if f"{n} {numbers[n]}/{w}:" in shown}
 
 
-def test_plugged_ports_hear_nobody_until_neutron_tells_their_vlan(
+def test_plugged_ports_are_isolated_until_neutron_gives_their_vlan(
     ovs: Ovs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tap without a tag is in every VLAN. It is shut before Neutron is asked, also from others that are shut; it is

@@ -37,7 +37,7 @@ def imported(folder: Path, rows: str, head: dict[str, object]) -> Site:
     return found.site
 
 
-def test_two_racks_of_gpu_nodes(described: Site, tmp_path: Path) -> None:
+def test_gpu_demo_list_gives_the_described_nodes(described: Site, tmp_path: Path) -> None:
     site = imported(tmp_path, gpusite.hardware_list(described, ASKED), gpusite.head(described, PROJECT))
     assert [(n.name, n.rack) for n in site.nodes] == [
         *(("roce01", "roce-rack01"), ("roce02", "roce-rack01")),
@@ -61,7 +61,7 @@ def test_two_racks_of_gpu_nodes(described: Site, tmp_path: Path) -> None:
     assert flavor.extra_specs["pci_passthrough:alias"] == "a100:8"
 
 
-def test_an_ipu_pod64(described: Site, tmp_path: Path) -> None:
+def test_ipu_demo_list_gives_the_described_machines(described: Site, tmp_path: Path) -> None:
     rows = sitedemo.hardware_list(described, sitedemo.bmc_ports(ASKED))
     site = imported(tmp_path, rows, sitedemo.head(described, PROJECT))
     assert [(m.name, m.position, m.rnic_mac, m.bmc_address, m.gw_address) for m in site.ipu_machines] == [

@@ -23,7 +23,7 @@ def site_of(**asked: int) -> Site:
 
 
 @pytest.mark.parametrize("nodes", SIZES)
-def test_weft_reads_back_what_was_generated(nodes: int, tmp_path: Path) -> None:
+def test_generated_site_reads_back(nodes: int, tmp_path: Path) -> None:
     """Every size passes weft's own checks of a site file, and nothing is lost on the way through YAML and CSV."""
     site = site_of(nodes=nodes)
     assert load_site(write_site(site, tmp_path)) == canonical(site)
@@ -44,7 +44,7 @@ def test_every_port_has_one_cable_and_every_guid_one_owner(nodes: int) -> None:
     assert all(h.port_guid == h.guid + 1 for h in hcas)
 
 
-def test_the_default_is_sixteen_nodes_on_four_leaves() -> None:
+def test_default_site_has_sixteen_nodes_on_four_leaves() -> None:
     """16 nodes with 8 GPUs and 2 HCAs each, 4 leaves, 2 spines, both HCAs of a node on its leaf."""
     site = site_of()
     compute = [n for n in site.nodes if n.role == "compute"]
@@ -57,7 +57,7 @@ def test_the_default_is_sixteen_nodes_on_four_leaves() -> None:
     assert site.fabrics["ib0"].segments.numbers() == range(0x101, 0x17F)
 
 
-def test_800_nodes_are_the_reference_tree() -> None:
+def test_site_of_800_nodes_is_the_reference_tree() -> None:
     """40 leaves with 20 nodes each and 20 spines, of 40-port switches; 16 of the nodes are in the cloud, and the
     IPU-POD's two hosts."""
     site = site_of(nodes=800)
@@ -68,7 +68,7 @@ def test_800_nodes_are_the_reference_tree() -> None:
     assert Counter(n.role for n in compute_nodes(site)) == {"compute": 16, "poplar": 1, "controller": 1}
 
 
-def test_the_subnet_managers_are_on_two_leaves() -> None:
+def test_subnet_managers_are_on_two_leaves() -> None:
     """sm1 and sm2 exist in every size, on different leaves, and are never to be ordered."""
     for nodes in SIZES:
         site = site_of(nodes=nodes)
@@ -77,7 +77,7 @@ def test_the_subnet_managers_are_on_two_leaves() -> None:
         assert {n.role for n in site.nodes if n.name in ("sm1", "sm2")} == {"subnet-manager"}
 
 
-def test_a_host_of_nova_is_the_node_of_the_site() -> None:
+def test_nova_host_has_the_name_of_its_node() -> None:
     """Nova's host has exactly the node's devices at the node's PCI addresses, and gives away no others."""
     site = site_of()
     node = site.node_by_name["gpu03"]
@@ -101,14 +101,14 @@ def test_a_host_of_nova_is_the_node_of_the_site() -> None:
         ({"hcas": 17}, "--hcas 17"),
     ],
 )
-def test_a_tree_that_cannot_be_cabled_is_refused(asked: dict[str, int], word: str) -> None:
+def test_uncablable_tree_is_refused(asked: dict[str, int], word: str) -> None:
     """The sentence names the option, the value and what is allowed."""
     with pytest.raises(LabError, match=word):
         settings(**asked)
 
 
 @pytest.mark.parametrize(("ipus", "topology"), [(4, "mesh"), (16, "mesh"), (64, "torus")])
-def test_the_ipu_pod_is_on_this_labs_own_loopback(ipus: int, topology: str, tmp_path: Path) -> None:
+def test_ipu_pod_is_on_the_labs_own_loopback(ipus: int, topology: str, tmp_path: Path) -> None:
     """Machines in the order of their cables, gateways where this lab's agents listen; another lab's are elsewhere."""
     first = Layout(tmp_path, tmp_path, 21000)
     make_agents_tls(first)
@@ -122,7 +122,7 @@ def test_the_ipu_pod_is_on_this_labs_own_loopback(ipus: int, topology: str, tmp_
     assert load_site(write_site(site, tmp_path)).ipu_machines == site.ipu_machines
 
 
-def test_a_lab_without_an_ipu_pod() -> None:
+def test_lab_may_lack_an_ipu_pod() -> None:
     """`--ipus 0`, and the fabric alone, have none; other sizes aren't built."""
     assert not site_of(ipus=0).ipu_pods and not site_of(fabric_only=True).ipu_machines
     with pytest.raises(LabError, match="--ipus 8 is not allowed: 0, 4, 16, 64"):

@@ -39,7 +39,7 @@ def pid_in(path: Path) -> int:
     return int(path.read_text())
 
 
-def test_services_start_in_the_order_of_their_needs(supervisor: Supervisor, tmp_path: Path) -> None:
+def test_services_start_in_dependency_order(supervisor: Supervisor, tmp_path: Path) -> None:
     """A service starts only when what it needs is ready; a step is done in between, and each is reported."""
     begun: list[str] = []
     ready = tmp_path / "ready"
@@ -56,7 +56,7 @@ def test_services_start_in_the_order_of_their_needs(supervisor: Supervisor, tmp_
     assert [(s.name, s.up) for s in supervisor.status([first, second])] == [("first", True), ("second", True)]
 
 
-def test_a_service_that_dies_at_the_start_is_named_with_the_end_of_its_log(
+def test_service_that_dies_at_start_is_named_with_its_last_log_lines(
     supervisor: Supervisor, tmp_path: Path
 ) -> None:
     """The error has the name, the exit code and the last lines of the log; the others wait for nothing."""
@@ -74,14 +74,16 @@ def test_a_service_that_dies_at_the_start_is_named_with_the_end_of_its_log(
     assert "the disk is full" in state.logs
 
 
-def test_a_service_that_is_never_ready_says_why(supervisor: Supervisor, tmp_path: Path) -> None:
+def test_service_that_is_never_ready_is_reported_with_its_reason(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
     """After its time the answer of its own check is in the error."""
     stuck = service(tmp_path, "stuck", SLEEP, ready=lambda: "the queue is not declared", timeout=0.2)
     with pytest.raises(JobError, match="the queue is not declared"):
         supervisor.run([stuck])
 
 
-def test_a_program_that_is_not_there_is_told(supervisor: Supervisor, tmp_path: Path) -> None:
+def test_missing_program_is_reported(supervisor: Supervisor, tmp_path: Path) -> None:
     """No traceback of the operating system's error: the service and the program are named."""
     with pytest.raises(JobError, match="can't start no-such-program"):
         supervisor.run([Service("none", ("no-such-program",), tmp_path / "none.log")])
@@ -97,7 +99,7 @@ def test_a_step_that_fails_is_named(supervisor: Supervisor) -> None:
         supervisor.run([Step("schema", fail)])
 
 
-def test_what_runs_is_not_started_twice(supervisor: Supervisor, tmp_path: Path) -> None:
+def test_running_service_is_not_started_twice(supervisor: Supervisor, tmp_path: Path) -> None:
     """A second `run`, also by another process' supervisor, leaves running services alone."""
     one = service(tmp_path, "one", SLEEP)
     supervisor.run([one])
@@ -106,7 +108,7 @@ def test_what_runs_is_not_started_twice(supervisor: Supervisor, tmp_path: Path) 
     assert supervisor.record("one") == before
 
 
-def test_everything_of_a_service_ends_with_it(supervisor: Supervisor, tmp_path: Path) -> None:
+def test_descendants_of_a_service_end_with_it(supervisor: Supervisor, tmp_path: Path) -> None:
     """Children, and grandchildren that went into a session of their own, end too, from another process as well."""
     pids = [tmp_path / "child", tmp_path / "away"]
     code = f"""
@@ -126,7 +128,7 @@ time.sleep(600)
     assert read_records(supervisor.folder) == []
 
 
-def test_one_that_ignores_the_signal_is_killed(supervisor: Supervisor, tmp_path: Path) -> None:
+def test_service_that_ignores_sigterm_is_killed(supervisor: Supervisor, tmp_path: Path) -> None:
     """After its grace a service that won't end is ended."""
     ready = tmp_path / "ready"
     code = (
@@ -138,7 +140,7 @@ def test_one_that_ignores_the_signal_is_killed(supervisor: Supervisor, tmp_path:
     assert read_records(supervisor.folder) == []
 
 
-def test_what_a_crashed_service_left_is_found(supervisor: Supervisor, tmp_path: Path) -> None:
+def test_remains_of_a_crashed_service_are_found(supervisor: Supervisor, tmp_path: Path) -> None:
     """The leader is killed with -9; its child lives on in the session and is ended all the same, and only once."""
     pid = tmp_path / "pid"
     code = f"""
@@ -163,7 +165,7 @@ time.sleep(600)
     supervisor.stop()
 
 
-def test_a_recycled_number_is_never_signalled(supervisor: Supervisor, tmp_path: Path) -> None:
+def test_reused_pid_is_never_signalled(supervisor: Supervisor, tmp_path: Path) -> None:
     """A record whose number belongs to another process by now (other start time, or other boot) ends nothing."""
     stranger = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True)
     try:
@@ -182,9 +184,7 @@ def test_a_recycled_number_is_never_signalled(supervisor: Supervisor, tmp_path: 
         stranger.wait()
 
 
-def test_a_session_of_strangers_behind_a_dead_leader_is_left_alone(
-    supervisor: Supervisor, tmp_path: Path
-) -> None:
+def test_foreign_session_behind_a_dead_leader_is_left_alone(supervisor: Supervisor, tmp_path: Path) -> None:
     """No process has the recorded number, but a session of that number works in another folder: not ours."""
     pid = tmp_path / "pid"
     code = f"""
@@ -227,7 +227,7 @@ time.sleep(600)
     assert process is None or not process.alive
 
 
-def test_a_fifo_never_ends(supervisor: Supervisor, tmp_path: Path) -> None:
+def test_stdin_fifo_stays_open(supervisor: Supervisor, tmp_path: Path) -> None:
     """A program that reads commands sees no end of file, and gets what is written to its fifo."""
     fifo, out = tmp_path / "commands", tmp_path / "out"
     code = f"import sys; open({str(out)!r}, 'w').write(sys.stdin.readline()); import time; time.sleep(600)"
@@ -237,7 +237,7 @@ def test_a_fifo_never_ends(supervisor: Supervisor, tmp_path: Path) -> None:
     assert supervisor.alive("reader")
 
 
-def test_members_have_rows_of_their_own(supervisor: Supervisor, tmp_path: Path) -> None:
+def test_recorded_children_are_listed_separately(supervisor: Supervisor, tmp_path: Path) -> None:
     """What a service forks and records itself is shown, and missed when it dies, while the service lives."""
     code = f"""
 import os, sys, time
@@ -260,7 +260,7 @@ time.sleep(600)
     assert [(s.name, s.up) for s in supervisor.status([fleet])] == [("fleet", True), ("member", False)]
 
 
-def test_stopping_ends_a_start_that_is_still_waiting(supervisor: Supervisor, tmp_path: Path) -> None:
+def test_stop_ends_a_start_that_is_still_waiting(supervisor: Supervisor, tmp_path: Path) -> None:
     """`stop` while a `run` waits for a service that never gets ready: the run ends with an error, soon."""
     failed: list[JobError] = []
 
@@ -278,7 +278,7 @@ def test_stopping_ends_a_start_that_is_still_waiting(supervisor: Supervisor, tmp
     assert [e.name for e in failed] == ["stuck"]
 
 
-def test_interrupt_waits_for_no_step_and_starts_no_further_service(tmp_path: Path) -> None:
+def test_interrupt_does_not_wait_for_steps_or_start_services(tmp_path: Path) -> None:
     """As by SIGTERM, while a step waits for minutes: what runs is stopped, and what comes after it isn't begun."""
     # In a process of its own: a signal that comes a moment late must not end the one that runs the tests.
     run = "from tests.lab.test_supervisor import interrupted; interrupted(Path(sys.argv[1]))"

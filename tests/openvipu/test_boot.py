@@ -119,7 +119,7 @@ def test_apply_waits_for_a_controller_that_was_just_started(tmp_path: Path) -> N
     assert late[0].returncode == 0, late[0].stderr
 
 
-def test_apply_and_somebody_else_make_the_same(
+def test_apply_accepts_equal_objects_created_meanwhile(
     pod16: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is there by the time of the request is compared with the file, and is no failure if it is the same."""

@@ -88,7 +88,7 @@ def shell16(tmp_path: Path, at_home: Path, capsys: pytest.CaptureFixture[str]) -
         yield Shell(controller, capsys)
 
 
-def test_the_administrators_story(shell64: Shell) -> None:
+def test_administrators_session_matches_the_golden_file(shell64: Shell) -> None:
     """From agents to a partition of 64 and back, as the golden file has it."""
     agents = list(shell64.controller.pod.agents)
     for name in agents[:2]:
@@ -124,7 +124,7 @@ def test_the_administrators_story(shell64: Shell) -> None:
     shell64.compare("administrator.txt")
 
 
-def test_the_users_story(shell16: Shell, at_home: Path) -> None:
+def test_users_session_matches_the_golden_file(shell16: Shell, at_home: Path) -> None:
     """A user's day: look, create, read the configuration, reset, remove, as the golden file has it."""
     shell16.controller.add_allocation("alloc-1", 8)
     shell16("vipu --server-version")
@@ -145,7 +145,7 @@ def test_the_users_story(shell16: Shell, at_home: Path) -> None:
     shell16.compare("user.txt")
 
 
-def test_what_goes_wrong_is_said_in_one_sentence(shell16: Shell) -> None:
+def test_errors_are_one_sentence(shell16: Shell) -> None:
     """Exit status and stderr of the common mistakes, as the golden file has it."""
     shell16.controller.pod.plant(Fault("bad-cable", "ipum3", "up0"))
     shell16.controller.add_allocation("a", 4)
@@ -185,7 +185,7 @@ def test_what_goes_wrong_is_said_in_one_sentence(shell16: Shell) -> None:
     shell16.compare("mistakes.txt")
 
 
-def test_what_clients_parse(shell64: Shell) -> None:
+def test_output_that_clients_parse_is_unchanged(shell64: Shell) -> None:
     """The very lines of the facts: success, access key, patience, no free allocation, the table, the host."""
     shell64.controller.add_agents()
     agents = ",".join(shell64.controller.pod.agents)
@@ -218,7 +218,7 @@ def test_what_clients_parse(shell64: Shell) -> None:
     assert found.group(1) == "localhost"
 
 
-def test_json_has_the_shapes_that_scripts_read(shell16: Shell) -> None:
+def test_json_output_has_the_public_structure(shell16: Shell) -> None:
     """agent.spec.host, allocation.spec.agent_ids, allocations, partitions[].id."""
     shell16.controller.add_allocation("a", 8)
     shell16.controller.create_active("p", 4)
@@ -239,7 +239,7 @@ def test_json_has_the_shapes_that_scripts_read(shell16: Shell) -> None:
     assert made == {"partition_id": "q"}
 
 
-def test_poplars_file_is_written_and_removed(shell16: Shell, at_home: Path) -> None:
+def test_poplar_config_file_is_written_and_removed(shell16: Shell, at_home: Path) -> None:
     """The file in ~/.ipuof.conf.d is what --ipuof-configs prints, one for each GCD, gone with the partition."""
     shell16("vipu create partition p --size 4 --num-gcds 2")
     folder = at_home / ".ipuof.conf.d"
@@ -259,7 +259,7 @@ def test_poplars_file_is_written_and_removed(shell16: Shell, at_home: Path) -> N
     assert [path.name for path in folder.iterdir()] == ["single_gcd0_ipuof.conf"]
 
 
-def test_flags_beat_environment_beats_file(
+def test_flags_override_environment_and_file(
     shell16: Shell, at_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The connection comes from flags, then VIPU_CLI_…, then vipu-cli.hcl."""
@@ -294,7 +294,7 @@ def _complete(program: Callable[..., int], capsys: pytest.CaptureFixture[str], t
     return shell.stdout.split()
 
 
-def test_completion_in_a_real_bash(capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_works_in_a_real_bash(capsys: pytest.CaptureFixture[str]) -> None:
     """Verbs, nouns and flags are completed where they belong."""
     assert _complete(vipu, capsys, "cre") == ["create"]
     assert _complete(vipu_admin, capsys, "create a") == ["agent", "agents", "allocation", "allocations"]

@@ -85,7 +85,7 @@ def crowd(number: int, ask: Callable[[], object], answers: list[grpc.StatusCode]
     return threads
 
 
-def test_who_waits_stops_nobody_else(secure: Controller, hold: Hold) -> None:
+def test_waiting_requests_block_no_other_user(secure: Controller, hold: Hold) -> None:
     """Of a hundred resets that one user sends sixteen wait, the rest is refused at once, and others are served."""
     alice, bob = user(secure, "alice", "red"), user(secure, "bob", "blue")
     secure.users.CreatePartition(wanting("p"), metadata=alice)
@@ -114,7 +114,7 @@ def test_who_waits_stops_nobody_else(secure: Controller, hold: Hold) -> None:
     assert Counter(answers) == {grpc.StatusCode.ABORTED: 84, grpc.StatusCode.OK: 16}
 
 
-def test_hardware_works_for_all_partitions_at_once(tmp_path: Path) -> None:
+def test_hardware_works_for_partitions_in_parallel(tmp_path: Path) -> None:
     """Sixteen creates of one allocation are on the hardware at the same time; each was accepted before any was done."""
     together = threading.Barrier(16)
 
@@ -140,7 +140,7 @@ def test_hardware_works_for_all_partitions_at_once(tmp_path: Path) -> None:
         assert Counter(places) == dict.fromkeys(pod.agents, 4)
 
 
-def test_a_create_waits_for_what_a_removal_gives_back(tmp_path: Path) -> None:
+def test_create_waits_for_ipus_of_a_removal(tmp_path: Path) -> None:
     """IPUs and names of a partition that is being removed are worth waiting for; those of a living one aren't."""
     with house(tmp_path, delay=0.5) as controller:
         controller.create_active("p", 16)
@@ -162,7 +162,7 @@ def test_a_create_waits_for_what_a_removal_gives_back(tmp_path: Path) -> None:
         assert answers[1:] == [grpc.StatusCode.ALREADY_EXISTS]
 
 
-def test_who_is_removed_while_waiting_gets_nothing(secure: Controller, hold: Hold) -> None:
+def test_user_removed_while_waiting_gets_no_partition(secure: Controller, hold: Hold) -> None:
     """Requests wait for a removal, and their users are removed, or lose the allocation: nothing is created for them."""
     alice, anna = user(secure, "alice", "red"), user(secure, "anna", "red")
     secure.users.CreatePartition(wanting("p", 8), metadata=alice)

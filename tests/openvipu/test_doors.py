@@ -44,7 +44,7 @@ def test_shipped_agent_answers_while_requests_never_arrive(method: str) -> None:
                 call.cancel()
 
 
-def test_streams_without_a_key_close_no_secure_controller(tmp_path: Path) -> None:
+def test_streams_without_a_key_do_not_block_a_secure_controller(tmp_path: Path) -> None:
     """More streams of reflection and of health than a server serves calls: refused, and everybody else is served."""
     state = tmp_path / "state"
     assert run("openvipu-server", "--state", str(state), "--init", "--secure").returncode == 0
@@ -72,14 +72,14 @@ def test_streams_without_a_key_close_no_secure_controller(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("threads", [4, 8, 64, 128])
-def test_fewer_calls_wait_for_requests_than_there_are_threads(threads: int) -> None:
+def test_calls_waiting_for_requests_leave_threads_free(threads: int) -> None:
     """And one host has fewer of these places than all."""
     made = receiving.Receiving(threads)
     places, share = made._places, made._share  # pyright: ignore[reportPrivateUsage]
     assert share <= places < threads
 
 
-def test_agent_says_whose_it_is_from_memory() -> None:
+def test_agent_answers_its_owner_from_memory() -> None:
     """The hardware is asked once after each change, not at each request."""
     machine = hardware("simulated", "gw1", "127.0.0.1")
     asked: list[int] = []
@@ -98,6 +98,6 @@ def test_agent_says_whose_it_is_from_memory() -> None:
 
 
 @pytest.mark.parametrize("length", ["0000000019999999999", "1" * 300, "-1", "x", ""])
-def test_length_of_a_body_is_read_as_a_whole(length: str) -> None:
+def test_content_length_is_parsed_as_a_whole(length: str) -> None:
     """The proxy checked the first nine digits and read what all of them say."""
     assert length_of(length) is None

@@ -34,7 +34,7 @@ def killed(group: int) -> bool:
     reason="a dozen programs each; what they show is tested by test_programs.py and in one process"
 )
 @pytest.mark.parametrize("name", [path.name for path in sorted(OURS.glob("0*.sh"))])
-def test_an_example_runs_and_shows_its_point(name: str) -> None:
+def test_example_runs_and_prints_its_result(name: str) -> None:
     """The script ends with status 0, says what its page promises, and leaves nothing running."""
     env = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     command = ["bash", str(OURS / name)]

@@ -84,7 +84,7 @@ def foreign(pod16: Controller) -> Foreign:
     return Foreign(pod16)
 
 
-def test_a_foreign_client_lives_a_whole_life(foreign: Foreign) -> None:
+def test_generated_foreign_client_uses_the_whole_api(foreign: Foreign) -> None:
     """Create, wait, list, read the configuration and the attributes, reset, remove: every field arrives."""
     wanted = foreign.message(
         "PartitionRequirements", id="f", size=16, num_gcds=4, reconfigurable=True, num_replicas=8

@@ -130,7 +130,7 @@ def settle(controller: Controller) -> Any:
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.full_name)
-def test_any_request_is_answered_or_refused_in_a_sentence(
+def test_arbitrary_request_is_answered_or_refused_in_a_sentence(
     target: Controller, method: MethodDescriptor
 ) -> None:
     """Whatever the fields hold: a reply, or a clear status with a sentence and an unchanged state."""
@@ -166,7 +166,7 @@ def test_any_request_is_answered_or_refused_in_a_sentence(
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.full_name)
-def test_bytes_that_are_no_message_do_no_harm(target: Controller, method: MethodDescriptor) -> None:
+def test_invalid_bytes_do_no_harm(target: Controller, method: MethodDescriptor) -> None:
     """Bytes that don't parse get a status, and the next good call is answered."""
     link, metadata = caller(target, method)
     service = method.containing_service.full_name
@@ -184,13 +184,13 @@ def test_bytes_that_are_no_message_do_no_harm(target: Controller, method: Method
 
 @settings(max_examples=examples(150))
 @given(st.binary(max_size=600) | st.text(max_size=60).map(str.encode))
-def test_any_datagram_is_a_beacon_or_nothing(datagram: bytes) -> None:
+def test_arbitrary_datagram_is_a_beacon_or_ignored(datagram: bytes) -> None:
     """The discovery port takes what comes."""
     assert read_beacon(datagram, "lo") is None
     assert read_beacon(encode("127.0.0.1", 8080, "ipum1"), "lo") is not None
 
 
-def test_every_request_type_is_thrown() -> None:
+def test_each_request_type_is_fuzzed() -> None:
     """The list of methods is that of the servers, simulation aside: none is forgotten."""
     assert len(METHODS) == 7 + 2 + 19 + 10
     assert "SimulationService" in simulation_pb2.DESCRIPTOR.services_by_name

@@ -54,7 +54,7 @@ def half_calls(link: grpc.Channel, method: str, number: int, never: Never) -> li
 
 
 @pytest.mark.parametrize("door", ["user", "agent"])
-def test_requests_that_never_arrive_hold_nobody_up(pod16: Controller, door: str) -> None:
+def test_requests_that_never_arrive_delay_no_other(pod16: Controller, door: str) -> None:
     """Three hundred calls without a request, and the next caller is served at once, at the door and at an agent."""
     agent = pod16.pod.agents["ipum1"]
     if door == "user":
@@ -77,7 +77,7 @@ def test_requests_that_never_arrive_hold_nobody_up(pod16: Controller, door: str)
             call.cancel()
 
 
-def test_a_request_that_takes_too_long_is_cancelled() -> None:
+def test_request_that_takes_too_long_is_cancelled() -> None:
     """A call that sends no request ends after its time limit, without another call's arrival."""
 
     class Context:
@@ -98,7 +98,7 @@ def test_a_request_that_takes_too_long_is_cancelled() -> None:
     assert not quick.cancelled.is_set()
 
 
-def test_reflection_streams_hold_nobody_up(pod16: Controller) -> None:
+def test_reflection_streams_delay_no_other(pod16: Controller) -> None:
     """Two hundred open reflection streams: reading goes on."""
     never = Never()
 
@@ -119,7 +119,7 @@ def test_reflection_streams_hold_nobody_up(pod16: Controller) -> None:
             stream.cancel()
 
 
-def test_what_is_sent_has_a_size(pod16: Controller) -> None:
+def test_requests_and_error_texts_are_limited_in_size(pod16: Controller) -> None:
     """A request of a megabyte is refused; a name of a hundred kilobytes is not sent back."""
     huge = pb.GetPartitionStatusRequest(partition_id="x" * (1 << 20))
     code, _ = refused(lambda: pod16.users.GetPartitionStatus(huge))
@@ -132,7 +132,7 @@ def test_what_is_sent_has_a_size(pod16: Controller) -> None:
     assert len(pod16.users.ListIPUAttributes(many, timeout=SOON).entries) == 1
 
 
-def test_a_connection_that_says_nothing_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_connection_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server closes connections that never send anything."""
     patience = "grpc.server_handshake_timeout_ms"
     assert dict(rpc.BOUNDS)[patience] == 10_000
@@ -146,7 +146,7 @@ def test_a_connection_that_says_nothing_is_closed(tmp_path: Path, monkeypatch: p
             pass
 
 
-def test_http_doors_keep_few_connections_and_none_for_long() -> None:
+def test_http_servers_keep_few_connections_briefly() -> None:
     """Silent connections are hung up after their time, and beyond a few are closed at once; then a page is served."""
 
     class Page(BaseHTTPRequestHandler):

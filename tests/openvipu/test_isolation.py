@@ -56,7 +56,7 @@ def wanting(id_: str, size: int = 4, **more: str) -> pb.CreatePartitionRequest:
     return pb.CreatePartitionRequest(requirements=pb.PartitionRequirements(id=id_, size=size, **more))
 
 
-def test_without_the_right_key_nothing_is_answered(secure: Controller) -> None:
+def test_request_without_a_valid_key_is_refused(secure: Controller) -> None:
     """No user, an unknown user and a wrong key are UNAUTHENTICATED with the same words; the version is free."""
     calls = [
         lambda metadata: secure.users.ListPartitions(pb.ListPartitionsRequest(), metadata=metadata),
@@ -77,7 +77,7 @@ def test_without_the_right_key_nothing_is_answered(secure: Controller) -> None:
     assert not secure.state.partitions
 
 
-def test_a_user_is_no_administrator(secure: Controller) -> None:
+def test_user_is_no_administrator(secure: Controller) -> None:
     """Every method of the admin API refuses a user, each by name."""
     alice = user(secure, "alice", "red")
     before = secure.state
@@ -89,7 +89,7 @@ def test_a_user_is_no_administrator(secure: Controller) -> None:
     assert secure.state is before
 
 
-def test_users_of_one_allocation_share_and_others_see_nothing(secure: Controller) -> None:
+def test_users_share_an_allocation_and_others_see_nothing(secure: Controller) -> None:
     """alice and anna share the red partitions; bob can neither see nor touch them, nor use red machines."""
     alice, anna = user(secure, "alice", "red"), user(secure, "anna", "red")
     bob = user(secure, "bob", "blue")
@@ -128,7 +128,7 @@ def test_users_of_one_allocation_share_and_others_see_nothing(secure: Controller
     assert agents == ["ipum3", "ipum4"]
 
 
-def test_a_removed_partition_stays_secret(secure: Controller) -> None:
+def test_removed_partition_stays_invisible_to_others(secure: Controller) -> None:
     """The REMOVED status is for those who could see the partition; for others it never was."""
     alice, bob = user(secure, "alice", "red"), user(secure, "bob", "blue")
     secure.users.CreatePartition(wanting("p"), metadata=alice)
@@ -142,7 +142,7 @@ def test_a_removed_partition_stays_secret(secure: Controller) -> None:
     )
 
 
-def test_the_last_administrator_stays(secure: Controller) -> None:
+def test_last_administrator_is_not_removed(secure: Controller) -> None:
     """Users come and go, keys are not stored, and the door can't be locked from inside."""
     alice = user(secure, "alice", "red")
     text = secure.config.state.read_bytes()
@@ -158,7 +158,7 @@ def test_the_last_administrator_stays(secure: Controller) -> None:
     assert (code, "last administrator" in words) == (grpc.StatusCode.FAILED_PRECONDITION, True)
 
 
-def test_two_controllers_over_one_pod_are_strangers(tmp_path: Path) -> None:
+def test_controllers_of_one_pod_are_isolated(tmp_path: Path) -> None:
     """Each has half of a POD64: no request to one sees or touches the other's machines or partitions."""
     with (
         SimulatedPod(PodConfig(POD64, port=0)) as pod,
@@ -191,7 +191,7 @@ def test_two_controllers_over_one_pod_are_strangers(tmp_path: Path) -> None:
         assert blue.status("p").ready_state == pb.PS_ACTIVE
 
 
-def test_an_agent_answers_its_owner_only(tmp_path: Path) -> None:
+def test_agent_answers_only_its_owner(tmp_path: Path) -> None:
     """Every method but GetOwner refuses a stranger's call, and changes nothing, owned or not; GetOwner tells an id."""
     with SimulatedPod(PodConfig(POD4, port=0)) as pod:
         agent = pod.agents["ipum1"]
@@ -224,7 +224,7 @@ def test_an_agent_answers_its_owner_only(tmp_path: Path) -> None:
             assert controller.status("p").ready_state == pb.PS_ACTIVE
 
 
-def test_a_binding_survives_the_agents_restart(tmp_path: Path) -> None:
+def test_binding_survives_an_agents_restart(tmp_path: Path) -> None:
     """The owner is read back from the file; a damaged file doesn't open the door."""
     path = tmp_path / "binding"
     Binding(path).claim("red", "key")
@@ -260,7 +260,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folders
 
 
-def test_mutual_tls_lets_in_the_right_roles_only(tmp_path: Path, certificates: tuple[Path, Path]) -> None:
+def test_mutual_tls_admits_only_the_right_roles(tmp_path: Path, certificates: tuple[Path, Path]) -> None:
     """The user's door takes user and admin certificates, the admin's door admin ones, agents their controller's."""
     red, blue = certificates
     agent_tls = Tls.read(red, "agent")
@@ -352,7 +352,7 @@ def _add_over_tls(
         assert stub.CreateAgent(request, metadata=metadata).agent.status.serial
 
 
-def test_keys_travel_in_tls_without_client_certificates(
+def test_keys_work_over_tls_without_client_certificates(
     tmp_path: Path, certificates: tuple[Path, Path]
 ) -> None:
     """Doors and agents prove who they are, clients show keys; Poplar's door beside is plain and knows no admin API."""
@@ -402,14 +402,16 @@ def test_keys_travel_in_tls_without_client_certificates(
             server.close()
 
 
-def test_no_client_certificates_need_users(tmp_path: Path, certificates: tuple[Path, Path]) -> None:
+def test_controller_without_client_certificates_requires_users(
+    tmp_path: Path, certificates: tuple[Path, Path]
+) -> None:
     """Without certificates and users no caller can be identified, so such a controller doesn't start."""
     config = replace(new_config(tmp_path), tls=certificates[0], client_certificates=False)
     with pytest.raises(BadRequest, match="can't be identified: create the state"):
         ControllerServer(config)
 
 
-def test_an_authority_is_made_once(tmp_path: Path) -> None:
+def test_certificate_authority_is_made_once(tmp_path: Path) -> None:
     """Keys are private, a second --tls-init in the same place is refused, a missing file is named."""
     authority.create(tmp_path / "tls", ["10.2.1.1", "controller.example"])
     assert (tmp_path / "tls" / "ca.key").stat().st_mode & 0o077 == 0

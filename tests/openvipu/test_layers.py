@@ -12,12 +12,12 @@ HERE = Path(__file__).parent
 LONGEST_MODULE = 350
 
 
-def test_imports_go_downstairs_only() -> None:
+def test_imports_go_only_to_lower_layers() -> None:
     """The contracts in layers.ini hold: floors, purity of the rules, no import of weft."""
     assert lint_imports(config_filename=str(HERE / "layers.ini"), no_cache=True) == 0
 
 
-def test_modules_stay_readable() -> None:
+def test_modules_stay_short() -> None:
     """No module that people write is longer than the limit."""
     for path in Path(openvipu.__file__).parent.rglob("*.py"):
         if "_pb2" not in path.name:

@@ -52,9 +52,7 @@ def machine() -> SimulatedMachine:
     return build_pod(POD4, ["ipum1"], ["127.0.0.1"])[1][0]
 
 
-def test_an_agent_that_has_forgotten_its_owner_clears_the_machine(
-    machine: SimulatedMachine, tmp_path: Path
-) -> None:
+def test_agent_without_its_binding_clears_the_machine(machine: SimulatedMachine, tmp_path: Path) -> None:
     """Restarted without its file it has no controller that would clear it; with the file the partition continues."""
     remembered, forgetful = Binding(tmp_path / "binding"), Binding()
     for binding in (remembered, forgetful):
@@ -69,7 +67,7 @@ def test_an_agent_that_has_forgotten_its_owner_clears_the_machine(
     assert ids(machine) == []
 
 
-def test_what_can_not_be_cleared_is_told(machine: SimulatedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncleared_remains_are_reported(machine: SimulatedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The agent serves unbound and reports the remains: never just an owner of ""."""
     machine.configure(left())
 
@@ -86,7 +84,7 @@ def test_what_can_not_be_cleared_is_told(machine: SimulatedMachine, monkeypatch:
         assert agent.GetOwner(agent_pb2.GetOwnerRequest()).controller_id == "red"
 
 
-def test_a_release_comes_after_a_slow_reset(machine: SimulatedMachine) -> None:
+def test_release_waits_for_a_slow_reset(machine: SimulatedMachine) -> None:
     """What is under way ends first: nothing is set up on a machine that was released, however slow it was."""
     machine._fabric.faults.add(Fault("slow-reset", "ipum1", seconds=1.0))
     with serving(machine, Binding()) as agent, ThreadPoolExecutor(1) as pool:
@@ -109,7 +107,7 @@ def test_a_release_comes_after_a_slow_reset(machine: SimulatedMachine) -> None:
     assert ids(machine) == []
 
 
-def test_a_release_while_a_reset_waits_leaves_nothing(machine: SimulatedMachine) -> None:
+def test_release_while_a_reset_waits_leaves_nothing(machine: SimulatedMachine) -> None:
     """Many at once: whatever is answered with success before the release is gone after it, and nothing comes later."""
     machine._fabric.faults.add(Fault("slow-reset", "ipum1", seconds=0.05))
     with serving(machine, Binding()) as agent:
@@ -144,7 +142,7 @@ def alone(tmp_path: Path) -> Iterator[Controller]:
         yield controller
 
 
-def test_a_new_agent_is_clean_before_it_is_used(alone: Controller) -> None:
+def test_new_agent_is_cleared_before_use(alone: Controller) -> None:
     """Without a poll the first partition gets all IPUs, under the name and below the generation of an old one."""
     alone.add_agents()
     assert ids(alone.pod.agents["ipum1"].machine) == []
@@ -154,7 +152,7 @@ def test_a_new_agent_is_clean_before_it_is_used(alone: Controller) -> None:
     assert ids(alone.pod.agents["ipum1"].machine) == []
 
 
-def test_a_new_agent_that_can_not_be_cleared_is_not_used(
+def test_new_agent_that_cannot_be_cleared_is_not_used(
     alone: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until a poll has cleared it there is no room, and no partition fails of it."""
@@ -172,7 +170,7 @@ def test_a_new_agent_that_can_not_be_cleared_is_not_used(
     alone.create_active("p", 4)
 
 
-def test_a_newer_setting_than_ever_given_is_no_ones(pod16: Controller) -> None:
+def test_setting_of_an_unknown_generation_is_cleared(pod16: Controller) -> None:
     """The poll clears what has a partition's name and not its generation, and the partition is set up again."""
     pod16.create_active("p", 4)
     partition = pod16.state.partitions["p"]

@@ -26,7 +26,7 @@ def settings_on(controller: Controller, agent: str) -> list[str]:
     return [setting.partition_id for setting in controller.pod.agents[agent].machine.status().settings]
 
 
-def test_create_use_and_remove(pod16: Controller) -> None:
+def test_partition_is_created_used_and_removed(pod16: Controller) -> None:
     """A partition becomes ACTIVE, has its configuration, carries packets, and is gone after its removal."""
     pod16.create_active("p", 8, num_gcds=2)
     listed = pod16.users.ListPartitions(pb.ListPartitionsRequest()).partitions
@@ -44,7 +44,7 @@ def test_create_use_and_remove(pod16: Controller) -> None:
     assert not any(settings_on(pod16, agent) for agent in pod16.pod.agents)
 
 
-def test_the_name_can_be_used_again_at_once(pod16: Controller) -> None:
+def test_name_can_be_reused_at_once(pod16: Controller) -> None:
     """A create that follows a remove of the same name waits for its turn and succeeds, time after time."""
     for _ in range(25):
         pod16.create("p", 16)
@@ -75,7 +75,7 @@ def test_the_name_can_be_used_again_at_once(pod16: Controller) -> None:
         (lambda c: c.status("p"), grpc.StatusCode.NOT_FOUND, "partition 'p' doesn't exist"),
     ],
 )
-def test_refusals_have_a_status_and_a_sentence(
+def test_refusal_has_a_status_and_a_sentence(
     pod16: Controller, call, code: grpc.StatusCode, words: str
 ) -> None:
     """What is impossible is refused by field and value, and changes nothing."""
@@ -86,7 +86,7 @@ def test_refusals_have_a_status_and_a_sentence(
     assert pod16.state is before
 
 
-def test_twice_is_refused_and_full_says_so(pod16: Controller) -> None:
+def test_duplicate_name_and_full_cluster_are_refused(pod16: Controller) -> None:
     """A taken name is ALREADY_EXISTS, a full cluster RESOURCE_EXHAUSTED with the count."""
     pod16.create_active("p", 16)
     assert refused(lambda: pod16.create("p", 1))[0] is grpc.StatusCode.ALREADY_EXISTS
@@ -95,7 +95,7 @@ def test_twice_is_refused_and_full_says_so(pod16: Controller) -> None:
     assert "16 of its 16 IPUs are in use" in words
 
 
-def test_reconfigurable_and_pending_configuration(pod16: Controller) -> None:
+def test_reconfigurable_partition_has_a_pending_configuration(pod16: Controller) -> None:
     """The configuration is refused while pending and marked reconfigurable when it is."""
     pod16.pod.plant(Fault("bad-cable", "ipum1", "up0"))
     pod16.create("p", 8, disable_auto_reset=True, cluster_id="c")
@@ -127,7 +127,7 @@ def test_an_error_is_reset_automatically(pod16: Controller) -> None:
     assert pod16.status("p").last_auto_reset_time.seconds > 0
 
 
-def test_resets_end_after_three_tries(pod16: Controller) -> None:
+def test_automatic_resets_end_after_three_tries(pod16: Controller) -> None:
     """A lasting fault makes the partition FAILED with its reason; a user's reset after the repair repairs it."""
     pod16.create_active("p", 8)
     pod16.pod.plant(Fault("bad-cable", "ipum1", "up1"))
@@ -140,7 +140,7 @@ def test_resets_end_after_three_tries(pod16: Controller) -> None:
     pod16.wait("p", pb.PS_ACTIVE)
 
 
-def test_without_auto_reset_it_fails_at_once(pod16: Controller) -> None:
+def test_partition_without_auto_reset_fails_at_once(pod16: Controller) -> None:
     """disable_auto_reset leaves the repair to the user."""
     pod16.create_active("p", 4, disable_auto_reset=True)
     pod16.pod.plant(Fault("dead-ipu", machine_of(pod16, "p"), "0"))
@@ -161,7 +161,7 @@ def test_a_relocatable_partition_moves(pod16: Controller) -> None:
     assert settings_on(pod16, machine_of(pod16, "p")) == ["p"]
 
 
-def test_relocation_ends_when_nothing_is_left(pod16: Controller) -> None:
+def test_relocation_ends_when_no_ipus_are_left(pod16: Controller) -> None:
     """With every other machine broken or taken, a relocatable partition fails instead of circling."""
     pod16.create_active("p", 4, relocatable=True)
     for agent in pod16.pod.agents:
@@ -171,7 +171,7 @@ def test_relocation_ends_when_nothing_is_left(pod16: Controller) -> None:
     assert any("IPU 0 doesn't respond" in error for error in status.errors)
 
 
-def test_dead_ipus_are_not_given(pod16: Controller) -> None:
+def test_dead_ipus_are_not_placed(pod16: Controller) -> None:
     """A polled dead IPU is avoided by placement; the whole POD can't be had then."""
     pod16.pod.plant(Fault("dead-ipu", "ipum1", "3"))
     pod16.server.watch.poll()
@@ -183,7 +183,7 @@ def test_dead_ipus_are_not_given(pod16: Controller) -> None:
     assert "1 are not healthy (ipum1)" in words
 
 
-def test_a_gone_agent_fails_removal_unless_forced(pod16: Controller) -> None:
+def test_unreachable_agent_fails_removal_unless_forced(pod16: Controller) -> None:
     """Removal needs every machine; with force the partition goes, and the machine waits until it is clean."""
     pod16.create_active("p", 4)
     gone = machine_of(pod16, "p")
@@ -204,7 +204,7 @@ def test_a_gone_agent_fails_removal_unless_forced(pod16: Controller) -> None:
     pod16.create_active("all", 16)
 
 
-def test_a_lost_agent_is_an_error_only_after_some_polls(pod16: Controller) -> None:
+def test_lost_agent_is_an_error_only_after_some_polls(pod16: Controller) -> None:
     """One missed poll leaves the partition alone; three are an error."""
     pod16.create_active("p", 4)
     gone = machine_of(pod16, "p")
@@ -226,7 +226,7 @@ def test_a_lost_agent_is_an_error_only_after_some_polls(pod16: Controller) -> No
     pod16.wait("p", pb.PS_ACTIVE)
 
 
-def test_a_slow_reset_does_not_stop_the_others(pod16: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_reset_does_not_delay_others(pod16: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one allocation resets slowly, another creates and removes, and reading never waits."""
     pod16.add_allocation("slow", agents=("ipum1",))
     pod16.add_allocation("quick", agents=("ipum2",))
@@ -273,7 +273,7 @@ def test_concurrent_requests_are_never_lost(pod16: Controller) -> None:
     assert not pod16.state.partitions
 
 
-def test_a_full_disk_delays_and_loses_nothing(tmp_path: Path) -> None:
+def test_full_disk_loses_nothing(tmp_path: Path) -> None:
     """While the state can't be written requests are refused; a job under way is done again later."""
     full = threading.Event()
 
@@ -299,7 +299,7 @@ def test_a_full_disk_delays_and_loses_nothing(tmp_path: Path) -> None:
             controller.create_active("q", 2)
 
 
-def test_a_partition_made_during_a_poll_is_not_called_broken(pod16: Controller) -> None:
+def test_partition_created_during_a_poll_is_not_reported_broken(pod16: Controller) -> None:
     """What the poll saw before a partition existed says nothing about it; the next poll does."""
     before = pod16.server.watch.look()
     pod16.create_active("p", 16)
@@ -310,7 +310,7 @@ def test_a_partition_made_during_a_poll_is_not_called_broken(pod16: Controller) 
     assert (status.auto_reset_retry_count, status.last_auto_reset_time.seconds) == (0, 0)
 
 
-def test_a_lost_setting_is_set_again(pod16: Controller) -> None:
+def test_lost_setting_is_restored(pod16: Controller) -> None:
     """A machine that forgot its partition (its gateway started again) gets it back."""
     pod16.create_active("p", 8)
     generation = pod16.state.partitions["p"].generation
@@ -320,7 +320,7 @@ def test_a_lost_setting_is_set_again(pod16: Controller) -> None:
     assert pod16.wait("p", pb.PS_ACTIVE).last_auto_reset_time.seconds > 0
 
 
-def test_requests_that_wait_at_a_shutdown_are_refused(tmp_path: Path) -> None:
+def test_requests_waiting_at_shutdown_are_refused(tmp_path: Path) -> None:
     """Closing the controller refuses what waits, finishes what runs, and the next start goes on."""
     with SimulatedPod(PodConfig(POD4, port=0)) as pod:
         config = new_config(tmp_path)
@@ -342,7 +342,7 @@ def test_requests_that_wait_at_a_shutdown_are_refused(tmp_path: Path) -> None:
             controller.create_active("q", 2)
 
 
-def test_removed_is_answered_after_a_restart(tmp_path: Path) -> None:
+def test_removed_state_is_answered_after_a_restart(tmp_path: Path) -> None:
     """A client that polls for the end of its partition reads REMOVED, whenever the controller was restarted."""
     with SimulatedPod(PodConfig(POD4, port=0)) as pod:
         config = new_config(tmp_path)
@@ -359,7 +359,7 @@ def test_removed_is_answered_after_a_restart(tmp_path: Path) -> None:
             assert controller.status("p").ready_state == pb.PS_ACTIVE
 
 
-def test_one_tenants_many_removals_push_out_nobodys(
+def test_removals_of_one_tenant_are_remembered_separately(
     pod16: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each allocation's last 128 removed names are remembered by themselves; with the allocation they go."""

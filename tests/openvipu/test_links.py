@@ -50,9 +50,7 @@ def configure(state: State, partition: Partition, machines: dict[str, SimulatedM
     st.lists(st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128]), min_size=1, max_size=8),
     st.data(),
 )
-def test_packets_reach_the_whole_partition_and_nothing_else(
-    pod: int, sizes: list[int], data: st.DataObject
-) -> None:
+def test_packets_reach_exactly_the_partition(pod: int, sizes: list[int], data: st.DataObject) -> None:
     """Every IPU reaches every IPU of its partition, and none outside, whatever partitions there are."""
     cluster, plan = PLANS[pod]
     fabric, machines = build(cluster, plan)
@@ -74,7 +72,7 @@ def test_packets_reach_the_whole_partition_and_nothing_else(
         assert set(fabric.reach(source)) == mine
 
 
-def test_an_idle_machine_passes_nothing() -> None:
+def test_idle_machine_passes_no_packets() -> None:
     """Without a partition no packet leaves an IPU, not even to its neighbour on the board."""
     fabric, machines = build(*PLANS[16])
     serial = machines["a0"].serial
@@ -82,7 +80,7 @@ def test_an_idle_machine_passes_nothing() -> None:
     assert fabric.probe((serial, 0), (serial, 0)) == 0
 
 
-def test_the_loop_is_open_only_for_the_whole_ring() -> None:
+def test_loop_is_closed_for_the_whole_ring() -> None:
     """RINGSWNC over 64 IPUs joins the ends: the first and the last machine are one link apart."""
     fabric, machines = build(*PLANS[64])
     state, partition = admit(site(TORUS64, whole(TORUS64)), id="p", size=64)
@@ -91,7 +89,7 @@ def test_the_loop_is_open_only_for_the_whole_ring() -> None:
     assert fabric.probe((first, 0), (last, 2)) == 1
 
 
-def test_simulated_machines_are_hardware() -> None:
+def test_simulated_machine_implements_hardware() -> None:
     """The simulation fulfils the agent's Protocol."""
     _, machines = build(*PLANS[16])
     assert isinstance(machines["a0"], Hardware)
@@ -105,7 +103,7 @@ def test_simulated_machines_are_hardware() -> None:
         (Fault("bad-cable", "a1", "down0"), "a0: IPU-Link up0 is down"),
     ],
 )
-def test_faults_show_in_training(fault: Fault, words: str) -> None:
+def test_faults_are_found_by_training(fault: Fault, words: str) -> None:
     """A dead IPU and a bad cable, at either end, are named by the training."""
     fabric, machines = build(*PLANS[16])
     fabric.faults.add(fault)
@@ -113,7 +111,7 @@ def test_faults_show_in_training(fault: Fault, words: str) -> None:
     assert words in configure(state, partition, machines)
 
 
-def test_a_machine_refuses_what_isnt_its_own() -> None:
+def test_machine_refuses_foreign_and_older_settings() -> None:
     """Foreign IPUs, foreign links, older settings and unknown links are refused; repeating is no error."""
     _, machines = build(*PLANS[16])
     one = Setting("p", 5, (IpuSetting(3, 0, 0), IpuSetting(2, 1, 0)), ("l01",), (), 1, 1)

@@ -105,7 +105,7 @@ def ports(line: str) -> tuple[str, str]:
     return words[4], words[9]
 
 
-def test_the_whole_story_by_hand(tmp_path: Path) -> None:
+def test_programs_work_from_start_to_removal(tmp_path: Path) -> None:
     """sim, --init --secure, server, vipu-admin and vipu as an operator types them; SIGTERM ends with status 0."""
     env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     state = tmp_path / "state"
@@ -195,7 +195,7 @@ def test_the_whole_story_by_hand(tmp_path: Path) -> None:
         (("openvipu-agent", "--controller-key-file", "none"), "key file none can't be read"),
     ],
 )
-def test_a_wrong_start_is_one_sentence(
+def test_invalid_start_is_one_sentence(
     tmp_path: Path,
     command: tuple[str, ...],
     words: str,
@@ -216,7 +216,7 @@ def test_a_wrong_start_is_one_sentence(
     assert len(said.splitlines()) == 1
 
 
-def test_a_taken_port_is_said(tmp_path: Path) -> None:
+def test_taken_port_is_reported(tmp_path: Path) -> None:
     """The second controller on a port is refused in a sentence that names it, and leaves nothing on."""
     with SimulatedPod(PodConfig(POD4, port=0)) as pod, controlling(pod, new_config(tmp_path)) as controller:
         run("openvipu-server", "--state", str(tmp_path / "s"), "--init")
@@ -227,7 +227,7 @@ def test_a_taken_port_is_said(tmp_path: Path) -> None:
         assert (done.returncode, f"address {address} can't be listened on" in done.stderr) == (2, True)
 
 
-def test_one_agent_by_itself(tmp_path: Path) -> None:
+def test_agent_runs_alone(tmp_path: Path) -> None:
     """openvipu-agent serves one simulated machine with its exporter, and remembers its controller."""
     binding = tmp_path / "binding"
     agent = (
@@ -250,7 +250,7 @@ def test_one_agent_by_itself(tmp_path: Path) -> None:
             controller.admin.RemoveAgent(admin_pb2.RemoveAgentRequest(id="gw1", force=True))
 
 
-def test_kill_9_of_a_busy_server_loses_nothing(tmp_path: Path) -> None:
+def test_sigkill_of_a_busy_server_loses_nothing(tmp_path: Path) -> None:
     """Killed at random moments under load: every acknowledged create is there, every acknowledged remove gone."""
     dice = seeded(7)
     state = tmp_path / "state"
@@ -340,7 +340,7 @@ def _settled(port: str) -> set[str]:
         return {entry.id for entry in users.ListPartitions(pb.ListPartitionsRequest()).partitions}
 
 
-def test_a_pod_in_a_network_namespace(tmp_path: Path) -> None:
+def test_simulator_serves_in_a_network_namespace(tmp_path: Path) -> None:
     """openvipu-sim --netns puts the agents' addresses where only that namespace reaches them."""
     name = f"vipu-test-{os.getpid()}"
     try:
@@ -374,7 +374,7 @@ def test_a_pod_in_a_network_namespace(tmp_path: Path) -> None:
         subprocess.run(["ip", "netns", "delete", name], check=True, capture_output=True)
 
 
-def test_what_is_forked_here_is_what_is_installed() -> None:
+def test_forked_programs_are_the_installed_ones() -> None:
     """The same function as of the program on the path."""
     installed = {p.name: p.value for p in entry_points(group="console_scripts")}
     assert {name: installed.get(name) for name in forks.PROGRAMS} == forks.PROGRAMS

@@ -107,7 +107,9 @@ def test_defaults_follow_size_and_topology(
         (MESH16, {"size": 2, "cluster_id": "c", "ipus": (Selection(0, 0, 0, 0),)}, "size is 2 but 1 ipus"),
     ],
 )
-def test_impossible_wishes_are_refused_with_the_field(cluster: Cluster, wanted: dict, words: str) -> None:
+def test_impossible_requirements_are_refused_with_the_field(
+    cluster: Cluster, wanted: dict, words: str
+) -> None:
     """Every rule of the shape refuses in one sentence that names the field and the value."""
     with pytest.raises(BadRequest, match=words):
         resolve(Requirements("p", **wanted), cluster)
@@ -127,7 +129,7 @@ def test_reconfigurable_shows_2n_minus_1_devices() -> None:
     assert devices.device_table(4, False) == ((0, (0, 1, 2, 3)),)
 
 
-def test_ids_0_to_3_are_ipus_3_to_0_of_the_machine() -> None:
+def test_routing_ids_count_down_the_ipus_of_a_machine() -> None:
     """Routing ids run against the numbers on the board."""
     _, partition = admit(site(MESH16, whole(MESH16)), id="p", size=4)
     assert [(ipu.routing_id, ipu.number) for ipu in partition.ipus] == [(0, 3), (1, 2), (2, 1), (3, 0)]
@@ -158,7 +160,7 @@ def test_best_fit_keeps_large_blocks_whole() -> None:
     assert fourth.agent_ids == tuple(f"a{i}" for i in range(8, 16))
 
 
-def test_no_room_says_how_much_is_used() -> None:
+def test_refusal_for_lack_of_room_counts_used_ipus() -> None:
     """The reason counts the used and the broken IPUs."""
     state, _ = admit(site(MESH16, whole(MESH16)), id="one", size=8)
     pool = admission.pools(state, Requirements("p", size=8), None)[0]
@@ -172,7 +174,7 @@ def test_no_room_says_how_much_is_used() -> None:
         admission.admit(state, Requirements("p", size=8), small, frozenset())
 
 
-def test_an_exact_choice_must_be_a_run() -> None:
+def test_exact_ipus_must_be_adjacent() -> None:
     """IPUs can be chosen by hand if they are one run of neighbours with our routing ids, or none."""
     state = site(MESH16, whole(MESH16))
     good = tuple(Selection(0, 0, topology_id, 0) for topology_id in (4, 5, 6, 7))
@@ -205,7 +207,7 @@ requests = st.lists(
 
 @settings(max_examples=examples(60))
 @given(st.sampled_from([MESH16, TORUS64, LOOPED128, SWITCHED256]), requests)
-def test_placement_never_overlaps_and_always_returns_everything(cluster: Cluster, wishes: list) -> None:
+def test_placement_never_overlaps_and_frees_everything(cluster: Cluster, wishes: list) -> None:
     """Under any sequence of creates and removes slots are disjoint, aligned, connected, and all come back."""
     empty = site(cluster, whole(cluster))
     state = empty
@@ -244,7 +246,7 @@ def _check_slot(cluster: Cluster, partition: Partition, size: int) -> None:
 
 @settings(max_examples=examples(40))
 @given(st.lists(st.sampled_from([1, 2, 4, 8, 16]), max_size=20), st.sampled_from([1, 2, 4, 8, 16]))
-def test_a_free_option_can_be_had_and_a_taken_one_not(sizes: list[int], size: int) -> None:
+def test_free_option_can_be_created_and_a_taken_one_is_refused(sizes: list[int], size: int) -> None:
     """What --options calls free can be created by its exact IPUs; what it calls taken is refused."""
     state = site(MESH16, whole(MESH16))
     for number, entry in enumerate(sizes):

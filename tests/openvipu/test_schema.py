@@ -115,18 +115,18 @@ def _line(descriptor) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(MESSAGES))
-def test_every_message_has_the_public_fields(name: str) -> None:
+def test_messages_have_the_public_fields(name: str) -> None:
     """Names, numbers, types and labels of one message are those of the table."""
     assert _line(ALL_MESSAGES[name]) == MESSAGES[name]
 
 
-def test_there_is_no_message_beyond_the_table() -> None:
+def test_no_message_is_missing_in_the_table() -> None:
     """The package has exactly the public messages."""
     assert set(ALL_MESSAGES) == set(MESSAGES)
 
 
 @pytest.mark.parametrize("name", sorted(ENUMS))
-def test_every_enumeration_has_the_public_numbers(name: str) -> None:
+def test_enumerations_have_the_public_numbers(name: str) -> None:
     """Names and numbers of one enumeration are those of the table."""
     enum: EnumDescriptor = vipuuser_pb2.DESCRIPTOR.enum_types_by_name[name]
     assert " ".join(f"{value.name}={value.number}" for value in enum.values) == ENUMS[name]
@@ -151,7 +151,7 @@ def _check_method(method: MethodDescriptor) -> None:
     assert method.containing_service.full_name.startswith("virmgrpc.")
 
 
-def test_no_repeated_scalar_is_unpacked() -> None:
+def test_repeated_scalars_are_packed() -> None:
     """proto3 packs repeated numbers; the API has none that says otherwise, nor optional presence."""
     for descriptor in ALL_MESSAGES.values():
         for field in descriptor.fields:
@@ -159,7 +159,7 @@ def test_no_repeated_scalar_is_unpacked() -> None:
             assert field.containing_oneof is None
 
 
-def test_the_wire_bytes_are_the_public_ones() -> None:
+def test_wire_bytes_are_the_public_ones() -> None:
     """A request written by hand from the public numbers is read field by field."""
     inner = (
         b"\x0a\x01p" + b"\x10\x40" + b"\x48\x01" + b"\x5a\x01a"

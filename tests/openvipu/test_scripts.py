@@ -67,7 +67,7 @@ def bash16(tmp_path: Path) -> Iterator[Bash]:
         yield Bash(controller, tmp_path)
 
 
-def test_administrators_scripts_find_the_partition(bash16: Bash) -> None:
+def test_public_scripts_find_the_partition_in_the_admin_table(bash16: Bash) -> None:
     """The pipelines of public training scripts take the partition's name from the administrators' table."""
     bash16.controller.add_allocation("all16", 16)
     bash16.controller.create_active("p16", 16, allocation_id="all16")
@@ -85,7 +85,7 @@ def test_administrators_scripts_find_the_partition(bash16: Bash) -> None:
     assert bash16(cut) == bash16(awk) == "free\n"
 
 
-def test_the_users_table_is_the_public_one(tmp_path: Path) -> None:
+def test_users_table_has_the_public_format(tmp_path: Path) -> None:
     """Header, a rule, a row for each partition, a rule, as in a public capture of a POD64."""
     with house(tmp_path, POD64) as controller:
         controller.create_active("p64", 64)
@@ -100,7 +100,7 @@ def test_the_users_table_is_the_public_one(tmp_path: Path) -> None:
     assert header.startswith(" Partition | ")
 
 
-def test_all_configurations_behind_the_first_line_are_json(bash16: Bash) -> None:
+def test_configurations_after_the_first_line_are_json(bash16: Bash) -> None:
     """A public script drops the first line of ``get partition --ipuof-configs`` and gives the rest to Poplar."""
     for size, gcds in ((1, 1), (8, 2), (4, 4)):
         bash16.controller.create_active("p", size, num_gcds=gcds)
@@ -111,7 +111,7 @@ def test_all_configurations_behind_the_first_line_are_json(bash16: Bash) -> None
         bash16.controller.remove_whole("p")
 
 
-def test_an_agents_sheet_leads_to_its_metrics(tmp_path: Path) -> None:
+def test_agent_details_contain_the_url_of_its_metrics(tmp_path: Path) -> None:
     """The ``Exporter`` line of ``get agent`` holds a URL that answers; an agent without an exporter says so."""
     with (
         SimulatedPod(PodConfig(POD4, port=0, exporters=0)) as pod,
@@ -136,7 +136,7 @@ def test_an_agents_sheet_leads_to_its_metrics(tmp_path: Path) -> None:
         assert line.split("|")[1].strip() == "-"
 
 
-def test_a_new_user_follows_the_last_line(bash16: Bash) -> None:
+def test_last_line_of_create_user_is_a_working_command(bash16: Bash) -> None:
     """``create user`` ends with the command that works: its file leads to this controller's own user port."""
     last = bash16("vipu-admin create user alice").splitlines()[-1]
     assert last == "Use 'vipu --config alice.vipu-cli.hcl' to switch to the user context."
@@ -146,7 +146,7 @@ def test_a_new_user_follows_the_last_line(bash16: Bash) -> None:
     assert f"host: localhost:{port}" in bash16(f"unset VIPU_CLI_API_PORT; {command} --server-version")
 
 
-def test_an_index_passes_over_the_sync_type(bash16: Bash) -> None:
+def test_index_option_overrides_the_sync_type(bash16: Bash) -> None:
     """``--reconfigurable --sync-type X`` fails [user guide], with ``--index`` it goes on silently."""
     script = "vipu create partition p --size 4 --reconfigurable --sync-type pod-native"
     assert "can't be reconfigurable" in bash16(f"{script} 2>&1 || true")
@@ -167,14 +167,14 @@ def _proxy(controller: Controller) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("size", [32, 64, 1 << 20])
-def test_a_query_beyond_the_site_is_none_and_no_error(bash16: Bash, size: int) -> None:
+def test_query_beyond_the_site_finds_none_without_an_error(bash16: Bash, size: int) -> None:
     """``/query`` for more than the site has: available, none, no message, as the guide shows it."""
     with _proxy(bash16.controller) as url:
         curl = f"curl -s -X POST -H 'Content-Type: application/json' -d '{{\"size\":{size}}}' {url}/query"
         assert json.loads(bash16(curl)) == {"available": True, "numOfPartitions": 0, "message": ""}
 
 
-def test_any_run_of_machines_can_be_chosen(bash16: Bash) -> None:
+def test_any_adjacent_machines_can_be_chosen(bash16: Bash) -> None:
     """Eight IPUs that begin at the second machine are a partition whose packets pass, though no aligned slot."""
     ipus = [pb.PartitionIpu(topology_id=place) for place in range(4, 12)]
     bash16.controller.create_active("p", 8, cluster_id="c", ipus=ipus)

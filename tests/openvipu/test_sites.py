@@ -82,7 +82,7 @@ def test_wrong_cabling_is_refused_at_creation(tmp_path: Path) -> None:
         controller.add_cluster("c", *loop)
 
 
-def test_agents_are_added_once_and_only_when_free(pod16: Controller) -> None:
+def test_agent_is_added_once_and_only_if_free(pod16: Controller) -> None:
     """An id, an address or a machine can't be added twice; an agent in a cluster can't be removed."""
     agent = pod16.pod.agents["ipum1"]
     spec = admin_pb2.AgentSpec(host=agent.host, port=agent.port)
@@ -101,7 +101,7 @@ def test_agents_are_added_once_and_only_when_free(pod16: Controller) -> None:
     assert (code, "is in cluster 'c'" in sentence) == (grpc.StatusCode.FAILED_PRECONDITION, True)
 
 
-def test_a_removed_agent_is_free_for_another_controller(tmp_path: Path) -> None:
+def test_removed_agent_is_free_for_another_controller(tmp_path: Path) -> None:
     """Removing releases the machine; while it doesn't answer, only force forgets it."""
     with (
         SimulatedPod(PodConfig(POD4, port=0)) as pod,
@@ -128,7 +128,7 @@ def test_a_removed_agent_is_free_for_another_controller(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("switched", [False, True])
-def test_a_partition_spans_domains(tmp_path: Path, switched: bool) -> None:
+def test_partition_spans_domains(tmp_path: Path, switched: bool) -> None:
     """A POD128 gives 128 IPUs over both domains, whose gateways carry packets; GW tests pass."""
     from openvipu.hardware.simulated import pod_plan
 

@@ -15,7 +15,7 @@ from openvipu.rules import admission, allocations, clusters, lifecycle
 from tests.openvipu.test_rules import MESH16, TORUS64, admit, site, whole
 
 
-def test_a_user_sees_only_its_allocations() -> None:
+def test_user_sees_only_its_allocations() -> None:
     """A foreign allocation answers like one that doesn't exist; without any there is no free allocation."""
     state = site(MESH16, Allocation("mine", "c", ("a0", "a1")), Allocation("theirs", "c", ("a2",)))
     found = admission.pools(state, Requirements("p", size=4), {"mine"})
@@ -66,7 +66,7 @@ def test_impossible_clusters_are_refused(arguments: tuple, words: str) -> None:
         clusters.make(state, "c", *arguments)
 
 
-def test_a_cluster_of_two_single_machine_domains_is_allowed() -> None:
+def test_cluster_of_two_single_machine_domains_is_allowed() -> None:
     """The command that was seen (torus, looped, two domains, two agents) makes a cluster."""
     state = site(TORUS64).without_cluster("c")
     cluster = clusters.make(state, "c", "torus", "looped", 2, ("a0", "a1"))

@@ -58,7 +58,7 @@ def written(path: Path, state: State) -> Store:
     return store
 
 
-def test_kill_9_at_every_planted_point(tmp_path: Path) -> None:
+def test_sigkill_at_any_planted_point_loses_nothing(tmp_path: Path) -> None:
     """Wherever it dies, what was acknowledged is there after the restart, and half-made work is finished."""
     command = [sys.executable, str(Path(__file__).with_name("crashing.py"))]
     with (
@@ -117,7 +117,7 @@ def _check_recovered(controller: Controller, acknowledged: list[str], where: tup
         controller.remove_whole(id_)
 
 
-def test_everything_is_read_back(tmp_path: Path) -> None:
+def test_full_state_reads_back(tmp_path: Path) -> None:
     """Agents, clusters, allocations, users and partitions are the same values after a restart."""
     state = full_state()
     written(tmp_path / "s", state).close()
@@ -128,7 +128,7 @@ def test_everything_is_read_back(tmp_path: Path) -> None:
     assert not Store.open(tmp_path / "s").state.partitions
 
 
-def test_the_file_is_private_and_held_by_one(tmp_path: Path) -> None:
+def test_state_file_is_private_and_exclusive(tmp_path: Path) -> None:
     """Others can't read it, and a second controller on the same file is refused in one sentence."""
     store = written(tmp_path / "s", full_state())
     assert (tmp_path / "s").stat().st_mode & 0o077 == 0
@@ -141,7 +141,7 @@ def test_the_file_is_private_and_held_by_one(tmp_path: Path) -> None:
         Store.open(tmp_path / "other")
 
 
-def test_a_started_init_can_be_repeated(tmp_path: Path) -> None:
+def test_interrupted_init_can_be_repeated(tmp_path: Path) -> None:
     """A leftover of an --init that was killed doesn't stop the next one."""
     (tmp_path / "s.new").write_text("half")
     Store.create(tmp_path / "s", Settings("c", "k"))
@@ -165,7 +165,7 @@ def test_a_started_init_can_be_repeated(tmp_path: Path) -> None:
         ("CREATE TABLE more (a)", "its tables are not those of layout 2"),
     ],
 )
-def test_a_wrong_state_is_refused_with_the_place(tmp_path: Path, statement: str, words: str) -> None:
+def test_invalid_state_is_refused_with_its_place(tmp_path: Path, statement: str, words: str) -> None:
     """What isn't a whole state is one sentence that names the place, though all digests fit."""
     written(tmp_path / "s", full_state()).close()
     connection = sqlite3.connect(tmp_path / "s")
@@ -192,7 +192,7 @@ def _sign(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE meta SET body = ?, digest = ? WHERE key = 'sum'", (body, digest))
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     """Text, and a database cut off in the middle, are called damaged."""
     (tmp_path / "s").write_text("hello " * 1000)
     with pytest.raises(StateError, match="is damaged: file is not a database"):
@@ -213,7 +213,7 @@ json_values = st.recursive(
 
 @settings(max_examples=examples(120))
 @given(st.data())
-def test_any_wrong_value_in_any_field_is_refused_or_read(data: st.DataObject) -> None:
+def test_arbitrary_field_value_is_refused_or_read(data: st.DataObject) -> None:
     """One value of a stored partition is replaced by anything: a StateError, or a state that is consistent."""
     from openvipu.model.codec import decode, encode
     from openvipu.model.partition import Partition
@@ -268,7 +268,7 @@ def _damaged(whole: bytes, dice: random.Random) -> bytes:
     return bytes(spoilt)
 
 
-def test_a_damaged_file_is_never_read_as_another_state(tmp_path: Path) -> None:
+def test_damaged_file_is_never_read_as_another_state(tmp_path: Path) -> None:
     """Random damages: each is refused in a sentence, or reads as exactly the state that was written."""
     state = full_state().with_removed(Removed("gone", "all"))
     path = tmp_path / "s"
@@ -290,7 +290,7 @@ def test_a_damaged_file_is_never_read_as_another_state(tmp_path: Path) -> None:
     assert refused > 0.4 * tries
 
 
-def test_rows_of_another_time_are_refused(tmp_path: Path) -> None:
+def test_missing_or_older_rows_are_refused(tmp_path: Path) -> None:
     """A row that is gone, and an older row that is whole in itself, don't fit the sum of the rest."""
     state = full_state()
     path = tmp_path / "s"
@@ -314,7 +314,7 @@ def test_rows_of_another_time_are_refused(tmp_path: Path) -> None:
             Store.open(path)
 
 
-def test_a_file_of_the_first_layout_is_read_and_given_digests(tmp_path: Path) -> None:
+def test_file_of_the_first_layout_is_read_and_gets_digests(tmp_path: Path) -> None:
     """What an openvipu without digests wrote is read as it is, once; from then on damage is reported."""
     state = full_state()
     path = tmp_path / "s"

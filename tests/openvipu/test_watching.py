@@ -30,7 +30,7 @@ PAGE = 4096
 """Bytes of SQLite's."""
 
 
-def test_health_reflection_and_version(pod16: Controller) -> None:
+def test_health_reflection_and_version_are_served(pod16: Controller) -> None:
     """Both doors answer the standard health check and list their services to reflection."""
     for link, extra in ((pod16.user_channel, set()), (pod16.channels[1], {"openvipu.admin.v1.AdminService"})):
         reply = health_pb2_grpc.HealthStub(link).Check(
@@ -61,7 +61,7 @@ def _get(url: str, body: bytes | None = None) -> tuple[int, Any]:
     return status, json.loads(text) if text.startswith("{") else text
 
 
-def test_metrics_of_controller_and_machines(tmp_path: Path) -> None:
+def test_metrics_of_controller_and_machines_are_served(tmp_path: Path) -> None:
     """Port 2113's page counts IPUs, partitions and calls; the machine's page has sensors, health and links."""
     with (
         SimulatedPod(PodConfig(POD4, base="127.87.0.0", port=0, exporters=0)) as pod,
@@ -81,7 +81,7 @@ def test_metrics_of_controller_and_machines(tmp_path: Path) -> None:
         assert 'ipum_partitions{machine="ipum1"} 1.0' in page
 
 
-def test_discovery_lists_who_announces_itself(tmp_path: Path) -> None:
+def test_discovery_lists_announced_agents(tmp_path: Path) -> None:
     """Beacons are listed with address, name and age; agents that were added carry their id."""
     config = replace(new_config(tmp_path), discovery=("lo:0", "127.0.0.1:0"))
     with SimulatedPod(PodConfig(POD4, port=0)) as pod, controlling(pod, config) as controller:
@@ -111,7 +111,7 @@ def test_discovery_lists_who_announces_itself(tmp_path: Path) -> None:
         }
 
 
-def test_junk_beacons_shut_nobody_out() -> None:
+def test_invalid_beacons_hide_no_agent() -> None:
     """Beacons aren't authenticated: however many names are made up, an agent that sends one is listed."""
     discovery = Discovery(["127.0.0.1:0"])
     try:
@@ -127,7 +127,7 @@ def test_junk_beacons_shut_nobody_out() -> None:
         discovery.close()
 
 
-def test_stats_and_query_as_the_proxy_gives_them(tmp_path: Path) -> None:
+def test_proxy_serves_stats_and_query(tmp_path: Path) -> None:
     """/stats counts used and available IPUs, /query the partitions that fit; bad questions get 4xx."""
     with house(tmp_path) as controller:
         controller.add_allocation("default", 8)
@@ -160,7 +160,7 @@ def test_stats_and_query_as_the_proxy_gives_them(tmp_path: Path) -> None:
             session.channel.close()
 
 
-def test_a_pod256_runs_in_one_process(tmp_path: Path) -> None:
+def test_pod256_runs_in_one_process(tmp_path: Path) -> None:
     """Sixty-four agents start, become one cluster of four domains, and give 256 IPUs to one partition."""
     with house(tmp_path, pod_plan(256)) as controller:
         assert len(controller.state.agents) == 64
@@ -169,7 +169,9 @@ def test_a_pod256_runs_in_one_process(tmp_path: Path) -> None:
         assert {entry.ready for entry in controller.state.partitions.values()} == {2}
 
 
-def test_many_cycles_leave_nothing_behind(pod16: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_create_and_remove_cycles_leave_no_state(
+    pod16: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Creates and removes add neither rows nor bytes to the state beyond the names that are remembered."""
     monkeypatch.setattr(lifecycle, "REMEMBERED", 16)
 

@@ -49,7 +49,7 @@ def test_imported_distributions_are_declared(package: str) -> None:
     assert _undeclared(package) == []
 
 
-def test_agents_import_only_what_is_in_their_distribution() -> None:
+def test_agents_import_only_their_distribution() -> None:
     """Imports inside functions included; `weft.program` hands over where there is more."""
     own = files_of_agents()
     lacking = {

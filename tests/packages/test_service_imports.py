@@ -31,7 +31,7 @@ def _imported(*modules: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_service_imports_no_part_that_only_brings_up_sites() -> None:
+def test_service_does_not_import_site_bring_up_code() -> None:
     """The API, the worker and all drivers of a site's kinds in one process."""
     found = _imported(
         "weft.cli.main",
@@ -47,7 +47,7 @@ def test_service_imports_no_part_that_only_brings_up_sites() -> None:
     assert [m for m in found if m.startswith(_BRINGING_UP)] == []
 
 
-def test_agents_import_none_of_the_services_libraries() -> None:
+def test_agents_import_no_libraries_of_the_service() -> None:
     """So that a subnet manager's host needs only what weft-pods-agents declares."""
     found = _imported("weft.program", "weft.fabricagent.cli", "weft.probeagent.cli")
     assert "weft.fabricagent.server" in found

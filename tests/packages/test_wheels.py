@@ -38,7 +38,7 @@ def test_each_file_of_the_tree_is_in_one_wheel(wheels: Contents) -> None:
     assert _modules(wheels["weft-pods-lab"]) == tree("weftlab")
 
 
-def test_data_of_packages_is_in_their_wheels(wheels: Contents) -> None:
+def test_package_data_is_in_the_wheels(wheels: Contents) -> None:
     """What a module reads beside itself."""
     weft = wheels["weft-pods"]
     assert {"weft/engine/queries.sql", "weft/engine/migrations/0001_spine.sql"} <= weft.keys()

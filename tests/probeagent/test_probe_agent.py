@@ -79,7 +79,7 @@ def end(adapter: str, mark: str, **more: Any) -> RoundEnd:
     return RoundEnd.model_validate({"adapter": adapter, "mark": mark, "tags": ((),), **more})
 
 
-def test_a_round_over_https(served: HttpProbeAgent) -> None:
+def test_round_works_over_https(served: HttpProbeAgent) -> None:
     """Both hear each other and not themselves; what isn't there is unknown, and keeps no other from being tried."""
     ends = (
         end("gpu01/x", MARKS[0]),
@@ -97,7 +97,7 @@ def test_a_round_over_https(served: HttpProbeAgent) -> None:
     ]
 
 
-def test_who_is_not_weft_learns_nothing(served: HttpProbeAgent, tmp_path: Path) -> None:
+def test_client_other_than_weft_is_refused(served: HttpProbeAgent, tmp_path: Path) -> None:
     """A certificate of the same authority with another name, and an agent that is another one than the site says."""
     port = int(served._agent.url.rpartition(":")[2])  # pyright: ignore[reportPrivateUsage]
     make_certificates(tmp_path, {"a": ["127.0.0.1"]}, client="mallory")
@@ -177,11 +177,11 @@ def test_arp_is_asked_for_and_read() -> None:
 
 
 @pytest.mark.parametrize("junk", [b"", b"\0" * 13, b"\xff" * 60, b"\0" * 12 + b"\x08\0" + b"\x4f" * 30])
-def test_junk_is_nothing(junk: bytes) -> None:
+def test_junk_frame_is_ignored(junk: bytes) -> None:
     assert read(junk, bytes.fromhex(NUMBER), 7) is None
 
 
-def test_an_adapters_interface_is_not_that_of_one_of_its_functions(
+def test_adapters_interface_is_distinguished_from_its_functions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In switchdev mode the interfaces that stand for virtual functions are in the same folder of sysfs."""

@@ -81,7 +81,7 @@ def test_both_ends_hear_each_other_with_every_tag(space: str) -> None:
     assert va.mac != vb.mac and len(va.mac) == 17
 
 
-def test_without_a_link_nothing_is_known(space: str) -> None:
+def test_round_without_a_link_is_unknown(space: str) -> None:
     """The cable is out from the beginning, or for a moment in the middle: what was sent has gone nowhere."""
     ip(space, "link", "set", "vb", "down")
     [result] = agent(space).round(asked(end("va", A))).ends
@@ -95,7 +95,7 @@ def test_without_a_link_nothing_is_known(space: str) -> None:
     assert result.unknown == "its interface had no link"
 
 
-def test_what_was_heard_before_a_link_was_lost_is_told(space: str) -> None:
+def test_frames_heard_before_a_lost_link_are_reported(space: str) -> None:
     other = on(space, "vb")
 
     def leak() -> None:
@@ -107,7 +107,7 @@ def test_what_was_heard_before_a_link_was_lost_is_told(space: str) -> None:
     assert result.unknown and result.heard == (B,), result
 
 
-def test_tags_that_were_not_sent_are_not_called_sent(space: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsent_tags_are_not_reported_as_sent(space: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = Interface.send
 
     def send(self: Interface, frame: bytes) -> None:
@@ -123,7 +123,7 @@ def test_tags_that_were_not_sent_are_not_called_sent(space: str, monkeypatch: py
 
 
 @pytest.mark.parametrize("outer", [0x8100, 0x88A8, 0x9100])
-def test_what_leaks_behind_a_providers_tag_is_heard(space: str, outer: int) -> None:
+def test_frame_behind_a_provider_tag_is_heard(space: str, outer: int) -> None:
     other = on(space, "vb")
     plain = broadcast(bytes(6), NUMBER, bytes.fromhex(B), (257,))
     frame = plain[:12] + outer.to_bytes(2) + (100).to_bytes(2) + plain[12:]
@@ -132,7 +132,7 @@ def test_what_leaks_behind_a_providers_tag_is_heard(space: str, outer: int) -> N
     assert (result.heard, result.unknown) == ((B,), "")
 
 
-def test_a_flood_hides_nothing(space: str) -> None:
+def test_flood_hides_no_frame(space: str) -> None:
     """Frames of a tenant that aren't the round's are left in the kernel; one leaked frame among them is heard."""
     other, stop = on(space, "vb"), threading.Event()
     junk = b"\xff" * 6 + bytes(6) + b"\x08\0" + bytes(1400)
@@ -160,7 +160,7 @@ def test_a_flood_hides_nothing(space: str) -> None:
     assert result.heard == (B,)
 
 
-def test_lost_frames_make_silence_mean_nothing(space: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_frames_make_silence_unknown(space: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Interface, "lost", lambda self: 2)
     [result] = agent(space).round(asked(end("va", A))).ends
     assert not result.unknown, "of what is sent every 0.1 s, two lost ones weren't all"
@@ -169,7 +169,7 @@ def test_lost_frames_make_silence_mean_nothing(space: str, monkeypatch: pytest.M
     assert result.unknown == "it got more frames than it could read (20 were lost)"
 
 
-def test_a_full_socket_counts_what_it_lost(space: str) -> None:
+def test_full_socket_counts_lost_frames(space: str) -> None:
     """The kernel's own count, by a reader that doesn't read."""
     opened = Interface("va", space, agents.program(NUMBER, answers=False))
     other = on(space, "vb")
@@ -186,7 +186,7 @@ def test_a_full_socket_counts_what_it_lost(space: str) -> None:
     assert lost > 1000
 
 
-def test_strangers_marks_end_the_round(space: str) -> None:
+def test_many_foreign_marks_end_the_round(space: str) -> None:
     """A host that knows the round's number can invent marks: neither memory nor answer grows without a limit."""
     other = on(space, "vb")
 
@@ -200,7 +200,7 @@ def test_strangers_marks_end_the_round(space: str) -> None:
     assert MOST_ENDS < len(result.heard) < MOST_ENDS + 10
 
 
-def test_who_has_no_address_asks_nobody(space: str) -> None:
+def test_interface_without_address_sends_no_arp(space: str) -> None:
     """A host that probes for a free address would give it up at a request without a sender address, RFC 5227."""
     other = _inside(space, lambda: _raw("vb", _everything()))
     [result] = agent(space).round(asked(end("va", A, asked=("10.0.0.9",)))).ends
@@ -226,7 +226,7 @@ def _received(opened: socket.socket) -> Generator[bytes]:
             return
 
 
-def test_a_round_too_many_is_refused_at_once(space: str) -> None:
+def test_concurrent_round_beyond_the_limit_is_refused_at_once(space: str) -> None:
     """It would begin when others have ended."""
     one = agent(space)
     busy = [
