@@ -24,19 +24,19 @@ class Endless(httpx.SyncByteStream):
             yield CHUNK
 
 
-def test_an_endless_body_is_read_only_up_to_the_limit() -> None:
+def test_endless_body_is_read_up_to_the_limit() -> None:
     body = Endless()
     with pytest.raises(httpx.DecodingError, match="larger than 2500 bytes"):
         read_body(httpx.Response(200, stream=body), 2500, time.monotonic() + 600)
     assert body.sent == 3
 
 
-def test_a_body_is_not_waited_for_past_the_deadline() -> None:
+def test_body_is_not_waited_for_past_the_deadline() -> None:
     with pytest.raises(httpx.ReadTimeout, match="in time"):
         read_body(httpx.Response(200, stream=Endless()), 1 << 40, time.monotonic() - 1)
 
 
-def test_a_body_within_the_limits_is_returned_whole() -> None:
+def test_body_within_the_limits_is_returned_whole() -> None:
     assert (
         read_body(httpx.Response(200, stream=httpx.ByteStream(b"abc")), 3, time.monotonic() + 600) == b"abc"
     )

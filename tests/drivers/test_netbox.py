@@ -83,7 +83,7 @@ def test_every_page_of_every_listing_is_read(inventory: Inventory, url: str) -> 
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_the_token_never_goes_where_an_answer_points(inventory: Inventory, url: str, scheme: str) -> None:
+def test_token_is_not_sent_to_links_in_answers(inventory: Inventory, url: str, scheme: str) -> None:
     """From the third page on its client follows `next`: another host or port isn't asked at all."""
     with serving(inventory) as other:
         inventory.own_url = other.replace("http", scheme, 1)
@@ -93,9 +93,7 @@ def test_the_token_never_goes_where_an_answer_points(inventory: Inventory, url: 
     assert len(inventory.asked) == 2
 
 
-def test_a_url_may_name_the_port_that_is_its_schemes(
-    inventory: Inventory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_url_may_name_its_schemes_default_port(inventory: Inventory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A NetBox leaves :443 out of its links; its host's name may be in capitals."""
     asked: list[str] = []
 
@@ -116,7 +114,7 @@ def test_a_url_may_name_the_port_that_is_its_schemes(
     assert len(NetBox("https://NetBox.example.com:443", TOKEN).records()) == 3
 
 
-def test_a_chain_of_pages_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chain_of_pages_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each page is empty and names another one."""
     asked: list[str] = []
 
@@ -135,7 +133,7 @@ def test_a_chain_of_pages_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(asked) == 20
 
 
-def test_a_listing_that_lacks_some_is_none(inventory: Inventory, url: str) -> None:
+def test_incomplete_listing_is_an_error(inventory: Inventory, url: str) -> None:
     """Devices that were counted, but never shown, would be missing in the site."""
     inventory.hidden = 2
     with pytest.raises(TemporaryError, match=r"list devices .*: 7 of the 9 it counts"):
@@ -148,7 +146,7 @@ def imported(url: str, folder: Path) -> list[str]:
     return ["site", "import", "--netbox", url, "--netbox-site", "dc1", "--site", str(head)]
 
 
-def test_what_is_wrong_in_netbox_is_told_with_its_object(
+def test_errors_name_the_netbox_object(
     inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two addresses on an interface, a double MAC address, an unknown role: object and field of each."""
@@ -175,7 +173,7 @@ def test_what_is_wrong_in_netbox_is_told_with_its_object(
          "letters or digits"),
     ],
 )  # fmt: skip
-def test_an_interface_that_would_be_lost(
+def test_interface_that_would_be_lost_is_an_error(
     inventory: Inventory, url: str, device: str, names: list[str], text: str
 ) -> None:
     """Names that are equal, empty, or several where columns are made of them: its device and object are named."""
@@ -205,7 +203,7 @@ def test_custom_fields_do_not_replace_netboxs_own(inventory: Inventory, url: str
         NetBox(url, TOKEN).records("dc1")
 
 
-def test_a_good_netbox_becomes_a_site(
+def test_good_netbox_becomes_a_site(
     inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Written and read back: the same machines as from a list."""
@@ -245,7 +243,7 @@ def test_a_good_netbox_becomes_a_site(
         ((200, b'{"count": 0, "next": null, "results": []}'), PermanentError, "it shows none"),
     ],
 )
-def test_answers_that_are_none(
+def test_malformed_answers_are_reported(
     inventory: Inventory, url: str, answer: tuple[int, bytes], kind: type[Exception], text: str
 ) -> None:
     """One sentence that says what to do, and never the token."""
@@ -255,7 +253,7 @@ def test_answers_that_are_none(
     assert TOKEN not in str(caught.value)
 
 
-def test_a_netbox_that_is_not_there() -> None:
+def test_unreachable_netbox_is_reported() -> None:
     """Temporary, without a traceback."""
     with pytest.raises(TemporaryError, match="check that it can be reached"):
         NetBox("http://127.0.0.1:9", TOKEN).records()
@@ -272,7 +270,7 @@ def test_a_netbox_that_is_not_there() -> None:
         "https://[netbox",
     ],
 )
-def test_a_token_goes_nowhere_else(wrong: str) -> None:
+def test_token_is_not_sent_to_another_origin(wrong: str) -> None:
     """Only over TLS, or to this machine."""
     with pytest.raises(InputError, match="--netbox"):
         NetBox(wrong, TOKEN)

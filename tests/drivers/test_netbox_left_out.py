@@ -34,7 +34,7 @@ def texts(record: Record) -> dict[str, str]:
 STATUSES = ("active", "staged", "planned", "offline", "failed", "inventory", "decommissioning")
 
 
-def test_devices_that_are_not_there_are_left_out_and_named() -> None:
+def test_nonexistent_devices_are_left_out_and_named() -> None:
     """Active and staged ones are hardware; a cable to one that isn't there is none."""
     box = Inventory()
     leaf = box.device("leaf0", "switch", "r1")
@@ -52,7 +52,7 @@ def test_devices_that_are_not_there_are_left_out_and_named() -> None:
     assert texts(found["gpu01"]) == {"eth0_mac": "0C:42:A1:00:00:01", "eth0_address": "10.3.0.11"}
 
 
-def test_a_status_that_is_named_is_taken_too() -> None:
+def test_additional_status_is_included() -> None:
     """A planned device has its planned cables; with no device left it is said which statuses there are."""
     box = Inventory()
     number = box.device("gpu01", "gpu-node", "r1")
@@ -79,7 +79,7 @@ def test_a_status_that_is_named_is_taken_too() -> None:
         ({"connected_endpoints": None, "connected_endpoints_type": None}, "it leads to no interface"),
     ],
 )
-def test_a_cable_that_leads_nowhere_is_none(change: dict[str, Any], text: str) -> None:
+def test_cable_without_an_end_is_left_out(change: dict[str, Any], text: str) -> None:
     """`connected_endpoints_reachable` is false unless every cable of the path has the status connected."""
     box = Inventory()
     number = box.device("gpu01", "gpu-node", "r1")
@@ -99,9 +99,7 @@ def test_a_cable_that_leads_nowhere_is_none(change: dict[str, Any], text: str) -
         ("fd00::9/64", {}, "is IPv6"),
     ],
 )
-def test_an_address_that_is_not_the_interfaces_own_is_left_out(
-    address: str, change: dict[str, Any], text: str
-) -> None:
+def test_shared_address_is_left_out(address: str, change: dict[str, Any], text: str) -> None:
     """The other one is its address."""
     box = Inventory()
     number = box.device("gpu01", "gpu-node", "r1")
@@ -155,7 +153,7 @@ def test_links_of_a_bond_are_kept(mac: str | None) -> None:
     assert left_out == []
 
 
-def test_a_vlan_of_an_interface_has_its_hardware() -> None:
+def test_vlan_interface_resolves_to_its_hardware() -> None:
     """The parent's MAC address and cable; a second VLAN of it has nothing of its own, and is named."""
     box = Inventory()
     number = box.device("gpu01", "service", "r1")
@@ -175,7 +173,7 @@ def test_a_vlan_of_an_interface_has_its_hardware() -> None:
     ]
 
 
-def test_interfaces_that_are_below_each_other_end() -> None:
+def test_circular_interfaces_are_bounded() -> None:
     """A mistake that NetBox refuses, and an answer may have."""
     box = Inventory()
     number = box.device("gpu01", "service", "r1")
@@ -186,7 +184,7 @@ def test_interfaces_that_are_below_each_other_end() -> None:
     assert read(box)[0]["gpu01"].text("br0_mac") == "0C:42:A1:00:00:01"
 
 
-def test_an_infiniband_interface_is_an_adapter() -> None:
+def test_infiniband_interface_is_an_adapter() -> None:
     """Its GUIDs are custom fields, or its WWN; without any it is named."""
     box = Inventory()
     number = box.device("gpu01", "gpu-node", "r1")
@@ -214,7 +212,7 @@ def test_an_infiniband_interface_is_an_adapter() -> None:
     assert "InfiniBand interface gpu01's ib2: no custom fields guid, port_guid and pci" in left_out[1]
 
 
-def test_an_adapter_of_an_ethernet_fabric_is_read() -> None:
+def test_adapter_of_an_ethernet_fabric_is_read() -> None:
     """By the custom field fabric of an interface that has neither address nor VLAN."""
     box = Inventory()
     number = box.device("gpu01", "gpu-node", "r1")
@@ -249,7 +247,7 @@ def test_ports_with_blanks_are_written_without_them() -> None:
     ]
 
 
-def test_a_host_name_that_dns_has_not_is_left_out() -> None:
+def test_host_name_unknown_to_dns_is_left_out() -> None:
     box = Inventory()
     number = box.device("gpu01", "service", "r1")
     box.interface(number, "eth0", "0C:42:A1:00:00:01", "10.3.0.11/24", dns_name="gpu_01.dc.example")
@@ -258,7 +256,7 @@ def test_a_host_name_that_dns_has_not_is_left_out() -> None:
     assert "dns_name 'gpu_01' of gpu01's eth0: not of letters, digits and '-'" in left_out[0]
 
 
-def test_a_netbox_with_all_of_it_becomes_a_site(
+def test_complete_netbox_becomes_a_site(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Bond, InfiniBand adapter, interface names of Dell, a host name with a domain; what was left out is said."""

@@ -46,14 +46,14 @@ def ends(*ports: str) -> list[End]:
 MINE = spec(50, "leaf1/1", "leaf1/2")
 
 
-def test_vlans_on_the_same_leaves_come_first_and_only_where_somebody_listens() -> None:
+def test_forged_vlans_prefer_the_same_leaves_and_need_listeners() -> None:
     far, near, deaf = spec(51, "leaf9/1"), spec(60, "leaf1/8", "leaf9/2"), spec(52, "leaf1/9")
     also, strangers = spec(70, "leaf1/7"), ends("leaf9/1", "leaf9/2", "leaf1/7", "leaf1/3")
     assert forged(MINE, [far, also, deaf, MINE, near], strangers) == (near, also)
     assert forged(MINE, [far, deaf, near], strangers) == (near, far)
 
 
-def test_an_end_sends_no_more_tags_than_an_agent_takes() -> None:
+def test_tags_of_an_end_stay_within_the_agents_limit() -> None:
     """Those of others alone, and also behind its own."""
     others = [spec(51 + n, f"leaf2/{n}") for n in range(MOST_FORGED)]
     tags = tags_of("leaf1/1", MINE, others)
@@ -63,7 +63,7 @@ def test_an_end_sends_no_more_tags_than_an_agent_takes() -> None:
     assert tags_of("leaf1/1", trunk, others[:1]) == ((50,), (51,), (50, 51))
 
 
-def test_nobody_forges_a_tag_that_it_has() -> None:
+def test_ends_do_not_forge_their_own_tag() -> None:
     """A host that pods share, and a stranger of a VLAN that a member's port is in too."""
     mine, other = spec(50, "leaf1/1", "leaf1/2", mode=TRUNK), spec(51, "leaf1/1", "leaf2/1", mode=TRUNK)
     assert tags_of("leaf1/1", mine, [other]) == ((50,),)
@@ -72,7 +72,7 @@ def test_nobody_forges_a_tag_that_it_has() -> None:
     assert tags_of("leaf2/1", MINE, [spec(51, "leaf2/1")]) == ((), (50,), (0, 50), (51, 50))
 
 
-def test_who_is_rightly_heard_by_a_member_is_no_stranger() -> None:
+def test_port_legitimately_heard_by_a_member_is_no_stranger() -> None:
     shared = spec(51, "leaf1/1", mode=TRUNK)
     whole = Membership(port="leaf2/5", mode=ACCESS)
     mixed = shared.model_copy(update={"members": (*shared.members, whole)})
@@ -80,7 +80,7 @@ def test_who_is_rightly_heard_by_a_member_is_no_stranger() -> None:
     assert ambiguous(MINE, [spec(52, "leaf2/6")]) == frozenset()
 
 
-def test_a_few_of_each_vlan_listen_before_all_others() -> None:
+def test_listeners_of_each_vlan_come_before_others() -> None:
     whole = Membership(port="leaf2/1", mode=ACCESS)
     other = spec(51, "leaf2/2", "leaf2/3", mode=TRUNK)
     other = other.model_copy(update={"members": (whole, *other.members)})
@@ -121,7 +121,7 @@ def sent(agent: Scripted) -> list[set[tuple[int, ...]]]:
     ]
 
 
-def test_a_vlan_that_changes_during_the_round_is_left_out_of_another() -> None:
+def test_vlan_changed_during_a_round_is_left_out_of_the_repetition() -> None:
     """Its tag may have become the member's own meanwhile; what was heard then proves nothing."""
     before, after = spec(51, PORT[THIRD]), spec(51, PORT[THIRD], PORT[FIRST], mode=TRUNK)
     both = {(51,), (50, 51)}
@@ -130,7 +130,7 @@ def test_a_vlan_that_changes_during_the_round_is_left_out_of_another() -> None:
     assert sent(tried(Changing(before, after, 1))[0]) == [set()], "it was being changed already"
 
 
-def test_a_vlans_own_host_listens_though_a_pod_holds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_host_of_a_forged_vlan_listens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("weft.drivers.probes.prober.OTHERS", 1)
     held = spec(51, PORT[THIRD])
     agents = tried(Changing(held, held, 99), lambda: [THIRD])

@@ -76,7 +76,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_each_two_members_meet_in_one_of_several_rounds() -> None:
+def test_every_pair_of_members_meets_in_some_round() -> None:
     wire = Wire([NAMES[p] for p in INSIDE])
     found = probed(wire).check(SEGMENT, {})
     assert (found.problems, found.notes) == ((), ()), found
@@ -87,7 +87,7 @@ def test_each_two_members_meet_in_one_of_several_rounds() -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_two_that_do_not_hear_each_other_are_found_in_whichever_round() -> None:
+def test_silent_pair_is_found_in_any_round() -> None:
     first, last = NAMES[INSIDE[0]], NAMES[INSIDE[-1]]
     found = probed(Wire([NAMES[p] for p in INSIDE], deaf={(first, last)})).check(SEGMENT, {})
     [problem] = found.problems
@@ -95,7 +95,7 @@ def test_two_that_do_not_hear_each_other_are_found_in_whichever_round() -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_who_is_unknown_in_one_round_is_not_called_fine() -> None:
+def test_member_unknown_in_one_round_is_not_reported_good() -> None:
     wire = Wire([NAMES[p] for p in INSIDE])
     wire.silent_in = 2
     clean, _ = probed(wire).clean(SEGMENT)
@@ -112,7 +112,7 @@ def test_who_is_unknown_in_one_round_is_not_called_fine() -> None:
     assert item.subject.startswith("7 former members")
 
 
-def test_members_beyond_all_rounds_are_told_as_untried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_beyond_all_rounds_are_reported_untested(monkeypatch: pytest.MonkeyPatch) -> None:
     """They aren't left out of the receipt in silence."""
     monkeypatch.setattr(prober, "MOST_MEMBERS", 2)
     monkeypatch.setattr(prober, "MOST_GROUPS", 3)
@@ -124,7 +124,7 @@ def test_members_beyond_all_rounds_are_told_as_untried(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("many", [0, 1, 248, 249, 372, 1488])
-def test_rounds_are_of_so_many_at_most(many: int) -> None:
+def test_size_of_a_round_is_limited(many: int) -> None:
     ends = [End(str(n), str(n), str(n)) for n in range(many)]
     rounds = parts(ends, 248)
     assert all(len(r) <= 248 for r in rounds) and {e for r in rounds for e in r} == {*ends}

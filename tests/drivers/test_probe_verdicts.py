@@ -118,7 +118,7 @@ def unknown(why: str) -> Callable[[EndResult], EndResult]:
         {"change": unknown("its interface had no link")},
     ],
 )
-def test_who_hears_a_former_member_proves_it_whatever_else_is_unknown(spoiled: Mapping[str, object]) -> None:
+def test_hearing_a_former_member_is_proof_whatever_is_unknown(spoiled: Mapping[str, object]) -> None:
     """The listener's answer, or the sender's, is spoiled: the mark was heard, and nobody can make it up."""
     for air in (Air({end(FIRST): [end(SECOND)]}), Air({end(SECOND): [end(FIRST)]})):
         listener = next(iter(air.hears))
@@ -130,13 +130,13 @@ def test_who_hears_a_former_member_proves_it_whatever_else_is_unknown(spoiled: M
         assert set(item.nodes) == {FIRST, SECOND}, "neither is given back"
 
 
-def test_of_two_former_members_neither_is_given_back_if_only_one_hears() -> None:
+def test_one_way_reach_keeps_both_former_members() -> None:
     air = Air({end(FIRST): [end(SECOND)], end(FOURTH): [end(THIRD)]})
     [item] = prober(*(Scripted(n, air) for n in NODES)).clean(segment(FIRST, SECOND, THIRD))[0].items
     assert item.result == "not clean" and set(item.nodes) == {FIRST, SECOND, THIRD}
 
 
-def test_a_breach_of_the_first_round_isnt_forgotten_in_the_second() -> None:
+def test_breach_in_the_first_round_is_kept_in_the_second() -> None:
     air = Air({end(FIRST): [end(SECOND)], end(SECOND): [end(FIRST)], end(THIRD): [end(FIRST)]})
     third = Scripted(THIRD, air)
     third.change = lambda r: unknown("no link")(r) if len(third.asked) > 1 else r
@@ -148,7 +148,7 @@ def test_a_breach_of_the_first_round_isnt_forgotten_in_the_second() -> None:
 # -- silence
 
 
-def test_silence_of_an_agent_that_came_late_is_none() -> None:
+def test_silence_of_a_late_agent_proves_nothing() -> None:
     """It may have begun when the others had ended: of a live VLAN nothing is called clean."""
     air = Air()
     near, far = Scripted(FIRST, air), Scripted(SECOND, air, late=0.6)
@@ -176,7 +176,7 @@ def test_two_ends_on_one_interface_are_unknown() -> None:
     )
 
 
-def test_the_sites_mac_address_goes_with_the_question() -> None:
+def test_request_contains_the_sites_mac_address() -> None:
     document = SITE.model_dump(mode="json")
     node = next(n for n in document["nodes"] if n["name"] == FIRST)
     node["hcas"][0]["mac"] = "02:00:00:00:00:0A"
@@ -191,7 +191,7 @@ def test_the_sites_mac_address_goes_with_the_question() -> None:
 # -- nothing tried
 
 
-def test_one_member_and_nobody_else_is_told_as_untried() -> None:
+def test_single_member_is_reported_untested() -> None:
     """Neither 'hear each other' of one, nor a receipt that says nothing of frames."""
     alone = Scripted(FIRST, Air())
     made = prober(alone, policy="refuse")
@@ -215,7 +215,7 @@ def together_all(node: str) -> Air:
     return Air({name: [n for n in names if n != name] for name in names})
 
 
-def test_a_segment_without_any_agent_isnt_passed_over_in_silence() -> None:
+def test_segment_without_agents_is_reported() -> None:
     clean, untried = prober(Scripted(FIRST, Air())).clean(segment(SECOND))
     assert not clean.items
     assert f"frames of {end(SECOND)} were not tested: no probe agent is beside {SECOND}" in untried
@@ -228,7 +228,7 @@ def test_a_segment_without_any_agent_isnt_passed_over_in_silence() -> None:
 
 
 @pytest.mark.parametrize("policy", ["warn", "refuse"])
-def test_others_that_fail_are_told_if_none_is_left(policy: str) -> None:
+def test_failing_others_are_reported_if_none_is_left(policy: str) -> None:
     air = together(FIRST, SECOND)
     lost = [Scripted(n, air, lost=True) for n in (THIRD, FOURTH)]
     quiet = [
@@ -250,7 +250,7 @@ def test_others_that_fail_are_told_if_none_is_left(policy: str) -> None:
         assert set(items[-1].nodes) == {FIRST, SECOND}
 
 
-def test_who_has_no_address_is_not_called_unanswered() -> None:
+def test_member_without_an_address_is_not_reported_unanswered() -> None:
     air = together(FIRST, SECOND)
     mute = Scripted(FIRST, air, lambda r: r.model_copy(update={"asked": (), "echoed": ()}))
     found = prober(mute, Scripted(SECOND, air), Scripted(THIRD, air)).check(
@@ -264,7 +264,7 @@ def test_who_has_no_address_is_not_called_unanswered() -> None:
 # -- others
 
 
-def test_others_are_of_free_nodes_first_and_never_guests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_are_free_nodes_first_and_never_guests(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod that serves isn't disturbed where there is somebody else; a tenant vouches for nobody."""
     monkeypatch.setattr("weft.drivers.probes.prober.OTHERS", 2)
     air = Air()
@@ -277,7 +277,7 @@ def test_others_are_of_free_nodes_first_and_never_guests(monkeypatch: pytest.Mon
 # -- agents that are silent all the time
 
 
-def test_silent_agents_and_certificates_are_told() -> None:
+def test_silent_agents_and_certificates_are_reported() -> None:
     reported = prober(Scripted(FIRST, Air(), lost=True), Scripted(SECOND, Air())).troubles()
     assert any("certificate c.pem can't be read" in t for t in reported)
     assert [t.partition(":")[0] for t in reported if "agent" in t] == [
@@ -285,7 +285,7 @@ def test_silent_agents_and_certificates_are_told() -> None:
     ]
 
 
-def test_wefts_certificate_for_agents_is_watched_as_that_for_managers(tmp_path: Path) -> None:
+def test_certificate_for_probe_agents_is_watched(tmp_path: Path) -> None:
     make_certificates(tmp_path, {"a": ["127.0.0.1"]}, days=0)
     agent = {"name": "a", "url": "https://127.0.0.1:1", "nodes": [FIRST]}
     files = {"ca": str(tmp_path / "ca.pem"), "certificate": str(tmp_path / "weft.pem"), "key": "k.pem"}

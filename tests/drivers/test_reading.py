@@ -21,7 +21,7 @@ def asking(shared: SharedReading[Any]) -> int:
     return shared._waiting  # pyright: ignore[reportPrivateUsage]
 
 
-def test_fifty_at_once_are_one_or_two_readings() -> None:
+def test_fifty_concurrent_calls_share_two_readings_at_most() -> None:
     """B7: fifty visits at the same moment read the fabric's tables twice at most."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
     reads: list[Tables] = []
@@ -44,7 +44,7 @@ def test_fifty_at_once_are_one_or_two_readings() -> None:
     assert len(reads) <= 2 and len(set(began)) == len(reads)
 
 
-def test_who_asks_while_one_is_under_way_gets_the_next() -> None:
+def test_caller_during_a_reading_gets_the_next_one() -> None:
     """The one under way may have passed what has just changed."""
     release, begun = threading.Event(), threading.Event()
     values = iter(range(10))
@@ -64,7 +64,7 @@ def test_who_asks_while_one_is_under_way_gets_the_next() -> None:
         assert (first.result(), second.result()) == (0, 1)
 
 
-def test_all_whose_changes_were_one_share_the_reading_after_it() -> None:
+def test_callers_of_a_batched_change_share_the_next_reading() -> None:
     """Whoever of them asks last: the change was before it. The next change needs another one, and so does an error."""
     calls: list[float] = []
 
@@ -86,7 +86,7 @@ def test_all_whose_changes_were_one_share_the_reading_after_it() -> None:
     assert shared.since_change() == 4
 
 
-def test_a_failed_reading_is_unknown_for_everybody_who_waited() -> None:
+def test_failed_reading_is_unknown_for_all_waiting_callers() -> None:
     """Nobody gets an older one instead, whatever age would do; who asks later tries again."""
     calls: list[float] = []
 
@@ -115,7 +115,7 @@ def test_a_failed_reading_is_unknown_for_everybody_who_waited() -> None:
     assert shared.get() == f"reading {len(calls)}"
 
 
-def test_age_is_counted_from_the_beginning_and_a_change_ends_it() -> None:
+def test_age_counts_from_the_start_and_changes_invalidate_it() -> None:
     """A hand clock: 5 s old will do, 6 s doesn't; after a change nothing older does."""
     now = [100.0]
     calls: list[float] = []

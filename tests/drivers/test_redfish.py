@@ -155,7 +155,7 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
     return files
 
 
-def test_its_interfaces_are_read_and_nothing_is_changed(bmc: Bmc) -> None:
+def test_interfaces_are_read_and_nothing_is_changed(bmc: Bmc) -> None:
     """The BMC's own by the address that was asked, the host's by what is burnt in; only GET."""
     found = {column: cell.text for column, cell in bmc.read().cells.items()}
     assert found == {
@@ -167,26 +167,26 @@ def test_its_interfaces_are_read_and_nothing_is_changed(bmc: Bmc) -> None:
     assert bmc.asked and all(line.startswith("GET ") for line in bmc.asked)
 
 
-def test_a_wrong_password(bmc: Bmc) -> None:
+def test_wrong_password_is_reported(bmc: Bmc) -> None:
     """Says which variables, and never what is in them."""
     with pytest.raises(PermanentError, match="REDFISH_PASSWORD") as caught:
         bmc.read("wrong-9")
     assert "wrong-9" not in str(caught.value)
 
 
-def test_a_certificate_of_nobody_known(bmc: Bmc) -> None:
+def test_untrusted_certificate_is_reported(bmc: Bmc) -> None:
     """The password isn't sent: the connection fails first."""
     with pytest.raises(TemporaryError, match="certificate isn't trusted"):
         bmc.read(ca=True)
     assert bmc.asked == []
 
 
-def test_nobody_there() -> None:
+def test_unreachable_bmc_is_reported() -> None:
     with pytest.raises(TemporaryError, match="no answer"):
         discover(HERE, USER, PASSWORD, True, 9)
 
 
-def test_a_bmc_without_lists_of_interfaces(bmc: Bmc) -> None:
+def test_bmc_without_interface_lists_is_accepted(bmc: Bmc) -> None:
     """They are optional: nothing is known then, which isn't an error."""
     for path in ("/redfish/v1/Systems/1", "/redfish/v1/Managers/1"):
         del bmc.tree[path]["EthernetInterfaces"]
@@ -194,7 +194,7 @@ def test_a_bmc_without_lists_of_interfaces(bmc: Bmc) -> None:
 
 
 @pytest.mark.parametrize("path", ["/redfish/v1/Systems", "/redfish/v1/Systems/1/EthernetInterfaces/NIC.1"])
-def test_answers_that_are_none(bmc: Bmc, path: str) -> None:
+def test_malformed_answers_are_reported(bmc: Bmc, path: str) -> None:
     """A part that isn't there, or has another shape: refused, not half taken."""
     bmc.tree[path] = {"Members": "none"}
     with pytest.raises(OutsideError):
@@ -205,7 +205,7 @@ def test_answers_that_are_none(bmc: Bmc, path: str) -> None:
 
 
 @pytest.mark.parametrize("body", [b"<html>a portal</html>", b"[" * 100_000])
-def test_answers_that_are_not_redfish(bmc: Bmc, body: bytes) -> None:
+def test_answers_that_are_not_redfish_are_reported(bmc: Bmc, body: bytes) -> None:
     """Something answers, but no BMC does: told for this host, and the others are still read."""
     bmc.body = body
     with pytest.raises(PermanentError, match=r"not as Redfish describes it .*; check that it is a BMC"):
@@ -230,7 +230,7 @@ def renamed(bmc: Bmc, old: str, new: str) -> None:
         ("NIC.1", "管理", "interface '管理' needs a name with Latin letters or digits"),
     ],
 )
-def test_an_interface_that_would_be_lost(bmc: Bmc, first: str, second: str, text: str) -> None:
+def test_interface_that_would_be_lost_is_an_error(bmc: Bmc, first: str, second: str, text: str) -> None:
     """Two with one name here, as a BMC of two systems has them, or one without any: none is passed over."""
     renamed(bmc, "NIC.1", first)
     renamed(bmc, "NIC.2", second)
@@ -312,7 +312,7 @@ def test_guids_of_infiniband_adapters_are_read(bmc: Bmc, kind: str, row: dict[st
     assert (two.text("mlx5_0_guid"), two.text("mlx5_1_guid"), errors) == (None, NODE, [])
 
 
-def test_interfaces_of_the_system_come_first(bmc: Bmc) -> None:
+def test_system_interfaces_come_first(bmc: Bmc) -> None:
     """An adapter's port that the system lists is that interface; another one of its name is noted."""
     rows = [{"Ethernet": {"AssociatedMACAddresses": [m]}} for m in ("2c:ea:7f:00:01:02", "02:00:00:00:0c:07")]
     with_adapter(bmc, "NIC", "Ports", *rows, systems=True)
@@ -323,7 +323,7 @@ def test_interfaces_of_the_system_come_first(bmc: Bmc) -> None:
     )
 
 
-def test_what_is_absent_is_no_interface(bmc: Bmc) -> None:
+def test_absent_hardware_is_no_interface(bmc: Bmc) -> None:
     """BMCs keep documents for empty slots, with the last hardware's addresses."""
     absent = {"Status": {"State": "Absent"}}
     bmc.tree["/redfish/v1/Systems/1/EthernetInterfaces/NIC.2"] |= absent
@@ -334,7 +334,7 @@ def test_what_is_absent_is_no_interface(bmc: Bmc) -> None:
     assert texts(bmc.read()) == {"nic_1_mac": "2C:EA:7F:00:01:02", "ocp_mac": MACS[0]}
 
 
-def test_what_a_bmc_does_not_list_is_noted(bmc: Bmc) -> None:
+def test_missing_bmc_lists_are_noted(bmc: Bmc) -> None:
     """No interface at all, an adapter that isn't there, and one of another shape; what was read stays."""
     del bmc.tree["/redfish/v1/Systems/1"]["EthernetInterfaces"]
     assert bmc.read().notes == (f"Redfish at {HERE}: it lists no interface of its host",)
@@ -348,7 +348,7 @@ def test_what_a_bmc_does_not_list_is_noted(bmc: Bmc) -> None:
     assert "ports of adapter NIC1: not as Redfish describes them" in bmc.read().notes[1]
 
 
-def test_a_mac_address_that_nothing_lists_is_noted(bmc: Bmc) -> None:
+def test_unlisted_mac_address_is_noted(bmc: Bmc) -> None:
     """The list's own may be wrong: what the BMC lists is called otherwise."""
     with_adapter(bmc, "NIC1", "Ports", {"Ethernet": {"AssociatedMACAddresses": [MACS[0]]}})
     given = {c: Cell(t, c, "list:2") for c, t in {"name": "gpu01", "eno1_mac": "02:00:00:00:0c:99"}.items()}
@@ -358,7 +358,7 @@ def test_a_mac_address_that_nothing_lists_is_noted(bmc: Bmc) -> None:
     assert notes == [f"Redfish at {HERE}: {what}"]
 
 
-def test_hosts_of_a_list_are_asked_and_compared(tmp_path: Path) -> None:
+def test_listed_hosts_are_read_and_compared(tmp_path: Path) -> None:
     """Filled where the list is silent, told where it says otherwise, and told where nobody answers."""
     hardware = HardwareList(tmp_path)
     hardware.spoil("gpu1", bmc_mac="")

@@ -140,7 +140,7 @@ def _process(folder: Path, *arguments: str, started: float = 0.0) -> Path:
         (["-F", "opensm.conf", "-Pother"], "has -Pother"),
     ],
 )
-def test_options_of_the_running_program_are_compared(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_command_line_options_are_compared(tmp_path: Path, arguments: list[str], said: str) -> None:
     """Another file, or a command line that overrides it."""
     path = tmp_path / "opensm.conf"
     path.write_text(HARDENED)
@@ -170,7 +170,7 @@ def test_other_partitions_file_in_the_options_is_reported(tmp_path: Path) -> Non
     assert read_options(path, tmp_path / "partitions.conf").problems == ()
 
 
-def test_options_that_can_not_be_read_are_unknown(tmp_path: Path) -> None:
+def test_unreadable_options_are_unknown(tmp_path: Path) -> None:
     """A missing file is not taken for the defaults."""
     with pytest.raises(UnknownError, match="options_file"):
         read_options(tmp_path / "none", tmp_path / "p")

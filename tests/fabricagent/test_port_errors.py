@@ -159,7 +159,7 @@ def test_silent_port_is_reported_and_hides_no_other(wire: FakeWire, watch: Watch
     ("counter", "most"),
     [("SymbolErrorCounter", 65_535), ("LinkDownedCounter", 255), ("LocalLinkIntegrityErrors", 15)],
 )
-def test_a_full_counter_stays_a_problem(wire: FakeWire, watch: Watch, counter: str, most: int) -> None:
+def test_full_counter_stays_a_problem(wire: FakeWire, watch: Watch, counter: str, most: int) -> None:
     """It can't grow any more, after hours or a restart of the agent; one below, it is an old sum."""
     wire.values[7, 1] = {counter: most - 1}
     assert watch.look(0).bad == 0
@@ -257,7 +257,7 @@ def test_refusing_port_is_asked_at_each_reading(wire: FakeWire, watch: Watch) ->
         assert (7, 1) in wire.asked
 
 
-def test_reading_begins_with_the_first_look(wire: FakeWire, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_begins_with_the_first_status(wire: FakeWire, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the thread, at once, and again after each pause; an end of the watch ends it."""
     monkeypatch.setattr(porterrors, "EVERY", 0.001)
     watch = PortErrorWatch(cast(Wire, cast(Any, wire)))

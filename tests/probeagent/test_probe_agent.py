@@ -112,7 +112,7 @@ def test_client_other_than_weft_is_refused(served: HttpProbeAgent, tmp_path: Pat
         of(tmp_path, port, name="b").status()
 
 
-def test_an_answer_about_other_adapters_is_unknown(
+def test_answer_about_other_adapters_is_unknown(
     served: HttpProbeAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served, "_ask", lambda *_: RoundResult(name="a", ends=()))
@@ -128,7 +128,9 @@ def test_an_answer_about_other_adapters_is_unknown(
         ({"nodes": []}, "nodes"),
     ],
 )
-def test_wrong_settings_are_one_sentence(tmp_path: Path, wrong: dict[str, Any], said: str) -> None:
+def test_wrong_settings_are_reported_in_one_sentence(
+    tmp_path: Path, wrong: dict[str, Any], said: str
+) -> None:
     file = settings(tmp_path, **wrong)
     argv = [sys.executable, "-m", "weft.probeagent", "--config", str(file)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
@@ -144,7 +146,7 @@ ADDRESS, ASKED = IPv4Address("10.128.0.1"), IPv4Address("10.128.0.2")
 
 
 @pytest.mark.parametrize("tags", [(), (257,), (0, 257)])
-def test_a_broadcast_is_read_behind_any_tags(tags: tuple[int, ...]) -> None:
+def test_broadcast_is_parsed_behind_any_tags(tags: tuple[int, ...]) -> None:
     number, mark = bytes.fromhex(NUMBER), bytes.fromhex(MARKS[0])
     sent = broadcast(OWN, number, mark, tags)
     assert len(sent) >= 60 and sent[:6] == b"\xff" * 6 and sent[6:12] == OWN
@@ -152,7 +154,7 @@ def test_a_broadcast_is_read_behind_any_tags(tags: tuple[int, ...]) -> None:
     assert read(sent, bytes(8), 7) is None, "of another round"
 
 
-def test_a_ping_is_a_whole_packet_of_the_size_asked_for() -> None:
+def test_ping_has_the_requested_size() -> None:
     sent = ping(OWN, PEER, ADDRESS, ASKED, 7, 9000, ())
     assert len(sent) == 14 + 9000 and sent[16:18] == struct.pack("!H", 9000)
     assert sent[20:22] == b"\x40\0", "it must not be fragmented"
@@ -168,7 +170,7 @@ def test_a_ping_is_a_whole_packet_of_the_size_asked_for() -> None:
     assert read(bytes(answer), bytes(8), 8) is None, "to another round's"
 
 
-def test_arp_is_asked_for_and_read() -> None:
+def test_arp_request_and_reply_are_encoded_and_parsed() -> None:
     sent = who_has(OWN, ADDRESS, ASKED, ())
     assert read(sent, bytes(8), 7) is None
     answer = bytearray(who_has(PEER, ASKED, ADDRESS, ()))

@@ -259,7 +259,7 @@ def test_another_hosts_adapter_is_not_touched(space: str, monkeypatch: pytest.Mo
     assert result.unknown == "n/va is of none of the agent's nodes (gpu07)"
 
 
-def test_an_interface_that_is_brought_up_gets_no_ipv6_address(space: str) -> None:
+def test_interface_that_is_brought_up_gets_no_ipv6_address(space: str) -> None:
     ip(space, "link", "set", "va", "down")
     agent(space).round(asked(end("va", A)))
     time.sleep(0.3)

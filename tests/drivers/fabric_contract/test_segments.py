@@ -60,7 +60,7 @@ def kinds(rig: SegmentRig, wanted: Resource) -> set[ProblemKind]:
     return {p.kind for p in rig.driver.check(spec(wanted), rig.driver.snapshot()).problems}
 
 
-def test_nothing_is_there_at_first(rig: SegmentRig) -> None:
+def test_fabric_is_empty_at_first(rig: SegmentRig) -> None:
     """Absent by proof, nothing marked, and clean."""
     wanted = segment(rig, FIRST, rig.ports()[:2])
     found = seen(rig, wanted)
@@ -70,7 +70,7 @@ def test_nothing_is_there_at_first(rig: SegmentRig) -> None:
     assert {i.result for i in clean.items} == {"clean"} and not clean.stale
 
 
-def test_exactly_the_members_are_in_it(rig: SegmentRig) -> None:
+def test_segment_has_exactly_its_members(rig: SegmentRig) -> None:
     """The id is the number as people write it; the snapshot shows the members and nobody else."""
     ports = rig.ports()
     wanted = made(rig, FIRST, ports[:3])
@@ -83,7 +83,7 @@ def test_exactly_the_members_are_in_it(rig: SegmentRig) -> None:
     assert FIRST in rig.driver.usage().numbers and FIRST in rig.driver.configured().numbers
 
 
-def test_members_are_exchanged_and_taken_out(rig: SegmentRig) -> None:
+def test_update_replaces_and_removes_members(rig: SegmentRig) -> None:
     """The set is the truth, also if it is empty."""
     ports = rig.ports()
     made(rig, FIRST, ports[:2])
@@ -95,7 +95,7 @@ def test_members_are_exchanged_and_taken_out(rig: SegmentRig) -> None:
         assert rig.driver.snapshot().ports_in.get(FIRST, frozenset()) == frozenset(members)
 
 
-def test_made_twice_is_made_once_and_gone_is_gone(rig: SegmentRig) -> None:
+def test_create_and_delete_are_idempotent(rig: SegmentRig) -> None:
     wanted = made(rig, FIRST, rig.ports()[:2])
     made(rig, FIRST, rig.ports()[:2])
     [thing] = rig.driver.marked("lab", [])
@@ -108,7 +108,7 @@ def test_made_twice_is_made_once_and_gone_is_gone(rig: SegmentRig) -> None:
     assert {i.result for i in clean.items} == {"clean"}
 
 
-def test_a_foreign_port_is_a_problem_and_not_clean(rig: SegmentRig) -> None:
+def test_foreign_port_is_a_problem_and_not_clean(rig: SegmentRig) -> None:
     """Somebody who isn't the pod's is in its segment; after a release it is what is left."""
     ports = rig.ports()
     wanted = made(rig, FIRST, ports[:2])
@@ -120,7 +120,7 @@ def test_a_foreign_port_is_a_problem_and_not_clean(rig: SegmentRig) -> None:
     assert item.result == "not clean" and item.whole and item.nodes == (rig.site.nodes[5].name,)
 
 
-def test_a_missing_member_is_a_problem(rig: SegmentRig) -> None:
+def test_missing_member_is_a_problem(rig: SegmentRig) -> None:
     ports = rig.ports()
     wanted = made(rig, FIRST, ports[:2])
     rig.remove(ports[1], FIRST)
@@ -128,14 +128,14 @@ def test_a_missing_member_is_a_problem(rig: SegmentRig) -> None:
     assert seen(rig, wanted).status is Status.PENDING
 
 
-def test_a_member_in_another_pods_segment_too(rig: SegmentRig) -> None:
+def test_member_of_a_second_segment_is_a_problem(rig: SegmentRig) -> None:
     ports = rig.ports()
     wanted = made(rig, FIRST, ports[:2])
     rig.add(ports[1], FIRST + 1)
     assert kinds(rig, wanted) & {ProblemKind.OTHER_SEGMENTS, ProblemKind.NOT_MEMBER}
 
 
-def test_a_port_that_stays_behind_is_never_clean(rig: SegmentRig) -> None:
+def test_port_left_behind_is_never_clean(rig: SegmentRig) -> None:
     """Taken away everywhere, and back on one former member's port."""
     ports = rig.ports()
     wanted = made(rig, FIRST, ports[:2])
@@ -153,7 +153,7 @@ def test_a_port_that_stays_behind_is_never_clean(rig: SegmentRig) -> None:
     until("it is gone", lambda: seen(rig, wanted).status is Status.ABSENT)
 
 
-def test_what_can_not_be_read_is_unknown(rig: SegmentRig) -> None:
+def test_unreadable_port_is_unknown(rig: SegmentRig) -> None:
     """Neither as wanted nor gone: a member's port, and then everything."""
     ports = rig.ports()
     wanted = made(rig, FIRST, ports[:2])
@@ -165,7 +165,7 @@ def test_what_can_not_be_read_is_unknown(rig: SegmentRig) -> None:
     assert seen(rig, wanted).status is Status.PENDING
 
 
-def test_numbers_that_are_not_free_are_refused(rig: SegmentRig) -> None:
+def test_taken_numbers_are_refused(rig: SegmentRig) -> None:
     """Another pod's, or outside of weft's range; nothing is changed."""
     ports = rig.ports()
     mine = made(rig, FIRST, ports[:2])
@@ -175,7 +175,7 @@ def test_numbers_that_are_not_free_are_refused(rig: SegmentRig) -> None:
     assert seen(rig, mine).status is Status.SETTLED
 
 
-def test_another_pods_segment_is_not_taken_away(rig: SegmentRig) -> None:
+def test_another_pods_segment_is_not_deleted(rig: SegmentRig) -> None:
     made(rig, FIRST, rig.ports()[:2])
     [old] = rig.driver.marked("lab", [])
     rig.driver.delete(scope(), [segment(rig, FIRST, [])], {})
@@ -199,7 +199,7 @@ def test_no_reading_is_older_than_the_last_change(rig: SegmentRig) -> None:
 
 
 @pytest.mark.parametrize("rig", ["ethernet trunks", REAL[-1]], indirect=True)
-def test_a_port_is_a_trunk_of_two_segments(rig: SegmentRig) -> None:
+def test_port_can_be_a_trunk_of_two_segments(rig: SegmentRig) -> None:
     """Virtual functions of two pods on one host; what one pod gives back the other keeps."""
     ports = rig.ports()
     mine, other = made(rig, FIRST, ports[:2]), made(rig, FIRST + 1, ports[1:3], pod=2)
@@ -213,7 +213,7 @@ def test_a_port_is_a_trunk_of_two_segments(rig: SegmentRig) -> None:
     assert rig.driver.snapshot().ports_in[FIRST + 1] == frozenset(ports[1:3])
 
 
-def test_a_reading_does_not_wait_for_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_does_not_wait_for_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many of them wait for a slow switch."""
     monkeypatch.setattr("weft.drivers.switches.sessions.AT_ONCE", 1)
     rig = Ethernet()
@@ -237,7 +237,7 @@ def test_a_reading_does_not_wait_for_changes(monkeypatch: pytest.MonkeyPatch) ->
         assert change.result(20)["partition"].error is None
 
 
-def test_a_lost_answer_and_an_old_one_are_unknown() -> None:
+def test_lost_and_outdated_answers_are_unknown() -> None:
     """Ethernet: the change is made and nobody knows; a switch that answers with what it was is not believed."""
     rig = Ethernet()
     wanted = segment(rig, FIRST, rig.ports())

@@ -63,7 +63,7 @@ class Pods:
         return len(self._fabric._changer._waiting)  # pyright: ignore[reportPrivateUsage]
 
 
-def test_all_that_wait_are_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_edits_are_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = FakeFabric(FakeRig().site, FABRIC)
     slow, pods = Slow(fabric, monkeypatch), Pods(fabric, 4)
     first = pods.create(0)
@@ -80,7 +80,7 @@ def test_all_that_wait_are_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(reads) == 1, "it began after the change of all of them"
 
 
-def test_who_lost_its_owner_while_it_waited_changes_nothing_and_the_others_go_on(
+def test_edit_whose_owner_was_lost_is_dropped_and_the_others_proceed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its own fence says so when the change is made, not when it was asked for."""
@@ -107,7 +107,7 @@ def test_who_lost_its_owner_while_it_waited_changes_nothing_and_the_others_go_on
     assert set(fabric.partitions()) >= {KEY, KEY + 2} and KEY + 1 not in fabric.partitions()
 
 
-def test_those_that_wait_are_asked_for_together_before_each_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fences_of_a_batch_are_checked_together_before_each_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether each is its worker's still is one question for all of them, and then each one's own fence."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
     slow, pods = Slow(fabric, monkeypatch), Pods(fabric, 4)
@@ -133,7 +133,7 @@ def test_those_that_wait_are_asked_for_together_before_each_attempt(monkeypatch:
     assert asked[:2] == [[0], [1, 2]] and sorted(asked[2:]) == [[1], [2]]
 
 
-def test_who_lost_its_owner_between_two_attempts_changes_nothing() -> None:
+def test_owner_lost_between_attempts_drops_its_edit() -> None:
     """The file changed meanwhile, so all is read and edited again; the first attempt may have lasted for minutes."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
     manager, asked = fabric.manager("sm1"), list[int]()
@@ -154,7 +154,7 @@ def test_who_lost_its_owner_between_two_attempts_changes_nothing() -> None:
     assert len(asked) == 2 and KEY not in fabric.partitions()
 
 
-def test_what_only_fences_refuse_is_no_change_at_all() -> None:
+def test_batch_whose_fences_all_refuse_changes_nothing() -> None:
     fabric = FakeFabric(FakeRig().site, FABRIC)
 
     def fence() -> None:
@@ -167,7 +167,7 @@ def test_what_only_fences_refuse_is_no_change_at_all() -> None:
     assert Pods(fabric, 1).create(1).result(LONG).error is None
 
 
-def test_one_that_is_refused_fails_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_edit_fails_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """The master's agent refuses the file with it, whoever else's edits are in that."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
     slow, pods = Slow(fabric, monkeypatch), Pods(fabric, 4)
@@ -190,7 +190,7 @@ def test_one_that_is_refused_fails_no_other(monkeypatch: pytest.MonkeyPatch) -> 
     assert {KEY, KEY + 1, KEY + 3} <= set(fabric.partitions()) and KEY + 2 not in fabric.partitions()
 
 
-def test_a_removal_waits_for_no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removal_is_not_delayed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is made may wait a moment for more of it; what is taken out of the fabric takes it along at once."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
     pods = Pods(fabric, 2)
@@ -204,13 +204,13 @@ def test_a_removal_waits_for_no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     assert KEY not in fabric.partitions() and KEY + 1 in fabric.partitions()
 
 
-def test_the_next_one_comes_later_the_longer_it_took_and_the_more_were_served() -> None:
+def test_pause_grows_with_duration_and_batch_size() -> None:
     assert pace.next_at(10.0, 10.001, 8) == pytest.approx(10.011)
     assert pace.next_at(10.0, 12.0, 1) == 12.0 + pace.EACH
     assert pace.next_at(10.0, 12.0, 1000) == 12.0 + pace.LONGEST
 
 
-def test_many_who_wait_for_a_reading_put_the_next_one_off() -> None:
+def test_many_waiting_readers_delay_the_next_reading() -> None:
     """By a clock that is moved by readings alone; those that wait were all waiting before it ended."""
     now, others = [0.0], 20
     goes_on = threading.Event()
@@ -232,7 +232,7 @@ def test_many_who_wait_for_a_reading_put_the_next_one_off() -> None:
     assert shared._next >= 100.0 + pace.EACH * (1 + others)  # pyright: ignore[reportPrivateUsage]
 
 
-def test_only_who_is_patient_waits_with_a_reading() -> None:
+def test_only_patient_callers_delay_a_reading() -> None:
     """By a clock that stands still, it would wait for ever."""
     now = [0.0]
 

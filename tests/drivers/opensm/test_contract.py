@@ -21,7 +21,7 @@ from weft.planning.fabric.portkeys import full
 from weft.ports.ledger import NoLedger
 
 
-def test_nothing_is_there_at_first(rig: Rig) -> None:
+def test_fabric_is_empty_at_first(rig: Rig) -> None:
     """A partition that nobody made is seen to be absent."""
     assert seen(rig, partition(0x101, host_ports(rig.site)[:2])) is None
     assert rig.driver.marked("lab", []) == []
@@ -41,7 +41,7 @@ def test_create_makes_exactly_the_members(rig: Rig) -> None:
         assert tables[guid].keys == tables[guid].leaf_keys == expected
 
 
-def test_create_twice_is_once(rig: Rig) -> None:
+def test_create_is_idempotent(rig: Rig) -> None:
     """After a lost answer the same call gives the same partition, and the file doesn't change."""
     wanted = partition(0x101, host_ports(rig.site)[:2])
     rig.driver.create(scope(), [wanted], {})
@@ -58,7 +58,7 @@ def test_all_managers_have_the_same_file(rig: Rig) -> None:
     assert rig.driver.status().problems == ()
 
 
-def test_update_exchanges_members(rig: Rig) -> None:
+def test_update_replaces_members(rig: Rig) -> None:
     """The set is the truth: who is no member any more loses the key."""
     ports = host_ports(rig.site)
     rig.driver.create(scope(), [partition(0x101, ports[:2])], {})
@@ -71,7 +71,7 @@ def test_update_exchanges_members(rig: Rig) -> None:
     assert 0x8101 not in rig.driver.tables([ports[0]])[ports[0]].keys
 
 
-def test_an_empty_set_is_still_a_set(rig: Rig) -> None:
+def test_segment_without_members_still_exists(rig: Rig) -> None:
     """No members wanted: the key leaves every port, and the partition is still owned."""
     ports = host_ports(rig.site)
     rig.driver.create(scope(), [partition(0x101, ports[:2])], {})
@@ -82,7 +82,7 @@ def test_an_empty_set_is_still_a_set(rig: Rig) -> None:
     assert all(t.keys == {0x7FFF} for g, t in rig.driver.tables(ports).items())
 
 
-def test_delete_leaves_nothing_and_may_be_repeated(rig: Rig) -> None:
+def test_delete_leaves_nothing_and_is_idempotent(rig: Rig) -> None:
     """Gone from the files and from every port; deleting what is absent is fine."""
     wanted = partition(0x101, host_ports(rig.site)[:3])
     rig.driver.create(scope(), [wanted], {})
@@ -92,7 +92,7 @@ def test_delete_leaves_nothing_and_may_be_repeated(rig: Rig) -> None:
     assert all(0x8101 not in t.keys | (t.leaf_keys or set()) for t in rig.driver.tables().values())
 
 
-def test_foreign_octets_stay_as_they_are(rig: Rig) -> None:
+def test_foreign_bytes_of_the_file_are_kept(rig: Rig) -> None:
     """What isn't weft's is kept byte for byte, odd bytes and blanks included, and goes on working."""
     ports = host_ports(rig.site)
     before = (rig.text("sm1") or "") + "\t# \xe9\xff \n" + FOREIGN.format(ports[6], ports[7])
@@ -114,7 +114,7 @@ def test_foreign_octets_stay_as_they_are(rig: Rig) -> None:
     }
 
 
-def test_workers_at_once_lose_nothing(rig: Rig) -> None:
+def test_concurrent_workers_lose_no_change(rig: Rig) -> None:
     """Several workers, each with its own driver, change the file at the same time."""
     ports = host_ports(rig.site)
     drivers = [rig.driver, rig.another_driver(), rig.another_driver()]
@@ -133,7 +133,7 @@ def test_workers_at_once_lose_nothing(rig: Rig) -> None:
     assert {m.id for m in rig.driver.marked("lab", [])} == {f"0x{0x100 + p:x}" for p in pods}
 
 
-def test_a_batch_is_one_change(rig: Rig) -> None:
+def test_batch_is_one_change(rig: Rig) -> None:
     """Two partitions of one pod in one call are both there."""
     ports = host_ports(rig.site)
     wanted = [partition(0x101, ports[:2], "partition"), partition(0x102, ports[2:4], "other")]
@@ -145,7 +145,7 @@ def test_a_batch_is_one_change(rig: Rig) -> None:
     }
 
 
-def test_paths_only_inside_the_partition(rig: Rig) -> None:
+def test_paths_exist_only_inside_the_partition(rig: Rig) -> None:
     """The subnet administrator gives members a path with the key, and nobody else."""
     ports = host_ports(rig.site)
     rig.driver.create(scope(), [partition(0x101, ports[:2])], {})
@@ -156,7 +156,7 @@ def test_paths_only_inside_the_partition(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(("pkey", "why"), [(0x3000, "range"), (0x101, "taken"), (0x110, "somebody else")])
-def test_a_key_that_is_not_free_is_refused(rig: Rig, pkey: int, why: str) -> None:
+def test_taken_key_is_refused(rig: Rig, pkey: int, why: str) -> None:
     """Outside of weft's range, another pod's, or the operator's: refused with the reason, nothing changed."""
     ports = host_ports(rig.site)
     rig.driver.create(scope(2), [partition(0x101, ports[:2])], {})
@@ -169,7 +169,7 @@ def test_a_key_that_is_not_free_is_refused(rig: Rig, pkey: int, why: str) -> Non
     assert rig.text("sm1") == text
 
 
-def test_marked_and_removed(rig: Rig) -> None:
+def test_marked_partitions_are_listed_and_removed(rig: Rig) -> None:
     """The audit sees what carries the mark with its pod, and can remove it; another pod's it can't."""
     rig.driver.create(scope(), [partition(0x101, host_ports(rig.site)[:2])], {})
     [thing] = rig.driver.marked("lab", [])
@@ -183,7 +183,7 @@ def test_marked_and_removed(rig: Rig) -> None:
     until("it is gone", lambda: rig.driver.marked("lab", []) == [])
 
 
-def test_status_and_partitions(rig: Rig) -> None:
+def test_status_and_partitions_are_reported(rig: Rig) -> None:
     """One master, one standby, equal files, no problems; the default partition is among the configured."""
     status = rig.driver.status()
     assert [m.state for m in status.managers] == [ManagerState.MASTER, ManagerState.STANDBY]
@@ -192,7 +192,7 @@ def test_status_and_partitions(rig: Rig) -> None:
     assert DEFAULT_PKEY in rig.driver.partitions()
 
 
-def test_topology_is_the_sites(rig: Rig) -> None:
+def test_topology_matches_the_site(rig: Rig) -> None:
     """Every switch, adapter and cable of the site is discovered, by GUID and port."""
     site, observed = rig.site, rig.driver.topology()
     guids = {s.name: s.guid for s in site.switches}
@@ -209,7 +209,7 @@ def test_virtual_functions_are_refused_by_capability(rig: Rig) -> None:
     assert not capabilities.virtual_functions and "virtual" in capabilities.why_no_virtual_functions
 
 
-def test_a_fabric_without_agents_is_unknown() -> None:
+def test_fabric_without_agents_is_unknown() -> None:
     """Nobody to ask is no news, and certainly not good news."""
     site = FakeRig().site
     fabric = site.fabrics[FABRIC].model_copy(update={"manager": FabricManager(driver="opensm")})
@@ -219,7 +219,7 @@ def test_a_fabric_without_agents_is_unknown() -> None:
     assert not lonely.status().known
 
 
-def test_a_port_whose_table_is_full_is_known(rig: Rig) -> None:
+def test_full_port_table_is_reported(rig: Rig) -> None:
     """Sizes are read from the ports; partitions of all count, a pod's own key doesn't; a cut port's size is unknown."""
     ports = host_ports(rig.site)
     others = "".join(
@@ -260,7 +260,7 @@ def results(driver: OpenSm, former: Resource, plane: Plane) -> list[tuple[str, s
     return [(i.result, i.seen) for i in clean.items if i.plane == plane]
 
 
-def test_of_a_machine_that_is_off_the_leafs_port_is_proof_and_of_another_host_nothing_is(rig: Rig) -> None:
+def test_leaf_port_proves_a_powered_off_machine_clean_but_no_other_host(rig: Rig) -> None:
     """Its own table can't be read; it is written anew when the port comes up."""
     nodes = [n for n in rig.site.nodes if n.role == "compute"][:2]
     first, second = (n.hcas[0].port_guid for n in nodes)
@@ -284,7 +284,7 @@ def test_of_a_machine_that_is_off_the_leafs_port_is_proof_and_of_another_host_no
     assert results(as_host, former, Plane.ADAPTER) == []
 
 
-def test_machines_whose_adapters_have_changed_places_are_not_clean(rig: Rig) -> None:
+def test_machines_with_swapped_adapters_are_not_clean(rig: Rig) -> None:
     """Each has the other's GUID: that is what the site says after its two cables were swapped, too."""
     nodes = [n for n in rig.site.nodes if n.role == "compute"][:2]
     swapped = machines_site(rig, [n.name for n in nodes])

@@ -16,7 +16,7 @@ def fake() -> tuple[FakeRig, FakeFabric]:
     return rig, rig.driver
 
 
-def test_lost_answer() -> None:
+def test_lost_answer_is_unknown_and_repeatable() -> None:
     """The change was made and nobody knows: unknown, and found again by its mark, made once."""
     rig, fabric = fake()
     fabric.plant(Fault.LOST_ANSWER)
@@ -29,7 +29,7 @@ def test_lost_answer() -> None:
     assert len(fabric.marked("lab", [])) == 1
 
 
-def test_slow_manager() -> None:
+def test_slow_manager_leaves_the_segment_pending() -> None:
     """Accepted is not done: pending until the tables show it, without another change."""
     rig, fabric = fake()
     fabric.plant(Fault.SLOW)
@@ -40,7 +40,7 @@ def test_slow_manager() -> None:
     until("the manager has swept", lambda: (s := seen(rig, wanted)) and s.status is Status.SETTLED)
 
 
-def test_managers_end_in_the_middle() -> None:
+def test_manager_that_ends_during_a_change_is_recovered() -> None:
     """The file is written, nobody reads it: unknown, not done; and true when a manager is back."""
     rig, fabric = fake()
     fabric.plant(Fault.STOPPED)
@@ -54,7 +54,7 @@ def test_managers_end_in_the_middle() -> None:
     assert found is not None and found.reason == ""
 
 
-def test_latency_is_seeded() -> None:
+def test_fake_latency_is_seeded() -> None:
     """The fake takes its time, and gives the same answers."""
     site = FakeRig().site
     slow = FakeFabric(site, FABRIC, seed=7, latency=0.002)
@@ -64,7 +64,7 @@ def test_latency_is_seeded() -> None:
 
 
 @pytest.mark.fabric
-def test_manager_hangs(real: RealRig) -> None:
+def test_hanging_manager_is_unknown(real: RealRig) -> None:
     """opensm is there and does not answer any more: unknown in bounded time; well when started again."""
     wanted = partition(0x101, host_ports(real.site)[:2])
     real.driver.create(scope(), [wanted], {})
@@ -86,7 +86,7 @@ def test_manager_hangs(real: RealRig) -> None:
 
 @pytest.mark.nightly(reason="ten seconds of processor; by day one manager hangs, and is started again")
 @pytest.mark.fabric
-def test_a_fabric_that_hangs_is_mended(real: RealRig) -> None:
+def test_hanging_fabric_is_repaired(real: RealRig) -> None:
     """Both managers are there and neither goes on; what was configured is there again."""
     wanted = partition(0x101, host_ports(real.site)[:2])
     real.driver.create(scope(), [wanted], {})
@@ -101,7 +101,7 @@ def test_a_fabric_that_hangs_is_mended(real: RealRig) -> None:
 
 
 @pytest.mark.fabric
-def test_datagrams_are_lost(real: RealRig) -> None:
+def test_lost_datagrams_leave_the_segment_pending_until_repaired(real: RealRig) -> None:
     """The manager can't write one port's table: not settled, with the log's words; repaired when the port answers."""
     ports = host_ports(real.site)
     end = next(f"{n.name}/{h.name}" for n in real.site.nodes for h in n.hcas if h.port_guid == ports[1])
@@ -124,7 +124,7 @@ def test_datagrams_are_lost(real: RealRig) -> None:
 
 
 @pytest.mark.fabric
-def test_cable_moved_to_another_leaf_port(real: RealRig) -> None:
+def test_cable_moved_to_another_leaf_port_keeps_the_segment(real: RealRig) -> None:
     """The member stays one at its new place, and the port it left loses the key."""
     ports = host_ports(real.site)
     wanted = partition(0x101, ports[:3])

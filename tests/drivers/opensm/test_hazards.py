@@ -54,7 +54,7 @@ def _put_right(rig: Rig, wanted: Resource) -> None:
     until("it is put right", step)
 
 
-def test_unparsable_file_by_another_hand(rig: Rig) -> None:
+def test_unparsable_file_is_reported_and_not_overwritten(rig: Rig) -> None:
     """Fail-open is seen on the wire and said; nothing is written beside the error; repaired when the file is."""
     wanted = _made(rig)
     text = rig.text("sm1") or ""
@@ -74,7 +74,7 @@ def test_unparsable_file_by_another_hand(rig: Rig) -> None:
     until("no trouble is left", lambda: _problems(rig) == "")
 
 
-def test_missing_file(rig: Rig) -> None:
+def test_missing_file_is_reported_and_recreated(rig: Rig) -> None:
     """OpenSM logs nothing about it; the agent does, and the next change closes the ports again."""
     wanted = _made(rig)
     rig.edit("sm1", None)
@@ -88,7 +88,7 @@ def test_missing_file(rig: Rig) -> None:
     assert all(rig.driver.tables([g])[g].keys == {0x7FFF} for g in others)
 
 
-def test_empty_file(rig: Rig) -> None:
+def test_empty_file_gets_a_default_partition(rig: Rig) -> None:
     """A file without a definition fails open too; weft never leaves one behind."""
     rig.edit("sm1", "# nothing\n")
     rig.edit("sm2", "")
@@ -100,7 +100,7 @@ def test_empty_file(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("leaf", [False, True])
-def test_key_written_behind_its_back(rig: Rig, leaf: bool) -> None:
+def test_foreign_key_in_a_table_is_repaired(rig: Rig, leaf: bool) -> None:
     """Drift that no sweep repairs: an intruder's port has the pod's key."""
     wanted = _made(rig)
     intruder = host_ports(rig.site)[5]
@@ -113,7 +113,7 @@ def test_key_written_behind_its_back(rig: Rig, leaf: bool) -> None:
     assert table.keys == table.leaf_keys == {0x7FFF}
 
 
-def test_member_made_limited_behind_its_back(rig: Rig) -> None:
+def test_member_made_limited_externally_is_repaired(rig: Rig) -> None:
     """The membership bit counts: a limited member is no full member."""
     wanted = _made(rig)
     member = host_ports(rig.site)[1]
@@ -125,7 +125,7 @@ def test_member_made_limited_behind_its_back(rig: Rig) -> None:
     _put_right(rig, wanted)
 
 
-def test_stray_key_that_nobody_owns(rig: Rig) -> None:
+def test_stray_key_without_an_owner_is_removed(rig: Rig) -> None:
     """A key of weft's range on the wire without any partition comes up in the audit, and can be taken off."""
     port = host_ports(rig.site)[4]
     rig.write_key(port, 33, 0x8155)
@@ -135,7 +135,7 @@ def test_stray_key_that_nobody_owns(rig: Rig) -> None:
     until("it is gone", lambda: rig.driver.marked("lab", []) == [])
 
 
-def test_full_table(rig: Rig) -> None:
+def test_full_table_is_reported(rig: Rig) -> None:
     """SUBNET UP is said all the same; the key that didn't fit is found missing, and the log says why."""
     ports = host_ports(rig.site)
     many = [partition(0x101 + i, ports[:2], f"partition/{i}") for i in range(63)]
@@ -151,7 +151,7 @@ def test_full_table(rig: Rig) -> None:
     _put_right(rig, over)
 
 
-def test_standby_with_a_stale_file_and_takeover(rig: Rig) -> None:
+def test_takeover_by_a_stale_standby_is_repaired(rig: Rig) -> None:
     """A standby that could not be written is named; when it takes over as it is, the wipe-out is repaired."""
     rig.stop("agent-sm2")
     wanted = partition(0x101, host_ports(rig.site)[:3])
@@ -172,7 +172,7 @@ def test_standby_with_a_stale_file_and_takeover(rig: Rig) -> None:
     until("it is settled under either", lambda: rig.driver.status().known and _settled(rig, wanted))
 
 
-def test_no_manager_runs(rig: Rig) -> None:
+def test_fabric_without_a_manager_is_unknown(rig: Rig) -> None:
     """Unknown is not the same as fine, nor absent: every question says so, and nothing is written."""
     wanted = _made(rig)
     text = rig.text("sm1")
@@ -195,7 +195,7 @@ def test_no_manager_runs(rig: Rig) -> None:
     until("it is settled again", lambda: _settled(rig, wanted))
 
 
-def test_agent_of_the_master_is_cut_off(rig: Rig) -> None:
+def test_unreachable_agent_of_the_master_is_unknown(rig: Rig) -> None:
     """The subnet manager may be well: without its agent nothing is known."""
     wanted = _made(rig)
     rig.stop("agent-sm1")
@@ -206,7 +206,7 @@ def test_agent_of_the_master_is_cut_off(rig: Rig) -> None:
     until("it is settled again", lambda: _settled(rig, wanted))
 
 
-def test_rogue_edit_of_wefts_section(rig: Rig) -> None:
+def test_rogue_edit_of_wefts_section_is_repaired(rig: Rig) -> None:
     """Somebody adds a port to a pod's partition in the file: seen in the file and on the wire, and put right."""
     wanted = _made(rig)
     intruder = host_ports(rig.site)[6]
@@ -223,7 +223,7 @@ def test_rogue_edit_of_wefts_section(rig: Rig) -> None:
     assert rig.text("sm1") == text == rig.text("sm2")
 
 
-def test_rogue_removal_of_a_partition(rig: Rig) -> None:
+def test_rogue_removal_of_a_partition_is_repaired(rig: Rig) -> None:
     """Somebody deletes a pod's partition from the file: its keys go, and the next update brings them back."""
     wanted = _made(rig)
     text = rig.text("sm1") or ""
@@ -235,7 +235,7 @@ def test_rogue_removal_of_a_partition(rig: Rig) -> None:
     _put_right(rig, wanted)
 
 
-def test_member_whose_cable_is_pulled(rig: Rig) -> None:
+def test_member_with_a_pulled_cable_is_a_problem(rig: Rig) -> None:
     """It can't be shown to be a member, nor, after deletion, to be none: both are said until the cable is back."""
     wanted = _made(rig)
     port = host_ports(rig.site)[1]
@@ -272,7 +272,7 @@ class Book:
         self.events.append((owner, message))
 
 
-def test_section_lost_on_every_manager(rig: Rig) -> None:
+def test_section_lost_on_every_manager_is_restored(rig: Rig) -> None:
     """Configuration management replaces the files: another pod's change puts the lost partition back, and says so."""
     wanted = _made(rig)
     for agent in ("sm1", "sm2"):
@@ -290,7 +290,7 @@ def test_section_lost_on_every_manager(rig: Rig) -> None:
     assert rig.text("sm1") == rig.text("sm2")
 
 
-def test_nobody_takes_away_what_is_wanted(rig: Rig) -> None:
+def test_desired_partition_cannot_be_removed_by_an_edit(rig: Rig) -> None:
     """A sweep that takes it for an orphan, or a release that the database doesn't know of, is refused."""
     wanted = _made(rig)
     driver = rig.another_driver(Book(wanted))
@@ -301,7 +301,7 @@ def test_nobody_takes_away_what_is_wanted(rig: Rig) -> None:
     assert _settled(rig, wanted)
 
 
-def test_a_standby_is_level_again_without_an_order(rig: Rig) -> None:
+def test_standby_is_brought_up_to_date_without_an_order(rig: Rig) -> None:
     """It was away while partitions came and went; a look brings it level, and tells the master nothing."""
     gone = _made(rig, pkey=0x103, pod=3)
     rig.stop("agent-sm2")
@@ -317,7 +317,7 @@ def test_a_standby_is_level_again_without_an_order(rig: Rig) -> None:
 
 
 @pytest.mark.fabric
-def test_a_leaf_that_does_not_answer_costs_its_own_ports_only(real: RealRig) -> None:
+def test_silent_leaf_hides_only_its_own_ports(real: RealRig) -> None:
     """One leaf that loses datagrams must not make the whole fabric unknown: the others' ports are read."""
     ports = host_ports(real.site)
     real.faults.lose("leaf02", 100, port=0)

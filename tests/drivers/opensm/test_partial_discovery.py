@@ -53,7 +53,7 @@ def test_leaf_port_of_a_host_that_timed_out_keeps_its_key(
     assert found is not None and found.status is Status.SETTLED
 
 
-def test_release_says_what_a_partial_discovery_may_have_missed(
+def test_release_names_what_a_partial_discovery_may_have_missed(
     rig: FakeRig, fake: FakeFabric, pod: Resource
 ) -> None:
     """A member that isn't seen can't be proved clean; of others the receipt says that they may be there."""
@@ -75,7 +75,7 @@ def test_status_shows_the_time_outs(rig: FakeRig, fake: FakeFabric) -> None:
     assert any("Connection timed out" in p for m in rig.driver.status().managers for p in m.problems)
 
 
-def test_partial_discovery_shows_nothing_as_missing(rig: FakeRig, fake: FakeFabric) -> None:
+def test_partial_discovery_reports_nothing_as_missing(rig: FakeRig, fake: FakeFabric) -> None:
     """Neither differences nor adopted cables: what it doesn't show stays as described."""
     lost = host_ports(rig.site)[0]
     fake.cut(lost)

@@ -33,7 +33,7 @@ def shown(real: RealRig) -> dict[tuple[str, int], PortErrors]:
 
 
 @pytest.mark.fabric
-def test_counters_are_those_that_perfquery_prints(real: RealRig) -> None:
+def test_counters_equal_those_of_perfquery(real: RealRig) -> None:
     """On a leaf's port and on a host's: every counter, each with a value of its own; both ends of the cable named."""
     node = next(n for n in real.site.nodes if n.role == "compute")
     end = f"{node.name}/{node.hcas[0].name}"

@@ -139,14 +139,14 @@ DEFAULT = "Default=0x7fff : ALL=limited, SELF=full;\n"
         ("p=0x10 : 99999999999999999999999, 0xA=full;\n", False),
     ],
 )
-def test_file_is_read_as_by_opensm(opensm: Real, text: str, fatal: bool) -> None:
+def test_file_is_parsed_as_by_opensm(opensm: Real, text: str, fatal: bool) -> None:
     """One construct each, behind a good definition of the default partition."""
     a, b = (f"0x{g:x}" for g in opensm.ports[:2])
     conf = compare(opensm, DEFAULT + text.replace("0xA", a).replace("0xB", b))
     assert bool(conf.fatal) is fatal, conf.problems
 
 
-def test_generated_files_are_read_as_by_opensm(opensm: Real) -> None:
+def test_generated_files_are_parsed_as_by_opensm(opensm: Real) -> None:
     """Valid ones in every way of writing, and ones with something wrong in them."""
     read = 0
     files = examples(80)
@@ -214,7 +214,7 @@ def generated(chance: random.Random, ports: list[int]) -> str:
     return "".join(lines)
 
 
-def test_generator_makes_the_same_file_of_the_same_seed() -> None:
+def test_generator_is_deterministic_for_a_seed() -> None:
     """So that a failure can be looked at again."""
     make: Callable[[], str] = lambda: generated(random.Random(7), [0x2C90300300001])  # noqa: E731
     assert make() == make()

@@ -50,44 +50,44 @@ def pods(found: Base) -> list[int]:
     return [k - 0x100 for k in sorted(found.section)]
 
 
-def test_the_masters_file_is_where_it_starts() -> None:
+def test_section_starts_from_the_masters_file() -> None:
     """What is there and wanted, or not known, stays as it is; nothing is said."""
     found = base(file(document(1), document(2)), file(document(1), document(2)), wanted=(1,))
     assert pods(found) == [1, 2] and not found.restored and not found.dropped and not found.problems
 
 
-def test_what_is_wanted_and_lost_is_put_back() -> None:
+def test_lost_desired_partition_is_restored() -> None:
     """With the members that the database has, also if no file at all has it any more."""
     found = base(file(), file(document(2)), wanted=(1, 2))
     assert pods(found) == [1, 2] and [d.pkey for d in found.restored] == [0x101, 0x102]
 
 
-def test_what_an_old_file_has_under_another_key_is_put_back_under_its_own() -> None:
+def test_partition_under_an_old_key_is_restored_under_its_own() -> None:
     """The pod has another number since then, and the old one may be the next pod's."""
     old = WeftPartitionDocument(pkey=0x107, mark=mark(1).text(), members=(1,))
     found = base(file(old), wanted=(1,))
     assert pods(found) == [1, 7] and [d.pkey for d in found.restored] == [0x101]
 
 
-def test_what_only_a_standby_has_stays_if_nobody_knows_it() -> None:
+def test_unknown_partition_of_a_standby_stays() -> None:
     """The database was restored and the master replaced: the standby is the last that knows."""
     assert pods(base(file(), file(document(3)))) == [3]
 
 
-def test_what_only_a_standby_has_goes_if_it_is_known() -> None:
+def test_known_undesired_partition_of_a_standby_is_removed() -> None:
     """It was away, or could not write, while the partition was taken away; or its pod is just being released."""
     assert pods(base(file(), file(document(3)), over=(3,))) == []
     read = {"sm1": file(), "sm2": file(document(3))}
     assert dict(base_section(Files(read, {}), "sm1", {}, {mark(3): False}).section) == {}
 
 
-def test_what_is_over_goes_wherever_it_came_back() -> None:
+def test_ended_partition_is_removed_from_every_file() -> None:
     """An old file in the master's place."""
     found = base(file(document(1), document(3)), wanted=(1,), over=(3,))
     assert pods(found) == [1] and [d.pkey for d in found.dropped] == [0x103]
 
 
-def test_nothing_is_put_back_over_somebody_else() -> None:
+def test_foreign_partition_is_not_overwritten_by_a_restore() -> None:
     """Its key is another's, in the section or outside of it, or its port a member of what nobody knows."""
     taken = document(9).model_copy(update={"pkey": 0x101})
     for master, said in (
@@ -111,7 +111,7 @@ class Answering:
 
 
 @pytest.mark.parametrize("states", [("master", "master"), ("standby", "standby"), ("down", "unknown")])
-def test_one_master_or_unknown(states: tuple[str, str]) -> None:
+def test_anything_but_one_master_is_unknown(states: tuple[str, str]) -> None:
     """Two masters are a split fabric, none is one that nobody tends: either way nothing is known."""
     found = [Answering(f"sm{i}", ManagerState(s)) for i, s in enumerate(states)]
     agents = Agents("ib0", found)  # type: ignore[arg-type]

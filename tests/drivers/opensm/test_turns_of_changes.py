@@ -106,7 +106,7 @@ def in_line(line: Line, *names: str) -> list[Future[object]]:
     return waiting
 
 
-def test_who_came_first_has_the_first_turn(line: Line) -> None:
+def test_first_waiter_gets_the_first_turn(line: Line) -> None:
     """A look between two changes isn't passed by the second one, and is no later than the changes before it."""
     first = line.change("first", 0)
     wait_for(lambda: line.took == ["first"])
@@ -117,7 +117,7 @@ def test_who_came_first_has_the_first_turn(line: Line) -> None:
     assert line.together == 1 and line.length() == 0
 
 
-def test_whose_change_was_made_with_anothers_leaves_the_line(line: Line) -> None:
+def test_waiter_whose_change_was_batched_leaves_the_line(line: Line) -> None:
     """It takes no turn of its own, and whoever stands behind it has the next one."""
     first = line.change("first", 0)
     wait_for(lambda: line.took == ["first"])
@@ -128,7 +128,7 @@ def test_whose_change_was_made_with_anothers_leaves_the_line(line: Line) -> None
     assert {KEY + n for n in (0, 1, 2, 4)} <= line.partitions()
 
 
-def test_one_that_fails_hands_its_turn_on(line: Line) -> None:
+def test_failed_change_passes_its_turn_on(line: Line) -> None:
     line.silent = {"look", "change"}
     first = line.change("first", 0)
     wait_for(lambda: line.took == ["first"])
@@ -143,7 +143,7 @@ def test_one_that_fails_hands_its_turn_on(line: Line) -> None:
     line.change("later", 5).result(LONG)
 
 
-def test_an_empty_line_lets_anybody_begin_at_once(line: Line) -> None:
+def test_empty_line_delays_no_change(line: Line) -> None:
     line.go_on()
     for number in range(3):
         line.change(f"c{number}", number).result(LONG)
@@ -151,7 +151,7 @@ def test_an_empty_line_lets_anybody_begin_at_once(line: Line) -> None:
     assert line.took == ["c0", "look0", "c1", "look1", "c2", "look2"]
 
 
-def test_many_at_once_all_end_and_no_two_at_the_same_time() -> None:
+def test_concurrent_changes_all_end_and_never_overlap() -> None:
     """Thirty threads, as they come: nobody is forgotten, whoever's change took theirs along."""
     for _ in range(examples(12)):
         line = Line(held=False)

@@ -37,7 +37,7 @@ def rig(real: RealRig) -> Iterator[RealRig]:
 
 
 @pytest.mark.fabric
-def test_the_well_known_sa_key_shows_a_tenant_others_tables(rig: RealRig) -> None:
+def test_default_sa_key_shows_a_tenant_others_tables(rig: RealRig) -> None:
     """What the live check says of `sa_key`, from a tenant's host: tables of ports that share a partition with its own,
     such as a manager's; nobody's without the key, and another tenant's in neither way.
     """
@@ -58,7 +58,7 @@ def test_the_well_known_sa_key_shows_a_tenant_others_tables(rig: RealRig) -> Non
 
 
 @pytest.mark.fabric
-def test_who_tried_what_is_in_the_status(rig: RealRig) -> None:
+def test_refused_attempts_are_in_the_status(rig: RealRig) -> None:
     """Wrong keys from a tenant's host, by OpenSM's own lines, without the keys; a LID is told with its port's GUID."""
     real = rig
     node = next(n for n in real.site.nodes if n.role == "compute")

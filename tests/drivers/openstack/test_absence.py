@@ -132,7 +132,7 @@ LIES = {
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_no_lie_makes_a_thing_absent(rig: Rig, wanted: Resource, where: str, lie: str) -> None:
+def test_no_false_answer_proves_absence(rig: Rig, wanted: Resource, where: str, lie: str) -> None:
     """Whatever one of the three answers is instead of what it should be: unknown, for finding and for deleting."""
     rig.cloud.lies = [(where, LIES[lie])]
     with pytest.raises(UnknownError):
@@ -145,7 +145,7 @@ def test_no_lie_makes_a_thing_absent(rig: Rig, wanted: Resource, where: str, lie
 
 
 @pytest.mark.parametrize("wanted", [NETWORK, SERVER], ids=["network", "server"])
-def test_the_proof_says_what_was_read(rig: Rig, wanted: Resource) -> None:
+def test_proof_of_absence_names_what_was_read(rig: Rig, wanted: Resource) -> None:
     """Listing, GET by id and what was seen beside them stand in the proof, for the receipt."""
     proof = rig.driver.find(SCOPE, [wanted], IDS)[wanted.key].reason
     assert "404 by its id" in proof and "0 listed" in proof and PROJECT in proof and "seen with it" in proof
@@ -153,7 +153,7 @@ def test_the_proof_says_what_was_read(rig: Rig, wanted: Resource) -> None:
     assert "by its id" not in never_made and "0 listed" in never_made
 
 
-def test_an_empty_list_to_a_caller_without_a_role_is_no_empty_cloud(rig: Rig) -> None:
+def test_empty_list_without_a_role_proves_nothing(rig: Rig) -> None:
     """Neutron answers [] and 404 to everybody who may not look; then it doesn't show the group `default` either."""
     rig.network(hidden=True)
     absent = TinyCloud.absent("network", "net-1")
@@ -166,7 +166,7 @@ def test_an_empty_list_to_a_caller_without_a_role_is_no_empty_cloud(rig: Rig) ->
         rig.driver.find(SCOPE, [NETWORK], IDS)
 
 
-def test_what_a_listing_hides_is_found_by_its_id(rig: Rig) -> None:
+def test_resource_hidden_from_listings_is_found_by_id(rig: Rig) -> None:
     """A tag that was taken off, a soft-deleted server, a stale list: a GET by the known id shows what is there."""
     rig.network(hidden=True)
     assert rig.status(NETWORK) is Status.SETTLED
@@ -176,7 +176,7 @@ def test_what_a_listing_hides_is_found_by_its_id(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("description", [STRANGER, "mine", "", None])
-def test_a_known_id_wins_over_what_a_tenant_writes(rig: Rig, description: str | None) -> None:
+def test_known_id_outweighs_a_tenants_description(rig: Rig, description: str | None) -> None:
     """Another pod's mark, or none: it is still the pod's, differs, and is deleted."""
     rig.network(description=description)
     seen = rig.driver.find(SCOPE, [NETWORK], IDS)[NETWORK.key]
@@ -185,14 +185,14 @@ def test_a_known_id_wins_over_what_a_tenant_writes(rig: Rig, description: str | 
     assert not rig.cloud.things["networks"]
 
 
-def test_the_mark_alone_is_another_pods_where_no_id_is_known(rig: Rig) -> None:
+def test_mark_alone_does_not_identify_a_resource_by_ids_only(rig: Rig) -> None:
     """Without an id of ours, a thing that bears another pod's mark is not this pod's."""
     rig.network(description=STRANGER)
     assert not rig.driver.find(SCOPE, [NETWORK], {})[NETWORK.key].there
 
 
 @pytest.mark.parametrize(("user", "there"), [("u", True), ("colleague", False)])
-def test_server_with_the_mark_is_the_pods_if_weft_s_user_made_it(rig: Rig, user: str, there: bool) -> None:
+def test_marked_server_is_the_pods_if_wefts_user_created_it(rig: Rig, user: str, there: bool) -> None:
     """A colleague's server that was given the mark is neither found nor deleted, and the audit learns whose it is."""
     rig.server(user_id=user)
     assert rig.driver.find(SCOPE, [SERVER], {})[SERVER.key].there is there
@@ -203,7 +203,7 @@ def test_server_with_the_mark_is_the_pods_if_weft_s_user_made_it(rig: Rig, user:
     assert deleted is there
 
 
-def test_a_locked_server_is_unlocked_first(rig: Rig) -> None:
+def test_locked_server_is_unlocked_first(rig: Rig) -> None:
     """A tenant's lock doesn't keep a node beyond the lease."""
     rig.server(locked=True)
     rig.cloud.lies = [("POST /compute/servers/srv-1/action", Reply(202))]
@@ -212,7 +212,7 @@ def test_a_locked_server_is_unlocked_first(rig: Rig) -> None:
     assert changes == ["POST /compute/servers/srv-1/action", "DELETE /compute/servers/srv-1"]
 
 
-def test_a_soft_deleted_server_is_deleted_by_force(rig: Rig) -> None:
+def test_soft_deleted_server_is_deleted_by_force(rig: Rig) -> None:
     """With reclaim_instance_interval a deleted server waits, and its owner may restore it on a node given away."""
     rig.server(hidden=True, status="SOFT_DELETED")
     rig.cloud.lies = [("POST /compute/servers/srv-1/action", Reply(202))]
@@ -220,7 +220,7 @@ def test_a_soft_deleted_server_is_deleted_by_force(rig: Rig) -> None:
     assert rig.cloud.asked[-1] == "POST /compute/servers/srv-1/action"
 
 
-def test_a_server_whose_cell_is_down_is_unknown(rig: Rig) -> None:
+def test_server_whose_cell_is_down_is_unknown(rig: Rig) -> None:
     """Of such a server Nova shows id and status UNKNOWN alone (microversion 2.69)."""
     rig.cloud.things["servers"] = [
         {"id": "srv-1", "status": "UNKNOWN", "created": "", "tenant_id": PROJECT, "links": []}
@@ -230,7 +230,7 @@ def test_a_server_whose_cell_is_down_is_unknown(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("missing", ["id", "provider:segmentation_id", "created_at"])
-def test_a_row_of_another_shape_is_unknown_or_a_difference(rig: Rig, missing: str) -> None:
+def test_malformed_row_is_unknown_or_a_difference(rig: Rig, missing: str) -> None:
     """A row that lacks what each has is never a traceback, nor fine where it matters."""
     row = rig.network()
     del row[missing]
@@ -242,14 +242,14 @@ def test_a_row_of_another_shape_is_unknown_or_a_difference(rig: Rig, missing: st
     assert seen.there and [d.field for d in seen.differences] == (["segment"] if "segment" in missing else [])
 
 
-def test_a_creation_that_is_answered_by_a_page_is_tried_again(rig: Rig) -> None:
+def test_creation_answered_with_a_page_is_retried(rig: Rig) -> None:
     """Nobody knows what became of it: temporary, and the next look tells."""
     rig.cloud.lies = [("POST /network/networks", HTML)]
     outcome = rig.driver.create(SCOPE, [NETWORK], {})[NETWORK.key]
     assert type(outcome.error) is TemporaryError
 
 
-def test_a_listing_without_an_end_is_unknown(rig: Rig) -> None:
+def test_endless_listing_is_unknown(rig: Rig) -> None:
     """A page that names itself as the next one would be read forever."""
     again = [{"rel": "next", "href": "http://x/networks?marker=a"}]
     rig.cloud.lies = [("GET /network/networks", Reply(200, {"networks": [], "networks_links": again}))]
@@ -257,7 +257,7 @@ def test_a_listing_without_an_end_is_unknown(rig: Rig) -> None:
         rig.driver.find(SCOPE, [NETWORK], IDS)
 
 
-def test_an_answer_larger_than_any_is_unknown(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_answer_is_unknown(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A body is read up to a limit."""
     monkeypatch.setattr(transport, "LARGEST", 1000)
     rig.cloud.lies = [("GET /network/networks", Reply(200, {"networks": [{"id": "x" * 5000}]}))]
@@ -265,7 +265,7 @@ def test_an_answer_larger_than_any_is_unknown(rig: Rig, monkeypatch: pytest.Monk
         rig.driver.find(SCOPE, [NETWORK], IDS)
 
 
-def test_a_host_that_nova_does_not_show_is_no_fact(rig: Rig) -> None:
+def test_host_hidden_by_nova_is_unknown(rig: Rig) -> None:
     """The attribute is for administrators: that it is missing doesn't mean that the server has no host."""
     row = rig.server()
     del row["OS-EXT-SRV-ATTR:host"]

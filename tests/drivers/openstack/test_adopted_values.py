@@ -118,7 +118,7 @@ def seen(driver: OpenStackDriver, wanted: Resource) -> Status:
         ("POST /compute/flavors/f-1/os-extra_specs", 1),
     ],
 )
-def test_an_adopted_flavor_gets_its_values_back_after_an_interrupted_adoption(
+def test_flavor_values_are_restored_after_an_interrupted_adoption(
     cloud: Cloud, refused: str, times: int
 ) -> None:
     """Each visit begins again, and sees what the last one has set."""
@@ -137,7 +137,7 @@ def test_an_adopted_flavor_gets_its_values_back_after_an_interrupted_adoption(
     assert seen(driver, wanted) is Status.KEPT
 
 
-def test_a_flavors_key_that_the_site_names_later_gets_its_value_back(cloud: Cloud) -> None:
+def test_flavor_key_added_to_the_site_later_is_restored(cloud: Cloud) -> None:
     """Removed from the site file again, and at the site's end; a key that wasn't there goes."""
     tiny, driver = cloud
     row = theirs(tiny)
@@ -156,7 +156,7 @@ def test_a_flavors_key_that_the_site_names_later_gets_its_value_back(cloud: Clou
     assert row["extra_specs"] == before
 
 
-def test_a_note_longer_than_an_extra_spec_is_continued_in_further_ones(cloud: Cloud) -> None:
+def test_long_note_spans_several_extra_specs(cloud: Cloud) -> None:
     """Nova takes 255 characters; what is noted already stays in its place."""
     tiny, driver = cloud
     row = theirs(tiny, **{f"hw:key{n}": "x" * 60 for n in range(9)})
@@ -171,7 +171,7 @@ def test_a_note_longer_than_an_extra_spec_is_continued_in_further_ones(cloud: Cl
     assert destroyed(driver, many) is None and row["extra_specs"] == before
 
 
-def test_an_adopted_flavor_without_its_note_is_not_called_given_back(cloud: Cloud) -> None:
+def test_adopted_flavor_without_its_note_is_not_reported_restored(cloud: Cloud) -> None:
     """Nor taken for one that weft has made, and deleted."""
     tiny, driver = cloud
     row = theirs(tiny)
@@ -185,7 +185,7 @@ def test_an_adopted_flavor_without_its_note_is_not_called_given_back(cloud: Clou
 @pytest.mark.parametrize(
     "refused", ["PUT /compute/flavors/f-1", "DELETE /compute/flavors/f-1/os-extra_specs/weft:before"]
 )
-def test_a_flavor_that_was_given_back_in_part_is_finished(cloud: Cloud, refused: str) -> None:
+def test_partly_restored_flavor_is_finished(cloud: Cloud, refused: str) -> None:
     """While anything of weft's is left on it, the receipt doesn't name it."""
     tiny, driver = cloud
     row = theirs(tiny)
@@ -199,7 +199,7 @@ def test_a_flavor_that_was_given_back_in_part_is_finished(cloud: Cloud, refused:
     assert json.dumps(row, sort_keys=True) == before and seen(driver, DEDICATED) is Status.KEPT
 
 
-def test_values_that_the_cloud_does_not_take_back_are_not_signed_for(cloud: Cloud) -> None:
+def test_values_the_cloud_does_not_restore_are_not_signed(cloud: Cloud) -> None:
     """Nova answers 200, and the flavor is as it was: the note stays."""
     tiny, driver = cloud
     row = theirs(tiny)
@@ -209,7 +209,7 @@ def test_values_that_the_cloud_does_not_take_back_are_not_signed_for(cloud: Clou
     assert "weft:before" in row["extra_specs"] and seen(driver, DEDICATED) is not Status.KEPT
 
 
-def test_the_audit_gives_an_adopted_flavor_and_an_image_back(cloud: Cloud) -> None:
+def test_audit_restores_adopted_flavor_and_image(cloud: Cloud) -> None:
     """Their owner is gone from the database: the notes say what they had."""
     tiny, driver = cloud
     row, golden = theirs(tiny), golden_image(tiny)
@@ -235,7 +235,7 @@ def golden_image(tiny: TinyCloud) -> dict[str, Any]:
     return row
 
 
-def test_an_images_key_that_the_site_names_later_gets_its_value_back(cloud: Cloud) -> None:
+def test_image_key_added_to_the_site_later_is_restored(cloud: Cloud) -> None:
     """Somebody who removes the mark alone doesn't make weft's values the image's own."""
     tiny, driver = cloud
     row = golden_image(tiny)
@@ -250,7 +250,7 @@ def test_an_images_key_that_the_site_names_later_gets_its_value_back(cloud: Clou
     assert row == before and driver.find(LEAVING, [later], ids)[IMAGE].status is Status.KEPT
 
 
-def test_an_image_without_its_note_is_not_called_given_back(cloud: Cloud) -> None:
+def test_image_without_its_note_is_not_reported_restored(cloud: Cloud) -> None:
     """Its values would be noted as what it had before."""
     tiny, driver = cloud
     row = golden_image(tiny)
@@ -268,7 +268,7 @@ def older(row: dict[str, Any], note: dict[str, str], name: str, version: str) ->
 
 
 @pytest.mark.parametrize("repaired", [False, True])
-def test_flavor_with_a_note_of_an_older_weft_keeps_none_of_wefts_keys(cloud: Cloud, repaired: bool) -> None:
+def test_flavor_with_an_older_wefts_note_keeps_none_of_wefts_keys(cloud: Cloud, repaired: bool) -> None:
     """Neither in the end nor when the site no longer names them, with a repair in between or without."""
     tiny, driver = cloud
     row = theirs(tiny)
@@ -292,7 +292,7 @@ def test_flavor_with_a_note_of_an_older_weft_keeps_none_of_wefts_keys(cloud: Clo
 
 
 @pytest.mark.parametrize("repaired", [False, True])
-def test_image_with_a_note_of_an_older_weft_keeps_none_of_wefts_keys(cloud: Cloud, repaired: bool) -> None:
+def test_image_with_an_older_wefts_note_keeps_none_of_wefts_keys(cloud: Cloud, repaired: bool) -> None:
     """In the end, with a repair in between or without."""
     tiny, driver = cloud
     row = golden_image(tiny)
@@ -307,7 +307,7 @@ def test_image_with_a_note_of_an_older_weft_keeps_none_of_wefts_keys(cloud: Clou
     assert row == before and driver.find(LEAVING, [wanted], ids)[IMAGE].status is Status.KEPT
 
 
-def test_audit_does_not_call_a_thing_with_a_note_of_an_older_weft_given_back(cloud: Cloud) -> None:
+def test_audit_does_not_report_older_notes_as_restored(cloud: Cloud) -> None:
     """Which keys weft has set, the site file said."""
     tiny, driver = cloud
     row, golden = theirs(tiny), golden_image(tiny)
@@ -322,7 +322,7 @@ def test_audit_does_not_call_a_thing_with_a_note_of_an_older_weft_given_back(clo
 
 
 @pytest.mark.parametrize("by_audit", [False, True])
-def test_flavor_made_in_part_is_deleted(cloud: Cloud, by_audit: bool) -> None:
+def test_partly_created_flavor_is_deleted(cloud: Cloud, by_audit: bool) -> None:
     """weft was killed between its description and its extra specs. One with anything of a note stays."""
     tiny, driver = cloud
     row = theirs(tiny)

@@ -143,7 +143,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
             each.close()
 
 
-def test_a_machine_that_the_agent_has_cleaned_is_taken_and_given_back(rig: Rig) -> None:
+def test_machine_cleaned_by_the_agent_is_taken_and_given_back(rig: Rig) -> None:
     """Ironic's history has no more than the end."""
     rig.provide()
     rig.clean(ERASE, VERIFY)
@@ -157,7 +157,7 @@ def test_a_machine_that_the_agent_has_cleaned_is_taken_and_given_back(rig: Rig) 
     assert f": deploy.erase_devices, deploy.verify_erased; disks erased; {MEMBERS}; steps seen" in seen.reason
 
 
-def test_a_reset_that_comes_late_leaves_the_cleaning_of_its_own_machine_as_it_is(rig: Rig) -> None:
+def test_late_reset_does_not_disturb_a_cleaning(rig: Rig) -> None:
     """Its answer was lost: Ironic refuses it meanwhile, and afterwards it is one of a machine that is clean."""
     ids = {rig.machine.key: rig.driver.create(SCOPE, [rig.machine], {})[rig.machine.key].id or ""}
     power = f"nodes/{rig.ironic.node}/states/power"
@@ -178,7 +178,7 @@ def test_a_reset_that_comes_late_leaves_the_cleaning_of_its_own_machine_as_it_is
     assert seen.status is Status.ABSENT and "deploy.erase_devices; disks erased" in seen.reason
 
 
-def test_a_step_that_fails_after_it_was_begun_lends_nothing_to_the_next_cleaning(rig: Rig) -> None:
+def test_failed_step_does_not_count_for_the_next_cleaning(rig: Rig) -> None:
     """The operator leaves it out, and that one ends well."""
     rig.again()
     agent = rig.boots(ERASE)
@@ -194,7 +194,7 @@ def test_a_step_that_fails_after_it_was_begun_lends_nothing_to_the_next_cleaning
     assert UNSEEN in rig.refusal(rig.blind)
 
 
-def test_a_cleaning_that_is_aborted_lends_nothing_to_the_next(rig: Rig) -> None:
+def test_aborted_cleaning_does_not_count_for_the_next(rig: Rig) -> None:
     """It leaves no event; weft saw nothing between its steps and the next agent, which has none, and is soon done."""
     rig.again()
     agent = rig.boots(ERASE)
@@ -213,7 +213,7 @@ def test_a_cleaning_that_is_aborted_lends_nothing_to_the_next(rig: Rig) -> None:
     assert outcome.id is not None, outcome.error
 
 
-def test_arrays_are_made_by_hand_and_again_in_each_cleaning(rig: Rig) -> None:
+def test_arrays_are_created_manually_and_by_each_cleaning(rig: Rig) -> None:
     """As `weft site enroll` has it, and as a cloud is set up that deletes them first. One that comes out otherwise is
     neither taken nor given back."""
     rig.ironic.ask("PATCH", f"nodes/{rig.ironic.node}", [{"op": "add", "path": "/extra", "value": {}}])

@@ -43,7 +43,7 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield check
 
 
-def test_hosts_of_an_aggregate_with_the_sites_flavors_are_right(checked: Any) -> None:
+def test_hosts_in_an_aggregate_with_the_sites_flavors_are_accepted(checked: Any) -> None:
     """In one aggregate or several, with others' hosts in it; that the scheduler enforces it is only a note."""
     half = len(hosts()) // 2
     found = checked(
@@ -68,7 +68,7 @@ def test_hosts_that_take_any_flavor_are_named(checked: Any) -> None:
     assert f"{', '.join(hosts()[:3])} and {len(hosts()) - 3} more are in no host aggregate" in nothing
 
 
-def test_flavors_are_compared_with_the_sites(checked: Any) -> None:
+def test_aggregate_flavors_are_compared_with_the_site(checked: Any) -> None:
     """One that the site has and no host takes; one that hosts take and the site doesn't describe."""
     found = checked(small_site(), aggregate(*hosts(), instance_type="h100.8,m1.tiny"))
     [problem] = found.problems
@@ -90,14 +90,14 @@ def test_aggregates_that_cannot_be_read_are_a_problem(checked: Any, reply: Reply
     assert problem.startswith("cloud main: it can't be checked: ")
 
 
-def test_site_that_keeps_hosts_free_otherwise_is_not_asked(checked: Any) -> None:
+def test_site_with_other_host_protection_is_not_checked(checked: Any) -> None:
     clouds = {
         n: c.model_copy(update={"hosts_kept_free": "otherwise"}) for n, c in small_site().clouds.items()
     }
     assert checked(small_site().model_copy(update={"clouds": clouds})) == LiveCheck()
 
 
-def test_what_a_live_check_without_a_profile_leaves_out_is_said() -> None:
+def test_live_check_without_a_profile_names_what_it_skips() -> None:
     """Host aggregates only where the site has weft make them."""
     site = small_site()
     assert unread_notes(site) == (

@@ -48,7 +48,7 @@ def stand(request: pytest.FixtureRequest) -> Stand:
     return FakeStand() if request.param == "fake" else request.getfixturevalue("nova")
 
 
-def test_aggregate_is_made_grown_shrunk_and_deleted(stand: Stand) -> None:
+def test_aggregate_is_created_extended_reduced_and_deleted(stand: Stand) -> None:
     assert not stand.driver.find(SITE, [TWO], {})[KEY].there
     assert stand.done("create", TWO).error is None
     assert stand.shown() == {NAME: (BOTH, ("gpu01", "gpu02"))} and stand.differences(TWO) == {}
@@ -61,7 +61,7 @@ def test_aggregate_is_made_grown_shrunk_and_deleted(stand: Stand) -> None:
     assert stand.driver.find(LEAVING, [other], stand.ids)[KEY].status is Status.ABSENT
 
 
-def test_host_that_nova_does_not_know_holds_up_no_other(stand: Stand) -> None:
+def test_host_unknown_to_nova_delays_no_other(stand: Stand) -> None:
     """It is a reason to wait, in words; the next look finds the aggregate by its mark."""
     wanted = aggregate("gpu01", "gpu09")
     error = stand.done("create", wanted).error
@@ -74,7 +74,7 @@ def test_host_that_nova_does_not_know_holds_up_no_other(stand: Stand) -> None:
     assert isinstance(stand.done("update", wanted).error, TemporaryError)
 
 
-def test_hosts_of_others_are_left_and_keep_the_aggregate(stand: Stand) -> None:
+def test_others_hosts_are_left_and_keep_the_aggregate(stand: Stand) -> None:
     """They are told beside the differences; at the end nothing of weft's is left on the aggregate."""
     stand.done("create", TWO)
     stand.put(NAME, "gpu03")
@@ -104,7 +104,7 @@ def test_adopted_aggregate_gets_its_flavors_back_and_keeps_its_hosts(
     assert stand.driver.find(LEAVING, [TWO], stand.ids)[KEY].status is Status.KEPT
 
 
-def test_aggregate_that_names_flavors_for_these_hosts_is_like_it(stand: Stand) -> None:
+def test_aggregate_restricting_the_same_hosts_is_reported_as_alike(stand: Stand) -> None:
     """Others aren't: of an availability zone, or for other hosts."""
     stand.make("weft-pods", "gpu8", "gpu02")
     stand.make("zone", None, "gpu01", "gpu02")
@@ -114,7 +114,7 @@ def test_aggregate_that_names_flavors_for_these_hosts_is_like_it(stand: Stand) -
     assert stand.existing.alike([TWO], {"aggregate/lab/old": found.id}) == {}
 
 
-def test_audit_finds_an_aggregate_by_its_mark_and_ends_it(stand: Stand) -> None:
+def test_audit_finds_and_removes_a_marked_aggregate(stand: Stand) -> None:
     """Its owner is gone from the database: what weft has put there is noted on it."""
     stand.done("create", TWO)
     stand.put(NAME, "gpu03")
@@ -127,7 +127,7 @@ def test_audit_finds_an_aggregate_by_its_mark_and_ends_it(stand: Stand) -> None:
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_aggregate_made_in_part_is_finished(nova: NovaStand, number: int) -> None:
+def test_partly_created_aggregate_is_finished(nova: NovaStand, number: int) -> None:
     """weft was cut off before one of its requests: its mark is the name until metadata has it."""
     nova.nova.refuse_at = number
     assert isinstance(nova.done("create", TWO).error, TemporaryError)
@@ -145,7 +145,7 @@ def test_aggregate_made_in_part_is_finished(nova: NovaStand, number: int) -> Non
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_aggregate_adopted_and_given_back_in_part_is_as_before(nova: NovaStand, number: int) -> None:
+def test_partly_adopted_or_restored_aggregate_is_fully_restored(nova: NovaStand, number: int) -> None:
     """Whichever request is the first to fail, on the way there and back."""
     nova.make(NAME, "gpu8", "gpu01")
     nova.row(NAME)["metadata"]["availability_zone"] = "pods"
@@ -163,7 +163,7 @@ def test_aggregate_adopted_and_given_back_in_part_is_as_before(nova: NovaStand, 
     assert nova.row(NAME) == before
 
 
-def test_hosts_zone_is_named(nova: NovaStand) -> None:
+def test_availability_zone_of_a_host_is_named(nova: NovaStand) -> None:
     nova.make(NAME, None)
     nova.row(NAME)["metadata"]["availability_zone"] = "pods"
     nova.nova.zones = {"gpu01": "others"}
@@ -173,7 +173,7 @@ def test_hosts_zone_is_named(nova: NovaStand) -> None:
     assert nova.shown()[NAME] == (BOTH, ("gpu02",))
 
 
-def test_number_that_nova_gives_again_is_another_aggregate(nova: NovaStand) -> None:
+def test_reused_aggregate_number_is_another_aggregate(nova: NovaStand) -> None:
     """By its UUID: a database without aggregates begins to count where it was."""
     nova.done("create", TWO)
     nova.nova.things["aggregates"] = []
@@ -184,7 +184,7 @@ def test_number_that_nova_gives_again_is_another_aggregate(nova: NovaStand) -> N
     assert nova.done("delete", TWO, LEAVING).error is None and nova.shown() == {"theirs": (None, ("gpu01",))}
 
 
-def test_note_that_somebody_removed_is_not_made_up(nova: NovaStand) -> None:
+def test_removed_note_is_not_invented(nova: NovaStand) -> None:
     nova.make(NAME, "gpu8", "gpu01")
     nova.ids[KEY] = nova.existing.alike([TWO], {})[KEY][0].id
     assert nova.done("update", TWO).error is None
@@ -194,7 +194,7 @@ def test_note_that_somebody_removed_is_not_made_up(nova: NovaStand) -> None:
     assert nova.driver.find(LEAVING, [TWO], nova.ids)[KEY].status is not Status.KEPT
 
 
-def test_one_aggregate_for_two_machine_types_is_not_adopted(nova: NovaStand) -> None:
+def test_aggregate_for_two_machine_types_is_not_adopted(nova: NovaStand) -> None:
     more = aggregate("gpu03", key="aggregate/lab/h100x4").model_copy(update={"name": "lab-h100x4"})
     nova.make("weft-pods", "gpu8", "gpu01", "gpu03")
     found = nova.existing.alike([TWO, more], {})
@@ -204,7 +204,7 @@ def test_one_aggregate_for_two_machine_types_is_not_adopted(nova: NovaStand) -> 
     ]
 
 
-def test_many_hosts_are_noted_in_parts(nova: NovaStand) -> None:
+def test_long_list_of_hosts_is_recorded_in_parts(nova: NovaStand) -> None:
     """Nova takes 255 characters; the stand refuses more."""
     hosts = [f"gpu{n:03}.rack.example" for n in range(40)]
     nova.done("create", TWO)
@@ -216,7 +216,7 @@ def test_many_hosts_are_noted_in_parts(nova: NovaStand) -> None:
     assert len(parts) > 1 and sum(len(p.split(",")) for p in parts.values()) == 42
 
 
-def test_aggregates_that_are_not_shown_end_no_audit(nova: NovaStand) -> None:
+def test_hidden_aggregates_do_not_end_the_audit(nova: NovaStand) -> None:
     """Sites of before the policy: the rest is listed, and what isn't is said."""
     denied = {
         "forbidden": {"code": 403, "message": "Policy doesn't allow os_compute_api:os-aggregates:index"}

@@ -30,7 +30,7 @@ def said(found: Cleaning | str) -> str:
     return found.text() if isinstance(found, Cleaning) else found
 
 
-def test_a_cleaning_by_the_agent_has_the_steps_that_weft_saw() -> None:
+def test_cleaning_by_the_agent_has_the_steps_that_weft_saw() -> None:
     found = last_cleaning([*deployed(), *AGENTS], NODE, WATCHED)
     assert isinstance(found, Cleaning) and found.steps == ("deploy.erase_devices",)
     assert found.text() == (
@@ -50,7 +50,7 @@ def test_a_cleaning_by_the_agent_has_the_steps_that_weft_saw() -> None:
         ("redfish", ("raid.delete_configuration", "deploy.erase_devices"), False),
     ],
 )
-def test_the_agent_leaves_members_of_a_raid_unless_it_has_deleted_it(
+def test_raid_members_count_as_unerased_unless_the_array_was_deleted(
     raid: str, steps: tuple[str, ...], whole: bool
 ) -> None:
     """A tenant with root makes of its disks what it likes. A site that demands the step gets no machine without it."""
@@ -63,7 +63,7 @@ def test_the_agent_leaves_members_of_a_raid_unless_it_has_deleted_it(
         assert "left members of a Linux RAID as they were" in said(demanded)
 
 
-def test_what_ironic_does_itself_knows_no_raid() -> None:
+def test_steps_of_ironic_itself_do_not_depend_on_raid() -> None:
     history = logged("2026-11-22T21:00:30+00:00")
     node = {"provision_updated_at": history[-1]["created_at"]}
     assert MEMBERS not in said(last_cleaning(history, node))
@@ -72,11 +72,11 @@ def test_what_ironic_does_itself_knows_no_raid() -> None:
 @pytest.mark.parametrize(
     "watched", [None, replace(WATCHED, ended=""), replace(WATCHED, ended="2026-11-22T21:29:59")]
 )
-def test_one_that_nobody_watched_proves_nothing(watched: Watched | None) -> None:
+def test_unwatched_cleaning_by_the_agent_proves_nothing(watched: Watched | None) -> None:
     assert last_cleaning([*deployed(), *AGENTS], NODE, watched) == UNSEEN
 
 
-def test_what_was_watched_proves_nothing_without_an_end_that_is_its() -> None:
+def test_watched_steps_without_their_end_prove_nothing() -> None:
     history = [*AGENTS, event("cleaning", "Clean step erase_devices failed", AT, "ERROR")]
     assert isinstance(last_cleaning(history, NODE, WATCHED), Cleaning), "errors after it change nothing"
     for since in (deployed(AT), [event("manual_cleaning_end", "Manual Cleaning completed", AT)]):
@@ -106,13 +106,13 @@ SPANNING = {
 
 
 @pytest.mark.parametrize("history", SPANNING.values(), ids=SPANNING.keys())
-def test_a_start_belongs_to_no_end_of_another_cleaning(history: list[dict[str, Any]]) -> None:
+def test_start_is_not_paired_with_another_cleanings_end(history: list[dict[str, Any]]) -> None:
     """The second one booted an agent, without the step that had failed, and ended well with none."""
     node = {"provision_updated_at": history[-1]["created_at"]}
     assert last_cleaning(history, node) == UNSEEN
 
 
-def test_of_a_start_and_what_was_watched_only_common_steps_count() -> None:
+def test_only_steps_both_logged_and_watched_count() -> None:
     history = logged("2026-11-22T21:00:30+00:00", steps=METADATA)
     ended = history[-1]["created_at"]
     node, watched = {"provision_updated_at": ended}, replace(WATCHED, ended=ended)
@@ -122,7 +122,7 @@ def test_of_a_start_and_what_was_watched_only_common_steps_count() -> None:
     assert isinstance(long, Cleaning) and long.steps == WATCHED.plan, "the start may be another one's"
 
 
-def test_disks_that_the_agent_was_told_to_leave_are_not_called_erased() -> None:
+def test_disks_the_agent_was_configured_to_skip_are_not_reported_erased() -> None:
     """`skip_block_devices` of every erasure; a shred that writes nothing; what can't be written, by wish or always."""
     sparing = {**NODE, "properties": {"skip_block_devices": [{"name": "/dev/sdb"}]}}
     assert "left disks as they are (properties/skip_block_devices: [{'name': '/dev/sdb'}])" in said(
@@ -140,7 +140,7 @@ def test_disks_that_the_agent_was_told_to_leave_are_not_called_erased() -> None:
     assert "; metadata of disks erased that can be written; " in said(last_cleaning(AGENTS, NODE, other))
 
 
-def test_steps_on_other_machines_erase_nothing_here() -> None:
+def test_steps_on_other_machines_do_not_count() -> None:
     history = logged("2026-11-22T21:00:30+00:00", steps=[{**STEPS[0], "execute_on_child_nodes": True}])
     node = {"provision_updated_at": history[-1]["created_at"]}
     assert "no step that erases disks (steps: none)" in said(last_cleaning(history, node))

@@ -72,14 +72,14 @@ def test_each_infiniband_adapter_has_its_static_address_and_no_dhcp(tmp_path: Pa
     )
 
 
-def test_an_adapter_that_the_machine_hasnt_stops_it(tmp_path: Path) -> None:
+def test_missing_adapter_stops_cloud_init(tmp_path: Path) -> None:
     """As with an image whose IPoIB interfaces come after cloud-init: it configures nothing at all, then."""
     document = drive((mac_of_guid(IPoIBAddress.parse(PHYSICAL).guid), "10.64.0.9"))
     with pytest.raises(AssertionError, match="Unable to find a system nic"):
         read_by_cloud_init(document, {"eno1": MANAGEMENT}, tmp_path)
 
 
-def test_another_adapter_with_nearly_the_same_guid_isnt_taken_for_it(tmp_path: Path) -> None:
+def test_adapter_with_a_similar_guid_is_not_confused(tmp_path: Path) -> None:
     """The GUIDs of an adapter's two ports differ in their last byte."""
     document = drive((mac_of_guid(IPoIBAddress.parse(PHYSICAL).guid), "10.64.0.9"))
     second = PHYSICAL[:-2] + "53"
@@ -97,7 +97,7 @@ system_info:
 
 
 @pytest.mark.parametrize("with_element", [False, True])
-def test_infiniband_has_its_address_where_netplan_is(tmp_path: Path, with_element: bool) -> None:
+def test_infiniband_gets_its_address_with_netplan(tmp_path: Path, with_element: bool) -> None:
     """netplan's renderer leaves it out without a word; with the image element's file, systemd-networkd's is chosen, and
     the rest of the image's configuration stays."""
     (tmp_path / "cloud.cfg.d").mkdir()

@@ -35,7 +35,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
         made.sweep()
 
 
-def test_a_pod_from_nothing_to_settled_and_back(bench: Bench) -> None:
+def test_pod_is_created_settled_and_deleted(bench: Bench) -> None:
     """Everything of a graph is created, seen settled without differences, deleted, and seen to be absent.
 
     Meanwhile each host has its server on it and nothing else, by Nova and by Placement, and in the end nothing.
@@ -83,7 +83,7 @@ def test_a_pod_from_nothing_to_settled_and_back(bench: Bench) -> None:
     assert {e.how for e in bench.facts.endings(project, servers.values()).values()} == {Ended.DESTROYED}
 
 
-def test_a_host_that_nova_does_not_list_is_unknown(bench: Bench) -> None:
+def test_host_that_nova_does_not_list_is_unknown(bench: Bench) -> None:
     """It is not free: perhaps its cell doesn't answer. Nor has a server ended that Nova has no record of."""
     seen = bench.facts.on_hosts(["no-such-host", bench.hosts[0]])
     assert seen["no-such-host"].unknown and not seen[bench.hosts[0]].unknown
@@ -92,7 +92,7 @@ def test_a_host_that_nova_does_not_list_is_unknown(bench: Bench) -> None:
     assert bench.facts.endings(bench.scope.project_id, [nobody])[nobody].how is Ended.NO_RECORD
 
 
-def test_create_twice_gives_the_same_things(bench: Bench) -> None:
+def test_create_is_idempotent(bench: Bench) -> None:
     """A creation that is repeated because its answer was lost doesn't make a second set of things."""
     wanted = bench.of(Kind.NETWORK, Kind.KEY_PAIR)
     first = bench.create(wanted)
@@ -102,7 +102,7 @@ def test_create_twice_gives_the_same_things(bench: Bench) -> None:
     assert len(bench.marked()) == len(wanted)
 
 
-def test_of_two_with_one_mark_the_oldest_counts(bench: Bench) -> None:
+def test_oldest_of_two_resources_with_one_mark_counts(bench: Bench) -> None:
     """Two security groups with one name and mark: the first made is the one that is found, the audit sees both."""
     wanted = bench.of(Kind.SECURITY_GROUP)
     first = bench.create(wanted)["security_group"].id
@@ -112,7 +112,7 @@ def test_of_two_with_one_mark_the_oldest_counts(bench: Bench) -> None:
     assert {m.id for m in bench.marked()} == {first, second}
 
 
-def test_delete_takes_duplicates_too(bench: Bench) -> None:
+def test_delete_removes_duplicates_too(bench: Bench) -> None:
     """Delete removes whatever carries the mark, also what was made twice."""
     wanted = bench.of(Kind.SECURITY_GROUP)
     bench.create(wanted)
@@ -122,7 +122,7 @@ def test_delete_takes_duplicates_too(bench: Bench) -> None:
     assert bench.marked() == []
 
 
-def test_a_name_without_the_mark_is_not_ours(bench: Bench) -> None:
+def test_resource_without_the_mark_is_not_wefts(bench: Bench) -> None:
     """A thing with our name and a stranger's description is neither found nor deleted."""
     wanted = bench.of(Kind.SECURITY_GROUP)
     stranger = bench.stranger_security_group(wanted[0].name)
@@ -132,13 +132,13 @@ def test_a_name_without_the_mark_is_not_ours(bench: Bench) -> None:
     assert bench.is_there(stranger)
 
 
-def test_delete_of_what_is_absent_is_fine(bench: Bench) -> None:
+def test_delete_of_an_absent_resource_succeeds(bench: Bench) -> None:
     """Deleting twice, or before anything was made, is no error."""
     for _ in range(2):
         assert [o.error for o in bench.delete(bench.graph.resources).values() if o.error] == []
 
 
-def test_port_of_others_in_a_group_is_named_and_taken_out_of_it(bench: Bench) -> None:
+def test_others_port_in_a_group_is_named_and_removed_from_it(bench: Bench) -> None:
     """It keeps the group from being deleted; on a pod's network it is named as well, and stays."""
     wanted = bench.of(Kind.SECURITY_GROUP, Kind.NETWORK, Kind.SUBNET)
     ids = {key: str(o.id) for key, o in bench.create(wanted).items()}
@@ -170,7 +170,7 @@ def test_trunk_of_a_port_is_named_and_deleted(bench: Bench) -> None:
     assert bench.delete([r for r in wanted if r.key == key])[key].error is None
 
 
-def test_a_changed_security_group_is_seen_and_mended(bench: Bench) -> None:
+def test_changed_security_group_is_detected_and_repaired(bench: Bench) -> None:
     """Rules that differ are a difference of `ssh_from`; update makes them exact."""
     wanted = bench.of(Kind.SECURITY_GROUP)
     bench.create(wanted)
@@ -184,7 +184,7 @@ def test_a_changed_security_group_is_seen_and_mended(bench: Bench) -> None:
     assert bench.find(changed)["security_group"].differences == ()
 
 
-def test_a_changed_subnet_is_seen_and_mended(bench: Bench) -> None:
+def test_changed_subnet_is_detected_and_repaired(bench: Bench) -> None:
     """DHCP that somebody switched is seen as a difference and switched back."""
     wanted = bench.of(Kind.NETWORK, Kind.SUBNET)
     bench.create(wanted)
@@ -196,7 +196,7 @@ def test_a_changed_subnet_is_seen_and_mended(bench: Bench) -> None:
     assert bench.find(changed)[subnet.key].differences == ()
 
 
-def test_a_network_has_the_mtu_that_is_wanted(bench: Bench) -> None:
+def test_network_has_the_desired_mtu(bench: Bench) -> None:
     """Its owner may lower it at any time: then it differs, and is put right."""
     network = next(r for r in bench.of(Kind.NETWORK) if r.key == "network/rdma")
 
@@ -211,7 +211,7 @@ def test_a_network_has_the_mtu_that_is_wanted(bench: Bench) -> None:
     assert bench.find([with_mtu(4500)])[network.key].differences == ()
 
 
-def test_what_cannot_be_mended_is_permanent(bench: Bench) -> None:
+def test_unrepairable_difference_is_a_permanent_error(bench: Bench) -> None:
     """A network on another segment can't be changed in place: a person or a new graph must."""
     wanted = bench.of(Kind.NETWORK)
     bench.create(wanted)
@@ -225,7 +225,7 @@ def test_what_cannot_be_mended_is_permanent(bench: Bench) -> None:
 
 
 @REAL_AT_NIGHT
-def test_a_self_service_network_is_whatever_the_cloud_picks(bench: Bench) -> None:
+def test_self_service_network_has_the_segment_the_cloud_picks(bench: Bench) -> None:
     """No number is asked for: type and number are facts, nothing differs, and servers are on it as on any other.
 
     Two pods have two of them, and neither is in the way of the numbers that weft gives out.
@@ -259,7 +259,7 @@ def self_service(graph: Graph) -> Graph:
     )
 
 
-def test_a_segment_taken_by_another_is_refused_with_the_reason(bench: Bench) -> None:
+def test_taken_segment_is_refused_with_the_reason(bench: Bench) -> None:
     """Another pod's network on the same segment gives a permanent outcome that names the segment."""
     bench.create(bench.of(Kind.NETWORK))
     other = bench.other_pod()
@@ -268,7 +268,7 @@ def test_a_segment_taken_by_another_is_refused_with_the_reason(bench: Bench) -> 
     assert str(bench.segment) in str(outcome.error)
 
 
-def test_one_refused_port_of_a_batch_is_its_own_outcome(bench: Bench) -> None:
+def test_refused_port_of_a_batch_has_its_own_outcome(bench: Bench) -> None:
     """An address that is taken refuses its own port and none of the others."""
     bench.create(bench.of(Kind.NETWORK, Kind.SUBNET, Kind.SECURITY_GROUP))
     ports = bench.of(Kind.PORT)
@@ -281,7 +281,7 @@ def test_one_refused_port_of_a_batch_is_its_own_outcome(bench: Bench) -> None:
     assert all(outcomes[p.key].id and outcomes[p.key].error is None for p in ports[1:])
 
 
-def test_a_server_on_a_host_that_is_not_there(bench: Bench) -> None:
+def test_server_on_a_missing_host_is_refused(bench: Bench) -> None:
     """A host that Nova doesn't know is refused at creation, or the server is broken with Nova's sentence."""
     bench.on_one_host()
     bench.create([r for r in bench.graph.resources if r.kind is not Kind.SERVER])
@@ -293,7 +293,7 @@ def test_a_server_on_a_host_that_is_not_there(bench: Bench) -> None:
 
 
 @REAL_AT_NIGHT
-def test_a_server_that_finds_no_room_is_broken_with_the_reason(bench: Bench) -> None:
+def test_server_without_capacity_is_broken_with_the_reason(bench: Bench) -> None:
     """A second pod on a host whose adapters are taken becomes broken, and says why in Nova's words."""
     bench.on_one_host()
     bench.create_all()
@@ -309,7 +309,7 @@ def test_a_server_that_finds_no_room_is_broken_with_the_reason(bench: Bench) -> 
     other.wait_absent(other.of(Kind.SERVER))
 
 
-def test_marked_shows_every_kind_with_its_pod_and_remove_marked_takes_it_away(bench: Bench) -> None:
+def test_marked_resources_of_every_kind_are_listed_and_removed(bench: Bench) -> None:
     """The audit sees everything that carries the mark, of this pod, under its kind, in its project; it is removed by
     repeating: what is still in use says so and is worth another try."""
     bench.on_one_host()
@@ -324,7 +324,7 @@ def test_marked_shows_every_kind_with_its_pod_and_remove_marked_takes_it_away(be
     assert bench.marked() == []
 
 
-def test_remove_marked_leaves_what_lost_its_mark(bench: Bench) -> None:
+def test_remove_marked_leaves_unmarked_resources(bench: Bench) -> None:
     """The mark is checked again at removal: a thing that doesn't bear it any more stays."""
     wanted = bench.of(Kind.SECURITY_GROUP)
     bench.create(wanted)
@@ -335,7 +335,7 @@ def test_remove_marked_leaves_what_lost_its_mark(bench: Bench) -> None:
     assert bench.is_there(found[0].id)
 
 
-def test_a_mark_that_was_taken_off_is_put_back(bench: Bench) -> None:
+def test_removed_mark_is_restored(bench: Bench) -> None:
     """What the cloud gave us the id of stays ours without its mark: a difference, which update repairs."""
     wanted = bench.of(Kind.SECURITY_GROUP)
     ids = {"security_group": str(bench.create(wanted)["security_group"].id)}
@@ -347,7 +347,7 @@ def test_a_mark_that_was_taken_off_is_put_back(bench: Bench) -> None:
     assert bench.driver.find(bench.scope, wanted, {})["security_group"].differences == ()
 
 
-def test_what_lost_its_mark_is_still_deleted(bench: Bench) -> None:
+def test_resource_without_its_mark_is_still_deleted_by_id(bench: Bench) -> None:
     """A tenant can't keep a thing of a released pod by taking its mark off."""
     wanted = bench.of(Kind.SECURITY_GROUP)
     ids = {"security_group": str(bench.create(wanted)["security_group"].id)}
@@ -357,7 +357,7 @@ def test_what_lost_its_mark_is_still_deleted(bench: Bench) -> None:
     assert not bench.is_there(ids["security_group"])
 
 
-def test_a_token_is_checked(bench: Bench) -> None:
+def test_token_is_validated(bench: Bench) -> None:
     """A valid token gives its user, project and roles; nonsense and a revoked token give `UnauthenticatedError`."""
     token = bench.token()
     caller = bench.identity.check(token)
@@ -370,7 +370,7 @@ def test_a_token_is_checked(bench: Bench) -> None:
         bench.identity.check(token)
 
 
-def test_an_order_that_names_what_is_not_there(bench: Bench) -> None:
+def test_order_naming_missing_offers_is_refused(bench: Bench) -> None:
     """An unknown image, flavor or key pair is refused with the order's field."""
     project = bench.scope.project_id
     good = Order(name="train", nodes=NodesOrder(count=1, flavor=bench.flavor, image=bench.image))
@@ -387,7 +387,7 @@ def test_an_order_that_names_what_is_not_there(bench: Bench) -> None:
     assert key.value.field == "access.key_pair"
 
 
-def test_an_image_that_requires_a_trait_is_for_hosts_that_have_it(bench: Bench) -> None:
+def test_image_requiring_a_trait_fits_only_hosts_with_it(bench: Bench) -> None:
     """Which hosts won't do is told before anything is made, and the scheduler says the same."""
     project, (good, bad) = bench.scope.project_id, bench.hosts
     assert bench.facts.unfit(project, bench.image, bench.flavor) == {}
@@ -406,7 +406,7 @@ def test_an_image_that_requires_a_trait_is_for_hosts_that_have_it(bench: Bench) 
         assert "No valid host" in seen.reason
 
 
-def test_flavors_forbid_traits_and_images_have_an_architecture(bench: Bench) -> None:
+def test_hosts_are_filtered_by_forbidden_traits_and_architecture(bench: Bench) -> None:
     """A trait that the flavor forbids, one that nobody has, and a processor that no host has."""
     project, (first, second) = bench.scope.project_id, bench.hosts
     with bench.trait(first) as trait, bench.another_flavor(**{f"trait__{trait}": "forbidden"}) as flavor:
@@ -421,7 +421,7 @@ def test_flavors_forbid_traits_and_images_have_an_architecture(bench: Bench) -> 
         assert bench.facts.unfit(project, image, bench.flavor) == {}
 
 
-def test_an_image_that_is_too_large_for_a_flavor(bench: Bench) -> None:
+def test_image_too_large_for_the_flavor_is_refused(bench: Bench) -> None:
     """What Nova would answer with 400 is told at the order."""
     order = Order(name="train", nodes=NodesOrder(count=1, flavor=bench.flavor, image=bench.image))
     with bench.another_image(min_ram=1 << 30) as image:
@@ -432,13 +432,13 @@ def test_an_image_that_is_too_large_for_a_flavor(bench: Bench) -> None:
     assert "needs 1073741824 MiB of RAM (min_ram)" in str(refused.value)
 
 
-def test_a_users_key_pair_is_read(bench: Bench) -> None:
+def test_users_key_pair_is_read(bench: Bench) -> None:
     """The text of the ordering user's own key pair is what goes into the order."""
     user_id, name, text = bench.users_key_pair()
     assert bench.facts.public_key(user_id, name).split()[:2] == text.split()[:2]
 
 
-def test_quota_rows_have_the_exact_numbers(bench: Bench) -> None:
+def test_quotas_have_the_exact_numbers(bench: Bench) -> None:
     """A quota one too small is reported with limit, use and need; a wide one isn't."""
     assert bench.facts.exceeded_quotas(bench.scope.project_id, bench.graph, bench.flavor) == []
     with bench.quota("ports", 4):
@@ -447,7 +447,7 @@ def test_quota_rows_have_the_exact_numbers(bench: Bench) -> None:
     assert [(r.resource, r.limit, r.used, r.wanted) for r in rows] == [("ports", 4, 0, wanted)]
 
 
-def test_projects_that_weft_serves_are_known(bench: Bench) -> None:
+def test_served_projects_are_listed(bench: Bench) -> None:
     """The pod's own is among them, by id and name; what nobody made isn't."""
     caller = bench.identity.check(bench.token())
     projects = bench.facts.projects()
@@ -456,14 +456,14 @@ def test_projects_that_weft_serves_are_known(bench: Bench) -> None:
     assert "no-such-project" not in {*projects, *projects.values()}
 
 
-def test_hosts_are_up(bench: Bench) -> None:
+def test_hosts_are_reported_up(bench: Bench) -> None:
     """Every host of the bench is up, and an unknown host isn't listed."""
     hosts = bench.facts.hosts()
     assert {hosts[h] for h in bench.hosts} == {"up"}
     assert "no-such-host" not in hosts
 
 
-def test_the_graph_is_a_pod(bench: Bench) -> None:
+def test_contract_graph_equals_a_pods_graph(bench: Bench) -> None:
     """The bench's graph has every kind that the driver serves, so that no kind goes untested; machines and storage
     aren't Nova's or Neutron's (`test_machines`, `test_storage_contract`), flavors, images and aggregates are the site's
     alone (`tests/e2e/test_nova_things.py`)."""

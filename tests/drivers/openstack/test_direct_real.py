@@ -143,7 +143,7 @@ def whole_disk() -> bytes:
     return table(FIRST) + bytes(FIRST.start - 512) + SYSTEM + bytes(FIRST.size - len(SYSTEM))
 
 
-def test_a_whole_disk_is_written_and_its_tenant_can_not_make_it_a_partition_meanwhile(rig: Rig) -> None:
+def test_whole_disk_image_cannot_be_turned_into_a_partition_meanwhile(rig: Rig) -> None:
     image = rig.cloud.image(WHOLE, "whole", whole_disk())
     server, written = deployed(rig, "whole", image, img_type="partition", **LATE)
     assert "root_mb" not in written and set(rig.cloud.fetched) == {WHOLE}
@@ -154,7 +154,7 @@ def test_a_whole_disk_is_written_and_its_tenant_can_not_make_it_a_partition_mean
     rig.leave(server)
 
 
-def test_a_partition_is_written_and_its_tenant_can_not_make_it_a_whole_disk_meanwhile(rig: Rig) -> None:
+def test_partition_image_cannot_be_turned_into_a_whole_disk_meanwhile(rig: Rig) -> None:
     """Nor have another's kernel read."""
     image = rig.cloud.image(PARTED, "part", SYSTEM, img_type="partition", kernel_id=PART, ramdisk_id=PART)
     server, written = deployed(rig, "part", image, img_type="whole-disk", **LATE)
@@ -166,7 +166,7 @@ def test_a_partition_is_written_and_its_tenant_can_not_make_it_a_whole_disk_mean
     rig.leave(server)
 
 
-def test_a_tenant_rescues_its_machine_with_the_password_that_it_is_shown_once(rig: Rig) -> None:
+def test_tenant_rescues_its_machine_with_the_password_shown_once(rig: Rig) -> None:
     """Ironic's agent gets no more than its hash, and nothing of it stays in Ironic."""
     server, _ = deployed(rig, "rescued", rig.cloud.image(RESCUED, "rescued", whole_disk()))
     password = rig.facts.act(PROJECT, server, Action.RESCUE, unfenced)

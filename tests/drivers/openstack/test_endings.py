@@ -108,7 +108,7 @@ def rig(made: tuple[TinyCloud, Sessions], request: pytest.FixtureRequest) -> Rig
         ),
     ],
 )
-def test_a_server_ended_when_each_host_that_had_it_has_removed_it(rig: Rig, steps: tuple[Step, ...]) -> None:
+def test_server_has_ended_once_every_host_removed_it(rig: Rig, steps: tuple[Step, ...]) -> None:
     """Whichever way it went from one to the other, and whoever asked for that."""
     found = rig.ending(*steps)
     assert (found.how, found.hosts) == (Ended.DESTROYED, ()), found
@@ -131,7 +131,7 @@ def test_a_server_ended_when_each_host_that_had_it_has_removed_it(rig: Rig, step
         ),
     ],
 )
-def test_a_host_that_never_removed_a_server_may_run_it_still(
+def test_host_that_never_removed_a_server_may_still_run_it(
     rig: Rig, steps: tuple[Step, ...], hosts: tuple[str, ...]
 ) -> None:
     """However successfully another one has removed it; a resize confirmed after the end is none that was cleaned up."""
@@ -139,13 +139,13 @@ def test_a_host_that_never_removed_a_server_may_run_it_still(
     assert (found.how, found.hosts) == (Ended.LEFT_BEHIND, hosts), found
 
 
-def test_a_resize_within_a_host_removes_nothing_from_it(rig: Rig) -> None:
+def test_resize_within_a_host_removes_nothing_from_it(rig: Rig) -> None:
     """Nova deleted it from its database afterwards, while the host was down."""
     found = rig.ending(BUILT, RESIZED_IN_PLACE, CONFIRMED, step("delete"))
     assert (found.how, found.hosts) == (Ended.NOT_DESTROYED, ("a",))
 
 
-def test_a_removal_that_has_not_ended_is_unknown(rig: Rig) -> None:
+def test_unfinished_removal_is_unknown(rig: Rig) -> None:
     """Of a nova-compute that was killed over it: nobody ends that event any more."""
     found = rig.ending(BUILT, step("delete", ("terminate_instance", "a", "")))
     assert (found.how, found.hosts) == (Ended.UNKNOWN, ("a",))
@@ -167,7 +167,7 @@ ENDING_ON_B = step("delete", ("terminate_instance", "b", ""))
         ((BUILT, step("migrate", ("resize_instance", "a", ""), project=ADMIN), step("delete")), ("a",)),
     ],
 )
-def test_a_host_that_began_no_removal_may_run_a_server_still(
+def test_host_without_a_removal_may_still_run_the_server(
     rig: Rig, steps: tuple[Step, ...], hosts: tuple[str, ...]
 ) -> None:
     """An event that never ended on a host that was cut off, or a removal that never ended on another host."""
@@ -175,12 +175,12 @@ def test_a_host_that_began_no_removal_may_run_a_server_still(
     assert (found.how, found.hosts) == (Ended.LEFT_BEHIND, hosts), found
 
 
-def test_a_removal_that_ended_outweighs_an_event_that_never_did(rig: Rig) -> None:
+def test_removal_that_ended_outweighs_an_event_that_never_did(rig: Rig) -> None:
     """The same host removed the server after it was restarted."""
     assert rig.ending(BUILT, REBOOTING, ENDED_ON_A).how is Ended.DESTROYED
 
 
-def test_a_host_that_nova_lists_no_more_is_named_by_its_hash(rig: Rig) -> None:
+def test_host_no_longer_listed_is_named_by_its_hash(rig: Rig) -> None:
     """It never counts as another one's, which did remove it."""
     rig.cloud.things["hypervisors"] = [
         r for r in rig.cloud.things["hypervisors"] if r["service"]["host"] == "b"
@@ -190,7 +190,7 @@ def test_a_host_that_nova_lists_no_more_is_named_by_its_hash(rig: Rig) -> None:
     assert found.hosts == ("a",) if rig.cloud.shows_hosts else len(found.hosts[0]) == 56
 
 
-def test_a_machine_is_removed_by_any_nova_compute(rig: Rig) -> None:
+def test_machine_is_removed_by_any_nova_compute(rig: Rig) -> None:
     """Ironic has the machine; which nova-compute speaks for it changes."""
     assert rig.ending(BUILT, ENDED_ON_B, whole=True).how is Ended.DESTROYED
 
@@ -212,7 +212,7 @@ def test_every_page_of_a_record_is_read(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("action", ["lock", "rebuild"])
-def test_actions_that_move_nothing_make_no_record_too_long(rig: Rig, action: str) -> None:
+def test_harmless_actions_do_not_make_a_record_too_long(rig: Rig, action: str) -> None:
     """Any member of a project can have them by the thousand, on many pages."""
     rig.cloud.page = 10
     host = (("rebuild_instance", "b", "Success"),) if action == "rebuild" else ()
@@ -225,9 +225,7 @@ def test_actions_that_move_nothing_make_no_record_too_long(rig: Rig, action: str
     assert (found.how, found.hosts) == (Ended.LEFT_BEHIND, ("a",))
 
 
-def test_a_record_that_takes_too_long_to_be_read_is_unknown(
-    rig: Rig, made: tuple[TinyCloud, Sessions]
-) -> None:
+def test_slowly_read_record_is_unknown(rig: Rig, made: tuple[TinyCloud, Sessions]) -> None:
     """Not the pages of it that were read in time."""
     rig.cloud.page = 10
     rig.ending(BUILT, *[step("lock")] * 20, ENDED_ON_A)
@@ -243,7 +241,7 @@ SHELVED_AND_BACK = (
 )
 
 
-def test_a_record_too_long_to_be_read_is_unknown(rig: Rig) -> None:
+def test_overlong_record_is_unknown(rig: Rig) -> None:
     """Not the part of it that was read: it says so, and that the guest may run on."""
     found = rig.ending(BUILT, *[EVACUATED] * MOST_READ, ENDED_ON_B)
     assert (found.how, found.cut) == (Ended.UNKNOWN, True)
@@ -267,7 +265,7 @@ def test_shelving_hundreds_of_times_hides_nothing(rig: Rig) -> None:
     assert (found.how, found.hosts, found.cut) == (Ended.LEFT_BEHIND, ("c",), False)
 
 
-def test_record_whose_events_take_too_long_is_unknown(rig: Rig, made: tuple[TinyCloud, Sessions]) -> None:
+def test_slowly_read_events_are_unknown(rig: Rig, made: tuple[TinyCloud, Sessions]) -> None:
     """What was read of it in time is the newest."""
     rig.ending(BUILT, *SHELVED_AND_BACK * 5, ENDED_ON_A)
     found = ending(made[1].project(PROJECT), PROJECT, SERVER, False, lambda _: ("a",), patience=0.0)
@@ -284,13 +282,13 @@ def test_record_whose_events_take_too_long_is_unknown(rig: Rig, made: tuple[Tiny
         Reply(404, "no"),
     ],
 )
-def test_a_record_that_cannot_be_read_is_unknown(rig: Rig, answer: Reply) -> None:
+def test_unreadable_record_is_unknown(rig: Rig, answer: Reply) -> None:
     """Whatever a proxy says in Nova's place."""
     rig.cloud.lies = [(f"GET /compute/servers/{SERVER}/os-instance-actions", answer)]
     assert rig.ending(BUILT, ENDED_ON_A).how is Ended.UNKNOWN
 
 
-def test_servers_of_a_project_are_told_from_those_of_others(rig: Rig) -> None:
+def test_servers_of_different_projects_are_distinguished(rig: Rig) -> None:
     """By Nova's word for each id; what isn't there is nobody's, and what can't be read is unknown."""
     row = {"name": "x", "created": "2026-11-23T01:00:00Z", "status": "ACTIVE"}
     rig.cloud.things["servers"] = [

@@ -97,7 +97,7 @@ def changes(rig: Rig) -> list[str]:
     return [a for a in rig.ironic.asked if not a.startswith("GET") and "/baremetal/" in a]
 
 
-def test_machines_are_enrolled_inspected_and_made_available_and_once_more_changes_nothing(rig: Rig) -> None:
+def test_machines_are_enrolled_inspected_and_made_available_idempotently(rig: Rig) -> None:
     assert not rig.enroll(dry=True).good and not changes(rig)
     found = rig.enroll()
     assert found.good and [m.state for m in found.machines] == ["available", "available"]
@@ -107,14 +107,14 @@ def test_machines_are_enrolled_inspected_and_made_available_and_once_more_change
     assert again.good and not changes(rig) and not any(m.made for m in again.machines)
 
 
-def test_a_machine_that_a_pod_has_is_as_it_should_be(rig: Rig) -> None:
+def test_pods_machine_is_reported_as_correct(rig: Rig) -> None:
     assert rig.enroll().good
     rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "active", "extra": {"weft": "a pod's mark"}}
     rig.ironic.asked.clear()
     assert rig.enroll(again=True).good and not changes(rig)
 
 
-def test_a_machine_that_was_taken_out_with_a_pods_mark_stays_out(rig: Rig) -> None:
+def test_removed_machine_with_a_pods_mark_is_not_enrolled(rig: Rig) -> None:
     """Its cleaning failed, and somebody looks at it: nothing cleans it, boots it, or gives it to pods meanwhile."""
     assert rig.enroll().good
     rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "manageable", "extra": {"weft": "a pod's mark"}}
@@ -123,7 +123,7 @@ def test_a_machine_that_was_taken_out_with_a_pods_mark_stays_out(rig: Rig) -> No
     assert state == "manageable" and "it carries a pod's mark" in text and not changes(rig)
 
 
-def test_who_enrolls_is_told_that_weft_must_watch_the_cleaning(rig: Rig) -> None:
+def test_operator_is_reminded_that_weft_must_watch_the_cleaning(rig: Rig) -> None:
     text: list[str] = []
     given = read_input(rig.layout.site_path, rig.list)
     Enroller(given, rig.enrollment, False, False, text.append).run(60.0, lambda _: None)
@@ -131,14 +131,14 @@ def test_who_enrolls_is_told_that_weft_must_watch_the_cleaning(rig: Rig) -> None
     assert any("weft must serve meanwhile" in line for line in text if line.startswith("bm01 "))
 
 
-def test_another_board_lacks_its_port_and_has_one_that_nobody_knows(rig: Rig) -> None:
+def test_exchanged_board_has_a_missing_and_an_unlisted_port(rig: Rig) -> None:
     rig.found["inventory"]["interfaces"][0].update(mac_address="02:00:00:00:b0:99")
     state, text = rig.only(rig.enroll())
     assert state == "manageable" and "port 02:00:00:00:b0:01 is missing" in text
     assert "interface eno1 (02:00:00:00:b0:99) at 0000:01:00.0 is in neither the list nor the site" in text
 
 
-def test_accelerators_are_not_compared_with_nothing(rig: Rig) -> None:
+def test_accelerators_without_listed_pci_ids_are_a_difference(rig: Rig) -> None:
     """A type that the list doesn't tell by its PCI ids: any card would pass."""
     document = yaml.safe_load(rig.list.read_text())
     rig.list.write_text(yaml.safe_dump(document | {"accelerators": {}}))
@@ -148,7 +148,7 @@ def test_accelerators_are_not_compared_with_nothing(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("inspected", [True, False])
-def test_a_machine_with_an_instance_is_neither_booted_nor_erased(rig: Rig, inspected: bool) -> None:
+def test_machine_with_an_instance_is_neither_booted_nor_erased(rig: Rig, inspected: bool) -> None:
     """Somebody prepares its adoption: what it runs is to stay."""
     assert rig.enroll().good
     rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "manageable", "instance_uuid": "srv-1"}
@@ -160,7 +160,7 @@ def test_a_machine_with_an_instance_is_neither_booted_nor_erased(rig: Rig, inspe
 
 
 @pytest.mark.parametrize("field", ["owner", "lessee"])
-def test_a_machine_that_others_may_act_on_is_not_made_available(rig: Rig, field: str) -> None:
+def test_machine_with_foreign_owner_is_not_made_available(rig: Rig, field: str) -> None:
     """Ironic makes a project the owner of what its administrators enroll: of operators' own the site says so."""
     rig.enroll()
     rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "manageable", field: "f00d"}
@@ -174,15 +174,13 @@ def test_a_machine_that_others_may_act_on_is_not_made_available(rig: Rig, field:
 
 
 @pytest.mark.parametrize("patience", ["nan", "inf", "-1", "soon"])
-def test_a_time_that_does_not_end_is_refused(
-    rig: Rig, patience: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unbounded_patience_is_refused(rig: Rig, patience: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["site", "enroll", str(rig.layout.site_path), str(rig.list), "--timeout", patience]
     assert main(words) == 2
     assert "is not a positive number of seconds" in capsys.readouterr().err
 
 
-def test_a_lost_answer_makes_nothing_twice(rig: Rig) -> None:
+def test_lost_answer_creates_no_duplicate(rig: Rig) -> None:
     """What was asked for is there, and the answer said that the service is busy."""
     rig.enroll()
     made = copy.deepcopy((rig.ironic.nodes, rig.ironic.ports))
@@ -263,9 +261,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("change", "text"), WRONG.values(), ids=WRONG.keys())
-def test_a_machine_that_is_not_what_the_site_says_is_told_and_kept_back(
-    rig: Rig, change: Any, text: str
-) -> None:
+def test_machine_unlike_the_site_is_reported_and_not_made_available(rig: Rig, change: Any, text: str) -> None:
     right = copy.deepcopy(rig.found)
     change(rig)
     state, differences = rig.only(rig.enroll())
@@ -275,7 +271,7 @@ def test_a_machine_that_is_not_what_the_site_says_is_told_and_kept_back(
     assert rig.enroll(again=True).good
 
 
-def test_what_ironic_has_otherwise_is_told_and_not_changed(rig: Rig) -> None:
+def test_differences_in_ironic_are_reported_and_not_changed(rig: Rig) -> None:
     rig.enroll()
     rig.edit(bmc="http://10.9.9.9", resource_class="other")
     rig.ironic.ports[1]["extra"] = {"client-id": "ff:00"}
@@ -289,7 +285,7 @@ def test_what_ironic_has_otherwise_is_told_and_not_changed(rig: Rig) -> None:
     assert not changes(rig)
 
 
-def test_a_bmc_that_does_not_answer_is_told_after_one_attempt(rig: Rig) -> None:
+def test_silent_bmc_is_reported_after_one_attempt(rig: Rig) -> None:
     rig.ironic.lies = [(f"PUT /baremetal/v1/nodes/{rig.ids[0]}/states/provision", Reply(202))]
     found = rig.enroll(patience=0)
     rig.ironic.nodes[rig.ids[0]]["last_error"] = "Failed to get power state: connection refused"
@@ -297,7 +293,7 @@ def test_a_bmc_that_does_not_answer_is_told_after_one_attempt(rig: Rig) -> None:
     assert state == "enroll" and "connection refused" in text and not found.good
 
 
-def test_a_machine_that_a_conductor_works_on_is_waited_for(rig: Rig) -> None:
+def test_locked_machine_is_waited_for(rig: Rig) -> None:
     rig.enroll(patience=0)
     rig.ironic.nodes[rig.ids[0]]["reservation"] = "ironic1"
     assert rig.only(rig.enroll(patience=10.0))[0] == "manageable"
@@ -305,7 +301,7 @@ def test_a_machine_that_a_conductor_works_on_is_waited_for(rig: Rig) -> None:
     assert rig.enroll().good
 
 
-def test_it_signs_in_as_an_administrator_of_the_system(rig: Rig) -> None:
+def test_enrollment_uses_a_system_scoped_token(rig: Rig) -> None:
     """The role `admin` in a project may not enroll machines."""
     file = rig.layout.site.parent / "clouds.yaml"
     text = file.read_text().replace("project_name: service, ", "system_scope: all, ")
@@ -331,7 +327,7 @@ LIES = {
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
 @pytest.mark.parametrize("what", ["", "/ports", "/inventory"])
-def test_an_answer_that_is_none_makes_nothing_available(rig: Rig, lie: Reply, what: str) -> None:
+def test_malformed_answer_makes_nothing_available(rig: Rig, lie: Reply, what: str) -> None:
     rig.ironic.lies = [(f"GET /baremetal/v1/nodes/{rig.ids[0]}{what}", lie)]
     state, text = rig.only(rig.enroll(patience=20.0))
     assert state == "" and text
@@ -339,7 +335,7 @@ def test_an_answer_that_is_none_makes_nothing_available(rig: Rig, lie: Reply, wh
 
 
 @pytest.mark.parametrize("line", ["POST /baremetal/v1/nodes", "GET /baremetal/v1/nodes/.*"])
-def test_who_lacks_the_rights_is_told_at_once(rig: Rig, line: str) -> None:
+def test_missing_rights_are_reported_at_once(rig: Rig, line: str) -> None:
     """Asking again for an hour would give nobody a role."""
     rig.ironic.lies = [(line, LIES["forbidden"])]
     text = rig.enroll(patience=3600.0)
@@ -349,7 +345,7 @@ def test_who_lacks_the_rights_is_told_at_once(rig: Rig, line: str) -> None:
     assert not rig.ironic.nodes
 
 
-def test_a_secret_that_others_may_read_and_every_other_mistake_is_named(rig: Rig) -> None:
+def test_readable_secret_and_every_other_mistake_is_named(rig: Rig) -> None:
     secret = rig.list.parent / "secret"
     secret.chmod(0o644)
     with pytest.raises(InputError, match=r"machines\.bm01\.account: .*chmod 600"):
@@ -372,7 +368,7 @@ def test_a_secret_that_others_may_read_and_every_other_mistake_is_named(rig: Rig
     assert not changes(rig)
 
 
-def test_the_command_says_what_is_wrong_and_never_a_secret(
+def test_command_reports_problems_and_never_a_secret(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(rig.layout.site.parent / "clouds.yaml"))
@@ -389,7 +385,7 @@ def test_the_command_says_what_is_wrong_and_never_a_secret(
     assert password not in text + more
 
 
-def test_how_a_machine_boots_and_what_it_offers_is_enrolled_and_compared(rig: Rig) -> None:
+def test_boot_settings_and_traits_are_enrolled_and_compared(rig: Rig) -> None:
     disk = {"wwn": "0x5000c500a0b1c2d3", "rotational": "false"}
     rig.edit(root_device=disk, boot_mode="uefi", traits=["CUSTOM_NVME", "CUSTOM_GPU8"])
     assert rig.enroll().good
@@ -411,7 +407,7 @@ def test_how_a_machine_boots_and_what_it_offers_is_enrolled_and_compared(rig: Ri
     assert not changes(rig)
 
 
-def test_traits_that_a_run_could_not_set_are_set_by_the_next(rig: Rig) -> None:
+def test_traits_not_set_by_one_run_are_set_by_the_next(rig: Rig) -> None:
     rig.edit(traits=["CUSTOM_NVME"])
     rig.ironic.lies = [("PUT /baremetal/v1/nodes/.*/traits", Reply(409, {"error_message": "locked"}))]
     rig.enroll(patience=0.0)
@@ -429,14 +425,14 @@ def test_traits_of_a_machine_in_use_are_compared_and_not_set(rig: Rig) -> None:
     assert "traits" in text and not changes(rig)
 
 
-def test_a_bmc_among_pods_addresses_is_refused_before_anything_is_asked(rig: Rig) -> None:
+def test_bmc_address_in_a_pod_network_is_refused_before_any_request(rig: Rig) -> None:
     rig.edit(bmc="https://10.66.0.9")  # the lab has 10.64.0.0/12 for pods' management networks
     with pytest.raises(InputError, match=r"machines\.bm01\.bmc.*which is for pods"):
         rig.enroll()
     assert not rig.ironic.asked
 
 
-def test_firmware_that_the_site_does_not_allow_is_a_difference(rig: Rig) -> None:
+def test_disallowed_firmware_is_a_difference(rig: Rig) -> None:
     assert rig.enroll().good
     listed = Demands(firmware={"bios": frozenset({"2.4.0"})})
     sessions = Sessions("weft", [rig.layout.state / "clouds.yaml"], cleaning=listed)
@@ -480,7 +476,7 @@ def test_arrays_are_made_before_a_machine_is_available(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_a_machine_without_its_arrays_is_kept_back(rig: Rig, made: bool) -> None:
+def test_machine_without_its_arrays_is_not_made_available(rig: Rig, made: bool) -> None:
     """The agent made none, or somebody had other ones made since. One that is in use is told and left alone."""
     rig.edit(raid=RAID)
     rig.ironic.arrays = made
@@ -497,7 +493,7 @@ def test_a_machine_without_its_arrays_is_kept_back(rig: Rig, made: bool) -> None
     assert rig.only(rig.enroll())[1] == "Ironic has another target RAID than the list" and not changes(rig)
 
 
-def test_a_machine_for_which_ironic_has_another_target_loses_nothing(rig: Rig) -> None:
+def test_machine_with_another_target_raid_is_not_changed(rig: Rig) -> None:
     """Somebody gave it one by hand, for data that is there: neither is made, and it stays where it is."""
     rig.edit(raid=[MIRROR])
     rig.ironic.arrays = False
@@ -518,7 +514,7 @@ def test_a_machine_for_which_ironic_has_another_target_loses_nothing(rig: Rig) -
         {"switch_system_name": "MGMT"},
     ],
 )
-def test_a_cable_is_known_by_each_name_of_its_switch(rig: Rig, said: dict[str, str]) -> None:
+def test_cable_is_recognized_by_every_name_of_its_switch(rig: Rig, said: dict[str, str]) -> None:
     """An alias with the name in its description (SONiC), blanks, a domain, another case."""
     lldp(rig)["eno1"] |= said
     assert rig.enroll().good
@@ -532,7 +528,7 @@ def test_a_cable_is_known_by_each_name_of_its_switch(rig: Rig, said: dict[str, s
         ({"switch_system_name": "mgmt2.dc.example.net"}, "mgmt2.dc.example.net/bm01"),
     ],
 )
-def test_a_description_is_no_name_where_the_id_is_one(rig: Rig, said: dict[str, str], text: str) -> None:
+def test_port_description_is_ignored_if_the_id_is_a_name(rig: Rig, said: dict[str, str], text: str) -> None:
     """An administrator writes anything there, another port's name included."""
     lldp(rig)["eno1"] |= said
     assert rig.only(rig.enroll()) == (
@@ -550,7 +546,7 @@ def switch_heard(rig: Rig, port: str, mac: str) -> str:
     return str(file)
 
 
-def test_a_cable_that_only_its_switch_hears_is_compared(rig: Rig) -> None:
+def test_cable_known_only_from_its_switch_is_compared(rig: Rig) -> None:
     """Firmware keeps LLDP frames to itself: the switch's side of the cable counts, and what it says isn't taken for
     another adapter's."""
     lldp(rig).clear()
@@ -569,7 +565,7 @@ def test_a_cable_that_only_its_switch_hears_is_compared(rig: Rig) -> None:
 USB = {"name": "enx0200000000ff", "mac_address": "02:00:00:00:00:FF"}
 
 
-def test_an_interface_that_every_machine_has_is_ignored_by_the_list(rig: Rig) -> None:
+def test_interface_common_to_all_machines_can_be_ignored_by_the_list(rig: Rig) -> None:
     """The BMC's, with one MAC address everywhere: no port is made of it, and it is said that it is there."""
     for seen in rig.ironic.findings.values():
         seen["inventory"]["interfaces"].append(dict(USB))
@@ -590,7 +586,7 @@ def test_an_interface_that_every_machine_has_is_ignored_by_the_list(rig: Rig) ->
         ({"ignored_macs": ["02:00:00:00:b0:02"]}, "none that is known: this is a port of bm02"),
     ],
 )
-def test_a_mac_address_of_two_machines_is_refused(rig: Rig, fields: dict[str, Any], what: str) -> None:
+def test_duplicate_mac_address_is_refused(rig: Rig, fields: dict[str, Any], what: str) -> None:
     """Ironic would refuse the second port each time, and a server's interface may get the first."""
     rig.edit(**fields)
     with pytest.raises(InputError, match=re.escape(what)):
@@ -609,13 +605,13 @@ def test_a_mac_address_of_two_machines_is_refused(rig: Rig, fields: dict[str, An
         ),
     ],
 )
-def test_a_bmc_is_compared_by_its_ipv6_address(rig: Rig, seen: dict[str, str], text: str) -> None:
+def test_bmc_is_compared_by_its_ipv6_address(rig: Rig, seen: dict[str, str], text: str) -> None:
     rig.edit(bmc="https://[2001:db8::11]")
     rig.found["inventory"] |= seen
     assert rig.only(rig.enroll())[1] == text
 
 
-def test_an_inspection_out_of_band_has_not_seen_adapters(rig: Rig) -> None:
+def test_out_of_band_inspection_reports_no_adapters(rig: Rig) -> None:
     """Redfish's has no more than names and MAC addresses: nothing is missing, nothing was looked at."""
     rig.found["inventory"]["interfaces"] = [
         {"name": "NIC.1", "mac_address": "02:00:00:00:b0:01", "speed_mbps": 25000}
@@ -642,7 +638,7 @@ def arrays_of(node: dict[str, Any]) -> list[dict[str, Any]]:
         ({"raid": RAID, "interfaces": {"raid": "redfish"}}, "agent, which makes its arrays"),
     ],
 )
-def test_arrays_that_the_agent_does_not_make_are_refused(rig: Rig, fields: dict[str, Any], said: str) -> None:
+def test_arrays_the_agent_cannot_create_are_refused(rig: Rig, fields: dict[str, Any], said: str) -> None:
     rig.edit(**fields)
     with pytest.raises(InputError, match=re.escape(said)):
         rig.enroll()

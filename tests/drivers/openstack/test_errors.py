@@ -50,7 +50,7 @@ def neutron(kind: str, message: str) -> dict[str, object]:
         (400, neutron("HTTPBadRequest", "no such attribute"), False, PermanentError),
     ],
 )
-def test_every_answer_is_one_of_wefts_errors(
+def test_every_answer_maps_to_a_weft_error(
     status: int, body: dict[str, object], reading: bool, expected: type[Exception]
 ) -> None:
     """Passing troubles are temporary (unknown for a reading), everything else needs a person."""
@@ -60,7 +60,7 @@ def test_every_answer_is_one_of_wefts_errors(
 
 @pytest.mark.parametrize("reading", [False, True])
 @pytest.mark.parametrize("status", [401, 403])
-def test_who_is_not_let_in_is_told_and_tried_again(status: int, reading: bool) -> None:
+def test_denied_access_is_reported_and_retried(status: int, reading: bool) -> None:
     """Roles are taken away and given back: no reason to give a pod up, but one for an alarm."""
     error = error_of_answer(
         "create port p", NEUTRON, answer(status, {"forbidden": {"message": "no"}}), reading
@@ -83,14 +83,14 @@ def test_who_is_not_let_in_is_told_and_tried_again(status: int, reading: bool) -
         "SubnetInUseByIPsecSiteConnection",
     ],
 )
-def test_user_that_keeps_a_thing_is_named_and_waited_for(kind: str) -> None:
+def test_blocking_user_of_a_resource_is_named_and_waited_for(kind: str) -> None:
     """A trunk, a route, a floating IP or a VPN service keeps a port, router or subnet until it is removed."""
     body = neutron(kind, "Port 7 is currently a parent port for trunk 8")
     error = error_of_answer("delete port 7", NEUTRON, answer(409, body), False)
     assert isinstance(error, TemporaryError) and "trunk 8" in str(error)
 
 
-def test_a_storage_quota_needs_a_person_and_a_rate_limit_does_not() -> None:
+def test_storage_quota_needs_a_person_and_a_rate_limit_does_not() -> None:
     """Cinder and Manila answer with 413 what Nova and Neutron do with 403 and 409."""
     body = {"overLimit": {"code": 413, "message": "VolumeSizeExceedsAvailableQuota: exceeds quota"}}
     full = Answer(413, body, "", "req-1", retry_after="0")
@@ -100,12 +100,12 @@ def test_a_storage_quota_needs_a_person_and_a_rate_limit_does_not() -> None:
     assert type(limited) is TemporaryError and limited.delay == 30
 
 
-def test_a_service_that_is_too_old_is_told_which_version_is_needed() -> None:
+def test_too_old_service_error_names_the_needed_version() -> None:
     error = error_of_answer("create a rule", "share", answer(406, {}), False, "2.45")
     assert "weft needs its microversion 2.45" in str(error)
 
 
-def test_an_error_says_what_whom_answer_request_and_next() -> None:
+def test_error_names_request_service_answer_id_and_remedy() -> None:
     """One sentence has what was asked, of whom, the service's words, its request id and what to do."""
     body = neutron("OverQuota", "Quota exceeded for resources: ['port'].")
     text = str(error_of_answer("create port weft-1-port", NEUTRON, answer(409, body), False))
@@ -115,7 +115,7 @@ def test_an_error_says_what_whom_answer_request_and_next() -> None:
     )
 
 
-def test_a_page_of_html_is_cut_to_a_sentence() -> None:
+def test_html_page_is_cut_to_a_sentence() -> None:
     """A proxy's page instead of JSON is shown in short, on one line."""
     page = "<html>\n<body>\n" + "Bad Gateway " * 100
     text = str(error_of_answer("list ports", NEUTRON, answer(502, {}, text=page), True))
@@ -160,7 +160,7 @@ def nobody_there(tmp_path: Path) -> Path:
     return file
 
 
-def test_keystone_that_is_down_is_unknown_and_named(nobody_there: Path) -> None:
+def test_unreachable_keystone_is_unknown_and_named(nobody_there: Path) -> None:
     """Without Keystone nothing can be told: `UnknownError` with the address that did not answer."""
     sessions = Sessions("weft", [nobody_there])
     with pytest.raises(UnknownError) as error:
@@ -170,14 +170,14 @@ def test_keystone_that_is_down_is_unknown_and_named(nobody_there: Path) -> None:
         KeystoneIdentity(sessions).check("gAAAA")
 
 
-def test_a_change_that_keystone_being_down_prevents_is_temporary(nobody_there: Path) -> None:
+def test_change_prevented_by_keystone_is_temporary(nobody_there: Path) -> None:
     """The same for a change is worth another try, and says nothing about what is there."""
     with pytest.raises(TemporaryError) as error:
         Sessions("weft", [nobody_there]).own().network.ask("create network n", "POST", "/networks", json={})
     assert type(error.value) is TemporaryError
 
 
-def test_a_profile_that_is_not_there(nobody_there: Path) -> None:
+def test_missing_profile_is_reported(nobody_there: Path) -> None:
     """A wrong profile is the caller's error and names those that are there."""
     with pytest.raises(InputError) as error:
         Sessions("wefft", [nobody_there])
@@ -185,7 +185,7 @@ def test_a_profile_that_is_not_there(nobody_there: Path) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "with\nnewline", "ünïcode"])
-def test_what_can_not_be_a_token_is_refused_without_asking(nobody_there: Path, token: str) -> None:
+def test_impossible_token_is_refused_without_a_request(nobody_there: Path, token: str) -> None:
     """Text that can't be a header is no token; Keystone, which is down here, isn't asked."""
     with pytest.raises(UnauthenticatedError):
         KeystoneIdentity(Sessions("weft", [nobody_there])).check(token)

@@ -98,7 +98,7 @@ def test_domains_reach_the_policy(sessions: Sessions) -> None:
     assert sam.system and sam.project_id is None and sam.project_domain_id is None
 
 
-def test_access_rules_of_a_credential_come_with_the_caller(
+def test_access_rules_of_a_credential_are_part_of_the_caller(
     sessions: Sessions, keystone: FakeKeystone
 ) -> None:
     """Keystone calls such a token unknown unless the service says that it knows rules; an empty list allows nothing."""
@@ -121,7 +121,7 @@ def test_access_rules_of_a_credential_come_with_the_caller(
         Response(status_code=204),
     ],
 )
-def test_what_is_no_token_leaves_the_caller_unknown(
+def test_malformed_token_document_leaves_the_caller_unknown(
     sessions: Sessions, keystone: FakeKeystone, answer: Response
 ) -> None:
     """A proxy's page with status 200 is nobody: the question is open, and it is not a defect of weft's."""
@@ -130,7 +130,7 @@ def test_what_is_no_token_leaves_the_caller_unknown(
         KeystoneIdentity(sessions).check("operator")
 
 
-def test_a_giant_token_is_refused_without_asking(sessions: Sessions) -> None:
+def test_oversized_token_is_refused_without_a_request(sessions: Sessions) -> None:
     """70 kB in a header would be refused by whatever is before Keystone, and look like a failure there."""
     with pytest.raises(UnauthenticatedError):
         KeystoneIdentity(sessions).check("g" * 70_000)
@@ -154,7 +154,7 @@ def test_a_giant_token_is_refused_without_asking(sessions: Sessions) -> None:
         "k&user_id=v",
     ],
 )
-def test_the_name_of_a_key_pair_is_a_name_only(sessions: Sessions, nova: FakeNova, name: str) -> None:
+def test_key_pair_name_cannot_change_the_request_path(sessions: Sessions, nova: FakeNova, name: str) -> None:
     """What would change the address that the service user asks is refused, and nobody is asked."""
     with pytest.raises(InputError) as error:
         OpenStackFacts(sessions).public_key("me", name)
@@ -162,7 +162,7 @@ def test_the_name_of_a_key_pair_is_a_name_only(sessions: Sessions, nova: FakeNov
     assert nova.asked == []
 
 
-def test_a_key_pair_is_the_ordering_users(sessions: Sessions, nova: FakeNova) -> None:
+def test_key_pair_belongs_to_the_ordering_user(sessions: Sessions, nova: FakeNova) -> None:
     """Of this user, by this name; an answer about another one is none."""
     assert OpenStackFacts(sessions).public_key("me", "my-key.1@home") == KEY
     assert nova.asked == ["/os-keypairs/my-key.1%40home?user_id=me"]
@@ -171,7 +171,7 @@ def test_a_key_pair_is_the_ordering_users(sessions: Sessions, nova: FakeNova) ->
         OpenStackFacts(sessions).public_key("me", "my key")
 
 
-def test_an_image_is_found_on_any_page(sessions: Sessions, nova: FakeNova) -> None:
+def test_image_is_found_on_any_page(sessions: Sessions, nova: FakeNova) -> None:
     """The newest first; the next page is asked with the filters of the first."""
     nova.images = [{"id": "1", "name": "b", "status": "active"}]
     nova.next_images = [{"id": i, "name": "a", "status": "active"} for i in ("2", "3")]
@@ -181,7 +181,7 @@ def test_an_image_is_found_on_any_page(sessions: Sessions, nova: FakeNova) -> No
 
 
 @pytest.mark.parametrize("name", ["../flavors", "x?limit=1", "in:a,b", "a/b"])
-def test_the_name_of_an_image_is_a_name_only(sessions: Sessions, nova: FakeNova, name: str) -> None:
+def test_image_name_cannot_change_the_request_path(sessions: Sessions, nova: FakeNova, name: str) -> None:
     """It is looked for as a name, exactly; only a UUID is asked for by its path."""
     nova.images = [{"id": "1", "name": "a", "status": "active"}]
     assert Lookups().image(sessions.own(), name) is None
@@ -189,7 +189,7 @@ def test_the_name_of_an_image_is_a_name_only(sessions: Sessions, nova: FakeNova,
     assert Lookups().image(sessions.own(), "1f0c9a3b-0000-4000-8000-000000000000")
 
 
-def test_user_without_its_role_is_named_with_the_command_to_operators_alone(
+def test_missing_role_and_its_command_are_shown_to_operators_only(
     sessions: Sessions, keystone: FakeKeystone, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whoever calls reads that operators are alarmed; log and metric do that, until Keystone answers otherwise."""
@@ -214,7 +214,7 @@ def test_user_without_its_role_is_named_with_the_command_to_operators_alone(
     assert [s.value for m in collect() for s in m.samples] == [0]
 
 
-def test_roles_that_the_user_lacks_are_found(sessions: Sessions, keystone: FakeKeystone) -> None:
+def test_missing_roles_are_found(sessions: Sessions, keystone: FakeKeystone) -> None:
     """In its own project, and where there is no project that it serves."""
     missing, nowhere = account_problems(sessions)
     assert "lacks the role weft in its project service" in missing and missing.endswith(

@@ -81,7 +81,7 @@ def test_all_of_a_projects_shares_are_listed(cloud: Cloud, count: int, most: int
     assert [r["id"] for r in rows] == [f"s{n}" for n in range(count)]
 
 
-def test_shares_whose_offset_is_ignored_are_unknown(cloud: Cloud) -> None:
+def test_share_listing_that_ignores_the_offset_is_unknown(cloud: Cloud) -> None:
     """What is behind the first page can't be seen."""
     tiny, own, _ = cloud
     tiny.deaf, tiny.things["shares"] = True, shares(1500)
@@ -90,7 +90,7 @@ def test_shares_whose_offset_is_ignored_are_unknown(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize(("count", "most"), [(1000, 9999), (2000, 9999), (1000, 1000), (2300, 1000)])
-def test_round_listing_is_whole_if_links_with_a_limit_end(cloud: Cloud, count: int, most: int) -> None:
+def test_round_listing_is_complete_if_its_links_end(cloud: Cloud, count: int, most: int) -> None:
     """Neutron without a limit of its own, or with one that it doesn't link beyond."""
     tiny, own, _ = cloud
     tiny.most, tiny.things["networks"] = most, shares(count)
@@ -106,7 +106,7 @@ def test_round_listing_without_links_despite_a_limit_is_unknown(cloud: Cloud) ->
         own.network.listing("list networks", "/networks", "networks")
 
 
-def test_1000_compute_services_are_whole(cloud: Cloud) -> None:
+def test_unpaged_listing_of_1000_services_is_complete(cloud: Cloud) -> None:
     """Nova has no pages of them."""
     tiny, own, _ = cloud
     tiny.lies = [("GET /compute/os-services", Reply(200, {"services": shares(1000)}))]
@@ -114,7 +114,7 @@ def test_1000_compute_services_are_whole(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("answer", [{"volumes": shares(1000)}, {"volumes": shares(3), "truncated": True}])
-def test_a_listing_that_may_be_cut_is_unknown(cloud: Cloud, answer: object) -> None:
+def test_possibly_truncated_listing_is_unknown(cloud: Cloud, answer: object) -> None:
     """At a round limit without a link, or as Keystone says it."""
     tiny, own, _ = cloud
     tiny.lies = [("GET /volume/volumes/detail", Reply(200, answer))]
@@ -125,7 +125,7 @@ def test_a_listing_that_may_be_cut_is_unknown(cloud: Cloud, answer: object) -> N
 @pytest.mark.parametrize(
     "row", [{"id": "p2", "network_id": "another"}, {"id": "p2"}, {"id": "p2", "network_id": None}]
 )
-def test_rows_of_a_dropped_filter_are_no_answer(cloud: Cloud, row: dict[str, Any]) -> None:
+def test_rows_despite_a_dropped_filter_are_rejected(cloud: Cloud, row: dict[str, Any]) -> None:
     """Another value, or none, beside a row that is as asked for."""
     tiny, own, _ = cloud
     first = {"id": "p1", "network_id": "mine"}
@@ -140,7 +140,7 @@ def test_rows_of_a_dropped_filter_are_no_answer(cloud: Cloud, row: dict[str, Any
     assert len(own.network.listing("list ports", "/ports", "ports", only=only)) == 1
 
 
-def test_ports_in_other_groups_are_no_answer(cloud: Cloud) -> None:
+def test_ports_in_other_groups_are_rejected(cloud: Cloud) -> None:
     """Fields with several values, and with addresses, are filtered by one of them."""
     tiny, own, _ = cloud
     fixed = [{"subnet_id": "a", "ip_address": "10.0.0.1"}]
@@ -153,7 +153,7 @@ def test_ports_in_other_groups_are_no_answer(cloud: Cloud) -> None:
             own.network.listing("list ports", "/ports", "ports", only=only)
 
 
-def test_nothing_is_asked_for_without_values(cloud: Cloud) -> None:
+def test_filter_without_values_makes_no_request(cloud: Cloud) -> None:
     """A filter without a value is none, and everything would be listed."""
     tiny, own, _ = cloud
     tiny.things["ports"] = [{"id": "p1", "network_id": "mine"}]
@@ -161,7 +161,7 @@ def test_nothing_is_asked_for_without_values(cloud: Cloud) -> None:
     assert not any("/ports" in line for line in tiny.asked)
 
 
-def test_what_hangs_on_a_pods_networks_is_unknown_if_others_are_listed(cloud: Cloud) -> None:
+def test_users_of_a_pods_networks_are_unknown_if_foreign_rows_are_listed(cloud: Cloud) -> None:
     """An operator's repair removes what is listed there."""
     tiny, _, sessions = cloud
     port = {
@@ -177,7 +177,7 @@ def test_what_hangs_on_a_pods_networks_is_unknown_if_others_are_listed(cloud: Cl
         OpenStackNetworks(sessions).on_networks(PROJECT, ["mine"])
 
 
-def test_many_ids_take_several_urls() -> None:
+def test_long_filter_is_split_over_several_urls() -> None:
     """Each fits into uWSGI's 4,096 bytes beside a long token; each value is in one."""
     ids = [f"{n:036}" for n in range(200)]
     parts = list(in_urls({"network_id": ids, "project_id": PROJECT}))

@@ -45,7 +45,7 @@ def test_bodies_of_requests_and_answers_are_not_logged(
 
 @pytest.mark.parametrize("field", sorted(SECRET_FIELDS))
 @pytest.mark.parametrize("cut", [False, True])
-def test_service_that_quotes_a_secret_is_not_repeated(
+def test_secret_quoted_by_a_service_is_not_repeated(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, field: str, cut: bool
 ) -> None:
     """Nova's schema quotes the value that it refuses, whole or its beginning; a debug page quotes the token too."""

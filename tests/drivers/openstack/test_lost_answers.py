@@ -69,7 +69,7 @@ def test_networks_whose_answer_was_lost_are_found_again(wired: Wired) -> None:
     assert {key: o.id for key, o in again.items()} == {key: o.id for key, o in seen.items()}
 
 
-def test_ports_whose_answer_was_lost_are_taken_and_the_rest_made(wired: Wired) -> None:
+def test_ports_whose_answer_was_lost_are_found_and_the_rest_created(wired: Wired) -> None:
     """Of five ports three were made by a lost answer: creating all five makes two, in bulk."""
     wanted, ids = ports(wired, 5)
     wired.neutron.lose("POST", "/ports")
@@ -82,7 +82,7 @@ def test_ports_whose_answer_was_lost_are_taken_and_the_rest_made(wired: Wired) -
     assert len(wired.driver.marked(wired.scope.site, [])) == 7
 
 
-def test_of_many_ports_in_several_requests_one_answer_is_lost(
+def test_one_lost_answer_of_several_bulk_requests_is_recovered(
     wired: Wired, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other requests' ports are known; what nobody answered for is taken the next time: nothing is made twice."""
@@ -98,7 +98,7 @@ def test_of_many_ports_in_several_requests_one_answer_is_lost(
     assert [m.kind for m in wired.driver.marked(wired.scope.site, [])].count(wanted[0].kind) == len(wanted)
 
 
-def test_a_lost_answer_to_a_deletion_is_fine_the_second_time(wired: Wired) -> None:
+def test_repeated_deletion_after_a_lost_answer_succeeds(wired: Wired) -> None:
     """The deletion was done though nobody said so: the loop sees that it is gone, and asking again is no error."""
     wanted = networks(wired)
     wired.driver.create(wired.scope, wanted, {})
@@ -110,7 +110,7 @@ def test_a_lost_answer_to_a_deletion_is_fine_the_second_time(wired: Wired) -> No
     assert all(o.error is None for o in wired.driver.delete(wired.scope, wanted, {}).values())
 
 
-def test_a_listing_that_fails_is_unknown_not_absent(wired: Wired) -> None:
+def test_listing_that_fails_is_unknown_not_absent(wired: Wired) -> None:
     """A 503 or a cut connection in `find` raises: nobody may take it for an empty cloud."""
     wired.neutron.lose("GET", "/networks")
     with pytest.raises(UnknownError):
@@ -121,7 +121,7 @@ def test_a_listing_that_fails_is_unknown_not_absent(wired: Wired) -> None:
     assert "HTTP 503" in str(error.value)
 
 
-def test_a_mark_that_the_tenant_took_off_is_put_back(wired: Wired) -> None:
+def test_mark_removed_by_the_tenant_is_restored(wired: Wired) -> None:
     """What the cloud gave us the id of stays ours: the lost mark is a difference, update repairs it, delete removes."""
     wanted = networks(wired)[:1]
     made = str(wired.driver.create(wired.scope, wanted, {})["network/rdma"].id)
@@ -137,7 +137,7 @@ def test_a_mark_that_the_tenant_took_off_is_put_back(wired: Wired) -> None:
     assert wired.tenant.network.find_network(made) is None
 
 
-def test_rules_that_somebody_added_are_taken_out_again(wired: Wired) -> None:
+def test_externally_added_rules_are_removed(wired: Wired) -> None:
     """A rule of the tenant's own in the pod's group is a difference, and update makes the rules exact."""
     wanted = [resource(wired, "security_group", SecurityGroupSpec(ssh_from=("192.0.2.0/24",)))]
     made = str(wired.driver.create(wired.scope, wanted, {})["security_group"].id)
@@ -151,7 +151,7 @@ def test_rules_that_somebody_added_are_taken_out_again(wired: Wired) -> None:
     assert wired.driver.find(wired.scope, wanted, {})["security_group"].differences == ()
 
 
-def test_what_stands_in_the_way_of_a_deletion_is_named(wired: Wired) -> None:
+def test_hindrance_to_a_deletion_is_named(wired: Wired) -> None:
     """A tenant's own port on the pod's network stays, and the error names it and its owner."""
     wanted, ids = ports(wired, 1)
     foreign = wired.tenant.network.create_port(
@@ -165,7 +165,7 @@ def test_what_stands_in_the_way_of_a_deletion_is_named(wired: Wired) -> None:
     assert wired.driver.delete(wired.scope, networks(wired)[:1], ids)["network/rdma"].error is None
 
 
-def test_a_listing_goes_through_all_pages(lab: Lab) -> None:
+def test_listing_reads_all_pages(lab: Lab) -> None:
     """A listing of one row a page has the same rows as one that fits on a page."""
     own = Sessions("weft", [lab.clouds_yaml]).own()
     whole = own.compute.listing("list flavors", "/flavors", "flavors")
@@ -183,7 +183,7 @@ def test_another_project_is_never_touched(wired: Wired, lab: Lab) -> None:
     assert len(wired.driver.find(wired.scope, wanted, {})) == 2
 
 
-def test_many_threads_share_one_token_of_a_project(lab: Lab) -> None:
+def test_threads_share_one_token_per_project(lab: Lab) -> None:
     """Sixteen calls at once sign in once: the token is one a project."""
     sessions = Sessions("weft", [lab.clouds_yaml])
     project = str(connect_project(lab))
@@ -201,7 +201,7 @@ def connect_project(lab: Lab) -> str:
     return str(connect(lab.clouds_yaml, "team-a").current_project_id)
 
 
-def test_a_checked_token_is_remembered_for_a_while_only(lab: Lab) -> None:
+def test_validated_token_is_cached_for_a_limited_time(lab: Lab) -> None:
     """The second check of a token asks nobody; one beyond the time asks again; a revoked one is refused then."""
     sessions = Sessions("weft", [lab.clouds_yaml])
     now = datetime.now(UTC)
@@ -215,7 +215,7 @@ def test_a_checked_token_is_remembered_for_a_while_only(lab: Lab) -> None:
     assert sessions.counter.take() == {"GET identity /auth/tokens": 1}
 
 
-def test_every_role_of_the_lab_is_told_apart(lab: Lab) -> None:
+def test_every_role_of_the_lab_is_distinguished(lab: Lab) -> None:
     """Member, reader and operator come out of Keystone with their own roles and projects."""
     identity = KeystoneIdentity(Sessions("weft", [lab.clouds_yaml]))
     found = {
@@ -228,6 +228,6 @@ def test_every_role_of_the_lab_is_told_apart(lab: Lab) -> None:
     assert "admin" in found["operator"].roles
 
 
-def test_nothing_is_left_of_kinds_that_the_driver_does_not_serve(wired: Wired) -> None:
+def test_driver_serves_every_kind(wired: Wired) -> None:
     """The driver serves every kind of the model but the fabric's partition and what is V-IPU's."""
     assert wired.driver.kinds == kinds_at(Home.CLOUD)

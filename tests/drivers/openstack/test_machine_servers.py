@@ -93,7 +93,7 @@ def offer(rig: Rig, reply: Reply) -> None:
     rig.cloud.lies[-1] = (OFFER, reply)
 
 
-def test_a_server_is_asked_for_on_a_machine_that_placement_has_as_free(rig: Rig) -> None:
+def test_server_is_requested_only_on_a_machine_free_in_placement(rig: Rig) -> None:
     assert rig.create().id == SERVER and rig.asked_for()
 
 
@@ -109,7 +109,7 @@ NOT_YET = {
 
 
 @pytest.mark.parametrize("reply", NOT_YET.values(), ids=NOT_YET.keys())
-def test_nova_is_given_time_to_hear_of_a_machine(rig: Rig, reply: Reply) -> None:
+def test_new_machine_is_waited_for_in_placement(rig: Rig, reply: Reply) -> None:
     """Asked now, its scheduler finds no valid host, and the server is broken."""
     offer(rig, reply)
     outcome = rig.create()
@@ -129,18 +129,18 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
-def test_an_answer_that_is_none_offers_nothing(rig: Rig, lie: Reply) -> None:
+def test_malformed_answer_offers_no_machine(rig: Rig, lie: Reply) -> None:
     offer(rig, lie)
     outcome = rig.create()
     assert isinstance(outcome.error, UnknownError) and not rig.asked_for()
 
 
-def test_hosts_of_virtual_machines_are_the_schedulers_own_affair(rig: Rig) -> None:
+def test_virtual_machine_hosts_are_left_to_the_scheduler(rig: Rig) -> None:
     offer(rig, Reply(503, {}))
     assert rig.create(bare_metal=False).id == SERVER
 
 
-def test_a_machines_servers_are_those_that_placement_has_on_it(rig: Rig) -> None:
+def test_servers_on_a_machine_are_those_in_placement(rig: Rig) -> None:
     """Nova lists with each machine the servers of all machines of its nova-compute."""
     ids = {NODE: "hyper-1", OTHER: "hyper-2"}
     on = {"hyper-1": {SERVER: {}}, "hyper-2": {"srv-2": {}, "claim-3": {}}}
@@ -180,7 +180,7 @@ GONE = Reply(404, {"error_message": f"Node {NODE} could not be found."})
 
 
 @pytest.mark.parametrize(("lie", "why"), [(Reply(503, {}), "503"), (GONE, "not in Ironic")])
-def test_a_machine_whose_use_ironic_does_not_tell_is_unknown(rig: Rig, lie: Reply, why: str) -> None:
+def test_machine_whose_use_ironic_omits_is_unknown(rig: Rig, lie: Reply, why: str) -> None:
     """Its adapters stay as they are; nothing says that its server runs on it, nor that it doesn't.
 
     Ironic answers 404 for what a user may not see, too, as when its rights were taken away by mistake.
@@ -198,9 +198,7 @@ DOWN = [
 
 @pytest.mark.parametrize("down", DOWN)
 @pytest.mark.parametrize("known", [True, False])
-def test_what_is_done_with_a_machine_is_known_while_nova_does_not_answer(
-    rig: Rig, down: str, known: bool
-) -> None:
+def test_use_of_a_machine_is_known_while_nova_is_silent(rig: Rig, down: str, known: bool) -> None:
     rig.facts._ids = {NODE: ("hyper-1",)} if known else {}
     seen = rig.deployed((down, Reply(503, {})), provision_state="rescuing")
     assert seen.busy == "Ironic has it in state rescuing"
@@ -213,9 +211,7 @@ GOING_BY_PROPERTIES = ["ramdisk", "site-ramdisk", "anaconda", "autodetect"]
 
 
 @pytest.mark.parametrize("interface", GOING_BY_PROPERTIES)
-def test_nova_is_asked_for_no_image_whose_tenant_may_say_meanwhile_what_the_machine_boots(
-    rig: Rig, interface: str
-) -> None:
+def test_image_with_tenant_controlled_boot_properties_is_refused(rig: Rig, interface: str) -> None:
     """Nova's driver gives Ironic an image's id, and Ironic reads its kernel_id with the rights of Nova's user."""
     image = {
         "id": IMAGE,
@@ -248,7 +244,7 @@ DEPLOYED: dict[str, tuple[dict[str, str], bool]] = {
 
 @pytest.mark.parametrize(("image", "settled"), DEPLOYED.values(), ids=DEPLOYED.keys())
 @pytest.mark.parametrize("source", ["image_source", "original_image_source"])
-def test_it_is_seen_which_image_was_deployed_whoever_asked_for_it(
+def test_deployed_image_is_checked_after_any_deployment(
     rig: Rig, image: dict[str, str], settled: bool, source: str
 ) -> None:
     """A tenant rebuilds its server with an image of its own: what it boots nobody has checked."""
@@ -263,7 +259,7 @@ def test_it_is_seen_which_image_was_deployed_whoever_asked_for_it(
     assert not rig.deployed(read, deploy_interface="direct", instance_info=info).busy, "its disk was written"
 
 
-def test_an_image_that_can_not_be_seen_any_more_is_not_settled(rig: Rig) -> None:
+def test_server_with_a_no_longer_visible_image_is_not_settled(rig: Rig) -> None:
     """Else its tenant would delete it once the machine has booted."""
     gone = (f"GET /image/images/{IMAGE}", Reply(404, f"No image found with ID {IMAGE}"))
     info = {"original_image_source": IMAGE, "project_id": TENANT}
@@ -275,14 +271,14 @@ def test_an_image_that_can_not_be_seen_any_more_is_not_settled(rig: Rig) -> None
 @pytest.mark.parametrize(
     "lie", [Reply(503, {}), Reply(200, {"id": "another"}), Reply(404, "<html>", own=False)]
 )
-def test_without_glances_word_the_machine_is_unknown(rig: Rig, lie: Reply) -> None:
+def test_silent_glance_makes_the_machine_unknown(rig: Rig, lie: Reply) -> None:
     info = {"original_image_source": IMAGE, "project_id": TENANT}
     read = (f"GET /image/images/{IMAGE}", lie)
     seen = rig.deployed(read, deploy_interface="ramdisk", instance_info=info)
     assert seen.unknown and not seen.busy
 
 
-def test_an_allocation_of_a_device_alone_is_on_the_host(rig: Rig) -> None:
+def test_allocation_of_a_device_alone_is_on_the_host(rig: Rig) -> None:
     """PCI devices and bandwidths may be resource providers of their own, below the host's."""
     row = {
         "id": "root-9",
@@ -327,7 +323,7 @@ def ended(rig: Rig, *events: tuple[str, str, str]) -> Ended:
     return rig.facts.endings(PROJECT, [SERVER])[SERVER].how
 
 
-def test_what_ironic_tells_nova_of_the_power_after_the_end_is_no_sign_of_life(rig: Rig) -> None:
+def test_power_notice_after_the_end_is_no_sign_of_life(rig: Rig) -> None:
     """As seen in the lab: the machine is switched on for its cleaning after its server was terminated."""
     made = ("compute__do_build_and_run_instance", "Success", "2026-11-23T01:00:30.000000")
     over = ("compute_terminate_instance", "Success", "2026-11-23T01:03:00.000000")
@@ -339,9 +335,7 @@ def test_what_ironic_tells_nova_of_the_power_after_the_end_is_no_sign_of_life(ri
 
 
 @pytest.mark.parametrize(("state", "instance"), [("available", None), ("active", OTHER)])
-def test_a_server_of_which_ironic_knows_nothing_is_none_that_runs(
-    rig: Rig, state: str, instance: str | None
-) -> None:
+def test_server_unknown_to_ironic_does_not_run(rig: Rig, state: str, instance: str | None) -> None:
     """Its database was restored from a backup: the machine may be deployed for somebody else at any moment."""
     assert rig.deployed().busy == ""
     seen = rig.deployed(provision_state=state, instance_uuid=instance)

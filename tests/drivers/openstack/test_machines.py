@@ -17,7 +17,7 @@ from weft.model.errors import NotYetError, TemporaryError, UnknownError
 from weft.model.resources import Status
 
 
-def test_a_machine_is_taken_used_cleaned_and_given_back_with_its_record(rig: Rig) -> None:
+def test_machine_is_taken_used_cleaned_and_given_back_with_its_record(rig: Rig) -> None:
     taken = rig.take()
     assert rig.see(taken).status is Status.SETTLED
     rig.use()
@@ -36,12 +36,12 @@ def test_a_machine_is_taken_used_cleaned_and_given_back_with_its_record(rig: Rig
     assert rig.node["extra"] == {}
 
 
-def test_taking_it_twice_is_taking_it_once_also_after_a_lost_answer(rig: Rig) -> None:
+def test_taking_a_machine_is_idempotent_after_a_lost_answer(rig: Rig) -> None:
     assert rig.take() == rig.take()
     assert rig.see("").id == rig.take()  # without knowing the id
 
 
-def test_a_machine_of_another_pod_is_not_taken(rig: Rig) -> None:
+def test_machine_of_another_pod_is_not_taken(rig: Rig) -> None:
     rig.take(OTHER)
     with pytest.raises(TemporaryError, match="carries the mark"):
         rig.take()
@@ -59,7 +59,7 @@ def test_a_machine_of_another_pod_is_not_taken(rig: Rig) -> None:
         ({"power_state": None}, "power state is unknown"),
     ],
 )
-def test_a_machine_that_is_not_free_is_not_taken(rig: Rig, change: dict[str, object], why: str) -> None:
+def test_machine_that_is_not_free_is_not_taken(rig: Rig, change: dict[str, object], why: str) -> None:
     rig.node.update(change)
     with pytest.raises(TemporaryError, match=why):
         rig.take()
@@ -68,7 +68,7 @@ def test_a_machine_that_is_not_free_is_not_taken(rig: Rig, change: dict[str, obj
 
 
 @pytest.mark.parametrize("lasting", [True, False])
-def test_a_lock_of_ironics_is_no_error(rig: Rig, lasting: bool) -> None:
+def test_ironic_lock_is_no_error(rig: Rig, lasting: bool) -> None:
     """It locks a node for moments, such as for its power state: it is asked again, and nobody told of a failure."""
     locked = Reply(409, {"error_message": f"Node {NODE} is locked by host ironic1, please retry"})
     rig.node["reservation"] = "ironic1" if lasting else None
@@ -93,7 +93,7 @@ def test_a_lock_of_ironics_is_no_error(rig: Rig, lasting: bool) -> None:
         ({"provision_state": "clean wait"}, Status.PENDING),
     ],
 )
-def test_a_state_is_what_it_is(rig: Rig, change: dict[str, object], status: Status) -> None:
+def test_ironic_states_map_to_statuses(rig: Rig, change: dict[str, object], status: Status) -> None:
     taken = rig.take()
     rig.node.update(change)
     assert rig.see(taken).status is status
@@ -107,7 +107,7 @@ def test_a_state_is_what_it_is(rig: Rig, change: dict[str, object], status: Stat
         ({"power_state": None}, "power state is unknown"),
     ],
 )
-def test_what_ends_by_itself_is_waited_for_with_an_alarm(
+def test_temporary_hindrance_is_waited_for_with_an_alarm(
     rig: Rig, change: dict[str, object], why: str
 ) -> None:
     """Nothing is wrong with what was asked: the pod doesn't fail by it, and its server isn't replaced."""
@@ -134,14 +134,14 @@ def test_what_ends_by_itself_is_waited_for_with_an_alarm(
     assert rig.give_back(taken) is None
 
 
-def test_a_machine_with_another_sites_mark_is_not_offered(rig: Rig) -> None:
+def test_machine_with_another_sites_mark_is_not_offered(rig: Rig) -> None:
     rig.take()
     assert rig.facts.hosts()[NODE] == "up", "it is this site's pod's, whatever it does"
     rig.node.update(extra={"weft": replace(SCOPE, site="elsewhere").mark(MACHINE.key).text()})
     assert rig.facts.hosts()[NODE] == "marked as site elsewhere's"
 
 
-def test_a_worker_that_lost_its_pod_while_it_read_takes_nothing(rig: Rig) -> None:
+def test_worker_that_lost_its_pod_while_reading_takes_nothing(rig: Rig) -> None:
     lost: list[bool] = []
 
     def fence() -> None:
@@ -154,7 +154,7 @@ def test_a_worker_that_lost_its_pod_while_it_read_takes_nothing(rig: Rig) -> Non
     assert rig.node["extra"] == {}
 
 
-def test_a_late_worker_leaves_the_next_pods_mark(rig: Rig) -> None:
+def test_late_worker_leaves_the_next_pods_mark(rig: Rig) -> None:
     """While it reads, another worker gives the machine back, and the next pod takes it."""
     taken = rig.take()
     theirs = {"weft": OTHER.mark(MACHINE.key).text()}
@@ -164,7 +164,7 @@ def test_a_late_worker_leaves_the_next_pods_mark(rig: Rig) -> None:
     assert rig.node["extra"] == theirs
 
 
-def test_what_the_next_pod_has_is_not_the_first_ones_and_stays_untouched(rig: Rig) -> None:
+def test_next_pods_machine_is_not_touched_by_the_first_pod(rig: Rig) -> None:
     first = rig.take()
     assert rig.give_back(first) is None
     second = rig.take(OTHER)
@@ -175,7 +175,7 @@ def test_what_the_next_pod_has_is_not_the_first_ones_and_stays_untouched(rig: Ri
     assert rig.see(first).there, "it is in use: who gave it back doesn't look any more"
 
 
-def test_a_mark_that_the_tenant_writes_is_put_right_and_proves_nothing(rig: Rig) -> None:
+def test_mark_written_by_the_tenant_is_corrected_and_proves_nothing(rig: Rig) -> None:
     """A lessee's members may write `extra`: the machine is the pod's by its id until it is free and clean."""
     taken = rig.take()
     rig.use()
@@ -199,7 +199,7 @@ def test_a_mark_that_the_tenant_writes_is_put_right_and_proves_nothing(rig: Rig)
     assert rig.node["extra"] == theirs, "it may be the next pod's by now"
 
 
-def test_a_mark_that_lands_while_it_is_proved_absent_is_seen(rig: Rig) -> None:
+def test_mark_written_during_the_proof_of_absence_is_detected(rig: Rig) -> None:
     """Of a lost worker: its request arrives after the machine was read without a mark."""
     ours = {"weft": SCOPE.mark(MACHINE.key).text()}
     rig.ironic.asides = [("GET /baremetal/v1/conductors", lambda: rig.node.update(extra=ours))]
@@ -208,7 +208,7 @@ def test_a_mark_that_lands_while_it_is_proved_absent_is_seen(rig: Rig) -> None:
     assert rig.see("").there
 
 
-def test_an_audit_finds_marked_machines_and_gives_back_clean_ones_alone(rig: Rig) -> None:
+def test_audit_finds_marked_machines_and_gives_back_only_clean_ones(rig: Rig) -> None:
     rig.take()
     (found,) = rig.driver.marked("lab", [])
     assert found.owner == SCOPE.owner and found.id.startswith(NODE)
@@ -220,7 +220,7 @@ def test_an_audit_finds_marked_machines_and_gives_back_clean_ones_alone(rig: Rig
     assert rig.driver.marked("lab", []) == []
 
 
-def test_a_machine_in_rescue_is_neither_broken_nor_given_back(rig: Rig) -> None:
+def test_machine_in_rescue_is_neither_broken_nor_given_back(rig: Rig) -> None:
     """Its tenant asked for it, and ends it: nobody has to look at it."""
     taken = rig.take()
     rig.use()
@@ -238,7 +238,7 @@ THEIRS = "77777777777777777777777777777777"
 @pytest.mark.parametrize(
     ("field", "said"), [("owner", "owned by project 7777"), ("lessee", "leased to project 7777")]
 )
-def test_a_machine_on_which_others_may_act_is_free_for_nobody(rig: Rig, field: str, said: str) -> None:
+def test_machine_others_may_act_on_is_not_free(rig: Rig, field: str, said: str) -> None:
     """By Ironic's default policy an owner's members rescue it, read its console and write its BMC's address, and a
     lessee's switch it off, whoever's pod it is in."""
     rig.node[field] = THEIRS
@@ -256,7 +256,7 @@ def test_a_machine_on_which_others_may_act_is_free_for_nobody(rig: Rig, field: s
     assert rig.give_back(taken) is None
 
 
-def test_a_pod_is_told_that_others_may_act_on_its_machine(rig: Rig) -> None:
+def test_pod_reports_that_others_may_act_on_its_machine(rig: Rig) -> None:
     """Its own tenant may be the lessee, as Ironic makes it by default while it has the machine, but never the owner."""
     scope = replace(SCOPE, project_id=THEIRS)
     taken = rig.take(scope)

@@ -121,9 +121,7 @@ def with_console(ironic: RealIronic) -> tuple[str, int]:
 
 
 @pytest.mark.nightly(reason="minutes; by day guests boot, and machines that don't are deployed and cleaned")
-def test_a_machine_is_booted_logged_in_to_reset_watched_and_cleaned(
-    ironic: RealIronic, tmp_path: Path
-) -> None:
+def test_machine_boots_accepts_a_login_resets_and_is_cleaned(ironic: RealIronic, tmp_path: Path) -> None:
     ovs, disk = lab_ovs(ironic.layout), ironic.layout.data / "machines" / ironic.node / "disk"
     enrolled(ironic)
     assert not running(ironic) and not disk.exists()
@@ -179,7 +177,7 @@ def login(ironic: RealIronic, folder: Path, password: str, command: str) -> subp
 @pytest.mark.nightly(
     reason="minutes; by day the agent's stand-in gets the password's hash (test_direct_real.py)"
 )
-def test_a_tenant_logs_in_to_the_rescue_system_with_the_password_that_weft_shows(
+def test_tenant_logs_in_to_the_rescue_system_with_the_shown_password(
     ironic: RealIronic, tmp_path: Path
 ) -> None:
     """It finds its disk as it left it, nobody else gets in, and its own system comes back after that."""

@@ -19,7 +19,7 @@ from weft.drivers.openstack.cleaning import Demands
 from weft.model.errors import NotYetError, TemporaryError, WeftError
 
 
-def test_a_machine_without_a_record_of_a_cleaning_is_not_taken(rig: Rig) -> None:
+def test_machine_without_a_record_of_a_cleaning_is_not_taken(rig: Rig) -> None:
     rig.ironic.history[NODE] = []
     with pytest.raises(TemporaryError, match="no record of a cleaning"):
         rig.take()
@@ -49,7 +49,7 @@ UNCLEAN = {
 
 
 @pytest.mark.parametrize("since", UNCLEAN.values(), ids=UNCLEAN.keys())
-def test_without_a_whole_cleaning_since_it_was_used_it_is_kept(
+def test_machine_without_a_whole_cleaning_since_its_use_is_kept(
     rig: Rig, since: list[dict[str, object]]
 ) -> None:
     taken = rig.take()
@@ -63,7 +63,7 @@ def test_without_a_whole_cleaning_since_it_was_used_it_is_kept(
     assert rig.see(taken).there, "taking its mark off by hand makes nothing clean"
 
 
-def test_a_cleaning_from_before_the_pod_is_none_although_no_steps_are_recorded_any_more(rig: Rig) -> None:
+def test_cleaning_from_before_the_pod_does_not_count_even_without_recorded_steps(rig: Rig) -> None:
     """`record_step_flows_in_history` was turned off: the machine is used and, perhaps, cleaned without a word."""
     taken = rig.take()
     rig.node.update(provision_state="active", instance_uuid="srv-1", power_state="power on")
@@ -82,9 +82,7 @@ def test_a_cleaning_from_before_the_pod_is_none_although_no_steps_are_recorded_a
     assert rig.give_back(taken) is None
 
 
-def test_an_ironic_that_was_restored_from_a_backup_proves_nothing_of_what_was_used_since(
-    rig: Rig, tmp_path: Path
-) -> None:
+def test_ironic_restored_from_a_backup_proves_nothing_about_later_use(rig: Rig, tmp_path: Path) -> None:
     """It shows the machine as it was: free, and cleaned, by a record that was true then."""
     memory = Remembered()
     with strictly(rig, tmp_path, Demands(), memory) as one:
@@ -108,13 +106,13 @@ def test_an_ironic_that_was_restored_from_a_backup_proves_nothing_of_what_was_us
             one.take()
 
 
-def test_a_machine_that_was_taken_and_never_used_is_clean_as_it_was(rig: Rig, tmp_path: Path) -> None:
+def test_taken_but_unused_machine_is_still_clean(rig: Rig, tmp_path: Path) -> None:
     with strictly(rig, tmp_path, Demands(), Remembered()) as one:
         for scope in (SCOPE, OTHER, SCOPE):
             assert one.give_back(one.take(scope), scope) is None
 
 
-def test_a_cleaning_without_a_step_that_the_site_demands_is_none(rig: Rig, tmp_path: Path) -> None:
+def test_cleaning_without_a_demanded_step_does_not_count(rig: Rig, tmp_path: Path) -> None:
     """Metadata is wiped and the disks aren't, or nobody has reset the BIOS: it is kept until one did it all."""
     taken = rig.take()
     rig.use()
@@ -144,7 +142,7 @@ def test_a_cleaning_without_a_step_that_the_site_demands_is_none(rig: Rig, tmp_p
         sessions.close()
 
 
-def test_a_machine_without_the_arrays_that_ironic_was_to_make_is_neither_taken_nor_given_back(
+def test_machine_without_its_target_arrays_is_neither_taken_nor_given_back(
     rig: Rig,
 ) -> None:
     """They were deleted in a cleaning that didn't make them again. What a RAID controller has is another's affair."""
@@ -190,7 +188,7 @@ BIOS = [{"name": "SriovGlobalEnable", "value": "Enabled"}, {"name": "BootMode", 
         ({"bios": []}, "SriovGlobalEnable isn't known to Ironic"),
     ],
 )
-def test_a_machine_with_other_firmware_than_the_sites_is_kept(
+def test_machine_with_disallowed_firmware_is_kept(
     rig: Rig, tmp_path: Path, hardware: dict[str, list[dict[str, object]]], why: str
 ) -> None:
     """A tenant with root has flashed it: erased disks don't help."""
@@ -222,7 +220,7 @@ def test_a_machine_with_other_firmware_than_the_sites_is_kept(
         Reply(404, {}),
     ],
 )
-def test_firmware_that_can_not_be_read_gives_no_machine_back(rig: Rig, tmp_path: Path, lie: Reply) -> None:
+def test_unreadable_firmware_keeps_the_machine(rig: Rig, tmp_path: Path, lie: Reply) -> None:
     taken = rig.take()
     rig.use()
     rig.ironic.clean(NODE, "2026-11-22T21:30:00+00:00")
@@ -246,7 +244,7 @@ NIC = {"component": "nic:NIC.Slot.1", "initial_version": "28.39.1002"}
         (None, None, "firmware of nic:NIC.Slot.1 isn't known to Ironic any more"),
     ],
 )
-def test_firmware_that_the_site_lists_nowhere_is_as_it_was_at_the_enrolment(
+def test_unlisted_firmware_must_equal_that_of_the_enrolment(
     rig: Rig, tmp_path: Path, now: str | None, flashed: str | None, why: str
 ) -> None:
     """What is listed may be any listed version."""
@@ -263,7 +261,7 @@ def test_firmware_that_the_site_lists_nowhere_is_as_it_was_at_the_enrolment(
             assert "all other firmware as at the enrolment" in strict.see(taken).reason
 
 
-def test_that_no_firmware_was_read_is_not_that_none_has_changed(rig: Rig, tmp_path: Path) -> None:
+def test_unread_firmware_does_not_count_as_unchanged(rig: Rig, tmp_path: Path) -> None:
     """A node with `no-firmware`, or a BMC without an inventory of it."""
     taken = rig.take()
     rig.use()
@@ -275,14 +273,14 @@ def test_that_no_firmware_was_read_is_not_that_none_has_changed(rig: Rig, tmp_pa
 
 
 @pytest.mark.parametrize("changed", [None, "", "yesterday", 7])
-def test_a_state_that_changed_nobody_knows_when_proves_no_cleaning(rig: Rig, changed: object) -> None:
+def test_state_without_a_change_time_proves_no_cleaning(rig: Rig, changed: object) -> None:
     taken = rig.take()
     rig.node.update(provision_updated_at=changed)
     assert "can't be compared" in str(rig.give_back(taken))
     assert rig.see(taken).there
 
 
-def test_the_steps_of_a_cleaning_are_seen_while_it_runs(rig: Rig) -> None:
+def test_cleaning_steps_are_watched_while_it_runs(rig: Rig) -> None:
     info = {"clean_steps": STEPS, "agent_cached_clean_steps_refreshed": "2026-11-22T21:00:01"}
     rig.node.update(
         provision_state="clean wait", target_provision_state="available", driver_internal_info=info

@@ -15,7 +15,7 @@ from weft.model.resources import Status
 from weft.ports.occupants import SeenMachine
 
 
-def test_a_machine_deleted_by_hand_is_never_clean(rig: Rig) -> None:
+def test_machine_deleted_by_hand_is_never_clean(rig: Rig) -> None:
     taken = rig.take()
     rig.use()
     rig.ironic.nodes.clear()
@@ -25,7 +25,7 @@ def test_a_machine_deleted_by_hand_is_never_clean(rig: Rig) -> None:
     assert rig.facts.hosts()[NODE] == "not in Ironic"
 
 
-def test_without_a_conductor_that_is_alive_nothing_is_gone(rig: Rig) -> None:
+def test_without_a_live_conductor_nothing_is_absent(rig: Rig) -> None:
     """What the API shows is then as old as the last one."""
     taken = rig.take()
     assert rig.give_back(taken) is None
@@ -53,7 +53,7 @@ def test_pages_without_an_end_are_unknown(rig: Rig, page: dict[str, object]) -> 
         rig.driver.marked("lab", [])
 
 
-def test_virtual_machines_have_their_hosts_while_ironic_is_away(rig: Rig) -> None:
+def test_virtual_machine_hosts_are_known_while_ironic_is_away(rig: Rig) -> None:
     rig.ironic.lies = [("GET /baremetal/.*", Reply(503, {"error_message": "busy"}))]
     hosts = rig.facts.hosts()
     assert hosts["gpu01"] == "up" and hosts[NODE].startswith("unknown: ") and "busy" in hosts[NODE]
@@ -74,7 +74,7 @@ LIES = {
 
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
 @pytest.mark.parametrize("what", ["", "/history"])
-def test_an_answer_that_is_none_gives_nothing_back(rig: Rig, lie: Reply, what: str) -> None:
+def test_malformed_answer_gives_no_machine_back(rig: Rig, lie: Reply, what: str) -> None:
     taken = rig.take()
     rig.ironic.lies = [(f"GET /baremetal/v1/nodes/{NODE}{what}", lie)]
     try:
@@ -89,14 +89,14 @@ def test_an_answer_that_is_none_gives_nothing_back(rig: Rig, lie: Reply, what: s
 @pytest.mark.parametrize(
     "state", ["deploying", "wait call-back", "cleaning", "rescue", "deploy failed", "deleting"]
 )
-def test_what_is_done_with_a_machine_is_told_of_it_and_of_all(rig: Rig, state: str) -> None:
+def test_use_of_a_machine_is_the_same_in_both_listings(rig: Rig, state: str) -> None:
     rig.use()
     assert rig.facts.seen_machines()[NODE].use == ""
     rig.node.update(provision_state=state)
     assert rig.facts.seen_machines()[NODE].use == f"Ironic has it in state {state}"
 
 
-def test_of_many_machines_in_use_those_that_changed_last_are_seen_in_one_answer(rig: Rig) -> None:
+def test_last_changed_machines_are_read_in_one_answer(rig: Rig) -> None:
     """A rebuild of the machine that was enrolled last, and deployed first, of three hundred."""
     rig.use()
     ids = [f"{n:08x}-0000-4000-8000-000000000001" for n in range(300)]
@@ -120,7 +120,7 @@ def test_of_many_machines_in_use_those_that_changed_last_are_seen_in_one_answer(
     assert {i: one.use for i, one in seen.items() if one.use} == {ids[7]: "Ironic has it in state deploying"}
 
 
-def test_an_answer_without_nodes_says_nothing_of_what_is_done_with_them(rig: Rig) -> None:
+def test_answer_without_nodes_makes_their_use_unknown(rig: Rig) -> None:
     rig.ironic.lies = [("GET /baremetal/v1/nodes", Reply(200, {"error": "proxy"}))]
     with pytest.raises(UnknownError):
         rig.facts.seen_machines()
@@ -128,7 +128,7 @@ def test_an_answer_without_nodes_says_nothing_of_what_is_done_with_them(rig: Rig
         rig.facts.changed_machines()
 
 
-def test_a_machine_that_is_not_listed_is_looked_at(rig: Rig) -> None:
+def test_unlisted_machine_is_read_individually(rig: Rig) -> None:
     """A node that somebody has deleted, or that weft's user may not see any more: its server may run or not."""
     rig.use()
     rig.ironic.lies = [("GET /baremetal/v1/nodes", Reply(200, {"nodes": [{"uuid": "another"}]}))]
@@ -136,9 +136,7 @@ def test_a_machine_that_is_not_listed_is_looked_at(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("missing", ["instance_uuid", "maintenance", "console_enabled", "owner", "lessee"])
-def test_a_node_that_does_not_say_whether_it_is_free_is_neither_given_back_nor_taken(
-    rig: Rig, missing: str
-) -> None:
+def test_node_with_missing_fields_is_neither_given_back_nor_taken(rig: Rig, missing: str) -> None:
     """Without the field it would look as if there were no server, no console, or nobody else."""
     taken = rig.take()
     part = {name: value for name, value in rig.node.items() if name != missing}
@@ -166,7 +164,7 @@ def test_a_node_that_does_not_say_whether_it_is_free_is_neither_given_back_nor_t
         "console_enabled",
     ],
 )
-def test_a_node_that_is_listed_in_another_shape_is_unfit_alone(rig: Rig, missing: str) -> None:
+def test_malformed_node_is_unfit_without_affecting_others(rig: Rig, missing: str) -> None:
     """Orders of all others, servers of Nova included, go on."""
     odd = {k: v for k, v in rig.node.items() if k != missing} | {"traits": 7, "properties": "none"}
     rig.ironic.nodes["odd"] = {**odd, "uuid": "odd"} if missing != "uuid" else odd
@@ -176,7 +174,7 @@ def test_a_node_that_is_listed_in_another_shape_is_unfit_alone(rig: Rig, missing
         assert hosts["odd"] != "up"
 
 
-def test_a_conductor_of_another_group_knows_nothing_of_the_machine(rig: Rig) -> None:
+def test_conductor_of_another_group_does_not_count(rig: Rig) -> None:
     """It is alive, and what Ironic says of the machine is what it was."""
     taken = rig.take()
     assert rig.give_back(taken) is None

@@ -82,7 +82,7 @@ def enrolled(rig: Rig) -> None:
     assert rig.enroll().state == "available"
 
 
-def test_a_machine_is_enrolled_only_as_far_as_it_is_what_the_site_says(rig: Rig) -> None:
+def test_machine_unlike_the_site_is_not_fully_enrolled(rig: Rig) -> None:
     """From a wrong GUID, corrected in the site, to a machine that pods can have; once more changes nothing."""
     assert rig.enroll(dry=True).differences == ("Ironic doesn't have it",)
     found = rig.ironic.layout.data / "inspections" / f"{rig.ironic.node}.json"
@@ -108,7 +108,7 @@ def test_a_machine_is_enrolled_only_as_far_as_it_is_what_the_site_says(rig: Rig)
 
 
 @pytest.mark.usefixtures("enrolled")
-def test_from_taking_it_to_the_record_of_its_cleaning(rig: Rig) -> None:
+def test_machine_is_taken_used_cleaned_and_recorded(rig: Rig) -> None:
     taken = rig.take()
     assert rig.take() == taken
     assert rig.see(taken).status is Status.SETTLED
@@ -127,7 +127,7 @@ def test_from_taking_it_to_the_record_of_its_cleaning(rig: Rig) -> None:
 
 @pytest.mark.usefixtures("enrolled")
 @pytest.mark.nightly(reason="a minute each; by day on a fake Ironic")
-def test_a_cleaning_that_fails_keeps_the_machine_until_one_has_ended_well(rig: Rig) -> None:
+def test_failed_cleaning_keeps_the_machine_until_one_succeeds(rig: Rig) -> None:
     taken = rig.take()
     rig.ironic.deploy()
     (rig.ironic.disk / "broken").touch()
@@ -148,7 +148,7 @@ def test_a_cleaning_that_fails_keeps_the_machine_until_one_has_ended_well(rig: R
 
 @pytest.mark.usefixtures("enrolled")
 @pytest.mark.nightly(reason="a minute each; by day on a fake Ironic")
-def test_a_bios_that_a_tenant_has_changed_keeps_the_machine_until_it_is_as_the_site_has_it(rig: Rig) -> None:
+def test_changed_bios_keeps_the_machine_until_it_is_restored(rig: Rig) -> None:
     """Ironic reads it from the BMC at the end of the cleaning, which itself changes no setting."""
     taken = rig.take()
     rig.ironic.deploy()
@@ -171,7 +171,7 @@ def test_a_bios_that_a_tenant_has_changed_keeps_the_machine_until_it_is_as_the_s
 
 @pytest.mark.usefixtures("enrolled")
 @pytest.mark.nightly(reason="a minute each; by day on a fake Ironic")
-def test_a_skipped_cleaning_is_none_and_flashed_firmware_is_found_by_the_next(rig: Rig) -> None:
+def test_skipped_cleaning_does_not_count_and_flashed_firmware_is_found(rig: Rig) -> None:
     """Ironic reads versions from the BMC at the end of each cleaning, and remembers those of the enrolment."""
     taken = rig.take()
     rig.ironic.ask(
@@ -196,7 +196,7 @@ def test_a_skipped_cleaning_is_none_and_flashed_firmware_is_found_by_the_next(ri
     assert rig.see(taken).there
 
 
-def test_a_machine_that_ironic_does_not_know_is_said_by_name(rig: Rig) -> None:
+def test_machine_unknown_to_ironic_is_named(rig: Rig) -> None:
     """Ironic's 404 names the node."""
     spec = MachineSpec(machine="00000000-0000-4000-8000-000000000000")
     stranger = rig.machine.model_copy(update={"spec": spec})

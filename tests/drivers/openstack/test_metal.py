@@ -22,7 +22,7 @@ from weft.model.specs import PortSpec
 OTHER = replace(SCOPE, owner=Owner.pod("99999999-1111-2222-3333-444444444444"))
 
 
-def test_a_machine_is_given_connected_deployed_and_torn_down(rig: Rig) -> None:
+def test_machine_is_assigned_connected_deployed_and_torn_down(rig: Rig) -> None:
     rig.take()
     rig.ironic.asked.clear()
     server = rig.create().id
@@ -64,7 +64,7 @@ def test_a_machine_is_given_connected_deployed_and_torn_down(rig: Rig) -> None:
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("lost", ["before", "after"])
-def test_whatever_answer_is_lost_there_is_one_instance_deployed_once(rig: Rig, step: str, lost: str) -> None:
+def test_any_lost_answer_leaves_one_instance_deployed_once(rig: Rig, step: str, lost: str) -> None:
     """`before`: the request never arrived. `after`: it took effect. Either way the loop asks again."""
     rig.take()
     pattern = STEPS[step]
@@ -90,7 +90,7 @@ def test_whatever_answer_is_lost_there_is_one_instance_deployed_once(rig: Rig, s
     assert (seen.status, seen.differences) == (Status.SETTLED, ())
 
 
-def test_a_worker_that_dies_after_the_machine_was_given_leaves_what_the_next_one_completes(rig: Rig) -> None:
+def test_next_worker_completes_an_interrupted_deployment(rig: Rig) -> None:
     rig.take()
     rig.ironic.lies = [(STEPS["the first port"], Reply(500, "{}", own=False))]
     assert rig.create().error is not None
@@ -101,7 +101,7 @@ def test_a_worker_that_dies_after_the_machine_was_given_leaves_what_the_next_one
     assert rig.see(seen.id).reason == "deploying"
 
 
-def test_what_was_given_and_never_deployed_is_taken_off_again(rig: Rig) -> None:
+def test_undeployed_instance_is_removed(rig: Rig) -> None:
     rig.take()
     rig.ironic.lies = [(STEPS["the deployment"], Reply(500, "{}", own=False))]
     assert rig.create().error is not None
@@ -113,7 +113,7 @@ def test_what_was_given_and_never_deployed_is_taken_off_again(rig: Rig) -> None:
     assert machine is None and rig.node["extra"] == {}
 
 
-def test_another_who_is_quicker_keeps_the_machine(rig: Rig) -> None:
+def test_quicker_competitor_keeps_the_machine(rig: Rig) -> None:
     """Somebody's Nova takes the node between weft's look and its change: Ironic answers 409."""
     rig.take()
     theirs = "77777777-0000-4000-8000-000000000000"
@@ -146,7 +146,7 @@ def test_another_who_is_quicker_keeps_the_machine(rig: Rig) -> None:
         ({"extra": {"weft": OTHER.mark("machine/bm01").text()}}, TemporaryError, "this pod's mark"),
     ],
 )
-def test_a_machine_that_is_not_the_pods_and_free_gets_no_server(
+def test_machine_not_free_or_not_the_pods_gets_no_server(
     rig: Rig, change: dict[str, Any], kind: type[WeftError], why: str
 ) -> None:
     rig.take()
@@ -166,7 +166,7 @@ def test_ports_left_by_another_are_detached_before_it_is_deployed(rig: Rig) -> N
     assert rig.ironic.attached[NODE] == ["port-1", "port-2"]
 
 
-def test_a_port_without_an_adapter_of_its_own_takes_no_rails(rig: Rig) -> None:
+def test_port_without_an_adapter_of_its_own_takes_no_rails(rig: Rig) -> None:
     """Management and rails may be on one physical network: Ironic takes the first that is free for a port without."""
     rig.take()
     rail, boot = rig.ironic.ports[1], {"uuid": "nic-boot", "node_uuid": NODE, "address": "02:00:00:00:b0:09"}
@@ -176,7 +176,7 @@ def test_a_port_without_an_adapter_of_its_own_takes_no_rails(rig: Rig) -> None:
     assert rig.ironic.at == {"port-1": "nic-boot", "port-2": rail["uuid"]}
 
 
-def test_a_deployment_that_failed_is_broken_with_irons_reason_and_can_be_removed(rig: Rig) -> None:
+def test_failed_deployment_is_broken_with_ironics_reason_and_removable(rig: Rig) -> None:
     rig.take()
     server = rig.create().id
     assert server is not None
@@ -191,7 +191,7 @@ def test_a_deployment_that_failed_is_broken_with_irons_reason_and_can_be_removed
 
 
 @pytest.mark.parametrize("state", ["wait call-back", "rescue wait", "service wait"])
-def test_a_server_is_deleted_though_its_agent_never_comes(rig: Rig, state: str) -> None:
+def test_server_whose_agent_never_boots_is_deleted(rig: Rig, state: str) -> None:
     """Such as of a rescue that its tenant asked for right before the lease ended: Ironic's patience is half an hour."""
     rig.take()
     server = rig.create().id
@@ -200,7 +200,7 @@ def test_a_server_is_deleted_though_its_agent_never_comes(rig: Rig, state: str) 
     assert rig.node["provision_state"] == "deleting"
 
 
-def test_a_lock_of_ironics_is_waited_for(rig: Rig) -> None:
+def test_ironic_lock_is_waited_for(rig: Rig) -> None:
     rig.take()
     rig.node["reservation"] = "ironic1"
     assert isinstance(rig.create().error, NotYetError)
@@ -209,7 +209,7 @@ def test_a_lock_of_ironics_is_waited_for(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("state", ["clean failed", "manageable", "error"])
-def test_a_machine_that_is_broken_by_the_time_it_is_deployed_is_an_alarm(rig: Rig, state: str) -> None:
+def test_machine_broken_before_its_deployment_is_an_alarm(rig: Rig, state: str) -> None:
     """Waiting helps nothing: a person must look at it."""
     rig.take()
     rig.ironic.asides = [(STEPS["the machine given"], lambda: rig.node.update(provision_state=state))]
@@ -218,7 +218,7 @@ def test_a_machine_that_is_broken_by_the_time_it_is_deployed_is_an_alarm(rig: Ri
     assert isinstance(error, TemporaryError) and error.alarming and not isinstance(error, NotYetError)
 
 
-def test_what_ironic_works_on_is_deleted_later(rig: Rig) -> None:
+def test_deletion_waits_while_ironic_works_on_the_node(rig: Rig) -> None:
     rig.take()
     server = rig.create().id
     assert isinstance(rig.delete(server), NotYetError)
@@ -229,7 +229,7 @@ def test_what_ironic_works_on_is_deleted_later(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("attached", [["port-1", "port-2"], []])
-def test_a_late_worker_leaves_the_next_pods_instance(rig: Rig, attached: list[str]) -> None:
+def test_late_worker_leaves_the_next_pods_instance(rig: Rig, attached: list[str]) -> None:
     """It stalls while it reads what is attached, or after the first port: the machine is given to the next pod."""
     rig.take()
     rig.ironic.lies = [(STEPS["the deployment"], Reply(500, "{}", own=False))]
@@ -244,7 +244,7 @@ def test_a_late_worker_leaves_the_next_pods_instance(rig: Rig, attached: list[st
     assert rig.ironic.attached[NODE] == attached[1:]
 
 
-def test_a_late_worker_deletes_and_deploys_nothing_of_the_next_pods(rig: Rig) -> None:
+def test_late_worker_neither_deletes_nor_deploys_the_next_pods(rig: Rig) -> None:
     server = rig.running()
 
     def another() -> None:
@@ -262,7 +262,7 @@ def test_a_late_worker_deletes_and_deploys_nothing_of_the_next_pods(rig: Rig) ->
 
 
 @pytest.mark.parametrize("state", ["available", "active"])
-def test_a_worker_that_lost_its_pod_while_it_read_removes_nothing(rig: Rig, state: str) -> None:
+def test_worker_that_lost_its_pod_while_reading_removes_nothing(rig: Rig, state: str) -> None:
     rig.running()
     rig.node["provision_state"] = state
     lost: list[bool] = []
@@ -281,7 +281,7 @@ def test_a_worker_that_lost_its_pod_while_it_read_removes_nothing(rig: Rig, stat
     assert rig.changes() == []
 
 
-def test_networks_of_a_config_drive_have_routes_and_names_where_nobody_tells_them() -> None:
+def test_config_drive_has_routes_and_names_for_subnets_without_dhcp() -> None:
     subnet = {
         "id": "s",
         "ip_version": 4,
@@ -314,7 +314,7 @@ def test_networks_of_a_config_drive_have_routes_and_names_where_nobody_tells_the
     assert data["services"] == [{"type": "dns", "address": "9.9.9.9"}]
 
 
-def test_a_machines_port_is_freed_before_it_is_deleted(rig: Rig) -> None:
+def test_machines_port_is_freed_before_it_is_deleted(rig: Rig) -> None:
     """Neutron forbids projects to delete ports of machines, and Ironic's teardown leaves their user on them."""
     mark = SCOPE.mark("port/bm01/mlx5_0").text()
     common = {"project_id": PROJECT, "description": mark, "created_at": "2026-11-22T20:00:00Z"}
@@ -327,7 +327,7 @@ def test_a_machines_port_is_freed_before_it_is_deleted(rig: Rig) -> None:
     assert [line.split()[0] for line in changes] == ["PUT", "DELETE"]
 
 
-def test_tenant_reads_what_is_asked_of_a_machine_and_its_state(rig: Rig) -> None:
+def test_tenant_sees_a_machines_request_and_state(rig: Rig) -> None:
     """Of a server through Ironic as of one through Nova: which server, and what Ironic does with it."""
     rig.take()
     rig.ironic.lies = [(STEPS["the machine given"], Reply(503, {"error_message": "down"}))]

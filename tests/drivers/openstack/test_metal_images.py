@@ -36,7 +36,7 @@ STOLEN = "66666666-2222-3333-4444-555555555555"
         ({"img_type": "whole-disk", "kernel_id": KERNEL, "ramdisk_id": KERNEL}, {}, {}),
     ],
 )
-def test_an_image_says_how_it_is_deployed(
+def test_image_properties_select_the_deployment(
     rig: Rig, image: dict[str, Any], node: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
     """Whole disk, partition, ramdisk, boot mode, secure boot, traits."""
@@ -77,7 +77,7 @@ LATE = {"kernel_id": STOLEN, "ramdisk_id": STOLEN, "boot_iso_id": STOLEN, "img_t
         ({"boot_iso_id": KERNEL}, "ramdisk", {"boot_iso": KERNEL}),
     ],
 )
-def test_what_a_tenant_changes_in_its_image_after_it_was_checked_is_not_booted(
+def test_later_changes_of_an_image_are_not_booted(
     rig: Rig, image: dict[str, str], interface: str, booted: dict[str, str]
 ) -> None:
     """Ironic reads the properties itself when it deploys, with weft's rights."""
@@ -93,7 +93,7 @@ def test_what_a_tenant_changes_in_its_image_after_it_was_checked_is_not_booted(
     assert (seen.status, seen.differences, seen.facts["image"]) == (Status.SETTLED, (), OWN), seen.reason
 
 
-def test_a_server_that_boots_what_weft_did_not_check_is_broken(rig: Rig) -> None:
+def test_server_booting_an_unchecked_image_is_broken(rig: Rig) -> None:
     with_image(rig, "ramdisk", {"kernel_id": KERNEL, "ramdisk_id": KERNEL})
     made = rig.create()
     rig.ironic.deployed(NODE)
@@ -109,7 +109,7 @@ def test_a_server_that_boots_what_weft_did_not_check_is_broken(rig: Rig) -> None
 @pytest.mark.parametrize(
     "image", [{}, {"kernel_id": KERNEL}, {"img_type": "whole-disk", "ramdisk_id": KERNEL}]
 )
-def test_a_machine_that_boots_a_ramdisk_takes_no_image_without_one(rig: Rig, image: dict[str, str]) -> None:
+def test_ramdisk_machine_refuses_an_image_without_a_ramdisk(rig: Rig, image: dict[str, str]) -> None:
     """Ironic would take what the image has by the time that it deploys."""
     with_image(rig, "ramdisk", image)
     error = rig.create().error
@@ -118,9 +118,7 @@ def test_a_machine_that_boots_a_ramdisk_takes_no_image_without_one(rig: Rig, ima
 
 
 @pytest.mark.parametrize("interface", ["anaconda", "autodetect"])
-def test_an_interface_that_goes_by_an_images_properties_takes_only_images_of_wefts_project(
-    rig: Rig, interface: str
-) -> None:
+def test_property_driven_interface_accepts_only_wefts_images(rig: Rig, interface: str) -> None:
     row = with_image(rig, interface, {"kernel_id": KERNEL, "ramdisk_id": KERNEL, "owner": "p2"})
     error = rig.create().error
     assert isinstance(error, PermanentError) and f"deploy interface {interface}" in str(error)
@@ -140,7 +138,7 @@ def with_image(rig: Rig, interface: str, image: dict[str, str]) -> dict[str, Any
     return row
 
 
-def test_a_partition_for_a_machine_with_an_unknown_disk_is_refused_and_nothing_taken(rig: Rig) -> None:
+def test_partition_image_for_an_unknown_disk_is_refused(rig: Rig) -> None:
     rig.ironic.things["images"] = [{"id": "image-p", "name": "part", "status": "active", "kernel_id": KERNEL}]
     rig.ironic.readers = {KERNEL: {PROJECT}}
     rig.take()
@@ -151,7 +149,7 @@ def test_a_partition_for_a_machine_with_an_unknown_disk_is_refused_and_nothing_t
     assert rig.node["instance_uuid"] is None
 
 
-def test_an_image_that_weft_itself_can_not_read_is_refused_until_it_is_shared(rig: Rig) -> None:
+def test_image_weft_cannot_read_is_refused_until_shared(rig: Rig) -> None:
     """Ironic reads it with weft's rights, and would refuse it only after the machine was taken."""
     image = {"id": "11111111-2222-3333-4444-555555555555", "name": "mine", "status": "active"}
     rig.ironic.things["images"] = [image]
@@ -178,7 +176,7 @@ READERS = {
 
 @pytest.mark.parametrize("name", ["kernel_id", "ramdisk_id", "boot_iso_id", "stage2_id"])
 @pytest.mark.parametrize("readers", READERS.values(), ids=READERS.keys())
-def test_an_image_lends_its_tenant_no_image_that_it_can_not_read_itself(
+def test_image_gives_no_access_to_an_image_its_tenant_cannot_read(
     rig: Rig, name: str, readers: set[str]
 ) -> None:
     """Ironic follows an image's properties with weft's rights, and their tenant writes what it likes into them."""
@@ -199,7 +197,7 @@ def test_an_image_lends_its_tenant_no_image_that_it_can_not_read_itself(
 
 
 @pytest.mark.parametrize("part", ["file:///etc/ironic/ironic.conf", "http://10.0.0.1/", "other", ["x"]])
-def test_a_part_of_an_image_that_is_no_image_is_refused(rig: Rig, part: object) -> None:
+def test_image_part_that_is_no_image_is_refused(rig: Rig, part: object) -> None:
     """Ironic would fetch it, from inside of the cloud."""
     rig.ironic.readers = {OWN: {PROJECT}}
     image = {"id": OWN, "name": "mine", "status": "active", "kernel_id": part}

@@ -27,7 +27,7 @@ from weft.ports.occupants import Ended, OnHost
         Reply(503, "", own=False),
     ],
 )
-def test_no_answer_without_the_node_makes_a_server_absent(rig: Rig, lie: Reply) -> None:
+def test_answer_without_the_node_does_not_prove_absence(rig: Rig, lie: Reply) -> None:
     server = rig.running()
     rig.ironic.lies = [(f"GET {AT}", lie)]
     with pytest.raises(UnknownError):
@@ -43,7 +43,7 @@ def test_without_a_conductor_nothing_is_absent(rig: Rig) -> None:
     assert "none that is alive" in rig.facts.on_hosts([NODE])[NODE].unknown
 
 
-def test_a_mark_that_was_taken_off_is_a_difference_and_put_back(rig: Rig) -> None:
+def test_removed_mark_is_a_difference_and_restored(rig: Rig) -> None:
     server = rig.running()
     del rig.node["instance_info"]["weft"]
     seen = rig.see(server)
@@ -52,7 +52,7 @@ def test_a_mark_that_was_taken_off_is_a_difference_and_put_back(rig: Rig) -> Non
     assert rig.see(server).differences == ()
 
 
-def test_a_machine_that_is_off_or_lost_a_port_differs(rig: Rig) -> None:
+def test_powered_off_machine_or_lost_port_is_a_difference(rig: Rig) -> None:
     server = rig.running()
     rig.node["power_state"] = "power off"
     rig.ironic.attached[NODE] = ["port-1"]
@@ -86,7 +86,9 @@ def _forgotten(rig: Rig) -> None:
         (_forgotten, Ended.UNKNOWN),
     ],
 )
-def test_how_a_server_ended_is_read_of_its_machine(rig: Rig, done: Callable[[Rig], None], how: Ended) -> None:
+def test_ending_of_a_server_is_read_from_its_machine(
+    rig: Rig, done: Callable[[Rig], None], how: Ended
+) -> None:
     server = rig.running()
     done(rig)
     ending = rig.facts.endings(PROJECT, [server])[server]
@@ -102,7 +104,7 @@ def test_how_a_server_ended_is_read_of_its_machine(rig: Rig, done: Callable[[Rig
         *((s, Ended.DESTROYED) for s in ("cleaning", "clean failed", "available")),
     ],
 )
-def test_a_server_was_destroyed_where_only_a_teardown_leads(rig: Rig, state: str, how: Ended) -> None:
+def test_server_is_destroyed_in_states_only_a_teardown_reaches(rig: Rig, state: str, how: Ended) -> None:
     """Its id may have been taken off by hand, or the node been enrolled again, while it ran."""
     server = rig.running()
     rig.node.update(instance_uuid=None, provision_state=state)
@@ -119,14 +121,14 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("lie", ANSWERS.values(), ids=ANSWERS.keys())
-def test_virtual_machines_hosts_are_listed_whatever_ironic_answers(rig: Rig, lie: Reply) -> None:
+def test_virtual_machine_hosts_are_listed_whatever_ironic_answers(rig: Rig, lie: Reply) -> None:
     rig.ironic.lies = [("GET /baremetal/v1/nodes", lie)]
     seen = new_facts(rig, NODE).servers_on_hosts()
     assert seen[NODE].unknown and seen[NODE].by == "Ironic"
     assert [o.id for o in seen["gpu01"].occupants] == ["vm-1"] and not seen["gpu01"].unknown
 
 
-def test_one_node_in_another_shape_is_unknown_alone(rig: Rig) -> None:
+def test_malformed_node_alone_is_unknown(rig: Rig) -> None:
     rows = [{"uuid": NODE, "provision_state": "available"}, {**rig.node, "uuid": SECOND}]
     rig.ironic.lies = [("GET /baremetal/v1/nodes", Reply(200, {"nodes": rows}))]
     seen = new_facts(rig, NODE, SECOND).servers_on_hosts()
@@ -134,7 +136,7 @@ def test_one_node_in_another_shape_is_unknown_alone(rig: Rig) -> None:
     assert seen[SECOND] == OnHost(by="Ironic")
 
 
-def test_what_an_image_needs_of_virtual_machines_hosts_is_known_while_ironic_is_away(
+def test_image_needs_of_virtual_machine_hosts_are_known_while_ironic_is_away(
     rig: Rig,
 ) -> None:
     """A flavor that only the site has is for machines: nothing is known then."""
@@ -152,7 +154,7 @@ def test_what_an_image_needs_of_virtual_machines_hosts_is_known_while_ironic_is_
         facts.unfit(PROJECT, "picky", "metal8")
 
 
-def test_what_is_on_machines_is_ironics_word_and_nova_is_not_asked(rig: Rig) -> None:
+def test_occupancy_of_machines_is_read_from_ironic_only(rig: Rig) -> None:
     server = rig.running()
     (one,) = rig.facts.on_hosts([NODE])[NODE].occupants
     assert (one.id, one.name) == (server, SERVER.name)
@@ -164,12 +166,12 @@ def test_what_is_on_machines_is_ironics_word_and_nova_is_not_asked(rig: Rig) -> 
     assert not any("os-hypervisors/" in line and NODE in line for line in rig.ironic.asked)
 
 
-def test_a_machine_that_ironic_does_not_have_is_unknown(rig: Rig) -> None:
+def test_machine_missing_in_ironic_is_unknown(rig: Rig) -> None:
     del rig.ironic.nodes[NODE]
     assert "not in Ironic" in rig.facts.on_hosts([NODE])[NODE].unknown
 
 
-def test_an_audit_sees_it_and_removes_it_by_its_mark(rig: Rig) -> None:
+def test_audit_finds_and_removes_a_marked_server(rig: Rig) -> None:
     server = rig.running()
     rig.ironic.things["keypairs"] = []  # Nova lists them in another shape than it shows one
     found = [m for m in rig.driver.marked("lab", []) if m.kind == "server"]
@@ -178,7 +180,7 @@ def test_an_audit_sees_it_and_removes_it_by_its_mark(rig: Rig) -> None:
     assert rig.node["provision_state"] == "deleting"
 
 
-def test_what_booted_is_told_by_ironic(rig: Rig) -> None:
+def test_booted_servers_are_read_from_ironic(rig: Rig) -> None:
     server = rig.running()
     early, late = datetime(2026, 11, 22, 19, 0, tzinfo=UTC), datetime(2026, 11, 22, 23, 0, tzinfo=UTC)
 
@@ -198,9 +200,7 @@ def test_what_booted_is_told_by_ironic(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(("others", "more"), [(50, []), (150, [f"GET {AT}"])])
-def test_what_booted_is_asked_of_ironic_only_where_it_is_awaited_and_not_of_all_machines(
-    rig: Rig, others: int, more: list[str]
-) -> None:
+def test_boots_are_read_only_for_awaited_machines(rig: Rig, others: int, more: list[str]) -> None:
     """In one short answer, unless more than are in it have changed since."""
     server = rig.running()
     later = {"provision_updated_at": "2026-11-22T21:00:01+00:00"}
@@ -217,7 +217,7 @@ def test_what_booted_is_asked_of_ironic_only_where_it_is_awaited_and_not_of_all_
 
 
 @pytest.mark.parametrize(("away", "left"), [("compute", True), ("baremetal", False)])
-def test_what_booted_is_told_of_one_service_while_the_other_is_away(rig: Rig, away: str, left: bool) -> None:
+def test_boots_of_one_service_are_reported_while_the_other_is_away(rig: Rig, away: str, left: bool) -> None:
     server, since = rig.running(), datetime(2026, 11, 22, 19, 0, tzinfo=UTC)
     rig.ironic.things["servers"] = [{"id": "vm-1", "status": "ACTIVE"}]
     assert rig.facts.built(since, lambda: [server]) == {server, "vm-1"}

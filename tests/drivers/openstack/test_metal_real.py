@@ -149,7 +149,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         sessions.close()
 
 
-def test_from_a_free_machine_to_a_server_and_back(rig: Rig) -> None:
+def test_free_machine_becomes_a_server_and_is_free_again(rig: Rig) -> None:
     before = datetime.now(UTC)
     rig.take()
     server = rig.create()
@@ -217,9 +217,7 @@ def neutron(cloud: TinyCloud) -> dict[str, str]:
     return {key: str(uuid5(NAMESPACE_DNS, key)) for key in PORTS}
 
 
-def test_cloud_init_reads_the_servers_addresses_out_of_the_drive_that_ironic_made(
-    rig: Rig, tmp_path: Path
-) -> None:
+def test_cloud_init_reads_the_addresses_from_ironics_config_drive(rig: Rig, tmp_path: Path) -> None:
     ids = neutron(rig.cloud)
     spec = rig.server.spec.model_copy(update={"ports": tuple(PORTS)})
     rig.take()
@@ -235,7 +233,7 @@ def test_cloud_init_reads_the_servers_addresses_out_of_the_drive_that_ironic_mad
     rig.leave(made.id)
 
 
-def test_an_image_with_a_trait_that_the_machine_lacks_is_not_deployed(rig: Rig) -> None:
+def test_image_with_a_trait_that_the_machine_lacks_is_not_deployed(rig: Rig) -> None:
     """Ironic compares them, too: the machine is given, and stays free of it."""
     rig.take()
     spec = rig.server.spec.model_copy(update={"image": "picky"})
@@ -260,7 +258,7 @@ def test_an_image_with_a_trait_that_the_machine_lacks_is_not_deployed(rig: Rig) 
         ),
     ],
 )
-def test_a_partition_has_a_size_and_a_whole_disk_none(rig: Rig, name: str) -> None:
+def test_partition_image_has_a_root_size_and_whole_disk_none(rig: Rig, name: str) -> None:
     """Ironic asks Glance what an image is, and refuses to deploy a partition without a size."""
     rig.take()
     spec = rig.server.spec.model_copy(update={"image": name})
@@ -273,7 +271,7 @@ def test_a_partition_has_a_size_and_a_whole_disk_none(rig: Rig, name: str) -> No
     assert info.get("root_gb") == (size - 1 if info["image_type"] == "partition" else None)
 
 
-def test_whoever_is_quicker_has_the_machine(rig: Rig) -> None:
+def test_quicker_competitor_gets_the_machine(rig: Rig) -> None:
     """Right before weft's change another's is made: the real 409 of Ironic is what stands between them."""
     rig.take()
     asked = 0
@@ -327,7 +325,7 @@ def dies_at(number: int) -> Callable[[], None]:
     return fence
 
 
-def test_a_worker_that_dies_between_any_two_changes_leaves_what_can_be_completed_or_removed(rig: Rig) -> None:
+def test_interruption_between_any_two_changes_can_be_completed_or_removed(rig: Rig) -> None:
     rig.take()
     assert isinstance(rig.create(replace(SCOPE, fence=dies_at(2))), DiedError)
     assert rig.see().status is Status.ABSENT and rig.node["instance_uuid"] is None
@@ -345,7 +343,7 @@ def test_a_worker_that_dies_between_any_two_changes_leaves_what_can_be_completed
     rig.leave(again)
 
 
-def test_what_a_tenant_asks_of_its_server(rig: Rig) -> None:
+def test_tenants_server_actions_work(rig: Rig) -> None:
     rig.take()
     server = rig.create()
     assert isinstance(server, str)

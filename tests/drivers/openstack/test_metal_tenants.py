@@ -17,7 +17,7 @@ from weft.ports.fences import unfenced
 from weft.ports.servers import Action
 
 
-def test_a_tenants_actions_go_to_the_machine_while_it_is_its_server(rig: Rig) -> None:
+def test_actions_reach_the_machine_while_it_has_the_tenants_server(rig: Rig) -> None:
     server = rig.running()
     assert rig.facts.act(PROJECT, server, Action.REBOOT, unfenced) is None
     assert f"PUT {AT}/states/power" in rig.ironic.asked
@@ -34,7 +34,7 @@ def test_a_tenants_actions_go_to_the_machine_while_it_is_its_server(rig: Rig) ->
     assert rig.changes() == []
 
 
-def test_a_rescue_has_a_password_that_is_shown_once(rig: Rig) -> None:
+def test_rescue_password_is_shown_once(rig: Rig) -> None:
     server = rig.running()
     rig.ironic.lies = [(STEPS["the deployment"], Reply(202))]
     first, second = (rig.facts.act(PROJECT, server, Action.RESCUE, unfenced) for _ in range(2))
@@ -51,7 +51,7 @@ def test_a_rescue_has_a_password_that_is_shown_once(rig: Rig) -> None:
         ({"console_enabled": False, "console_info": None}, None),
     ],
 )
-def test_a_console_is_ironics(rig: Rig, reply: dict[str, Any], url: str | None) -> None:
+def test_console_is_served_by_ironic(rig: Rig, reply: dict[str, Any], url: str | None) -> None:
     server = rig.running()
     rig.ironic.lies = [
         (f"GET {AT}/states/console", Reply(200, reply)),
@@ -76,9 +76,7 @@ NOT_ITS_OWN = [
 
 
 @pytest.mark.parametrize("state", NOT_ITS_OWN)
-def test_while_something_else_runs_on_its_machine_a_tenant_has_neither_its_console_nor_its_power(
-    rig: Rig, state: str
-) -> None:
+def test_console_and_power_are_refused_while_another_system_runs(rig: Rig, state: str) -> None:
     """Who types at the boot loader of Ironic's agent is root in the network in which all machines are deployed; who
     switches a machine off while its firmware is written has broken it."""
     server = rig.running()
@@ -94,7 +92,7 @@ def test_while_something_else_runs_on_its_machine_a_tenant_has_neither_its_conso
     assert rig.changes() == [] and rig.node["console_enabled"] is False
 
 
-def test_a_console_that_was_opened_as_another_deployment_began_is_closed_and_not_shown(rig: Rig) -> None:
+def test_console_opened_during_another_deployment_is_closed_and_not_shown(rig: Rig) -> None:
     server = rig.running()
     rig.ironic.asides = [
         (f"PUT {AT}/states/console", lambda: rig.node.update(provision_state="wait call-back"))
@@ -104,7 +102,7 @@ def test_a_console_that_was_opened_as_another_deployment_began_is_closed_and_not
     assert rig.node["console_enabled"] is False
 
 
-def test_a_rescue_begins_with_its_console_off_and_has_one_when_it_is_its_tenants(rig: Rig) -> None:
+def test_rescue_starts_with_the_console_off(rig: Rig) -> None:
     server = rig.running()
     assert rig.facts.console(PROJECT, server, serial=True, fence=unfenced).url
     with pytest.raises(ConflictError, match="console is being switched off: ask again"):
@@ -117,7 +115,7 @@ def test_a_rescue_begins_with_its_console_off_and_has_one_when_it_is_its_tenants
     assert rig.facts.act(PROJECT, server, Action.RESET, unfenced) is None
 
 
-def test_a_console_is_off_before_its_server_is_deleted(rig: Rig) -> None:
+def test_console_is_switched_off_before_deletion(rig: Rig) -> None:
     """Ironic would start it again for the next server on the machine, under the URL that this tenant knows."""
     server = rig.running()
     assert rig.facts.console(PROJECT, server, serial=True, fence=unfenced).url == "tcp://10.0.0.9:8023"
@@ -127,7 +125,7 @@ def test_a_console_is_off_before_its_server_is_deleted(rig: Rig) -> None:
     assert rig.node["console_enabled"] is False
 
 
-def test_a_console_that_is_being_switched_off_is_waited_for(rig: Rig) -> None:
+def test_console_that_is_being_switched_off_is_waited_for(rig: Rig) -> None:
     server = rig.running()
     rig.node["console_enabled"] = True
     rig.ironic.lies = [(f"PUT {AT}/states/console", Reply(202))]
@@ -137,7 +135,7 @@ def test_a_console_that_is_being_switched_off_is_waited_for(rig: Rig) -> None:
     assert rig.node["provision_state"] == "active"
 
 
-def test_a_console_that_can_not_be_switched_off_holds_no_teardown_up_and_the_machine_back(rig: Rig) -> None:
+def test_console_stuck_on_delays_no_teardown_but_keeps_the_machine(rig: Rig) -> None:
     server = rig.running()
     rig.node["console_enabled"], rig.ironic.stuck = True, True
     assert isinstance(rig.delete(server), NotYetError)
@@ -153,7 +151,7 @@ def test_a_console_that_can_not_be_switched_off_holds_no_teardown_up_and_the_mac
     assert rig.give_back() is None and rig.node["extra"] == {}
 
 
-def test_a_console_switched_on_by_a_late_request_is_off_before_the_next_server(rig: Rig) -> None:
+def test_late_console_request_is_undone_before_the_next_server(rig: Rig) -> None:
     rig.take()
     rig.node["console_enabled"] = True
     assert isinstance(rig.create().error, NotYetError)
@@ -168,7 +166,7 @@ def test_a_console_switched_on_by_a_late_request_is_off_before_the_next_server(r
     assert rig.create().error is None and rig.node["provision_state"] == "deploying"
 
 
-def test_a_machine_whose_console_is_on_is_not_free(rig: Rig) -> None:
+def test_machine_with_an_open_console_is_not_free(rig: Rig) -> None:
     rig.node["console_enabled"] = True
     assert "its console is on" in rig.facts.hosts()[NODE]
     error = rig.driver.create(SCOPE, [MACHINE], {})[MACHINE.key].error
@@ -176,7 +174,7 @@ def test_a_machine_whose_console_is_on_is_not_free(rig: Rig) -> None:
     assert rig.changes() == [], "nobody's machine is nobody's to switch off"
 
 
-def test_a_console_is_not_shown_of_a_machine_that_is_the_next_ones_by_now(rig: Rig) -> None:
+def test_console_of_the_next_tenants_machine_is_not_shown(rig: Rig) -> None:
     server = rig.running()
     theirs = "77777777-0000-4000-8000-000000000000"
     rig.ironic.asides = [(f"GET {AT}/states/console", lambda: rig.node.update(instance_uuid=theirs))]
@@ -185,7 +183,7 @@ def test_a_console_is_not_shown_of_a_machine_that_is_the_next_ones_by_now(rig: R
     assert rig.node["console_enabled"] is False
 
 
-def test_a_console_switched_on_as_the_machine_becomes_the_next_ones_is_switched_off(rig: Rig) -> None:
+def test_console_switched_on_during_a_handover_is_switched_off(rig: Rig) -> None:
     """Its URL may be the one that the first tenant knows."""
     server = rig.running()
     theirs = "77777777-0000-4000-8000-000000000000"

@@ -24,7 +24,7 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TinyCloud,
         sessions.close()
 
 
-def test_what_placement_gave_says_whether_it_may_be_a_device(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+def test_allocation_classes_show_whether_it_may_be_a_device(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
     """Processors, memory, disk and bandwidth are none; a class of the site's own, or an allocation without any, may
     be, also where a device is a provider of its own."""
     tiny, facts = cloud
@@ -56,7 +56,7 @@ def test_what_placement_gave_says_whether_it_may_be_a_device(cloud: tuple[TinyCl
     }
 
 
-def test_listing_goes_on_when_a_callers_time_is_over(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+def test_listing_continues_after_a_callers_time_limit(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
     """A large cloud's takes longer than a tenant's request may wait: the next caller has it."""
     tiny, facts = cloud
     path, go_on = "GET /compute/os-hypervisors/detail", threading.Event()
@@ -74,7 +74,7 @@ def test_listing_goes_on_when_a_callers_time_is_over(cloud: tuple[TinyCloud, Ope
     assert tiny.asked.count(path) == 1
 
 
-def test_listing_that_fails_is_reported_to_who_waits(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+def test_failed_listing_is_reported_to_waiting_callers(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
     tiny, facts = cloud
     tiny.lies = [("GET /compute/os-hypervisors/detail", Reply(200, {"hypervisors": None}))]
     with pytest.raises(UnknownError):
@@ -140,7 +140,7 @@ def test_allocations_of_many_hosts_are_read_in_bounded_rounds(
     assert next_listing(facts)[names[-1]] == [], "one that had something is read again at once"
 
 
-def test_inventory_that_is_reserved_whole_is_withheld(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+def test_fully_reserved_inventory_is_withheld(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
     """Of the host or of a device of its own; what is left of one goes on, and Nova reserves machines by itself."""
     tiny, facts = cloud
     tiny.children = {"of-gpu001": ["pci-1"]}
@@ -168,7 +168,7 @@ def test_inventory_that_is_reserved_whole_is_withheld(cloud: tuple[TinyCloud, Op
 
 
 @pytest.mark.parametrize("reply", [Reply(403, {}), Reply(200, {"inventories": {"VCPU": {}}}), Reply(200, {})])
-def test_inventory_that_cannot_be_read_withholds_nothing(
+def test_unreadable_inventory_withholds_nothing(
     cloud: tuple[TinyCloud, OpenStackFacts], reply: Reply
 ) -> None:
     """What is on the host is known all the same; where Nova finds no room it says so itself."""
@@ -182,7 +182,7 @@ def test_inventory_that_cannot_be_read_withholds_nothing(
     assert sum("inventories" in line for line in tiny.asked) == 1, "nor asked again at once"
 
 
-def test_host_whose_allocations_cannot_be_read_is_unknown(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+def test_host_with_unreadable_allocations_is_unknown(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
     """A Placement that doesn't answer says nothing of a host: not even of those that it wasn't asked about."""
     tiny, facts = cloud
     tiny.lies = [(f"{OF}/of-gpu000/allocations", Reply(500, {}))]

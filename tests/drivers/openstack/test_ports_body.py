@@ -21,7 +21,7 @@ def port(switchdev: bool) -> Resource:
 
 
 @pytest.mark.parametrize("switchdev", [False, True])
-def test_the_open_vswitch_agents_functions_have_the_capability(switchdev: bool) -> None:
+def test_open_vswitch_functions_have_the_switchdev_capability(switchdev: bool) -> None:
     call = cast(Call, SimpleNamespace(id_of=lambda key: f"id of {key}"))
     body: dict[str, Any] = Ports().body(call, port(switchdev))
     assert body["binding:vnic_type"] == "direct" and body["port_security_enabled"] is False

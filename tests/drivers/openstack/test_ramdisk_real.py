@@ -74,7 +74,7 @@ def with_images(rig: Rig, name: str, **more: str) -> dict[str, object]:
         ("iso", {"boot_iso_id": ISO}, {"boot_iso": ISO}),
     ],
 )
-def test_a_machine_boots_what_weft_has_checked_and_not_what_its_tenant_has_put_there_since(
+def test_machine_boots_the_checked_image_despite_later_changes(
     rig: Rig, name: str, properties: dict[str, str], booted: dict[str, str]
 ) -> None:
     image = with_images(rig, name, **properties)
@@ -87,7 +87,7 @@ def test_a_machine_boots_what_weft_has_checked_and_not_what_its_tenant_has_put_t
     assert {k: info[k] for k in ("image_source", "kernel", "ramdisk", "boot_iso") if k in info} == booted
 
 
-def test_what_nova_has_deployed_boots_what_its_tenant_put_there_meanwhile_and_weft_sees_which_image_it_is(
+def test_image_changed_under_nova_is_detected_by_weft(
     rig: Rig,
 ) -> None:
     """Nova's driver gives Ironic an image's id alone: Ironic reads the rest when it deploys, and once more later."""

@@ -47,7 +47,7 @@ def test_all_segments_of_a_network_count_as_used(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize(("vlan", "there"), [(100, []), (9, ["routed"])])
-def test_a_segment_of_several_is_in_a_sites_way(cloud: Cloud, vlan: int, there: list[str]) -> None:
+def test_segment_of_a_routed_network_blocks_the_sites_vlan(cloud: Cloud, vlan: int, there: list[str]) -> None:
     """It can't be adopted as the network that the site describes; other networks can be planned beside it."""
     _, facts = cloud
     spec = NetworkSpec(physical_network="gpunet", segment=vlan, port_security=True)
@@ -56,13 +56,13 @@ def test_a_segment_of_several_is_in_a_sites_way(cloud: Cloud, vlan: int, there: 
     assert [(one.id, one.same) for one in found] == [(name, False) for name in there]
 
 
-def test_tenants_networks_are_listed_beside_one_with_several_segments(cloud: Cloud) -> None:
+def test_tenant_networks_are_listed_next_to_a_routed_network(cloud: Cloud) -> None:
     """It is no tenant's: only administrators can create one."""
     _, facts = cloud
     assert [n.id for n in facts.networks_on("gpunet")] == ["n1"]
 
 
-def test_a_network_that_shows_no_segments_is_unknown_alone(
+def test_only_the_network_without_shown_segments_is_unknown(
     cloud: Cloud, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Unless none shows any: then a policy is missing. Tenants' networks must be shown where others' are."""

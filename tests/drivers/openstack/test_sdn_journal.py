@@ -75,7 +75,7 @@ def weft(neutron: Neutron, capsys: pytest.CaptureFixture[str]) -> Weft:
     return run
 
 
-def test_only_what_nobody_works_on_any_more_is_stuck(neutron: Neutron) -> None:
+def test_only_abandoned_rows_are_stuck(neutron: Neutron) -> None:
     for id_, state, seconds in (
         ("old", "processing", 7000),
         ("lost", "processing", 200),
@@ -108,7 +108,7 @@ def test_only_what_nobody_works_on_any_more_is_stuck(neutron: Neutron) -> None:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
-def test_on_postgresql_whose_now_has_a_zone(postgres: str, zone: str) -> None:
+def test_postgresql_time_with_a_zone_is_handled(postgres: str, zone: str) -> None:
     with new_database(postgres) as url:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(_TABLE.replace("DATETIME", "TIMESTAMP").encode())
@@ -128,7 +128,7 @@ def test_on_postgresql_whose_now_has_a_zone(postgres: str, zone: str) -> None:
         journal.close()
 
 
-def test_a_row_that_the_driver_took_up_again_in_between_is_left_to_it(neutron: Neutron) -> None:
+def test_row_resumed_by_the_driver_is_left_alone(neutron: Neutron) -> None:
     neutron.row("a", "processing", 200)
     journal = SdnJournal(neutron.url)
     found = journal.stuck(100)
@@ -139,7 +139,7 @@ def test_a_row_that_the_driver_took_up_again_in_between_is_left_to_it(neutron: N
     journal.close()
 
 
-def test_the_command_tells_what_is_stuck_and_repairs_it_when_told_to(neutron: Neutron, weft: Weft) -> None:
+def test_command_reports_stuck_rows_and_repairs_on_request(neutron: Neutron, weft: Weft) -> None:
     assert weft() == (0, "no notice is stuck for more than 100 s\n", "")
     neutron.row("a", "processing", 200, "DELETE")
     code, out, _ = weft()
@@ -154,7 +154,7 @@ def test_the_command_tells_what_is_stuck_and_repairs_it_when_told_to(neutron: Ne
     assert code == 0 and json.loads(out) == {"rows": [], "freed": 0, "pruned": None}
 
 
-def test_a_row_may_be_older_or_younger_by_option(neutron: Neutron, weft: Weft) -> None:
+def test_age_limit_of_rows_is_an_option(neutron: Neutron, weft: Weft) -> None:
     neutron.row("a", "processing", 60)
     assert weft()[0] == 0
     assert weft("--older", "30")[0] == 1
@@ -186,7 +186,7 @@ def test_a_row_may_be_older_or_younger_by_option(neutron: Neutron, weft: Weft) -
         ),
     ],
 )
-def test_a_configuration_that_leads_nowhere_is_told_in_a_sentence_without_the_password(
+def test_unusable_configuration_is_reported_without_the_password(
     neutron: Neutron, weft: Weft, text: str, said: str
 ) -> None:
     neutron.config.write_text(text)
@@ -194,7 +194,7 @@ def test_a_configuration_that_leads_nowhere_is_told_in_a_sentence_without_the_pa
     assert code != 0 and said in err and "secret" not in err + out and "Traceback" not in err
 
 
-def test_files_that_are_not_there_and_tables_that_are_not_either(neutron: Neutron, weft: Weft) -> None:
+def test_missing_files_and_tables_are_reported(neutron: Neutron, weft: Weft) -> None:
     neutron.run("DROP TABLE sdn_journal")
     code, _, err = weft("--repair")
     assert code == 1 and "--subproject networking-mlnx upgrade head" in err
@@ -209,19 +209,19 @@ def test_files_that_are_not_there_and_tables_that_are_not_either(neutron: Neutro
     assert weft()[0] == 2
 
 
-def test_a_percent_sign_in_a_password_is_no_interpolation(neutron: Neutron) -> None:
+def test_percent_sign_in_a_password_is_not_interpolated(neutron: Neutron) -> None:
     neutron.config.write_text("[database]\nconnection = mysql+pymysql://n:a%25b$$c@h/n?charset=utf8\n")
     assert database_url(neutron.config) == "mysql+pymysql://n:a%25b$c@h/n?charset=utf8"
 
 
-def test_no_answer_is_unknown() -> None:
+def test_silent_database_is_unknown() -> None:
     with pytest.raises(UnknownError, match=r"[Cc]an.t connect"):
         SdnJournal("mysql+pymysql://u:secret@127.0.0.1:1/n").stuck(100)
     with pytest.raises(InputError):
         SdnJournal("")
 
 
-def test_only_what_was_completed_long_ago_is_removed(neutron: Neutron, weft: Weft) -> None:
+def test_only_long_completed_rows_are_removed(neutron: Neutron, weft: Weft) -> None:
     """Stuck, waiting, failed and fresh rows stay; a second run finds nothing left."""
     for id_, state, seconds in (
         ("done", "completed", 7000),
@@ -241,7 +241,7 @@ def test_only_what_was_completed_long_ago_is_removed(neutron: Neutron, weft: Wef
     assert neutron.states()["stuck"] == "pending"
 
 
-def test_what_just_happened_can_be_looked_up(neutron: Neutron, weft: Weft) -> None:
+def test_retention_below_the_drivers_is_refused(neutron: Neutron, weft: Weft) -> None:
     """Less than the driver's own retention is refused, and nothing is removed."""
     neutron.row("done", "completed", 7000)
     code, _, err = weft("--prune", "0")

@@ -50,7 +50,7 @@ def made(of_type: str, physical_network: str | None) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("of_type", ["geneve", "vxlan", "gre"])
-def test_an_overlay_is_taken_with_its_number_as_a_fact(
+def test_overlay_network_is_accepted_with_its_number(
     cloud: tuple[TinyCloud, OpenStackDriver], of_type: str
 ) -> None:
     """Nothing differs whatever the number is."""
@@ -63,7 +63,7 @@ def test_an_overlay_is_taken_with_its_number_as_a_fact(
     assert seen.differences == () and (seen.facts["type"], seen.facts["segment"]) == (of_type, 13)
 
 
-def test_a_vlan_that_neutron_picked_is_refused(cloud: tuple[TinyCloud, OpenStackDriver]) -> None:
+def test_vlan_picked_by_neutron_is_refused(cloud: tuple[TinyCloud, OpenStackDriver]) -> None:
     """It may be one that the site keeps closed, or that a fabric needs: no server is put on it."""
     tiny, driver = cloud
     row = made("vlan", "physnet1")
@@ -75,7 +75,7 @@ def test_a_vlan_that_neutron_picked_is_refused(cloud: tuple[TinyCloud, OpenStack
     assert [(d.field, d.wanted, d.observed) for d in seen.differences] == [("overlay", "yes", "no")]
 
 
-def test_an_mtu_that_neutron_cannot_give_names_its_options(cloud: tuple[TinyCloud, OpenStackDriver]) -> None:
+def test_mtu_that_neutron_cannot_give_names_its_options(cloud: tuple[TinyCloud, OpenStackDriver]) -> None:
     """Neutron's own words, from its `_validate_mtu`."""
     tiny, driver = cloud
     said = "Invalid input for operation: Requested MTU is too big, maximum is 1500."

@@ -61,7 +61,9 @@ def rig(tmp_path: Path) -> Iterator[tuple[Listening, OpenStackFacts]]:
         (Action.UNRESCUE, {"unrescue": None}),
     ],
 )
-def test_each_action_is_novas(rig: tuple[Listening, OpenStackFacts], action: Action, body: Any) -> None:
+def test_each_action_is_sent_to_nova(
+    rig: tuple[Listening, OpenStackFacts], action: Action, body: Any
+) -> None:
     cloud, facts = rig
     rescue = action is Action.RESCUE
     cloud.lies = [(ACTION, Reply(200, {"adminPass": "s3cret"}) if rescue else Reply(202))]
@@ -69,7 +71,7 @@ def test_each_action_is_novas(rig: tuple[Listening, OpenStackFacts], action: Act
     assert cloud.sent == [body]
 
 
-def test_a_rescue_without_a_password_has_none(rig: tuple[Listening, OpenStackFacts]) -> None:
+def test_rescue_without_a_password_has_none(rig: tuple[Listening, OpenStackFacts]) -> None:
     """`[api] enable_instance_password = false`."""
     cloud, facts = rig
     cloud.lies = [(ACTION, Reply(200, {}))]
@@ -77,7 +79,7 @@ def test_a_rescue_without_a_password_has_none(rig: tuple[Listening, OpenStackFac
 
 
 @pytest.mark.parametrize(("serial", "kind"), [(True, "serial"), (False, "novnc")])
-def test_a_console_is_asked_for_by_its_kind(
+def test_console_is_requested_by_its_type(
     rig: tuple[Listening, OpenStackFacts], serial: bool, kind: str
 ) -> None:
     cloud, facts = rig
@@ -90,7 +92,7 @@ def test_a_console_is_asked_for_by_its_kind(
 
 
 @pytest.mark.parametrize("status", [400, 404, 409, 501])
-def test_what_nova_refuses_is_a_conflict_with_its_words(
+def test_refusal_by_nova_is_a_conflict_with_its_message(
     rig: tuple[Listening, OpenStackFacts], status: int
 ) -> None:
     cloud, facts = rig
@@ -115,7 +117,7 @@ def test_what_nova_refuses_is_a_conflict_with_its_words(
         Reply(200, "<html>", "text/html"),
     ],
 )
-def test_an_answer_that_is_none_is_told(rig: tuple[Listening, OpenStackFacts], lie: Reply) -> None:
+def test_malformed_answer_is_reported(rig: tuple[Listening, OpenStackFacts], lie: Reply) -> None:
     cloud, facts = rig
     cloud.lies = [(CONSOLE, lie), (ACTION, Reply(503, {}))]
     with pytest.raises(OutsideError):
@@ -124,7 +126,7 @@ def test_an_answer_that_is_none_is_told(rig: tuple[Listening, OpenStackFacts], l
         facts.act(PROJECT, SERVER, Action.REBOOT, unfenced)
 
 
-def test_servers_that_have_booted_are_asked_for_at_once(rig: tuple[Listening, OpenStackFacts]) -> None:
+def test_booted_servers_are_read_in_one_request(rig: tuple[Listening, OpenStackFacts]) -> None:
     """Those of all projects that weft made and that changed; one that is still being built is not among them."""
     cloud, facts = rig
     states = {"a": "ACTIVE", "b": "BUILD", "c": "ERROR", "d": "DELETED"}
@@ -138,7 +140,7 @@ def test_servers_that_have_booted_are_asked_for_at_once(rig: tuple[Listening, Op
 NAMED = "GET /compute/servers"
 
 
-def test_servers_are_looked_for_by_what_their_names_begin_with(
+def test_servers_are_searched_by_the_common_prefix_of_names(
     rig: tuple[Listening, OpenStackFacts],
 ) -> None:
     """Nova's filter is a regular expression, and compares host names in lower case: the rest is left out here."""
@@ -153,7 +155,7 @@ def test_servers_are_looked_for_by_what_their_names_begin_with(
 
 
 @pytest.mark.parametrize("lie", [Reply(503, {}), Reply(200, {}), Reply(200, {"servers": ["a"]})])
-def test_a_listing_that_is_none_is_told(rig: tuple[Listening, OpenStackFacts], lie: Reply) -> None:
+def test_malformed_listing_is_reported(rig: tuple[Listening, OpenStackFacts], lie: Reply) -> None:
     cloud, facts = rig
     cloud.lies = [(LISTING, lie)] * 5
     with pytest.raises(OutsideError):

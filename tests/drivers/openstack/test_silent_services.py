@@ -77,7 +77,7 @@ def driven(tmp_path: Path, name: str) -> Generator[tuple[Hanging, Sessions, Open
 
 
 @pytest.mark.parametrize("service", ["/share/", "/volume/"])
-def test_silent_storage_holds_up_no_pod_without_storage(tmp_path: Path, service: str) -> None:
+def test_silent_storage_delays_no_pod_without_storage(tmp_path: Path, service: str) -> None:
     """With more visits to pods with storage than there are threads for one service."""
     with driven(tmp_path, "lab") as (cloud, _, driver), ThreadPoolExecutor(12) as visits:
         cloud.hangs = (service,)
@@ -92,7 +92,7 @@ def test_silent_storage_holds_up_no_pod_without_storage(tmp_path: Path, service:
         cloud.over.set()
 
 
-def test_service_that_did_not_answer_is_not_asked_again_at_once(tmp_path: Path) -> None:
+def test_silent_service_is_not_asked_again_at_once(tmp_path: Path) -> None:
     """By nobody in the process: not by another session either. Other services are, and so is another cloud's."""
     with driven(tmp_path, "lab") as (cloud, sessions, driver), driven(tmp_path, "two") as (_, _, second):
         driver.find(OTHER, PLAIN, {})
@@ -146,7 +146,7 @@ def test_two_unanswered_reads_make_a_service_silent_and_one_does_not(clock: Cloc
     assert not silences.ask("https://second.example/share/v2/shares", True).tries
 
 
-def test_reads_that_wait_while_others_are_answered_make_no_service_silent(clock: Clock) -> None:
+def test_waiting_reads_among_answered_ones_make_no_service_silent(clock: Clock) -> None:
     silences = Silences(clock)
     long = [ask(silences), ask(silences)]
     for _ in range(10):
@@ -179,7 +179,7 @@ def test_silent_service_is_tried_by_one_read_at_a_time(clock: Clock) -> None:
     assert not ask(silences, read=False).tries
 
 
-def test_callers_slow_requests_make_no_service_silent_until_anothers_are_slow_too(clock: Clock) -> None:
+def test_slow_requests_of_one_caller_make_no_service_silent(clock: Clock) -> None:
     """What one member asks for may be slow by itself; weft's own reads are as many callers as there are of them."""
     silences = Silences(clock)
     for _ in range(3):
@@ -196,7 +196,7 @@ def test_callers_slow_requests_make_no_service_silent_until_anothers_are_slow_to
         ask(silences)
 
 
-def test_two_callers_reads_that_wait_make_a_service_silent(clock: Clock) -> None:
+def test_waiting_reads_of_two_callers_make_a_service_silent(clock: Clock) -> None:
     silences = Silences(clock)
     for who in ("member", "other"):
         silences.ask(URL, True, who)
@@ -204,7 +204,7 @@ def test_two_callers_reads_that_wait_make_a_service_silent(clock: Clock) -> None
     assert ask(silences).tries
 
 
-def test_members_impatience_silences_nobody(tmp_path: Path) -> None:
+def test_short_time_limit_of_a_caller_makes_no_service_silent(tmp_path: Path) -> None:
     """A share that Manila takes long to show one member is shown to the loop, which waits as long as it takes."""
     with driven(tmp_path, "lab") as (cloud, _, driver):
         driver.find(OTHER, PLAIN, {})
@@ -223,14 +223,14 @@ def test_refused_connection_is_an_answer(clock: Clock) -> None:
     assert not ask(silences).tries
 
 
-def test_services_are_told_apart_by_address_and_first_part_of_the_path() -> None:
+def test_services_are_distinguished_by_address_and_first_path_segment() -> None:
     """Nobody's password is part of it."""
     assert service_of("https://weft:secret@one:8786/v2/x?y") == "https://one:8786/v2"
     assert service_of("https://one/share/v2/x") != service_of("https://one/volume/v3/x")
     assert service_of("https://one") == "https://one/"
 
 
-def test_name_that_was_not_found_is_forgotten(tmp_path: Path) -> None:
+def test_failed_name_lookup_is_not_cached(tmp_path: Path) -> None:
     """A member's plans name what they like: nothing of it is kept (guarantee 5)."""
     with driven(tmp_path, "lab") as (cloud, sessions, _):
         cloud.things["images"] = []

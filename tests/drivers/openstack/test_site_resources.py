@@ -103,7 +103,7 @@ def raw(resource: Resource, number: int, **more: object) -> dict[str, object]:
         (network(external=True), {"router:external": True}),
     ],
 )
-def test_what_a_network_is_asked_to_be(
+def test_networks_request_has_the_specs_fields(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], resource: Resource, said: dict[str, object]
 ) -> None:
     tiny, driver, _ = cloud
@@ -117,7 +117,7 @@ def test_what_a_network_is_asked_to_be(
         assert "provider:segmentation_id" not in body["network"]
 
 
-def test_a_share_that_is_refused_is_that_networks_error_and_its_id_is_known(
+def test_refused_share_is_its_networks_error_with_a_known_id(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
     """A duplicate is fine: an answer was lost before."""
@@ -139,7 +139,7 @@ def test_a_share_that_is_refused_is_that_networks_error_and_its_id_is_known(
 
 
 @pytest.mark.parametrize("wanted", [PORTS, PORTS[:1]])
-def test_a_name_that_neutron_forgets_is_told(
+def test_dns_name_dropped_by_neutron_is_reported(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], wanted: list[Resource]
 ) -> None:
     """In bulk and alone, when it is made and when it is repaired."""
@@ -156,7 +156,7 @@ def test_a_name_that_neutron_forgets_is_told(
     assert [p["dns_name"] for p in sent.get("ports", [sent.get("port")])] == [r.name for r in wanted]
 
 
-def test_a_closed_group_has_its_rules_and_no_others(
+def test_closed_group_has_its_rules_and_no_others(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
     """Neutron's own two rules of a new group are removed; an open rule that somebody adds is a difference."""
@@ -195,7 +195,7 @@ def test_a_closed_group_has_its_rules_and_no_others(
 
 
 @pytest.mark.parametrize("kind", ["networks", "security_groups"])
-def test_what_has_another_name_gets_the_sites(
+def test_resource_with_another_name_is_renamed(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], kind: str
 ) -> None:
     """As what was adopted has: pods find networks by their names, and tenants groups."""
@@ -216,7 +216,7 @@ def test_what_has_another_name_gets_the_sites(
     assert [body for _, at, body in SENT if at.endswith(path)] == [{kind[:-1]: {"name": wanted.name}}]
 
 
-def test_a_network_of_the_site_that_was_made_again_is_looked_up_again(
+def test_recreated_site_network_is_looked_up_again(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
     """Its name's id was known from the pod before; one that is nobody's stays a reason to give up."""
@@ -245,7 +245,7 @@ def test_a_network_of_the_site_that_was_made_again_is_looked_up_again(
 
 
 @pytest.mark.parametrize("name", ["gateways", "net-9"], ids=["by name", "by id"])
-def test_no_tenants_port_is_made_on_a_network_that_tenants_must_never_reach(
+def test_tenant_port_on_a_closed_network_is_refused(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], name: str
 ) -> None:
     """The site's own are, as a V-IPU controller's."""
@@ -268,7 +268,7 @@ def test_no_tenants_port_is_made_on_a_network_that_tenants_must_never_reach(
     assert driver.create(pod, [wanted], {})[wanted.key].id == "id-1"
 
 
-def test_what_is_alike_is_found_by_vlan_cidr_mac_and_name(
+def test_similar_resources_are_found_by_vlan_cidr_mac_and_name(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
     """Of all projects, on the one network that has the VLAN; what weft has already isn't looked for."""
@@ -327,7 +327,7 @@ def test_what_is_alike_is_found_by_vlan_cidr_mac_and_name(
     assert facts.alike(wanted, {r.key: "known" for r in wanted}) == {}
 
 
-def test_what_keeps_an_address_is_known_by_it(
+def test_reserved_address_identifies_a_port(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
     """It has a MAC address of Neutron's choice; a router's port there is in the way."""
@@ -351,7 +351,7 @@ def test_what_keeps_an_address_is_known_by_it(
 
 
 @pytest.mark.parametrize("wrong", [{"fixed_ips": None}, {"device_owner": ...}, {"fixed_ips": [{}]}, None])
-def test_a_port_in_another_shape_is_unknown(
+def test_malformed_port_is_unknown(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], wrong: dict[str, object] | None
 ) -> None:
     """Not an error of weft's, which would end the audit of everything."""
@@ -369,7 +369,7 @@ def test_a_port_in_another_shape_is_unknown(
         facts.alike(PORTS, {"network/gw": "net-1"})
 
 
-def test_a_router_that_does_not_translate_is_a_difference_of_a_sites_alone(
+def test_router_without_nat_is_a_difference_only_for_the_site(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
     """As Neutron makes it where `enable_snat_by_default` is off. weft's user must be allowed to say otherwise."""
@@ -393,7 +393,7 @@ def test_a_router_that_does_not_translate_is_a_difference_of_a_sites_alone(
     assert driver.find(SCOPE, [wanted], ids)[wanted.key].differences == ()
 
 
-def test_a_listing_that_is_none_is_no_answer(
+def test_malformed_listing_is_unknown(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
     """Nothing is in the way because nothing could be read: that would be made twice."""
@@ -403,7 +403,7 @@ def test_a_listing_that_is_none_is_no_answer(
         facts.alike([network()], {})
 
 
-def test_a_port_on_another_network_is_a_difference_and_no_tenant_is_asked(
+def test_port_on_another_network_is_a_difference_and_no_tenant_is_asked(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
     """The site's owner has no project of its own that could be asked what it sees."""
@@ -422,7 +422,7 @@ def test_a_port_on_another_network_is_a_difference_and_no_tenant_is_asked(
     assert set(tiny.scopes) <= {"project"} and not any("/networks" in a for a in tiny.asked)
 
 
-def test_a_flavor_whose_maker_died_before_it_said_so_is_finished(
+def test_flavor_of_an_interrupted_creation_is_finished(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
     """Nova takes extra specs in a second request. Without weft's own, it would stay when the site is destroyed."""
@@ -449,7 +449,7 @@ def test_a_flavor_whose_maker_died_before_it_said_so_is_finished(
 
 
 @pytest.mark.parametrize("public", [True, False])
-def test_a_private_flavor_of_the_name_is_in_the_way(
+def test_private_flavor_with_the_same_name_is_in_the_way(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts], public: bool
 ) -> None:
     """Nova takes no second one of a name, and can't publish it: a public one can be adopted."""
@@ -468,7 +468,7 @@ def test_a_private_flavor_of_the_name_is_in_the_way(
     assert (found.id, found.same, "private" in found.like) == ("f-1", public, not public)
 
 
-def test_a_network_of_the_site_does_not_take_others_subnets_along(
+def test_deleting_a_site_network_spares_others_subnets(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
     """Neutron deletes all subnets of a network with it. A pod's goes with whatever its tenant has put on it."""
@@ -487,7 +487,7 @@ def test_a_network_of_the_site_does_not_take_others_subnets_along(
     assert tiny.things["networks"] == []
 
 
-def test_subnets_of_others_are_known_by_their_network(
+def test_others_subnets_are_found_by_their_network(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
     """Without weft's policies, Neutron shows who owns a network no subnet of another project on it, but for its id."""
@@ -503,7 +503,7 @@ def test_subnets_of_others_are_known_by_their_network(
         facts.subnets_on(["n1"])
 
 
-def test_who_is_in_a_group_is_known_only_where_others_are_shown(
+def test_group_members_are_known_only_if_others_ports_are_shown(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
     """With ports of weft's own as witnesses, and the group `default` of each project that shares one."""

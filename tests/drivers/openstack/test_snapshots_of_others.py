@@ -15,7 +15,7 @@ __all__ = ["house", "rig"]
     ("wanted", "service", "listed", "owner"),
     [(SHARE, "share", "snapshots/detail", "share_id"), (VOLUME, "volume", "snapshots", "volume_id")],
 )
-def test_only_its_own_snapshots_are_deleted(
+def test_only_a_volumes_own_snapshots_are_deleted(
     rig: Rig, wanted: Resource, service: str, listed: str, owner: str
 ) -> None:
     """The filter isn't honoured: an older service, a proxy, Cinder's `resource_query_filters`."""

@@ -149,7 +149,7 @@ def kinds(bench: Bench) -> Sequence[str]:
     return sorted({str(m.kind) for m in owned if m.kind in ("share", "volume")})
 
 
-def test_from_nothing_to_settled_and_back(bench: Bench) -> None:
+def test_storage_is_created_settled_and_deleted(bench: Bench) -> None:
     """Made without differences, seen by the audit, taken away, and proved absent with what was read."""
     made = [key for key in SPECS if key != "share/kept"]
     bench.make(*made)
@@ -164,7 +164,7 @@ def test_from_nothing_to_settled_and_back(bench: Bench) -> None:
     assert kinds(bench) == []
 
 
-def test_what_is_made_twice_is_one(bench: Bench) -> None:
+def test_create_is_idempotent(bench: Bench) -> None:
     """Also when the id of the first is not known: its answer was lost."""
     base = ("network/management", "security_group", "subnet/management", PORT)
     bench.make(*base, "share/data", "volume/work/0", "share_access/data/gpu01")
@@ -175,7 +175,7 @@ def test_what_is_made_twice_is_one(bench: Bench) -> None:
         assert again.id == first, key
 
 
-def test_what_stays_is_the_projects_and_can_be_used_by_id_and_name(bench: Bench) -> None:
+def test_kept_storage_can_be_ordered_by_id_and_name(bench: Bench) -> None:
     """Without a mark; an order finds it, and another project doesn't."""
     bench.make("network/management", "subnet/management", "security_group", PORT, "share/kept")
     bench.drop("share/kept", end=Status.KEPT)
@@ -195,7 +195,7 @@ def test_what_stays_is_the_projects_and_can_be_used_by_id_and_name(bench: Bench)
     bench.wait("share/kept", Status.ABSENT)
 
 
-def test_a_type_that_is_not_there(bench: Bench) -> None:
+def test_missing_type_is_refused(bench: Bench) -> None:
     for kind in ("share", "volume"):
         asked = StorageOrder.model_validate({kind: "s", "size": "1GiB", "type": "gold", "mount": "/s"})
         with pytest.raises(InputError, match=rf"storage\.0\.type.*{kind} types"):

@@ -87,7 +87,7 @@ def rig(house: Rig) -> Rig:
     return house
 
 
-def test_all_of_it_from_nothing_and_back(rig: Rig) -> None:
+def test_storage_is_created_and_deleted(rig: Rig) -> None:
     """Made, seen without differences, taken away, and proved absent."""
     everything = (SHARE, RULE, VOLUME, ATTACHED)
     assert {rig.find(one).status for one in everything} == {Status.ABSENT}
@@ -104,7 +104,7 @@ def test_all_of_it_from_nothing_and_back(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("one", [SHARE, RULE, VOLUME, ATTACHED], ids=lambda r: r.kind)
-def test_twice_is_once(rig: Rig, one: Resource) -> None:
+def test_create_is_idempotent(rig: Rig, one: Resource) -> None:
     """A creation whose answer was lost is found again, also without its id."""
     rig.make(*{RULE.key: (SHARE,), ATTACHED.key: (VOLUME,)}.get(one.key, ()))
     rig.make(one)
@@ -127,7 +127,7 @@ def test_twice_is_once(rig: Rig, one: Resource) -> None:
         (ATTACHED, (r"GET /compute/servers/srv-1/os-volume_attachments", Reply(404, {}, own=False))),
     ],
 )
-def test_no_answer_is_no_proof(rig: Rig, one: Resource, lie: tuple[str, Reply]) -> None:
+def test_missing_answer_proves_nothing(rig: Rig, one: Resource, lie: tuple[str, Reply]) -> None:
     rig.make(SHARE, VOLUME)
     if one in (SHARE, VOLUME):
         del rig.ids[one.key]
@@ -138,13 +138,13 @@ def test_no_answer_is_no_proof(rig: Rig, one: Resource, lie: tuple[str, Reply]) 
         rig.find(one)
 
 
-def test_a_share_that_a_listing_omits_is_there_by_its_id(rig: Rig) -> None:
+def test_share_omitted_by_a_listing_is_found_by_id(rig: Rig) -> None:
     rig.make(SHARE)
     rig.cloud.lies.append((r"GET /share/shares/detail", Reply(200, {"shares": []})))
     assert rig.find(SHARE).status is Status.SETTLED
 
 
-def test_a_404_of_somebody_else_is_no_proof(rig: Rig) -> None:
+def test_404_of_a_proxy_proves_nothing(rig: Rig) -> None:
     """Manila's own 404 doesn't name the share; that of its export locations does, and a proxy's doesn't."""
     rig.make(SHARE)
     nothing = Reply(404, {"itemNotFound": {"code": 404, "message": "The resource could not be found."}})
@@ -159,7 +159,7 @@ def test_a_404_of_somebody_else_is_no_proof(rig: Rig) -> None:
 # -- tenants ------------------------------------------------------------------------------------------------------
 
 
-def test_rules_of_others_are_seen_and_removed(rig: Rig) -> None:
+def test_others_access_rules_are_detected_and_removed(rig: Rig) -> None:
     """For everybody, with weft's mark copied, with a hidden address; the share in public."""
     rig.make(SHARE, RULE)
     share, own = rig.ids[SHARE.key], rig.cloud.rules[rig.ids[RULE.key]]
@@ -171,7 +171,7 @@ def test_rules_of_others_are_seen_and_removed(rig: Rig) -> None:
     assert list(rig.cloud.rules) == [own["id"]] and rig.find(SHARE).differences == ()
 
 
-def test_a_rule_of_the_tenants_for_the_pods_address_gives_way(rig: Rig) -> None:
+def test_tenants_rule_for_the_pods_address_is_replaced(rig: Rig) -> None:
     """On the pod's own share it is revoked; on one that exists already the reason names it."""
     rig.make(SHARE)
     share = rig.ids[SHARE.key]
@@ -194,7 +194,7 @@ def test_a_rule_of_the_tenants_for_the_pods_address_gives_way(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("shown", ["10.79.0.11/32", "******"])
-def test_a_rule_of_the_tenants_in_other_words_gives_way(rig: Rig, shown: str) -> None:
+def test_tenants_rule_in_another_notation_is_replaced(rig: Rig, shown: str) -> None:
     """Manila compares networks, and refuses a second rule for one that it doesn't show."""
     rig.make(SHARE)
     share = rig.ids[SHARE.key]
@@ -218,7 +218,7 @@ def test_a_rule_of_the_tenants_in_other_words_gives_way(rig: Rig, shown: str) ->
     rig.make(RULE)
 
 
-def test_a_rule_that_is_being_revoked_is_waited_for(rig: Rig) -> None:
+def test_rule_being_revoked_is_waited_for(rig: Rig) -> None:
     """It isn't foreign any more, and Manila still refuses another one for its address: a pod that is made goes on."""
     rig.make(SHARE)
     theirs = {
@@ -234,7 +234,7 @@ def test_a_rule_that_is_being_revoked_is_waited_for(rig: Rig) -> None:
     assert "theirs" in rig.cloud.rules
 
 
-def test_a_refusal_of_something_else_than_the_address_stays_one(rig: Rig) -> None:
+def test_refusal_for_another_reason_stays_an_error(rig: Rig) -> None:
     rig.make(SHARE)
     refused = Reply(400, {"badRequest": {"code": 400, "message": "Invalid share access level: rw."}})
     rig.cloud.lies.append((r"POST /share/shares/share-\d+/action", refused))
@@ -256,7 +256,7 @@ def test_locked_rules_of_others_are_removed_together(rig: Rig) -> None:
     assert list(rig.cloud.rules) == [own["id"]] and not rig.cloud.locks
 
 
-def test_a_rule_for_another_address_than_the_ports_is_broken(rig: Rig) -> None:
+def test_rule_for_another_address_is_broken(rig: Rig) -> None:
     """It is taken away and made again: rules can't be changed."""
     rig.make(SHARE, RULE)
     rig.cloud.things["ports"][0]["fixed_ips"] = [{"ip_address": "10.79.0.99"}]
@@ -264,7 +264,7 @@ def test_a_rule_for_another_address_than_the_ports_is_broken(rig: Rig) -> None:
     assert seen.status is Status.BROKEN and "10.79.0.99" in seen.reason
 
 
-def test_a_port_that_a_tenant_deleted_keeps_nothing_from_being_seen(rig: Rig) -> None:
+def test_port_deleted_by_a_tenant_hides_no_storage(rig: Rig) -> None:
     """Nor from being taken away: a rule is known by its id."""
     rig.make(SHARE, RULE)
     rig.cloud.things["ports"] = []
@@ -273,7 +273,7 @@ def test_a_port_that_a_tenant_deleted_keeps_nothing_from_being_seen(rig: Rig) ->
     assert rig.find(RULE, LEAVING).status is Status.ABSENT
 
 
-def test_a_rule_of_a_share_that_is_gone_is_gone(rig: Rig) -> None:
+def test_rule_of_a_deleted_share_is_absent(rig: Rig) -> None:
     """Manila answers 400 for it; only with the share's own absence that is proof."""
     rig.make(SHARE, RULE)
     rig.cloud.shares.clear()
@@ -287,7 +287,7 @@ def test_a_rule_of_a_share_that_is_gone_is_gone(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("one", [SHARE, RULE], ids=lambda r: r.kind)
-def test_locks_are_removed_and_the_removal_goes_on(rig: Rig, one: Resource) -> None:
+def test_locks_are_removed_before_deletion(rig: Rig, one: Resource) -> None:
     rig.make(SHARE, RULE)
     rig.cloud.locks["l1"] = {"id": "l1", "resource_id": rig.ids[one.key]}
     first = rig.delete(one)
@@ -296,7 +296,7 @@ def test_locks_are_removed_and_the_removal_goes_on(rig: Rig, one: Resource) -> N
     assert rig.find(one, LEAVING).status is Status.ABSENT
 
 
-def test_a_volume_that_is_attached_elsewhere_is_detached_and_deleted(rig: Rig) -> None:
+def test_volume_attached_elsewhere_is_detached_and_deleted(rig: Rig) -> None:
     rig.make(VOLUME)
     rig.cloud.attached["theirs"] = [rig.ids[VOLUME.key]]
     rig.cloud.volumes[rig.ids[VOLUME.key]]["attachments"] = [{"server_id": "theirs"}]
@@ -305,7 +305,7 @@ def test_a_volume_that_is_attached_elsewhere_is_detached_and_deleted(rig: Rig) -
 
 
 @pytest.mark.parametrize("how", ["reserved", "os-reserve", "attached"])
-def test_a_volume_that_a_tenant_reserved_is_deleted(rig: Rig, how: str) -> None:
+def test_volume_reserved_by_a_tenant_is_deleted(rig: Rig, how: str) -> None:
     """An attachment by Cinder's own API, of which Nova has none; os-reserve, which leaves only a status."""
     rig.make(VOLUME)
     volume = rig.cloud.volumes[rig.ids[VOLUME.key]]
@@ -322,20 +322,20 @@ def test_a_volume_that_a_tenant_reserved_is_deleted(rig: Rig, how: str) -> None:
     assert list(rig.cloud.reserved) in ([], ["a2"])
 
 
-def test_an_attachment_ends_with_its_server(rig: Rig) -> None:
+def test_attachment_ends_with_its_server(rig: Rig) -> None:
     rig.make(VOLUME, ATTACHED)
     del rig.cloud.attached["srv-1"]
     assert rig.find(ATTACHED, LEAVING).status is Status.ABSENT
 
 
-def test_a_locked_server_lets_go_of_a_volume_that_goes_alone(rig: Rig) -> None:
+def test_volume_is_detached_from_a_locked_server(rig: Rig) -> None:
     rig.make(VOLUME, ATTACHED)
     rig.cloud.locked.add("srv-1")
     assert rig.delete(ATTACHED).error is None
     assert rig.find(ATTACHED).status is Status.ABSENT
 
 
-def test_a_detachment_that_takes_its_time_is_waited_for(rig: Rig) -> None:
+def test_slow_detach_is_waited_for(rig: Rig) -> None:
     """Nova refuses a second request, and the pod that goes on has no trouble: it isn't asked for again as an error."""
     rig.make(VOLUME, ATTACHED)
     volume = rig.cloud.volumes[rig.ids[VOLUME.key]]
@@ -351,7 +351,7 @@ def test_a_detachment_that_takes_its_time_is_waited_for(rig: Rig) -> None:
 # -- what stays ---------------------------------------------------------------------------------------------------
 
 
-def test_what_stays_loses_its_mark_and_is_seen_so(rig: Rig) -> None:
+def test_kept_storage_loses_its_mark_and_is_reported_kept(rig: Rig) -> None:
     rig.make(KEPT)
     share = rig.cloud.shares[rig.ids[KEPT.key]]
     assert rig.find(KEPT, LEAVING).status is Status.SETTLED, "it isn't kept before it was let go"
@@ -363,7 +363,7 @@ def test_what_stays_loses_its_mark_and_is_seen_so(rig: Rig) -> None:
     assert not rig.driver.marked("lab", [])
 
 
-def test_what_stays_is_taken_out_of_the_recycle_bin(rig: Rig) -> None:
+def test_kept_share_is_restored_from_the_recycle_bin(rig: Rig) -> None:
     """It can't be renamed in there, and would end with it."""
     rig.make(KEPT)
     share = rig.cloud.shares[rig.ids[KEPT.key]]
@@ -372,7 +372,7 @@ def test_what_stays_is_taken_out_of_the_recycle_bin(rig: Rig) -> None:
     assert rig.find(KEPT, LEAVING).status is Status.KEPT and not share["is_soft_deleted"]
 
 
-def test_a_tenant_can_not_let_go_of_what_the_pod_still_wants(rig: Rig) -> None:
+def test_mark_removed_by_a_tenant_does_not_release_storage(rig: Rig) -> None:
     """Without its mark it is a difference of a pod that lives, never gone."""
     rig.make(KEPT)
     rig.cloud.shares[rig.ids[KEPT.key]]["description"] = "kept from pod train"
@@ -380,7 +380,7 @@ def test_a_tenant_can_not_let_go_of_what_the_pod_still_wants(rig: Rig) -> None:
     assert seen.status is Status.SETTLED and [d.field for d in seen.differences] == ["mark"]
 
 
-def test_what_stays_and_broke_before_it_served_goes(rig: Rig) -> None:
+def test_kept_storage_that_never_worked_is_deleted(rig: Rig) -> None:
     """Replaced, not left behind: the pod isn't leaving."""
     rig.make(KEPT)
     assert rig.delete(KEPT, SCOPE).error is None and not rig.cloud.shares
@@ -394,7 +394,7 @@ def test_marked_lists_shares_and_volumes_of_each_project(rig: Rig) -> None:
     }
 
 
-def test_a_project_that_can_not_be_read_hides_nothing_else(rig: Rig) -> None:
+def test_unreadable_project_hides_no_other(rig: Rig) -> None:
     """Disabled meanwhile, or without Manila in its catalog: everything else is listed all the same."""
     rig.make(SHARE, VOLUME)
     no = Reply(403, {"forbidden": {"code": 403, "message": "no"}})
@@ -420,7 +420,7 @@ def test_a_project_that_can_not_be_read_hides_nothing_else(rig: Rig) -> None:
         ({"share": "s", "existing": "pods"}, "one that no pod has"),
     ],
 )
-def test_orders_that_the_cloud_can_not_serve(rig: Rig, entry: dict[str, Any], said: str) -> None:
+def test_unservable_storage_orders_are_refused(rig: Rig, entry: dict[str, Any], said: str) -> None:
     plain = {"status": "available", "share_proto": "NFS", "description": None}
     for number, (name, more) in enumerate(
         [
@@ -438,14 +438,14 @@ def test_orders_that_the_cloud_can_not_serve(rig: Rig, entry: dict[str, Any], sa
     assert said in str(caught.value)
 
 
-def test_a_type_with_share_servers_is_refused(rig: Rig) -> None:
+def test_type_with_share_servers_is_refused(rig: Rig) -> None:
     rig.cloud.types[0]["extra_specs"]["driver_handles_share_servers"] = "True"
     asked = StorageOrder.model_validate({"share": "s", "size": "1GiB", "mount": "/x"})
     with pytest.raises(InputError, match="without share servers"):
         rig.facts.check_storage(PROJECT, [asked], Storage(shares=True, share_type="nas"))
 
 
-def test_what_exists_is_listed_once_however_many_names_there_are(rig: Rig) -> None:
+def test_existing_storage_is_listed_once_for_all_names(rig: Rig) -> None:
     made = [resource(f"volume/work/{n}", VOLUME.spec) for n in range(3)]
     rig.make(*made)
     for n, volume in enumerate(rig.cloud.volumes.values()):

@@ -26,7 +26,7 @@ def named(rig: Rig, one: Resource) -> tuple[InUseError, str]:
 @pytest.mark.parametrize(
     ("wanted", "owner", "word"), [(SHARE, "share_id", "share"), (VOLUME, "volume_id", "volume")]
 )
-def test_snapshot_that_does_not_go_is_named(rig: Rig, wanted: Resource, owner: str, word: str) -> None:
+def test_undeletable_snapshot_is_named(rig: Rig, wanted: Resource, owner: str, word: str) -> None:
     """Something else is being made of it. One that goes is removed, and the deletion tried again."""
     rig.make(wanted)
     snapshot = {"id": ONE, owner: rig.ids[wanted.key], "name": "monday", "status": "restoring"}
@@ -84,7 +84,7 @@ def test_group_backup_and_server_of_a_volume_are_named(rig: Rig) -> None:
     [(SHARE, "GET /share/snapshots/detail"), (VOLUME, "GET /volume/backups/detail")],
     ids=["share", "volume"],
 )
-def test_uses_that_cannot_be_read_are_unknown(rig: Rig, wanted: Resource, path: str) -> None:
+def test_unreadable_uses_are_unknown(rig: Rig, wanted: Resource, path: str) -> None:
     """The service's own answer stays, and the deletion is tried again."""
     rig.make(wanted)
     service = path.split("/")[1]

@@ -48,7 +48,7 @@ def port(**more: Any) -> dict[str, Any]:
     return {**row, **{f"binding:{k}": v for k, v in binding.items()}, **more}
 
 
-def test_a_port_as_neutron_shows_it(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+def test_port_fields_are_read_from_neutron(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
     tiny, facts = cloud
     options = [
         {"opt_name": "client-id", "opt_value": "ff:01", "ip_version": 4},
@@ -77,7 +77,7 @@ def test_a_port_as_neutron_shows_it(cloud: tuple[TinyCloud, OpenStackFacts]) -> 
 @pytest.mark.parametrize(
     "owner, server", [("compute:nova", "s1"), ("network:dhcp", ""), ("", ""), (None, "")]
 )
-def test_only_what_nova_has_is_a_servers(
+def test_only_devices_of_nova_are_servers(
     cloud: tuple[TinyCloud, OpenStackFacts], owner: str | None, server: str
 ) -> None:
     tiny, facts = cloud
@@ -86,7 +86,7 @@ def test_only_what_nova_has_is_a_servers(
     assert found is not None and found.server == server
 
 
-def test_networks_that_are_no_vlan_there_are_not_meant(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+def test_networks_of_other_types_are_left_out(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
     """A filter that Neutron ignored, a flat network, one of several segments."""
     tiny, facts = cloud
     other = network(id="1", **{"provider:physical_network": "physnet1"})
@@ -101,9 +101,7 @@ def test_networks_that_are_no_vlan_there_are_not_meant(cloud: tuple[TinyCloud, O
 @pytest.mark.parametrize(
     "field", ["binding:host_id", "binding:vif_type", "binding:profile", "extra_dhcp_opts"]
 )
-def test_a_port_that_policies_show_in_part_is_unknown(
-    cloud: tuple[TinyCloud, OpenStackFacts], field: str
-) -> None:
+def test_partly_shown_port_is_unknown(cloud: tuple[TinyCloud, OpenStackFacts], field: str) -> None:
     tiny, facts = cloud
     row = port()
     del row[field]
@@ -126,7 +124,7 @@ def test_networks_without_segments_shown_are_unknown(cloud: tuple[TinyCloud, Ope
 @pytest.mark.parametrize(
     "reply", [Reply(500, {}), Reply(200, {}), Reply(200, {"ports": None}), Reply(404, "gone", own=False)]
 )
-def test_no_answer_is_no_listing(cloud: tuple[TinyCloud, OpenStackFacts], reply: Reply) -> None:
+def test_missing_answer_is_no_listing(cloud: tuple[TinyCloud, OpenStackFacts], reply: Reply) -> None:
     tiny, facts = cloud
     tiny.things["networks"], tiny.things["ports"] = [network()], [port()]
     tiny.lies = [("GET .*/ports.*", reply)]
@@ -147,9 +145,7 @@ def nobody_knows(facts: OpenStackFacts, why: str) -> None:
 
 
 @pytest.mark.parametrize("served", [False, True])
-def test_only_neutron_itself_says_that_something_is_gone(
-    cloud: tuple[TinyCloud, OpenStackFacts], served: bool
-) -> None:
+def test_only_neutrons_own_404_proves_absence(cloud: tuple[TinyCloud, OpenStackFacts], served: bool) -> None:
     """With a role of weft's in the project, and without one, also where Keystone has forgotten the project."""
     tiny, facts = cloud
     with_group(tiny)
@@ -163,7 +159,7 @@ def test_only_neutron_itself_says_that_something_is_gone(
     nobody_knows(facts, "404")
 
 
-def test_a_user_that_lost_its_rights_over_other_projects_knows_nothing(
+def test_lost_rights_over_other_projects_make_all_unknown(
     cloud: tuple[TinyCloud, OpenStackFacts],
 ) -> None:
     """Listings are empty then, and everything is 404, from Neutron itself."""
@@ -178,7 +174,7 @@ def test_a_user_that_lost_its_rights_over_other_projects_knows_nothing(
     assert not facts.is_gone(NET, TEAM_B)
 
 
-def test_a_neutron_that_lists_nothing_at_all_knows_nothing(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+def test_neutron_listing_nothing_is_unknown(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
     tiny, facts = cloud
     tiny.things = {}
     nobody_knows(facts, "every project has one")
@@ -186,7 +182,7 @@ def test_a_neutron_that_lists_nothing_at_all_knows_nothing(cloud: tuple[TinyClou
     nobody_knows(facts, "security_groups")
 
 
-def test_one_of_several_servers_without_wefts_policies_is_not_believed(
+def test_api_server_without_wefts_policies_is_not_believed(
     cloud: tuple[TinyCloud, OpenStackFacts],
 ) -> None:
     """The 404 is its, the group another one's: a token of the project, which needs no policies, decides."""
@@ -201,7 +197,7 @@ def test_one_of_several_servers_without_wefts_policies_is_not_believed(
     assert facts.port_now(PORT, TEAM_B) is not None
 
 
-def test_a_keystone_that_gives_no_token_of_a_project_that_weft_serves_leaves_it_unknown(
+def test_served_project_without_a_token_is_unknown(
     cloud: tuple[TinyCloud, OpenStackFacts],
 ) -> None:
     tiny, facts = cloud
@@ -212,7 +208,7 @@ def test_a_keystone_that_gives_no_token_of_a_project_that_weft_serves_leaves_it_
     nobody_knows(facts, "projects")
 
 
-def test_ports_of_all_projects_by_host_and_by_address(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+def test_ports_of_all_projects_are_found_by_host_and_address(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
     """Rows that a filter should have left out are, and nothing is known unless another project's things are shown."""
     tiny, facts = cloud
     with_group(tiny)

@@ -150,7 +150,7 @@ def _seen(driver: OpenStackDriver, lied: Lied, key: str) -> bool:
 
 @pytest.mark.parametrize("service", ["nova", "neutron"])
 @pytest.mark.parametrize("lie", each(MISREAD))
-def test_a_lie_is_unknown_or_the_truth(lied: Lied, service: str, lie: str) -> None:
+def test_false_answer_leads_to_unknown_or_the_truth(lied: Lied, service: str, lie: str) -> None:
     """Nothing that is there is ever said to be absent; what can't be told is raised, and passes with the lie."""
     with lied.liar.lying(lie, service, seconds=0.1) as rule:
         for resource in lied.of(service):
@@ -168,9 +168,7 @@ def test_a_lie_is_unknown_or_the_truth(lied: Lied, service: str, lie: str) -> No
 
 @pytest.mark.parametrize("service", ["nova", "neutron"])
 @pytest.mark.parametrize("lie", ["empty_list200", "hidden_rows"])
-def test_a_listing_that_hides_only_ours_is_followed_by_a_look_at_each(
-    lied: Lied, service: str, lie: str
-) -> None:
+def test_rows_hidden_from_a_listing_are_read_one_by_one(lied: Lied, service: str, lie: str) -> None:
     """Whatever else the listing shows; and if the thing by its id is a proxy's 404, that is unknown."""
     hidden = lied.liar.tell(lie, service, path=r"/[a-z-]+(/detail)?\?", rows=lied.scope.owner.id[:8])
     try:
@@ -188,7 +186,7 @@ def test_a_listing_that_hides_only_ours_is_followed_by_a_look_at_each(
 
 @pytest.mark.parametrize("service", ["nova", "neutron"])
 @pytest.mark.parametrize("lie", each([*PAGES, "unauthorized401", "accepted202", "no_content204", "reset"]))
-def test_a_removal_that_was_only_said_is_not_believed(lied: Lied, service: str, lie: str) -> None:
+def test_falsely_reported_removal_is_not_believed(lied: Lied, service: str, lie: str) -> None:
     """DELETE is answered by somebody else: the thing is still seen."""
     with lied.liar.lying(lie, service, method="DELETE") as rule:
         for resource in lied.of(service):
@@ -201,7 +199,7 @@ def test_a_removal_that_was_only_said_is_not_believed(lied: Lied, service: str, 
 @pytest.mark.parametrize(
     "lie", each([*PAGES, "empty_array200", "no_content204", "unauthorized401", "nowhere"])
 )
-def test_what_was_lied_about_at_the_first_contact_is_asked_again(lied: Lied, service: str, lie: str) -> None:
+def test_false_first_answer_is_asked_again(lied: Lied, service: str, lie: str) -> None:
     """Signing in, the catalog, version documents: nothing of a lie is remembered once it is lifted."""
     sessions = Sessions("weft", [lied.clouds])
     driver = OpenStackDriver("lab", sessions)
@@ -222,7 +220,7 @@ def test_what_was_lied_about_at_the_first_contact_is_asked_again(lied: Lied, ser
 
 
 @pytest.mark.parametrize("service", ["nova", "neutron"])
-def test_a_token_that_runs_out_while_keystone_lies(lied: Lied, service: str) -> None:
+def test_token_expiring_under_a_false_keystone_is_recovered(lied: Lied, service: str) -> None:
     """401 from the service, then a page instead of a new token: unknown, and it passes."""
     for lie in PAGES:
         resource = lied.of(service)[0]
@@ -238,7 +236,7 @@ def test_a_token_that_runs_out_while_keystone_lies(lied: Lied, service: str) -> 
 
 @pytest.mark.parametrize("service", ["nova", "neutron"])
 @pytest.mark.parametrize("lie", each([*PAGES, "empty_object200", "empty_list200", "null_list200", "cut"]))
-def test_an_audit_of_a_cloud_that_lies_finds_nothing_or_the_truth(lied: Lied, service: str, lie: str) -> None:
+def test_audit_through_false_answers_finds_nothing_or_the_truth(lied: Lied, service: str, lie: str) -> None:
     """What bears the site's mark is all of it, or unknown."""
     true = {t.id for t in lied.driver.marked(lied.scope.site, [])}
     assert true >= set(lied.ids.values())

@@ -85,7 +85,7 @@ def test_server_deleted_while_it_was_scheduled_never_ran(
     ],
     ids=["a host", "a start", "a failed build", "a build that fails"],
 )
-def test_server_that_a_host_had_when_nova_deleted_it_may_run_on(rig: Rig, column: str, value: str) -> None:
+def test_server_on_a_host_at_deletion_may_still_run(rig: Rig, column: str, value: str) -> None:
     """A host came into its row between two of Nova's readings, or it was started; or its build couldn't be undone."""
     rig.cloud.act(SERVER, "create", (BUILD, "a", "Success"))
     rig.cloud.deleted[0][column] = value
@@ -103,7 +103,7 @@ def test_server_that_a_host_had_when_nova_deleted_it_may_run_on(rig: Rig, column
     ],
     ids=["deleted with its host", "evacuated", "failed over cleaning up", "booted", "shelved"],
 )
-def test_record_of_more_than_a_build_is_not_outweighed_by_a_row(rig: Rig, actions: list[Any]) -> None:
+def test_row_does_not_outweigh_a_record_with_more_than_a_build(rig: Rig, actions: list[Any]) -> None:
     """Whatever Nova's row says by then: it is of the last host alone."""
     for action, events in actions:
         rig.cloud.act(SERVER, action, *events)
@@ -142,7 +142,7 @@ def _not_nova(rig: Rig) -> None:
 @pytest.mark.parametrize(
     "trouble", [_policy, _archived, _there, _anothers, _no_host_shown, _refused, _not_nova]
 )
-def test_row_that_nova_does_not_show_proves_nothing(rig: Rig, trouble: Any) -> None:
+def test_hidden_row_proves_nothing(rig: Rig, trouble: Any) -> None:
     """The ending says what could not be read, for operators."""
     rig.cloud.act(SERVER, "create", (BUILD, "a", "Success"))
     trouble(rig)

@@ -56,7 +56,7 @@ def in_group(tiny: Neutron, project: str) -> Row:
 
 
 @pytest.mark.parametrize("project", [PROJECT, OTHER])
-def test_port_in_a_group_is_taken_out_of_it_alone(cloud: Cloud, project: str) -> None:
+def test_port_is_removed_only_from_the_given_group(cloud: Cloud, project: str) -> None:
     """It keeps its other groups, and weft says which version of it it has read."""
     tiny, facts = cloud
     port = in_group(tiny, project)
@@ -66,7 +66,7 @@ def test_port_in_a_group_is_taken_out_of_it_alone(cloud: Cloud, project: str) ->
     assert port["security_groups"] == ["default"] and others(cloud) == []
 
 
-def test_port_of_a_project_without_weft_is_named_and_stays(cloud: Cloud) -> None:
+def test_port_of_an_unserved_project_is_named_and_stays(cloud: Cloud) -> None:
     """Neutron answers 404 to others, which is no end of the use."""
     tiny, facts = cloud
     port = in_group(tiny, UNSERVED)
@@ -87,7 +87,7 @@ def test_trunk_of_a_port_is_deleted(cloud: Cloud) -> None:
     assert others(cloud) == [] and any(p["id"] == "child" for p in tiny.things["ports"])
 
 
-def test_subport_is_taken_out_of_its_trunk(cloud: Cloud) -> None:
+def test_subport_is_removed_from_its_trunk(cloud: Cloud) -> None:
     """The trunk and its other subports go on."""
     tiny, facts = cloud
     tiny.port("parent", network="elsewhere")
@@ -100,7 +100,7 @@ def test_subport_is_taken_out_of_its_trunk(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("by", [{"port_id": "p1"}, {"port_id": "far", "router_id": "router"}])
-def test_floating_ip_is_taken_off_its_port(cloud: Cloud, by: Row) -> None:
+def test_floating_ip_is_removed_from_its_port(cloud: Cloud, by: Row) -> None:
     """The address stays its owner's."""
     tiny, facts = cloud
     address = tiny.make("floatingips", "fip", floating_ip_address="203.0.113.9", **{"router_id": None, **by})
@@ -121,7 +121,7 @@ def test_interface_on_a_pods_router_is_removed(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize(("project", "ends"), [(OTHER, True), (UNSERVED, False)])
-def test_interface_of_anothers_router_is_removed_with_its_projects_rights(
+def test_interface_of_anothers_router_is_removed_with_that_projects_rights(
     cloud: Cloud, project: str, ends: bool
 ) -> None:
     """Neutron doesn't show the router to the network's owner: a 404 then ends nothing."""
@@ -160,7 +160,7 @@ def test_uses_are_unknown_if_others_are_listed(cloud: Cloud, collection: str) ->
         facts.uses(PROJECT, MINE)
 
 
-def test_neutron_without_trunks_is_not_asked_for_them(cloud: Cloud) -> None:
+def test_neutron_without_trunks_is_not_queried_for_them(cloud: Cloud) -> None:
     """What isn't there is answered with 404; a list of no extensions says nothing."""
     tiny, facts = cloud
     tiny.things["extensions"] = [{"alias": "router"}]
@@ -170,7 +170,7 @@ def test_neutron_without_trunks_is_not_asked_for_them(cloud: Cloud) -> None:
         facts.uses(PROJECT, MINE)
 
 
-def test_refused_end_of_a_use_is_an_error(cloud: Cloud) -> None:
+def test_refused_removal_of_a_use_is_an_error(cloud: Cloud) -> None:
     """A trunk goes after its parent's server."""
     tiny, facts = cloud
     tiny.trunk("trunk", "p1")
@@ -194,7 +194,7 @@ def refusal(cloud: Cloud, kind: NeutronKind, thing: str) -> InUseError:
     return refused.value.without({"p1", "p2"})
 
 
-def test_refused_removal_has_its_uses_as_values(cloud: Cloud) -> None:
+def test_refused_removal_lists_its_uses_as_values(cloud: Cloud) -> None:
     """Kind, id, name, server and project are fields; the tenant reads them, since the port is its own."""
     tiny, _ = cloud
     tiny.port(ID, network="elsewhere", name="eth 0", security_groups=["group"], device_owner="compute:nova")
@@ -225,7 +225,7 @@ def test_names_that_could_be_sentences_are_left_out(cloud: Cloud, name: str) -> 
     assert f"port {ID} uses the pod's security group: remove it" in shown and "router" not in shown
 
 
-def test_use_of_another_project_is_the_operators_to_see(cloud: Cloud) -> None:
+def test_use_by_another_project_is_shown_to_operators_only(cloud: Cloud) -> None:
     """Its tenant reads that there is something, and not what."""
     tiny, _ = cloud
     tiny.port(ID, OTHER, "elsewhere", name="secret", security_groups=["group"])
@@ -275,7 +275,7 @@ def test_refused_removal_of_a_network_names_the_port_of_another_project(cloud: C
     assert [use.id for use in refusal(cloud, Networks(), "net").uses] == [ID]
 
 
-def test_refusal_stays_one_if_its_cause_cannot_be_read(cloud: Cloud) -> None:
+def test_refusal_with_an_unreadable_cause_stays_a_refusal(cloud: Cloud) -> None:
     """It says so, and is tried again."""
     tiny, _ = cloud
     in_group(tiny, PROJECT)
@@ -284,7 +284,7 @@ def test_refusal_stays_one_if_its_cause_cannot_be_read(cloud: Cloud) -> None:
     assert error.uses == () and "409" in str(error) and "what uses it is unknown" in str(error)
 
 
-def test_ports_that_may_send_from_an_address_are_found_among_all(cloud: Cloud) -> None:
+def test_all_ports_allowed_to_send_from_an_address_are_found(cloud: Cloud) -> None:
     """Neutron has no filter for address pairs; a port's own address isn't one, and hidden pairs are unknown."""
     tiny, facts = cloud
     mac = "02:00:00:00:00:07"
@@ -329,7 +329,7 @@ def test_ports_that_may_send_from_an_address_are_found_among_all(cloud: Cloud) -
         ("network:router_centralized_snat", "router"),
     ],
 )
-def test_port_that_only_claims_to_be_the_clouds_is_a_use(cloud: Cloud, owner: str, device: str) -> None:
+def test_port_claiming_to_be_the_clouds_is_a_use(cloud: Cloud, owner: str, device: str) -> None:
     """A network's owner may write any owner; Neutron refuses to delete a network for most of them."""
     tiny, facts = cloud
     tiny.port(ID, PROJECT, device_owner=owner, device_id=device)
@@ -346,14 +346,14 @@ def test_port_that_only_claims_to_be_the_clouds_is_a_use(cloud: Cloud, owner: st
         ("network:distributed", "ovnmeta-net"),
     ],
 )
-def test_port_of_an_agent_goes_with_its_network(cloud: Cloud, owner: str, device: str) -> None:
+def test_agent_port_is_no_use_of_its_network(cloud: Cloud, owner: str, device: str) -> None:
     """Neutron deletes it with its network."""
     tiny, facts = cloud
     tiny.port(ID, PROJECT, device_owner=owner, device_id=device)
     assert [use for use in facts.on_networks(PROJECT, ["net"]) if use.id == ID] == []
 
 
-def test_port_beside_an_interface_of_a_distributed_router_goes_with_it(cloud: Cloud) -> None:
+def test_second_port_of_a_distributed_router_is_no_use(cloud: Cloud) -> None:
     tiny, facts = cloud
     tiny.port("i", PROJECT, device_owner="network:router_interface_distributed", device_id="theirs")
     tiny.port("snat", PROJECT, device_owner="network:router_centralized_snat", device_id="theirs")
@@ -361,7 +361,7 @@ def test_port_beside_an_interface_of_a_distributed_router_goes_with_it(cloud: Cl
 
 
 @pytest.mark.parametrize("owner", ["network:router_interface", SUBPORT, "compute:nova"])
-def test_device_that_is_no_id_leads_to_no_request(cloud: Cloud, owner: str) -> None:
+def test_malformed_device_id_makes_no_request(cloud: Cloud, owner: str) -> None:
     """Whoever has a port may write anything as its device; weft's requests have weft's rights."""
     tiny, facts = cloud
     tiny.port("port", PROJECT, device_owner=owner, device_id="../networks/victim?x=")

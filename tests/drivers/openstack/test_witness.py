@@ -31,7 +31,7 @@ class KeyPairs:
             self.pairs.pop(path.rpartition("/")[2], None)  # 404 is fine
 
 
-def test_note_with_the_highest_number_counts_and_is_taken_away_by_no_other() -> None:
+def test_highest_note_counts_and_is_not_removed_by_others() -> None:
     """Two processes write at the same time, each under a name of its own; another site's note is another one's."""
     nova = KeyPairs()
     sessions = cast(Sessions, SimpleNamespace(own=lambda: SimpleNamespace(compute=nova)))

@@ -25,7 +25,7 @@ from weftlab.switches.fronts import Fronts
 from weftlab.switches.site import ethernet_site
 
 
-def test_a_new_password_and_a_new_authority_count_at_once(one: One, tmp_path: Path) -> None:
+def test_new_password_and_authority_take_effect_at_once(one: One, tmp_path: Path) -> None:
     """They are changed while weft runs."""
     one.session.read()
     right, ca = one.fronts.credentials.read_text(), one.fronts.ca.read_text()
@@ -42,7 +42,7 @@ def test_a_new_password_and_a_new_authority_count_at_once(one: One, tmp_path: Pa
     assert one.untagged(0) is None
 
 
-def test_a_wrong_password_and_a_wrong_certificate_let_nobody_in(one: One, tmp_path: Path) -> None:
+def test_wrong_password_or_certificate_is_refused(one: One, tmp_path: Path) -> None:
     """Neither is a state of the switch, and no error holds the password."""
     one.fronts.credentials.write_text('{"default": {"user": "weft", "password": "not-it-secret"}}')
     other = tmp_path / "other"
@@ -59,7 +59,7 @@ def test_a_wrong_password_and_a_wrong_certificate_let_nobody_in(one: One, tmp_pa
         strange.close()
 
 
-def test_credentials_that_others_may_read_are_refused(tmp_path: Path) -> None:
+def test_world_readable_credentials_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "switches.json"
     path.write_text('{"leaf1": {"user": "a", "password": "hidden"}}')
     path.chmod(0o644)
@@ -77,7 +77,7 @@ def test_credentials_that_others_may_read_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [12345678, None, ["hidden"]])
 @pytest.mark.parametrize("field", ["user", "password", "secret"])
-def test_what_is_no_string_in_the_credentials_is_said(tmp_path: Path, field: str, wrong: object) -> None:
+def test_non_string_credentials_are_reported(tmp_path: Path, field: str, wrong: object) -> None:
     """Whoever leaves the quotes off a password of digits is told before a request is made of it."""
     path = tmp_path / "switches.json"
     path.touch(0o600)
@@ -87,7 +87,7 @@ def test_what_is_no_string_in_the_credentials_is_said(tmp_path: Path, field: str
     assert not any(secret in str(caught.value) for secret in ("12345678", "hidden"))
 
 
-def test_the_password_is_in_no_log_and_no_error(one: One, caplog: pytest.LogCaptureFixture) -> None:
+def test_password_is_in_no_log_and_no_error(one: One, caplog: pytest.LogCaptureFixture) -> None:
     """Whatever goes wrong, and with all that libraries log."""
     caplog.set_level(logging.DEBUG)
     _, wanted = ordered(one, 0)

@@ -77,7 +77,7 @@ def cabled(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cabled]:
     made.close()
 
 
-def test_cables_as_described_differ_nowhere(cabled: Cabled) -> None:
+def test_described_cables_have_no_differences(cabled: Cabled) -> None:
     """Links, the peer link, hosts and both ends of a bond, which is an aggregation in the site and a port in LLDP."""
     found = cabled.heard()
     assert found.differences == () and found.problems == ()
@@ -97,7 +97,7 @@ def test_swapped_hosts_and_links_are_named_on_both_ports(cabled: Cabled) -> None
     ]
 
 
-def test_a_link_in_another_port_is_moved_and_one_that_is_out_is_missing(cabled: Cabled) -> None:
+def test_moved_and_unplugged_links_are_reported(cabled: Cabled) -> None:
     up = cabled.port("leaf1", 4)  # to spine1
     cabled.hears("leaf1", 4, lambda heard, port: heard.update({port: ("spine1", "elsewhere")}))
     [moved] = cabled.reported()
@@ -113,7 +113,7 @@ def test_a_link_in_another_port_is_moved_and_one_that_is_out_is_missing(cabled: 
     assert not live.good and len(live.differences) == 1
 
 
-def test_a_host_that_says_nothing_is_noted_and_a_known_one_where_none_should_be_is_named(
+def test_silent_host_is_noted_and_misplaced_host_is_named(
     cabled: Cabled,
 ) -> None:
     cabled.hears("leaf1", 1, lambda heard, port: heard.pop(port))
@@ -133,7 +133,7 @@ def test_names_may_have_a_domain(cabled: Cabled) -> None:
     assert cabled.reported() == []
 
 
-def test_a_switch_that_does_not_say_its_aggregations_is_compared_with_nothing(
+def test_switch_with_unknown_aggregations_is_not_compared(
     cabled: Cabled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It isn't one without aggregations: links of `bonded` would be strangers, and its bond be missing."""
@@ -150,7 +150,7 @@ def test_a_switch_that_does_not_say_its_aggregations_is_compared_with_nothing(
     )
 
 
-def test_each_link_of_an_aggregation_is_looked_at(cabled: Cabled, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_link_of_an_aggregation_is_compared(cabled: Cabled, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two links in one aggregation, the last of them right, the first in somebody else's port."""
     wrong, right = cabled.port("leaf1", 8), cabled.port("leaf1", 3)
     lag = cabled.plan.by_name["leaf1"].port(3)
@@ -163,7 +163,7 @@ def test_each_link_of_an_aggregation_is_looked_at(cabled: Cabled, monkeypatch: p
     assert cabled.reported() == []
 
 
-def test_a_firmware_that_speaks_beside_its_host_is_no_stranger(cabled: Cabled) -> None:
+def test_adapter_firmware_sending_lldp_is_no_stranger(cabled: Cabled) -> None:
     """Two neighbours on one port: one of them is who should be there."""
     port = cabled.port("leaf1", 1)
     session = cabled.driver.session("leaf1")
@@ -175,7 +175,7 @@ def test_a_firmware_that_speaks_beside_its_host_is_no_stranger(cabled: Cabled) -
     assert [d.kind for d in cabled.heard().differences if d.subject == f"leaf1/{port}"] == ["moved cable"]
 
 
-def test_an_aggregation_that_has_no_link_is_noted(cabled: Cabled, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aggregation_without_links_is_noted(cabled: Cabled, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody knows which cables are to be compared, so none is missing."""
     site, switch = cabled.site, "leaf1"
     lag = next(k.a.partition("/")[2] for k in switching(site).links if k.peer)
@@ -186,7 +186,7 @@ def test_an_aggregation_that_has_no_link_is_noted(cabled: Cabled, monkeypatch: p
     assert f"cables of {switch}/{lag} were not compared: no port is in the aggregation" in found.notes
 
 
-def test_names_are_the_sites_with_or_without_domain_and_in_any_case() -> None:
+def test_names_match_with_or_without_domain_in_any_case() -> None:
     names = Names(["gpu1", "gpu1.bmc", "tor.row1", "tor.row2", "leaf1.dc.example"])
     for said, found in {
         "gpu1": "gpu1",
@@ -202,13 +202,13 @@ def test_names_are_the_sites_with_or_without_domain_and_in_any_case() -> None:
     assert not names.may_be("gpu1", "gpu10") and not names.may_be("gpu1", "gp")
 
 
-def test_a_switch_that_can_not_be_asked_is_a_problem_and_tells_of_no_cable(cabled: Cabled) -> None:
+def test_unreachable_switch_is_a_problem_and_reports_no_cables(cabled: Cabled) -> None:
     cabled.fronts.by_name["leaf1"].faults.down = True
     found = cabled.heard()
     assert found.differences == () and any("neighbours of leaf1 can't be read" in p for p in found.problems)
 
 
-def test_what_a_neighbour_says_of_itself_is_a_line_of_text() -> None:
+def test_neighbours_text_is_reduced_to_one_line() -> None:
     """A tenant on bare metal may say anything: no terminal shall take it for a command, and no sort shall fail."""
     said = Neighbour("Ethernet1", "gpu1\x1b[2J\n", "²" + "9" * 5000)
     assert said.device == "gpu1?[2J?" and len(said.port) == 255
@@ -216,7 +216,7 @@ def test_what_a_neighbour_says_of_itself_is_a_line_of_text() -> None:
     assert [name for name in in_order if name.startswith("gpu")] == ["gpu9", "gpu10"]
 
 
-def test_port_ids_that_are_mac_addresses_in_every_notation() -> None:
+def test_mac_address_port_ids_match_in_every_notation() -> None:
     for said in ("b8:59:9f:12:34:56", "b859.9f12.3456", "B8-59-9F-12-34-56"):
         assert neighbour("Ethernet1", "gpu01", said).mac == "b8:59:9f:12:34:56"
     for said in ("Ethernet49", "swp1s0", "deadbeef0000", "Ethernet1/1"):

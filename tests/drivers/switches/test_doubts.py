@@ -21,7 +21,7 @@ TAKES = {
 """With what a VLAN is taken off a port, and off the switch."""
 
 
-def test_what_may_land_yet_is_taken_away_though_it_does_not_show(one: One) -> None:
+def test_pending_membership_is_removed_even_if_not_visible(one: One) -> None:
     """Nobody knows what became of a change: whoever takes it away says so to the switch."""
     spec, wanted = ordered(one, 0)
     speaks = one.front.plan.speaks
@@ -38,7 +38,7 @@ def test_what_may_land_yet_is_taken_away_though_it_does_not_show(one: One) -> No
     assert results(one.fabric, spec) == {"clean"}
 
 
-def test_a_tag_that_may_land_yet_is_taken_away_though_it_does_not_show(one: One) -> None:
+def test_pending_tag_is_removed_even_if_not_visible(one: One) -> None:
     """The port stays what it is, for other pods."""
     port, speaks = one.ports[0], one.front.plan.speaks
 
@@ -57,7 +57,7 @@ def test_a_tag_that_may_land_yet_is_taken_away_though_it_does_not_show(one: One)
     assert one.session.read().ports[port] == PortVlans(None, frozenset({OTHER}), True)
 
 
-def test_another_change_takes_no_doubt_away(one: One) -> None:
+def test_other_change_does_not_clear_a_doubt(one: One) -> None:
     """It says nothing of the port that an earlier one may change yet."""
     one.front.faults.late = MAKES[one.front.plan.speaks]
     with pytest.raises(UnknownError):
@@ -67,7 +67,7 @@ def test_another_change_takes_no_doubt_away(one: One) -> None:
         one.session.read()
 
 
-def test_a_change_that_cannot_have_been_made_leaves_no_doubt(one: One) -> None:
+def test_impossible_change_leaves_no_doubt(one: One) -> None:
     """Refused at the door: the switch is read as it is."""
     right, before = one.fronts.credentials.read_text(), one.session.read()
 
@@ -82,7 +82,7 @@ def test_a_change_that_cannot_have_been_made_leaves_no_doubt(one: One) -> None:
     assert one.session.read().ports == before.ports
 
 
-def test_a_lost_commit_is_unknown_and_made_again(one: One) -> None:
+def test_lost_commit_is_unknown_and_repeated(one: One) -> None:
     one.front.faults.lose_commit = True
     with pytest.raises(UnknownError):
         one.put(0, VLAN)
@@ -90,7 +90,7 @@ def test_a_lost_commit_is_unknown_and_made_again(one: One) -> None:
     assert one.untagged(0) == VLAN
 
 
-def test_a_lost_answer_is_unknown_and_the_change_is_found(one: One) -> None:
+def test_lost_answer_is_unknown_and_the_change_is_found(one: One) -> None:
     one.front.faults.lose_answer = True
     with pytest.raises(UnknownError):
         one.put(0, VLAN)

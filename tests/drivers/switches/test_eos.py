@@ -26,7 +26,7 @@ def eapi(one: One) -> Eapi:
     return one.front
 
 
-def test_aristas_own_client_sees_what_weft_did(eos: One) -> None:
+def test_aristas_client_reads_wefts_changes(eos: One) -> None:
     """pyeapi's parsers of VLANs and switchports read weft's change; its change is read by weft."""
     trunk = {eos.ports[1]: PortEdit(PARK, frozenset({VLAN, OTHER}))}
     eos.put(0, VLAN)
@@ -50,7 +50,7 @@ def test_aristas_own_client_sees_what_weft_did(eos: One) -> None:
     assert eos.untagged(2) == OTHER
 
 
-def test_a_suspended_vlan_carries_nothing_and_is_made_active(eos: One) -> None:
+def test_suspended_vlan_carries_nothing_and_is_activated(eos: One) -> None:
     """It is defined, and its members are in it: still no frame passes."""
     spec, wanted = ordered(eos, 0, 1)
     eos.fabric.create(scope(), [wanted], {})
@@ -65,7 +65,7 @@ def test_a_suspended_vlan_carries_nothing_and_is_made_active(eos: One) -> None:
     assert eos.fabric.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
 
 
-def test_a_parking_vlan_that_forwards_isolates_nobody(eos: One) -> None:
+def test_forwarding_parking_vlan_does_not_isolate(eos: One) -> None:
     """Made by hand, or made active again: parked hosts reach each other, and former members are among them."""
     eapi(eos).running.vlans[PARKING].state = "active"
     [problem] = [
@@ -84,7 +84,7 @@ def test_a_parking_vlan_that_forwards_isolates_nobody(eos: One) -> None:
     assert results(eos.fabric, spec) == {"clean"}, "it isn't defined"
 
 
-def test_a_parking_vlan_that_others_use_is_noted_before_it_is_suspended(eos: One) -> None:
+def test_parking_vlan_in_use_is_noted_before_it_is_suspended(eos: One) -> None:
     """The site's file may name somebody's VLAN as the one for parking."""
     assert not [n for n in eos.fabric.live_check().notes if "parking" in n]
     eapi(eos).running.vlans[PARKING] = Vlan("production")
@@ -94,7 +94,7 @@ def test_a_parking_vlan_that_others_use_is_noted_before_it_is_suspended(eos: One
 
 
 @pytest.mark.parametrize("mode", ["tap", "tool", "dot1q-tunnel"])
-def test_a_port_in_another_mode_does_not_hide_the_switch(eos: One, mode: str) -> None:
+def test_port_in_an_unknown_mode_does_not_hide_the_switch(eos: One, mode: str) -> None:
     """Whether the site names it or not: of all others everything is known."""
     stranger = Port(access=VLAN, mode=mode)
     eapi(eos).running.ports["Ethernet60"] = stranger
@@ -116,7 +116,7 @@ def test_a_port_in_another_mode_does_not_hide_the_switch(eos: One, mode: str) ->
 
 
 @pytest.mark.parametrize("nothing", ["vlans", "switchports"])
-def test_an_eos_without_vlans_or_ports_has_said_nothing(eos: One, nothing: str) -> None:
+def test_answer_without_vlans_or_ports_is_unknown(eos: One, nothing: str) -> None:
     """VLAN 1 is always there. A spine that is still starting is no spine without the pod's VLAN."""
     spec, wanted = ordered(eos, 0)
     assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
@@ -133,7 +133,7 @@ def test_an_eos_without_vlans_or_ports_has_said_nothing(eos: One, nothing: str) 
     assert any("spine1 could not be read" in u for i in eos.fabric.clean(spec, seen).items for u in i.unread)
 
 
-def test_a_routed_port_is_in_no_vlan_and_refused(eos: One) -> None:
+def test_routed_port_is_in_no_vlan_and_refused(eos: One) -> None:
     spec, wanted = ordered(eos, 0, 1)
     assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None
     eapi(eos).running.ports[eos.ports[1]].routed = True
@@ -146,7 +146,7 @@ def test_a_routed_port_is_in_no_vlan_and_refused(eos: One) -> None:
     assert results(eos.fabric, spec) == {"clean"}
 
 
-def test_a_port_as_it_comes_from_the_factory_is_parked_after_its_first_pod(eos: One) -> None:
+def test_factory_default_port_is_parked_after_its_first_pod(eos: One) -> None:
     """Also if it was a trunk meanwhile: its untagged frames reached every port that nobody has set."""
     name = eos.ports[0]
     eapi(eos).running.ports[name] = Port(access=1)
@@ -159,9 +159,7 @@ def test_a_port_as_it_comes_from_the_factory_is_parked_after_its_first_pod(eos: 
 
 @pytest.mark.parametrize("listed", [False, True], ids=["every VLAN", "a list"])
 @pytest.mark.parametrize("speaks", ["eos", "nvue"])
-def test_a_trunk_in_the_factorys_vlan_is_taken_out_of_it(
-    tmp_path: Path, speaks: Speaks, listed: bool
-) -> None:
+def test_trunk_is_removed_from_the_default_vlan(tmp_path: Path, speaks: Speaks, listed: bool) -> None:
     """`switchport mode trunk`, or a port that is put into the bridge, and no more: its untagged frames reach all such
     ports. After its last pod it is parked."""
     with one_of(tmp_path, speaks) as one:
@@ -181,7 +179,7 @@ def test_a_trunk_in_the_factorys_vlan_is_taken_out_of_it(
         assert one.session.read().ports[name] == PortVlans(None, left, listed)
 
 
-def test_the_factorys_vlan_goes_with_the_last_tag(eos: One) -> None:
+def test_default_vlan_is_removed_with_the_last_tag(eos: One) -> None:
     """Somebody has set it while a pod was there."""
     name = eos.ports[0]
     _, wanted = ordered(eos, 0, mode=Mode.TRUNK)
@@ -191,9 +189,7 @@ def test_the_factorys_vlan_goes_with_the_last_tag(eos: One) -> None:
     assert eos.session.read().ports[name] == PortVlans()
 
 
-def test_sessions_that_no_abort_has_reached_are_aborted_later(
-    eos: One, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_abandoned_sessions_are_aborted_later(eos: One, monkeypatch: pytest.MonkeyPatch) -> None:
     """The link fails after a command that failed; EOS takes five sessions, and then none. Others' stay."""
     sessions = eapi(eos)._sessions  # pyright: ignore[reportPrivateUsage]
     sessions["operators"] = []

@@ -81,7 +81,7 @@ def test_neither_forged_tags_nor_a_flood_of_addresses_cross(rig: RealSwitches) -
     assert rig.hosts.heard("host1", members, [frame(mac, mark=b"honest")], b"honest", by=members) == members
 
 
-def test_a_trunk_member_has_its_vlan_with_a_tag_and_no_other(rig: RealSwitches) -> None:
+def test_trunk_member_has_only_its_vlan_tagged(rig: RealSwitches) -> None:
     """Virtual machines of one host: their VLAN comes with its tag, forged frames and floods go nowhere else."""
     ports = [rig.port("host1"), rig.port("host5")]
     wanted = vlan(FIRST, ports, Mode.TRUNK)
@@ -107,7 +107,7 @@ def test_a_trunk_member_has_its_vlan_with_a_tag_and_no_other(rig: RealSwitches) 
     assert rig.hosts.heard("host1", everybody, flood, b"flood", by=["host5"]) == {"host5"}
 
 
-def test_pods_that_share_a_port_have_each_their_own_tag(rig: RealSwitches) -> None:
+def test_pods_sharing_a_port_have_separate_tags(rig: RealSwitches) -> None:
     """Virtual functions of two pods on one host: a tag reaches the members of its pod, and none after its release."""
     one, other = (
         vlan(FIRST, [rig.port("host1"), rig.port("host5")], Mode.TRUNK),
@@ -133,7 +133,7 @@ def test_pods_that_share_a_port_have_each_their_own_tag(rig: RealSwitches) -> No
     assert not reached(SECOND, ())
 
 
-def test_root_on_a_host_that_pods_share_reaches_its_pods_and_nobody_else(rig: RealSwitches) -> None:
+def test_root_on_a_shared_host_reaches_only_its_pods(rig: RealSwitches) -> None:
     """As the demo tries it on a whole lab: tags of both pods, of others, none, a flood; before and after a release."""
     one = vlan(FIRST, [rig.port("host1"), rig.port("host5")], Mode.TRUNK)
     other = vlan(SECOND, [rig.port("host1"), rig.port("host6")], Mode.TRUNK)
@@ -159,7 +159,7 @@ def test_root_on_a_host_that_pods_share_reaches_its_pods_and_nobody_else(rig: Re
     assert probe.honest("host1", everybody, by=["host6"], tag=SECOND) == {"host6"}
 
 
-def test_only_switches_and_links_that_are_needed_carry_it(rig: RealSwitches) -> None:
+def test_only_needed_switches_and_links_carry_the_vlan(rig: RealSwitches) -> None:
     """Hosts of one leaf need no spine; more members do; and when they are gone nothing is left behind."""
     made(rig, 1, FIRST, ["host1", "host2"])
     snapshot = rig.fabric.snapshot()
@@ -194,7 +194,7 @@ def test_all_ends_of_a_bond_are_set_together(rig: RealSwitches) -> None:
     assert changed.used_of("host1", False) == rig.site.used_of("host1", False)
 
 
-def test_another_hands_port_in_a_pods_vlan_is_found_and_thrown_out(rig: RealSwitches) -> None:
+def test_foreign_port_in_a_pods_vlan_is_found_and_removed(rig: RealSwitches) -> None:
     wanted = made(rig, 1, FIRST, ["host1", "host5"])
     rig.hosts.await_reach({("host1", "host5")}, seconds=40)
     rig.add(rig.port("host4"), FIRST)
@@ -204,7 +204,7 @@ def test_another_hands_port_in_a_pods_vlan_is_found_and_thrown_out(rig: RealSwit
     assert rig.hosts.reached({("host4", "host1"), ("host1", "host5")}) == {("host1", "host5")}
 
 
-def test_nothing_that_is_not_wefts_is_touched(rig: RealSwitches) -> None:
+def test_foreign_configuration_is_not_touched(rig: RealSwitches) -> None:
     """A VLAN outside of the range stays where it is; a port that is in one isn't taken from it."""
     rig.add(rig.port("host8"), 50)
     rig.add(rig.port("host4"), 50)
@@ -219,7 +219,7 @@ def test_nothing_that_is_not_wefts_is_touched(rig: RealSwitches) -> None:
     assert rig.fabric.snapshot().ends[rig.port("host8")].untagged == 50
 
 
-def test_a_whole_adapters_port_has_no_vlan_of_another_hand(rig: RealSwitches) -> None:
+def test_whole_adapters_port_loses_foreign_vlans(rig: RealSwitches) -> None:
     """With a tag it is as good as without: root on the machine has tags, too. A host that pods share keeps its own."""
     for host in ("host4", "host8"):
         rig.tag(rig.port(host), 50)
@@ -240,7 +240,7 @@ def test_a_whole_adapters_port_has_no_vlan_of_another_hand(rig: RealSwitches) ->
 
 
 @pytest.mark.parametrize("rig", ["mixed"], indirect=True)
-def test_a_switch_that_starts_with_an_old_configuration_is_mended(rig: RealSwitches) -> None:
+def test_switch_booted_with_an_old_configuration_is_repaired(rig: RealSwitches) -> None:
     """It gives the VLAN to a pod that is over, whose port is in it: the pod that has it now throws both out, and so
     does the audit, which shows both."""
     leaf = rig.fronts.by_name["leaf1"]
@@ -274,7 +274,7 @@ def test_a_switch_that_starts_with_an_old_configuration_is_mended(rig: RealSwitc
     rig.hosts.await_reach({("host2", "host6")}, seconds=40)
 
 
-def test_two_workers_change_one_fabric_at_once(rig: RealSwitches) -> None:
+def test_two_workers_change_one_fabric_concurrently(rig: RealSwitches) -> None:
     """Their segments share links: neither's list of VLANs takes the other's away."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -294,7 +294,7 @@ def test_two_workers_change_one_fabric_at_once(rig: RealSwitches) -> None:
     assert not rig.hosts.reached({("host1", "host2"), ("host5", "host6")})
 
 
-def test_a_fabric_that_neutron_configures_is_only_read(rig: RealSwitches) -> None:
+def test_fabric_that_neutron_configures_is_only_read(rig: RealSwitches) -> None:
     """Another hand makes the members; weft tells what differs, and that a former member is still in the VLAN."""
     document = rig.site.model_dump(mode="json")
     document["fabrics"][FABRIC]["manager"]["switching"]["configured_by"] = "neutron"

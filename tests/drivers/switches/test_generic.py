@@ -91,7 +91,7 @@ def results(rig: GenericRig, wanted: Resource, fabric: EthernetFabric | None = N
     return {i.subject.split()[-1]: i.result for i in fabric.clean(spec(wanted), fabric.snapshot()).items}
 
 
-def test_frames_follow_and_nothing_is_called_clean(rig: GenericRig) -> None:
+def test_frames_follow_changes_and_nothing_is_reported_clean(rig: GenericRig) -> None:
     """Members on the leaf that is only told, and over its links; each change is one session, and saved."""
     hosts = ["host1", "host2", "host5"]
     wanted = vlan(FIRST, [rig.rig.port(h) for h in hosts])
@@ -112,7 +112,7 @@ def test_frames_follow_and_nothing_is_called_clean(rig: GenericRig) -> None:
     assert "leaf1 (netmiko_ovs_linux) can't be read back" in rig.fabric.capabilities.limits[0]
 
 
-def test_who_leaves_is_taken_off_and_others_stay(rig: GenericRig) -> None:
+def test_leaving_member_is_removed_and_others_stay(rig: GenericRig) -> None:
     both = vlan(FIRST, [rig.rig.port("host1"), rig.rig.port("host2")])
     rig.driver.create(scope(), [both], {})
     one = vlan(FIRST, [rig.rig.port("host1")])
@@ -124,7 +124,7 @@ def test_who_leaves_is_taken_off_and_others_stay(rig: GenericRig) -> None:
     assert (rig.tag("host1"), rig.tag("host2"), rig.tag("host3")) == (str(FIRST), "4000", str(SECOND))
 
 
-def test_after_a_restart_a_former_member_is_not_taken_for_gone(rig: GenericRig) -> None:
+def test_former_member_is_not_reported_gone_after_a_restart(rig: GenericRig) -> None:
     """The process that took it off is dead; nobody knows, so it is asked again, and only then accepted."""
     both = vlan(FIRST, [rig.rig.port("host1"), rig.rig.port("host2")])
     rig.driver.create(scope(), [both], {})
@@ -138,7 +138,7 @@ def test_after_a_restart_a_former_member_is_not_taken_for_gone(rig: GenericRig) 
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_switch_that_does_not_answer_is_unknown_and_asked_again(rig: GenericRig) -> None:
+def test_silent_switch_is_unknown_and_retried(rig: GenericRig) -> None:
     wanted = vlan(FIRST, [rig.rig.port("host1")])
     rig.switch.refuse = True
     with pytest.raises(UnknownError):
@@ -151,7 +151,7 @@ def test_a_switch_that_does_not_answer_is_unknown_and_asked_again(rig: GenericRi
 
 
 @pytest.mark.usefixtures("impatient")
-def test_after_a_restart_what_was_not_accepted_is_not_taken_for_there(rig: GenericRig) -> None:
+def test_unaccepted_change_is_not_reported_present_after_a_restart(rig: GenericRig) -> None:
     """The process that sent a second member had no answer, and died: the records say that it isn't settled."""
     one = vlan(FIRST, [rig.rig.port("host1")])
     rig.driver.create(scope(), [one], {})
@@ -171,7 +171,7 @@ def test_after_a_restart_what_was_not_accepted_is_not_taken_for_there(rig: Gener
     fresh.close()
 
 
-def test_a_member_that_another_process_put_in_is_taken_off(rig: GenericRig) -> None:
+def test_member_added_by_another_process_is_removed(rig: GenericRig) -> None:
     """Its node has somebody else's server: whoever makes the next visit knows of the port from the plan alone."""
     both = vlan(FIRST, [rig.rig.port("host1"), rig.rig.port("host2")])
     rig.driver.create(scope(), [both], {})
@@ -184,7 +184,7 @@ def test_a_member_that_another_process_put_in_is_taken_off(rig: GenericRig) -> N
     fresh.close()
 
 
-def test_what_another_process_changed_since_is_not_what_this_one_remembers(rig: GenericRig) -> None:
+def test_cached_state_expires_after_another_processs_change(rig: GenericRig) -> None:
     one, both = ([rig.rig.port(h) for h in hosts] for hosts in (("host1",), ("host1", "host2")))
     rig.driver.create(scope(), [vlan(FIRST, one)], {})
     assert rig.fabric.find(scope(), [vlan(FIRST, one)], {})["partition"].status is Status.SETTLED
@@ -197,7 +197,7 @@ def test_what_another_process_changed_since_is_not_what_this_one_remembers(rig: 
     fresh.close()
 
 
-def test_a_port_that_another_pod_has_by_now_is_out_once_that_was_accepted(rig: GenericRig) -> None:
+def test_port_of_another_pod_counts_as_removed_once_accepted(rig: GenericRig) -> None:
     """After a restart, too: an access port is in one VLAN, and taking it off again would take it off the other pod."""
     both = vlan(FIRST, [rig.rig.port("host1"), rig.rig.port("host2")])
     rig.driver.create(scope(), [both], {})
@@ -212,7 +212,7 @@ def test_a_port_that_another_pod_has_by_now_is_out_once_that_was_accepted(rig: G
     fresh.close()
 
 
-def test_a_virtual_functions_port_keeps_the_other_pods_vlan(rig: GenericRig) -> None:
+def test_virtual_function_port_keeps_the_other_pods_vlan(rig: GenericRig) -> None:
     port = rig.rig.port("host1")
     name = port.partition("/")[2]
     rig.rig.lab.ovs.vsctl("set", "port", name, "vlan_mode=trunk", "trunks=4095", "tag=[]")
@@ -224,7 +224,7 @@ def test_a_virtual_functions_port_keeps_the_other_pods_vlan(rig: GenericRig) -> 
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_host_key_that_is_not_known_gets_no_password(rig: GenericRig, tmp_path: Path) -> None:
+def test_unknown_host_key_gets_no_password(rig: GenericRig, tmp_path: Path) -> None:
     """And no error holds the password."""
     rig.switch.known_hosts.write_text("")
     with pytest.raises(UnknownError) as caught:
@@ -232,7 +232,7 @@ def test_a_host_key_that_is_not_known_gets_no_password(rig: GenericRig, tmp_path
     assert rig.switch.sessions == 0 and PASSWORD not in str(caught.value)
 
 
-def test_an_unknown_device_type_is_named(rig: GenericRig) -> None:
+def test_unknown_device_type_is_named(rig: GenericRig) -> None:
     session = rig.fabric.session("leaf1")
     assert isinstance(session, Generic)
     device = session._device  # pyright: ignore[reportPrivateUsage]

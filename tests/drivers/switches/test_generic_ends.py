@@ -44,7 +44,7 @@ def test_threads_that_loaded_the_library_end() -> None:
     assert (done.returncode, done.stdout.strip()) == (0, "GenericSwitchException"), done.stderr
 
 
-def test_a_library_that_is_not_loaded_in_time_is_an_error_each_time_and_keeps_nobody() -> None:
+def test_slowly_loading_library_is_an_error_and_blocks_no_caller() -> None:
     done = subprocess.run(
         [sys.executable, "-c", STUCK], check=False, capture_output=True, text=True, timeout=300
     )

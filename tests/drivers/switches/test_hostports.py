@@ -40,12 +40,12 @@ def said(site: Site, bmc: PortVlans, gateway: PortVlans) -> list[str]:
     return list(port_troubles(LEAF, EthernetSnapshot(site, FABRIC, 0.0, cabling, {LEAF: state}, {}, {})))
 
 
-def test_in_their_own_vlans_or_in_none_nothing_is_wrong() -> None:
+def test_ports_in_their_own_vlan_or_none_are_accepted() -> None:
     assert said(cabled(), PortVlans(BMCS), PortVlans(GATEWAYS)) == []
     assert said(cabled(), PortVlans(None), PortVlans(None)) == []
 
 
-def test_a_bmc_among_pods_or_on_every_vlan_is_told() -> None:
+def test_bmc_in_a_pods_vlan_or_on_a_trunk_is_reported() -> None:
     [problem] = said(cabled(), PortVlans(0x101), PortVlans(GATEWAYS))
     assert problem == f"port {LEAF}/{BMC} of ipum1's BMC is in VLAN 257; the BMCs' network of ipupod1 has 14"
     [problem] = said(cabled(), PortVlans(BMCS, frozenset({0x101})), PortVlans(GATEWAYS))
@@ -54,12 +54,12 @@ def test_a_bmc_among_pods_or_on_every_vlan_is_told() -> None:
     assert problem.startswith(f"host port {LEAF}/{GATEWAY} is a trunk of every VLAN")
 
 
-def test_a_gateway_in_the_vlan_of_bmcs_is_told() -> None:
+def test_gateway_in_the_bmc_vlan_is_reported() -> None:
     [problem] = said(cabled(), PortVlans(BMCS), PortVlans(BMCS))
     assert problem.endswith("of ipum1's IPU-Gateway is in VLAN 14; the gateways' network of ipupod1 has 13")
 
 
-def test_a_port_by_another_name_than_the_switchs_is_no_silence() -> None:
+def test_port_unknown_to_its_switch_is_reported() -> None:
     """A number from 1, which cabling lists have: whether it is among pods can't be seen."""
     [problem] = said(cabled("31"), PortVlans(0x101), PortVlans(GATEWAYS))
     assert problem == f"port {LEAF}/31 of ipum1's BMC isn't known to its switch: name it as the switch does"

@@ -89,7 +89,7 @@ def switched(
     made.close()
 
 
-def test_the_machines_reach_each_other_and_nobody_else_until_the_release(switched: Switched) -> None:
+def test_ipu_machines_reach_only_each_other_until_release(switched: Switched) -> None:
     house, hosts = switched.house, switched.rig.hosts
     pod = house.booted()
     [segment] = [r.spec for r in pod.plan.graph.resources if isinstance(r.spec, SegmentSpec)]
@@ -141,7 +141,7 @@ def asking(
         made.close()
 
 
-def test_machines_are_asked_for_before_the_pod_is_ready_and_not_found_after_it(asking: Switched) -> None:
+def test_machines_answer_arp_before_ready_and_not_after_release(asking: Switched) -> None:
     """They have no agent: whom the Poplar server's side finds by ARP is there in both directions."""
     house = asking.house
     pod = house.booted()
@@ -159,7 +159,7 @@ def test_machines_are_asked_for_before_the_pod_is_ready_and_not_found_after_it(a
     assert "answered none" in item.seen and any("whether others hear" in u for u in item.unread)
 
 
-def test_a_machine_that_does_not_answer_is_told(asking: Switched) -> None:
+def test_silent_machine_is_reported(asking: Switched) -> None:
     """Its address is another's: whoever answers with another MAC address is not the machine."""
     house, ovs = asking.house, asking.rig.lab.ovs
     first, second = house.site.ipu_machines[:2]

@@ -42,7 +42,7 @@ def lab() -> Generator[tuple[Site, Hosts]]:
             supervisor.stop()
 
 
-def test_weft_tries_frames_on_the_labs_switches(lab: tuple[Site, Hosts]) -> None:
+def test_probe_rounds_run_on_the_labs_switches(lab: tuple[Site, Hosts]) -> None:
     """Two nodes' adapters in a VLAN, on two switches of different vendors: packets of the network's 9,000 bytes pass,
     nobody else hears them, and nobody hears anybody once the VLAN is gone. `weft site check --live` asks the agent."""
     site, hosts = lab

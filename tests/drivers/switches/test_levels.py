@@ -29,7 +29,7 @@ def former(one: One) -> SegmentSpec:
 
 
 @pytest.mark.parametrize("vendor", ["sonic", "nvue"])
-def test_a_configuration_is_called_one_in_the_receipt(vendor: str, request: pytest.FixtureRequest) -> None:
+def test_receipt_labels_configuration_as_configuration(vendor: str, request: pytest.FixtureRequest) -> None:
     """SONiC's CONFIG_DB, and an applied revision of NVUE's, say nothing of the chip."""
     one = cast(One, request.getfixturevalue(vendor))
     item = item_of(one, former(one))
@@ -40,7 +40,7 @@ def test_a_configuration_is_called_one_in_the_receipt(vendor: str, request: pyte
     assert {item.weighed(level).result for level in (Level.OPERATIONAL, Level.FRAMES)} == {"unknown"}
 
 
-def test_operational_state_of_eos_is_called_that(eos: One) -> None:
+def test_receipt_labels_eos_state_as_operational(eos: One) -> None:
     """Whoever wants frames as well isn't content with it."""
     item = item_of(eos, former(eos))
     assert (item.result, item.level, item.unread) == ("clean", Level.OPERATIONAL, ())
@@ -48,7 +48,7 @@ def test_operational_state_of_eos_is_called_that(eos: One) -> None:
     assert [item.weighed(level).result for level in Level] == ["clean", "clean", "unknown"]
 
 
-def test_an_active_member_that_eos_has_not_configured_is_in_the_vlan(eos: One) -> None:
+def test_active_member_missing_in_the_eos_configuration_counts(eos: One) -> None:
     """`show vlan` has who forwards; `show interfaces switchport` has the settings."""
     spec = former(eos)
 
@@ -65,7 +65,7 @@ def test_an_active_member_that_eos_has_not_configured_is_in_the_vlan(eos: One) -
     assert eos.ports[0] in str(eos.fabric.snapshot().ports_in[VLAN])
 
 
-def test_what_sonic_has_passed_on_to_its_chip_counts_as_there(sonic: One) -> None:
+def test_sonic_asic_state_counts_as_present(sonic: One) -> None:
     """APPL_DB has a member that CONFIG_DB hasn't: vlanmgrd hasn't followed."""
     spec = former(sonic)
 

@@ -84,7 +84,7 @@ def leaf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Neutrons]:
     made.close()
 
 
-def test_a_machines_port_goes_through_its_vlans_in_turn(leaf: Neutrons) -> None:
+def test_machines_port_moves_through_its_vlans(leaf: Neutrons) -> None:
     """As Ironic has it: out of one network before it comes into the next, and parked in between."""
     port, other = leaf.ports[0], leaf.seen(1)
     for number in (PROVISIONING, TENANT, CLEANING):
@@ -97,14 +97,14 @@ def test_a_machines_port_goes_through_its_vlans_in_turn(leaf: Neutrons) -> None:
     assert leaf.seen(1) == other  # nobody asked for anything there
 
 
-def test_a_port_that_was_a_trunk_of_others_vlans_is_one_of_nothing_but_its_own(leaf: Neutrons) -> None:
+def test_trunk_port_becomes_an_access_port_of_its_vlan(leaf: Neutrons) -> None:
     leaf.put(0, PortEdit(add=frozenset({TENANT + 1}), trunk=True), define=TENANT + 1)
     leaf.switch.add_network(TENANT, NETWORK)
     leaf.switch.plug_port_to_network(leaf.ports[0], TENANT)
     assert leaf.seen(0) == PortVlans(TENANT)
 
 
-def test_what_is_told_late_or_twice_takes_no_port_out_of_its_new_network(leaf: Neutrons) -> None:
+def test_late_or_repeated_calls_keep_a_port_in_its_new_network(leaf: Neutrons) -> None:
     port = leaf.ports[0]
     for number in (PROVISIONING, TENANT):
         leaf.switch.add_network(number, NETWORK)
@@ -118,7 +118,7 @@ def test_what_is_told_late_or_twice_takes_no_port_out_of_its_new_network(leaf: N
     assert leaf.seen(0) == PortVlans(None)
 
 
-def test_a_networks_vlan_leaves_the_links_with_it(leaf: Neutrons) -> None:
+def test_deleted_networks_vlan_is_removed_from_links(leaf: Neutrons) -> None:
     for number in (TENANT, CLEANING):
         leaf.switch.add_network(number, NETWORK)
     leaf.switch.del_network(TENANT, NETWORK)
@@ -127,7 +127,7 @@ def test_a_networks_vlan_leaves_the_links_with_it(leaf: Neutrons) -> None:
     assert TENANT not in state.vlans and CLEANING in state.vlans
 
 
-def test_neutron_hears_of_a_switch_that_does_not_answer(leaf: Neutrons) -> None:
+def test_silent_switch_is_an_error_for_neutron(leaf: Neutrons) -> None:
     """The port doesn't become ACTIVE, for which Ironic waits with `fail_on_port_binding_failure`."""
     leaf.front.faults.down = True
     with pytest.raises(GenericSwitchException, match="switch leaf1"):
@@ -135,9 +135,7 @@ def test_neutron_hears_of_a_switch_that_does_not_answer(leaf: Neutrons) -> None:
     assert leaf.switch.vlan_has_ports(TENANT)  # unknown is no reason to remove it
 
 
-def test_a_port_is_freed_although_its_switch_does_not_answer_at_once(
-    leaf: Neutrons, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_freeing_a_port_is_retried(leaf: Neutrons, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neutron keeps an error of this call to itself, and asks nobody again."""
     leaf.switch.add_network(TENANT, NETWORK)
     leaf.switch.plug_port_to_network(leaf.ports[0], TENANT)
@@ -158,7 +156,7 @@ def test_a_port_is_freed_although_its_switch_does_not_answer_at_once(
         leaf.switch.delete_port(leaf.ports[0], TENANT)
 
 
-def test_a_port_that_is_not_there_or_is_a_link_is_named(leaf: Neutrons) -> None:
+def test_missing_port_or_link_is_named(leaf: Neutrons) -> None:
     before = leaf.eyes.read().ports
     for port, why in (("Ethernet999", "Ethernet999"), (leaf.link, "is a link")):
         with pytest.raises(GenericSwitchException, match=why):
@@ -167,7 +165,7 @@ def test_a_port_that_is_not_there_or_is_a_link_is_named(leaf: Neutrons) -> None:
 
 
 @pytest.mark.parametrize("leaf", ["eos"], indirect=True)
-def test_a_vlan_of_another_hands_stays_with_its_links(leaf: Neutrons) -> None:
+def test_foreign_vlan_stays_on_its_links(leaf: Neutrons) -> None:
     """Neutron's network had its number for a while."""
     both = Batch({TENANT: "storage"}, ports={leaf.link: PortEdit(add=frozenset({TENANT}), trunk=True)})
     leaf.eyes.change(lambda state: both)
@@ -178,7 +176,7 @@ def test_a_vlan_of_another_hands_stays_with_its_links(leaf: Neutrons) -> None:
 
 
 @pytest.mark.parametrize("leaf", ["eos"], indirect=True)
-def test_a_link_that_is_not_there_is_named(leaf: Neutrons) -> None:
+def test_missing_link_is_named(leaf: Neutrons) -> None:
     switch: Any = device_manager({**leaf.section, "ngs_trunk_ports": "Ethernet99"}, "leaf1")
     for do in (switch.add_network, switch.del_network):
         with pytest.raises(GenericSwitchException, match="no port Ethernet99: correct ngs_trunk_ports"):
@@ -186,9 +184,7 @@ def test_a_link_that_is_not_there_is_named(leaf: Neutrons) -> None:
 
 
 @pytest.mark.parametrize("leaf", ["eos"], indirect=True)
-def test_what_another_process_could_not_save_is_saved(
-    leaf: Neutrons, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsaved_change_of_another_process_is_saved(leaf: Neutrons, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was changed, and Neutron told that it failed; the next call finds nothing to be changed."""
     leaf.switch.plug_port_to_network(leaf.ports[0], TENANT)
     kept: list[str] = []
@@ -208,7 +204,7 @@ def test_what_another_process_could_not_save_is_saved(
         ({"ngs_physical_networks": None}, "ngs_physical_networks = nothing.*those of all"),
     ],
 )
-def test_a_section_that_is_not_complete_is_refused_at_the_start(
+def test_incomplete_section_is_refused_at_start(
     tmp_path: Path, change: dict[str, str | None], why: str
 ) -> None:
     given = {
@@ -222,7 +218,7 @@ def test_a_section_that_is_not_complete_is_refused_at_the_start(
         device_manager({k: v for k, v in given.items() if v is not None}, "leaf1")
 
 
-def test_what_these_drivers_do_not_do_is_told(leaf: Neutrons) -> None:
+def test_unsupported_operations_are_reported(leaf: Neutrons) -> None:
     for asked in (
         lambda: leaf.switch.plug_port_to_network(leaf.ports[0], TENANT, mtu=9000),
         lambda: leaf.switch.plug_port_to_network(leaf.ports[0], TENANT, trunk_details={"sub_ports": []}),
@@ -246,7 +242,7 @@ switch.plug_port_to_network(sys.argv[2], int(sys.argv[3]))
 
 
 @pytest.mark.parametrize("leaf", ["eos"], indirect=True)
-def test_neutrons_configuration_file_makes_it(leaf: Neutrons, tmp_path: Path) -> None:
+def test_driver_is_built_from_neutrons_configuration_file(leaf: Neutrons, tmp_path: Path) -> None:
     """The section as documented, read by the library, in a process of its own; the switch is found by its MAC."""
     file = tmp_path / "ml2_conf.ini"
     lines = [f"{name} = {value}" for name, value in leaf.section.items()]
@@ -260,7 +256,7 @@ def test_neutrons_configuration_file_makes_it(leaf: Neutrons, tmp_path: Path) ->
 
 @pytest.mark.fabric
 @pytest.mark.parametrize("kind", ["ovs", "mixed"])
-def test_frames_follow(kind: str, switch_rigs: Callable[[str], RealSwitches]) -> None:
+def test_frames_follow_neutrons_calls(kind: str, switch_rigs: Callable[[str], RealSwitches]) -> None:
     """Machines of one network reach each other over the spines; one in the next network, or parked, reaches none."""
     rig = switch_rigs(kind)
     switching = rig.site.fabrics[FABRIC].manager.switching

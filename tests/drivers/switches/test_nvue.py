@@ -36,7 +36,7 @@ def unanswered(nvue: One, fault: str = "mute") -> None:
         nvue.put(0, VLAN)
 
 
-def test_an_nvue_revision_without_an_answer_before_it_is_applied_leaves_no_doubt(nvue: One) -> None:
+def test_revision_lost_before_apply_leaves_no_doubt(nvue: One) -> None:
     for request in ("POST /nvue_v1/revision", r"PATCH /nvue_v1/\?rev="):
         nvue.front.faults.mute = request
         with pytest.raises(UndoneError):
@@ -44,9 +44,7 @@ def test_an_nvue_revision_without_an_answer_before_it_is_applied_leaves_no_doubt
         assert nvue.untagged(0) is None
 
 
-def test_an_nvue_revision_whose_application_had_no_answer_is_followed(
-    nvue: One, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_revision_with_a_lost_apply_answer_is_followed(nvue: One, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may take longer than the change is doubted."""
     monkeypatch.setattr(switch, "DOUBT_SECONDS", 0.0)
     unanswered(nvue)
@@ -56,7 +54,7 @@ def test_an_nvue_revision_whose_application_had_no_answer_is_followed(
     assert nvue.untagged(0) == VLAN
 
 
-def test_an_nvue_revision_that_is_to_be_applied_late_is_followed(nvue: One) -> None:
+def test_late_applied_revision_is_followed(nvue: One) -> None:
     """It was seen pending, and the request came after that."""
     unanswered(nvue, "late")
     with pytest.raises(UnknownError, match="may not show"):
@@ -69,7 +67,7 @@ def test_an_nvue_revision_that_is_to_be_applied_late_is_followed(nvue: One) -> N
 
 
 @pytest.mark.parametrize("state", ["apply", "verifying", "readying"])
-def test_a_revision_of_another_process_that_is_being_applied_is_not_clean(nvue: One, state: str) -> None:
+def test_another_processs_revision_in_progress_is_not_clean(nvue: One, state: str) -> None:
     """Its worker has ended since, and another one releases the pod. By which states it goes is NVUE's."""
     assert isinstance(nvue.front, Nvue)
     nvue.front.on_the_way = state
@@ -92,7 +90,7 @@ def test_a_revision_of_another_process_that_is_being_applied_is_not_clean(nvue: 
     assert results(other, spec) == {"clean"}
 
 
-def test_a_revision_of_neutrons_that_is_being_applied_is_not_clean(nvue: One) -> None:
+def test_neutrons_revision_in_progress_is_not_clean(nvue: One) -> None:
     """Its worker, with weft's driver below it, has given up waiting, and the port is deleted."""
     spec, wanted = ordered(nvue, 0)
     nvue.front.faults.slow_commit = 3600.0
@@ -111,7 +109,7 @@ def test_a_revision_of_neutrons_that_is_being_applied_is_not_clean(nvue: One) ->
         assert results(neutrons, spec) == {"clean"}
 
 
-def test_a_revision_that_takes_longer_is_waited_for(nvue: One, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_revision_is_waited_for(nvue: One, monkeypatch: pytest.MonkeyPatch) -> None:
     """NVUE goes on applying it: until it has ended nobody knows what the switch has, whoever asks."""
     monkeypatch.setattr(switch, "DOUBT_SECONDS", 0.0)
     assert isinstance(nvue.session, NvueSession)
@@ -128,7 +126,7 @@ def test_a_revision_that_takes_longer_is_waited_for(nvue: One, monkeypatch: pyte
     assert nvue.untagged(0) == VLAN
 
 
-def test_an_nvue_revision_that_is_gone_may_have_been_applied(nvue: One) -> None:
+def test_vanished_revision_may_have_been_applied(nvue: One) -> None:
     """Its server was started anew meanwhile: that is no refusal."""
     nvue.front.faults.slow_commit = 3600.0
 
@@ -150,7 +148,7 @@ def test_an_nvue_revision_that_is_gone_may_have_been_applied(nvue: One) -> None:
         nvue.session.read()
 
 
-def test_a_port_that_nvue_does_not_have_is_none(nvue: One) -> None:
+def test_port_missing_in_nvue_does_not_exist(nvue: One) -> None:
     """One without configuration isn't in the applied revision, like one with another name."""
     assert nvue.untagged(2) is None
     limits = nvue.session.limits
@@ -159,7 +157,7 @@ def test_a_port_that_nvue_does_not_have_is_none(nvue: One) -> None:
     assert nvue.session.read().lacks("swp99") == "has no port swp99"
 
 
-def test_a_save_of_nvue_is_followed_to_its_end(nvue: One) -> None:
+def test_save_is_followed_to_its_end(nvue: One) -> None:
     """It is accepted before it is made."""
     states = ["save", "save", "save_error"]
 
@@ -175,7 +173,7 @@ def test_a_save_of_nvue_is_followed_to_its_end(nvue: One) -> None:
     assert not nvue.session.read().unsaved and not states
 
 
-def test_nvue_is_sent_nothing_that_its_schema_does_not_know() -> None:
+def test_requests_match_nvues_schema() -> None:
     """The check itself finds what NVIDIA's models would ignore."""
     # A second of processor time, which each process that collects would take.
     from nvueschema.models import v5_9
@@ -199,7 +197,7 @@ BY_DAY = (0, 9, 18)
 @pytest.mark.parametrize(
     "minor", [n if n in BY_DAY else pytest.param(n, marks=AT_NIGHT) for n in range(19)], ids="5.{}".format
 )
-def test_every_version_of_nvue_takes_what_weft_sends(minor: int, nvue: One) -> None:
+def test_every_nvue_version_accepts_wefts_requests(minor: int, nvue: One) -> None:
     """A port put into a VLAN, made a trunk, parked; VLANs made and forgotten: nothing that one version doesn't know."""
     assert isinstance(nvue.front, Nvue)
     nvue.front.claim(f"5.{minor}")

@@ -87,7 +87,7 @@ BOTH = {"l1", "l2", "s1", "l1/a", "l2/a", "l1/u", "l2/u", "s1/1", "s1/2"}
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_switches_that_are_on_the_way_no_more_lose_it(named: bool) -> None:
+def test_switches_no_longer_on_a_path_lose_the_vlan(named: bool) -> None:
     """Also one that was silent when the port left: it is a difference until it is done."""
     fabric = put(untouched(), wanted("l1/a", "l2/a"))
     fabric = fabric if named else nameless(fabric)
@@ -104,7 +104,7 @@ def test_switches_that_are_on_the_way_no_more_lose_it(named: bool) -> None:
 @pytest.mark.parametrize(
     ("how", "switch"), [("silent", "l2"), ("silent", "s1"), ("told", "l2"), ("told", "s1"), ("gone", "l2")]
 )
-def test_nothing_is_signed_over_a_switch_that_was_not_read(how: str, switch: str) -> None:
+def test_unread_switch_prevents_a_clean_receipt(how: str, switch: str) -> None:
     """It doesn't answer; it can't be read back any more; the site doesn't describe it any more."""
     own = wanted("l1/a", former=("l2/a",))
     fabric = removed(put(untouched(), wanted("l1/a", "l2/a")), own)
@@ -122,7 +122,7 @@ def test_nothing_is_signed_over_a_switch_that_was_not_read(how: str, switch: str
     assert "unknown" in {i.result for i in clean_own(own.spec, snapshot).items}
 
 
-def test_others_that_use_it_are_not_cut_off_from_each_other() -> None:
+def test_foreign_users_of_a_vlan_stay_connected() -> None:
     """Their leaves keep it, and so does the spine between them, whether a port leaves or all of it."""
     fabric = put(untouched(), wanted("l1/a", "l2/a"))
     for leaf in ("l1", "l2"):
@@ -137,7 +137,7 @@ def test_others_that_use_it_are_not_cut_off_from_each_other() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "legacy"])
-def test_the_same_number_elsewhere_is_left_alone_and_holds_nothing_up(name: str) -> None:
+def test_same_vlan_number_elsewhere_is_ignored(name: str) -> None:
     own = wanted("l1/a")
     fabric = put(untouched(), own)
     if not name:

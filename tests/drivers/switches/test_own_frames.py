@@ -106,7 +106,7 @@ def own(request: pytest.FixtureRequest, switch_rigs: Callable[[str], RealSwitche
     fabric.close()
 
 
-def test_hardware_of_a_network_is_together_and_alone(own: OwnRig) -> None:
+def test_network_connects_only_its_hardware(own: OwnRig) -> None:
     """Two networks in one change of each switch, a pod beside them; after their end no port reaches anybody, and the
     pod's go on."""
     ids = own.made()
@@ -138,7 +138,7 @@ def test_hardware_of_a_network_is_together_and_alone(own: OwnRig) -> None:
     own.rig.hosts.await_reach({("host4", "host8")})
 
 
-def test_drift_is_seen_and_mended(own: OwnRig) -> None:
+def test_drift_is_detected_and_repaired(own: OwnRig) -> None:
     """By another hand: a port in another VLAN, one in none."""
     ids = own.made()
     own.rig.add(own.rig.port("host1"), 77)
@@ -152,7 +152,7 @@ def test_drift_is_seen_and_mended(own: OwnRig) -> None:
     assert own.heard("host1", b"again", by=["host2", "host5"]) == {"host2", "host5"}
 
 
-def test_a_foreign_port_is_left_alone_and_keeps_the_vlan(own: OwnRig) -> None:
+def test_foreign_port_is_left_alone_and_keeps_the_vlan(own: OwnRig) -> None:
     ids = own.made()
     theirs = own.rig.port("host7")
     own.rig.add(theirs, BMCS)
@@ -168,7 +168,7 @@ def test_a_foreign_port_is_left_alone_and_keeps_the_vlan(own: OwnRig) -> None:
     assert not own.fabric.find(SITE, own.both[:1], ids)["segment/gateways"].there
 
 
-def test_what_is_there_already_is_in_the_way_or_adopted(own: OwnRig) -> None:
+def test_existing_vlan_blocks_or_is_adopted(own: OwnRig) -> None:
     """A port that has another VLAN; a VLAN under somebody's name, where a switch stores names."""
     own.rig.define(BMCS)
     named = {name for s in own.fabric.configured().read.values() if (name := s.get(BMCS))}
@@ -185,7 +185,7 @@ def test_what_is_there_already_is_in_the_way_or_adopted(own: OwnRig) -> None:
     assert own.fabric.find(SITE, own.both[:1], adopted)["segment/gateways"].status is Status.SETTLED
 
 
-def test_one_that_is_refused_keeps_no_other_from_being_made(own: OwnRig) -> None:
+def test_refused_network_does_not_block_others(own: OwnRig) -> None:
     own.rig.add(own.rig.port("host5"), 20)
     outcomes = own.driver.create(SITE, own.both, {})
     assert outcomes["segment/gateways"].error is not None
@@ -197,7 +197,7 @@ def unknown(outcomes: Mapping[str, Outcome]) -> bool:
     return {type(o.error) for o in outcomes.values()} == {UnknownError}
 
 
-def test_a_silent_switch_is_unknown_and_never_clean(own: OwnRig) -> None:
+def test_silent_switch_is_unknown_and_never_clean(own: OwnRig) -> None:
     ids = own.made()
     port = own.rig.port("host5")
     gateways = own.both[0].spec
@@ -210,7 +210,7 @@ def test_a_silent_switch_is_unknown_and_never_clean(own: OwnRig) -> None:
         assert unknown(own.fabric.delete(SITE, own.both[:1], ids))
 
 
-def test_it_is_in_the_saved_configuration_and_so_is_its_end(own: OwnRig) -> None:
+def test_creation_and_deletion_are_saved(own: OwnRig) -> None:
     """After switches were switched off and on."""
     ids = own.made()
     for front in own.fronts():
@@ -222,7 +222,7 @@ def test_it_is_in_the_saved_configuration_and_so_is_its_end(own: OwnRig) -> None
     assert not any(o.there for o in own.fabric.find(SITE, own.both, ids).values())
 
 
-def test_killed_after_one_switch_another_process_goes_on(own: OwnRig) -> None:
+def test_another_process_continues_after_a_kill(own: OwnRig) -> None:
     """As after a kill: one leaf has it, the other nothing; whoever comes next makes the rest."""
     with own.silent(own.rig.port("host5")):
         assert unknown(own.fabric.create(SITE, own.both, {}))
@@ -234,7 +234,7 @@ def test_killed_after_one_switch_another_process_goes_on(own: OwnRig) -> None:
         other.close()
 
 
-def test_a_pods_port_and_one_that_is_not_there_are_refused(own: OwnRig) -> None:
+def test_pods_port_and_missing_port_are_refused(own: OwnRig) -> None:
     pods = own.segment("gateways", BMCS, ["host4"])
     error = own.fabric.create(SITE, [pods], {})["segment/gateways"].error
     assert isinstance(error, PermanentError) and "whose pods have it" in error.answer

@@ -32,7 +32,7 @@ def rig(switch_rigs: Callable[[str], RealSwitches]) -> RealSwitches:
     return switch_rigs("mixed")
 
 
-def test_members_hear_and_ping_each_other_and_nobody_else(rig: RealSwitches) -> None:
+def test_members_hear_and_ping_only_each_other(rig: RealSwitches) -> None:
     probed = Probed(rig)
     one = made(rig, 1, FIRST, (*MEMBERS, "bonded"))
     other = made(rig, 2, SECOND, ("host3", "host6"))
@@ -49,7 +49,7 @@ def test_members_hear_and_ping_each_other_and_nobody_else(rig: RealSwitches) -> 
     assert (found.problems, found.notes) == ((), ())
 
 
-def test_after_a_release_nobody_hears_anybody(rig: RealSwitches) -> None:
+def test_released_members_hear_nothing(rig: RealSwitches) -> None:
     """And the receipt's item says of how many that was seen; before the release the same item isn't clean."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, MEMBERS)
@@ -67,7 +67,7 @@ def test_after_a_release_nobody_hears_anybody(rig: RealSwitches) -> None:
     assert item.seen.endswith("other VLANs whose tags they forged and got into none: 1")
 
 
-def test_a_port_that_somebody_else_puts_in_is_heard(rig: RealSwitches) -> None:
+def test_externally_added_port_is_heard(rig: RealSwitches) -> None:
     """In both directions, by what it does, whatever the switches' configuration says."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, MEMBERS)
@@ -81,7 +81,7 @@ def test_a_port_that_somebody_else_puts_in_is_heard(rig: RealSwitches) -> None:
     rig.remove(rig.port("host4"), FIRST)
 
 
-def test_a_forged_tag_that_gets_a_member_into_another_pods_vlan_is_heard(rig: RealSwitches) -> None:
+def test_forged_tag_reaching_another_pod_is_detected(rig: RealSwitches) -> None:
     """In it, and only with that tag; after a release too."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, MEMBERS)
@@ -100,7 +100,7 @@ def test_a_forged_tag_that_gets_a_member_into_another_pods_vlan_is_heard(rig: Re
     rig.remove(rig.port("host1"), SECOND)
 
 
-def test_a_member_that_is_cut_off_is_not_heard(rig: RealSwitches) -> None:
+def test_disconnected_member_is_reported(rig: RealSwitches) -> None:
     probed = Probed(rig)
     one = made(rig, 1, FIRST, MEMBERS)
     settled(rig, ("host1", "host5"))
@@ -117,7 +117,7 @@ def test_a_member_that_is_cut_off_is_not_heard(rig: RealSwitches) -> None:
     assert {n.kind for n in found.notes} == {ProblemKind.NO_ECHO}
 
 
-def test_members_of_a_trunk_send_their_tag(rig: RealSwitches) -> None:
+def test_trunk_members_send_their_tag(rig: RealSwitches) -> None:
     """A host that two pods share hears both, each in its own round; released by one, it goes on for the other."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, ("host1", "host5"), Mode.TRUNK)
@@ -132,7 +132,7 @@ def test_members_of_a_trunk_send_their_tag(rig: RealSwitches) -> None:
     assert quiet(probed.prober, other, {}).problems == ()
 
 
-def test_what_is_wrong_before_servers_are_there_is_found_then(rig: RealSwitches) -> None:
+def test_faults_are_found_before_servers_exist(rig: RealSwitches) -> None:
     probed = Probed(rig)
     one = made(rig, 1, FIRST, MEMBERS)
     rig.add(rig.port("host4"), FIRST)
@@ -142,7 +142,7 @@ def test_what_is_wrong_before_servers_are_there_is_found_then(rig: RealSwitches)
     rig.remove(rig.port("host4"), FIRST)
 
 
-def test_a_host_without_an_agent_is_asked_for_by_arp(rig: RealSwitches) -> None:
+def test_host_without_an_agent_is_probed_by_arp(rig: RealSwitches) -> None:
     """By members alone, with its MAC address as the site has it; after the release it answers nobody."""
     document = rig.site.model_dump(mode="json")
     for node in document["nodes"]:
@@ -164,7 +164,7 @@ def test_a_host_without_an_agent_is_asked_for_by_arp(rig: RealSwitches) -> None:
     assert "no probe agent is beside host5, and it answers no member's ARP request" in render(found.notes)
 
 
-def test_a_mark_is_in_one_round_only_and_not_told_before(rig: RealSwitches) -> None:
+def test_mark_is_used_in_one_round_and_not_revealed_before(rig: RealSwitches) -> None:
     """Nobody can send what isn't known before the round: numbers and marks are new each time."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, MEMBERS)

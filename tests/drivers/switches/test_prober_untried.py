@@ -22,7 +22,7 @@ def rig(switch_rigs: Callable[[str], RealSwitches]) -> RealSwitches:
     return switch_rigs("mixed")
 
 
-def test_agents_that_do_not_begin_together_try_again(rig: RealSwitches) -> None:
+def test_unsynchronized_agents_repeat_the_round(rig: RealSwitches) -> None:
     probed = Probed(rig)
     one = made(rig, 1, FIRST, MEMBERS)
     settled(rig, *permutations(MEMBERS, 2))
@@ -32,7 +32,7 @@ def test_agents_that_do_not_begin_together_try_again(rig: RealSwitches) -> None:
     assert len(probed.agents["near"].asked) == 2
 
 
-def test_an_adapter_that_comes_up_meanwhile_is_tried_again(rig: RealSwitches) -> None:
+def test_adapter_coming_up_is_retried(rig: RealSwitches) -> None:
     """Its server has just been started: for a moment it is down, or has another host's interface."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, MEMBERS)
@@ -45,7 +45,7 @@ def test_an_adapter_that_comes_up_meanwhile_is_tried_again(rig: RealSwitches) ->
     assert (found.problems, found.notes) == ((), ()), render((*found.problems, *found.notes))
 
 
-def test_a_live_vlan_is_never_called_clean_by_agents_that_miss_each_other(rig: RealSwitches) -> None:
+def test_unsynchronized_agents_never_report_a_live_vlan_clean(rig: RealSwitches) -> None:
     """One that begins when the other has ended hears nobody: that silence is none."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, ("host1", "host5"))
@@ -68,7 +68,7 @@ def down(agent: Beside) -> Generator[None]:
 
 
 @pytest.mark.parametrize("policy", ["warn", "refuse"])
-def test_what_was_not_tried_is_neither_fine_nor_wrong(rig: RealSwitches, policy: str) -> None:
+def test_untested_member_is_neither_good_nor_bad(rig: RealSwitches, policy: str) -> None:
     """An agent that doesn't answer: a note, or unknown; what its neighbours hear counts nevertheless."""
     probed = Probed(rig, policy)
     one = made(rig, 1, FIRST, MEMBERS)
@@ -91,7 +91,7 @@ def test_what_was_not_tried_is_neither_fine_nor_wrong(rig: RealSwitches, policy:
             assert untried[0 if policy == "refuse" else -1].endswith("no former member could be tested")
 
 
-def test_an_adapter_without_interface_is_unknown(rig: RealSwitches) -> None:
+def test_adapter_without_interface_is_unknown(rig: RealSwitches) -> None:
     """As on a hypervisor that has passed it to a guest: weft finds none at its PCI address."""
     probed = Probed(rig, "refuse")
     agent = probed.agents["near"].agent
@@ -104,7 +104,7 @@ def test_an_adapter_without_interface_is_unknown(rig: RealSwitches) -> None:
 
 
 @pytest.mark.parametrize("policy", ["warn", "refuse"])
-def test_what_a_guest_has_by_now_was_tried_before(rig: RealSwitches, policy: str) -> None:
+def test_adapter_given_to_a_guest_was_tested_before(rig: RealSwitches, policy: str) -> None:
     """While the adapters are their hosts' all is known of them; when guests have them, nothing is missed."""
     probed = Probed(rig, policy)
     one = made(rig, 1, FIRST, MEMBERS)

@@ -60,9 +60,7 @@ def changes(one: One) -> list[str]:
     return [r.line for r in one.front.requests if pattern.search(r.line)]
 
 
-def test_members_that_were_removed_are_not_followed_by_new_ones(
-    sonic: One, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_owner_adds_no_members_after_removals(sonic: One, monkeypatch: pytest.MonkeyPatch) -> None:
     """SONiC has a request for each member that goes: with many pods in a change, minutes may pass before the others
     come. Of what was sent nobody knows what became."""
     sonic.put(0, OTHER)
@@ -74,9 +72,7 @@ def test_members_that_were_removed_are_not_followed_by_new_ones(
     assert "LostError" in str(errors[0])
 
 
-def test_a_revision_is_not_applied_for_who_has_lost_its_pod(
-    nvue: One, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_revision_of_a_lost_owner_is_not_applied(nvue: One, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was made until then: the other one is made alone, at once."""
     slow = Slow(nvue, monkeypatch)
     mine, other = nvue.session.change_all([into(nvue, 0, VLAN, slow.fence), into(nvue, 1, VLAN)])
@@ -85,9 +81,7 @@ def test_a_revision_is_not_applied_for_who_has_lost_its_pod(
     assert [nvue.untagged(n) for n in (0, 1)] == [None, VLAN]
 
 
-def test_what_is_not_read_back_is_not_taken_back_for_who_has_lost_its_pod(
-    one: One, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_owner_does_not_undo_an_unconfirmed_change(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another worker has given the port to another pod by then: what it was before is nobody's wish any more."""
     slow = Slow(one, monkeypatch)
     one.front.faults.lose_commit = True
@@ -103,9 +97,7 @@ def test_what_is_not_read_back_is_not_taken_back_for_who_has_lost_its_pod(
     assert "can't be taken back" in str(error) and len(changes(one)) == 1
 
 
-def test_one_that_is_alone_is_proved_again_if_it_took_long_to_decide(
-    one: One, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_decision_rechecks_the_fence(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
     passed, proofs = [0.0], list[float]()
     monkeypatch.setattr(one.session, "_monotonic", lambda: time.monotonic() + passed[0])
 
@@ -122,7 +114,7 @@ def test_one_that_is_alone_is_proved_again_if_it_took_long_to_decide(
     assert isinstance(error, LostError) and not changes(one)
 
 
-def test_who_has_lost_its_pod_says_what_may_land_yet() -> None:
+def test_lost_owner_reports_what_may_still_take_effect() -> None:
     """One switch gave no answer; on another one the pod was already another worker's, or of a newer generation."""
     limits = Limits(Range(first=VLAN, last=OTHER), frozenset({"p1"}), PARKING)
     switches = [
@@ -144,7 +136,7 @@ def test_who_has_lost_its_pod_says_what_may_land_yet() -> None:
     sessions.close()
 
 
-def test_what_is_left_of_a_pod_is_another_ones_by_the_time_it_is_taken_away(sonic: One) -> None:
+def test_remains_taken_over_by_another_pod_are_not_removed(sonic: One) -> None:
     """The audit's removal waits for a change of the switch; meanwhile its number is given out. Only weft's records say
     whose a VLAN is."""
     records, holds, began = Records(), threading.Event(), threading.Event()

@@ -121,7 +121,7 @@ def switch(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Switch]:
     made.close()
 
 
-def test_a_switch_from_the_factory_differs_and_a_set_one_does_not(switch: Switch) -> None:
+def test_factory_default_switch_differs_and_configured_one_does_not(switch: Switch) -> None:
     """Also where the port is a link aggregation: its links are what queues and pauses."""
     before = switch.differing(switch.port)
     assert "PFC: none, expected on priority 3" in before
@@ -167,7 +167,7 @@ BREAK: Mapping[tuple[Speaks, str], Callable[[Switch], None]] = {
 
 
 @pytest.mark.parametrize("field", ["PFC", "ECN", "trust", "DSCP 26", "MTU"])
-def test_each_setting_is_found_alone(switch: Switch, field: str) -> None:
+def test_each_wrong_setting_is_found_alone(switch: Switch, field: str) -> None:
     switch.make_right()
     BREAK[switch.speaks, field](switch)
     fields = [line.partition(":")[0] for line in switch.differing(switch.port)]
@@ -175,7 +175,7 @@ def test_each_setting_is_found_alone(switch: Switch, field: str) -> None:
     assert fields == (["trust", "DSCP 26"] if (switch.speaks, field) == ("sonic", "trust") else [field])
 
 
-def test_an_answer_of_another_shape_is_unknown(switch: Switch) -> None:
+def test_malformed_answer_is_unknown(switch: Switch) -> None:
     rows = {"PORT_LIST": [{"alias": "no name"}]}
     for wrong in (["a list"], {"result": [{"interfaces": 3}]}, {"interface": []}, {"sonic-port:PORT": rows}):
         answer = Answer(200, wrong)
@@ -189,13 +189,13 @@ def test_an_answer_of_another_shape_is_unknown(switch: Switch) -> None:
 
 
 @pytest.mark.parametrize("number", ["1e999", "Infinity", "NaN", "[" * 100_000])
-def test_a_number_that_is_none_is_unknown(number: str) -> None:
+def test_malformed_number_is_unknown(number: str) -> None:
     api = access.Api("leaf1", "https://127.0.0.1", lambda: ("", ""), None)
     with pytest.raises(UnknownError, match="isn't JSON"):
         api._json(200, f'{{"mtu": {number}}}'.encode(), "read")  # pyright: ignore[reportPrivateUsage]
 
 
-def test_a_live_check_names_what_differs_and_who_says_nothing(tmp_path: Path) -> None:
+def test_live_check_names_differences_and_silent_switches(tmp_path: Path) -> None:
     """Open vSwitch has no such settings: that is a note, and no trouble."""
     kinds: Mapping[str, Speaks] = {"leaf1": "eos", "leaf2": "nvue", "spine1": "sonic", "spine2": "ovs"}
     plan = leaf_spine(kinds, hosts_each=1)
@@ -239,7 +239,7 @@ class Teller:
         return self.answer
 
 
-def test_settings_are_read_once_in_a_while_and_a_silent_switch_is_left_alone_for_a_moment() -> None:
+def test_settings_are_cached_and_a_silent_switch_is_not_retried_at_once() -> None:
     teller, clock = Teller(), [0.0]
     with ThreadPoolExecutor(1) as pool:
         reading = QosReading([teller], pool, 60.0, lambda: clock[0])  # type: ignore[list-item]
@@ -262,7 +262,7 @@ def test_settings_are_read_once_in_a_while_and_a_silent_switch_is_left_alone_for
         assert teller.asked == 5, "what has none isn't asked again at once"
 
 
-def test_what_a_switch_said_counts_for_a_while_after_it_fell_silent() -> None:
+def test_last_answer_of_a_silent_switch_counts_for_a_while() -> None:
     """Else what differs on it would come and go with its answers, and be news each time."""
     teller, clock = Teller(), [0.0]
     with ThreadPoolExecutor(1) as pool:
@@ -286,7 +286,7 @@ class Slow(Teller):
         return super().qos()
 
 
-def test_a_slow_switch_keeps_nobody_from_what_is_known() -> None:
+def test_slow_switch_does_not_block_known_settings() -> None:
     slow, quick, clock = Slow("leaf1"), Teller(), [0.0]
     quick.name = "leaf2"
     with ThreadPoolExecutor(4) as pool:
@@ -304,7 +304,7 @@ def test_a_slow_switch_keeps_nobody_from_what_is_known() -> None:
 
 
 @pytest.mark.parametrize("switch", ["nvue"], indirect=True)
-def test_the_lab_refuses_what_the_schema_does_not_know(switch: Switch) -> None:
+def test_lab_refuses_requests_outside_the_schema(switch: Switch) -> None:
     with pytest.raises(AssertionError, match="no such field"):
         switch.nvue({"qos": {"roce": {"enabled": "on"}}})
     assert json.loads(switch.client.get("/nvue_v1/?rev=applied").text).get("qos") is None

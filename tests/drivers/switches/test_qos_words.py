@@ -50,7 +50,7 @@ interface Ethernet1
 
 @pytest.mark.parametrize("line", ["service-policy type qos input REMARK", "service-policy input REMARK"])
 @pytest.mark.parametrize("within", ["interface Ethernet1", "qos profile P", "interface Port-Channel7"])
-def test_the_class_of_packets_that_an_eos_policy_map_may_change_is_not_known(line: str, within: str) -> None:
+def test_eos_policy_map_makes_the_class_unknown(line: str, within: str) -> None:
     """Whatever trust and maps say: it is neither as wanted nor different, and the policy map is named."""
     config = (
         f"interface Ethernet1\n   qos trust dscp\n   service-profile P\nqos profile P\n{within}\n   {line}\n"
@@ -63,7 +63,7 @@ def test_the_class_of_packets_that_an_eos_policy_map_may_change_is_not_known(lin
     assert not eos(config.replace(line, "service-policy type qos output REMARK")).ports["Ethernet1"].unsure
 
 
-def test_what_an_eos_interface_says_counts_for_more_than_its_profile() -> None:
+def test_eos_interface_setting_overrides_its_profile() -> None:
     profile = "qos profile ROCE\n   priority-flow-control on\n   priority-flow-control priority 3 no-drop\n"
     port = "interface Ethernet1\n   service-profile ROCE\n"
     assert eos(profile + port).ports["Ethernet1"].pfc == {3}
@@ -77,7 +77,7 @@ def test_what_an_eos_interface_says_counts_for_more_than_its_profile() -> None:
     assert eos(again).ports["Ethernet1"].pfc == {3}, "what is said twice is said last"
 
 
-def test_a_queue_of_an_eos_interface_adds_to_that_of_its_profile() -> None:
+def test_eos_interface_queue_extends_its_profiles() -> None:
     """Counters can only be asked for on the interface: that takes nothing of the profile's marking away."""
     ecn = "random-detect ecn minimum-threshold 256 kbytes maximum-threshold 512 kbytes"
     profile = f"qos profile ROCE\n   uc-tx-queue 3\n      {ecn}\n"
@@ -90,19 +90,19 @@ def test_a_queue_of_an_eos_interface_adds_to_that_of_its_profile() -> None:
         assert (3 in (eos(f"{profile}{port}{own}\n").ports["Ethernet1"].ecn or ())) is marks, own
 
 
-def test_links_that_lacp_has_not_let_in_are_of_an_eos_port_channel_all_the_same() -> None:
+def test_inactive_lacp_links_belong_to_the_eos_port_channel() -> None:
     config = "interface Ethernet1\n   channel-group 7 mode active\n"
     interfaces: dict[str, Any] = {"Port-Channel7": {"mtu": 9214}, "Ethernet1": {"mtu": 9214}}
     assert eos_qos(config, interfaces).members == {"Port-Channel7": ("Ethernet1",)}
     assert eos_qos("", interfaces).members == {"Port-Channel7": ()}
 
 
-def test_a_no_drop_priority_without_flow_control_pauses_nothing() -> None:
+def test_no_drop_priority_without_flow_control_pauses_nothing() -> None:
     said = eos("interface Ethernet1\n   priority-flow-control priority 3 no-drop\n")
     assert said.ports["Ethernet1"].pfc == frozenset()
 
 
-def test_a_routed_port_of_eos_trusts_dscp_unless_it_says_otherwise() -> None:
+def test_eos_routed_port_trusts_dscp_by_default() -> None:
     routed = eos("interface Ethernet1\n   no switchport\n").ports["Ethernet1"]
     assert routed.trust == {"dscp"} and routed.dscp is not None and routed.dscp[26] == 3
     assert eos("interface Ethernet1\n   no switchport\n   qos trust cos\n").ports["Ethernet1"].trust == {
@@ -111,7 +111,7 @@ def test_a_routed_port_of_eos_trusts_dscp_unless_it_says_otherwise() -> None:
     assert eos("interface Ethernet1\n   switchport\n").ports["Ethernet1"].trust == {"pcp"}
 
 
-def test_members_of_an_eos_port_channel_trust_what_it_trusts() -> None:
+def test_eos_port_channel_members_inherit_trust() -> None:
     lag = {"mtu": 9214, "memberInterfaces": {"Ethernet1": {}}}
     said = eos_qos(
         "interface Port-Channel7\n   qos trust dscp\n",
@@ -120,7 +120,7 @@ def test_members_of_an_eos_port_channel_trust_what_it_trusts() -> None:
     assert said.of("Port-Channel7")["Ethernet1"].trust == {"dscp"}
 
 
-def test_a_profile_of_an_eos_port_channel_goes_for_its_links() -> None:
+def test_eos_port_channel_links_inherit_its_profile() -> None:
     profile = "qos profile ROCE\n   qos trust dscp\n   priority-flow-control on\n"
     profile += "   priority-flow-control priority 3 no-drop\n   tx-queue 3\n"
     profile += "      random-detect ecn minimum-threshold 1 kbytes maximum-threshold 2 kbytes\n"
@@ -130,12 +130,12 @@ def test_a_profile_of_an_eos_port_channel_goes_for_its_links() -> None:
     assert not [d for one in said.of("Port-Channel7").values() for d in differences(WANTED, one)]
 
 
-def test_an_eos_interface_without_mtu_keeps_no_other_from_being_read() -> None:
+def test_eos_interface_without_mtu_hides_no_other() -> None:
     said = eos_qos("", {"Vxlan1": {"name": "Vxlan1"}, "Ethernet1": {"mtu": 1500}})
     assert said.ports["Vxlan1"].mtu is None and said.ports["Ethernet1"].mtu == 1500
 
 
-def test_nvue_says_it_in_its_versions_words() -> None:
+def test_nvue_settings_are_read_in_each_versions_schema() -> None:
     """`enable: on` until 5.14, `state: enabled` later; a profile counts for more than RoCE's defaults."""
     port: dict[str, Any] = {"interface": {"swp1": {}}}
     for roce in (
@@ -155,7 +155,7 @@ def nvue_port(**qos: Any) -> PortQos:
     return nvue_qos({"qos": qos, "interface": {"swp1": {}}}).ports["swp1"]
 
 
-def test_nvues_ecn_is_of_a_priority_only_if_its_queue_marks() -> None:
+def test_nvue_priority_has_ecn_only_if_its_queue_marks() -> None:
     """By NVIDIA's documents: a class that is listed has ECN unless it says otherwise, and a list is all of it."""
     roce = {"enable": "on"}
     moved = {"default-global": {"switch-priority": {"3": {"traffic-class": 5}}}}
@@ -168,7 +168,7 @@ def test_nvues_ecn_is_of_a_priority_only_if_its_queue_marks() -> None:
     assert (nvue_port(mapping=elsewhere).dscp or {})[26] == 4
 
 
-def test_what_nvue_leaves_out_does_not_hide_the_switch() -> None:
+def test_fields_missing_in_nvue_do_not_hide_the_switch() -> None:
     """A DSCP value without a priority keeps its own, `null` is the default; a profile that isn't there isn't none."""
     port = nvue_port(
         mapping={"default-global": {"dscp": {"26": {}, "27": None, "28": {"switch-priority": 5}}}}
@@ -184,12 +184,12 @@ def test_what_nvue_leaves_out_does_not_hide_the_switch() -> None:
 
 
 @pytest.mark.parametrize("mode", ["lossy-multi-tc", "dci-1", "dci-custom", "x" * 999])
-def test_a_mode_of_roce_with_maps_of_its_own_is_not_known(mode: str) -> None:
+def test_roce_mode_with_its_own_maps_is_unknown(mode: str) -> None:
     with pytest.raises(ValueError, match="isn't known"):
         nvue_port(roce={"state": "enabled", "mode": mode})
 
 
-def test_a_port_that_only_receives_pauses_has_no_flow_control() -> None:
+def test_receive_only_pause_is_no_flow_control() -> None:
     tree = {
         "qos": {"pfc": {"default-global": {"switch-priority": {"3": {}}, "tx": "disable"}}},
         "interface": {"swp1": {}},
@@ -197,7 +197,7 @@ def test_a_port_that_only_receives_pauses_has_no_flow_control() -> None:
     assert nvue_qos(tree).ports["swp1"].pfc == frozenset()
 
 
-def test_a_sonic_switch_without_tables_has_no_settings() -> None:
+def test_sonic_switch_without_tables_has_no_settings() -> None:
     tables: dict[str, Sequence[Mapping[str, Any]]] = {table: [] for table in TABLES}
     tables["PORT"] = [{"ifname": "Ethernet0"}]
     port = sonic_qos(tables).ports["Ethernet0"]
@@ -209,7 +209,7 @@ def test_a_sonic_switch_without_tables_has_no_settings() -> None:
     assert sonic_qos(tables).ports["Ethernet0"].pfc == frozenset(), "a port's own word counts for more"
 
 
-def test_numbers_as_switches_list_them() -> None:
+def test_switch_number_lists_are_parsed() -> None:
     assert numbers("3") == {3} and numbers("0,3-5") == {0, 3, 4, 5} and numbers("24 26") == {24, 26}
     assert numbers("") == frozenset()
     for wrong in ("three", "0-99999999999", "64", "-1", "5-3", "9" * 5000):
@@ -218,13 +218,13 @@ def test_numbers_as_switches_list_them() -> None:
 
 
 @pytest.mark.parametrize("text", ["1-99999999999", "0", "4095", "12-11", "eleven", "1-2-3"])
-def test_a_list_of_vlans_is_bounded(text: str) -> None:
+def test_vlan_list_is_bounded(text: str) -> None:
     """A switch's answer must not take all of the memory."""
     with pytest.raises(ValueError):
         from_ranges(text)
 
 
-def test_what_a_port_does_not_say_is_not_compared() -> None:
+def test_missing_port_settings_are_not_compared() -> None:
     assert not differences(WANTED, PortQos())
     assert [d.field for d in differences(WANTED, PortQos(mtu=1500))] == ["MTU"]
     assert not differences(WANTED, PortQos(mtu=9216)), "a switch may carry more"

@@ -28,13 +28,13 @@ ELSEWHERE = [
 ]
 
 
-def test_an_answer_that_is_too_large_is_unknown(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_answer_is_unknown(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "MAX_ANSWER", 10)
     with pytest.raises(UnknownError, match="larger than 10 bytes"):
         one.session.read()
 
 
-def test_an_old_answer_is_not_believed(one: One) -> None:
+def test_outdated_answer_is_not_believed(one: One) -> None:
     """A cache answers with what was before weft's change: neither made nor not made."""
     one.session.read()
     one.front.freeze()
@@ -46,20 +46,20 @@ def test_an_old_answer_is_not_believed(one: One) -> None:
 
 
 @pytest.mark.parametrize("wrong", ELSEWHERE)
-def test_an_answer_of_another_shape_is_unknown(one: One, wrong: object) -> None:
+def test_malformed_answer_is_unknown(one: One, wrong: object) -> None:
     one.front.faults.instead = lambda *_: Answer(200, wrong)
     with pytest.raises(UnknownError):
         one.session.read()
 
 
-def test_a_switch_that_knows_nothing_of_what_is_asked_is_unknown(one: One) -> None:
+def test_unsupported_request_is_unknown(one: One) -> None:
     """404 to everything: another server is at the address, or this one isn't set up. It is no switch without VLANs."""
     one.front.faults.instead = lambda *_: Answer(404, {"error": "not found"})
     with pytest.raises(OutsideError):
         one.session.read()
 
 
-def test_a_change_begins_with_a_reading_of_a_moment_ago(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_change_starts_from_a_recent_reading(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fabric's driver has read every switch before it changes any; but never with one that this process's own change
     has made old, whether it ended before the reading, during it or after it."""
     read: list[str] = []
@@ -99,7 +99,7 @@ def test_a_change_begins_with_a_reading_of_a_moment_ago(one: One, monkeypatch: p
     assert read[-1] == "again"
 
 
-def test_a_port_that_becomes_a_trunk_is_read_just_before(one: One) -> None:
+def test_port_is_read_right_before_it_becomes_a_trunk(one: One) -> None:
     """Its list is set as a whole: another process that has set it meanwhile keeps its VLAN."""
     session = session_of(one.another())
 
@@ -113,9 +113,7 @@ def test_a_port_that_becomes_a_trunk_is_read_just_before(one: One) -> None:
     assert one.session.read().ports[one.ports[0]].tagged == {VLAN, OTHER}
 
 
-def test_what_another_process_has_changed_since_is_read_again(
-    one: One, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_processs_change_makes_a_reading_outdated(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last VLAN of a shared host's port goes, by a reading from before another worker has put its own there: the
     port is not parked."""
     monkeypatch.setattr(switch, "RECENT_SECONDS", 60.0)
@@ -131,9 +129,7 @@ def test_what_another_process_has_changed_since_is_read_again(
     assert one.session.read().ports[port] == PortVlans(None, frozenset({OTHER}), True)
 
 
-def test_what_a_process_that_was_killed_has_sent_makes_readings_old(
-    one: One, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_processs_requests_make_readings_outdated(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
     """It left no moment at which its change ended."""
     monkeypatch.setattr(switch, "RECENT_SECONDS", 60.0)
     port, session = one.ports[0], dying(one, monkeypatch)
@@ -174,9 +170,7 @@ class Given:
         monkeypatch.setattr(one.session, "_monotonic", lambda: time.monotonic() + self.passed)
 
 
-def test_an_answer_of_before_is_old_however_long_it_is_given(
-    one: One, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeated_old_answer_stays_outdated(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache between gives what the switch had before the pod came: a release would be clean after ten minutes."""
     given = Given(one, monkeypatch)
     before = one.session.read()
@@ -191,9 +185,7 @@ def test_an_answer_of_before_is_old_however_long_it_is_given(
     assert one.untagged(0) == VLAN
 
 
-def test_a_clock_that_was_set_back_is_believed_once_it_goes_on(
-    one: One, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clock_set_back_is_believed_once_it_advances(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
     given = Given(one, monkeypatch)
     one.put(0, VLAN)
     one.session.read()

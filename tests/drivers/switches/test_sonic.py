@@ -24,7 +24,7 @@ def restconf(one: One) -> Restconf:
 
 
 @pytest.mark.parametrize("modern", [True, False], ids=["today", "2019"])
-def test_what_is_sent_and_answered_is_in_the_models(sonic: One, modern: bool) -> None:
+def test_requests_and_answers_match_the_yang_models(sonic: One, modern: bool) -> None:
     """A port put into a VLAN, made a trunk, parked; VLANs made and forgotten; a LAG would be the same."""
     restconf(sonic).modern = modern
     exchanged: list[tuple[str, str, Any]] = []
@@ -42,7 +42,7 @@ def test_what_is_sent_and_answered_is_in_the_models(sonic: One, modern: bool) ->
     assert any(w for method, path, body in data for w in wrong(not modern, method, path, body))
 
 
-def test_a_switch_that_is_upgraded_is_spoken_to_by_its_new_models(sonic: One) -> None:
+def test_upgraded_switch_is_addressed_by_its_new_models(sonic: One) -> None:
     """Its models say what a port is called in a member's row."""
     restconf(sonic).modern = False
     sonic.put(0, VLAN)
@@ -52,7 +52,7 @@ def test_a_switch_that_is_upgraded_is_spoken_to_by_its_new_models(sonic: One) ->
 
 
 @pytest.mark.parametrize(("mine", "left"), [(VLAN, OTHER), (OTHER, VLAN)])
-def test_a_port_without_a_tag_in_two_vlans_is_in_both(sonic: One, mine: int, left: int) -> None:
+def test_port_untagged_in_two_vlans_is_in_both(sonic: One, mine: int, left: int) -> None:
     """Models before 2024 have nothing against it: what landed late is beside the pod that came after. Both send to the
     port."""
     front = restconf(sonic)
@@ -70,7 +70,7 @@ def test_a_port_without_a_tag_in_two_vlans_is_in_both(sonic: One, mine: int, lef
     assert sonic.fabric.check(spec, sonic.fabric.snapshot()).problems == ()
 
 
-def test_a_port_without_a_tag_in_two_vlans_is_repaired(sonic: One) -> None:
+def test_port_untagged_in_two_vlans_is_repaired(sonic: One) -> None:
     front = restconf(sonic)
     front.modern = False
     sonic.put(0, OTHER)
@@ -84,7 +84,7 @@ def test_a_port_without_a_tag_in_two_vlans_is_repaired(sonic: One) -> None:
     assert sonic.fabric.check(spec, sonic.fabric.snapshot()).problems == ()
 
 
-def test_a_constraint_that_does_not_hold_is_a_refusal(sonic: One) -> None:
+def test_violated_constraint_is_a_refusal(sonic: One) -> None:
     """The framework's status for it is 500; nothing was made, and what was made before it is taken back."""
     sonic.put(0, OTHER)
     sonic.put(1, OTHER)
@@ -96,7 +96,7 @@ def test_a_constraint_that_does_not_hold_is_a_refusal(sonic: One) -> None:
     assert (after.vlans, after.ports) == (before.vlans, before.ports)
 
 
-def test_another_transaction_in_the_way_is_no_refusal(sonic: One) -> None:
+def test_concurrent_transaction_is_no_refusal(sonic: One) -> None:
     """ "Please try again": nothing was made."""
     sonic.front.faults.fail_after = 0
     with pytest.raises(UndoneError, match="try again") as exchanged:
@@ -107,7 +107,7 @@ def test_another_transaction_in_the_way_is_no_refusal(sonic: One) -> None:
 
 
 @pytest.mark.parametrize(("status", "kind"), [(404, "protocol"), (404, ""), (503, "")])
-def test_a_server_without_the_model_has_no_empty_table(sonic: One, status: int, kind: str) -> None:
+def test_missing_model_is_no_empty_table(sonic: One, status: int, kind: str) -> None:
     """An image without it, or a proxy's own answer: what the switch has, nobody knows."""
     sonic.put(0, VLAN)
     body = (
@@ -122,7 +122,7 @@ def test_a_server_without_the_model_has_no_empty_table(sonic: One, status: int, 
 
 
 @pytest.mark.parametrize("model", ["sonic-vlan", "sonic-port"])
-def test_an_answer_without_anything_is_no_empty_table(sonic: One, model: str) -> None:
+def test_empty_answer_is_no_empty_table(sonic: One, model: str) -> None:
     """An empty object is one; no text at all is none that the framework gives."""
     sonic.put(0, VLAN)
     sonic.front.faults.instead = lambda request, said: Answer(200) if model in request.path else said
@@ -131,14 +131,14 @@ def test_an_answer_without_anything_is_no_empty_table(sonic: One, model: str) ->
 
 
 @pytest.mark.parametrize("body", [None, {}, {"sonic-config-mgmt:output": {}}])
-def test_a_save_that_says_nothing_has_not_saved(sonic: One, body: object) -> None:
+def test_save_without_a_result_has_not_saved(sonic: One, body: object) -> None:
     sonic.front.faults.instead = lambda request, said: Answer(200, body) if request.method == "POST" else said
     with pytest.raises(UnknownError, match="save"):
         sonic.put(0, VLAN)
     assert sonic.session.read().unsaved
 
 
-def test_what_an_image_does_not_have_is_said(sonic: One) -> None:
+def test_missing_feature_of_an_image_is_named(sonic: One) -> None:
     """Settings and neighbours that nobody can read aren't none; a change that can't be saved needs somebody."""
     front = restconf(sonic)
     front.missing = frozenset({"sonic-port-qos-map", "openconfig-lldp", "sonic-config-mgmt"})
@@ -148,7 +148,7 @@ def test_what_an_image_does_not_have_is_said(sonic: One) -> None:
         sonic.put(0, VLAN)
 
 
-def test_a_body_of_another_type_is_not_taken(sonic: One) -> None:
+def test_body_of_another_media_type_is_rejected(sonic: One) -> None:
     """The framework's operations take `application/yang-data+json`, and nothing else."""
     own = partial(access.credentials_for, "leaf1", str(sonic.fronts.credentials))
     api = access.Api("leaf1", sonic.fronts.urls["leaf1"], own, str(sonic.fronts.ca))
@@ -158,7 +158,7 @@ def test_a_body_of_another_type_is_not_taken(sonic: One) -> None:
     assert reply.status == 415 and VLAN not in sonic.session.read().vlans
 
 
-def test_ports_of_a_sonic_that_are_no_table_are_unknown(sonic: One) -> None:
+def test_malformed_port_table_is_unknown(sonic: One) -> None:
     for rows in ({"PORT_LIST": [{"alias": "no name"}]}, {"PORT_LIST": 7}, {"PORT_LIST": ["Ethernet0"]}, []):
         answer = Answer(200, {"sonic-port:PORT": rows})
         sonic.front.faults.instead = lambda *_, answer=answer: answer
@@ -166,7 +166,7 @@ def test_ports_of_a_sonic_that_are_no_table_are_unknown(sonic: One) -> None:
             sonic.session.read()
 
 
-def test_a_sonic_without_any_vlan_must_name_its_ports(sonic: One) -> None:
+def test_switch_without_vlans_must_list_its_ports(sonic: One) -> None:
     """404 means that a table is empty; from whoever says so to everything it means nothing, also a moment later."""
     sonic.put(0, VLAN)
     sonic.session.read()
@@ -176,7 +176,7 @@ def test_a_sonic_without_any_vlan_must_name_its_ports(sonic: One) -> None:
         sonic.session.read()
 
 
-def test_a_change_of_a_sonic_reads_its_ports_not_twice(sonic: One) -> None:
+def test_change_reads_the_ports_once(sonic: One) -> None:
     """Each table is a request; which ports there are doesn't change with a VLAN. A new one is looked for."""
 
     def asked() -> list[str]:

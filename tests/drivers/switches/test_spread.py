@@ -14,14 +14,14 @@ def ends(links: tuple[tuple[str, str, bool], ...], *ports: str) -> set[str]:
     return {e for some in Cabling(switches, frozenset(), links).spread(ports).values() for e in some}
 
 
-def test_a_peer_link_carries_what_both_of_its_switches_have() -> None:
+def test_peer_link_carries_what_both_of_its_switches_have() -> None:
     links = (PEERS, UP1, UP2, DOWN3)
     assert ends(links, "leaf1/Ethernet1", "leaf3/Ethernet1") == {*UP1[:2], *DOWN3[:2]}
     assert ends(links, "leaf1/Ethernet1", "leaf2/Ethernet1") == {*PEERS[:2], *UP1[:2], *UP2[:2]}
     assert ends((PEERS,), "leaf1/Ethernet1", "leaf2/Ethernet1") == {*PEERS[:2]}
 
 
-def test_a_switch_that_only_its_peer_leads_to_is_reached_over_it() -> None:
+def test_switch_behind_its_peer_is_reached_over_the_peer_link() -> None:
     """A pair of which one has the cable to the rest: the site's check takes it for connected."""
     links = (PEERS, UP2, DOWN3)
     assert ends(links, "leaf1/Ethernet1", "leaf3/Ethernet1") == {*PEERS[:2], *UP2[:2], *DOWN3[:2]}

@@ -22,7 +22,7 @@ from weftlab.switches.openvswitch import SWITCHES, Ovs, run
 pytestmark = pytest.mark.fabric
 
 
-def test_members_reach_each_other_and_nobody_else_does(switches: SwitchLab) -> None:
+def test_only_members_reach_each_other(switches: SwitchLab) -> None:
     """Over one leaf and over the spines; other VLANs, parked ports and ports in none don't."""
     for host, vlan in {"host1": 101, "host2": 101, "host5": 101, "host3": 102, "host6": 102}.items():
         switches.put(host, vlan)
@@ -40,7 +40,7 @@ def test_members_reach_each_other_and_nobody_else_does(switches: SwitchLab) -> N
     assert switches.hosts.reached(inside | strangers | parked_together) == inside
 
 
-def test_a_vlan_that_a_trunk_does_not_carry_stays_on_its_leaf(switches: SwitchLab) -> None:
+def test_vlan_not_on_a_trunk_stays_on_its_leaf(switches: SwitchLab) -> None:
     for host in ("host1", "host2", "host5"):
         switches.put(host, 101)
     switches.carry({102})
@@ -48,7 +48,7 @@ def test_a_vlan_that_a_trunk_does_not_carry_stays_on_its_leaf(switches: SwitchLa
     assert switches.hosts.reached({("host1", "host2"), ("host1", "host5")}) == {("host1", "host2")}
 
 
-def test_a_moved_port_is_silent_at_once(switches: SwitchLab) -> None:
+def test_moved_port_is_silent_at_once(switches: SwitchLab) -> None:
     for host in ("host1", "host2"):
         switches.put(host, 101)
     switches.hosts.await_reach({("host1", "host2")})
@@ -56,7 +56,7 @@ def test_a_moved_port_is_silent_at_once(switches: SwitchLab) -> None:
     assert not switches.hosts.reached({("host1", "host2"), ("host2", "host1")})
 
 
-def test_a_bond_to_two_switches_outlives_one_of_its_links(switches: SwitchLab) -> None:
+def test_bond_to_two_switches_outlives_one_of_its_links(switches: SwitchLab) -> None:
     """Both legs attach, since both switches announce one LACP system; with one leg cut the host is reached."""
     for host in ("host1", "host5", "bonded"):
         switches.put(host, 101)
@@ -69,7 +69,7 @@ def test_a_bond_to_two_switches_outlives_one_of_its_links(switches: SwitchLab) -
         switches.hosts.await_reach({("bonded", "host1"), ("bonded", "host5")})
 
 
-def test_tcp_arrives_since_checksums_are_made(switches: SwitchLab) -> None:
+def test_tcp_works_with_computed_checksums(switches: SwitchLab) -> None:
     """With checksums left to an adapter that isn't there, ping works and this hangs."""
     for host in ("host1", "host5"):
         switches.put(host, 101)
@@ -88,7 +88,7 @@ def test_tcp_arrives_since_checksums_are_made(switches: SwitchLab) -> None:
         assert server.stdout.readline().strip() == "b'all there'"
 
 
-def test_a_forged_tag_opens_no_other_vlan(switches: SwitchLab) -> None:
+def test_forged_tag_opens_no_other_vlan(switches: SwitchLab) -> None:
     """Neither with the tag of another VLAN, nor with two tags of which the first is the sender's own."""
     vlans = {"host1": 101, "host5": 101, "host2": 102, "host6": 102, "host7": 103}
     for host, vlan in vlans.items():
@@ -108,7 +108,7 @@ def test_a_forged_tag_opens_no_other_vlan(switches: SwitchLab) -> None:
     assert switches.hosts.heard("host1", listeners, forged, b"forged") <= {"host5"}
 
 
-def test_a_flood_of_addresses_opens_no_other_vlan(switches: SwitchLab) -> None:
+def test_flood_of_addresses_opens_no_other_vlan(switches: SwitchLab) -> None:
     """A table of addresses that is full makes a switch flood; inside the VLAN and no further."""
     for host, vlan in {"host1": 101, "host5": 101, "host2": 102, "host6": 102}.items():
         switches.put(host, vlan)
@@ -122,7 +122,7 @@ def test_a_flood_of_addresses_opens_no_other_vlan(switches: SwitchLab) -> None:
     switches.hosts.await_reach({("host2", "host6")})
 
 
-def test_a_port_without_a_tag_would_be_a_trunk_of_all(switches: SwitchLab) -> None:
+def test_untagged_port_would_be_a_trunk_of_all_vlans(switches: SwitchLab) -> None:
     """What a careless driver leaves behind is told as what it is, and `Vlans()` is not that."""
     bridge, port = switches.bridges["leaf1"], switches.port("host1")
     assert bridge.read()[port.number] == Vlans()
@@ -132,7 +132,7 @@ def test_a_port_without_a_tag_would_be_a_trunk_of_all(switches: SwitchLab) -> No
         bridge.read()
 
 
-def test_a_trunk_of_no_vlan_is_not_one_of_all(switches: SwitchLab) -> None:
+def test_trunk_without_vlans_carries_none(switches: SwitchLab) -> None:
     number = switches.port("host1").number
     switches.put("host2", 101)
     switches.bridges["leaf1"].apply({number: Vlans(None, frozenset())})
@@ -140,7 +140,7 @@ def test_a_trunk_of_no_vlan_is_not_one_of_all(switches: SwitchLab) -> None:
     assert not switches.hosts.heard("host1", ["host2", "host3"], sent, b"none")
 
 
-def test_an_impossible_tag_is_refused_and_not_dropped(switches: SwitchLab) -> None:
+def test_impossible_tag_is_refused(switches: SwitchLab) -> None:
     """Some clients drop what is out of range and say that all is well; read back, nothing has changed."""
     bridge, port = switches.bridges["leaf1"], switches.port("host1")
     with pytest.raises(LabError, match="constraint violation"):
@@ -148,7 +148,7 @@ def test_an_impossible_tag_is_refused_and_not_dropped(switches: SwitchLab) -> No
     assert bridge.read()[port.number] == Vlans()
 
 
-def test_two_labs_side_by_side_have_nothing_in_common(switches: SwitchLab) -> None:
+def test_two_labs_are_isolated(switches: SwitchLab) -> None:
     """Each has a namespace of its own: two vswitchd in one have one tap between them, and ovs-vsctl says nothing."""
     with_another = SwitchLab(leaf_spine(leaves=1, spines=1, hosts_each=2))
     try:
@@ -163,7 +163,7 @@ def test_two_labs_side_by_side_have_nothing_in_common(switches: SwitchLab) -> No
     assert switches.hosts.reached({("host1", "host2")})
 
 
-def test_what_a_crash_leaves_is_ended_by_the_same_call() -> None:
+def test_stop_cleans_up_the_remains_of_a_crash() -> None:
     """vswitchd and the holder killed; `stop` ends the rest, and no namespace, cable or process is left."""
     lab = SwitchLab(leaf_spine(leaves=1, spines=1, hosts_each=2))
     try:
@@ -179,7 +179,7 @@ def test_what_a_crash_leaves_is_ended_by_the_same_call() -> None:
         run(["pgrep", "-f", folder], {})
 
 
-def test_a_vswitchd_that_was_killed_comes_back_with_the_same_vlans() -> None:
+def test_killed_vswitchd_restarts_with_the_same_vlans() -> None:
     lab = SwitchLab(leaf_spine(leaves=1, spines=1, hosts_each=3))
     try:
         for host, vlan in {"host1": 101, "host2": 101, "host3": 102}.items():
@@ -192,12 +192,12 @@ def test_a_vswitchd_that_was_killed_comes_back_with_the_same_vlans() -> None:
         lab.close()
 
 
-def test_a_path_too_deep_for_a_socket_is_said_at_once() -> None:
+def test_too_long_socket_path_is_reported_at_once() -> None:
     with pytest.raises(LabError, match="shorter --state"):
         Ovs(Path("/tmp") / ("x" * 100)).make()
 
 
-def test_a_parked_port_without_protection_reaches_others(switches: SwitchLab) -> None:
+def test_parked_port_without_protection_reaches_others(switches: SwitchLab) -> None:
     """An operator who puts it into the parking VLAN, as weft says, must protect it, too; weft's own change does."""
     bridge, end = switches.bridges["leaf1"], switches.port("host1")
     port = bridge.plan.interface(end.number)
@@ -212,7 +212,7 @@ def test_a_parked_port_without_protection_reaches_others(switches: SwitchLab) ->
     assert session.read().exposed == set()
 
 
-def test_a_vlan_that_has_just_come_onto_a_trunk_stays_there(switches: SwitchLab) -> None:
+def test_vlan_just_added_to_a_trunk_stays(switches: SwitchLab) -> None:
     """A worker of another host adds it after this one has decided, and before this one's change: what a reading of
     meanwhile shows isn't this one's to remove."""
     bridge, end = switches.bridges["leaf1"], switches.port("host1")

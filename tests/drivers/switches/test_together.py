@@ -78,7 +78,7 @@ def held_up(
             done.result(LONG)
 
 
-def test_what_waits_for_a_switch_is_one_session_and_one_save(one: One) -> None:
+def test_waiting_changes_are_one_session_and_one_save(one: One) -> None:
     """Many pods are ordered at once, and released: each is read back by itself."""
     numbers = (VLAN, OTHER, THIRD)
     segments = [ordered(one, n, number=number) for n, number in enumerate(numbers)]
@@ -103,7 +103,7 @@ def test_what_waits_for_a_switch_is_one_session_and_one_save(one: One) -> None:
     assert all(results(one.fabric, spec) == {"clean"} for spec, _ in segments)
 
 
-def test_who_is_refused_or_has_lost_its_pod_keeps_nobody_else(one: One) -> None:
+def test_refused_or_lost_change_delays_no_other(one: One) -> None:
     lost, taken = (
         UnknownError("go on", "pod p", "it is another worker's"),
         PermanentError("set", "x", "y", "z"),
@@ -114,7 +114,7 @@ def test_who_is_refused_or_has_lost_its_pod_keeps_nobody_else(one: One) -> None:
     assert sent(one, MAKES) == 1 and (one.untagged(0), one.untagged(1)) == (VLAN, OTHER)
 
 
-def test_what_is_outside_of_weft_is_one_pods_error(one: One) -> None:
+def test_change_outside_the_limits_fails_only_its_pod(one: One) -> None:
     wrong = Asked(lambda state: Batch({}, frozenset(), {one.ports[1]: PortEdit(50)}))
     nowhere = Asked(lambda state: Batch({}, frozenset(), {"Ethernet999": PortEdit(VLAN)}))
     first, second, third = one.session.change_all([wrong, nowhere, into(one, 0, VLAN)])
@@ -122,21 +122,21 @@ def test_what_is_outside_of_weft_is_one_pods_error(one: One) -> None:
     assert one.untagged(0) == VLAN
 
 
-def test_a_refusal_of_all_is_no_ones_until_it_is_alone(one: One) -> None:
+def test_refused_batch_is_retried_one_by_one(one: One) -> None:
     """The switch takes none of it; nobody knows because of whom."""
     one.front.faults.fail_after = 4 if one.front.plan.speaks == "eos" else 0
     assert one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER)]) == [None, None]
     assert (one.untagged(0), one.untagged(1)) == (VLAN, OTHER)
 
 
-def test_what_was_not_made_is_tried_one_by_one(one: One) -> None:
+def test_unmade_changes_are_tried_one_by_one(one: One) -> None:
     """Answered as done, and not read back."""
     one.front.faults.lose_commit = True
     assert one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER)]) == [None, None]
     assert (one.untagged(0), one.untagged(1)) == (VLAN, OTHER)
 
 
-def test_a_lost_answer_is_a_doubt_of_each(one: One) -> None:
+def test_lost_answer_is_a_doubt_for_each_change(one: One) -> None:
     """Nobody is told that it failed because of another; who has nothing to do with it need not wait for it to land."""
     one.session.change_all([into(one, 2, THIRD)])
     one.front.requests.clear()
@@ -151,7 +151,7 @@ def test_a_lost_answer_is_a_doubt_of_each(one: One) -> None:
     assert one.session.read().vlans.keys() & {VLAN, OTHER, THIRD} == {THIRD}
 
 
-def test_after_a_lost_answer_those_that_come_next_are_one_by_one(one: One) -> None:
+def test_changes_after_a_lost_answer_are_made_one_by_one(one: One) -> None:
     """One pod's change may be what the switch gives no answer to."""
     one.front.faults.mute = MAKES[one.front.plan.speaks]
     lands(one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER)]))
@@ -163,7 +163,7 @@ def test_after_a_lost_answer_those_that_come_next_are_one_by_one(one: One) -> No
     assert (sent(one, MAKES), sent(one, SAVES)) == (1, 1)
 
 
-def test_a_save_that_fails_is_told_to_whoever_has_changed_something(one: One) -> None:
+def test_failed_save_is_reported_to_each_changer(one: One) -> None:
     one.session.change_all([into(one, 0, VLAN)])
     one.front.faults.refuse_save = True
     made, same, gone = one.session.change_all(
@@ -172,7 +172,7 @@ def test_a_save_that_fails_is_told_to_whoever_has_changed_something(one: One) ->
     assert isinstance(made, UnknownError) and same is None and isinstance(gone, UnknownError)
 
 
-def test_a_switch_that_is_silent_is_asked_once_for_all(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_switch_is_asked_once_for_all_changes(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
     one.front.faults.down = True
     reads: list[float] = []
     real = one.session._read  # pyright: ignore[reportPrivateUsage]
@@ -182,9 +182,7 @@ def test_a_switch_that_is_silent_is_asked_once_for_all(one: One, monkeypatch: py
 
 
 @pytest.mark.parametrize("ends", [True, False], ids=["once", "always"])
-def test_nothing_is_sent_on_a_proof_that_is_old(
-    one: One, monkeypatch: pytest.MonkeyPatch, ends: bool
-) -> None:
+def test_outdated_fence_proof_sends_nothing(one: One, monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
     """While the others' are asked for, a worker may lose its pod: the first ones' are asked for again, or each is made
     alone."""
     clock, proofs = [time.monotonic()], list[int]()
@@ -203,7 +201,7 @@ def test_nothing_is_sent_on_a_proof_that_is_old(
     assert proofs == [VLAN, OTHER, VLAN, OTHER] and sent(one, MAKES) == 2
 
 
-def test_one_by_one_has_an_end(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_by_one_mode_ends(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them may take a minute, and others wait."""
     monkeypatch.setattr(parts, "TURN_SECONDS", 0.0)
     one.front.faults.lose_commit = True
@@ -211,7 +209,7 @@ def test_one_by_one_has_an_end(one: One, monkeypatch: pytest.MonkeyPatch) -> Non
     assert lands(errors) == [0.0, 0.0] and "taken back" in str(errors[0])
 
 
-def test_a_port_that_one_pod_leaves_and_another_takes(one: One) -> None:
+def test_port_moves_from_one_pod_to_another_in_a_batch(one: One) -> None:
     """In this order, in one change; and a trunk of both."""
     one.session.change_all([into(one, 0, VLAN)])
     one.front.requests.clear()
@@ -228,7 +226,7 @@ def test_a_port_that_one_pod_leaves_and_another_takes(one: One) -> None:
     assert one.session.read().ports[one.ports[1]] == PortVlans()
 
 
-def test_what_is_there_is_not_made_again_beside_another(one: One) -> None:
+def test_present_change_is_not_repeated_in_a_batch(one: One) -> None:
     """A switch without names is thought to have none, whatever those before it are called in weft."""
     _, wanted = ordered(one, 0)
     assert one.fabric.create(scope(), [wanted], {})["partition"].error is None
@@ -241,9 +239,7 @@ def test_what_is_there_is_not_made_again_beside_another(one: One) -> None:
     )
 
 
-def test_a_worker_that_dies_in_a_batch_leaves_nobody_behind(
-    one: One, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worker_dying_in_a_batch_blocks_no_other(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
     """The switch has it, nobody has noted it: another worker sees all of it, and takes all of it away."""
     pods = [(scope(1), *ordered(one, 0)), (scope(2), *ordered(one, 1, number=OTHER))]
     first, second = (vlan_name(mine.mark(wanted.key)) for mine, _, wanted in pods)
@@ -261,7 +257,7 @@ def _tagged(number: int, port: str = "p1") -> Batch:
     return Batch({number: "n"}, frozenset(), {port: PortEdit(add=frozenset({number}))})
 
 
-def test_a_part_of_a_batch_is_what_it_says_itself() -> None:
+def test_each_change_of_a_batch_is_judged_alone() -> None:
     """Two tags of one port; a port that the next one takes."""
     first, second = _tagged(VLAN), _tagged(OTHER)
     whole = joined(first, second)

@@ -27,7 +27,7 @@ def tables(argv: list[str], **_: object) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(argv, 0, "\n".join(map(json.dumps, answers)), "")
 
 
-def test_a_fabrics_reading_is_one_of_each_database(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fabric_reading_reads_each_database_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each bridge's session asks a moment later than the one before."""
     asked: list[str] = []
 
@@ -48,7 +48,7 @@ def test_a_fabrics_reading_is_one_of_each_database(monkeypatch: pytest.MonkeyPat
         sessions.close()
 
 
-def test_turns_are_where_systemd_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turns_folder_follows_systemd(monkeypatch: pytest.MonkeyPatch) -> None:
     """Units have a /tmp of their own each; they may share a folder for what runs."""
     monkeypatch.setenv("RUNTIME_DIRECTORY", "/run/weft:/run/other")
     assert folder_of_turns().parent == Path("/run/weft")

@@ -17,7 +17,7 @@ from weftlab.switches.nvue import BRIDGE, Nvue
 from weftlab.switches.plan import NAMES, Speaks
 
 
-def test_two_workers_change_the_port_of_a_shared_host(one: One) -> None:
+def test_two_workers_change_a_shared_hosts_port(one: One) -> None:
     """The last pod leaves as another comes: a port that is no trunk any more would keep the new VLAN out."""
     port, worker = one.ports[0], session_of(one.another())
     add = Batch({VLAN: "first", OTHER: "second"}, frozenset(), {port: PortEdit(add=frozenset({VLAN}))})
@@ -35,7 +35,7 @@ def test_two_workers_change_the_port_of_a_shared_host(one: One) -> None:
     assert worker.read().ports[port].tagged == {OTHER}
 
 
-def test_what_was_changed_outlives_a_restart(one: One) -> None:
+def test_changes_survive_a_restart(one: One) -> None:
     one.put(0, VLAN)
     one.front.restart()
     assert one.untagged(0) == VLAN
@@ -57,7 +57,7 @@ def test_ports_of_breakout_cables_have_their_vendors_names(
         assert results(one.fabric, spec) == {"clean"}
 
 
-def test_a_change_under_way_keeps_nobody_from_reading(one: One) -> None:
+def test_change_in_progress_does_not_block_readings(one: One) -> None:
     """Other pods' verifications and receipts read the switch meanwhile; neither is it unread, nor unsaved."""
     one.session.read()
     one.front.faults.slow_commit = 0.4
@@ -71,7 +71,7 @@ def test_a_change_under_way_keeps_nobody_from_reading(one: One) -> None:
     assert one.untagged(0) == VLAN
 
 
-def test_a_batch_that_fails_in_the_middle_leaves_nothing(one: One) -> None:
+def test_batch_failing_midway_is_undone(one: One) -> None:
     """Whatever was done before the part that failed is taken back, or was never more than a candidate."""
     one.put(0, OTHER)
     before = one.session.read()
@@ -83,13 +83,13 @@ def test_a_batch_that_fails_in_the_middle_leaves_nothing(one: One) -> None:
     assert (after.vlans, after.ports) == (before.vlans, before.ports)
 
 
-def test_a_slow_commit_is_waited_for(one: One) -> None:
+def test_slow_commit_is_waited_for(one: One) -> None:
     one.front.faults.slow_commit = 0.4
     one.put(0, VLAN)
     assert one.untagged(0) == VLAN
 
 
-def test_a_port_that_is_not_there_is_refused_and_nothing_changes(one: One) -> None:
+def test_missing_port_is_refused_and_nothing_changes(one: One) -> None:
     """Some drivers are told nothing: the switch says so, or the reading does."""
     one.session.limits = type(one.session.limits)(
         one.session.limits.vlans, one.session.limits.ports | {"swp99"}, one.session.limits.parking
@@ -117,14 +117,14 @@ def test_nothing_outside_of_the_limits_is_sent(one: One) -> None:
             one.session.change(lambda state, b=batch: b)
 
 
-def test_an_edit_says_what_is_there_when_it_is_done() -> None:
+def test_edit_returns_the_resulting_state() -> None:
     port = PortVlans(None, frozenset({5, 6}), True)
     edit = PortEdit(KEEP, frozenset({7}), frozenset({5}))
     assert edit.on(port).tagged == {6, 7} and edit.done(edit.on(port)) and not edit.done(port)
     assert PortEdit(PARK).done(PortVlans()) and not PortEdit(PARK).done(PortVlans(11))
 
 
-def test_what_was_not_saved_is_said_and_saved_with_the_next_call(one: One) -> None:
+def test_unsaved_change_is_reported_and_saved_by_the_next_call(one: One) -> None:
     """The change is made, saving fails: unknown, told by each reading, and put right without another change."""
     one.front.faults.refuse_save = True
     with pytest.raises(UnknownError):
@@ -137,7 +137,7 @@ def test_what_was_not_saved_is_said_and_saved_with_the_next_call(one: One) -> No
     assert one.untagged(0) == VLAN
 
 
-def test_what_another_process_has_not_saved_is_saved_before_it_is_gone(one: One) -> None:
+def test_another_processs_unsaved_change_is_saved(one: One) -> None:
     """Killed between the change and its save, or the switch's memory was full: the switch shows nothing of it."""
     spec, wanted = ordered(one, 0)
     assert one.fabric.create(scope(), [wanted], {})["partition"].error is None
@@ -156,7 +156,7 @@ def test_what_another_process_has_not_saved_is_saved_before_it_is_gone(one: One)
     assert one.untagged(0) is None
 
 
-def test_a_process_saves_with_its_first_change_whatever_it_changes(one: One) -> None:
+def test_first_change_of_a_process_always_saves(one: One) -> None:
     """Only whoever depends on it hears that it fails."""
     one.front.faults.refuse_save = True
     with pytest.raises(UnknownError):
@@ -171,7 +171,7 @@ def test_a_process_saves_with_its_first_change_whatever_it_changes(one: One) -> 
     assert one.untagged(0) == VLAN
 
 
-def test_a_receipt_says_nothing_of_other_pods_on_a_shared_port(one: One) -> None:
+def test_receipt_reveals_no_other_pods_on_a_shared_port(one: One) -> None:
     """Its project reads it."""
     (spec, mine), (_, others) = (ordered(one, 0, mode=Mode.TRUNK, number=n) for n in (VLAN, OTHER))
     for pod, wanted in enumerate((mine, others)):
@@ -182,7 +182,7 @@ def test_a_receipt_says_nothing_of_other_pods_on_a_shared_port(one: One) -> None
 
 
 @pytest.mark.parametrize("speaks", ["nvue", "sonic"])
-def test_a_parking_vlan_that_can_not_be_suspended_isolates_nobody(tmp_path: Path, speaks: Speaks) -> None:
+def test_unsuspendable_parking_vlan_does_not_isolate(tmp_path: Path, speaks: Speaks) -> None:
     """Another hand puts released ports into it, as networking-generic-switch's own classes do."""
     with one_of(tmp_path, speaks) as one:
         spec, wanted = ordered(one, 0)
@@ -207,7 +207,7 @@ def park(one: One, port: str) -> None:
     running["members"][f"Vlan{PARKING}", port] = "untagged"
 
 
-def test_a_trunk_of_cumulus_carries_what_is_in_its_list(nvue: One) -> None:
+def test_cumulus_trunk_carries_the_vlans_in_its_list(nvue: One) -> None:
     """Whether the bridge has it or not; and the parking VLAN only as long as there is nothing else."""
     port = nvue.ports[0]
     _, wanted = ordered(nvue, 0, mode=Mode.TRUNK)

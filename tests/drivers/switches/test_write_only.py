@@ -121,14 +121,14 @@ def rig(folder_of_turns: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Writ
     rig.fabric.close()
 
 
-def test_a_port_that_was_put_in_is_not_called_accepted_off(rig: WriteOnlyFabric) -> None:
+def test_added_port_is_not_reported_as_accepted_off(rig: WriteOnlyFabric) -> None:
     """Also if weft's records don't want it any more once it is done: its pod was released in the meantime."""
     wanted = vlan(FIRST, [rig.port("host1"), rig.port("host2")])
     assert rig.fabric.create(scope(), [wanted], {})["partition"].error is None
     assert set(rig.results(wanted).values()) == {"not clean"}
 
 
-def test_a_port_that_was_out_and_whose_return_failed_is_not_called_accepted_off(rig: WriteOnlyFabric) -> None:
+def test_port_whose_return_failed_is_not_reported_as_accepted_off(rig: WriteOnlyFabric) -> None:
     """The switch may have done part of what it didn't accept."""
     wanted = vlan(FIRST, [rig.port("host1")])
     rig.driver.create(scope(), [wanted], {})
@@ -140,7 +140,7 @@ def test_a_port_that_was_out_and_whose_return_failed_is_not_called_accepted_off(
     assert rig.results(wanted) == {rig.port("host1"): "not clean"}
 
 
-def test_another_owners_number_is_left_alone(rig: WriteOnlyFabric) -> None:
+def test_another_owners_vlan_is_left_alone(rig: WriteOnlyFabric) -> None:
     """A late release of a number that has another owner by now tells the switches nothing, and settles nothing."""
     wanted = vlan(FIRST, [rig.port("host1")])
     rig.devices["leaf1"].refuse = True
@@ -152,7 +152,7 @@ def test_another_owners_number_is_left_alone(rig: WriteOnlyFabric) -> None:
     assert not rig.settled(wanted, scope(2))
 
 
-def test_switches_that_a_segment_does_not_need_are_told_nothing(rig: WriteOnlyFabric) -> None:
+def test_unneeded_switches_get_no_requests(rig: WriteOnlyFabric) -> None:
     wanted = vlan(FIRST, [rig.port("host1"), rig.port("host2")])
     rig.driver.create(scope(), [wanted], {})
     assert rig.settled(wanted, scope())
@@ -160,9 +160,7 @@ def test_switches_that_a_segment_does_not_need_are_told_nothing(rig: WriteOnlyFa
 
 
 @pytest.mark.parametrize("left", [["host1"], ["host5"]])
-def test_a_former_member_is_taken_off_after_all_if_the_switch_did_not_accept_it_at_first(
-    rig: WriteOnlyFabric, left: list[str]
-) -> None:
+def test_refused_removal_of_a_former_member_is_repeated(rig: WriteOnlyFabric, left: list[str]) -> None:
     """Whether the switch is still needed or not; until then nothing is settled."""
     both, less = (vlan(FIRST, [rig.port(h) for h in hosts]) for hosts in (["host1", "host2", "host5"], left))
     rig.driver.create(scope(), [both], {})
@@ -176,7 +174,7 @@ def test_a_former_member_is_taken_off_after_all_if_the_switch_did_not_accept_it_
     assert ("out", rig.port("host2").partition("/")[2]) in rig.devices["leaf1"].accepted
 
 
-def test_who_waited_for_a_turn_is_asked_again_whether_it_may(rig: WriteOnlyFabric) -> None:
+def test_fence_is_checked_again_after_waiting_for_a_turn(rig: WriteOnlyFabric) -> None:
     """Another process has the switch; when it is done, this worker has lost its hold."""
     wanted, asked = vlan(FIRST, [rig.port("host1")]), list[bool]()
     rig.turns.mkdir(mode=0o700)
@@ -199,7 +197,7 @@ def test_who_waited_for_a_turn_is_asked_again_whether_it_may(rig: WriteOnlyFabri
     assert asked and not any(d.accepted for d in rig.devices.values())
 
 
-def test_a_turn_that_never_comes_is_unknown(rig: WriteOnlyFabric, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turn_timeout_is_unknown(rig: WriteOnlyFabric, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn, "TURN_SECONDS", 0.0)
     wanted = vlan(FIRST, [rig.port("host1")])
     rig.turns.mkdir(mode=0o700)
@@ -214,13 +212,13 @@ def test_a_turn_that_never_comes_is_unknown(rig: WriteOnlyFabric, monkeypatch: p
     assert rig.driver.create(scope(), [wanted], {})["partition"].error is None
 
 
-def test_a_folder_of_turns_that_cannot_be_used_is_told_in_a_sentence(rig: WriteOnlyFabric) -> None:
+def test_unusable_turns_folder_is_reported(rig: WriteOnlyFabric) -> None:
     rig.turns.write_text("a file is in its place")
     with pytest.raises(UnknownError, match=r"take a turn.*weft-switches"):
         rig.driver.create(scope(), [vlan(FIRST, [rig.port("host1")])], {})
 
 
-def test_nothing_is_opened_in_a_folder_of_another_user(rig: WriteOnlyFabric, tmp_path: Path) -> None:
+def test_turns_folder_of_another_user_is_not_used(rig: WriteOnlyFabric, tmp_path: Path) -> None:
     """A link in it would have a file of weft's user emptied."""
     kept = tmp_path / "kept"
     kept.write_text("ours")
@@ -246,7 +244,7 @@ def asked(rig: WriteOnlyFabric, of: Scope, wanted: Resource) -> Asked:
 @pytest.mark.parametrize(
     ("refused", "sessions"), [(False, 1), (True, 3)], ids=["accepted", "refused together"]
 )
-def test_vlans_that_wait_are_one_session(rig: WriteOnlyFabric, refused: bool, sessions: int) -> None:
+def test_waiting_vlans_are_one_session(rig: WriteOnlyFabric, refused: bool, sessions: int) -> None:
     """What the switch doesn't accept together is told one by one."""
     first, second = vlan(FIRST, [rig.port("host1")]), vlan(FIRST + 1, [rig.port("host2")])
     device, leaf = rig.devices["leaf1"], rig.fabric.session("leaf1")
@@ -260,7 +258,7 @@ def test_vlans_that_wait_are_one_session(rig: WriteOnlyFabric, refused: bool, se
     assert leaf.read().ports[rig.port("host2").partition("/")[2]] == PortVlans(FIRST + 1)
 
 
-def test_one_vlan_that_is_asked_for_twice_is_told_twice(rig: WriteOnlyFabric) -> None:
+def test_vlan_requested_twice_is_sent_twice(rig: WriteOnlyFabric) -> None:
     """The second one must know where the first one has put it."""
     wide, narrow = vlan(FIRST, [rig.port("host1"), rig.port("host2")]), vlan(FIRST, [rig.port("host1")])
     both = [asked(rig, scope(1), wide), asked(rig, scope(1), narrow)]

@@ -26,7 +26,7 @@ def rig(tmp_path: Path) -> UfmRig:
     return UfmRig(tmp_path)
 
 
-def test_a_virtual_port_is_a_member_by_its_guid(tmp_path: Path) -> None:
+def test_virtual_port_is_a_member_by_its_guid(tmp_path: Path) -> None:
     """Told apart from its adapter's own port, which isn't in the partition; its node is the adapter's."""
     probe = UfmRig(tmp_path)
     physical = probe.ports()[2]
@@ -56,7 +56,7 @@ def behind(wanted: Resource, virtual: str, *physical: str) -> Resource:
     )
 
 
-def test_a_function_is_up_once_its_port_is_behind_its_node_and_nowhere_else(tmp_path: Path) -> None:
+def test_function_is_up_once_its_port_is_only_behind_its_node(tmp_path: Path) -> None:
     """What UFM shows after the server has booted: nothing yet, down, active, elsewhere, and in two places."""
     rig = UfmRig(tmp_path)
     first, second, other = rig.ports()[:3]
@@ -90,7 +90,7 @@ def test_a_function_is_up_once_its_port_is_behind_its_node_and_nowhere_else(tmp_
     assert found(VirtualPort(guid, first[2:]), VirtualPort(guid, second[2:], "DOWN")) == []
 
 
-def test_a_row_that_two_pages_have_is_one_virtual_port(rig: UfmRig) -> None:
+def test_row_on_two_pages_is_one_virtual_port(rig: UfmRig) -> None:
     """The list grew between two questions: the same adapter and LID, read twice."""
     virtual, physical = format_guid(0x1234), rig.ports()[0]
     wanted = behind(segment(KEY, [virtual]), virtual, physical)
@@ -100,7 +100,7 @@ def test_a_row_that_two_pages_have_is_one_virtual_port(rig: UfmRig) -> None:
     assert rig.driver.check(spec(wanted), rig.driver.snapshot()).problems == ()
 
 
-def test_virtual_ports_that_cant_be_read_are_unknown_where_they_count(rig: UfmRig) -> None:
+def test_unreadable_virtual_ports_are_unknown_where_needed(rig: UfmRig) -> None:
     plain = segment(KEY, rig.ports()[:2])
     assert create(rig, plain).error is None
     rig.sent.clear()
@@ -118,7 +118,7 @@ def test_virtual_ports_that_cant_be_read_are_unknown_where_they_count(rig: UfmRi
 
 
 @pytest.mark.parametrize("agents", [True, False])
-def test_a_release_waits_until_the_virtual_port_is_down(tmp_path: Path, agents: bool) -> None:
+def test_release_waits_until_the_virtual_port_is_down(tmp_path: Path, agents: bool) -> None:
     """Up behind its node after the server was deleted: given to the next pod, it would be in that one's partition."""
     rig = UfmRig(tmp_path, agents=agents)
     virtual, own = format_guid(0x1234), rig.ports()[0]
@@ -152,7 +152,7 @@ def test_a_release_waits_until_the_virtual_port_is_down(tmp_path: Path, agents: 
 
 
 @pytest.mark.parametrize("agents", [True, False])
-def test_a_function_is_not_down_because_ufm_has_discovered_nothing(tmp_path: Path, agents: bool) -> None:
+def test_function_is_not_down_if_ufm_discovered_nothing(tmp_path: Path, agents: bool) -> None:
     """A UFM that has just started answers, has its partitions, and shows no ports, or no virtual ones."""
     rig = UfmRig(tmp_path, agents=agents)
     virtual, own = format_guid(0x1234), rig.ports()[0]
@@ -182,7 +182,7 @@ def test_a_function_is_not_down_because_ufm_has_discovered_nothing(tmp_path: Pat
     assert (result, on) == ("unknown", nodes) and "nothing behind it" in seen, driver_blind
 
 
-def test_a_virtual_port_that_is_not_there_yet(rig: UfmRig) -> None:
+def test_missing_virtual_port_is_pending(rig: UfmRig) -> None:
     """A VF joins before it exists; left behind in UFM's list it is not clean."""
     wanted = segment(KEY, [rig.ports()[0], format_guid(0x1234)])
     assert create(rig, wanted).error is None and seen(rig, wanted).status is Status.SETTLED
@@ -235,7 +235,7 @@ def _swapped(rows: dict[int, Row], one: int, other: int) -> None:
         (_swapped, "clean", "not clean", "the site has it at"),
     ],
 )
-def test_of_a_machine_that_is_off_ufms_word_is_proof_if_no_other_adapter_is_at_its_place(
+def test_ufm_proves_a_powered_off_machine_clean_unless_adapters_moved(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     change: Callable[[dict[int, Row], int, int], None] | None,
@@ -266,7 +266,7 @@ def test_of_a_machine_that_is_off_ufms_word_is_proof_if_no_other_adapter_is_at_i
     assert "UFM's inventory: " in mine["adapter"][1]
 
 
-def test_of_hosts_of_virtual_machines_no_place_is_in_the_receipt(tmp_path: Path) -> None:
+def test_receipt_has_no_places_of_virtual_machine_hosts(tmp_path: Path) -> None:
     rig = UfmRig(tmp_path, agents=False)
     rig.blind(rig.ports()[0])
     items = rig.driver.clean(spec(segment(KEY, rig.ports()[:2])), rig.driver.snapshot()).items

@@ -34,7 +34,7 @@ def rig(tmp_path: Path) -> UfmRig:
 @pytest.mark.parametrize(
     ("authentication", "prefix"), [("token", "/ufmRestV3"), ("basic", "/ufmRest"), ("session", "/ufmRestV2")]
 )
-def test_each_way_in_has_its_prefix(tmp_path: Path, authentication: str, prefix: str) -> None:
+def test_each_authentication_has_its_url_prefix(tmp_path: Path, authentication: str, prefix: str) -> None:
     """The same life in all of them."""
     rig = UfmRig(tmp_path, authentication=authentication)
     wanted = segment(KEY, rig.ports()[:2])
@@ -50,7 +50,7 @@ def test_each_way_in_has_its_prefix(tmp_path: Path, authentication: str, prefix:
     ("expired", "cookie"),
     [("401", "session"), ("redirect", "session"), ("page", "session"), ("401", "TWISTED_SESSION")],
 )
-def test_an_expired_session_is_begun_anew(tmp_path: Path, expired: str, cookie: str) -> None:
+def test_expired_session_is_renewed(tmp_path: Path, expired: str, cookie: str) -> None:
     """Told by a status, a redirect, or a login page with 200: once more, and the change is made once."""
     dialect = Dialect(expired=expired, cookie=cookie)  # type: ignore[arg-type]
     rig = UfmRig(tmp_path, authentication="session", dialect=dialect)
@@ -66,7 +66,7 @@ def test_an_expired_session_is_begun_anew(tmp_path: Path, expired: str, cookie: 
 
 
 @pytest.mark.parametrize("login", ["empty cookie", "401"])
-def test_a_wrong_password_is_told(tmp_path: Path, login: str) -> None:
+def test_wrong_password_is_reported(tmp_path: Path, login: str) -> None:
     """An empty cookie is how UFM says no; weft doesn't go on asking with it."""
     rig = UfmRig(tmp_path, authentication="session", dialect=Dialect(login=login))  # type: ignore[arg-type]
     rig.write_credentials("username: weft\npassword: wrong\n")
@@ -75,7 +75,7 @@ def test_a_wrong_password_is_told(tmp_path: Path, login: str) -> None:
     assert caught.value.alarming
 
 
-def test_a_wrong_token_is_unknown_and_alarming(rig: UfmRig) -> None:
+def test_wrong_token_is_unknown_and_alarming(rig: UfmRig) -> None:
     """Nothing is known of the fabric: not absent, not clean, and the status says why. A new file needs no restart."""
     rig.write_credentials("token: wrong-token-of-somebody\n")
     with pytest.raises(UnknownError, match="access denied") as caught:
@@ -87,14 +87,14 @@ def test_a_wrong_token_is_unknown_and_alarming(rig: UfmRig) -> None:
     assert rig.driver.status().known
 
 
-def test_a_revoked_token(rig: UfmRig) -> None:
+def test_revoked_token_is_reported(rig: UfmRig) -> None:
     rig.driver.configured()
     rig.ufm.set_pkeys(lambda state: setattr(state.tokens[TOKEN], "revoked", True))
     with pytest.raises(UnknownError, match="access denied"):
         rig.driver.configured()
 
 
-def test_a_role_that_may_only_read(tmp_path: Path) -> None:
+def test_read_only_role_is_reported(tmp_path: Path) -> None:
     """401 is who, 403 is what: reading goes on, the change is a person's business."""
     rig = UfmRig(tmp_path, authentication="basic")
     rig.write_credentials(f"username: reader\npassword: {PASSWORD}\n")
@@ -106,7 +106,7 @@ def test_a_role_that_may_only_read(tmp_path: Path) -> None:
 # -- credentials -------------------------------------------------------------------------------------------------
 
 
-def test_credentials_come_from_the_environment_too() -> None:
+def test_credentials_are_read_from_the_environment() -> None:
     manager = FabricManager(driver="ufm", addresses=ADDRESSES)
     assert read_credentials(manager, {"WEFT_UFM_TOKEN": " t0ken\n"}).token == "t0ken"
     with pytest.raises(PermanentError, match="WEFT_UFM_TOKEN"):
@@ -119,7 +119,7 @@ def test_credentials_come_from_the_environment_too() -> None:
 @pytest.mark.parametrize(
     "text", ["", "- a\n", "token: ''\n", "tokn: x\n", "token: [a]\n", "a: b: secret-c\n"]
 )
-def test_a_file_without_credentials_says_what_is_missing(rig: UfmRig, text: str) -> None:
+def test_incomplete_credentials_file_names_what_is_missing(rig: UfmRig, text: str) -> None:
     """And doesn't quote what is in it."""
     rig.write_credentials(text)
     with pytest.raises(PermanentError, match=r"ufm\.yaml") as caught:
@@ -127,7 +127,7 @@ def test_a_file_without_credentials_says_what_is_missing(rig: UfmRig, text: str)
     assert "secret-c" not in str(caught.value)
 
 
-def test_others_that_may_read_the_file_are_a_problem(rig: UfmRig) -> None:
+def test_world_readable_credentials_are_a_problem(rig: UfmRig) -> None:
     manager = rig.site.fabrics[FABRIC].manager
     assert credentials_problems(manager) == []
     rig.credentials.chmod(0o644)
@@ -180,7 +180,7 @@ def test_200_with_anything_else_is_unknown(rig: UfmRig, text: str) -> None:
         rig.driver.configured()
 
 
-def test_error_401_as_a_text_with_200(rig: UfmRig) -> None:
+def test_error_401_as_text_with_200_is_unknown(rig: UfmRig) -> None:
     """As UFM's own clients look for it: once is passing, for ever is a matter of who asks."""
     rig.ufm.plant({"texts": ["error 401"]})
     assert rig.driver.configured().numbers == frozenset()
@@ -190,7 +190,7 @@ def test_error_401_as_a_text_with_200(rig: UfmRig) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 429, 302])
-def test_a_server_that_fails_is_unknown(rig: UfmRig, status: int) -> None:
+def test_server_error_is_unknown(rig: UfmRig, status: int) -> None:
     wanted = segment(KEY, rig.ports()[:2])
     rig.driver.create(scope(), [wanted], {})
     rig.ufm.plant({"statuses": [status] * 4})
@@ -201,7 +201,7 @@ def test_a_server_that_fails_is_unknown(rig: UfmRig, status: int) -> None:
 
 
 @pytest.mark.parametrize("fields", [("guids",), ("partition", "ip_over_ib")])
-def test_a_partition_without_its_members_is_unknown(rig: UfmRig, fields: tuple[str, ...]) -> None:
+def test_partition_without_its_members_is_unknown(rig: UfmRig, fields: tuple[str, ...]) -> None:
     """As when both arguments are given: a list that is left out is not an empty one. Other fields may go."""
     wanted = segment(KEY, rig.ports()[:2])
     rig.driver.create(scope(), [wanted], {})
@@ -213,7 +213,7 @@ def test_a_partition_without_its_members_is_unknown(rig: UfmRig, fields: tuple[s
         assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
 
 
-def test_both_arguments_are_never_sent(rig: UfmRig) -> None:
+def test_exclusive_arguments_are_never_sent_together(rig: UfmRig) -> None:
     """They hide the GUIDs of the whole list (seen on 6.19.0 and 6.21.0); the stand-in does the same."""
     rig.driver.create(scope(), [segment(KEY, rig.ports()[:2])], {})
     rig.driver.snapshot()
@@ -225,7 +225,7 @@ def test_both_arguments_are_never_sent(rig: UfmRig) -> None:
     )
 
 
-def test_a_listing_without_the_default_partition_is_unknown(rig: UfmRig) -> None:
+def test_listing_without_the_default_partition_is_unknown(rig: UfmRig) -> None:
     rig.ufm.plant({"without_default": True})
     with pytest.raises(UnknownError, match="without the default one"):
         rig.driver.configured()
@@ -234,7 +234,7 @@ def test_a_listing_without_the_default_partition_is_unknown(rig: UfmRig) -> None
 # -- high availability -------------------------------------------------------------------------------------------
 
 
-def test_the_other_address_is_asked_when_the_first_is_gone(rig: UfmRig) -> None:
+def test_second_address_is_used_when_the_first_is_gone(rig: UfmRig) -> None:
     """And stays the first to be asked; the status shows who is active."""
     wanted = segment(KEY, rig.ports()[:2])
     rig.driver.create(scope(), [wanted], {})
@@ -261,9 +261,7 @@ STANDBYS = [
 
 @pytest.mark.parametrize("standby", STANDBYS, ids=str)
 @pytest.mark.parametrize("authentication", ["token", "session"])
-def test_a_standby_whose_web_server_answers_is_passed_over(
-    tmp_path: Path, standby: tuple[int, str], authentication: str
-) -> None:
+def test_standby_web_server_is_skipped(tmp_path: Path, standby: tuple[int, str], authentication: str) -> None:
     """UFM is known by its version. The first address is a node without it, from the beginning or after a failover."""
     rig = UfmRig(tmp_path, authentication=authentication)
     rig.standby, rig.active = standby, ADDRESSES[1]
@@ -283,7 +281,7 @@ def test_a_standby_whose_web_server_answers_is_passed_over(
 
 
 @pytest.mark.parametrize("standby", STANDBYS, ids=str)
-def test_a_web_server_without_ufm_proves_nothing(tmp_path: Path, standby: tuple[int, str]) -> None:
+def test_web_server_without_ufm_proves_nothing(tmp_path: Path, standby: tuple[int, str]) -> None:
     """Its 404 is no absence, and a deletion that it answers isn't done; it says so while no address has UFM."""
     rig = UfmRig(tmp_path)
     wanted = segment(KEY, rig.ports()[:2])
@@ -306,7 +304,7 @@ def test_a_web_server_without_ufm_proves_nothing(tmp_path: Path, standby: tuple[
     assert not rig.driver.status().known
 
 
-def test_a_session_is_begun_anew_at_the_other_address(tmp_path: Path) -> None:
+def test_new_session_begins_at_the_other_address(tmp_path: Path) -> None:
     rig = UfmRig(tmp_path, authentication="session")
     rig.driver.configured()
     rig.active = ADDRESSES[1]
@@ -314,7 +312,7 @@ def test_a_session_is_begun_anew_at_the_other_address(tmp_path: Path) -> None:
     assert rig.driver.configured().numbers == frozenset()
 
 
-def test_nobody_answers(rig: UfmRig) -> None:
+def test_silent_addresses_are_unknown(rig: UfmRig) -> None:
     """UFM restarts: refused, then 502 for a while. OpenSM goes on, and nothing is absent or clean meanwhile."""
     wanted = segment(KEY, rig.ports()[:2])
     rig.driver.create(scope(), [wanted], {})
@@ -333,7 +331,7 @@ def test_nobody_answers(rig: UfmRig) -> None:
     assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
 
 
-def test_a_failover_to_an_old_copy_is_seen_and_undone(rig: UfmRig) -> None:
+def test_failover_to_an_old_copy_is_detected_and_repaired(rig: UfmRig) -> None:
     """What was made since is missed, and an update makes it again; a released one that came back is a stray."""
     old, new = segment(KEY, rig.ports()[:2]), segment(KEY + 1, rig.ports()[2:4])
     rig.driver.create(scope(), [old], {})
@@ -351,7 +349,7 @@ def test_a_failover_to_an_old_copy_is_seen_and_undone(rig: UfmRig) -> None:
     assert rig.driver.find(scope(2), [new], {})["partition"].status is Status.SETTLED
 
 
-def test_a_change_is_not_sent_twice_after_a_lost_answer(rig: UfmRig) -> None:
+def test_change_is_not_sent_twice_after_a_lost_answer(rig: UfmRig) -> None:
     """The first address took it and fell silent: the other isn't told, what was done is read."""
     rig.driver.configured()
     rig.sent.clear()
@@ -360,7 +358,7 @@ def test_a_change_is_not_sent_twice_after_a_lost_answer(rig: UfmRig) -> None:
     assert rig.methods() == ["PUT /ufmRestV3/resources/pkeys/"]
 
 
-def test_the_fence_stands_before_every_change(rig: UfmRig) -> None:
+def test_fence_is_checked_before_every_change(rig: UfmRig) -> None:
     """A worker that has lost its pod sends nothing."""
 
     def lost() -> None:

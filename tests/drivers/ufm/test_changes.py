@@ -22,7 +22,7 @@ def rig(tmp_path: Path) -> UfmRig:
     return UfmRig(tmp_path)
 
 
-def test_a_change_is_one_put_of_the_whole_list(rig: UfmRig) -> None:
+def test_change_is_one_put_of_the_whole_list(rig: UfmRig) -> None:
     """Nothing is taken away to be added again, and what is as wanted isn't sent at all."""
     made(rig)
     more = segment(KEY, rig.ports()[1:4])
@@ -34,14 +34,14 @@ def test_a_change_is_one_put_of_the_whole_list(rig: UfmRig) -> None:
     assert rig.methods() == []
 
 
-def test_ip_over_ib_of_another_hand_stays(rig: UfmRig) -> None:
+def test_externally_set_ip_over_ib_is_kept(rig: UfmRig) -> None:
     made(rig)
     rig.ufm.set_pkeys(lambda state: setattr(state.pkeys[KEY], "ip_over_ib", False))
     rig.driver.update(scope(), [segment(KEY, rig.ports()[:3])], {})
     assert not rig.ufm.pkeys[KEY].ip_over_ib
 
 
-def test_what_another_hand_made_is_taken_over_as_it_is(rig: UfmRig) -> None:
+def test_externally_created_partition_is_adopted_unchanged(rig: UfmRig) -> None:
     """Partitions that UFM's own service for Neutron made: nothing is written while the members are the same, and with
     the first change the P_Key keeps its index in the tables of those that stay.
     """
@@ -62,7 +62,7 @@ def test_what_another_hand_made_is_taken_over_as_it_is(rig: UfmRig) -> None:
     assert [m.index0 for m in rig.ufm.pkeys[KEY].guids.values()] == [True] * 3
 
 
-def test_an_index_that_only_some_have_is_not_lost(rig: UfmRig) -> None:
+def test_index_of_some_members_is_kept(rig: UfmRig) -> None:
     """One PUT says index0 of all of its members: with two that differ it would move the P_Key of one of them."""
     ports = rig.ports()
     rig.foreign(KEY, dict.fromkeys(ports[:2], "full"))
@@ -76,7 +76,7 @@ def test_an_index_that_only_some_have_is_not_lost(rig: UfmRig) -> None:
     assert [m.index0 for m in rig.ufm.pkeys[KEY].guids.values()] == [True]
 
 
-def test_a_member_too_many_of_another_hand_is_named_and_nothing_is_changed(rig: UfmRig) -> None:
+def test_extra_foreign_member_is_named_and_nothing_changes(rig: UfmRig) -> None:
     ports = rig.ports()
     rig.foreign(KEY, dict.fromkeys(ports[:3], "full"))
     error = create(rig, segment(KEY, ports[:2])).error
@@ -95,7 +95,7 @@ def test_mixed_memberships_are_put(rig: UfmRig) -> None:
     assert seen(rig, mixed).status is Status.SETTLED and seen(rig, whole).differences
 
 
-def test_the_last_members_removal_takes_the_partition_away(rig: UfmRig) -> None:
+def test_removing_the_last_member_deletes_the_partition(rig: UfmRig) -> None:
     """No empty list is sent; the pod's empty segment is as wanted, and gone once it is released."""
     made(rig)
     empty = segment(KEY, [])
@@ -106,7 +106,7 @@ def test_the_last_members_removal_takes_the_partition_away(rig: UfmRig) -> None:
     assert seen(rig, empty).status is Status.ABSENT
 
 
-def test_the_stand_in_has_all_the_ways_to_refuse_an_empty_list(tmp_path: Path) -> None:
+def test_fake_ufm_refuses_an_empty_list_in_every_way(tmp_path: Path) -> None:
     """They are documented side by side; the driver meets none of them."""
     for status in (200, 400, 403, 404):
         rig = UfmRig(tmp_path, dialect=Dialect(put_empty=status))  # type: ignore[arg-type]
@@ -127,7 +127,7 @@ def test_the_stand_in_has_all_the_ways_to_refuse_an_empty_list(tmp_path: Path) -
         ("PUT", {"colour": "red"}, 400),
     ],
 )
-def test_the_stand_in_takes_members_as_real_ones_do(
+def test_fake_ufm_accepts_members_like_a_real_one(
     rig: UfmRig, method: str, body: dict[str, object], status: int
 ) -> None:
     """POST ignores `memberships` and makes full members; a list under `membership` is refused; the schema is closed."""
@@ -148,7 +148,7 @@ def test_the_stand_in_takes_members_as_real_ones_do(
     ("version", "why"),
     [("6.11.1", "older than 6.12"), ("6.15.2-4", "RN 4040154"), ("6.15.6-3", "RN 4040154")],
 )
-def test_versions_that_must_not_be_written_to(tmp_path: Path, version: str, why: str) -> None:
+def test_unsupported_versions_are_not_written_to(tmp_path: Path, version: str, why: str) -> None:
     """On these a change may open the whole fabric, or its way isn't documented: nothing is changed; it is read."""
     rig = UfmRig(tmp_path, dialect=Dialect(version=version))
     wanted = segment(KEY, rig.ports()[:2])
@@ -159,14 +159,14 @@ def test_versions_that_must_not_be_written_to(tmp_path: Path, version: str, why:
 
 
 @pytest.mark.parametrize("version", ["6.15.6-4", "6.12.0", "6.24.2"])
-def test_versions_that_are_written_to(tmp_path: Path, version: str) -> None:
+def test_supported_versions_are_written_to(tmp_path: Path, version: str) -> None:
     made(UfmRig(tmp_path, dialect=Dialect(version=version)))
 
 
 # -- other hands ----------------------------------------------------------------------------------------------------
 
 
-def test_partitions_of_others_are_never_touched(rig: UfmRig) -> None:
+def test_foreign_partitions_are_never_touched(rig: UfmRig) -> None:
     """Outside of weft's range: not marked, not removed, not in the way."""
     rig.foreign(0x2001, {rig.ports()[7]: "full"})
     made(rig)
@@ -178,7 +178,7 @@ def test_partitions_of_others_are_never_touched(rig: UfmRig) -> None:
     assert 0x2001 in rig.ufm.pkeys
 
 
-def test_a_number_that_another_hand_took_is_not_overwritten(rig: UfmRig) -> None:
+def test_foreign_partition_with_the_same_number_is_not_overwritten(rig: UfmRig) -> None:
     """Inside weft's range and nobody's on record, with members that aren't ours."""
     rig.foreign(KEY, {rig.ports()[7]: "full"})
     error = create(rig, segment(KEY, rig.ports()[:2])).error
@@ -186,7 +186,7 @@ def test_a_number_that_another_hand_took_is_not_overwritten(rig: UfmRig) -> None
     assert set(rig.members(KEY)) == {rig.ports()[7]} and rig.methods() == []
 
 
-def test_a_stale_writer_that_revives_a_member_is_seen_and_undone(rig: UfmRig) -> None:
+def test_member_revived_by_a_stale_writer_is_detected_and_removed(rig: UfmRig) -> None:
     """A PUT of somebody who had read before: UFM has no condition on it. The set is restored by an update."""
     wanted = made(rig, 3)
     old = rig.members(KEY)
@@ -199,7 +199,7 @@ def test_a_stale_writer_that_revives_a_member_is_seen_and_undone(rig: UfmRig) ->
     assert seen(rig, fewer).status is Status.SETTLED and seen(rig, wanted).differences
 
 
-def test_a_stale_writer_after_the_release_is_a_stray(rig: UfmRig) -> None:
+def test_stale_write_after_the_release_is_a_stray(rig: UfmRig) -> None:
     """Nobody's by the database: the audit sees it with no owner, and may take it away."""
     wanted = made(rig)
     old = rig.members(KEY)

@@ -40,7 +40,7 @@ def rig(tmp_path: Path) -> UfmRig:
     ],
     ids=str,
 )
-def test_a_life_in_every_dialect(tmp_path: Path, dialect: Dialect) -> None:
+def test_segment_lifecycle_works_in_every_dialect(tmp_path: Path, dialect: Dialect) -> None:
     """Made, changed, emptied, refilled and gone, with the same outcome everywhere."""
     rig = UfmRig(tmp_path, dialect=dialect)
     ports = rig.ports()
@@ -54,7 +54,7 @@ def test_a_life_in_every_dialect(tmp_path: Path, dialect: Dialect) -> None:
     assert found.status is Status.ABSENT and "UFM lists" in found.reason
 
 
-def test_a_partition_that_ufm_did_not_make_is_somebody_elses(tmp_path: Path) -> None:
+def test_partition_of_unknown_origin_is_foreign(tmp_path: Path) -> None:
     """An operator's lines in partitions.conf.user_ext: listed or not, weft leaves them as they are."""
     rig = UfmRig(tmp_path, dialect=Dialect(user_ext="listed"))
     made(rig)
@@ -66,7 +66,7 @@ def test_a_partition_that_ufm_did_not_make_is_somebody_elses(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("pkey", "guid"), [("0x7fff", "1"), ("0x8001", "1"), ("x", "1"), ("0x101", "0"), ("0x101", "no guid")]
 )
-def test_a_value_that_is_none(
+def test_malformed_value_is_unknown(
     tmp_path: Path, pkey: str, guid: str, status: int, error: type[Exception]
 ) -> None:
     """weft sends none of these; a UFM that says 500 to them is read back, and nothing was made."""
@@ -77,7 +77,7 @@ def test_a_value_that_is_none(
 
 
 @pytest.mark.parametrize("status", [200, 409])
-def test_the_stand_in_takes_a_guid_twice_or_refuses_it(tmp_path: Path, status: int) -> None:
+def test_fake_ufm_accepts_or_refuses_a_duplicate_guid(tmp_path: Path, status: int) -> None:
     """By POST, which weft never sends: others' tools do."""
     rig = UfmRig(tmp_path, dialect=Dialect(duplicate=status))  # type: ignore[arg-type]
     body = {"pkey": "0x101", "guids": [rig.ports()[0].removeprefix("0x")]}
@@ -90,7 +90,7 @@ def test_the_stand_in_takes_a_guid_twice_or_refuses_it(tmp_path: Path, status: i
     assert answers == [200, status] and len(rig.members(KEY)) == 1
 
 
-def test_a_licence_that_is_over(tmp_path: Path) -> None:
+def test_expired_licence_is_reported(tmp_path: Path) -> None:
     """Nothing is refused, or changes are a person's business, or nothing is known: never taken for absent or clean."""
     for over in ("changes", "everything"):
         rig = UfmRig(tmp_path, dialect=Dialect(licence=over))  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def test_a_licence_that_is_over(tmp_path: Path) -> None:
         assert not rig.driver.status().known
 
 
-def test_an_unknown_guid_is_taken_or_refused(tmp_path: Path) -> None:
+def test_unknown_guid_is_accepted_or_refused(tmp_path: Path) -> None:
     """6.11.1 takes it (seen), a mock of others refuses: a virtual port may come later, a refusal is told."""
     for unknown in ("accept", "404"):
         rig = UfmRig(tmp_path, dialect=Dialect(unknown_guid=unknown))  # type: ignore[arg-type]
@@ -118,7 +118,7 @@ def test_an_unknown_guid_is_taken_or_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("refusal", ["400", "413", "500", "cut"])
-def test_more_members_than_one_call_may_have(tmp_path: Path, refusal: str) -> None:
+def test_too_many_members_for_one_call_are_reported(tmp_path: Path, refusal: str) -> None:
     """Refused or cut off with 200: it is told, never taken for done, and who is a member stays one."""
     rig = UfmRig(tmp_path, dialect=Dialect(most_guids=3, too_many=refusal))  # type: ignore[arg-type]
     ports = rig.ports()
@@ -133,7 +133,7 @@ def test_more_members_than_one_call_may_have(tmp_path: Path, refusal: str) -> No
     assert seen(rig, more).status is not Status.SETTLED and ports[4] in str(seen(rig, more).differences)
 
 
-def test_one_partition_more_than_there_may_be(tmp_path: Path) -> None:
+def test_partition_limit_is_reported(tmp_path: Path) -> None:
     rig = UfmRig(tmp_path, dialect=Dialect(most_pkeys=1))
     made(rig)
     ports = rig.ports()
@@ -143,7 +143,7 @@ def test_one_partition_more_than_there_may_be(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("twice", ["accept", "409", "moves"])
-def test_a_member_that_has_another_key_at_index_0(tmp_path: Path, twice: str) -> None:
+def test_member_with_another_key_at_index_0_is_reported(tmp_path: Path, twice: str) -> None:
     """It comes to a partition of another hand whose members all have it there."""
     rig = UfmRig(tmp_path, dialect=Dialect(index0_twice=twice))  # type: ignore[arg-type]
     ports = rig.ports()
@@ -160,7 +160,7 @@ def test_a_member_that_has_another_key_at_index_0(tmp_path: Path, twice: str) ->
 
 
 @pytest.mark.parametrize("conflict", ["set", "409", "stays"])
-def test_ip_over_ib_that_another_hand_sets_meanwhile(tmp_path: Path, conflict: str) -> None:
+def test_ip_over_ib_set_meanwhile_is_kept(tmp_path: Path, conflict: str) -> None:
     """Between weft's look and its PUT: the members are right or it is told, and the next change keeps what is there."""
     rig = UfmRig(tmp_path, dialect=Dialect(ip_over_ib=conflict))  # type: ignore[arg-type]
     made(rig)
@@ -182,7 +182,7 @@ def test_ip_over_ib_that_another_hand_sets_meanwhile(tmp_path: Path, conflict: s
 
 
 @pytest.mark.parametrize("status", [400, 500])
-def test_a_field_outside_of_the_schema_is_a_refusal(tmp_path: Path, status: int) -> None:
+def test_field_outside_the_schema_is_refused(tmp_path: Path, status: int) -> None:
     """500 with `additionalProperties` too: trying again won't help."""
     rig = UfmRig(tmp_path, dialect=Dialect(schema_error=status))  # type: ignore[arg-type]
     with pytest.raises(PermanentError, match="additionalProperties"):

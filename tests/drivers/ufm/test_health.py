@@ -52,7 +52,7 @@ def rig(tmp_path: Path) -> UfmRig:
 
 
 @pytest.mark.parametrize("key", ["0x5", "0x0005", "0X5", "5", "0x8005"])
-def test_a_key_is_one_however_it_is_written(key: str) -> None:
+def test_key_is_recognized_in_every_notation(key: str) -> None:
     document = {"0x7fff": {"guids": []}, key: {"guids": [{"guid": "0002C903000E0B72", "membership": "full"}]}}
     assert read_listing(document).partitions[5].members == {0x0002C903000E0B72: Mode.FULL}
 
@@ -69,25 +69,25 @@ def test_a_key_is_one_however_it_is_written(key: str) -> None:
         ({"0x7fff": {"guids": []}, "x": {"guids": []}}, "P_Key"),
     ],
 )
-def test_what_is_no_listing_says_why(document: object, why: str) -> None:
+def test_malformed_listing_names_the_reason(document: object, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         read_listing(document)
 
 
-def test_fields_that_nobody_knows_are_fine() -> None:
+def test_unknown_fields_are_ignored() -> None:
     extra = {"guid": "5", "membership": "limited", "index0": True, "lid": 65535, "state": "Unknown"}
     document = {"0x7fff": {"guids": [], "membership": "limited"}, "0x5": {"guids": [extra], "sharp": None}}
     listing = read_listing(document)
     assert listing.partitions[5].members == {5: Mode.LIMITED} and listing.default_membership is Mode.LIMITED
 
 
-def test_absent_is_said_in_two_ways() -> None:
+def test_absence_is_recognized_in_both_forms() -> None:
     assert read_one({}, 5) is None and read_one(None, 5) is None
     with pytest.raises(ValueError, match="list of members"):
         read_one({"partition": "p"}, 5)
 
 
-def test_an_empty_list_is_never_sent() -> None:
+def test_empty_list_is_never_sent() -> None:
     with pytest.raises(ValueError, match="never sent"):
         set_body(5, {}, None)
     body = set_body(5, {2: Mode.LIMITED, 1: Mode.FULL}, None)
@@ -95,13 +95,13 @@ def test_an_empty_list_is_never_sent() -> None:
     assert "membership" not in body and set_body(5, {1: Mode.FULL}, None)["membership"] == "full"
 
 
-def test_ports_come_with_numbers_as_texts_or_numbers() -> None:
+def test_port_numbers_may_be_text() -> None:
     assert read_ports([ROW]) == read_ports([{**ROW, "number": "1", "lid": None, "new": []}])
     with pytest.raises(ValueError, match="GUID"):
         read_ports([{"name": "x"}])
 
 
-def test_a_host_whose_adapter_was_exchanged_is_not_there() -> None:
+def test_host_with_an_exchanged_adapter_is_missing() -> None:
     """It stays in UFM's list with the old GUID, no live port and no peer; a description proves nothing."""
     stale = {**ROW, "name": "0a_1", "guid": "0b", "systemID": "0a", "logical_state": "Down", "peer": "N/A"}
     switch = {
@@ -131,18 +131,18 @@ def test_list_with_fewer_ports_than_before_is_doubted_until_a_later_one_agrees(
     assert inventory.topology().partial == ()
 
 
-def test_virtual_ports_without_a_guid_are_none() -> None:
+def test_virtual_ports_without_a_guid_are_ignored() -> None:
     zeros = {"virtual_port_guid": "0" * 16, "port_guid": "5"}
     one = {"virtual_port_guid": "00a1", "port_guid": "5", "virtual_port_state": "Active"}
     assert read_virtual([zeros, one]) == {0xA1: (VirtualPort(0xA1, 5, "Active"),)}
 
 
-def test_a_guid_that_two_adapters_give_is_not_one() -> None:
+def test_guid_of_two_adapters_is_ambiguous() -> None:
     rows = [{"virtual_port_guid": "a1", "port_guid": str(n)} for n in (5, 6)]
     assert [v.physical for v in read_virtual(rows)[0xA1]] == [5, 6] and not read_virtual(rows)[0xA1][0].active
 
 
-def test_a_long_list_comes_in_pages(rig: UfmRig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_list_comes_in_pages(rig: UfmRig, monkeypatch: pytest.MonkeyPatch) -> None:
     import weft.drivers.ufm.inventory as inventory
 
     whole = rig.driver.topology()
@@ -173,7 +173,7 @@ def of_page(number: int, rig: UfmRig, then: Callable[[], object], times: int = 1
 
 
 @pytest.mark.parametrize("change", ["less", "more", "one for another"])
-def test_a_list_that_changes_between_its_pages_is_read_again(
+def test_list_that_changes_between_its_pages_is_read_again(
     rig: UfmRig, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     """Others are unplugged meanwhile: rows move up, and one falls between two pages."""
@@ -192,7 +192,7 @@ def test_a_list_that_changes_between_its_pages_is_read_again(
     assert set(found) >= {guids[2], *guids[3:]} and (9 in found) is (change != "less")
 
 
-def test_a_list_that_never_holds_still_is_unknown(rig: UfmRig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_constantly_changing_list_is_unknown(rig: UfmRig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAGE", 2)
     virtual_ports(rig, 12)
     of_page(2, rig, rig.ufm.inventory.virtual.pop, times=9)
@@ -201,7 +201,7 @@ def test_a_list_that_never_holds_still_is_unknown(rig: UfmRig, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("name", ["num_of_pages", "total_resources"])
-def test_a_page_that_doesnt_say_how_many_there_are_is_not_the_list(
+def test_page_without_a_total_is_not_the_whole_list(
     rig: UfmRig, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Nor is a page with fewer rows than it says."""
@@ -230,7 +230,7 @@ def test_alarms_in_both_shapes_are_in_the_status(tmp_path: Path, version: str) -
     assert "leaf01: a fan failed" in said and "leaf02" not in said and "UNRESPONSIVE" in said
 
 
-def test_shapes_that_differ_by_route() -> None:
+def test_answer_shapes_of_both_routes_are_read() -> None:
     assert "on leaf01" in alarm_text({"related_object_name": "leaf01", "severity": "Minor", "type": 352})
     assert "FLAPPING" in unhealthy_text({"Condition": ["FLAPPING"], "UnhealthyPort": 3, "UnhealthyGUID": "a"})
 
@@ -244,7 +244,7 @@ def test_many_alarms_are_counted(rig: UfmRig) -> None:
 # -- agents beside UFM -----------------------------------------------------------------------------------------------
 
 
-def test_an_agent_that_is_away_is_in_the_status(rig: UfmRig) -> None:
+def test_agent_that_is_away_is_in_the_status(rig: UfmRig) -> None:
     """One of two is enough to read the ports, so nothing else would say that it is."""
     assert rig.driver.status().problems == ()
     rig.fabric.manager("sm2").reachable = False
@@ -268,13 +268,13 @@ def test_what_agents_read_is_in_the_status(rig: UfmRig) -> None:
     assert [m.name for m in status.managers] == ["ufm1.lab", "ufm2.lab"]
 
 
-def test_agents_do_not_say_that_a_fabric_is_managed(rig: UfmRig) -> None:
+def test_agents_alone_do_not_prove_a_managed_fabric(rig: UfmRig) -> None:
     """OpenSM runs on, and UFM can't be asked: nothing can be changed or proved."""
     rig.ufm.plant({"statuses": [500] * 8})
     assert not rig.driver.status().known
 
 
-def test_a_node_where_ufm_runs_no_opensm_is_a_standby() -> None:
+def test_node_where_ufm_runs_no_opensm_is_a_standby() -> None:
     """UFM starts it on its active node alone; the agent's own certificate counts there, too."""
     guid = 0x0002C90300000001
     stopped = "opensm does not run on this host: start it"
@@ -297,7 +297,7 @@ def test_a_node_where_ufm_runs_no_opensm_is_a_standby() -> None:
 # -- versions --------------------------------------------------------------------------------------------------------
 
 
-def test_versions_are_read_and_have_their_rows() -> None:
+def test_known_versions_have_their_rows() -> None:
     assert parse_version("6.14.5-2") == (6, 14, 5, 2) and parse_version(" 6.19\n") == (6, 19, 0, 0)
     assert parse_version("None") is None and parse_version("") is None
     assert (
@@ -309,7 +309,7 @@ def test_versions_are_read_and_have_their_rows() -> None:
     assert all(d.since < d.before for d in differences((6, 19, 1, 5)))
 
 
-def test_what_is_no_ufm_is_told(rig: UfmRig) -> None:
+def test_server_that_is_no_ufm_is_reported(rig: UfmRig) -> None:
     rig.ufm.plant({"texts": ['{"product": "something else"}']})
     assert "no version" in rig.driver.status().managers[0].problems[0]
 
@@ -330,7 +330,7 @@ def weak_settings(rig: UfmRig) -> list[Weakness]:
     return list(rig.driver.live_check().weaknesses)
 
 
-def test_an_open_default_partition_is_an_alarm(tmp_path: Path) -> None:
+def test_open_default_partition_is_an_alarm(tmp_path: Path) -> None:
     """default_membership=full joins all tenants: the status says so, and no pod is as it should be; with and without
     agents."""
     for agents in (True, False):
@@ -342,7 +342,7 @@ def test_an_open_default_partition_is_an_alarm(tmp_path: Path) -> None:
         assert ProblemKind.FAILED_OPEN in kinds
 
 
-def test_a_version_that_does_not_say_is_no_alarm_and_not_checked(tmp_path: Path) -> None:
+def test_version_without_the_setting_is_reported_unchecked(tmp_path: Path) -> None:
     rig = UfmRig(tmp_path, agents=False, dialect=Dialect(version="6.18.0"))
     settings = rig.driver.settings()
     assert "default_membership" not in settings.names
@@ -359,7 +359,7 @@ def test_a_version_that_does_not_say_is_no_alarm_and_not_checked(tmp_path: Path)
         ("no_partition_enforcement", "true", "true"),
     ],
 )
-def test_each_setting_that_lacks_is_found(tmp_path: Path, setting: str, value: str, found: str) -> None:
+def test_each_missing_setting_is_found(tmp_path: Path, setting: str, value: str, found: str) -> None:
     """With what it allows a tenant; a secret is never told, only whether it is one."""
     rig = UfmRig(tmp_path, agents=False, smconf={**SAFE_SMCONF, setting: value})
     [weak] = weak_settings(rig)
@@ -368,7 +368,7 @@ def test_each_setting_that_lacks_is_found(tmp_path: Path, setting: str, value: s
     assert not any(secret in str(settings) for secret in SAFE_SMCONF.values() if secret.startswith("0x"))
 
 
-def test_an_open_default_partition_is_a_setting_that_lacks(tmp_path: Path) -> None:
+def test_open_default_partition_is_a_weakness(tmp_path: Path) -> None:
     """gv.cfg's own, which no file of opensm has: with agents, too, UFM alone is named for it."""
     rig = UfmRig(tmp_path, default_membership="full")
     for name in ("sm1", "sm2"):
@@ -378,7 +378,7 @@ def test_an_open_default_partition_is_a_setting_that_lacks(tmp_path: Path) -> No
     assert "limited" in weak.wanted and "every other tenant" in weak.allows
 
 
-def test_a_weak_node_is_not_hidden_by_the_other(rig: UfmRig) -> None:
+def test_weak_node_is_not_hidden_by_the_other(rig: UfmRig) -> None:
     """Both nodes of a pair have their own opensm.conf, and after a fail-over the weak one's counts: neither the other
     agent's file nor what REST tells covers it.
     """
@@ -393,7 +393,7 @@ def test_a_weak_node_is_not_hidden_by_the_other(rig: UfmRig) -> None:
     assert {w.manager for w in found} == {"sm2"} and {"m_key", "cc_key_enable"} <= {w.setting for w in found}
 
 
-def test_what_rest_tells_is_judged_beside_hardened_agents(tmp_path: Path) -> None:
+def test_rest_options_are_judged_next_to_hardened_agents(tmp_path: Path) -> None:
     """UFM's own value is what it writes into opensm.conf at its next start."""
     rig = UfmRig(tmp_path, smconf={**SAFE_SMCONF, "sm_key": "0x1"})
     for name in ("sm1", "sm2"):
@@ -402,7 +402,7 @@ def test_what_rest_tells_is_judged_beside_hardened_agents(tmp_path: Path) -> Non
     assert (weak.manager, weak.setting, weak.found) == ("ufm", "sm_key", "(the well-known default)")
 
 
-def test_one_agent_tells_what_rest_does_not(rig: UfmRig) -> None:
+def test_agent_supplies_options_missing_in_rest(rig: UfmRig) -> None:
     """What the other one's file says is unknown, and is told as that."""
     rig.fabric.manager("sm1").settings = dict(HARDENED)
     rig.fabric.manager("sm2").reachable = False
@@ -410,7 +410,7 @@ def test_one_agent_tells_what_rest_does_not(rig: UfmRig) -> None:
     assert weak_settings(rig) == [] and len(settings.problems) == 1 and "agent sm2" in settings.problems[0]
 
 
-def test_settings_that_cannot_be_read_are_no_good_news(rig: UfmRig) -> None:
+def test_unreadable_settings_are_a_problem(rig: UfmRig) -> None:
     rig.ufm.plant({"statuses": [500] * 4})
     rig.fabric.manager("sm1").reachable = False
     settings = rig.driver.settings()
@@ -421,7 +421,7 @@ def test_settings_that_cannot_be_read_are_no_good_news(rig: UfmRig) -> None:
 # -- the second proof --------------------------------------------------------------------------------------------
 
 
-def test_one_agent_is_enough_and_none_is_unknown(rig: UfmRig) -> None:
+def test_one_agent_suffices_and_none_is_unknown(rig: UfmRig) -> None:
     wanted = segment(KEY, rig.ports()[:2])
     rig.driver.create(scope(), [wanted], {})
     rig.fabric.manager("sm1").reachable = False
@@ -431,7 +431,7 @@ def test_one_agent_is_enough_and_none_is_unknown(rig: UfmRig) -> None:
         rig.driver.find(scope(), [wanted], {})
 
 
-def test_drift_behind_the_managers_back_is_seen_and_repaired(rig: UfmRig) -> None:
+def test_drift_unknown_to_the_manager_is_detected_and_repaired(rig: UfmRig) -> None:
     """A key that somebody wrote into a port: UFM knows nothing of it, its tables show it, an update repairs it."""
     wanted = segment(KEY, rig.ports()[:2])
     rig.driver.create(scope(), [wanted], {})
@@ -442,7 +442,7 @@ def test_drift_behind_the_managers_back_is_seen_and_repaired(rig: UfmRig) -> Non
     assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
 
 
-def test_a_full_table_is_known(rig: UfmRig) -> None:
+def test_full_table_is_reported(rig: UfmRig) -> None:
     """Sizes are the ports' own: read where an agent reads them."""
     for number in range(62):
         rig.foreign(0x2000 + number, {rig.ports()[0]: "full"})

@@ -19,7 +19,7 @@ def rig(tmp_path: Path) -> UfmRig:
     return UfmRig(tmp_path)
 
 
-def test_a_lost_answer_is_read_back(rig: UfmRig) -> None:
+def test_lost_answer_is_read_back(rig: UfmRig) -> None:
     """The PUT was made, and the connection ended: what is read says that it was."""
     rig.ufm.plant({"lose_answers": 1})
     wanted = segment(KEY, rig.ports()[:2])
@@ -27,7 +27,7 @@ def test_a_lost_answer_is_read_back(rig: UfmRig) -> None:
     assert seen(rig, wanted).status is Status.SETTLED
 
 
-def test_a_lost_question_is_unknown(rig: UfmRig) -> None:
+def test_lost_request_is_unknown(rig: UfmRig) -> None:
     """Closed before it was looked at: not there, so nothing is claimed; the next try makes it."""
     wanted = segment(KEY, rig.ports()[:2])
     rig.driver.configured()
@@ -49,7 +49,7 @@ def test_a_lost_question_is_unknown(rig: UfmRig) -> None:
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_a_change_that_runs_out_of_time_is_unknown_until_it_is_read(
+def test_timed_out_change_is_unknown_until_read_back(
     rig: UfmRig, monkeypatch: pytest.MonkeyPatch, done: bool
 ) -> None:
     """UFM hangs in the middle of the PUT, and is left alone for a moment; then what it shows decides."""
@@ -76,7 +76,7 @@ def test_a_change_that_runs_out_of_time_is_unknown_until_it_is_read(
     assert rig.methods() == ["PUT /ufmRestV3/resources/pkeys/"] * (1 if done else 2)
 
 
-def test_done_is_not_believed_until_it_is_shown(rig: UfmRig) -> None:
+def test_completed_job_is_not_believed_until_read_back(rig: UfmRig) -> None:
     """A stale GET after a 200: no claim, no repetition of what was done; then it shows."""
     rig.ufm.plant({"stale": True})
     wanted = segment(KEY, rig.ports()[:2])
@@ -87,7 +87,7 @@ def test_done_is_not_believed_until_it_is_shown(rig: UfmRig) -> None:
     assert seen(rig, wanted).status is Status.SETTLED
 
 
-def test_members_that_ufm_leaves_out_are_named(rig: UfmRig) -> None:
+def test_members_left_out_by_ufm_are_named(rig: UfmRig) -> None:
     """It answers 200 and has fewer than it was sent, or others: whoever reads that knows which."""
     ports = rig.ports()
     wanted = segment(KEY, ports[:3])
@@ -104,7 +104,7 @@ def test_members_that_ufm_leaves_out_are_named(rig: UfmRig) -> None:
     assert f"{ports[7]} is full member, wanted none" in said and ports[0] not in said
 
 
-def test_a_stale_listing_is_no_proof_of_absence(rig: UfmRig) -> None:
+def test_stale_listing_is_no_proof_of_absence(rig: UfmRig) -> None:
     """UFM answers with what was before the partition: its ports' own tables have the key."""
     rig.ufm.plant({"stale": True})
     wanted = segment(KEY, rig.ports()[:2])
@@ -115,7 +115,7 @@ def test_a_stale_listing_is_no_proof_of_absence(rig: UfmRig) -> None:
     assert {i.result for i in clean.items if i.plane.startswith("p_key ")} >= {"not clean"}
 
 
-def test_it_is_there_when_the_tables_show_it(rig: UfmRig) -> None:
+def test_segment_is_settled_when_the_tables_show_it(rig: UfmRig) -> None:
     """UFM has it, and its subnet manager wasn't told yet (a slow sweep): pending, with each port."""
     rig.ufm.plant({"hold": True})
     wanted = segment(KEY, rig.ports()[:2])
@@ -126,7 +126,7 @@ def test_it_is_there_when_the_tables_show_it(rig: UfmRig) -> None:
     assert seen(rig, wanted).status is Status.SETTLED
 
 
-def test_a_release_waits_for_the_tables(rig: UfmRig) -> None:
+def test_release_waits_for_the_tables(rig: UfmRig) -> None:
     """Gone from UFM, and still on the ports: not absent, not clean."""
     wanted = made(rig)
     rig.ufm.plant({"hold": True})
@@ -142,7 +142,7 @@ def test_a_release_waits_for_the_tables(rig: UfmRig) -> None:
 # -- jobs -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_slow_job_is_followed(tmp_path: Path) -> None:
+def test_slow_job_is_followed(tmp_path: Path) -> None:
     rig = UfmRig(tmp_path, dialect=Dialect(changes="job"))
     rig.ufm.plant({"job_polls": 3})
     made(rig)
@@ -157,7 +157,7 @@ def test_a_slow_job_is_followed(tmp_path: Path) -> None:
         ("forget", "doesn't know its job"),
     ],
 )
-def test_a_job_that_did_nothing_is_never_done(tmp_path: Path, fault: str, said: str) -> None:
+def test_job_without_effect_is_never_done(tmp_path: Path, fault: str, said: str) -> None:
     """Failed with its causes, aborted, Completed with nothing made, or forgotten."""
     rig = UfmRig(tmp_path, dialect=Dialect(changes="job"))
     rig.ufm.plant({"jobs": fault})
@@ -169,7 +169,7 @@ def test_a_job_that_did_nothing_is_never_done(tmp_path: Path, fault: str, said: 
     assert create(rig, wanted).error is None and seen(rig, wanted).status is Status.SETTLED
 
 
-def test_a_forgotten_job_that_did_its_work_is_read_back(tmp_path: Path) -> None:
+def test_effect_of_a_forgotten_job_is_read_back(tmp_path: Path) -> None:
     """GET /jobs says `[]`, as for one that never was: what was asked for is there."""
     rig = UfmRig(tmp_path, dialect=Dialect(changes="job"))
     rig.ufm.plant({"jobs": "forget done"})

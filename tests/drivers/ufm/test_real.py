@@ -40,7 +40,7 @@ def made(rig: RealUfmRig, ports: list[str]) -> Resource:
     return wanted
 
 
-def test_a_partition_ends_in_the_tables_of_the_ports(rig: RealUfmRig) -> None:
+def test_partition_reaches_the_ports_tables(rig: RealUfmRig) -> None:
     """Of hosts and leaves, members and nobody else; and is gone from all of them."""
     ports = rig.ports()
     wanted = made(rig, ports[:2])
@@ -52,7 +52,7 @@ def test_a_partition_ends_in_the_tables_of_the_ports(rig: RealUfmRig) -> None:
     assert rig.keys(ports[0]) == ({0x7FFF},) * 2
 
 
-def test_the_standby_takes_over(rig: RealUfmRig) -> None:
+def test_standby_takes_over(rig: RealUfmRig) -> None:
     """The other address answers, the partitions are there, and the ports never lost them."""
     wanted = made(rig, rig.ports()[:2])
     first = rig.driver.rest.active
@@ -65,7 +65,7 @@ def test_the_standby_takes_over(rig: RealUfmRig) -> None:
     assert status(rig, segment(KEY, rig.ports()[:3])) is Status.SETTLED
 
 
-def test_a_ufm_that_is_stopped_is_unknown(rig: RealUfmRig) -> None:
+def test_stopped_ufm_is_unknown(rig: RealUfmRig) -> None:
     """Its ports keep what they have: nothing is absent, nothing is clean, until it is back."""
     wanted = made(rig, rig.ports()[:2])
     rig.control.do("stop")
@@ -77,7 +77,7 @@ def test_a_ufm_that_is_stopped_is_unknown(rig: RealUfmRig) -> None:
     assert status(rig, wanted) is Status.SETTLED
 
 
-def test_a_manager_that_was_not_told_is_seen_on_the_wire(rig: RealUfmRig) -> None:
+def test_manager_that_missed_a_change_is_detected_on_the_wire(rig: RealUfmRig) -> None:
     """UFM has taken the change and its OpenSM never heard of it."""
     rig.control.plant(hold=True)
     wanted = segment(KEY, rig.ports()[:2])
@@ -89,7 +89,7 @@ def test_a_manager_that_was_not_told_is_seen_on_the_wire(rig: RealUfmRig) -> Non
     quick.close()
 
 
-def test_its_certificate_must_be_of_the_sites_authority(rig: RealUfmRig, tmp_path: Path) -> None:
+def test_ufm_certificate_must_be_of_the_sites_authority(rig: RealUfmRig, tmp_path: Path) -> None:
     """Another authority's, or none that this host trusts: nothing is sent to it, least of all credentials."""
     from weft.fabricagent.tls import make_certificates
 
@@ -115,7 +115,7 @@ def test_weft_signs_in_by_its_certificate(rig: RealUfmRig) -> None:
     driver.close()
 
 
-def test_the_topology_is_the_sites(rig: RealUfmRig) -> None:
+def test_topology_matches_the_site(rig: RealUfmRig) -> None:
     """Every switch, adapter and cable, by GUID and port, as UFM lists them."""
     site, observed = rig.site, rig.driver.topology()
     guids = {s.name: s.guid for s in site.switches}
@@ -126,7 +126,7 @@ def test_the_topology_is_the_sites(rig: RealUfmRig) -> None:
     assert {g for n in observed.nodes for g in n.port_guids} == set(site.hca_by_port_guid)
 
 
-def test_the_live_check_finds_what_the_lab_lacks(rig: RealUfmRig) -> None:
+def test_live_check_finds_the_labs_weaknesses(rig: RealUfmRig) -> None:
     """What REST tells is as it should be; each agent's own opensm.conf isn't, and the one doesn't cover the other."""
     live = check_live(rig.site)
     assert all(w.allows for w in live.weaknesses)

@@ -138,7 +138,7 @@ def list_users(channels: Channels, at: At) -> None:
         channel.ask("list users", lambda stub: stub.ListUsers, admin_pb2.ListUsersRequest(), 5.0)
 
 
-def test_a_controller_is_shown_keys_in_its_own_tls_alone() -> None:
+def test_keys_are_sent_only_over_the_controllers_tls() -> None:
     """The pod's own controller gets the key; another pod's, one without TLS and one that only listens get none."""
     channels = Channels(KEYS, gateway())
     with Listener(controllers_tls(POD), DOOR) as right:
@@ -185,7 +185,7 @@ def _spy() -> Iterator[list[bytes]]:
     thread.join(60)
 
 
-def test_slow_is_not_gone() -> None:
+def test_slow_controller_is_not_reported_gone() -> None:
     """Who has shown its certificate is there; who only takes the connection could be anybody."""
     channels = Channels(KEYS, gateway())
     for there, error in (
@@ -196,7 +196,7 @@ def test_slow_is_not_gone() -> None:
             channel.ask("list users", lambda stub: stub.ListUsers, admin_pb2.ListUsersRequest(), 0.3)
 
 
-def test_an_agents_silence_is_not_its_controllers() -> None:
+def test_agents_silence_is_not_the_controllers() -> None:
     """A controller that says in time that an agent doesn't is there: an error of that resource alone."""
     agent = Agent("ipum1", "127.0.0.1", 0, NO_MACHINE)
     fleet = Fleet(Settings("red", "key"), timeout=0.3)
@@ -218,7 +218,7 @@ def test_an_agents_silence_is_not_its_controllers() -> None:
         assert isinstance(error, TemporaryError) and not isinstance(error, UnknownError), error
 
 
-def test_a_controller_without_tls_needs_the_sites_word() -> None:
+def test_controller_without_tls_must_be_allowed_by_the_site() -> None:
     """A pod from before TLS is shown keys only where the site says keys_in_clear; else nobody connects to it."""
     with Listener(None, DOOR) as plain:
         old = At(ADDRESS, tls=False)
@@ -236,7 +236,7 @@ def release(channels: Channels, port: int) -> None:
         channel.ask("release", lambda stub: stub.Release, agent_pb2.ReleaseRequest(), 5.0)
 
 
-def test_agents_are_shown_keys_in_the_sites_tls_alone(credentials: tuple[Path, Path]) -> None:
+def test_keys_are_sent_to_agents_only_over_the_sites_tls(credentials: tuple[Path, Path]) -> None:
     """An agent of the site's authority gets the key; an impostor, a plain one and one without the site's word don't."""
     ours, theirs = credentials
     verifying = Channels(KEYS, gateway(agents_ca=(ours / "ca.crt").read_text()))
@@ -259,7 +259,7 @@ def test_agents_are_shown_keys_in_the_sites_tls_alone(credentials: tuple[Path, P
         assert plain.keys == [KEYS.key(POD, "vipu-agent-key")]
 
 
-def test_the_same_seed_gives_the_same_keys() -> None:
+def test_same_seed_gives_the_same_keys() -> None:
     """Certificates made at another time, by another worker, still vouch for the controller that runs."""
     first, second = (podtls._files("seed") for _ in range(2))
     assert first[TLS_KEY] == second[TLS_KEY]

@@ -39,7 +39,7 @@ def keys(bench: Bench) -> set[str]:
     return {r.key for r in bench.wanted}
 
 
-def test_before_the_controller_is_there(bench: Bench) -> None:
+def test_resources_are_absent_before_the_controller_exists(bench: Bench) -> None:
     """Nothing is found, nothing can be made yet (try again), and to delete what was never there is fine."""
     assert bench.seen() == set()
     with pytest.raises(TemporaryError, match="has not booted yet"):
@@ -48,7 +48,7 @@ def test_before_the_controller_is_there(bench: Bench) -> None:
     assert bench.seen() == set()
 
 
-def test_what_cloud_init_made_is_there_exactly(bench: Bench) -> None:
+def test_resources_made_by_cloud_init_are_found_exactly(bench: Bench) -> None:
     """Everything of the graph, without a difference; to create it again makes nothing twice."""
     bench.boot()
     for _ in range(2):
@@ -60,7 +60,7 @@ def test_what_cloud_init_made_is_there_exactly(bench: Bench) -> None:
     assert not any(o.differences or o.status is not Status.SETTLED for o in found.values())
 
 
-def test_the_proof_leaves_nothing_behind(bench: Bench) -> None:
+def test_proof_leaves_nothing_behind(bench: Bench) -> None:
     """A partition of all IPUs is made as the tenant's user, and is gone after; twice."""
     bench.boot()
     for _ in range(2):
@@ -68,7 +68,7 @@ def test_the_proof_leaves_nothing_behind(bench: Bench) -> None:
         assert bench.partitions() == set()
 
 
-def test_the_tenants_own_partitions_are_proof_too(bench: Bench) -> None:
+def test_tenants_partitions_prove_the_fabric_works(bench: Bench) -> None:
     """Where they leave no room, nothing is disturbed."""
     bench.boot()
     bench.tenant_makes_partition("mine")
@@ -76,7 +76,7 @@ def test_the_tenants_own_partitions_are_proof_too(bench: Bench) -> None:
     assert bench.partitions() == {"mine"}
 
 
-def test_no_user_is_no_proof(bench: Bench) -> None:
+def test_missing_user_proves_nothing(bench: Bench) -> None:
     """A controller that lets the tenant in no more makes the pod not ready; create repairs it, key included."""
     bench.boot()
     bench.driver.delete(bench.scope, bench.of("vipu_user"), {})
@@ -87,7 +87,7 @@ def test_no_user_is_no_proof(bench: Bench) -> None:
     assert "created a partition" in bench.proved()
 
 
-def test_an_allocation_that_was_taken_away_is_given_back(bench: Bench) -> None:
+def test_removed_allocation_is_restored(bench: Bench) -> None:
     """The difference is found, and update repairs it; a cluster can't be changed in place."""
     bench.boot()
     bench.take_allocation()
@@ -99,7 +99,7 @@ def test_an_allocation_that_was_taken_away_is_given_back(bench: Bench) -> None:
     assert refused is not None and "can't be changed in place" in str(refused)
 
 
-def test_release_takes_partitions_along(bench: Bench) -> None:
+def test_release_removes_partitions(bench: Bench) -> None:
     """With a partition in use: user, allocation, cluster and agents go, and no machine is bound to anybody."""
     bench.boot()
     bench.tenant_makes_partition("mine")
@@ -108,7 +108,7 @@ def test_release_takes_partitions_along(bench: Bench) -> None:
     bench.delete_all()
 
 
-def test_a_lost_controller_is_unknown_and_no_obstacle(bench: Bench) -> None:
+def test_lost_controller_is_unknown_and_does_not_block_release(bench: Bench) -> None:
     """While machines are bound to it, nobody can say what it has; a release takes the machines in its place."""
     bench.boot()
     bench.tenant_makes_partition("mine")
@@ -122,7 +122,7 @@ def test_a_lost_controller_is_unknown_and_no_obstacle(bench: Bench) -> None:
     assert bench.seen() == set() and not bench.machines.unfit()
 
 
-def test_a_machine_that_does_not_answer_is_not_clean(bench: Bench) -> None:
+def test_silent_machine_is_not_clean(bench: Bench) -> None:
     """Its agent is away: unknown, never absent; when it is back it is released."""
     bench.boot()
     away = bench.names[1]
@@ -154,7 +154,7 @@ def test_leftovers_are_found_and_released(bench: Bench) -> None:
     assert not bench.driver.marked(bench.scope.site, ()) and not bench.machines.unfit()
 
 
-def test_a_strangers_machine_is_left_alone(bench: Bench) -> None:
+def test_strangers_machine_is_left_alone(bench: Bench) -> None:
     """It is not fit, not marked, broken where a pod wants it, and nothing that weft does takes it away."""
     taken = bench.names[0]
     bench.stranger_claims(taken)
@@ -182,7 +182,7 @@ def without_cluster(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_bound_to_nobody_is_not_clean_while_something_is_set_up(bench: Bench, lost: bool) -> None:
+def test_unbound_machine_with_partitions_is_not_clean(bench: Bench, lost: bool) -> None:
     """An agent forgot its controller, with a partition on its machine: still there, unfit, and cleared by a release."""
     bench.boot()
     bench.tenant_makes_partition("mine")
@@ -205,7 +205,7 @@ def test_bound_to_nobody_is_not_clean_while_something_is_set_up(bench: Bench, lo
     assert bench.seen() == set() and not bench.machines.unfit() and bench.settings() == set()
 
 
-def test_an_agent_that_forgot_its_controller_is_bound_again(bench: Bench) -> None:
+def test_agent_that_forgot_its_controller_is_rebound(bench: Bench) -> None:
     """Listed and not bound is missing, and create binds it; it is there after that, and usable."""
     bench.boot()
     forgetful = bench.names[1]
@@ -217,7 +217,7 @@ def test_an_agent_that_forgot_its_controller_is_bound_again(bench: Bench) -> Non
     assert "created a partition" in bench.proved()
 
 
-def test_an_agent_that_its_controller_forgot_is_added_again(bench: Bench) -> None:
+def test_agent_forgotten_by_its_controller_is_added_again(bench: Bench) -> None:
     """Bound and not listed is a difference, which update repairs; the others show none."""
     bench.boot()
     without_cluster(bench)
@@ -233,7 +233,7 @@ def test_an_agent_that_its_controller_forgot_is_added_again(bench: Bench) -> Non
     assert refused is not None and "can't be changed in place" in str(refused)
 
 
-def test_an_agent_that_its_controller_forgot_is_released(bench: Bench) -> None:
+def test_agent_forgotten_by_its_controller_is_released(bench: Bench) -> None:
     """What the controller doesn't list it can't release: its agent is asked all the same."""
     bench.boot()
     without_cluster(bench)
@@ -244,7 +244,7 @@ def test_an_agent_that_its_controller_forgot_is_released(bench: Bench) -> None:
     assert bench.seen() == set() and not bench.machines.unfit()
 
 
-def test_a_machine_that_could_not_be_cleared_is_asked_again(bench: Bench) -> None:
+def test_clearing_a_machine_is_retried(bench: Bench) -> None:
     """An error that passes: bound and listed until then, and released through its controller after."""
     bench.boot()
     without_cluster(bench)
@@ -259,7 +259,7 @@ def test_a_machine_that_could_not_be_cleared_is_asked_again(bench: Bench) -> Non
     assert bench.seen() == set() and bench.settings() == set()
 
 
-def test_what_was_left_on_a_machine_hinders_no_proof(bench: Bench) -> None:
+def test_remains_on_a_machine_do_not_hinder_the_proof(bench: Bench) -> None:
     """A new controller clears its machines before it assigns them."""
     for name in bench.names:
         bench.leave(name, "left")

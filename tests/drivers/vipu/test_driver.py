@@ -66,7 +66,7 @@ def hung(real: Callable[..., object], request: object, timeout: float, metadata:
     return real(request, timeout=1e-6, metadata=metadata)
 
 
-def test_a_slow_controller_is_not_a_lost_one(bench: RealBench) -> None:
+def test_slow_controller_is_not_lost(bench: RealBench) -> None:
     """Its machines stay with it, and what was asked is asked again; after a while it counts as lost."""
     bench.boot()
     bench.tenant_makes_partition("mine")
@@ -80,7 +80,7 @@ def test_a_slow_controller_is_not_a_lost_one(bench: RealBench) -> None:
     assert not bench.settings() and not bench.machines.unfit()
 
 
-def test_who_was_faster_is_no_error(bench: RealBench) -> None:
+def test_concurrent_creation_is_no_error(bench: RealBench) -> None:
     """cloud-init makes each between weft's look and weft's request: it passes, and the next look finds it."""
     bench.boot()
     with instead(
@@ -96,7 +96,7 @@ def test_who_was_faster_is_no_error(bench: RealBench) -> None:
     assert not any(o.error for o in outcomes.values())
 
 
-def test_who_lost_the_pod_stops_between_two_machines(bench: RealBench) -> None:
+def test_lost_fence_stops_between_two_machines(bench: RealBench) -> None:
     """The fence is asked before each change, not once for all of them."""
 
     class Lost(Exception):  # noqa: N818
@@ -132,7 +132,7 @@ def make(bench: RealBench, name: str, size: int) -> None:
         channel.ask("create", lambda s: s.CreatePartition, request)
 
 
-def test_the_tenants_partition_is_not_taken_for_wefts(bench: RealBench) -> None:
+def test_tenants_partition_is_not_mistaken_for_wefts(bench: RealBench) -> None:
     """Whatever it is called: it isn't removed, and weft says of how many IPUs it is."""
     bench.boot()
     make(bench, "weft-proof", 4)
@@ -140,7 +140,7 @@ def test_the_tenants_partition_is_not_taken_for_wefts(bench: RealBench) -> None:
     assert bench.partitions() == {"weft-proof"}
 
 
-def test_room_that_is_broken_is_not_taken(bench: RealBench) -> None:
+def test_broken_capacity_is_not_used(bench: RealBench) -> None:
     """The tenant has a partition, and there is no room because an IPU beside it is dead: no proof."""
     bench._pod.plant(Fault("dead-ipu", "ipum2", "3"))
     bench.boot()
@@ -149,7 +149,7 @@ def test_room_that_is_broken_is_not_taken(bench: RealBench) -> None:
         bench.proved()
 
 
-def test_users_that_nobody_ordered_go(bench: RealBench) -> None:
+def test_unordered_users_are_removed(bench: RealBench) -> None:
     """Another user, and the tenant's as an administrator, are differences, and repaired; the tenant's key stays."""
     bench.boot()
     ask(bench, "RemoveUser", admin_pb2.RemoveUserRequest(id="tenant"))
@@ -172,7 +172,7 @@ def test_users_that_nobody_ordered_go(bench: RealBench) -> None:
         ask(bench, "RemoveUser", admin_pb2.RemoveUserRequest(id="mallory"))
 
 
-def test_a_silent_machine_hides_no_other(bench: RealBench) -> None:
+def test_silent_machine_hides_no_other(bench: RealBench) -> None:
     """What answered is listed, those in maintenance included; these may be silent."""
     bench.boot()
     one, two = bench.names
@@ -187,7 +187,7 @@ def test_a_silent_machine_hides_no_other(bench: RealBench) -> None:
     assert [m.id for m in driver.marked(bench.scope.site, ())] == [one]
 
 
-def test_weft_and_cloud_init_may_make_everything_at_once(bench: RealBench) -> None:
+def test_weft_and_cloud_init_may_create_concurrently(bench: RealBench) -> None:
     """A controller that is slow to boot: both make what is missing, side by side, and neither fails of the other."""
     errors: list[PermanentError] = []
 

@@ -26,7 +26,7 @@ def sight(*described: int) -> tuple[Sight, list[float]]:
     return Sight("ib0", frozenset(described or range(1, 21)), lambda: now[0]), now
 
 
-def test_a_good_reading_is_believed() -> None:
+def test_plausible_reading_is_believed() -> None:
     """Every port with its default key, the manager's own as full member."""
     assert len(sight()[0].all(tables(1, 2, 3), "sm1").ports) == 4
 
@@ -34,7 +34,7 @@ def test_a_good_reading_is_believed() -> None:
 @pytest.mark.parametrize(
     "port", [reading(1, 0x8101), reading(1, 0x7FFF, leaf=()), reading(1, 0x7FFF, leaf=(0x8101,))]
 )
-def test_a_table_without_the_default_key_was_not_read(port: PortReading) -> None:
+def test_table_without_the_default_key_counts_as_unread(port: PortReading) -> None:
     """Neither a host's nor a leaf's: the port counts as one that could not be read."""
     given = tables(2).model_copy(update={"ports": (*tables(2).ports, port)})
     [found] = [p for p in sight()[0].all(given, "sm1").ports if p.port_guid == 1]
@@ -54,13 +54,13 @@ def test_a_table_without_the_default_key_was_not_read(port: PortReading) -> None
         (tables(1, 1), "twice"),
     ],
 )
-def test_a_blind_eye_is_unknown(blind: Tables, said: str) -> None:
+def test_agent_without_view_is_unknown(blind: Tables, said: str) -> None:
     """No port, not its own, none that the site describes, one twice: each is said."""
     with pytest.raises(UnknownError, match=said):
         sight()[0].all(blind, "sm1")
 
 
-def test_most_ports_gone_at_once_is_looked_at_twice() -> None:
+def test_sudden_loss_of_most_ports_is_read_twice() -> None:
     """A second look that agrees, a while later, makes it the truth: a power cut is no blind eye."""
     eye, now = sight()
     eye.all(tables(*range(1, 21)), "sm1")
@@ -72,7 +72,7 @@ def test_most_ports_gone_at_once_is_looked_at_twice() -> None:
     assert eye.all(tables(1, 2), "sm1")
 
 
-def test_a_doubt_ends_when_the_ports_are_back() -> None:
+def test_doubt_ends_when_the_ports_return() -> None:
     """And the next time it is a doubt again."""
     eye, now = sight()
     eye.all(tables(*range(1, 21)), "sm1")
@@ -84,7 +84,7 @@ def test_a_doubt_ends_when_the_ports_are_back() -> None:
         eye.all(tables(1), "sm1")
 
 
-def test_a_few_ports_may_go() -> None:
+def test_loss_of_a_few_ports_is_believed() -> None:
     """A rack is switched off: those ports are named as not read, the others count."""
     eye, _ = sight()
     eye.all(tables(*range(1, 21)), "sm1")
