@@ -62,7 +62,7 @@ def _steps(engine: Engine) -> list[tuple[str, Callable[[], Any], Callable[[], An
 
     def rooms_less_few() -> list[int]:
         rooms = {leaf: (available[leaf] & view.mask[leaf] & ~bits).bit_count() for leaf, bits in few.items()}
-        return view.pool.but(rooms).free
+        return view.pool.with_rooms(rooms).free
 
     def rooms_of_words_less_few() -> Any:
         return np.bitwise_count(free & mask & ~hidden)[:, 0]

@@ -174,7 +174,7 @@ class Counted:
             taken=taken,
             again=again,
             subnets=_subnets(self.subnets, before.values(), owners.values()),
-            leases=self.leases.but({str(owner): one.lease for owner, one in owners.items()}),
+            leases=self.leases.with_changes({str(owner): one.lease for owner, one in owners.items()}),
         )
 
     def used(self) -> UsedNumbers:
@@ -248,7 +248,7 @@ def _subnets(
     found = dict(known)
     for place in {(plane, cloud) for plane, cloud, _ in gone ^ come}:
         out, more = ({c for *at, c in these if (*at,) == place} for these in (gone - come, come - gone))
-        found[place] = found.get(place, NO_SUBNETS).but(out, more)
+        found[place] = found.get(place, NO_SUBNETS).with_changes(out, more)
     return {place: subnets for place, subnets in found.items() if subnets}
 
 

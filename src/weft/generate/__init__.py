@@ -1,1 +1,1 @@
-"""Values to text: partitions.conf and, later, cloud-init, Kolla, Terraform …"""
+"""Values to text: partitions.conf, receipts, certificates, schemas, pictures."""

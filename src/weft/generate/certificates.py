@@ -1,4 +1,4 @@
-"""How long certificates are still good, said while there is time to renew them. Pure: text and time come in."""
+"""Warnings about certificates that expire, early enough to renew them. Pure: text and time are arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ LONGEST_WARNING = timedelta(days=90)
 
 
 def expiry_problems(pem: bytes, name: str, now: datetime) -> list[str]:
-    """A sentence for each that is over, not yet valid, or in the last third of its life (at most 90 days)."""
+    """A sentence for each certificate that has expired, isn't valid yet, or is in the last third of its life (at most
+    90 days)."""
     try:
         certificates = x509.load_pem_x509_certificates(pem)
     except ValueError as error:

@@ -9,9 +9,9 @@ MOST = (1 << 64) - 1
 
 
 def c_number(text: str) -> int | None:
-    """The number that a text is, leading zeros octal; None: it is none, or something follows it.
+    """The number that a text represents, octal with leading zeros; None: it isn't one, or something follows it.
 
-    Not yet brought into 64 bits, see `wrapped`: a caller may refuse what is too large.
+    Not reduced to 64 bits (see `wrapped`): a caller may refuse large numbers.
     """
     found = _NUMBER.fullmatch(text)
     if found is None:
@@ -22,5 +22,5 @@ def c_number(text: str) -> int | None:
 
 
 def wrapped(number: int) -> int:
-    """As an unsigned number of 64 bits: negative ones wrap around, larger ones are the largest."""
+    """As an unsigned number of 64 bits: negative numbers wrap around, larger ones saturate."""
     return MOST if abs(number) > MOST else number % (MOST + 1)

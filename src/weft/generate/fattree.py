@@ -38,7 +38,7 @@ hcas:
   csv: hcas.csv
 """
 _GUID = 0x0200_0000_0000_0000
-"""Locally administered, so that a placeholder is never somebody's GUID."""
+"""Locally administered, so that a placeholder never equals a real GUID."""
 
 
 def site_files(tree: FatTree, name: str, fabric: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from weft.planning.site.fattree import FatTree
 
 WIDTH, MARGIN = 1600, 24
 MOST = 40
-"""Blocks, and planes of cores, that are drawn; of more the first ones and the last."""
+"""Maximum number of blocks, and planes of cores, that are drawn; of more, only the first ones and the last."""
 _COLOUR = {"core": "#7a4fbf", "spine": "#2f6fb7", "leaf": "#2a8f5c", "block": "#4a5568"}
 _LEVELS = ("spine", "leaf")
 

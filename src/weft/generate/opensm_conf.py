@@ -44,7 +44,7 @@ def read_opensm_conf(text: str) -> dict[str, str]:
         elif name in KEYS or name in _SMALL:
             number = c_number(value)
             if number is None or abs(number) > MOST:
-                continue  # OpenSM says so, and what was before stays
+                continue  # OpenSM logs it, and the previous value stays
             if name in KEYS:
                 found[name] = f"0x{wrapped(number):016x}"
             elif wrapped(number) <= 0xFF:
@@ -64,7 +64,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _clean(value: str) -> str:
-    """Without blanks around it, and without one pair of quotes."""
+    """The value without surrounding blanks, and without one pair of quotes."""
     value = value.strip(_SPACE)
     if value[:1] in ('"', "'") and value[:1] == value[-1:]:
         return value[1:-1]
@@ -72,7 +72,7 @@ def _clean(value: str) -> str:
 
 
 def _verified(found: dict[str, str]) -> dict[str, str]:
-    """OpenSM replaces values that can't be by its defaults, or others."""
+    """The options after OpenSM's verification, which replaces impossible values by defaults, or others."""
     if int(found.get("sm_priority", "0")) > 15:
         del found["sm_priority"]
     if int(found.get("m_key_protection_level", "0")) > 3:

@@ -1,4 +1,4 @@
-"""OpenSM's partitions.conf: read as OpenSM reads it, checked where OpenSM says nothing, written with care.
+"""OpenSM's partitions.conf: read as OpenSM reads it, checked where OpenSM is silent, and written strictly.
 
 The file is the operator's. weft owns one section of it, between two marker comments with the site's name; every
 other byte stays as it was. Reading follows `opensm/osm_prtn_config.c` of OpenSM 3.3 (`parse_part_conf`,
@@ -7,8 +7,8 @@ other byte stays as it was. Reading follows `opensm/osm_prtn_config.c` of OpenSM
 
 - A file that OpenSM can't parse gives *every* port full membership of the default partition and drops all others.
   Such a `Finding` is fatal: nothing may be written beside it.
-- What OpenSM takes in silence (an unknown membership word, a repeated name, a P_Key in both parts …) is fatal in
-  weft's section and where it touches weft's keys, and only reported in the operator's part.
+- What OpenSM silently accepts (an unknown membership word, a repeated name, a P_Key in both parts …) is fatal in
+  weft's section and where it concerns weft's keys, and only reported in the operator's part.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class WeftPartition:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsConf:
-    """A whole file: what it defines, what weft owns of it, and what is wrong with it."""
+    """A whole file: its definitions, weft's partitions among them, and what is wrong with it."""
 
     definitions: tuple[Definition, ...]
     partitions: tuple[WeftPartition, ...]
@@ -142,7 +142,7 @@ def split(text: str, site: str) -> tuple[str, str, str]:
     Raises:
         InputError: markers that don't come as one pair, in their order.
     """
-    # Anchored at the lines of the whole text: a file of thousands of partitions is split at each change.
+    # One anchored search over the whole text: a file of thousands of partitions is split at each change.
     marker = re.compile(
         rf"^[^\S\n]*#[^\S\n]*(BEGIN|END)[^\S\n]+weft[^\S\n]+site={re.escape(site)}(?=[:\s]|\Z)[^\n]*\n?",
         re.MULTILINE,
@@ -162,7 +162,7 @@ def split(text: str, site: str) -> tuple[str, str, str]:
 
 
 def replace_section(text: str, site: str, partitions: Iterable[WeftPartition]) -> str:
-    """The file with weft's section exchanged (or added at its end) and every other byte as it was.
+    """The file with weft's section replaced (or added at its end) and every other byte unchanged.
 
     Raises:
         InputError: as `split` and `render_section`.
@@ -180,9 +180,9 @@ Default=0x7fff, ipoib : ALL=limited, ALL_SWITCHES=full, SELF=full;
 
 
 def rewrite(text: str | None, site: str, partitions: Iterable[WeftPartition]) -> str:
-    """As `replace_section`, safe for a file that is missing (None) or defines nothing but weft's partitions.
+    """As `replace_section`, but safe for a file that is missing (None) or defines nothing but weft's partitions.
 
-    With the last of these gone OpenSM would find no definition, take that as an error and open every port.
+    Without any definition, OpenSM would report an error and open every port.
     """
     text = text or ""
     if not parse("".join(split(text, site)[::2]), site).definitions:
@@ -191,7 +191,7 @@ def rewrite(text: str | None, site: str, partitions: Iterable[WeftPartition]) ->
 
 
 def parse(text: str, site: str) -> PartitionsConf:
-    """Read a file as OpenSM does, and say what is wrong with it; never raises for a bad file.
+    """Read a file as OpenSM does, and report what is wrong with it; never raises for a bad file.
 
     `text` is the file's bytes as Latin-1, newlines untouched: nothing is lost by decoding.
     """
@@ -215,7 +215,7 @@ def parse(text: str, site: str) -> PartitionsConf:
 
 
 def _across(definitions: Sequence[Definition]) -> list[Finding]:
-    """What only shows when definitions are compared: names and keys given twice."""
+    """Findings from comparing definitions: names and keys given twice."""
     problems: list[Finding] = []
     names: dict[str, Definition] = {}
     keys: dict[int, Definition] = {}
@@ -241,7 +241,7 @@ def _across(definitions: Sequence[Definition]) -> list[Finding]:
 
 
 def _owned(reader: Reader, problems: list[Finding]) -> tuple[WeftPartition, ...]:
-    """weft's partitions; what in its section is not as weft writes it is a problem (a rogue edit)."""
+    """weft's partitions; anything in its section that weft wouldn't write is a problem (a manual edit)."""
     owned: list[WeftPartition] = []
     for d in reader.definitions:
         if not d.ours or d.pkey is None:

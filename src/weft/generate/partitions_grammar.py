@@ -1,13 +1,13 @@
-"""partitions.conf read as OpenSM reads it, line by line, with a `Finding` for what it gets wrong or takes in silence.
+"""partitions.conf read as OpenSM reads it, line by line, with a `Finding` for what it rejects or silently accepts.
 
 Follows `opensm/osm_prtn_config.c` of OpenSM 3.3: `osm_prtn_config_parse_file` (lines, comments, `;`),
 `parse_part_conf` (header and members), `partition_add_flag` and `partition_add_port` (words compared by their
 beginning), and `osm_prtn_make_new` of `osm_prtn.c` (keys and names).
 
-OpenSM cuts up its buffer of one line, which still has the end of a longer line before it: a `;` at the beginning of a
-line, or behind a multicast group without flags, makes it go on reading there. What it does then depends on that rest:
-such a line is fatal here. So is a name without a key: it is looked for among partitions of earlier files, too.
-`weft.generate.partitions_conf` is the door; this module is its reader. Tests compare it with the real program.
+OpenSM splits its one-line buffer in place, and the buffer may still hold the end of a longer, earlier line: a `;` at
+the beginning of a line, or behind a multicast group without flags, makes it continue there. The result depends on that
+rest, so such a line is fatal here. So is a name without a key: OpenSM also looks for it among partitions of earlier
+files. `weft.generate.partitions_conf` is the public interface; this module is its parser. Tests compare it with OpenSM.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SPACE = " \t\n"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong in a file. `fatal`: nothing may be written while it stands."""
+    """Something wrong in a file. `fatal`: nothing may be written until it is corrected."""
 
     line: int
     text: str
@@ -53,7 +53,7 @@ class Definition:
 
 @dataclass
 class Reader:
-    """State of reading: the definition that is open, everything read so far."""
+    """Parser state: the open definition, and everything read so far."""
 
     ours: range
     definitions: list[Definition] = field(default_factory=list[Definition])
@@ -147,14 +147,14 @@ class Reader:
         ):
             pkey = DEFAULT_PKEY
         if not pkey:
-            # A name is looked for among partitions of files that were read before, too: what is found isn't known.
+            # OpenSM also looks for the name among partitions of files that it read before, which aren't known here.
             said = f"partition {name!r} has no P_Key: OpenSM would choose one, maybe one of weft's"
             self.say(number, said, True)
             return None
         return pkey
 
     def _default_membership(self, number: int, word: str | None) -> None:
-        """OpenSM skips a flag whose value is none of the three words, and leaves what is in force."""
+        """OpenSM ignores a flag whose value is none of the three words."""
         if word is None or _mode(word) is None:
             self.say(number, f"defmember {word!r} is none of full, limited and both: OpenSM skips it", False)
         else:
@@ -207,7 +207,7 @@ def _token(text: str) -> tuple[str, str | None]:
 
 
 def _mode(word: str) -> Mode | None:
-    """`strncmp(word, "full", strlen(word))`: any beginning of a word, the empty one too; None: of none of the three."""
+    """`strncmp(word, "full", strlen(word))`: any prefix of a word, even an empty one; None: of none of the three."""
     if "full".startswith(word) or "both".startswith(word):
         return Mode.FULL
     return Mode.LIMITED if "limited".startswith(word) else None
@@ -215,13 +215,13 @@ def _mode(word: str) -> Mode | None:
 
 @lru_cache(maxsize=1 << 15)  # the same GUIDs, reading after reading
 def _number(text: str) -> int | None:
-    """In 64 bits; None: it is none."""
+    """The number in 64 bits; None: it isn't one."""
     number = c_number(text)
     return None if number is None else wrapped(number)
 
 
 def _is_multicast(text: str) -> bool:
-    """Whether `inet_pton` takes it for an IPv6 address that begins with 0xff."""
+    """Whether `inet_pton` accepts it as an IPv6 address that begins with 0xff."""
     try:
         return "%" not in text and IPv6Address(text).packed[0] == 0xFF
     except ValueError:

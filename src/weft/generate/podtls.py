@@ -1,8 +1,8 @@
-"""Certificates of a pod's V-IPU controller, derived as its keys are: made when they are needed, stored nowhere.
+"""Certificates of a pod's V-IPU controller, derived like its keys: created on demand, stored nowhere.
 
-A pod has an authority of its own. It signs one certificate, the controller's: weft trusts nothing else at that door,
-and another pod's controller can't pass for this one. As with the keys, the same seed gives the same keys; the
-certificates around them may differ from time to time, since their signatures are drawn.
+A pod has a CA of its own, which signs one certificate, the controller's: weft trusts no other there, and another pod's
+controller can't impersonate this one. The same seed gives the same keys; the certificates may differ each time, since
+their signatures are randomized.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from weft.model.podkeys import TLS_AUTHORITY, TLS_CERTIFICATE, TLS_KEY, TLS_NAME
 from weft.ports.podkeys import PodKeys
 
 SERVER_NAME = "openvipu-controller"
-"""The name in the certificate; the authority is the pod's own, so it needs to say no more."""
+"""The name in the certificate. It is the same in all pods: the CA is the pod's own."""
 
 _ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 """Order of the curve P-256 (SEC 2, 2.4.2)."""
 _FROM, _TO = datetime(2020, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
-"""No end of their own (RFC 5280, 4.1.2.5): they are good for as long as the pod has the controller, and no other."""
+"""No expiry of their own (RFC 5280, 4.1.2.5): they are valid as long as the pod has the controller."""
 
 
 def text_of(keys: PodKeys, pod_id: str, name: str) -> str:
-    """What stands in the place of `name` in user data: a key as it is, a file of TLS as base64 of its PEM."""
+    """What replaces the placeholder `name` in user data: a key unchanged, a TLS file as base64 of its PEM."""
     if name not in TLS_NAMES:
         return keys.key(pod_id, name)
     return base64.b64encode(_files(keys.key(pod_id, TLS_SEED))[name]).decode()
 
 
 def authority(keys: PodKeys, pod_id: str) -> bytes:
-    """PEM of the authority that a pod's controller is verified by."""
+    """PEM of the CA that a pod's controller is verified with."""
     return _files(keys.key(pod_id, TLS_SEED))[TLS_AUTHORITY]
 
 
 def _files(seed: str) -> dict[str, bytes]:
     root, leaf = _key(seed, "authority"), _key(seed, "controller")
-    # a name of its own, so that another pod's authority is told from this one before any signature is looked at
+    # a name of its own: another pod's authority is recognized before any signature is checked
     issuer = _name(
         f"weft pod authority {x509.SubjectKeyIdentifier.from_public_key(root.public_key()).digest.hex()}"
     )

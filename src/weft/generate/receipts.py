@@ -25,18 +25,18 @@ _SIGNATURE_BYTES = 64
 
 
 _VERSION = 1
-"""The only version of receipts that there is: of a later one it isn't known what its fields promise."""
+"""The only version of receipts; the meaning of a later version's fields isn't known."""
 _GOOD = frozenset({"clean", "kept"})
 """Results that a clean receipt may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What verifying gave.
+    """The result of a verification.
 
     Attributes:
-        valid: the receipt is what was signed by the key.
-        trusted: the key is one that was given; False if only the key inside the receipt could be used.
+        valid: whether the receipt is what the key signed.
+        trusted: whether the key was given; False if only the key inside the receipt could be used.
         reason: one sentence.
     """
 
@@ -47,11 +47,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a signed receipt says, its signature aside.
+    """The contents of a signed receipt, apart from its signature.
 
     Attributes:
-        clean: it says so, no item of it contradicts that, and nothing found later is still there.
-        contradictions: what in the receipt itself doesn't go with its being clean.
+        clean: whether it says so, no item contradicts that, and nothing found later still exists.
+        contradictions: items of the receipt that contradict a clean result.
         found: what was found after it was signed and hasn't been seen gone; such corrections aren't signed.
     """
 
@@ -63,8 +63,8 @@ class Contents:
 def read(text: str) -> dict[str, Any]:
     """A signed receipt as JSON has it.
 
-    Raises `InputError` if it isn't one: no JSON object, a member that is there twice (readers differ in which one they
-    take), a number that receipts don't have, an unknown version.
+    Raises `InputError` if it isn't one: no JSON object, a duplicate member (parsers differ in which one they use), a
+    number that receipts don't have, an unknown version.
     """
     try:
         document = json.loads(
@@ -91,7 +91,7 @@ def _no_number(text: str) -> Any:
 
 
 def contents(document: Mapping[str, Any]) -> Contents:
-    """What a document that `read` gave says. Raises `InputError` if that can't be known."""
+    """The contents of a document from `read`. Raises `InputError` if they can't be determined."""
     receipt = _object(document, "receipt")
     version, clean = receipt.get("version"), receipt.get("clean")
     if type(version) is not int or version != _VERSION:
@@ -157,12 +157,12 @@ def verify(document: Mapping[str, Any], trusted_key: str | None = None) -> Verdi
     """Check a signed receipt as it was read from JSON.
 
     Args:
-        document: members of `SignedReceipt`, as `read` gives it; the `receipt` in it is checked as it stands, so that
-            one with fields that were added later keeps its signature.
+        document: members of `SignedReceipt`, as `read` returns it; its `receipt` is checked unchanged, so that the
+            signature of one with newer fields stays valid.
         trusted_key: base64 of 32 bytes, or PEM. None: the key inside the receipt, which shows only that the
             receipt wasn't changed after signing, not who signed it.
 
-    Raises `InputError` if the document isn't a signed receipt at all, or the given key isn't one.
+    Raises `InputError` if the document isn't a signed receipt at all, or the given key is invalid.
     """
     receipt, algorithm = _object(document, "receipt"), document.get("algorithm")
     if algorithm != "Ed25519":

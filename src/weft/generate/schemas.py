@@ -39,7 +39,7 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def models_of(root: type[BaseModel]) -> dict[str, type[BaseModel]]:
-    """The model and every model inside it by name, in the order in which they are met."""
+    """The model and every model inside it by name, in order of first appearance."""
     found: dict[str, type[BaseModel]] = {}
     todo = [root]
     while todo:
@@ -89,7 +89,7 @@ def states_table() -> str:
 
 
 def summaries_table() -> str:
-    """The state, and the condition whose message explains it."""
+    """A Markdown table of states, each with the condition whose message explains it."""
     rows = ["| state | meaning | explained by the message of |", "|---|---|---|"]
     rows += [f"| {state} | {MEANS[state]} | `{DECIDES[state]}` |" for state in PodState]
     return "\n".join(rows) + "\n"

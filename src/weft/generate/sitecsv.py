@@ -1,4 +1,4 @@
-"""Tables of a site as CSV files, such as the links that were taken in from the fabric."""
+"""Tables of a site as CSV files, such as the links that were adopted from the fabric."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.model.site import Link
 
 
 def links_csv(links: Iterable[Link]) -> str:
-    """`links.csv`: a header and one line a cable, in the given order; rates only where a cable has one of its own."""
+    """`links.csv`: a header and one line for each cable, in the given order; rates only if a cable has one."""
     links = tuple(links)
     rated = any(k.rate_gbps for k in links)
     columns = [c for c in Link.model_fields if rated or c != "rate_gbps"]
@@ -22,7 +22,7 @@ def links_csv(links: Iterable[Link]) -> str:
 
 
 def table_csv(columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> str:
-    """A table's file: those of its columns that any row has, and one line a row, in the given order."""
+    """A table's file: the columns that any row has, and one line for each row, in the given order."""
     used = [c for c in columns if any(c in row for row in rows)]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

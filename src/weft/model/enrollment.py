@@ -1,4 +1,4 @@
-"""The hardware list of `weft site enroll`: what Ironic must know of the site's machines and the site file doesn't say.
+"""The hardware list of `weft site enroll`: what Ironic must know of the site's machines that the site file doesn't say.
 
 It stays on the host where it is used: neither the list nor the secrets that it names are sent to weft's service.
 """
@@ -72,17 +72,17 @@ class MachinePort(Document):
     mac: Mac
     physical_network: Name | None = Field(default=None, description="Neutron's physical network.")
     switch: Name | None = Field(
-        default=None, description="Name of the switch that it is cabled to, as LLDP tells it."
+        default=None, description="Name of the switch that it is cabled to, as LLDP reports it."
     )
     switch_port: str | None = Field(
-        default=None, max_length=64, description="Port of that switch, as LLDP tells it."
+        default=None, max_length=64, description="Port of that switch, as LLDP reports it."
     )
     switch_mac: Mac | None = Field(default=None, description="MAC address of the switch (its chassis id).")
     pxe: bool = Field(default=True, description="Whether Ironic's agent is booted through it.")
 
 
 class Known(Document):
-    """What may be said of all machines, and otherwise of one."""
+    """Settings that apply to all machines, or to one."""
 
     driver: Driver | None = Field(
         default=None, description="Ironic's hardware type, one with Redfish. Default: redfish."
@@ -179,7 +179,7 @@ class Inspected(Document):
     Attributes:
         state: its provision state in Ironic; empty: Ironic doesn't have it.
         made: what this run has made or asked for.
-        differences: between the list, the site, Ironic and what Ironic has seen of the machine.
+        differences: between the list, the site, Ironic's node and its inspection data.
         notes: what isn't compared, because the list says so.
     """
 

@@ -27,7 +27,7 @@ class WeftError(Exception):
 
 
 LONGEST_VALUE = 300
-"""Characters of a value that a sentence shows."""
+"""Characters of a value that are shown in a sentence."""
 
 
 class InputError(WeftError):
@@ -62,10 +62,10 @@ def _shown(value: object) -> str:
 
 
 class InputErrors(InputError):  # noqa: N818 - the plural says what it is
-    """Several `InputError`s of one document, in the order of its lines; `str()` has one line each.
+    """The `InputError`s of one document, in the order of its lines; `str()` has one line each.
 
     Args:
-        more: how many were left out; nobody reads thousands of them.
+        more: how many were left out.
     """
 
     def __init__(self, errors: list[InputError], more: int = 0) -> None:
@@ -120,8 +120,8 @@ class OutsideError(WeftError):
         then: what happens next, or must be done.
 
     Attributes:
-        lands: for so many seconds what was asked may still come to be, though no reading shows it; 0: it can't, or
-            every reading from now on shows it. Set by the driver that asked.
+        lands: seconds for which the request may still take effect unseen; 0: it can't, or every reading from now on
+            shows it. Set by the driver that asked.
     """
 
     lands: float = 0.0

@@ -103,10 +103,10 @@ def to_problem(error: WeftError, instance: str = "", request_id: str = "") -> di
         problem["request_id"] = request_id
     if isinstance(error, InputError):
         several, more = (error.errors, error.more) if isinstance(error, InputErrors) else ([error], 0)
-        told = several[:MOST_ERRORS]
-        problem["errors"] = [_input(e) for e in told]
-        lines = [sentence(e) for e in told]
-        if more := more + len(several) - len(told):
+        shown = several[:MOST_ERRORS]
+        problem["errors"] = [_input(e) for e in shown]
+        lines = [sentence(e) for e in shown]
+        if more := more + len(several) - len(shown):
             problem["more_errors"] = more
             lines.append(f"… and {more} more")
         problem["detail"] = "\n".join(lines)

@@ -37,7 +37,7 @@ OMNIPATH = Capabilities(
         "are on it reach each other.",
     ),
 )
-"""A fabric that weft places by, and neither configures nor reads."""
+"""A fabric that counts for placement only: weft neither configures nor reads it."""
 
 
 class Membership(Document):
@@ -60,7 +60,7 @@ class Membership(Document):
 
     @property
     def physical(self) -> tuple[str, ...]:
-        """Ids of the physical ports that it is, or may be behind: the site knows whose they are."""
+        """Ids of the physical port itself, or of those that it may be behind; the site knows their nodes."""
         return self.behind or (self.port,)
 
 
@@ -69,7 +69,7 @@ class Configured:
     """What each of the fabric's managers has configured, as read just now.
 
     Attributes:
-        active: name of the one that is in charge (the master).
+        active: name of the manager in charge (the master).
         read: manager -> number of each configured segment -> its name, weft's and foreign ones.
         unread: manager -> why its configuration could not be read.
     """
@@ -169,7 +169,7 @@ class Snapshot:
         return {}
 
     def elsewhere(self, members: Iterable[Membership]) -> Mapping[str, str]:
-        """Own ports of virtual functions, of these members, that aren't only where they belong -> where else they are.
+        """Virtual functions of these members whose own port is not only where it belongs -> where else it is.
 
         Raises `UnknownError`.
         """
@@ -196,7 +196,7 @@ class Snapshot:
 
 Result = Literal["clean", "not clean", "unknown", "accepted"]
 """Result of a reading, in the terms of receipts. unknown: it could not be read, which isn't clean. accepted: nothing
-can be read there, and what was asked of it was accepted; it holds nothing back, and makes no clean receipt."""
+can be read there, but the request was accepted; it delays nothing, and a receipt with it isn't clean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ class EvidenceItem:
         nodes: nodes whose ports it concerns, as far as the site knows them.
         unread: what the result does not cover, each with the reason.
         whole: it concerns the whole segment: if it isn't clean, no node of the pod is.
-        level: of a former member's port: how it was read; None: it wasn't, or it is of something else.
+        level: for a former member's port: how it was read; None: it wasn't read, or the item is about something else.
     """
 
     plane: str
@@ -223,7 +223,7 @@ class EvidenceItem:
     level: Level | None = None
 
     def weighed(self, wanted: Level) -> EvidenceItem:
-        """As it counts where a site wants a level: what was read less closely leaves that unknown."""
+        """The item as it counts where the site wants a level: `unknown` if it was read less closely."""
         if self.level is None or self.result != "clean" or self.level.reaches(wanted):
             return self
         why = f"{self.seen}; the site wants evidence at the level {wanted}, and this is {self.level}"
@@ -237,9 +237,9 @@ class Clean:
     Attributes:
         items: every plane that the fabric has, clean or not.
         stale: manager -> why it may still have the segment configured; its number isn't allocated again until it
-        doesn't.
-        behind: id of a former member's port -> why a manager that takes over might put it into the segment again. It
-        matters while the segment itself goes on: its number isn't held back then.
+            doesn't.
+        behind: id of a former member's port -> why a manager that takes over might put it into the segment again. Only
+            relevant while the segment itself stays in use: its number isn't held back then.
     """
 
     items: tuple[EvidenceItem, ...]
@@ -254,7 +254,7 @@ class Check:
     Attributes:
         problems: empty if it is.
         looked_at: what was read -> how many.
-        notes: what isn't as it should be, and by the site's policy keeps no pod from being READY.
+        notes: what isn't as it should be but, by the site's policy, doesn't keep a pod from being READY.
     """
 
     problems: tuple[Problem, ...]

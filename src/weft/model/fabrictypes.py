@@ -186,14 +186,14 @@ ADriver = Annotated[Literal["opensm", "ufm", "switches", "none"], _OfAnyTable(_d
 
 
 class Level(StrEnum):
-    """How near to what is forwarded something was read; each includes those before it."""
+    """How close to actual forwarding something was read; each level includes those before it."""
 
     CONFIGURATION = "configuration"
-    """What a switch, or a manager, is set to: its hardware may forward otherwise."""
+    """What a switch, or a manager, is configured with: its hardware may forward otherwise."""
     OPERATIONAL = "operational"
-    """What the device itself says that it does."""
+    """What the device itself reports as in effect."""
     FRAMES = "frames"
-    """What arrives: frames were sent there."""
+    """What arrives: test frames were sent."""
 
     def reaches(self, wanted: Level) -> bool:
         return [*Level].index(self) >= [*Level].index(wanted)

@@ -20,7 +20,7 @@ MAX_PKEY = 0x7FFE
 
 _GUID = re.compile(r"(?:0x)?([0-9a-f]{1,16})\Z")
 _GROUPS = re.compile(r"[0-9a-f]{4}(?::[0-9a-f]{4}){3}\Z|[0-9a-f]{2}(?::[0-9a-f]{2}){7}\Z")
-"""As Linux shows a GUID; a MAC address isn't one, and without its zeros a group could be any."""
+"""As Linux shows a GUID. Not a MAC address; groups must have all their zeros, or they would be ambiguous."""
 _MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}\Z")
 _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]\Z")
 
@@ -41,7 +41,7 @@ def parse_guid(value: Any) -> int:
 
 
 def _whole_guid(value: Any) -> int:
-    """A GUID that somebody has written down: a text with all of its digits, since with one less it is another's."""
+    """A GUID in a file: all of its digits are required, since a missing one would make it another GUID."""
     guid = parse_guid(value)
     if isinstance(value, str):
         digits = value.strip().lower().removeprefix("0x").replace(":", "")

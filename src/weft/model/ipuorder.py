@@ -20,9 +20,7 @@ class IpusOrder(Document):
         le=64,
         description="Number of IPUs, four per IPU-Machine: a power of two, as V-IPU partitions are.",
     )
-    ipu_pod: Name | None = Field(
-        default=None, description="IPU-POD by name. Default: the one that fits best."
-    )
+    ipu_pod: Name | None = Field(default=None, description="IPU-POD by name. Default: the best fit.")
 
     @field_validator("count")
     @classmethod

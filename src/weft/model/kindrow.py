@@ -1,4 +1,4 @@
-"""What there is to know of a kind of resource: its row in a table of kinds (`weft.model.kinds`)."""
+"""All that is known of a kind of resource: its row in a table of kinds (`weft.model.kinds`)."""
 
 from __future__ import annotations
 
@@ -30,21 +30,22 @@ class Row:
         shown: fields of the spec that tenants see; None: the kind is hidden from tenants.
         shown_of_site: the same for resources in the project of weft's service user.
         quota: the cloud's quota that one counts against; more: `Spec.quota`.
-        settles: whether dependents wait until it is at rest; for others an accepted request is enough until everything
+        settles: dependents wait until it is at rest; for other kinds an accepted request is enough until everything
             is verified.
         boots: creation and deletion take minutes, not seconds, and the pod is BOOTING meanwhile.
         on_host: it runs on the host of its node, and listings of the host contain its id.
         network: others can put ports, subnets and shares on it (`weft.ports.networks`).
         joins_networks: it has ports of its own on networks, as their device, which have no rows.
         keeps_node: its node can't be released as long as one exists.
-        lent: it is there before and after, and its id is another owner's next: seeing it later proves nothing.
+        lent: it exists before and after, and its id is another owner's next: seeing it later proves nothing.
         in_place: fields of the spec that can change in place; others stay as created.
-        detachable: what needs it goes on without it once the order doesn't want it any more.
-        ends_with: name of a kind that it needs, and that takes it along: where both go, that one is asked alone.
+        detachable: its dependents keep running without it once it is no longer ordered.
+        ends_with: name of a kind that it needs and that is deleted with it: where both go, only that one is deleted.
         repaired_unasked: recreated when missing. Otherwise only on an operator's request: a tenant may have deleted it.
-        cleaned: something that isn't the tenant's runs on its node when it is deleted: its adapters leave the segment
-            before that begins.
-        admits: it lets the pod's addresses in to what others hold: who gets these next would be let in.
+        cleaned: a cleaning runs on its node when it is deleted: the node's adapters leave the segment before that
+            begins.
+        admits: it gives the pod's addresses access to something that outlives the pod: the next holder of these
+            addresses would get in.
         data: it holds what a tenant has written: once its pod has served, weft neither replaces nor recreates it.
     """
 

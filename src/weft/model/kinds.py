@@ -308,7 +308,7 @@ def kind_named(name: str) -> AnyKind | None:
 
 _NAMED: dict[str, AnyKind] = {}
 _KIND_OF: dict[type[Spec], AnyKind] = {}
-"""As the tables say, which never change: each resource is asked for its kind many times a visit."""
+"""A cache of the tables, which never change: a visit asks for each resource's kind many times."""
 
 
 def kind_of(spec: Spec) -> AnyKind:

@@ -42,7 +42,7 @@ class Mark:
 
 @lru_cache(65_536)
 def _parsed(text: str) -> Mark | None:
-    """Each is read again and again: a fabric's file has those of all pods."""
+    """Cached: a fabric's file has the marks of all pods and is read often."""
     if match := _POD.match(text):
         site, pod_id, key = match.groups()
         return Mark(site, Owner("pod", pod_id), key)

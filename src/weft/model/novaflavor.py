@@ -2,7 +2,7 @@
 
 The keys are those of Nova's extra specs and, with `hw_` for `hw:`, of images; what follows from them is as in
 `nova.virt.hardware` (`numa_get_constraints`) and `nova.pci.stats`: a server without NUMA nodes has no PCI affinity
-either, whatever the policy says. What a PCI alias of nova.conf says (`numa_policy`) no API shows.
+either, whatever the policy says. No API shows the `numa_policy` of a PCI alias in nova.conf.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class NovaFlavor:
 
     @property
     def numa(self) -> int | None:
-        """NUMA nodes of a server; None: it has no NUMA topology. What it asks of memory pages or CPUs implies one."""
+        """NUMA nodes of a server; None: it has no NUMA topology. A policy for memory pages or CPUs implies one."""
         if nodes := self.hw("numa_nodes"):
             return int(nodes) if nodes.isdecimal() else 0
         implied = (
@@ -62,7 +62,7 @@ def accelerators_of(alias: str) -> int:
 
 
 def extra_specs(counted: Flavor) -> dict[str, str]:
-    """The extra specs of a Nova flavor for virtual machines that uses of a node what the site's flavor says.
+    """The extra specs of a Nova flavor for virtual machines that uses exactly what the site's flavor says.
 
     `miscounted` finds nothing wrong with it. Devices are asked for by the alias that is called as their type
     (`weft site export`). What the site doesn't say, such as the size of memory pages, is left to the operator.

@@ -36,7 +36,7 @@ class Part(Document):
     """What one server has, or gets, of a shared node."""
 
     devices: tuple[str, ...] = Field(
-        description="PCI addresses of accelerators as weft counts them; which ones the server gets is Nova's to say."
+        description="PCI addresses of accelerators as weft counts them; Nova decides which ones the server gets."
     )
     cores: int = 0
     memory_mib: int = 0
@@ -44,19 +44,19 @@ class Part(Document):
     of_memory_mib: int | None = Field(default=None, description="The same of memory.")
     dedicated: bool = Field(default=False, description="Its cores are its own alone (PCPU).")
     numa: tuple[int, ...] = Field(
-        default=(), description="NUMA nodes that cores and memory are of, as much of each; none: of the node."
+        default=(), description="NUMA nodes that cores and memory come from, equally; none: any."
     )
     numa_of: int = Field(
         default=1, ge=1, description="NUMA nodes of the node, which share what it has evenly."
     )
     vfs: tuple[str, ...] = Field(
         default=(),
-        description="Virtual functions as weft counts them, such as mlx5_0/3: which ones of the node it gets is Nova's "
-        "to say.",
+        description="Virtual functions as weft counts them, such as mlx5_0/3; Nova decides which ones the server "
+        "gets.",
     )
     slots: Mapping[str, str] = Field(
         default_factory=dict,
-        description="Virtual function -> PCI address of the one that Nova has bound for it.",
+        description="Virtual function -> PCI address of the function that Nova has bound.",
     )
     start: float = Field(
         default=0.0, description="Of an occupancy: from when, within the time that is asked for; seconds."

@@ -35,7 +35,7 @@ class Allotment(Document):
     hosts: Mapping[str, int] = Field(
         default_factory=dict,
         description="Node, or server on a shared node (`gpu3/0`) -> its number in the pod's subnets, from 0, those "
-        "that are being given back included: whoever stays keeps its addresses. Empty: its place in the placement.",
+        "those being given back included: what stays keeps its addresses. Empty: its place in the placement.",
     )
     rails: int | None = Field(
         default=None,
@@ -66,9 +66,11 @@ class UsedNumbers(Document):
 class Plan(Document):
     """A placed order with its whole graph."""
 
-    generation: int = Field(default=1, ge=1, description="1 as it was ordered; each change is the next.")
+    generation: int = Field(
+        default=1, ge=1, description="1 for the order as it was first made; each change adds 1."
+    )
     pod_id: str = Field(
-        description="Id the pod has, or would have; 00000000-… in a plan that was not ordered."
+        description="The pod's actual or prospective id; 00000000-… in a plan that was not ordered."
     )
     project: str
     site: str
@@ -89,7 +91,7 @@ class Plan(Document):
     )
     change: PodChange | None = Field(
         default=None,
-        description="Of a pod that is there: what the order makes different. Only shown, never stored.",
+        description="For an existing pod: what the order would change. Only shown, never stored.",
     )
 
     @property

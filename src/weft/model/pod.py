@@ -210,10 +210,10 @@ _ORDER = list(Phase)
 
 
 def wait_is_over(until: Collection[PodState], state: PodState, changing: bool) -> bool:
-    """Whether a pod in `state` is in one of the states that somebody waits for, or can't get there by itself.
+    """Whether a wait can end: a pod in `state` is in one of the awaited states, or can't get there by itself.
 
-    A pod with a change under way isn't READY yet. A FAILED pod only gets further with somebody's help, unless that
-    is to release it.
+    A pod with a change under way isn't READY yet. A FAILED pod only continues once someone steps in, except that it
+    can be released.
     """
     if state in until and not (changing and state is PodState.READY):
         return True
@@ -237,4 +237,4 @@ MEANS: Mapping[PodState, str] = {
 
 
 ENDED = frozenset({PodState.RELEASED})
-"""States in which nothing of the pod is left outside and its name may be reused."""
+"""States in which nothing of the pod is left outside and its name can be reused."""

@@ -11,12 +11,12 @@ TLS_NAMES = (TLS_AUTHORITY, TLS_CERTIFICATE, TLS_KEY)
 """Names of those files: their placeholders are replaced by the PEM in base64."""
 
 KEY_BYTES = 24
-"""Of a key; in a text it is base64."""
+"""Length of a key; texts contain it in base64."""
 _KEY = re.compile(r"\$\{weft:[a-z-]+-key\}")
 
 
 def grown(text: str) -> int:
-    """Characters that a text with placeholders of keys gains once they are substituted; TLS files' aren't counted."""
+    """How many characters a text grows when its placeholders of keys are substituted; TLS files aren't counted."""
     found = [one for one in _KEY.findall(text) if one != place(TLS_KEY)]
     return sum(KEY_BYTES * 4 // 3 - len(one) for one in found)
 

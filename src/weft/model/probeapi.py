@@ -3,9 +3,9 @@
     GET  /v1/status -> ProbeStatus
     POST /v1/round  RoundQuery -> RoundResult; it takes as long as the round
 
-In a round every end sends a broadcast again and again, with the round's number and a mark of its own, and hears which
-marks of the round come in. Agents need not begin at the same moment, as long as they overlap: one that can't begin at
-once refuses. Who has no agent is asked for by ARP: an answer has come both ways.
+In a round every end repeatedly sends a broadcast, with the round's number and its own mark, and records which marks of
+the round it receives. Agents need not begin at the same moment, as long as they overlap: one that can't begin at once
+refuses. Addresses without an agent are asked for by ARP: an answer proves both directions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_ENDS, MOST_TAGS, MOST_ASKED = 256, 8, 32
 
 
 class Sought(Document):
-    """Who has no agent."""
+    """An address without an agent."""
 
     address: Address
     mac: HardwareAddress = Field(description="Whose answer counts: others may answer for it.")
@@ -42,7 +42,7 @@ class RoundEnd(Document):
         default=None,
         description="MAC address of its interface; one with another, at that PCI address, isn't touched.",
     )
-    mark: Octets = Field(description="Its own, in what it sends.")
+    mark: Octets = Field(description="Its own mark, in every frame that it sends.")
     tags: tuple[tuple[Tag, ...], ...] = Field(
         max_length=MOST_TAGS,
         description="VLAN tags of what it sends, the outermost first; one broadcast each, () without any.",
@@ -51,7 +51,9 @@ class RoundEnd(Document):
         default=(), max_length=MOST_ASKED, description="IPv4 addresses that it pings."
     )
     sought: tuple[Sought, ...] = Field(
-        default=(), max_length=MOST_ASKED, description="Whom it asks for by ARP, with each of its tags."
+        default=(),
+        max_length=MOST_ASKED,
+        description="Addresses that it asks for by ARP, with each of its tags.",
     )
 
 
@@ -78,7 +80,7 @@ class EndResult(Document):
     found: tuple[Address, ...] = Field(default=(), description="Addresses of those sought that answered.")
     unknown: str = Field(
         default="",
-        description="Why its silence means nothing, and that others didn't hear it; what it heard, it has heard.",
+        description="Why its silence, and others' not hearing it, prove nothing; what it heard is valid.",
     )
 
 

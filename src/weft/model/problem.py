@@ -23,13 +23,13 @@ class ProblemKind(StrEnum):
     UNSETTLED = "unsettled"
     FOREIGN_ON_NETWORK = "foreign-on-network"
     FOREIGN_USE = "foreign-use"
-    """Something of others uses a group, port or router of the pod's."""
+    """Something that isn't the pod's uses a group, port or router of the pod."""
     NODE_WITHHELD = "node-withheld"
     """A node's adapters are kept out of the pod's segment."""
     SERVER_WITHHELD = "server-withheld"
     """A server's own part of a shared node's adapters is kept out of the pod's segment."""
     NODE_BESIDE = "node-beside"
-    """Something is on a node that isn't the pod's, and has none of its adapters: they stay in the pod's segment."""
+    """Something that isn't the pod's is on a node, without an adapter: the adapters stay in the pod's segment."""
     NODE_UNREAD = "node-unread"
     PORT_UNREAD = "port-unread"
     PORT_LOST = "port-lost"
@@ -39,18 +39,18 @@ class ProblemKind(StrEnum):
     FUNCTION_ELSEWHERE = "function-elsewhere"
     """A virtual function's own port is, or is also, where it doesn't belong."""
     ADDRESS_TAKEN = "address-taken"
-    """Somebody else's port has the MAC address of a pod's port."""
+    """A port outside the pod has the MAC address of a pod's port."""
     NOT_MEMBER = "not-member"
     OTHER_SEGMENTS = "other-segments"
     FAILED_OPEN = "failed-open"
     SEGMENT_LEFT = "segment-left"
     """A port that isn't a member has the segment."""
     SETTING = "setting"
-    """A port isn't set as the site wants it."""
+    """A port isn't configured as the site wants it."""
     NOT_HEARD = "not-heard"
-    """A member doesn't get what others send."""
+    """A member doesn't receive what others send."""
     HEARD = "heard"
-    """Something gets through between a member and who is none."""
+    """Frames pass between a member and a non-member."""
     NO_ECHO = "no-echo"
     NO_PATH = "no-path"
     WRONG_PATH = "wrong-path"
@@ -132,7 +132,7 @@ def unread(place: str, why: object) -> Problem:
 
 
 def render(found: Iterable[Problem], most: int | None = None) -> Message:
-    """Problems as one message, the first `most` of them; of others their number."""
+    """Problems as one message: the first `most` in full, the others counted."""
     said = [problem.message() for problem in found]
     if len(said) == 1:
         return said[0]

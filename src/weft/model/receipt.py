@@ -27,18 +27,18 @@ class ReceiptItem(Document):
     at: datetime = Field(description="When the reading began.")
     unread: tuple[str, ...] = Field(
         default=(),
-        # What was signed before this field existed must always read the same.
+        # Receipts that were signed before this field existed must always read the same.
         exclude_if=lambda unread: not unread,
         description="What the result doesn't cover, because it could not be read or is not yet up to date, with "
         "reasons; omitted if empty.",
     )
     level: Literal["configuration", "operational", "frames"] | None = Field(
         default=None,
-        # What was signed before this field existed must always read the same.
+        # Receipts that were signed before this field existed must always read the same.
         exclude_if=lambda level: level is None,
-        description="Of a former member's port: how near to what is forwarded it was read. configuration: what its "
-        "switch or manager is set to. operational: what the device itself says that it does. frames: frames were sent "
-        "there besides, and heard by nobody. Omitted for everything else.",
+        description="For a former member's port: how close to actual forwarding it was read. configuration: what its "
+        "switch or manager is configured with. operational: what the device itself reports as in effect. frames: test "
+        "frames were sent there too, and nothing received them. Omitted for everything else.",
     )
 
 
@@ -83,9 +83,9 @@ class Receipt(Document):
     site: str
     kind: OwnerKind = Field(
         default="pod",
-        # What was signed before others than pods had receipts must read the same forever.
+        # Receipts that were signed when only pods had them must always read the same.
         exclude_if=lambda kind: kind == "pod",
-        description="What kind of owner it is of; left out of a pod's.",
+        description="Kind of the owner; omitted for a pod.",
     )
     pod_id: str = Field(description="Id of the pod, or of the other owner.")
     pod: str = Field(description="Its name.")
@@ -95,7 +95,7 @@ class Receipt(Document):
     nodes: tuple[str, ...]
     spares: tuple[str, ...] = Field(
         default=(),
-        # What was signed before there were spares must always read the same.
+        # Receipts that were signed before there were spares must always read the same.
         exclude_if=lambda spares: not spares,
         description="Spare nodes; omitted if there were none.",
     )
@@ -107,7 +107,7 @@ class Receipt(Document):
     )
     segment: str | None = Field(
         default=None,
-        # What was signed before there were fabrics of other types must always read the same: it has `pkey`.
+        # Receipts that were signed before there were other types of fabrics have `pkey`, and must always read the same.
         exclude_if=lambda segment: segment is None,
         description="P_Key or VLAN on the fabric; empty if the pod had none (IPUs).",
     )

@@ -62,11 +62,11 @@ class Resource(Document):
     where: str = Field(description="Name of the cloud or the fabric that it lives in.")
     owner: Literal["tenant", "site"] = Field(
         default="tenant",
-        description="Whose project it is made in: the tenant's, or that of weft's service user.",
+        description="Project that it is created in: the tenant's, or that of weft's service user.",
     )
-    needs: tuple[str, ...] = Field(default=(), description="Keys that must be there first.")
+    needs: tuple[str, ...] = Field(default=(), description="Keys of resources that must exist first.")
     node: str = Field(
-        default="", description="Node, or machine, that it is of; empty: it is of none, or of several."
+        default="", description="Node, or machine, that it belongs to; empty: none, or several."
     )
     spec: AnySpec
 
@@ -104,7 +104,7 @@ class Status(StrEnum):
     ABSENT = "absent"
     """It was looked for and proved absent: `reason` says how. Never the default, never inferred."""
     KEPT = "kept"
-    """It stays, as its spec says, and isn't the owner's any more: `reason` says where and under which name."""
+    """It stays, as its spec says, and no longer belongs to the owner: `reason` says where and under which name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ class Observed:
         reason: why it is pending or broken, as reported externally; or what proves that it is absent.
         differences: from the desired spec; empty if exact. Only what weft sets is compared.
         facts: further observed values, for the verifier, the user and the receipt (host, segment, address, vif…).
-        name: of what stays: its name now.
-        unread: why nobody knows more of it, though other resources of the same batch could be seen.
+        name: the current name, for a resource that is kept.
+        unread: why it could not be read, though other resources of the same batch could.
     """
 
     id: str
@@ -131,7 +131,7 @@ class Observed:
 
     @property
     def there(self) -> bool:
-        """Whether it is there, and the owner's."""
+        """Whether it exists and belongs to the owner."""
         return self.status not in (Status.ABSENT, Status.KEPT)
 
     @classmethod
@@ -156,7 +156,7 @@ class Marked:
     """An external object with weft's mark, as the audit sees it.
 
     Attributes:
-        owner: named by the mark; None: it names nobody.
+        owner: named by the mark; None: the mark names no owner.
         facts: `key`: the resource that the mark names; and other observed values.
         created: creation time if it is reported.
         ours: whether weft's own user made it; None: the service doesn't say.

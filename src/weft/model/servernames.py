@@ -13,7 +13,7 @@ from pydantic import AfterValidator, StringConstraints
 
 DEFAULT = "{pod}-{index}"
 MOST_DIGITS = 5
-"""Digits of an index: an order has at most 10,000 servers, and one that leaves keeps its own until it is gone."""
+"""Digits of an index: an order has at most 10,000 servers, and one being removed keeps its index until it is gone."""
 _LONGEST = 63
 _PATTERN = re.compile(r"(?:[a-z0-9-]|\{pod\}|\{index(?::0[2-5])?\})+")
 _INDEX = re.compile(r"\{index(?::0([2-5]))?\}")

@@ -29,9 +29,9 @@ class SiteStep(Document):
 
 
 class SiteConflict(Document):
-    """Something of somebody else's that is in the way."""
+    """Something that isn't weft's and is in the way."""
 
-    key: str = Field(description="Resource that can't be made as described.")
+    key: str = Field(description="Resource that can't be created as described.")
     id: str
     what: str = Field(description="What is there, and what to do about it.")
     adoptable: bool = Field(default=False, description="Whether it could be adopted in its place.")
@@ -45,9 +45,9 @@ class SitePlan(Document):
     resources: int = Field(description="Number of resources that the site needs.")
     steps: tuple[SiteStep, ...] = ()
     conflicts: tuple[SiteConflict, ...] = Field(
-        default=(), description="What must be solved first; nothing is applied while there are any."
+        default=(), description="Conflicts to solve first; nothing is applied while there are any."
     )
-    notes: tuple[str, ...] = Field(default=(), description="What may be a mistake; nothing is stopped by it.")
+    notes: tuple[str, ...] = Field(default=(), description="Possible mistakes, which don't stop anything.")
 
     @property
     def nothing(self) -> bool:

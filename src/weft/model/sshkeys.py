@@ -1,4 +1,4 @@
-"""SSH public keys by their parts (RFC 4253 §6.6, RFC 5656 §3.1, RFC 8709 §4): a cut-off one is noticed at once."""
+"""SSH public keys by their parts (RFC 4253 §6.6, RFC 5656 §3.1, RFC 8709 §4), so that a truncated one is detected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAST_RSA_BITS = 1024
 
 
 def wrong_ssh_key(text: str) -> str | None:
-    """What is allowed instead of a key that Nova would refuse, or no server would take; None: it is whole.
+    """What is allowed instead of a key that Nova or servers would refuse; None: the key is complete.
 
     Args:
         text: one line as in `authorized_keys`: type, base64, and maybe a comment.
@@ -47,7 +47,7 @@ def shortened(text: str) -> str:
 
 
 def _split(data: bytes) -> list[bytes]:
-    """Strings with their lengths before them. Raises `ValueError` if they don't end where the data does."""
+    """Length-prefixed strings. Raises `ValueError` if they don't end where the data does."""
     found: list[bytes] = []
     while data:
         size = int.from_bytes(data[:4])

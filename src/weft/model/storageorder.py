@@ -49,7 +49,7 @@ def _free(path: str) -> str:
 
 
 def _listed(value: Any) -> Any:
-    """One may be given without a list."""
+    """A single value may be given without a list."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -133,7 +133,7 @@ class StorageOrder(Document):
 
     @property
     def gib(self) -> int:
-        """Size of a new one."""
+        """Size of a new share or volume; 0: an existing one."""
         return gib(self.size) if self.size is not None else 0
 
     @model_validator(mode="after")
@@ -167,7 +167,7 @@ class StorageOrder(Document):
 
 
 def check_entries(entries: Sequence[StorageOrder]) -> None:
-    """Raise ValueError for entries that are in each other's way."""
+    """Raise ValueError for entries with the same name, or with mounts inside each other."""
     doubled = [name for name, n in Counter((e.kind, e.name) for e in entries).items() if n > 1]
     if doubled:
         kind, name = doubled[0]

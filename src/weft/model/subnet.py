@@ -1,4 +1,4 @@
-"""What an InfiniBand subnet and its managers are seen to be; all read, nothing wanted. For driver and agents."""
+"""Observed state of an InfiniBand subnet and its managers, for the driver and the agents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PortTable:
         keys: 16-bit entries (membership bit included), zeros left out.
         leaf_keys: the same of the leaf's external port; None if that port has no table (enforcement off).
         capacity: entries that the host's table has.
-        unreachable: why it could not be read; then the rest says nothing.
+        unreachable: why it could not be read; the rest is then meaningless.
     """
 
     port_guid: int
@@ -36,7 +36,7 @@ class Partition:
     """A partition as configured: in the manager's own file or database, not on the wire.
 
     Attributes:
-        members: port GUID -> membership, of those that are named.
+        members: port GUID -> membership, for explicitly named ports.
         everybody: whether every host port is a member, named or not.
     """
 

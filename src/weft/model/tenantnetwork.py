@@ -17,11 +17,11 @@ class PortState(StrEnum):
     """Whether a port's adapter is in its network's segment."""
 
     IN = "in"
-    """It was read from the fabric that it is."""
+    """It was read on the fabric as a member."""
     WAITING = "waiting"
-    """It belongs in, and isn't there yet."""
+    """It belongs in the segment, and isn't there yet."""
     OUT = "out"
-    """It doesn't belong in: `why` says why not."""
+    """It doesn't belong in the segment: `why` gives the reason."""
 
 
 class ServedPort(Coded):
@@ -43,7 +43,7 @@ class ServedPort(Coded):
 
 
 class ServedNetwork(Document):
-    """What is wanted of a network's segment, and what was read of it."""
+    """The desired and the observed state of a network's segment."""
 
     cloud: str = Field(description="Cloud that it was created in.")
     fabric: str = Field(description="Fabric that its segment is on.")

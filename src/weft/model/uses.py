@@ -1,4 +1,4 @@
-"""Uses: what somebody has on things of weft's, and what may keep these from being deleted."""
+"""Uses: what others have on weft's resources, which may keep these from being deleted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EVERYBODY = "*"
 MOST_SHOWN = 3
 """Uses that a sentence names."""
 NAME_SHOWN = r"[\w .@/-]{1,40}"
-"""Pattern of names that a sentence shows: others could end it, or begin one of weft's."""
+"""Pattern of names that are safe in a sentence: others could end it, or begin a new one."""
 _ENDS: Mapping[tuple[str, Kind], str] = {
     ("port", Kind.SECURITY_GROUP): "it will be taken out of the group",
     ("port", Kind.ROUTER): "it will be taken off the router",
@@ -43,16 +43,16 @@ _USER = re.compile(r"[\w:.-]{1,80}")
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """One thing that uses one of weft's.
+    """A resource that uses one of weft's.
 
     Attributes:
-        id: the user's; of a volume's attachment the server's.
+        id: id of the using resource; of a volume's attachment, the server's.
         of, on: kind and id of what is used: a network, security group, port, router, subnet, share or volume.
         name: chosen by its owner; proves nothing.
-        project_id: whose it is; of a share: whom the thing is shared with (`*`: everybody).
-        owner, device: of a port: what uses it (`compute:nova`, `network:router_interface` …), and that one's id.
+        project_id: project that it belongs to; of a share: the project it is shared with (`*`: all).
+        owner, device: of a port: what uses it (`compute:nova`, `network:router_interface` …), and its id.
         network: of a port: the network that it is on.
-        server: name of the server that `device` is, if somebody asked for it.
+        server: name of the server that `device` is, if it was looked up.
     """
 
     kind: UseKind
@@ -75,27 +75,27 @@ class Use:
         return f"{self.kind.replace('_', ' ')} {self.id}{named}{used} of project {self.project_id}"
 
     def brief(self) -> str:
-        """Name and user for operators, in words that no sentence can be made of."""
+        """Name and user for operators, restricted to characters that can't form a sentence."""
         name = self.name if _NAME.fullmatch(self.name) else self.id
         user = " ".join(one for one in (self.owner, self.device) if _USER.fullmatch(one))
         return f"{self.kind.replace('_', ' ')} {name}{f' of {user}' if user else ''}"
 
     @property
     def end(self) -> str:
-        """How weft ends it: the use alone where the user is good for something else, too."""
+        """How weft ends it: only the use is ended where the using resource also serves something else."""
         if self.owner == SUBPORT:
             return "the port will be taken out of the trunk"
         return _ENDS.get((self.kind, self.of), "it will be removed")
 
     def is_of(self, project_id: str) -> bool:
-        """Whether members of the project can end it: who shares a thing is the project that has it."""
+        """Whether members of the project can end it: a share is ended by the project that owns the shared resource."""
         return self.kind == "share" or self.project_id == project_id
 
     def message(self, project_id: str, owner: str) -> Message:
         """What is in the way.
 
         Args:
-            project_id: whose the used thing is.
+            project_id: project of the used resource.
             owner: kind of its owner: `pod`, `network`, `site`.
         """
         used = {"thing": self.kind.replace("_", " "), "id": self.id, "owner": owner, "of": self.of.row.one}
@@ -106,12 +106,12 @@ class Use:
 
 
 class InUseError(TemporaryError):
-    """A thing of weft's can't be deleted as long as somebody uses it.
+    """A resource of weft's can't be deleted while it is in use.
 
     Args:
         seen: the response, without what is in the way.
         uses: what uses it, as far as it is known.
-        project_id: whose the thing is.
+        project_id: project of the resource.
         owner: kind of its owner.
     """
 
@@ -138,7 +138,8 @@ class InUseError(TemporaryError):
         super().__init__(asked, of, answer, then, delay, alarming)
 
     def without(self, own: Collection[str]) -> InUseError:
-        """The same, without uses by things with these ids: what an owner has itself goes before, or is going."""
+        """The error without uses by resources with these ids: the owner's own are deleted first, or already being
+        deleted."""
         uses = [use for use in self.uses if use.id not in own]
         return InUseError(
             self.asked,

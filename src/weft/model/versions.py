@@ -1,9 +1,9 @@
-"""Versions of documents that outlive the program which wrote them: read as they were written, told in today's shape.
+"""Versions of documents that outlive the program that wrote them: read as they were written, returned in today's shape.
 
-A document says under `version` in which version of all shapes it was written; one that says nothing is of version 1.
-There is one number for all, since documents stand in each other (a plan has an order and resources). A `Step` leads
-from one version to the next: pure functions from dictionary to dictionary, for the types that changed. Reading takes a
-document through all steps that it hasn't seen; writing always writes the newest version.
+A document's `version` is the version of all shapes in which it was written; without one it is version 1. There is one
+number for all types, since documents contain others (a plan has an order and resources). A `Step` leads from one
+version to the next: pure functions from dictionary to dictionary, for the types that changed. Reading applies all steps
+since the document's version; writing always writes the newest version.
 
     STEPS = (Step("P_Key partitions are segments", {Resource: _to_segment}),)
     upcast(Plan, {"order": {…}, "graph": {"resources": [{…}]}}, STEPS, PARTS)
@@ -24,15 +24,15 @@ FIELD = "version"
 
 Fields = dict[str, Any]
 Upcaster = Callable[[Fields], Fields]
-"""From a document of one version to one of the next; the one that is given may be changed, it is the caller's own."""
+"""Turns a document of one version into the next; it may change its argument, which belongs to the caller."""
 Path = tuple[str, ...]
 """Names of fields that lead to a document inside another; `*` is every item of a list."""
 Parts = Mapping[type[Document], Sequence[tuple[Path, type[Document]]]]
-"""Type of document -> where in it documents of which other types stand."""
+"""Type of document -> paths of other documents inside it, with their types."""
 
 
 class NewerVersionError(ValueError):
-    """A newer weft wrote it: nobody may guess what it means."""
+    """A newer weft wrote it: its meaning must not be guessed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,8 @@ class Step:
 
     Attributes:
         what: what has changed, in a few words.
-        of: type of document -> what turns one of the version before into one of this; other types stay as they are.
+        of: type of document -> function that turns a document of the previous version into one of this; other types
+            stay unchanged.
     """
 
     what: str
@@ -54,13 +55,13 @@ def newest(steps: Sequence[Step]) -> int:
 
 
 def upcast(kind: type[Document], stored: Mapping[str, Any], steps: Sequence[Step], parts: Parts) -> Fields:
-    """The fields of a document in the newest version, without the version itself; `stored` stays as it is.
+    """The fields of a document in the newest version, without the version itself; `stored` isn't changed.
 
-    Raises `NewerVersionError` for a version that no step leads to, `ValueError` for one that is none.
+    Raises `NewerVersionError` for a version that no step leads to, `ValueError` for an invalid one.
     """
     version = stored.get(FIELD, FIRST)
     if type(version) is not int or version < FIRST:
-        raise ValueError(f"{version!r} is no version of a document")
+        raise ValueError(f"{version!r} is not a version of a document")
     if version > newest(steps):
         raise NewerVersionError(
             f"version {version} was written by a newer weft, this one reads up to {newest(steps)}"
@@ -72,7 +73,7 @@ def upcast(kind: type[Document], stored: Mapping[str, Any], steps: Sequence[Step
 
 
 def _take(step: Step, kind: type[Document], document: Fields, parts: Parts) -> Fields:
-    """One step, of the documents inside it first."""
+    """Apply one step, to the documents inside it first."""
     for path, part in parts.get(kind, ()):
         document = _at(document, path, lambda inner, part=part: _take(step, part, inner, parts))
     change = step.of.get(kind)
@@ -80,7 +81,7 @@ def _take(step: Step, kind: type[Document], document: Fields, parts: Parts) -> F
 
 
 def _at(value: Any, path: Path, change: Upcaster) -> Any:
-    """A copy of a value with the documents at the end of a path changed; what isn't there is left out."""
+    """A copy of a value with the documents at the end of a path changed; missing ones are left out."""
     if value is None:
         return None
     if not path:

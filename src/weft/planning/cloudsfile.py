@@ -1,6 +1,6 @@
 """What is wrong with a clouds.yaml or secure.yaml.
 
-openstacksdk skips what isn't YAML, logging the bad line, and takes any YAML for what it should be.
+openstacksdk skips what isn't YAML, logging the bad line, and accepts YAML of any structure.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _check(content: bytes, file: str) -> None:
     try:
         document: object = yaml.safe_load(content.decode())
     except (yaml.YAMLError, ValueError) as error:
-        # Not the parser's own words: they quote the line, which may have a password.
+        # The parser's own message quotes the line, which may contain a password.
         mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
         where = f"{file}:{mark.line + 1}" if mark else file
         allowed = "a YAML file in UTF-8, with values that begin with @, %, * or ! quoted"
@@ -49,7 +49,7 @@ def _check(content: bytes, file: str) -> None:
 
 def _mapping(field: str, value: object, what: str, file: str) -> Mapping[object, object]:
     if not isinstance(value, dict):
-        # Whatever stands there may be a password.
+        # The value may be a password.
         given = "a list" if isinstance(value, list) else "a single value"
         raise InputError(field, None, f"a mapping {what}, not {given}", file)
     return cast(Mapping[object, object], value)

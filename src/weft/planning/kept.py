@@ -1,4 +1,4 @@
-"""Caches results of pure functions of a site: sites are frozen, and the same ones are used again and again."""
+"""Caches results of pure functions of a site: sites are frozen, and the same ones are used repeatedly."""
 
 from __future__ import annotations
 

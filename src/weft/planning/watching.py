@@ -1,9 +1,9 @@
-"""Which cleaning of a machine the steps belong to that a look at it shows. Pure.
+"""Which cleaning of a machine observed steps belong to. Pure.
 
-Ironic shows the steps of a cleaning while it runs, and forgets them right before its end; its history has them only if
-no agent was booted for it. A cleaning that is aborted leaves no trace at all, and the next one boots its agent before
-it has steps. So steps count for the end that follows them only if the machine was seen at short intervals in between,
-in no other state, and not waiting for an agent; and if Ironic has asked no agent for steps since.
+Ironic shows the steps of a cleaning while it runs, and drops them right before its end; its history has them only if no
+agent was booted for it. An aborted cleaning leaves no trace at all, and the next one boots its agent before it has
+steps. So steps count for the end that follows them only if the machine was observed at short intervals in between, in
+no other state, not waiting for an agent, and if Ironic has asked no agent for steps since.
 
 Source: ironic 39, `conductor.cleaning`, `drivers.modules.agent_base` (`_heartbeat_clean_wait`, `refresh_steps`).
 """
@@ -17,17 +17,17 @@ from weft.ports.cleanings import Watched
 from weft.ports.occupants import SeenMachine
 
 GAP = timedelta(seconds=30)
-"""Between two looks, at most. A machine takes longer to abort a cleaning and boot an agent for the next one."""
+"""Longest gap between two observations. Aborting a cleaning and booting an agent for the next one takes longer."""
 WAITING = frozenset({"clean wait", "clean hold"})
 CLEANING = WAITING | {"cleaning"}
 
 
 def follow(watched: Watched | None, seen: SeenMachine, asked: datetime, now: datetime) -> Watched | None:
-    """What is known after a look; None: of no cleaning.
+    """What is known after an observation; None: no cleaning was watched.
 
     Args:
         watched: what was known before.
-        asked, now: right before the look, and after it, by one clock.
+        asked, now: times right before and after the observation, by one clock.
     """
     if not seen.state:
         return watched
@@ -51,4 +51,4 @@ def _cleaning(going: Watched | None, seen: SeenMachine, asked: datetime) -> Watc
         return Watched(seen.plan, seen.agent, going.since if going and same else asked, asked)
     if going is None or seen.state in WAITING:
         return None
-    return replace(going, looked=asked)  # its steps are over, or it begins
+    return replace(going, looked=asked)  # its steps are over, or haven't begun

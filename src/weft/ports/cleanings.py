@@ -1,5 +1,5 @@
-"""Port: what weft has seen of cleanings of bare-metal machines itself: Ironic's history lacks the steps of most, and
-its database may be set back to a backup.
+"""Port: what weft itself has observed of cleanings of bare-metal machines: Ironic's history lacks the steps of most,
+and its database may be restored from a backup.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The last automated cleaning of a machine that weft saw with steps, and didn't lose sight of.
+    """The last automated cleaning of a machine whose steps weft saw, and that it watched without a gap.
 
     Attributes:
-        plan: its steps as interface.step, in their order; those on other machines left out.
+        plan: its steps as interface.step, in order; without steps on other machines.
         agent: when Ironic asked the agent for its steps (as Ironic has it); empty: never.
-        since: the first look that showed this plan, by the database's clock.
-        looked: the last look that belongs to it, by the same clock.
+        since: the first observation of this plan, by the database's clock.
+        looked: the last observation that belongs to it, by the same clock.
         ended: when the machine became available after it: the node's `provision_updated_at`, as Ironic has it; empty:
-            it goes on.
+            it is still running.
     """
 
     plan: tuple[str, ...]
@@ -31,11 +31,11 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """By which cleaning a machine was last taken for a pod.
+    """The cleaning after which a machine was last claimed for a pod.
 
     Attributes:
         ended: when that ended, as Ironic had it.
-        used: the machine was seen in another state than `available` since.
+        used: whether the machine was seen in a state other than `available` since.
     """
 
     ended: datetime
@@ -43,23 +43,24 @@ class Taken:
 
 
 class Cleanings(Protocol):
-    """All raise `TemporaryError` or `PermanentError` if the database can't be asked now."""
+    """All raise `TemporaryError` or `PermanentError` if the database can't be queried now."""
 
     def watched(self, machine: str) -> Watched | None:
-        """None: weft has watched none."""
+        """The last cleaning that weft watched; None: none."""
         ...
 
     def taken(self, machine: str) -> Taken | None:
-        """None: weft has never taken it."""
+        """The cleaning after which it was last claimed; None: it never was."""
         ...
 
     def take(self, machine: str, ended: datetime) -> None:
-        """To be called before it is marked. An older cleaning than of the last time changes nothing."""
+        """Record a claim; call it before the machine is marked. A cleaning older than the recorded one changes
+        nothing."""
         ...
 
 
 class NoCleanings:
-    """Where no pods are: nothing was seen."""
+    """For tools without pods: nothing was observed."""
 
     def watched(self, machine: str) -> Watched | None:
         return None

@@ -21,7 +21,7 @@ from weft.ports.witness import Witnesses
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """A request that an application credential is good for: service type, method, and pattern of a path."""
+    """A request that an application credential allows: service type, method, and pattern of a path."""
 
     service: str
     method: str
@@ -62,7 +62,7 @@ class Identity(Protocol):
         ...
 
     def remembered(self, token: str) -> Caller | None:
-        """The caller, if the token was validated so lately that nobody is asked; never blocks."""
+        """The caller, if the token was validated recently enough to need no request; never blocks."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Port: what is in a cloud already that is like a wanted resource, whoever made it."""
+"""Port: existing resources of a cloud that resemble a desired one, whatever their origin."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _OUTWARD = {"network:router_gateway": "the gateway of router", "network:floating
 
 
 def host_name(dns_name: str) -> str:
-    """The name without the domain: Neutron takes one that ends with a dot, and with its own domain, as it is."""
+    """The name without the domain: Neutron keeps a name that ends with a dot and its own domain unchanged."""
     return dns_name.lower().partition(".")[0] if dns_name.endswith(".") else dns_name.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """One that is in the way of a wanted resource, or can be adopted in its place.
+    """An existing resource that is in the way of a desired one, or can be adopted in its place.
 
     Attributes:
-        like: in what it is like it, such as `VLAN 13 of physnet1`.
-        own: it is in the project of weft's service user, which may change and remove it.
-        same: it is the same thing, by MAC address, name or CIDR; otherwise it is only in the way.
+        like: what both have in common, such as `VLAN 13 of physnet1`.
+        own: whether it is in the project of weft's service user, which may change and remove it.
+        same: whether it is the same resource, by MAC address, name or CIDR; otherwise it is only in the way.
         mark: weft's mark on it.
-        project_id: empty: it is in no cloud, and its name says what it is.
-        then: what to do about it, if that isn't what is done about things in clouds.
+        project_id: empty: it isn't in a cloud, and its name says what it is.
+        then: what to do about it, if not the same as for resources in clouds.
     """
 
     id: str
@@ -49,9 +49,9 @@ class NamedPort:
     """A port on a network with its name in the cloud's DNS.
 
     Attributes:
-        project_id: empty: it is the cloud's, as of a floating IP.
-        own: it is in the project of weft's service user.
-        addresses: that it has there.
+        project_id: empty: it belongs to the cloud itself, as for a floating IP.
+        own: whether it is in the project of weft's service user.
+        addresses: its addresses on the network.
         device: id of what it belongs to, such as a router.
         groups: ids of its security groups.
     """
@@ -84,10 +84,10 @@ class NamedPort:
 
 @dataclass(frozen=True, slots=True)
 class NamedSubnet:
-    """A subnet of a network, whosever it is: Neutron deletes it with its network.
+    """A subnet of a network, of any project: Neutron deletes it with its network.
 
     Attributes:
-        cidr, project_id: empty: it isn't shown; the network says that it is there.
+        cidr, project_id: empty if the subnet isn't visible; the network lists it.
     """
 
     id: str
@@ -103,12 +103,12 @@ class NamedSubnet:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What belongs to a thing and has an id, but neither name nor mark: a group's rule, a share, a router's interface.
+    """A part of a resource with an id, but neither name nor mark: a group's rule, a share, a router's interface.
 
     Attributes:
         kind: in words, such as `rule`.
-        of: id of the thing.
-        fields: as Neutron has them, without those that are null.
+        of: id of the resource.
+        fields: in Neutron's terms, without those that are null.
     """
 
     kind: str
@@ -119,11 +119,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class There:
-    """Things of a site that are in a cloud already.
+    """A site's resources that already exist in a cloud.
 
     Attributes:
         ids: key -> id.
-        parts: of these things.
+        parts: parts of these resources.
     """
 
     ids: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -132,13 +132,13 @@ class There:
 
 class ExistingThings(Protocol):
     def alike(self, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Sequence[Existing]]:
-        """Key -> what is like it, of all projects; those that nothing is like are left out.
+        """Key -> existing resources that resemble it, of all projects; keys without any are left out.
 
-        What is on a network is looked for where the network has an id, or one that could be adopted.
+        What is on a network is looked for only if the network has an id, or one could be adopted for it.
 
         Args:
-            ids: key -> id of what weft has made; it isn't looked for. On a fabric: of such a segment, `wanted` has the
-                members that weft hasn't set yet, and what those have is looked for.
+            ids: key -> id of what weft has created; it isn't looked for. On a fabric: for such a segment, `wanted` has
+                only the members that weft hasn't set yet, and their present configuration is looked for.
 
         Raises `UnknownError`.
         """
@@ -149,15 +149,15 @@ class ExistingThings(Protocol):
         ...
 
     def subnets_on(self, networks: Collection[str]) -> Sequence[NamedSubnet]:
-        """All subnets of networks of weft's service user, by the networks' ids, also those that it isn't shown. Raises
-        `UnknownError`."""
+        """All subnets of networks of weft's service user, by the networks' ids, including those that it can't see.
+        Raises `UnknownError`."""
         ...
 
     def ports_in(self, groups: Collection[str], known: Collection[str]) -> Sequence[NamedPort]:
         """Ports of all projects in security groups of weft's service user, by their ids, and some of `known`.
 
         Args:
-            known: ids of ports that are there: without any of them the answer says nothing.
+            known: ids of ports known to exist: an answer without any of them proves nothing.
 
         Raises `UnknownError`, also if nothing is shown of a project that shares one of the groups.
         """
@@ -173,10 +173,10 @@ class HasExisting(Protocol):
         ...
 
     def beside(self, wanted: Sequence[Resource]) -> Sequence[str]:
-        """What else reaches these segments, though nothing is in their way: sentences for who plans them. Raises
+        """What else reaches these segments without being in their way: notes for the plan. Raises
         `UnknownError`."""
         ...
 
     def places(self, segment: SegmentSpec) -> Collection[str]:
-        """Names of the switches that one is on, by the site that is active."""
+        """Names of the switches that a segment is on, by the active site."""
         ...

@@ -45,7 +45,7 @@ class FabricDriver(ResourceDriver, Protocol):
         waited for it.
 
         Args:
-            patient: nobody waits for it soon; it may begin a moment later, to be shared by more.
+            patient: no caller is in a hurry: the reading may begin a moment later, to be shared by more.
         """
         ...
 

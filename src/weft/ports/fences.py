@@ -10,25 +10,25 @@ Fence = Callable[[], None]
 
 
 def unfenced() -> None:
-    """Where nobody else is in charge."""
+    """A fence that always passes, where no other worker can hold the owner."""
 
 
 class JointFence(ABC):
-    """A `Fence` whose proof can be renewed together with those of others of its kind, with one question."""
+    """A `Fence` whose proof can be renewed together with others of its kind, in one request."""
 
     @abstractmethod
     def __call__(self) -> None: ...
 
     @abstractmethod
     def renew(self, fences: Sequence[JointFence]) -> None:
-        """Renew the proofs of all these. Whose can't be renewed is told so when it is called.
+        """Renew the proofs of all these. One that can't be renewed raises when it is called.
 
-        Raises `TemporaryError` or `PermanentError` if nobody can be asked.
+        Raises `TemporaryError` or `PermanentError` if the request fails.
         """
 
 
 def renew(fences: Iterable[Fence]) -> None:
-    """Before many of them are called one after the other: ask together what can be. Raises as `JointFence.renew`."""
+    """Renew what can be renewed together, before many fences are called one by one. Raises as `JointFence.renew`."""
     joint = [f for f in fences if isinstance(f, JointFence)]
     if len(joint) > 1:
         joint[0].renew(joint)

@@ -21,17 +21,17 @@ class Ledger(Protocol):
         """Segments of live pods that were created and not requested to be deleted.
 
         Args:
-            settled: only those that were seen on the fabric as they are wanted now.
+            settled: only those that were seen on the fabric as they are desired now.
         """
         ...
 
     def ever(self, mark: Mark) -> SegmentSpec | None:
-        """A segment with every port that it may have by weft's doing: those that are withheld now, and those of nodes
-        that are being given back. None: it has no others than it wants."""
+        """A segment with every port that weft may have put into it, including those now withheld, and those of nodes
+        that are being given back. None: no others than its desired members."""
         ...
 
     def known(self, marks: Collection[Mark]) -> Mapping[Mark, bool]:
-        """Those of them that are on record, desired or not -> whether it has ended: seen gone after its release."""
+        """The marks on record, desired or not -> whether the segment has ended: seen gone after its release."""
         ...
 
     def waiting(self) -> Sequence[str]:

@@ -15,4 +15,4 @@ class MachineReader(Protocol):
 
 
 class MachineDriver(ResourceDriver, MachineReader, Protocol):
-    """Both, of one manager."""
+    """A reader and a driver of one manager."""

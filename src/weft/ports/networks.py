@@ -1,4 +1,4 @@
-"""Port: what is on a cloud's networks, and what uses other things of weft's, put there by anyone."""
+"""Port: what is on a cloud's networks, and what uses weft's other resources, in any project."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft.model.kinds import Kind
 from weft.model.uses import Use
 
 USED = (Kind.SECURITY_GROUP, Kind.PORT, Kind.ROUTER)
-"""Kinds besides networks whose things others may use."""
+"""Kinds besides networks whose resources others may use."""
 
 
 class Networks(Protocol):
@@ -28,19 +28,19 @@ class Networks(Protocol):
         ...
 
     def uses(self, project_id: str, things: Mapping[Kind, Collection[str]]) -> Sequence[Use]:
-        """What uses these things of a project, in any project: ports in security groups and shares of these; trunks of
-        ports; interfaces of routers; floating IPs of ports and through routers. What weft has itself is among it.
+        """What uses these resources of a project, in any project: ports in security groups and shares of these; trunks
+        of ports; interfaces of routers; floating IPs of ports and through routers. weft's own uses are included.
 
         Args:
-            things: ids by their kind, one of `USED`. What doesn't exist isn't used.
+            things: ids by kind, one of `USED`. A nonexistent resource has no uses.
 
         Raises `UnknownError` or `PermanentError`.
         """
         ...
 
     def take_off(self, project_id: str, use: Use) -> None:
-        """End a use with the rights of the project whose thing is used, or, where weft has a role there, of the one
-        whose thing uses it; fine if it has ended.
+        """End a use with the rights of the project whose resource is used, or, where weft has a role there, of the
+        project whose resource uses it; fine if it has ended.
 
         Ports and subnets on networks, shares, and trunks of a port are deleted; a port in a group is taken out of it;
         a subport leaves its trunk, an interface its router, a floating IP its port. Raises `OutsideError`s.

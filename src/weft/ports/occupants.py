@@ -1,4 +1,4 @@
-"""Port: what is really on a cloud's compute hosts, whoever put it there, and how servers ended."""
+"""Port: what is really on a cloud's compute hosts, whatever its origin, and how servers ended."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Occupant:
     """A server on a host, or a claim on the host's devices.
 
     Attributes:
-        id: of the server; of a claim that of its consumer, which for a migration is the migration's id.
+        id: id of the server; of a claim its consumer's id, which for a migration is the migration's.
         name: chosen by its owner; proves nothing, and only operators may see it.
-        nova: Nova says that it is on the host, deleted ones that can still be restored included.
-        placement: Placement has an allocation of the host's resources for it.
-        ironic: Ironic says that it is on the machine, which Nova doesn't have.
+        nova: whether Nova reports it on the host; includes deleted servers that can still be restored.
+        placement: whether Placement has an allocation of the host's resources for it.
+        ironic: whether Ironic reports it on the machine, which Nova doesn't have.
         devices: resource classes that may be devices of the host, of Placement's allocation; None: unknown.
     """
 
@@ -31,7 +31,7 @@ class Occupant:
 
     @property
     def runs(self) -> bool:
-        """Whether the service that runs servers there says that it is there."""
+        """Whether the service that runs servers there reports it."""
         return self.nova or self.ironic
 
     def text(self) -> str:
@@ -50,11 +50,11 @@ class OnHost:
         occupants: what was seen on it, sorted by id.
         unknown: why the list may be incomplete; empty: it is complete.
         down: why its nova-compute is considered down; empty: it is up.
-        busy: bare metal: what is done with the machine, or was deployed on it, so that something other than what weft
-            has checked runs on it; empty: nothing.
-        withheld: what of it Placement gives to nobody, so that no new server comes onto it; empty: nothing, or not read
-            yet. It says nothing of what is there.
-        by: services that were asked, for receipts.
+        busy: bare metal: what is being done with the machine, or was deployed on it, so that it runs something that
+            weft hasn't checked; empty: nothing.
+        withheld: what Placement keeps of it, so that no new server is scheduled there; empty: nothing, or not read yet.
+            It doesn't show what is on the host.
+        by: services that were queried, for receipts.
     """
 
     occupants: tuple[Occupant, ...] = ()
@@ -77,7 +77,7 @@ class Ended(StrEnum):
     LEFT_BEHIND = "left behind"
     """A host had it and never removed it: it was evacuated, or the host was cut off. It may still run there."""
     NO_RECORD = "no record"
-    """Nova has no record: it never reached a cell, or its record was archived."""
+    """Nova has no record: the server never reached a cell, or its record was archived."""
     UNKNOWN = "unknown"
     """Nova's record can't be read, or is inconclusive."""
 
@@ -89,9 +89,9 @@ class Ending:
     Attributes:
         text: what was read, as a sentence without its subject.
         at: when it was taken off its host.
-        by: whose record it is.
+        by: the service whose record it is.
         hosts: where it may still run: names of Nova's hosts, or `hostId`s of hosts that Nova doesn't list.
-        cut: only the newest of the record was read: of what was done before, nothing says that it was undone.
+        cut: only the newest part of the record was read: earlier actions may not have been undone.
     """
 
     how: Ended
@@ -107,13 +107,13 @@ class SeenMachine:
     """A bare-metal machine in a listing of all of its cloud.
 
     Attributes:
-        use: what is done with it, so that no pod's server runs on it; empty: nothing is.
-        state: Ironic's provision state; empty: Ironic doesn't list it so that it could be read.
-        changed: when that changed last: `provision_updated_at`, as Ironic has it.
-        automated: what is under way ends in `available`: a cleaning isn't one that a person asked for.
+        use: what is being done with it, so that no pod's server runs on it; empty: nothing.
+        state: Ironic's provision state; empty: Ironic's listing had none that could be read.
+        changed: when the state last changed: Ironic's `provision_updated_at`.
+        automated: what is under way ends in `available`: a cleaning is automated, not requested by a person.
         plan: steps of its cleaning on this machine, as interface.step; None: Ironic shows none.
-        agent: when Ironic asked an agent for its cleaning steps last, as Ironic has it; empty: never.
-        others: who besides operators may act on it in Ironic, whoever's pod has it; empty: nobody.
+        agent: when Ironic last asked an agent for its cleaning steps, by Ironic's clock; empty: never.
+        others: who besides operators may act on it in Ironic, whichever pod has it; empty: no one.
     """
 
     use: str = ""
@@ -142,21 +142,21 @@ class Occupants(Protocol):
         ...
 
     def seen_machines(self) -> Mapping[str, SeenMachine]:
-        """Each of the site's bare-metal machines in the cloud -> what Ironic shows of it now.
+        """Each of the site's bare-metal machines in the cloud -> what Ironic reports of it now.
 
-        One question about all. Raises `UnknownError`.
+        One request for all. Raises `UnknownError`.
         """
         ...
 
     def changed_machines(self) -> Mapping[str, SeenMachine]:
-        """Those of them with servers whose state changed last, some dozens -> their use and state now, and no more.
+        """The machines with servers whose state changed last, some dozens -> only their use and state now.
 
         A short answer, however many machines there are. Raises `UnknownError`.
         """
         ...
 
     def made_by(self, project_id: str, servers: Collection[str]) -> Mapping[str, datetime]:
-        """Those of these ids that are servers of the project -> when they were made, by the cloud's clock.
+        """The ids that are servers of the project -> when each was created, by the cloud's clock.
 
         Raises `UnknownError` or `PermanentError` if the cloud can't be asked about one of them.
         """

@@ -1,4 +1,4 @@
-"""How long a caller waits for one answer from outside, and who it is; set where the caller is known, heeded by the
+"""How long a caller waits for one answer from outside, and who it is; set where the caller is known, observed by the
 drivers.
 """
 
@@ -17,7 +17,7 @@ def patience() -> float | None:
 
 
 def impatient() -> str:
-    """Whose time it is that limits reads: a project, or an address; empty: weft's own."""
+    """The caller whose patience limits reads: a project, or an address; empty: weft itself."""
     seconds, who = _PATIENCE.get()
     return "" if seconds is None else who
 
@@ -27,7 +27,7 @@ def waiting_at_most(seconds: float | None, who: str = "") -> Generator[None]:
     """Each read within this context has so many seconds; None: the driver's own limit.
 
     Args:
-        who: as of `impatient`.
+        who: as `impatient` returns it.
     """
     token = _PATIENCE.set((seconds, who))
     try:

@@ -1,4 +1,4 @@
-"""Port: tries whether what is sent on a fabric arrives where it must, and nowhere else."""
+"""Port: tests whether frames sent on a fabric arrive where they must, and nowhere else."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from weft.model.specs import SegmentSpec
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What was found out, and `ports`: members of whom all is known."""
+    """The result of a test, and `ports`: the members that were tested completely."""
 
     check: Check
     ports: frozenset[str]
 
 
 class Prober(Protocol):
-    """Of one fabric. Reading switches tells what they are set to; this tells what they do.
+    """The prober of one fabric. Reading switches shows their configuration; this shows what they do.
 
-    Never raises because of an agent that doesn't answer: what couldn't be tried is said, as unknown.
+    Never raises because of an agent that doesn't answer: what couldn't be tested is reported as unknown.
     """
 
     def begin(self, segment: SegmentSpec) -> Tried:
-        """As `check`, before servers are started: adapters that only guests will have are their hosts' still."""
+        """As `check`, before servers are started: adapters of future guests still belong to their hosts."""
         ...
 
     def check(self, segment: SegmentSpec, addresses: Mapping[str, str], tried: Collection[str] = ()) -> Check:
@@ -33,16 +33,16 @@ class Prober(Protocol):
 
         Args:
             addresses: port's id -> IPv4 address that the pod's server has there, if it can be pinged.
-            tried: ports of which `begin` knew all; it isn't missed of them what they do now.
+            tried: ports that `begin` tested completely; they may remain untested now.
         """
         ...
 
     def clean(self, segment: SegmentSpec) -> tuple[Clean, tuple[str, ...]]:
-        """Whether former members are heard by nobody, and hear nobody; and what couldn't be tried, with reasons."""
+        """Whether former members neither hear nor are heard by any port; and what couldn't be tested, with reasons."""
         ...
 
     def close(self) -> None: ...
 
     def troubles(self) -> tuple[str, ...]:
-        """Who doesn't answer, and certificates that need to be renewed, one sentence each."""
+        """Agents that don't answer, and certificates that need to be renewed, one sentence each."""
         ...

@@ -15,19 +15,19 @@ from weft.ports.fences import Fence, unfenced
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """For whom: the owner and its project.
+    """On whose behalf a driver is called: the owner and its project.
 
     Attributes:
         fence: raises if another worker holds the owner by now. Called right before each external change: a worker that
             was suspended may resume in the middle of a call hours later.
         waited: seconds since creation was first requested. Drivers never sleep: if a resource may appear by itself,
             this decides when it is created after all.
-        patient: nobody waits for it soon: a reading may begin a moment later, to be shared by more.
-        changed: of `find`: the resources were just changed by this worker, and all answered; a reading that began after
-            that will do, whoever asked for it.
-        leaving: the resources aren't wanted any more. Of those that stay (`Spec.stays`) `delete` takes weft's mark, and
-            gives them the name under which they stay; `find` shows them as `Status.KEPT` once they have no mark.
-        by_id: only what has the id that is given is the owner's, whatever else bears its mark.
+        patient: no caller is in a hurry: a reading may begin a moment later, to be shared by more.
+        changed: for `find`: this worker just changed the resources, and all requests were answered; any reading that
+            began after that is recent enough.
+        leaving: the resources are no longer wanted. From those that stay (`Spec.stays`) `delete` removes weft's mark,
+            and gives them the name under which they stay; `find` shows them as `Status.KEPT` once they have no mark.
+        by_id: only resources with the given ids are the owner's, whatever else has its mark.
     """
 
     site: str
@@ -46,17 +46,17 @@ class Scope:
 
 
 class PartlyListedError(UnknownError):
-    """Something of a listing couldn't be read.
+    """A part of a listing couldn't be read.
 
     Args:
         found: what was read.
-        unread: what wasn't (such as `shares of project 12ab`) -> why.
+        unread: what wasn't read (such as `shares of project 12ab`) -> why.
     """
 
     def __init__(self, of: str, found: Sequence[Marked], unread: Mapping[str, WeftError]) -> None:
-        told = "; ".join(f"{what}: {why}" for what, why in list(unread.items())[:3])
+        listed = "; ".join(f"{what}: {why}" for what, why in list(unread.items())[:3])
         more = f" (and {len(unread) - 3} more)" if len(unread) > 3 else ""
-        super().__init__("list what carries weft's mark", of, f"{told}{more}")
+        super().__init__("list what carries weft's mark", of, f"{listed}{more}")
         self.found, self.unread = found, unread
 
 
@@ -79,7 +79,7 @@ class ResourceDriver(Protocol):
 
         What doesn't exist is returned as `Observed.absent` with its proof, or not at all: a missing key means unknown.
         A resource with a known id is the pod's, whatever a tenant has written on it. Of several that carry the pod's
-        mark, the one with the known id counts, else the oldest; the others are reported as `Marked` in the audit.
+        mark, that with the known id counts, else the oldest; the others are reported as `Marked` in the audit.
         """
         ...
 

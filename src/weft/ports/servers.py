@@ -12,7 +12,7 @@ from weft.ports.fences import Fence
 
 
 class Action(StrEnum):
-    """What may be asked for."""
+    """What may be requested for a server."""
 
     REBOOT = "reboot"
     RESET = "reset"
@@ -33,7 +33,7 @@ class Servers(Protocol):
         ...
 
     def console(self, project_id: str, server: str, serial: bool, fence: Fence) -> ConsoleView:
-        """A console's URL, which is valid for minutes and for whoever has it.
+        """A console's URL, which is valid for minutes, for any holder.
 
         Args:
             serial: the serial console, which bare-metal machines have; else the graphical one.
@@ -41,7 +41,7 @@ class Servers(Protocol):
         ...
 
     def servers_named(self, project_id: str, names: Collection[str]) -> frozenset[str]:
-        """Those of these host names, in lower case, that servers of the project have as names.
+        """The names among these, in lower case, that servers of the project already have.
 
         Raises `UnknownError`, or `PermanentError` without permission.
         """
@@ -50,10 +50,10 @@ class Servers(Protocol):
     def built(self, since: datetime, awaited: Callable[[], Collection[str]]) -> Collection[str]:
         """Ids of weft's servers, of all projects, that changed since then and aren't being built any more.
 
-        They run, failed or are gone: a hint to look, which may be missing. One question about all.
+        They run, failed or are gone. This is only a hint to observe them, and may be missing. One request for all.
 
         Args:
-            awaited: gives the ids of those that are, for a service that can't be asked what changed.
+            awaited: returns the ids of servers being built, for a service that can't report what changed.
 
         Raises `UnknownError`.
         """

@@ -19,7 +19,7 @@ class StorageOffers(Protocol):
 
         Args:
             offer: the site's, with the types of entries that name none.
-            mine: ids that the pod uses already: a volume that is attached to one of its servers is fine.
+            mine: ids that the pod already uses: a volume that is attached to one of its servers is accepted.
 
         Raises `InputError` with the order's field.
         """

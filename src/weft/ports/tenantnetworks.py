@@ -17,15 +17,15 @@ class TenantPort:
     """One port of a network.
 
     Attributes:
-        name, mac: chosen by whoever created it; they prove nothing.
+        name, mac: chosen by the port's creator; they prove nothing.
         vnic_type: what its owner asked for: `direct`, `direct-physical`, `baremetal`, `normal` …
-        vif_type: as what it is bound: `unbound`, `binding_failed`, or a type that its mechanism driver chose.
-        host: that it is bound to; only the cloud's own services may set it. Empty: none.
+        vif_type: type of its binding: `unbound`, `binding_failed`, or a type that its mechanism driver chose.
+        host: host that it is bound to; only the cloud's own services may set it. Empty: none.
         pci_slot: PCI address of the device on that host, by Nova; empty: it has none.
         client_ids: DHCP client identifiers, which its owner may change at any time.
-        server: that has it; empty: none. Its owner may change that, too.
-        has_address: without one Neutron lets only few drivers bind it.
-        network, project_id: its network's id, and whose the port is; set by `ports_at` alone, and not compared.
+        server: server that has it; empty: none. Its owner may change that, too.
+        has_address: whether it has an address; without one, Neutron lets only few drivers bind it.
+        network, project_id: its network's id, and the port's project; set only by `ports_at`, and not compared.
     """
 
     id: str
@@ -48,7 +48,7 @@ class TenantNetwork:
 
     Attributes:
         number: its segmentation id.
-        mark: in its description, where its owner may write whatever it likes.
+        mark: weft's mark in its description, which its owner may write.
     """
 
     id: str
@@ -60,18 +60,18 @@ class TenantNetwork:
 
 
 class TenantNetworks(Protocol):
-    """All methods raise `UnknownError` or `PermanentError` if that can't be read."""
+    """Networks that tenants created. All methods raise `UnknownError` or `PermanentError` if they can't be read."""
 
     def networks_on(self, physical_network: str) -> Sequence[TenantNetwork]:
-        """All networks on it, of all projects, read now; sorted by id. Pods' own are among them."""
+        """All networks on it, of all projects, read now; sorted by id. Includes pods' own networks."""
         ...
 
     def is_gone(self, network: str, project_id: str) -> bool:
         """Whether the cloud itself says that it has no network of this id, to a caller who would see it.
 
         Args:
-            project_id: whose network it was. `UnknownError` unless something of that project is seen in the same look:
-                to a caller that lost its rights over other projects a cloud says that nothing exists.
+            project_id: project of the network. `UnknownError` unless something of that project is seen in the same
+                pass: to a caller that lost its rights over other projects, a cloud reports that nothing exists.
         """
         ...
 
@@ -79,7 +79,7 @@ class TenantNetworks(Protocol):
         """A port that a listing didn't show; None: the cloud itself says that it has none, as with `is_gone`.
 
         Args:
-            project_id: whose network it was on.
+            project_id: project of the network that it was on.
         """
         ...
 
@@ -90,14 +90,15 @@ class TenantNetworks(Protocol):
         addresses; sorted by id.
 
         Args:
-            project_id: by which it is checked that ports of other projects are shown at all.
+            project_id: another project, used to check that ports of other projects are shown at all.
         """
         ...
 
     def pairs_with(
         self, project_id: str, macs: Collection[str], ends: Collection[End] = ()
     ) -> tuple[Mapping[str, Sequence[TenantPort]], Mapping[End, Sequence[TenantPort]]]:
-        """What ports of all projects and networks may send from besides their own (`allowed_address_pairs`).
+        """Addresses other than their own that ports of all projects and networks may send from
+        (`allowed_address_pairs`).
 
         MAC address in lower case -> ports that may; and end -> ports on its network that may. Reads every port of the
         cloud.

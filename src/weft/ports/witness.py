@@ -12,8 +12,8 @@ class Witness:
     """How far a database had come.
 
     Attributes:
-        life: the note's own name. The database wrote it down before the note was written: a database that doesn't have
-            it is another one, or lacks what came before it.
+        life: the note's own name. The database recorded it before the note was written: a database without it is a
+            different one, or an older state.
         number: number of claims, releases and quarantines; it only increases.
     """
 
@@ -25,7 +25,7 @@ class Witnesses(Protocol):
     """A note in the cloud that belongs to weft: no tenant can change it, and restoring a dump doesn't revert it."""
 
     def witness(self, site: str) -> Witness | None:
-        """The note of this site, of several the one with the highest number; None if there is none. Raises
+        """The note of this site, of several that with the highest number; None if there is none. Raises
         `UnknownError`."""
         ...
 

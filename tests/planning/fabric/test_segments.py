@@ -171,7 +171,7 @@ def test_a_cut_subnet_is_the_lowest_that_overlaps_nothing(taken: set[int], prefi
     texts = [str(n) for n in used]
     assert cut(block, prefix, 2, frozenset(texts)) == expected
     assert cut(block, prefix, 2, frozenset(texts[::2]), used[1::2]) == expected
-    changed = Subnets(texts[::2]).but(texts[:3:2], [*texts[1::2], *texts[:3:2]])
+    changed = Subnets(texts[::2]).with_changes(texts[:3:2], [*texts[1::2], *texts[:3:2]])
     assert changed == frozenset(texts) and (changed.keys == Subnets(texts).keys).all()
     assert cut(block, prefix, 2, changed) == expected
 

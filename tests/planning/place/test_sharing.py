@@ -187,7 +187,7 @@ def test_a_longer_lease_meets_terms_and_uplinks() -> None:
     wide = Keep("3", "p3", ("gpu4", "gpu6"), 100, 200, "three", Terms("p3", gbps=200))
     node = Keep("4", "p4", ("gpu5",), 150, 200, "four")
     for booking, until, why in (
-        (alone, 150, "leaf l0-0 is booked by a project that it may not be shared with"),
+        (alone, 150, "leaf l0-0 is booked by a project that it must not be shared with"),
         (wide, 150, "the uplinks of leaf l0-0 are booked by others"),
         (node, 150, None),
         (node, 151, "some of its nodes are booked by others from 1970-01-01T00:03Z"),

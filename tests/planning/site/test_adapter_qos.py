@@ -129,7 +129,7 @@ def test_what_was_not_compared_is_said(tmp_path: Path) -> None:
     file.write_text("\n".join(json.dumps(line(f"mlx5_{n}", ecn=None)) for n in (0, 1)))
     differences, notes = compare_adapters(site(), [str(file)])
     assert differences == () and notes == (
-        "ECN was not compared on 2 adapters, whose hosts don't say it: roce01/mlx5_0, roce01/mlx5_1",
+        "ECN was not compared on 2 adapters, whose hosts don't report it: roce01/mlx5_0, roce01/mlx5_1",
         "adapters of 1 nodes were not compared: roce02",
     )
     assert compare_adapters(site(), []) == ((), ())

@@ -74,7 +74,7 @@ def test_these_are_fine(tmp_path: Path, old: str, new: str) -> None:
         (
             "external_vip: 10.7.208.250",
             "external_vip: 192.168.24.11",
-            "nobody else; controller-1/eno1 has it",
+            "an unused address; controller-1/eno1 has it",
         ),
         ("external: eno2, ", "", "interfaces: missing: the interface on external, where external_vip is"),
         (CONTROLLERS, "nodes: [controller-1, controller-2]", "an odd number of hosts with function control"),

@@ -139,7 +139,7 @@ def test_a_device_that_the_site_does_not_have(hardware: HardwareList) -> None:
     """Its file is told, so that a wrong name of a file isn't no difference."""
     del hardware.rows["gpu2"]
     assert told(site(hardware), "gpu2.json") == [
-        "unknown node: gpu2 was asked, but isn't in the site",
+        "unknown node: gpu2 was queried, but isn't in the site",
         "unknown cable: gpu2/eno1 is on port swp10 of tor1, where the site has no cable",
     ]
 

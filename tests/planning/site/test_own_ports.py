@@ -51,7 +51,7 @@ def other(network: str, **fields: Any) -> Site:
     [
         ({"fabric": "ib9"}, "fabric", "Ethernet fabrics with manager.switching: roce"),
         ({"vlan": None}, "vlan", "required with a fabric"),
-        ({"vlan": 1}, "vlan", "ports that nobody has set"),
+        ({"vlan": 1}, "vlan", "ports that were never configured"),
         ({"vlan": 4094}, "vlan", "parked ports"),
         ({"vlan": 0x102}, "vlan", "which are for pods"),
         ({"vlan": 12}, "vlan", "must be unique; network "),

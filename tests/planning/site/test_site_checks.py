@@ -243,7 +243,7 @@ def test_a_ufm_has_what_it_needs(folder: Folder, name: str) -> None:
     [
         ("driver: ufm\n      addresses: [https://ufm.example]", "false", []),
         ("driver: ufm\n      addresses: [https://ufm.example]", "true", ["false: weft serves them"]),
-        ("driver: opensm", "false", ["false: only UFM goes on without weft"]),
+        ("driver: opensm", "false", ["false: only UFM keeps running without weft"]),
     ],
 )
 def test_networks_are_left_to_ufm_alone_and_not_while_weft_serves_them(

@@ -27,7 +27,7 @@ class Coded(Document):
     @model_validator(mode="before")
     @classmethod
     def _joined(cls, given: Any) -> Any:
-        """What an API gave is one message again."""
+        """Join `code`, `params` and text from an API into one message again."""
         if not isinstance(given, Mapping) or "code" not in given:
             return given
         fields = dict(cast(Mapping[str, Any], given))

@@ -1,4 +1,4 @@
-"""Codes of errors whose sentence has none of its own: one for each class of them."""
+"""Codes of errors whose sentence has none of its own: one for each class."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ OPERATORS = "operators see why"
 
 
 class Part(StrEnum):
-    """Which part of weft, or of what it drives, a message comes from."""
+    """The part of weft, or of what it drives, that a message comes from."""
 
     ORDER = "order"
     PLACEMENT = "placement"
@@ -127,7 +127,7 @@ class Nested(Value):
     """Another message, or plain text.
 
     Attributes:
-        otherwise: what a tenant reads where it is hidden; empty: the sentence, or its optional part, goes.
+        otherwise: what a tenant reads where it is hidden; empty: the sentence, or its optional part, is omitted.
     """
 
     otherwise: str = ""
@@ -152,7 +152,7 @@ class Several(Value):
 
     Attributes:
         most: how many operators read in full; the others are counted. Tenants read all that they may.
-        between: what stands between them.
+        between: the separator.
     """
 
     most: int | None = None
@@ -200,7 +200,7 @@ class _Gap:
 
 @dataclass(frozen=True)
 class _Sentence:
-    """A template: text, gaps, and optional parts in brackets, which go if a gap in them has no value."""
+    """A template: text, gaps, and optional parts in brackets, which are omitted if a gap in them has no value."""
 
     parts: tuple[str | _Gap | tuple[str | _Gap, ...], ...]
 

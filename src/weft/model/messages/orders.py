@@ -36,13 +36,13 @@ def _cut(text: str) -> str:
 
 
 def instead(form: LiteralString, more: str = "", **values: str | int | datetime) -> str:
-    """What is allowed instead of a refused value, for everybody to read.
+    """What is allowed instead of a refused value, for operators and tenants.
 
     Args:
         form: the end of a sentence, with the names of values in braces.
-        values: what the caller gave itself, or what the site offers to everybody. With one that holds more than
-            letters, digits and punctuation of lists, the sentence is plain text, for operators.
-        more: follows it, for operators alone.
+        values: what the caller gave, or what the site offers to all tenants. If one has characters other than letters,
+            digits and the punctuation of lists, the sentence is plain text, for operators.
+        more: follows it, for operators only.
     """
     texts = {
         name: TIME.text(value) if isinstance(value, datetime) else _cut(str(value))

@@ -6,9 +6,9 @@ from weft.model.messages.message import MESSAGE, OPERATORS, Code, Message, Neste
 from weft.model.messages.values import COUNT, FIELD, ID, NAMED, TEXT, Words, word
 
 _NUMBERED = r"[a-z0-9][a-z0-9-]{0,56}-\d{1,5}"
-"""A server's name by the default pattern: another one may look like a host's, and is not shown."""
+"""A server's name by the default pattern; any other could be a host's name, and is not shown."""
 _PLAIN = word(r"[\w .@/-]{1,40}")
-"""A name that its owner chose, in letters of which no sentence can be made."""
+"""A name that its owner chose, from characters that can't form a sentence."""
 
 FAILED = Code(
     "OUTSIDE_FAILED",
@@ -170,7 +170,7 @@ NO_ROLE = Code(
     {"user": TEXT, "project": TEXT},
 )
 
-# -- what uses a thing that is to go ---------------------------------------------------------------------------------
+# -- what uses a resource that is to be deleted -----------------------------------------------------------------------
 
 IN_USE = Code(
     "IN_USE",

@@ -15,7 +15,7 @@ from typing import Any, cast
 MINUTE = "%Y-%m-%dT%H:%MZ"
 """How times are written in sentences, in UTC."""
 ROUND = 15 * 60
-"""Seconds to which a tenant sees times rounded that follow from other projects' leases."""
+"""Times that follow from other projects' leases are rounded to this many seconds for tenants."""
 
 
 class Value(ABC):
@@ -51,7 +51,7 @@ class Count(Value):
 
 @dataclass(frozen=True)
 class Word(Value):
-    """Text of a form that can't hold anything but what it says: a name, an address, one of several words."""
+    """Text of a fixed form, which can hold nothing else: a name, an address, one of several words."""
 
     pattern: re.Pattern[str]
 
@@ -67,7 +67,7 @@ class Words(Value):
     """Several of one form.
 
     Attributes:
-        most: how many a sentence names; of the others their number. None: all.
+        most: how many a sentence names; the others are counted. None: all.
     """
 
     one: Word
@@ -91,7 +91,7 @@ class Words(Value):
 
 @dataclass(frozen=True)
 class Known(Words):
-    """Several, of which a tenant gets those that are of the form."""
+    """Several, of which a tenant gets only those of the form."""
 
     def shown(self, value: Any) -> Any | None:
         return tuple(v for v in cast(Sequence[Any], value) if self.one.valid(v)) or None

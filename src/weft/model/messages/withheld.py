@@ -1,4 +1,4 @@
-"""What stands where a tenant doesn't get the message itself, since it may tell of others."""
+"""What a tenant reads instead of a message that may reveal something about others."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ class Cloud(Document):
     machine_owners: tuple[ProjectId, ...] = Field(
         default=(),
         description="Bare metal: ids of projects, of operators alone, that may be a machine's owner or lessee in "
-        "Ironic, besides weft's own. Members of these may act on it, whoever's pod has it; a machine with any other "
+        "Ironic, besides weft's own. Members of these may act on it whichever pod has it; a machine with any other "
         "owner is neither claimed nor returned.",
     )
     cleaning_steps: tuple[CleaningStep, ...] = Field(

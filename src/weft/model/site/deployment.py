@@ -33,12 +33,12 @@ USER_NAME = r"^[a-z_][a-z0-9_-]{0,31}$"
 HostName = Annotated[str, StringConstraints(to_lower=True, max_length=253, pattern=HOST_NAME)]
 """A host name or a domain (RFC 1123); IPv4 addresses are such names too."""
 InterfaceName = Annotated[str, StringConstraints(pattern=INTERFACE_NAME)]
-"""A network interface of Linux: at most 15 characters. Aliases with a colon aren't interfaces."""
+"""A Linux network interface: at most 15 characters. Aliases with a colon aren't interfaces."""
 RoleName = Annotated[str, StringConstraints(pattern=ROLE_NAME)]
 """A role's name: TripleO makes identifiers of it, and Ansible a group."""
 PciId = Annotated[str, StringConstraints(to_lower=True, pattern=PCI_ID)]
 Dn = Annotated[str, StringConstraints(max_length=255, pattern=DISTINGUISHED_NAME)]
-"""A distinguished name in LDAP. Ansible's templates read braces and %, oslo.config and envsubst `$name`."""
+"""A distinguished name in LDAP, without braces, % and `$`: Ansible's templates, oslo.config or envsubst expand them."""
 
 
 def _reachable(value: str) -> str:

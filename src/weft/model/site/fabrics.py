@@ -15,7 +15,7 @@ from weft.model.site.switching import Switching
 from weft.model.site.traffic import Traffic
 
 HttpsUrl = Annotated[str, StringConstraints(pattern=r"^https://[^\s/?#@]+$", max_length=300)]
-"""An HTTPS address with nothing behind host and port."""
+"""An HTTPS URL with nothing after host and port."""
 
 
 def _without_user(url: str) -> str:
@@ -120,17 +120,17 @@ class Fabric(Document):
 
     evidence: Level = Field(
         default=Level.CONFIGURATION,
-        description="How near to what is forwarded each former member's port must be read for a clean receipt. "
-        "configuration: what its switch, or UFM, is set to is enough. operational: what the device itself says that it "
-        "does (P_Key tables read from the ports; Arista EOS and Open vSwitch; not SONiC, NVUE and UFM without "
-        "agents), or frames. frames: frames were sent there (`traffic`). Receipts name the level of each port. A level "
+        description="How close to actual forwarding each former member's port must be read for a clean receipt. "
+        "configuration: the configuration of its switch, or of UFM, is enough. operational: what the device itself "
+        "reports as in effect (P_Key tables read from the ports; Arista EOS and Open vSwitch; not SONiC, NVUE and UFM "
+        "without agents), or frames. frames: test frames (`traffic`). Receipts name the level of each port. A level "
         "that the fabric can never show is refused, such as operational with UFM where nodes give virtual functions "
         "(`vfs`): no agent can read those functions' tables.",
     )
 
     @property
     def network_mtu(self) -> int | None:
-        """MTU that pods' networks in Neutron are made with; None: Neutron picks it."""
+        """MTU of pods' networks in Neutron; None: Neutron picks it."""
         return self.mtu if self.mtu is not None or self.qos is None else self.qos.mtu
 
     @property

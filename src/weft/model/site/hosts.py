@@ -10,7 +10,7 @@ from weft.model.base import Document
 from weft.model.ids import Guid, Mac, MachineId, Name, PciAddress, Words, format_guid
 
 MOST_VFS = 256
-"""Virtual functions of an adapter at most: as many as its derived MAC addresses have a last byte for."""
+"""Maximum number of virtual functions of an adapter: their derived MAC addresses differ in the last byte."""
 
 
 class Hca(Document):
@@ -29,7 +29,7 @@ class Hca(Document):
     rate_gbps: int = Field(default=200, ge=1, description="Line rate in Gb/s.")
     locates: bool = Field(
         default=True,
-        description="Whether the leaf that it is cabled to tells placement where the node is. False: it serves "
+        description="Whether placement locates the node by the leaf that it is cabled to. False: it serves "
         "something else, such as storage on leaves that many groups of nodes share; pods get it all the same. If no "
         "cabled adapter of a node locates it, all do.",
     )
@@ -67,8 +67,8 @@ class Hca(Document):
     )
     vf_pci: PciAddress | None = Field(
         default=None,
-        description="PCI address of the first virtual function; the others count up from it. It tells weft to "
-        "which adapter the function chosen by Nova belongs. Default: functions are counted per "
+        description="PCI address of the first virtual function; the others count up from it. By it weft "
+        "knows the adapter of a function that Nova chose. Default:  functions are counted per "
         "node once Nova has chosen.",
     )
 
@@ -178,7 +178,8 @@ class Node(Document):
         return tuple(h for h in self.hcas if h.fabric == fabric)
 
     def bond_on(self, fabric: str) -> Hca | None:
-        """An adapter that is a bond of both functions of its NIC (VF-LAG), the host's: machines make theirs."""
+        """An adapter that is a bond of both functions of its NIC (VF-LAG) on the host; bare-metal machines configure
+        theirs."""
         return next((h for h in self.hcas_on(fabric) if h.bond_pci and self.machine is None), None)
 
     @property

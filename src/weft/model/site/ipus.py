@@ -88,7 +88,7 @@ class IpuMachine(Document):
 
     @property
     def is_whole(self) -> bool:
-        """As of nodes: every pod gets whole ones."""
+        """As for nodes: pods always get whole machines."""
         return True
 
     @property
@@ -97,7 +97,7 @@ class IpuMachine(Document):
         return f"{self.rnic_switch}/{self.rnic_switch_port}"
 
     def host_name(self, interface: str) -> str:
-        """Of one of `LEGS`, as the reference design has it."""
+        """Host name of one of its interfaces (`LEGS`), as in the reference design."""
         return host_label(self.name, interface)
 
 

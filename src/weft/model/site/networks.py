@@ -1,4 +1,4 @@
-"""The site's own networks: what is there before any pod, for hardware, services and all tenants alike."""
+"""The site's own networks, which exist before any pod, for hardware, services and all tenants."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SubnetRole = Literal[
 PRIVILEGED: frozenset[SubnetRole] = frozenset(
     {"bmc", "gateway", "infrastructure", "internal-api", "provisioning", "cleaning"}
 )
-"""Roles of subnets that no tenant may reach: what is there can be switched off, reinstalled or entered."""
+"""Roles of subnets that no tenant may reach: machines there could be switched off, reinstalled or broken into."""
 
 ProjectId = Annotated[str, StringConstraints(pattern=r"^[0-9a-zA-Z_-]{1,64}$")]
 """Id of a project in Keystone."""

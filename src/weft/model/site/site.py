@@ -76,7 +76,7 @@ class Site(Document):
 
     @cached_property
     def units(self) -> dict[str, Unit]:
-        """Name -> what pods hold: nodes, then IPU-Machines."""
+        """Name -> unit that pods hold: nodes, then IPU-Machines."""
         return {**self.node_by_name, **self.machine_by_name}
 
     def ports_of(self, unit: str, fabric: str) -> tuple[tuple[str, str], ...]:
@@ -88,10 +88,10 @@ class Site(Document):
         return (("rnic", found.port_id),) if mine else ()
 
     def used_of(self, unit: str, parts: bool) -> Mapping[str, object]:
-        """What pods that hold a unit are built on, and can't change meanwhile: name -> value. Empty: no such unit.
+        """Properties of a unit that can't change while pods hold it: name -> value. Empty: no such unit.
 
         Args:
-            parts: pods have parts of it, which are counted against what it has.
+            parts: whether pods have parts of it, which are counted against what it has.
         """
         found = self.units.get(unit)
         if found is None:
@@ -99,7 +99,7 @@ class Site(Document):
         if isinstance(found, IpuMachine):
             pod = self.ipu_pods.get(found.ipu_pod)
             wired = (found.rnic_mac, found.rnic_address, found.rnic_switch, found.rnic_switch_port)
-            # Who asks the agent at another address than the pod was built with, is told of another machine.
+            # At another address than the pod was built with, the agent of another machine would answer.
             reached = (found.position, found.gw_mac, found.gw_address, found.agent_port)
             return {ADAPTERS: (found.ipu_pod, pod and pod.data.fabric, *wired, *reached)}
         only = next(iter(self.clouds)) if len(self.clouds) == 1 else None
@@ -129,7 +129,7 @@ class Site(Document):
         }
 
     def is_bound(self, unit: str) -> bool:
-        """Whether a unit is bound to the pod that holds it, so that it can't be had is no fault then."""
+        """Whether a unit is bound to the pod that holds it: then it is no fault that others can't have it."""
         return unit in self.machine_by_name
 
     @cached_property
@@ -138,7 +138,7 @@ class Site(Document):
 
     @property
     def managers(self) -> Collection[str]:
-        """Names of what manages accelerators that are not in hosts: the IPU-PODs."""
+        """Names of the managers of accelerators outside of hosts: the IPU-PODs."""
         return self.ipu_pods.keys()
 
     @property

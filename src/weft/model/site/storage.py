@@ -17,7 +17,7 @@ TypeName = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 
 
 class NfsExport(Document):
-    """An NFS export that is there already; who may mount it is set there, not by weft."""
+    """An existing NFS export; its server decides who may mount it, not weft."""
 
     location: Export = Field(description="Server and path, such as nas1.example:/home.")
     options: Options = Field(

@@ -1,4 +1,4 @@
-"""An Ethernet fabric's switches as weft speaks to them, and the links between them by the vendors' names of ports."""
+"""An Ethernet fabric's switches, how weft manages them, and the links between them by the vendors' names of ports."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _has_possible_port(url: str) -> bool:
 
 
 class SwitchLink(Document):
-    """A link between two switches, by ports or link aggregations; pods' VLANs are put on it as they are needed."""
+    """A link between two switches, by ports or link aggregations; pods' VLANs are added to it as needed."""
 
     a: SwitchPort = Field(description="One end, such as leaf01/Ethernet49.")
     b: SwitchPort = Field(description="The other end.")

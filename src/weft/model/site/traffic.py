@@ -1,4 +1,4 @@
-"""Agents beside adapters, by which weft tries whether frames pass between a pod's adapters and stay among them."""
+"""Agents beside adapters, with which weft tests that frames pass between a pod's adapters and reach no others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ProbeAgent(Document):
 
 
 class Traffic(Document):
-    """Frames are sent before a pod is READY, and after its release, before its receipt."""
+    """Test frames are sent before a pod is READY, and after its release, before its receipt."""
 
     agents: tuple[ProbeAgent, ...] = Field(min_length=1, description="Agents; a node has at most one.")
     ca: str = Field(description="PEM file of the CA that signed the agents' certificates.")

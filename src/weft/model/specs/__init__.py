@@ -1,4 +1,4 @@
-"""What is wanted of each kind of resource, and how that is told to people; the rest is in `weft.model.kinds`."""
+"""The desired state of each kind of resource, and how it is described to people; the rest is in `weft.model.kinds`."""
 
 from weft.model.specs.aggregates import AggregateSpec
 from weft.model.specs.base import Spec

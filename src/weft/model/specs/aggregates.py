@@ -1,4 +1,4 @@
-"""Where Nova's scheduler puts servers of which flavors."""
+"""Host aggregates: which flavors Nova's scheduler puts on which hosts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.model.specs.base import Spec
 
 
 class AggregateSpec(Spec):
-    """A host aggregate that names the flavors for its hosts. Other hosts and other metadata of it are left alone."""
+    """A host aggregate that names the flavors for its hosts. Its other hosts and metadata are left alone."""
 
     kind: Literal["aggregate"] = "aggregate"
     flavors: tuple[str, ...] = Field(description="Names, sorted: its `instance_type`.")
@@ -23,8 +23,7 @@ class AggregateSpec(Spec):
 
     @property
     def stays(self) -> bool:
-        """One that was there before weft, or that has hosts of others, stays after it, with the `instance_type` that
-        it had."""
+        """An aggregate that existed before weft, or has other hosts, stays, with its former `instance_type`."""
         return True
 
     def summary(self) -> str:

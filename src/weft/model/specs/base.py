@@ -1,4 +1,4 @@
-"""What every spec can be asked."""
+"""The base class of specs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Spec(Document):
         return ""
 
     def inside(self) -> str | None:
-        """Key of the resource under which it stands in that tree; None: at the root."""
+        """Key of its parent in that tree; None: it is at the root."""
         return None
 
     def quota(self, vcpus: int, ram: int) -> Mapping[str, int]:
-        """Quota's name -> what it needs besides one of its kind's own (`Row.quota`).
+        """Name of a quota -> what it needs in addition to 1 of its kind's own quota (`KindRow.quota`).
 
         Args:
             vcpus: virtual CPUs of the pod's flavor.
@@ -29,12 +29,12 @@ class Spec(Document):
 
     @property
     def is_counted(self) -> bool:
-        """Whether a quota of its kind's own (`Row.quota`) counts it."""
+        """Whether its kind's own quota (`KindRow.quota`) counts it."""
         return True
 
     @property
     def is_closed(self) -> bool:
-        """Of a network: whether nothing but its owner's own may be on it."""
+        """For a network: whether only its owner's resources may be on it."""
         return False
 
     @property

@@ -1,4 +1,4 @@
-"""Segments of fabrics, and what Neutron has."""
+"""Segments of fabrics, and Neutron's resources."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class PortSpec(Spec):
     address: str = Field(description="Fixed IPv4 address; empty: Neutron picks one.")
     mac: Mac | None = Field(
         default=None,
-        description="MAC address of an existing device, or the one that a virtual function gets; null: assigned by "
+        description="MAC address of an existing device, or of a virtual function to be; null: assigned by "
         "Neutron.",
     )
     vnic_type: Literal["normal", "direct", "direct-physical", "baremetal"] = Field(
@@ -196,8 +196,8 @@ class PortSpec(Spec):
     )
     function: str | None = Field(
         default=None,
-        description="Virtual function as weft counts it, such as mlx5_0/3; which one of the host it is, Neutron's "
-        "binding profile says (pci_slot).",
+        description="Virtual function as weft counts it, such as mlx5_0/3; Neutron's binding profile (pci_slot) says "
+        "which one of the host it is.",
     )
     switchdev: bool = Field(
         default=False,

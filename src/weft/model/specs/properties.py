@@ -1,4 +1,4 @@
-"""By what Nova places servers: flavors, and properties of images."""
+"""What Nova places servers by: flavors, and properties of images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.model.specs.base import Spec
 
 
 class PropertiesSpec(Spec):
-    """Properties by which Nova places servers. Others that the thing has are left alone."""
+    """Properties by which Nova places servers. Other properties of the flavor or image are left alone."""
 
     former: tuple[str, ...] = Field(
         default=(), description="Keys that weft has set before and that must not be there any more, sorted."
@@ -24,12 +24,12 @@ class PropertiesSpec(Spec):
 
     @property
     def stays(self) -> bool:
-        """What was there before weft stays after it, with the values that it had."""
+        """What existed before weft stays after it, with its former values."""
         return True
 
 
 class FlavorSpec(PropertiesSpec):
-    """A flavor that everybody may use."""
+    """A public flavor."""
 
     kind: Literal["flavor"] = "flavor"
     vcpus: int
@@ -47,7 +47,7 @@ class FlavorSpec(PropertiesSpec):
 
 
 class ImagePropertiesSpec(PropertiesSpec):
-    """Properties of an image, which others have made."""
+    """Properties of an existing image."""
 
     kind: Literal["image_properties"] = "image_properties"
     properties: dict[str, str]

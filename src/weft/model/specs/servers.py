@@ -1,4 +1,4 @@
-"""What runs, and what lets its tenant in."""
+"""Servers and machines, and the key pairs that give access to them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class KeyPairSpec(Spec):
 
 
 class MachineSpec(Spec):
-    """A bare-metal machine that is the pod's, from before it is deployed until its cleaning was proved."""
+    """A bare-metal machine that belongs to the pod, from before its deployment until its cleaning was proved."""
 
     kind: Literal["machine"] = "machine"
     machine: str = Field(description="Id of the node in Ironic; hidden from tenants.")

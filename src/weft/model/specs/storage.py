@@ -17,7 +17,7 @@ class ShareSpec(Spec):
     gib: int
     share_type: str | None = Field(default=None, description="Share type in Manila; null: Manila's default.")
     ports: tuple[str, ...] = Field(
-        default=(), description="Keys of the ports whose addresses may mount it, sorted; nobody else may."
+        default=(), description="Keys of the ports whose addresses may mount it, sorted; no others may."
     )
     kept_as: str | None = Field(
         default=None, description="The name under which it stays when it is released; null: it is deleted."

@@ -1,4 +1,4 @@
-"""What a V-IPU controller has."""
+"""Objects of a V-IPU controller."""
 
 from __future__ import annotations
 

@@ -45,19 +45,19 @@ class ServerView(Document):
 
 
 class ActionView(Document):
-    """What was asked of the cloud for a server."""
+    """An action that was requested for a server."""
 
     server: str
     node: str
     action: str = Field(description="reboot, reset, rescue or unrescue.")
     password: str | None = Field(
         default=None,
-        description="Of the rescue system, shown this once; null: it has none, or the pod's keys.",
+        description="Password of the rescue system, shown only once; null: it has none, or uses the pod's keys.",
     )
 
 
 class ConsoleView(Document):
-    """A console of a server. Whoever has the URL has the console, for as long as Nova's token for it is valid."""
+    """A console of a server. The URL alone gives access, until Nova's token in it expires."""
 
     type: str = Field(description="serial or novnc.")
     url: str

@@ -64,7 +64,7 @@ class Health(Document):
 
 
 class SiteResources(Document):
-    """What was applied of a site, and how far it is true."""
+    """What was applied of a site, and its state."""
 
     id: str = Field(description="Id of its owner; another one after each `destroy`.")
     site: str
@@ -74,10 +74,10 @@ class SiteResources(Document):
     state: PodState
     reason: str = Field(default="", description="Why it is in this state, in one sentence.")
     since: datetime
-    done: bool = Field(description="Everything that was applied is there, as it was last read.")
+    done: bool = Field(description="Everything that was applied existed when it was last read.")
     needs_person: bool = Field(
         default=False,
-        description="The reason is one that a person must change; it is tried again all the same.",
+        description="A person must remove the cause; weft retries all the same.",
     )
     resources: tuple[ResourceView, ...] = ()
     has_receipt: bool = False

@@ -1,7 +1,7 @@
 """Files for Kayobe (2025.1): its configuration, of which it makes Kolla Ansible's; the same as that of `kolla`.
 
 Kayobe reads every `*.yml` at the top as extra variables, which win over the inventory's: what differs between roles is
-in `inventory/group_vars` alone. Files below `kolla/config` are templates to Kayobe first, and to Kolla then.
+in `inventory/group_vars` alone. Files below `kolla/config` are rendered by Kayobe first, then by Kolla.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ _PYTHON: Variables = {"ansible_python_interpreter": "{{ virtualenv_path }}/kayob
 
 
 def _ref(variable: str) -> str:
-    """A variable of Kolla's passwords.yml, which Kayobe leaves as it is. With `{% raw %}`, the line's end would go."""
+    """A variable of Kolla's passwords.yml, which Kayobe leaves unrendered. `{% raw %}` would swallow the newline."""
     return f"{{{{ '{{{{ {variable} }}}}' }}}}"
 
 
@@ -103,7 +103,7 @@ def _is_config(path: str) -> bool:
 
 
 def _lacking(view: View) -> Iterator[InputError]:
-    """What this format needs and Kolla Ansible's doesn't."""
+    """What this format requires and Kolla Ansible's doesn't."""
     field = f"clouds.{view.name}.deployment"
     if view.deployment.distribution == "debian":
         yield InputError(f"{field}.distribution", "debian", "rocky, centos or ubuntu, for Kayobe")
@@ -174,7 +174,7 @@ def _globals(view: View) -> Variables:
 
 
 def _kollas_own(view: View, role: str) -> Variables:
-    """A role's variables that Kayobe has no words for."""
+    """A role's variables that Kayobe has no equivalent for."""
     own = OF_MACHINES[1:]
     return {n: v for n, v in role_variables(view, role).items() if n.endswith("_physnets") or n in own}
 
@@ -201,7 +201,7 @@ def _hosts(view: View) -> str:
 
 
 def _groups(view: View) -> str:
-    """Kayobe's own groups, which its playbooks ask for; Ansible reads each file of an inventory by itself."""
+    """Kayobe's own groups, which its playbooks require; Ansible parses each inventory file separately."""
     lines = [head(view.site.name)]
     for group, children in _OF_KAYOBE.items():
         lines += [f"[{group}:children]" if children else f"[{group}]", *children, ""]

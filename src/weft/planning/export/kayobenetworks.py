@@ -96,7 +96,7 @@ def role_networks(view: View, role: DeploymentRole) -> Variables:
 
 
 def _bond(role: DeploymentRole, bond: str) -> str:
-    """The network that a bond is told with: one that is on it untagged, or one of its own."""
+    """The network by which Kayobe configures a bond: one that is on it untagged, or one of its own."""
     for physical, interface in role.bridges.items():
         if interface == bond:
             return bridged(physical)
@@ -128,7 +128,7 @@ def physical_networks(view: View) -> list[str]:
 
 
 def bridged(physical_network: str) -> str:
-    """Name of the network that stands for a bridge; it has no addresses."""
+    """Name of the network that represents a bridge; it has no addresses."""
     return f"physnet_{identifier(physical_network)}"
 
 

@@ -25,7 +25,7 @@ from weft.planning.export.openstack import (
     mechanism_drivers,
     ml2,
     neutron,
-    tells_weft,
+    notifies_weft,
 )
 from weft.planning.export.policies import USER, WHAT, policy_files
 from weft.planning.export.text import head, identifier, ini_file, yaml_file
@@ -96,7 +96,7 @@ def role_variables(view: View, role: str) -> dict[str, Any]:
         ("kolla_external_vip_interface", view.network_at(view.deployment.external_vip)),
         ("tunnel_interface", view.network_with("tenant")),
         ("storage_interface", view.network_with("storage")),
-        # What machines are told to boot from is where they are told so, not in the network of the APIs.
+        # Machines boot from an address on the provisioning network, not on the network of the APIs.
         *((name, view.network_with("provisioning") if view.has_machines else None) for name in OF_MACHINES),
     )
     found |= {name: one.interfaces[network] for name, network in named if network in one.interfaces}
@@ -138,7 +138,7 @@ def global_variables(view: View) -> dict[str, Any]:
         "kolla_enable_tls_backend": everywhere,
         "rabbitmq_enable_tls": everywhere,
         "kolla_copy_ca_into_containers": one.tls != "none",
-        # Otherwise services trust what Python ships, and not the authority in certificates/ca.
+        # Otherwise services trust Python's own CA bundle, not the authority in certificates/ca.
         "openstack_cacert": "" if one.tls == "none" else _bundle(view),
         "enable_external_api_firewalld": one.firewall,
         "neutron_plugin_agent": "openvswitch",
@@ -172,7 +172,7 @@ def config_files(view: View, ref: Callable[[str], str] = _ref, own_networks: boo
     """The files of `config/`, which Kolla merges into those of its services. Raises `InputError`.
 
     Args:
-        ref: a secret's variable -> the text that stands for it.
+        ref: a secret's variable -> the reference to it in a file.
         own_networks: see `openstack.ironic`.
     """
     site = view.site.name
@@ -190,7 +190,7 @@ def config_files(view: View, ref: Callable[[str], str] = _ref, own_networks: boo
     for name, domain in sorted(view.deployment.ldap_domains.items()):
         text = ini_file(site, ldap(domain, ref(_ldap_password(name))))
         files[f"config/keystone/domains/keystone.{name}.conf"] = text
-    if tells_weft(view):
+    if notifies_weft(view):
         files["config/haproxy/services.d/weft.cfg"] = _front(view)
     if view.deployment.weft_url is not None and view.roles_with("monitoring"):
         files["config/prometheus/prometheus.yml.d/weft.yml"] = yaml_file(
@@ -218,7 +218,7 @@ def _compute_files(view: View) -> dict[str, str]:
 
 
 def _front(view: View) -> str:
-    """HAProxy on every controller, which answers mlnx_sdn_assist in weft's place within its 10 s."""
+    """HAProxy on every controller, which answers mlnx_sdn_assist within its 10 s when weft doesn't."""
     for name in view.roles_with("control"):
         if "network" not in view.roles[name].functions:
             field = f"clouds.{view.name}.deployment.roles.{name}.functions"
@@ -229,10 +229,10 @@ def _front(view: View) -> str:
         allowed = "weft's address: Neutron notifies weft of networks, through the front on each controller"
         raise InputError(f"clouds.{view.name}.deployment.weft_url", None, allowed)
     secure, host, port = _place(url)
-    # By its path: Kolla sets `ca-base`, which HAProxy 2.6 puts before `@system-ca`, too.
+    # By its path: Kolla sets `ca-base`, which HAProxy 2.6 prepends to `@system-ca` too.
     check = f" ssl verify required verifyhost {host} ca-file {_bundle(view)}" if secure else ""
     shown = f"[{host}]" if ":" in host else host
-    # Whoever has no answer from DNS when HAProxy starts must not take all APIs down: weft comes after the cloud.
+    # A name that doesn't resolve when HAProxy starts must not take all APIs down: weft is deployed after the cloud.
     check += " resolvers weft_dns init-addr last,libc,none"
     return head(view.site.name) + "\n".join(
         (
@@ -274,8 +274,8 @@ _WEFT = (("weft-pods-agents", "weft_pods_agents"), ("weft-pods[generic-switch]",
 def packages_of(view: View) -> tuple[str, ...]:
     """Python packages that Neutron's images lack.
 
-    Kolla joins them by blanks, unquoted: none has one. weft's own have an address that must be replaced and installs
-    nothing: images are built from the wheels that the operator has checked.
+    Kolla joins them with spaces, unquoted, so none may contain one. weft's own have a placeholder URL that installs
+    nothing and must be replaced: images are built from wheels that the operator has checked.
     """
     drivers = mechanism_drivers(view)
     found = ["networking-mlnx"] if {"mlnx_sdn_assist", "mlnx_infiniband"} & set(drivers) else []
@@ -305,7 +305,7 @@ def secrets(view: View) -> Mapping[str, str]:
     }
     if "mlnx_sdn_assist" in mechanism_drivers(view):
         found[TOKEN] = "the token that mlnx_sdn_assist shows " + (
-            "weft" if tells_weft(view) else "the fabric manager"
+            "weft" if notifies_weft(view) else "the fabric manager"
         )
     return found
 

@@ -1,6 +1,6 @@
 """Groups of Kolla Ansible's inventory (release 2026.1): which services run on the hosts of which others.
 
-Its playbooks ask for groups of services that aren't deployed, too, so that all must be there.
+Its playbooks also require groups of services that aren't deployed, so all groups must exist.
 """
 
 from __future__ import annotations

@@ -25,18 +25,18 @@ FILTERS = (
     "NUMATopologyFilter",
     "AggregateTypeAffinityFilter",
 )
-"""Nova's own default filters, those of devices and NUMA nodes, and the one that keeps other flavors off pods' hosts
-(docs/decisions/other-flavors-stay-off-pods-hosts.md); it lets everything pass where no aggregate says so."""
+"""Nova's own default filters, those for devices and NUMA nodes, and AggregateTypeAffinityFilter, which keeps other
+flavors off pods' hosts (docs/decisions/other-flavors-stay-off-pods-hosts.md) and passes every host in no aggregate."""
 
 
 def sdn_url(view: View) -> str | None:
-    """Whom mlnx_sdn_assist tells; None: the driver isn't used."""
+    """The address that mlnx_sdn_assist notifies; None: the driver isn't used."""
     if view.deployment.sdn_url is not None:
         return view.deployment.sdn_url.rstrip("/")
     return FRONT if any(f.tenant_networks for f in view.fabrics.values()) else None
 
 
-def tells_weft(view: View) -> bool:
+def notifies_weft(view: View) -> bool:
     return sdn_url(view) == FRONT
 
 
@@ -45,7 +45,7 @@ def has_infiniband(view: View) -> bool:
 
 
 def mechanism_drivers(view: View) -> tuple[str, ...]:
-    """ML2's drivers in their order: mlnx_sdn_assist first, or its direct ports send nothing."""
+    """ML2's drivers in order: mlnx_sdn_assist comes first, or its direct ports would carry no traffic."""
     drivers: list[str] = []
     if has_infiniband(view) and sdn_url(view) is not None:
         drivers.append("mlnx_sdn_assist")
@@ -59,7 +59,7 @@ def mechanism_drivers(view: View) -> tuple[str, ...]:
 
 
 def vlan_ranges(view: View) -> tuple[str, ...]:
-    """Neutron's network_vlan_ranges. Numbers only where tenants make networks of their own: all others are weft's."""
+    """Neutron's network_vlan_ranges, with numbers only where tenants create networks: weft assigns all others."""
     own = {f.physical_network: f.segments for f in view.fabrics.values() if f.tenant_networks}
     return tuple(
         f"{name}:{own[name].first}:{own[name].last}" if name in own else name
@@ -79,7 +79,7 @@ def largest_mtu(view: View) -> int | None:
 
 
 def physical_mtus(view: View) -> tuple[str, ...]:
-    """Neutron's physical_network_mtus. All of them: those that aren't named would have the largest one of all."""
+    """Neutron's physical_network_mtus, for every physical network: one that is omitted would get the largest MTU."""
     return tuple(f"{name}:{mtu}" for name, mtu in view.mtus.items())
 
 
@@ -181,9 +181,9 @@ def compute(view: View, role: str, host: Node) -> Sections:
 def device_specs(view: View, role: str, host: Node) -> tuple[dict[str, str], ...]:
     """Exactly the adapters and accelerators that the site has there, by PCI address.
 
-    The address of a physical function stands for it and for its virtual functions: a tenant with a direct-physical port
-    gets the whole adapter. One that carries the host's own networks, or is a bond of the host's (VF-LAG), gives its
-    functions only, by their addresses, or nothing. Raises `InputError` if these aren't known.
+    The address of a physical function covers it and its virtual functions: a tenant with a direct-physical port gets
+    the whole adapter. Of an adapter that carries the host's own networks, or is a bond of the host's (VF-LAG), only the
+    virtual functions are listed, by their addresses, if it has any. Raises `InputError` if these aren't known.
     """
     found: list[dict[str, str]] = []
     for hca in host.hcas:
@@ -198,7 +198,7 @@ def device_specs(view: View, role: str, host: Node) -> tuple[dict[str, str], ...
 
 
 def _is_hosts(one: DeploymentRole, hca: Hca) -> bool:
-    """Whether a network of the site or a bridge is on the adapter's interface, a VLAN or P_Key of it, or a bond."""
+    """Whether a network of the site, or a bridge, uses the adapter's interface, a VLAN or P_Key on it, or its bond."""
     parents = {i.partition(".")[0] for i in (*one.interfaces.values(), *one.bridges.values())}
     carrying = parents | {member for bond in parents for member in one.bonds.get(bond, ())}
     return one.adapters[hca.name] in carrying
@@ -215,8 +215,8 @@ def _addresses(view: View, role: str, host: Node, hca: Hca) -> tuple[str, ...]:
 
 
 def ironic(view: View, own_networks: bool) -> Sections:
-    """The options of ironic.conf, without which machines change hands uncleaned, as Kolla Ansible has it by itself, or
-    belong to their tenants as lessees (docs/bare-metal.md).
+    """The options of ironic.conf. Without them machines would pass to the next tenant uncleaned (Kolla Ansible's
+    default), or belong to their tenants as lessees (docs/bare-metal.md).
 
     Args:
         own_networks: Ironic uses those that `weft site apply` makes.
@@ -243,7 +243,7 @@ def ironic(view: View, own_networks: bool) -> Sections:
 
 
 def ldap(domain: LdapDomain, password: str) -> Sections:
-    """A Keystone domain's own file. Writing isn't possible: Keystone's LDAP driver reads only.
+    """A Keystone domain's own file. Keystone's LDAP driver is read-only.
 
     Args:
         password: reference to the password.

@@ -1,6 +1,6 @@
 """A site's own networks as a configuration for Terraform (or OpenTofu) and its OpenStack provider, as JSON.
 
-The same graph that `weft site apply` makes. What is there already gets `import` blocks, so that it isn't made again.
+The same graph that `weft site apply` creates. Existing resources get `import` blocks instead of being created.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FILES = {
     "security_groups": (GROUP, RULE),
     "ports": (PORT,),
 }
-"""File -> types of resources in it; shares of groups stand with those of networks."""
+"""File -> types of resources in it; shares of groups are in the file of networks' shares."""
 NOTHING = There()
 
 
@@ -45,7 +45,7 @@ def terraform_files(
     """Path -> text. Raises `InputError`.
 
     Args:
-        there: what is in the cloud already.
+        there: what already exists in the cloud.
         profile: name in clouds.yaml, if it isn't the site's.
     """
     name = cloud_with_networks(site, cloud)
@@ -66,7 +66,7 @@ def terraform_files(
 
 
 def cloud_with_networks(site: Site, cloud: str | None) -> str:
-    """The cloud with this name; None: the only one that the site describes networks of. Raises `InputError`."""
+    """The cloud with this name; None: the only one whose networks the site describes. Raises `InputError`."""
     described = sorted({cloud_of(network) for network in site.networks.values()})
     if cloud in described or (cloud is None and len(described) == 1):
         return cloud or described[0]
@@ -75,7 +75,7 @@ def cloud_with_networks(site: Site, cloud: str | None) -> str:
 
 
 def graph_of(site: Site, cloud: str) -> Graph:
-    """What the site needs of networks in one of its clouds; what is in Nova and Glance is weft's alone."""
+    """The networks that the site needs in one of its clouds; weft alone manages what is in Nova and Glance."""
     mine = (r for r in site_graph(site).resources if r.where == cloud)
     return Graph(resources=tuple(r for r in mine if not isinstance(r.spec, PropertiesSpec | AggregateSpec)))
 
@@ -86,7 +86,7 @@ def profile_of(site: Site, cloud: str) -> str:
 
 
 def _found(blocks: list[Block], there: There) -> Iterator[tuple[Block, str]]:
-    """Those that are there already, with their ids."""
+    """Those that already exist, with their ids."""
     parts = {(part.of, _sorted(part.fields)): part.id for part in there.parts}
     for block in blocks:
         own = there.ids.get(block.of)
@@ -101,7 +101,7 @@ def _found(blocks: list[Block], there: There) -> Iterator[tuple[Block, str]]:
 
 
 def unknown_parts(site: Site, cloud: str, there: There) -> Iterator[str]:
-    """What is on things that are there and isn't in the files: Terraform neither sees nor removes it."""
+    """Parts of existing resources that aren't in the files: Terraform neither sees nor removes them."""
     imported = {found for _, found in _found(blocks_of(graph_of(site, cloud)), there)}
     keys = {found: key for key, found in there.ids.items()}
     for part in there.parts:
@@ -112,9 +112,9 @@ def unknown_parts(site: Site, cloud: str, there: There) -> Iterator[str]:
 
 
 def differing(graph: Graph, seen: Mapping[str, Observed]) -> Iterator[str]:
-    """Fields in which what would be imported isn't as the site says; Terraform would change them.
+    """Fields of imported resources that differ from the site; Terraform would change them.
 
-    Rules, shares and interfaces aren't fields to Terraform: `unknown_parts` tells those that the site doesn't have.
+    Rules, shares and interfaces aren't fields to Terraform: `unknown_parts` reports those that the site doesn't have.
 
     Args:
         seen: key -> what was observed of what would be imported.
@@ -129,7 +129,7 @@ def differing(graph: Graph, seen: Mapping[str, Observed]) -> Iterator[str]:
 
 
 _UNSAID = frozenset({"nat"})
-"""Fields that aren't in the files: by default only administrators may say them."""
+"""Fields that are omitted from the files: by default only administrators may set them."""
 _PARTS = frozenset({"mark", "rules", "ssh_from", "shared_with", "subnets"})
 
 

@@ -22,7 +22,7 @@ NETWORK, SUBNET, PORT = f"{_PREFIX}network_v2", f"{_PREFIX}subnet_v2", f"{_PREFI
 ROUTER, INTERFACE = f"{_PREFIX}router_v2", f"{_PREFIX}router_interface_v2"
 GROUP, RULE, SHARE = f"{_PREFIX}secgroup_v2", f"{_PREFIX}secgroup_rule_v2", f"{_PREFIX}rbac_policy_v2"
 EXTERNAL = "external"
-"""Name here of the external network that isn't the site's own."""
+"""Name in the configuration of an external network that isn't the site's own."""
 _TYPES: Mapping[AnyKind, str] = {
     Kind.NETWORK: NETWORK,
     Kind.SUBNET: SUBNET,
@@ -37,10 +37,10 @@ class Block:
     """A resource of Terraform's.
 
     Attributes:
-        of: key of the graph's resource that it is, or is a part of.
+        of: key of the graph's resource that it represents, or is a part of.
         fields: JSON; references to other blocks are expressions.
-        part: the fields that tell a part (a rule, a share, an interface) from others of the same thing, as Neutron
-            has them, with keys of the graph in place of ids; None: it is the resource itself.
+        part: the fields that distinguish a part (a rule, a share, an interface) from others of the same resource, in
+            Neutron's terms, with keys of the graph instead of ids; None: it is the resource itself.
     """
 
     type: str
@@ -67,14 +67,14 @@ def external_of_others(graph: Graph) -> str | None:
 
 
 def _block(resource: Resource, fields: Fields, *ignored: str) -> Block:
-    """The resource itself. weft's mark is in the description, and stays there if weft has made or adopted it."""
+    """The resource itself. Its description, which has weft's mark if weft created or adopted it, is left alone."""
     fields = {"name": literal(resource.name), **fields}
     fields["lifecycle"] = {"ignore_changes": ["description", *ignored]}
     return Block(_TYPES[resource.kind], _name(resource.key), resource.key, fields)
 
 
 def _name(key: str) -> str:
-    """Without what the type says: of a port, that it is one of hardware and doesn't keep a gateway's address."""
+    """The key as a name, without what the type already says."""
     kind, _, rest = key.partition("/")
     return tf_name(key if kind == "gateway" else rest)
 
@@ -94,7 +94,7 @@ def _network(resource: Resource) -> Iterator[Block]:
     fields: Fields = {
         "segments": [segment],
         "port_security_enabled": spec.port_security,
-        "external": spec.external,  # then Neutron shows it to everybody, by a policy of its own
+        "external": spec.external,  # Neutron shows an external network to all projects, by its own policy
     }
     if spec.mtu is not None:
         fields["mtu"] = spec.mtu
@@ -130,7 +130,7 @@ def _subnet(resource: Resource) -> Iterator[Block]:
 
 
 def _port(resource: Resource) -> Iterator[Block]:
-    """Of hardware, or for an address alone: not bound, and not filtered."""
+    """A port of hardware, or one that only reserves an address: not bound, and not filtered."""
     spec = resource.spec
     assert isinstance(spec, PortSpec) and spec.vnic_type == "normal" and not spec.security_groups
     fixed = {"subnet_id": _id(Kind.SUBNET, spec.subnet), "ip_address": spec.address}
@@ -165,7 +165,7 @@ def _router(resource: Resource) -> Iterator[Block]:
 
 
 def _group(resource: Resource) -> Iterator[Block]:
-    """Neutron's rules of a new group go, and all that are wanted are written down."""
+    """Neutron's default rules are deleted, and all desired ones are listed."""
     spec = resource.spec
     assert isinstance(spec, SecurityGroupSpec)
     # The provider never reads it back: without this, it would replace a group that was imported.
@@ -179,7 +179,7 @@ def _group(resource: Resource) -> Iterator[Block]:
 
 
 def _rules(group: str, spec: SecurityGroupSpec) -> dict[str, Fields]:
-    """Name -> fields of a rule; `group` stands for the group's id."""
+    """Name -> fields of a rule. Args: group: reference to the group's id."""
     found: dict[str, Fields] = {}
     if spec.egress is None:
         for version in ("IPv4", "IPv6"):

@@ -15,7 +15,7 @@ def tf_file(site: str, body: dict[str, Any]) -> str:
 
 
 def literal(text: str) -> str:
-    """Text that means itself: `${` and `%{` would begin an expression."""
+    """Text taken literally: unescaped `${` and `%{` would begin an expression."""
     return text.replace("${", "$${").replace("%{", "%%{")
 
 
@@ -24,7 +24,7 @@ def reference(expression: str) -> str:
 
 
 def tf_name(key: str) -> str:
-    """A name of Terraform's (letters, digits, `_` and `-`, no digit first) of a key of the graph.
+    """A Terraform name (letters, digits, `_` and `-`, no digit first) for a key of the graph.
 
     Different keys have different names, whatever else there is: parts of a key begin and end with letters or digits.
     """

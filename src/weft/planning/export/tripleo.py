@@ -1,7 +1,7 @@
 """The reference's file set for TripleO (Wallaby): an undercloud that installs hosts by Ironic, and Heat's environments.
 
-TripleO is retired; the files are those that the reference guide for InfiniBand names. Secrets are `$NAME`, which
-`fill.py` fills; Jinja and Heat leave them alone.
+TripleO is retired; the files are those that the reference guide for InfiniBand names. Secrets are written as `$NAME`,
+which `fill.py` replaces; Jinja and Heat leave them alone.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _undercloud(view: View) -> dict[str, list[tuple[str, str]]]:
 
 
 def _free(view: View, network: str, subnet: SiteSubnet, count: int) -> list[IPv4Address]:
-    """The lowest addresses of a subnet that nobody has. Raises `InputError`."""
+    """The lowest unused addresses of a subnet. Raises `InputError`."""
     taken = {i.address for i in view.site.interfaces if i.network == network}
     inspection, pool = view.deployment.inspection, subnet.pool
     found: list[IPv4Address] = []
@@ -192,7 +192,7 @@ def _network(networks: Networks, name: str) -> dict[str, Any]:
 
 
 def _vips(view: View, networks: Networks) -> list[dict[str, str]]:
-    """Addresses that Pacemaker and Keepalived move: those of the site, others of the pools."""
+    """Addresses that Pacemaker and Keepalived move: as the site gives them, others from the pools."""
     one = view.deployment
     given = {view.network_at(a): str(a) for a in (one.internal_vip, one.external_vip)}
     found: list[dict[str, str]] = [{"network": "ctlplane", "dns_name": "overcloud"}]
@@ -249,7 +249,7 @@ def _placed(view: View, networks: Networks, role: str) -> dict[str, Any]:
 
 
 def _containers(view: View) -> dict[str, Any]:
-    """Images as they are, but Neutron's and Nova's with networking-mlnx where InfiniBand needs it."""
+    """The standard images; where InfiniBand needs it, Neutron's and Nova's with networking-mlnx."""
     common = {
         "namespace": "quay.io/tripleowallaby",
         "name_prefix": "openstack-",

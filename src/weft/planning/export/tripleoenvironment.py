@@ -26,7 +26,7 @@ TOKEN, USER = "MLNX_SDN_TOKEN", "WEFT_USER_ID"
 
 
 def secrets(view: View) -> tuple[str, ...]:
-    """Names of the variables that the files have for secrets, besides the BMCs'."""
+    """Names of the variables for secrets in the files, besides the BMCs'."""
     found = [USER, *(_ldap_variable(name) for name in sorted(view.deployment.ldap_domains))]
     return (*found, *((TOKEN,) if sdn_environment(view) is not None else ()))
 
@@ -36,7 +36,7 @@ def _ldap_variable(domain: str) -> str:
 
 
 def sdn_environment(view: View) -> dict[str, Any] | None:
-    """Whom mlnx_sdn_assist tells; None: it isn't used."""
+    """The address that mlnx_sdn_assist notifies; None: it isn't used."""
     if "mlnx_sdn_assist" not in mechanism_drivers(view):
         return None
     return {
@@ -92,8 +92,8 @@ def environment(view: View) -> dict[str, Any]:
 
 
 def _policies(view: View) -> dict[str, Any]:
-    """Rules of the services by names of Puppet's, each of which is one rule's alone. Wallaby's templates have no
-    parameter for Manila's, and one that no template has ends the deployment."""
+    """Rules of the services, each under a Puppet name of its own. Wallaby's templates have no parameter for Manila's,
+    and an unknown parameter would end the deployment."""
     return {
         f"{service.capitalize()}ApiPolicies": {
             f"{service}-weft-{identifier(name)}": {"key": name, "value": check}

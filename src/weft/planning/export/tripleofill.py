@@ -1,4 +1,4 @@
-"""The program that puts secrets into exported files: by their values, not into their text."""
+"""The program that fills secrets into exported files: into parsed values, not into the text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all formats ask of a site: the cloud's hosts by role, its networks, fabrics and devices."""
+"""What all formats read from a site: the cloud's hosts by role, its networks, fabrics and devices."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from weft.planning.fabric.topology import natural
 from weft.planning.site.deployment import hosts_of, network_at, networks_of, networks_with
 
 TENANTS: frozenset[SubnetRole] = frozenset({"storage", "tenant"})
-"""Roles of networks that may be tenants' alone, which no host is on."""
+"""Roles of networks that may be for tenants only, with no host on them."""
 USUAL_MTU = 1500
-"""Neutron's `global_physnet_mtu`, if nobody sets it: it refuses networks with a larger one."""
+"""Default of Neutron's `global_physnet_mtu`, which refuses networks with a larger MTU."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class View:
         return networks_of(self.site, self.name)
 
     def network_with(self, role: SubnetRole) -> str | None:
-        """Name of the hosts' network with this role: the first one that roles' `interfaces` name, or a host has a row
-        of `interfaces` on. What is only tenants' (storage and tenant networks without a host) is none of theirs.
+        """Name of the hosts' network with this role: the first one that roles' `interfaces` name, or that a host's row
+        in `interfaces` is on. Storage and tenant networks without a host don't count: they are for tenants only.
         """
         found = networks_with(self.site, self.name, role)
         for used in (self._roles_networks, self._hosts_networks):
@@ -110,7 +110,7 @@ class View:
     @cached_property
     def physical_networks(self) -> tuple[str, ...]:
         """Names of the physical networks that Neutron has networks on; `weft site apply` makes all that are described,
-        also those that nobody shares."""
+        including those that aren't shared."""
         found = {f.physical_network for f in self.fabrics.values()}
         found |= {p for role in self.roles.values() for p in role.bridges}
         found |= {n.physical_network for n in self.networks.values()}
@@ -133,12 +133,12 @@ class View:
         return found if max(found.values(), default=0) > USUAL_MTU else {}
 
     def has_large_packets(self, physical_network: str) -> bool:
-        """Whether its bridges' interfaces need another MTU than Linux gives them."""
+        """Whether its bridges' interfaces need an MTU other than Linux's default."""
         return self.mtus.get(physical_network, USUAL_MTU) > USUAL_MTU
 
     @property
     def tunnels_mtu(self) -> int:
-        """Of what projects' own networks are tunnelled through."""
+        """MTU of the network that carries the tunnels of projects' own networks."""
         return self.networks[self.network_with("tenant") or self.network_at(self.deployment.internal_vip)].mtu
 
     def mappings(self, role: str, kind: FabricKind) -> tuple[tuple[str, str], ...]:

@@ -1,6 +1,6 @@
 """weft itself beside a cloud of Kolla Ansible's: an Ansible role, its playbook, and the site file that it brings.
 
-Modules of ansible-core alone. weft isn't run in a container: a Python environment of its own, and a unit of systemd.
+Uses only modules of ansible-core. weft runs in no container, but in its own Python environment, as a systemd unit.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from weft.planning.export.openstack import tells_weft
+from weft.planning.export.openstack import notifies_weft
 from weft.planning.export.text import head, yaml_file
 from weft.planning.export.view import View
 from weft.planning.export.weftkeystone import CATALOG, KEYSTONE
@@ -206,7 +206,7 @@ clouds:
 _IN_THE_CATALOG = (
     "{{ [] if weft_url is match('https?://(127[.]|localhost|[[]::1)') else ['public', 'internal'] }}"
 )
-"""Whoever finds an address of the own machine in the catalog sends tokens to whatever listens there."""
+"""The catalog must not have a loopback address: clients would send their tokens to a process on their own machine."""
 
 _TOKEN = "{{ weft_sdn_token }}\n"
 
@@ -225,14 +225,14 @@ def weft_files(view: View) -> dict[str, str]:
         f"{role}/templates/weft.service.j2": head(site) + _UNIT,
         f"{role}/templates/weft.env.j2": head(site) + _ENVIRONMENT,
         f"{role}/templates/clouds.yaml.j2": head(site) + _CLOUDS,
-        **({f"{role}/templates/neutron-token.j2": _TOKEN} if tells_weft(view) else {}),
+        **({f"{role}/templates/neutron-token.j2": _TOKEN} if notifies_weft(view) else {}),
         # JSON is YAML.
         f"{role}/files/site.yaml": canonical(view.site).model_dump_json(indent=1) + "\n",
     }
 
 
 def _defaults(view: View) -> dict[str, Any]:
-    """What somebody may want to be otherwise: `-e`, or variables of the group."""
+    """Variables that an operator may override, with `-e` or as variables of the group."""
     one = view.deployment
     profile = view.cloud.profile or view.name
     scheme = "http" if one.tls != "everywhere" else "https"
@@ -260,5 +260,5 @@ def _defaults(view: View) -> dict[str, Any]:
         "weft_listen": f"{'0.0.0.0' if secure else '127.0.0.1'}:{PORT}",
         "weft_database": "",
         "weft_policy": "",
-        "weft_told": tells_weft(view),
+        "weft_told": notifies_weft(view),
     }

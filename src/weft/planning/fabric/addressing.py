@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 
 LINK_LOCAL_PREFIX = 0xFE80_0000_0000_0000
-"""Subnet prefix of a fabric that wasn't given one (IBA §4.1.1)."""
+"""Default subnet prefix of a fabric (IBA §4.1.1)."""
 HARDWARE_BYTES = 20
 _HARDWARE = re.compile(rf"[0-9a-fA-F]{{2}}(:[0-9a-fA-F]{{2}}){{{HARDWARE_BYTES - 1}}}")
 MOST_QPN = (1 << 24) - 1
@@ -29,7 +29,7 @@ class IPoIBAddress:
 
     Attributes:
         flags: first byte: 0x80 or'ed with others says that connected mode is possible.
-        qpn: queue pair number, 24 bits; another each time that the interface comes up.
+        qpn: queue pair number, 24 bits; a new one each time the interface comes up.
         prefix: subnet prefix, 64 bits.
         guid: port GUID.
     """

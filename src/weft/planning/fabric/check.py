@@ -90,7 +90,7 @@ def check_tables(
 
 @dataclass(frozen=True, slots=True)
 class Outsiders:
-    """Ports from which there must be no path: those of pods, and free ones, by GUID."""
+    """GUIDs of ports from which there must be no path: pods' ports, and free ones."""
 
     of_pods: tuple[int, ...]
     free: tuple[int, ...]
@@ -156,7 +156,7 @@ def port_name(site: Site, guid: int) -> str:
 
 
 def nodes_of_port(site: Site, guid: int) -> tuple[str, ...]:
-    """The node that a port is of; empty if the site doesn't know the port."""
+    """The node that a port belongs to; empty if the site doesn't know the port."""
     found = site.hca_by_port_guid.get(guid)
     return (found[0].name,) if found else ()
 

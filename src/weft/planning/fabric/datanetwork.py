@@ -12,16 +12,16 @@ from weft.model.spaces import SEGMENT
 from weft.planning.kept import kept
 
 DATA = "data/"
-"""Prefix of the spaces of data VLANs that are no fabric's in `Allotment.numbers`."""
+"""Prefix in `Allotment.numbers` of the spaces of data VLANs that don't belong to a fabric."""
 
 
 class DataVlans(NamedTuple):
-    """Of one IPU-POD.
+    """The source of one IPU-POD's data VLANs.
 
     Attributes:
-        cloud: that has the network.
-        space: in which a pod holds its number.
-        fabric: that configures the switches; None: weft does nothing on them.
+        cloud: the cloud that has the network.
+        space: the space in which a pod holds its number.
+        fabric: the fabric whose switches weft configures; None: weft configures none.
     """
 
     space: str
@@ -37,7 +37,7 @@ class DataVlans(NamedTuple):
 
 
 def data_vlans(site: Site, ipu_pod: str) -> DataVlans:
-    """Those of an IPU-POD of a site that was checked."""
+    """The data VLANs of an IPU-POD of a checked site."""
     cloud, data = site.ipu_pods[ipu_pod].cloud, site.ipu_pods[ipu_pod].data
     if data.fabric is not None:
         fabric = site.fabrics[data.fabric]
@@ -48,5 +48,5 @@ def data_vlans(site: Site, ipu_pod: str) -> DataVlans:
 
 @kept
 def data_networks(site: Site) -> Mapping[str, DataVlans]:
-    """Name of what plans call their fabric -> its data network, of all that have one of their own."""
+    """`Plan.fabric` of IPU pods -> its data network, for all IPU-PODs that have a network of their own."""
     return {name: data_vlans(site, name) for name in site.ipu_pods}

@@ -1,8 +1,8 @@
 """Compares the site's fabric with the discovered one, and adopts the discovered cabling. Pure.
 
 Nodes are matched by node GUID, switches without a GUID in the site by their node description. Cables are compared
-port by port. A node that a partial discovery has only as the end of a cable is matched by that end's GUID; of one that
-isn't known by it, such as a switch without a GUID in the site, nothing can be said.
+port by port. A node that a partial discovery shows only as the end of a cable is matched by that end's GUID; one that
+can't be matched, such as a switch without a GUID in the site, is not compared.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Match:
     unclear: frozenset[int]
 
     def cables(self, observed: ObservedFabric) -> set[Cable]:
-        """Those of which both ends are known for what they are."""
+        """Cables whose two ends are both identified."""
         return {self.cable(ends) for ends in observed.links if not any(e.guid in self.unclear for e in ends)}
 
     def cable(self, ends: tuple[End, End]) -> Cable:
@@ -45,7 +45,7 @@ class _Match:
 def fabric_differences(site: Site, fabric: str, observed: ObservedFabric) -> tuple[FabricDifference, ...]:
     """Every difference: nodes first, then names, then cables, each in natural order.
 
-    Of a partial discovery, nothing that it doesn't show is missing.
+    Nothing counts as missing because a partial discovery doesn't show it.
     """
     match = _match(site, fabric, observed)
     described = {_cable((k.a, k.a_port), (k.b, k.b_port)) for k in links_of(site, fabric)}
@@ -67,7 +67,7 @@ def fabric_differences(site: Site, fabric: str, observed: ObservedFabric) -> tup
 def adopt_links(site: Site, fabric: str, observed: ObservedFabric) -> tuple[Link, ...]:
     """The site's links with those of this fabric as they were discovered, in canonical order.
 
-    Only cables between nodes of the site are adopted. Cables of a node that wasn't discovered (switched off, perhaps),
+    Only cables between nodes of the site are adopted. Cables of a node that wasn't discovered (perhaps powered off),
     and all that a partial discovery doesn't show, stay as described, unless another cable is on the same port now.
     """
     match = _match(site, fabric, observed)
@@ -179,7 +179,7 @@ def _wrong_names(site: Site, fabric: str, match: _Match, observed: ObservedFabri
 
 
 def _is_named(description: str, host: str) -> bool:
-    """Whether a node description is the host's name, alone or with anything behind it (`gpu01 mlx5_0`, `gpu01/…`)."""
+    """Whether a node description is the host's name, alone or followed by anything (`gpu01 mlx5_0`, `gpu01/…`)."""
     rest = description.removeprefix(host)
     return description.startswith(host) and not (rest[:1].isalnum() or rest[:1] == "_")
 
@@ -190,7 +190,7 @@ def _cables(missing: set[Cable], new: set[Cable]) -> list[FabricDifference]:
     moved: list[FabricDifference] = []
     lost: list[Cable] = []
     for cable in sorted(missing, key=_cable_order):
-        # An adapter's end first: it shows which host was moved.
+        # The adapter's end first: it shows which host was moved.
         kept = sorted(cable, key=lambda p: "/" not in p[0])
         pair = next(((p, c) for p in kept for c in left if p in c), None)
         if pair is None:

@@ -1,4 +1,4 @@
-"""Virtual functions of adapters (SR-IOV): their names, addresses and GUIDs, and which adapter one is of. Pure.
+"""Virtual functions of adapters (SR-IOV): their names, addresses and GUIDs, and which adapter each belongs to. Pure.
 
 weft counts the functions of an adapter from 0 and calls them `mlx5_0/3`. That isn't the index on the host: Nova takes
 any free function of the physical network for a port. What weft fixes is the function's identity, the MAC address that
@@ -21,7 +21,7 @@ _LOCAL = 0x02
 
 
 def named(hca: Hca, number: int) -> str:
-    """What weft calls a function."""
+    """weft's name of a function."""
     return f"{hca.name}/{number}"
 
 
@@ -62,7 +62,7 @@ def guid_of(mac: str) -> int:
 
 
 def own_ports(site: Site, fabric: str) -> dict[str, str]:
-    """Id of the port that each virtual function of a fabric has of its own -> `node/adapter/number`."""
+    """Id of the port of each virtual function that has one of its own on a fabric -> `node/adapter/number`."""
     if not site.fabrics[fabric].type.row.function_ports:
         return {}
     hcas = ((node, hca) for node in site.nodes for hca in node.hcas_on(fabric))

@@ -1,8 +1,8 @@
 """Settings of the subnet manager that isolation depends on if tenants own whole adapters. Pure.
 
-Whoever has root on a server with a whole HCA can send management datagrams of any kind. What stops them is not the
-partition but the subnet manager's own configuration. Each rule names the setting, the required value, and what a tenant
-can do without it. A setting that isn't in the file has OpenSM's default, which is never safe.
+A user with root on a server with a whole HCA can send management datagrams of any kind. The partition doesn't stop
+them; only the subnet manager's own configuration does. Each rule names the setting, the required value, and what a
+tenant can do without it. A setting that isn't in the file has OpenSM's default, which is never safe.
 
 Sources: options of OpenSM 3.3.23 (`opensm -c`); UFM Enterprise manual, "Security Features" and "SM default properties";
 NVIDIA InfiniBand security guidelines; InfiniBand Architecture Specification 1.4 §14.2.4 (M_Key), §14.4 (SM election).
@@ -28,7 +28,7 @@ class Rule:
         good: whether a value is sufficient; "" if it isn't in the file.
         wanted: the required value, for people.
         allows: what a tenant who owns a whole HCA can do without it.
-        vendor: NVIDIA's OpenSM has it, upstream's (3.3) doesn't.
+        vendor: only NVIDIA's OpenSM has it, not upstream's (3.3).
     """
 
     setting: str
@@ -40,7 +40,7 @@ class Rule:
 
 SECRETS = ("m_key", "sm_key", "sa_key")
 DEFAULT_MEMBERSHIP = "default_membership"
-"""UFM's own (gv.cfg); where OpenSM is alone, its partition file says it."""
+"""UFM's own (gv.cfg); without UFM it is in OpenSM's partition file."""
 
 
 def _secret(value: str) -> bool:
@@ -48,7 +48,7 @@ def _secret(value: str) -> bool:
 
 
 def _true(value: str) -> bool:
-    return value == "TRUE"  # OpenSM takes any other word, `true` as well, for FALSE
+    return value == "TRUE"  # OpenSM reads any other word, even `true`, as FALSE
 
 
 def _default_false(value: str) -> bool:
@@ -170,7 +170,7 @@ NAMES = frozenset(r.setting for r in UFM_RULES)
 
 
 def masked(name: str, value: str) -> str:
-    """A value as it may be told: a secret's is replaced by whether it is one."""
+    """A value that is safe to report: a secret is replaced by whether it is set."""
     if name not in SECRETS:
         return value
     try:

@@ -11,7 +11,7 @@ its manual page, section "TOPOLOGY FILE FORMAT". A record is a header line and a
     [1](2c90300300011)  "S-0002c90300100000"[1]   # lid 7 lmc 0 "leaf01" lid 2 4xHDR
 
 With `-g` records are grouped by chassis under titles; with `-f` link speeds follow in numbers. Messages about time-outs
-go to stderr, and the exit code is 0 all the same; in a file that has both, they make the discovery partial.
+go to stderr, and the exit code is still 0; in a file that has both, they make the discovery partial.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TITLE = re.compile(r"Chassis \d+(?: \(guid 0x[0-9a-f]+\))?$|Non-Chassis Nodes$|
 _MESSAGE = re.compile(r"\S+\.c:\d+[:;] |(?:\S+: )?ib(?:warn|error|panic)\b")
 """libibnetdisc's messages, and libibmad's."""
 _TERMINAL = re.compile(r".*[$#>]\s+(?:\S*/)?(?:sudo\s.*)?ibnetdiscover\b|(?:Switch|Ca|Rt)\d+ ?\"[SHR]-")
-"""A prompt with the command, and a header whose tab is lost."""
+"""A prompt with the command, or a header that lost its tab."""
 _LANE = {
     "SDR": 2.5,
     "DDR": 5,

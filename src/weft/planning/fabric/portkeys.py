@@ -22,8 +22,8 @@ _SHOWN = 3
 
 
 def table_order(pkey: int) -> int:
-    """Where OpenSM's order of new keys has a P_Key (`osm_prtn.c`, `prtn_pkey_tbl`): it compares their octets in network
-    order as numbers of its own host, a little-endian one, so that 0x0100 comes before 0x0002."""
+    """Sort key of OpenSM's order of new P_Keys (`osm_prtn.c`, `prtn_pkey_tbl`): it compares their network-order octets
+    as little-endian numbers, so that 0x0100 comes before 0x0002."""
     return int.from_bytes(pkey.to_bytes(2, "big"), "little")
 
 
@@ -70,8 +70,8 @@ def crowded(site: Site, fabric: str, partitions: Mapping[int, Partition]) -> Seq
 
 
 def _suspects(partitions: Mapping[int, Partition], ours: Range) -> set[int]:
-    """Ports by GUID that are in more partitions than one, or in one that isn't a pod's: a set of each partition costs
-    far less than looking at each of its members."""
+    """GUIDs of ports that are in more than one partition, or in one that isn't a pod's. Set operations on whole
+    partitions are far cheaper than a loop over their members."""
     found, seen = set[int](), set[int]()
     for partition in partitions.values():
         if partition.pkey == DEFAULT_PKEY:

@@ -20,7 +20,7 @@ class PortQos:
         pfc: priorities with priority flow control.
         ecn: priorities whose packets are marked.
         trust: `dscp`, `pcp`, both, or neither: what packets get their priority from.
-        dscp: DSCP -> priority. What isn't in it has priority 0.
+        dscp: DSCP -> priority; others have priority 0.
         mtu: in bytes; largest packet that it carries.
         unsure: what keeps the rest from being known, a clause each.
     """
@@ -35,11 +35,11 @@ class PortQos:
 
 @dataclass(frozen=True, slots=True)
 class SwitchQos:
-    """Of one switch, by the vendor's names of ports.
+    """Settings of one switch, by the vendor's names of ports.
 
     Attributes:
         members: link aggregation -> the ports that it is made of, possibly none.
-        assumed: what of it isn't the switch's own word, one sentence; empty: nothing.
+        assumed: what was assumed rather than reported by the switch, one sentence; empty: nothing.
     """
 
     ports: Mapping[str, PortQos]
@@ -47,13 +47,13 @@ class SwitchQos:
     assumed: str = ""
 
     def of(self, port: str) -> Mapping[str, PortQos]:
-        """Settings of a port, of an aggregation together with those of its members; empty: nothing is known of it."""
+        """Settings of a port, or of an aggregation and its members; empty: nothing is known of it."""
         names = (port, *self.members.get(port, ()))
         return {name: self.ports[name] for name in names if name in self.ports}
 
 
 def differences(wanted: Qos, seen: PortQos, adapter: bool = False) -> tuple[Difference, ...]:
-    """What isn't as wanted, one by one; what a port doesn't say isn't compared.
+    """Each setting that isn't as wanted; settings that a port doesn't report aren't compared.
 
     Args:
         adapter: it is an adapter's: its MTU must be that of the others, not only large enough.

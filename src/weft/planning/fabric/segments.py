@@ -181,7 +181,7 @@ def unusable(cidr: IPv4Network) -> str:
 
 @lru_cache(maxsize=1 << 10)
 def _network(cidr: str) -> IPv4Network:
-    """The same texts are asked for once an address."""
+    """Cached: the same text is parsed once for each address."""
     return IPv4Network(cidr)
 
 

@@ -1,7 +1,7 @@
-"""What is believed to be there, by a series of discoveries of which any one may have missed something. Pure.
+"""What is believed to exist, from a series of discoveries, each of which may have missed something. Pure.
 
-A discovery that had time-outs shows what is there, and says nothing of what it doesn't show. A whole one that lacks
-something which the one before had is doubted until a second one, at least `AGAIN_SECONDS` later, lacks it too.
+A discovery with time-outs shows what is there, but what it lacks may be there too. When a complete discovery lacks
+something that was seen before, the absence is doubted until a second one, at least `AGAIN_SECONDS` later, confirms it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 AGAIN_SECONDS = 1.0
-"""Two discoveries that are closer together may lack the same thing for the same reason."""
+"""Two discoveries closer together may miss the same thing for the same reason."""
 
 T = TypeVar("T")
 
 
 class Sightings(Generic[T]):
-    """Things of one kind, such as ports. Not thread-safe. Times are seconds of one monotonic clock."""
+    """What was seen of one kind, such as ports. Not thread-safe. Times are seconds of one monotonic clock."""
 
     def __init__(self, again: float = AGAIN_SECONDS) -> None:
         self._again = again
@@ -25,11 +25,11 @@ class Sightings(Generic[T]):
 
     @property
     def doubted(self) -> frozenset[T]:
-        """What the last discovery lacks, and which isn't agreed to be gone."""
+        """What the last discovery lacked and no second one has confirmed as gone."""
         return self._doubted
 
     def note(self, seen: Iterable[T], now: float, whole: bool) -> None:
-        """Take a discovery in. `whole`: it had no time-outs and no messages: what it lacks counts as lacking."""
+        """Add a discovery. `whole`: it had no time-outs and no messages, so that what it lacks counts as missing."""
         found = frozenset(seen)
         self._believed |= found
         self._lacked = {item: since for item, since in self._lacked.items() if item not in found}
@@ -38,7 +38,7 @@ class Sightings(Generic[T]):
             self.lack(self._doubted, now)
 
     def lack(self, items: Iterable[T], now: float) -> None:
-        """These are not there by some other evidence; what lacked already, long enough ago, is gone."""
+        """Other evidence shows that these are missing; those already missing for long enough are gone."""
         gone: set[T] = set()
         for item in self._doubted.intersection(items):
             if now - self._lacked.setdefault(item, now) >= self._again:

@@ -29,15 +29,15 @@ class Subnets(Set[str]):
     def __len__(self) -> int:
         return len(self.keys)
 
-    def but(self, gone: Iterable[str], come: Iterable[str]) -> Subnets:
-        """Without some that it has, and with others that it doesn't have."""
+    def with_changes(self, gone: Iterable[str], come: Iterable[str]) -> Subnets:
+        """A copy without `gone`, all of which it has, and with `come`, none of which it has."""
         made = Subnets()
         made.keys = _among(np.delete(self.keys, np.searchsorted(self.keys, _keys(gone))), _keys(come))
         return made
 
 
 def _keys(texts: Iterable[str]) -> Keys:
-    """What is no network overlaps none, and is left out."""
+    """Texts that aren't networks are left out: they overlap nothing."""
     found: list[int] = []
     for text in texts:
         with suppress(ValueError):
@@ -73,7 +73,7 @@ def cut(
     lasts = firsts + (1 << (32 - (keys & 63))) - 1
     step = 1 << (32 - length)
     start, end = int(block.network_address), int(block.broadcast_address)
-    # Where one could begin behind each, at the next multiple of its size; these may overlap what an order names.
+    # Where one could begin after each, at the next multiple of its size; these may overlap what an order names.
     begins = np.empty(len(firsts) + 1, np.int64)
     begins[0] = start
     begins[1:] = np.maximum(start, -(-(np.maximum.accumulate(lasts) + 1) // step) * step)

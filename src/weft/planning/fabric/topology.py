@@ -31,7 +31,7 @@ _DIGITS = re.compile(r"(\d+)")
 @lru_cache(maxsize=1 << 18)
 def natural(name: str) -> tuple[tuple[int, int | str], ...]:
     """Sort key that puts gpu2 before gpu10; names that differ only in leading zeros keep an order."""
-    # Names may be a stranger's, heard by LLDP: "²" is a digit, and no number is made of thousands of them.
+    # Names may come from unknown devices, by LLDP: "²" is a digit to Python, and int() refuses thousands of digits.
     parts = tuple((0, int(p)) if _NUMBER.fullmatch(p) else (1, p) for p in _DIGITS.split(name) if p)
     return (*parts, (2, name))
 
@@ -73,7 +73,7 @@ class Topology:
             cables aren't known.
         rails: leaf switch -> the leaf that it is a rail of; itself if it is the first or only one.
         nvlink: whether any node is in an NVLink domain.
-        left_out: what the source has, or may have, and the topology hasn't; a sentence each.
+        left_out: what the source has, or may have, and the topology lacks; a sentence each.
     """
 
     fabric: str
@@ -288,4 +288,4 @@ def _names(node: str, hcas: tuple[Hca, ...]) -> str:
 
 
 _RECENT: deque[tuple[Site, str, Topology]] = deque(maxlen=8)
-"""Topologies of the last sites, by identity: sites are frozen, and the same ones are used again and again."""
+"""Topologies of recent sites, by identity: sites are frozen, and the same ones are used repeatedly."""

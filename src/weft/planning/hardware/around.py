@@ -1,4 +1,4 @@
-"""What a site file says already where a list of hardware is read into it. Pure."""
+"""What a site file already says when a list of hardware is read into it. Pure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from weft.model.site import Fabric, IpuPod, SiteNetwork
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What the site says already: where hardware can be.
+    """Where hardware can be, as the site file already says.
 
     Attributes:
-        racks: that it lists; None: those of the list are taken.
+        racks: racks that it lists; None: those of the hardware list are used.
         fabric_without_macs: its only InfiniBand fabric, that of adapters with GUIDs and no MAC address;
             None: there is none, or more than one.
     """
@@ -29,7 +29,7 @@ class Around:
 
 
 def fabric_without_macs(data: Mapping[str, Any]) -> str | None:
-    """Name of the only InfiniBand fabric in a site file's data; fabrics that are invalid count for nothing here."""
+    """Name of the only InfiniBand fabric in a site file's data; invalid fabrics are ignored here."""
     found = data.get("fabrics")
     rows = found.items() if isinstance(found, dict) else ()
     names: list[str] = []

@@ -1,7 +1,7 @@
 """Columns of hardware lists: what sites call them, and what they mean here. Pure.
 
-A row is one piece of hardware. `<interface>_<attribute>` is of one of its interfaces: every `<interface>_mac` makes
-one, so a list can have as many as the site's hardware has.
+A row is one piece of hardware. `<interface>_<attribute>` describes one of its interfaces: every `<interface>_mac` makes
+one, so a list can have as many as the hardware has.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ATTRIBUTES = (
     "mac", "address", "dns_name", "network", "vlan", "switch", "port", "rate_gbps",
     "fabric", "guid", "port_guid", "pci", "bond_macs", "bond_ports",
 )  # fmt: skip
-"""What a list may say of an interface. Those with a `fabric` are adapters on that fabric."""
+"""Attributes of an interface in a list. Interfaces with a `fabric` are adapters on that fabric."""
 
 _ALIASES = {
     "hostname": "name", "host_name": "name", "device": "name", "device_name": "name", "server": "name",
@@ -80,7 +80,7 @@ def canonical(written: str) -> str:
 
 
 def is_full_name(written: str) -> bool:
-    """Whether a column of host names, as it is written, is one of names with their domain."""
+    """Whether a column of host names, as it is written, contains names with their domain."""
     return re.sub(r"[^a-z0-9]+", "_", written.strip().lower()).endswith(("_fqdn", "_hostname"))
 
 

@@ -67,7 +67,7 @@ def completed(
 
     Args:
         discovered: name of the hardware -> what was found; interfaces that no list mentions are left out.
-        notes: is given what couldn't be compared, a sentence each.
+        notes: what couldn't be compared is appended, a sentence each.
     """
     known = {record.text("name") for record in records}
     for name, found in discovered.items():
@@ -98,9 +98,9 @@ def _complete(record: Record, found: Record | None, errors: list[InputError], no
 
 
 def _renamed(record: Record, found: Record) -> dict[str, Cell]:
-    """With interfaces called as the list calls those of the same MAC address: a kernel's names are its own.
+    """The cells with the list's names of interfaces, matched by MAC address: the kernel's names may differ.
 
-    One that has a name of the list, but is another one of the list's by its MAC addresses, is left out.
+    An interface whose name is in the list, but with another MAC address, is left out.
     """
     same = _same(record, found)
     renamed: dict[str, Cell] = {}
@@ -116,8 +116,8 @@ def _renamed(record: Record, found: Record) -> dict[str, Cell]:
 
 
 def _same(record: Record, found: Record) -> dict[str, str]:
-    """Interface as it was found -> the list's, by MAC address or port GUID; or both are the only InfiniBand adapter of
-    which the other says nothing."""
+    """Interface as it was found -> the list's, by MAC address or port GUID; or each is the only InfiniBand adapter that
+    the other side doesn't have."""
     known: dict[tuple[str, str], str] = {}
     for column, cell in record.cells.items():
         for attribute in ("mac", "port_guid"):
@@ -150,7 +150,7 @@ def _adapters(record: Record) -> list[str]:
 
 
 def _unseen(record: Record, found: Record) -> Iterator[str]:
-    """MAC addresses of the list that what was found says nothing of, if it says any: one may be wrong."""
+    """MAC addresses of the list that weren't found, if any were found at all: one may be wrong."""
     seen = {
         _plain("mac", cell.text) for c, cell in found.cells.items() if c.endswith("_mac") and c != "bmc_mac"
     }
@@ -177,7 +177,7 @@ def _mentions(record: Record, column: str) -> bool:
 
 
 def _plain(column: str, text: str) -> str:
-    """Different ways to write the same are the same."""
+    """A normalized text: different spellings of the same value compare equal."""
     if column.endswith("mac"):
         return plain_mac(text).lower()
     if column.endswith("_address"):

@@ -17,7 +17,7 @@ def on_described(record: Record, networks: Mapping[str, SiteNetwork], left_out: 
     """An inventory's record without interfaces on networks that the site file doesn't describe.
 
     Args:
-        left_out: is given each of them, with why.
+        left_out: each of them is appended, with the reason.
     """
     gone: set[str] = set()
     for interface in sorted(interfaces_of(record.cells)):
@@ -37,7 +37,7 @@ def on_described(record: Record, networks: Mapping[str, SiteNetwork], left_out: 
 
 
 def _undescribed(texts: Mapping[str, str], networks: Mapping[str, SiteNetwork]) -> str | None:
-    """What no network has of an interface; None: one has it, or the interface says nothing that tells."""
+    """Why no network of the site has an interface; None: one has it, or the interface's values don't decide it."""
     if "network" in texts:
         name = texts["network"].partition("/")[0]
         return None if name in networks else f"is called {name}"

@@ -38,7 +38,7 @@ class Legs:
         Args:
             name: of the machine.
             texts: attribute -> text.
-            pod: None: an unknown one, which is told elsewhere.
+            pod: None: unknown, which is reported elsewhere.
         """
         for attribute in ("fabric", "guid", "port_guid", "pci", "network", "bond_macs", "bond_ports"):
             if attribute in texts:

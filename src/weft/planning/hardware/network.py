@@ -13,10 +13,10 @@ Wrong = Callable[[Record, str, str | None, str], None]
 
 
 class Finder:
-    """Of one interface.
+    """Finds the network of one interface.
 
     Args:
-        wrong: is told what is wrong.
+        wrong: called with each problem.
     """
 
     def __init__(
@@ -24,7 +24,7 @@ class Finder:
     ) -> None:
         self._networks, self._record, self._interface, self._wrong = networks, record, interface, wrong
 
-    def _told(self, attribute: str, value: str | None, allowed: str) -> None:
+    def _report(self, attribute: str, value: str | None, allowed: str) -> None:
         self._wrong(self._record, f"{self._interface}_{attribute}", value, allowed)
 
     def find(self, name: str, texts: Mapping[str, str]) -> tuple[str | None, str | None]:
@@ -37,16 +37,16 @@ class Finder:
                 return None, None
         elif found not in networks:
             listed = ", ".join(sorted(networks)) or "there are none"
-            self._told("network", found, f"networks of the site file: {listed}")
+            self._report("network", found, f"networks of the site file: {listed}")
             return None, None
         elif subnet and subnet not in networks[found].subnets:
             listed = ", ".join(sorted(networks[found].subnets))
-            self._told("network", texts["network"], f"subnets of {found}: {listed}")
+            self._report("network", texts["network"], f"subnets of {found}: {listed}")
             return None, None
         vlan, its = texts.get("vlan"), networks[found].vlan
         if vlan is not None and vlan != str(its):
             allowed = f"{its or 'none'}, the VLAN of network {found}"
-            self._told("vlan", vlan, allowed)
+            self._report("vlan", vlan, allowed)
         return found, subnet or None
 
     def _by_address(self, name: str, texts: Mapping[str, str]) -> str | None:
@@ -60,7 +60,7 @@ class Finder:
             allowed = f"an address in a network of the site file: {', '.join(blocks) or 'it has none'}"
             column, value = "address", texts["address"]
         elif "address" in texts:
-            self._told("address", texts["address"], "an IPv4 address such as 10.1.0.5")
+            self._report("address", texts["address"], "an IPv4 address such as 10.1.0.5")
             return None
         elif vlan is not None:
             found = [n for n, one in networks.items() if str(one.vlan) == vlan]
@@ -69,14 +69,14 @@ class Finder:
             column, value = "vlan", vlan
         else:
             allowed = (
-                f"network of {name}'s interface {self._interface}; or its address or VLAN, which tell it"
+                f"network of {name}'s interface {self._interface}; or its address or VLAN, which identify it"
             )
-            self._told("network", None, allowed)
+            self._report("network", None, allowed)
             return None
         # Several: clouds of one site may use the same addresses.
         if len(found) == 1:
             return found[0]
         if found:
             allowed = f"{self._interface}_network must say which: {', '.join(sorted(found))}"
-        self._told(column, value, allowed)
+        self._report(column, value, allowed)
         return None

@@ -11,7 +11,7 @@ from weft.planning.site.neighbours import Names, Neighbour, PortNames
 
 
 class Switches:
-    """Of the records of a list: what is named there is named like that."""
+    """Finds the hardware of a list by the names that other sources use."""
 
     def __init__(self, records: Sequence[Record]) -> None:
         names = [name for r in records if (name := r.text("name"))]
@@ -25,7 +25,7 @@ class Switches:
         )
 
     def find(self, said: str) -> str:
-        """A piece of hardware of the list by a name with or without its domain, in any case; else as it was said."""
+        """Name in the list of a piece of hardware, whose name may have a domain and any case; if unknown, as given."""
         return self._names.find(said)
 
     def named(self, found: Record) -> Record:
@@ -54,7 +54,7 @@ def _cabled(record: Record) -> Iterator[tuple[str, str]]:
 
 
 def ports_of(record: Record) -> tuple[str, ...]:
-    """Names of a switch's ports; none if it isn't one, or they are wrong, which is told with its row."""
+    """Names of a switch's ports; none if it isn't a switch, or they are invalid, which is reported with its row."""
     text = record.text("ports") or ""
     if text.isdecimal():  # of a fabric's switch: how many it has
         return ()

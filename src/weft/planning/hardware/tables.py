@@ -1,7 +1,7 @@
 """Records of hardware into rows of a site's tables, each value with the cell that it comes from. Pure.
 
-Everything that only a list can have wrong is reported here: kinds, columns of other kinds, interfaces without a
-network. Values themselves, and what no two rows may have, are checked with the site.
+Mistakes that only a list can have are reported here: unknown kinds, columns of other kinds, interfaces without a
+network. Values, and what must be unique, are checked with the site.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Tables:
     """Attributes:
     rows: table -> rows.
     origins: (table, index) -> number of the record; (table, index, field) -> number of the record, and its column.
-    given: (interface, its address) that the list left to weft.
+    given: (interface, address) of the addresses that weft chose.
     """
 
     rows: dict[str, list[Row]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Tables:
 
 
 def tables_of(records: Sequence[Record], around: Around, errors: list[InputError]) -> Tables:
-    """The rows; problems are added to `errors`, and what has one is left out or kept as it is."""
+    """The rows; problems are added to `errors`, and a value with one is left out or kept as it is."""
     return _Reader(records, around, errors).read()
 
 

@@ -13,10 +13,10 @@ from weft.planning.site.ranges import MAX_VLAN
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Addresses that hardware may have.
+    """A block of addresses that hardware may have.
 
     Attributes:
-        excluded: first and last address of what is for others.
+        excluded: first and last address of each range that is for others.
     """
 
     addresses: IPv4Network
@@ -29,10 +29,10 @@ class Addresses:
 
     taken: set[IPv4Address] = field(default_factory=set)
     _from: dict[Block, int] = field(default_factory=dict)
-    """Where the search goes on: what is below is taken or for others."""
+    """Where the next search begins: all below are taken or for others."""
 
     def note(self, texts: Iterable[str]) -> None:
-        """Addresses that the list has; what isn't one is reported elsewhere."""
+        """Note addresses of the list as taken; invalid ones are reported elsewhere."""
         for text in texts:
             if (address := address_of(text)) is not None:
                 self.taken.add(address)

@@ -1,1 +1,1 @@
-"""Owners without an order: the graph that is wanted of one, and how its rows come to be that."""
+"""Owners without an order: their desired graph, and how their rows follow it."""

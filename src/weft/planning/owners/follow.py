@@ -1,4 +1,4 @@
-"""How an owner's rows follow the graph that is wanted of it now."""
+"""How an owner's rows follow its desired graph."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from weft.model.resources import Graph, Resource
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """One row.
+    """What is known of a resource from its row.
 
     Attributes:
-        wanted: whether the newest generation wants it.
-        nowhere: nothing of it is outside: it was never asked for, or was seen gone.
+        wanted: whether the newest generation includes it.
+        nowhere: nothing of it exists outside: it was never requested, or was seen gone.
     """
 
     resource: Resource
@@ -24,15 +24,15 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """What is to be written, by the rows' keys.
+    """The changes to write, by key.
 
     Attributes:
         added: have no row yet.
-        again: have a row that wasn't wanted for a while.
-        changed: stay, and are wanted otherwise.
-        removed: are not wanted any more, or must go before they can be wanted otherwise.
-        going: the same, of before: there still, though wanted no more.
-        later: of the graph, what comes only after something is gone.
+        again: have a row that earlier generations had dropped.
+        changed: stay, with a different spec.
+        removed: are no longer wanted, or must be removed before they can be recreated differently.
+        going: were removed by earlier changes and still exist.
+        later: resources of the graph that must wait until something else is gone.
     """
 
     added: tuple[Resource, ...] = ()
@@ -48,10 +48,10 @@ class Follow:
 
 
 def follow(rows: Mapping[str, Known], graph: Graph) -> Follow:
-    """The difference between an owner's rows and the graph that is wanted of it now; nothing: they agree.
+    """The difference between an owner's rows and its desired graph; empty: they agree.
 
-    What differs in more than its kind changes in place (`Row.in_place`) is taken away first, with all that needs it. It
-    is wanted again by the call that comes after it was seen gone; until then it and what needs it are in no generation.
+    A resource that differs in a field that can't change in place (`KindRow.in_place`) is removed first, with all that
+    needs it. A later call adds them again, once they were seen gone; until then they are in no generation.
     """
     added: list[Resource] = []
     again: list[Resource] = []

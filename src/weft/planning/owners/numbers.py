@@ -1,4 +1,4 @@
-"""Which of weft's numbers a graph uses: nobody else may be given them."""
+"""Which of weft's numbers a graph uses: they must not be allocated again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def numbers_of(resources: Iterable[Resource], site: Site) -> frozenset[tuple[str
 
 
 def _spaces(site: Site, cloud: str, physical_network: str | None) -> Iterable[str]:
-    """Where numbers on a cloud's physical network are counted; none: weft gives none out there."""
+    """Spaces of the numbers on a cloud's physical network; none: weft allocates none there."""
     for name, fabric in site.fabrics.items():
         if fabric.physical_network == physical_network:
             yield SEGMENT + name

@@ -1,9 +1,9 @@
 """Which adapters, and virtual functions of adapters, belong in the segments of networks that tenants created. Pure.
 
-The cloud binds ports without waiting for the fabric, and much of what a port says was written by its owner. So a port
-puts an adapter into a segment only by what the cloud's own services write: the host, the type of its binding, the PCI
-address. A DHCP client-id, which its owner may change, only chooses among the adapters of that host; a MAC address only
-names a function that is nobody else's. What is in another segment of weft's range stays out until it has left that one.
+The cloud binds ports without waiting for the fabric, and a port's owner wrote many of its fields. So only fields that
+the cloud's own services write put an adapter into a segment: host, type of binding, PCI address. A DHCP client-id,
+which the owner may change, only selects among the adapters of that host; a MAC address only names a function that isn't
+anyone else's. A port in another segment of weft's range stays out until it has left that one.
 
 Sources: networking-mlnx 21 (the GUID is the client-id's last eight bytes for bare metal, else the MAC address with two
 zero bytes in the middle), Neutron's `portbindings` (types of binding).
@@ -32,7 +32,7 @@ _BOUND: Mapping[str, frozenset[str]] = {
     "direct-physical": frozenset({"hostdev_physical", "ib_hostdev"}),
     "baremetal": frozenset({"other"}),
 }
-"""Type of port that has an adapter or a function -> types of binding under which it has it."""
+"""Type of port that has an adapter or a function -> types of binding that count as bound."""
 _NO_ADDRESS = networks.NO_ADDRESS()
 """Neutron binds such ports with drivers of connectivity `l2` alone; networking-mlnx's isn't one."""
 _MAC = re.compile("[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
@@ -43,15 +43,15 @@ OTHERS = "its adapter is bound in another network, too"
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What else is known of the fabric's ports, by their ids.
+    """What is otherwise known of the fabric's ports, by their ids.
 
     Attributes:
-        granted: network -> ports that are already wanted in its segment.
+        granted: network -> ports that are already desired in its segment.
         numbers: port -> numbers of weft's range that it was read to be in.
         unread: port -> why it could not be read.
-        elsewhere: own port of a function -> where else it is than where it belongs.
-        silent: why no port of the fabric could be read; empty: they could.
-        whole: nodes that a pod has whole; `shared`: of which pods have parts.
+        elsewhere: own port of a function -> where it is, other than where it belongs.
+        silent: why no port of the fabric could be read; empty: ports could be read.
+        whole: nodes that a pod has whole; `shared`: nodes of which pods have parts.
     """
 
     granted: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
@@ -68,9 +68,9 @@ class PlannedPort:
     """A network's port that has, or will have, an adapter or a function.
 
     Attributes:
-        member: of the network's segment; None: it isn't to be one, and `why` says why not.
-        waits: it is to be one as soon as `why` is over.
-        node: of the site that it is bound to; empty: none yet.
+        member: its membership in the network's segment; None: it must not be a member, for the reason in `why`.
+        waits: it becomes a member as soon as `why` no longer holds.
+        node: the site's node that it is bound to; empty: none yet.
     """
 
     port: TenantPort
@@ -212,7 +212,7 @@ def _out_of_range(port: TenantPort, number: int, mine: Range) -> PlannedPort:
 
 
 def _unbound(port: TenantPort) -> str:
-    """Why the cloud doesn't say that it has a device; empty: it does."""
+    """Why the cloud doesn't report a device for the port; empty: it does."""
     if port.vif_type == "binding_failed":
         return networks.BINDING_FAILED() if port.has_address else _NO_ADDRESS
     if not port.host or port.vif_type in ("", "unbound"):
@@ -224,9 +224,9 @@ def _unbound(port: TenantPort) -> str:
 
 
 def _without_twins(planned: Planned, around: Around) -> dict[str, tuple[PlannedPort, ...]]:
-    """Nobody gets what is bound in two networks; an adapter is one thing, and the network that has it already keeps it.
+    """No network gets a port that is bound in two; an adapter stays in the network whose segment already has it.
 
-    Two functions with one GUID are two things, and a manager that knows GUIDs would put both in: nobody keeps it.
+    Two functions with one GUID are distinct, and a manager that knows GUIDs would add both: neither network keeps them.
     """
     networks: dict[str, set[str]] = {}
     for network, ports in planned.items():
@@ -249,7 +249,7 @@ def _without_twins(planned: Planned, around: Around) -> dict[str, tuple[PlannedP
 
 
 def _admitted(planned: PlannedPort, network: str, number: int, around: Around) -> PlannedPort:
-    """A new member goes in once no other segment of weft's range has it any more; one that is in stays."""
+    """A new member is admitted once it is in no other segment of weft's range; an existing one stays."""
     member = planned.member
     if member is not None and member.behind and (why := around.elsewhere.get(member.port)):
         return replace(planned, member=None, why=networks.FUNCTION_NOT_ALONE(why=why))
@@ -286,5 +286,5 @@ def _guids(site: Site) -> frozenset[int]:
 
 @kept
 def _functions(site: Site) -> frozenset[str]:
-    """MAC addresses that weft gives to pods' functions, and to nobody else."""
+    """MAC addresses that weft reserves for pods' functions."""
     return frozenset(mac_of(h, i) for n in site.nodes for h in n.hcas for i in range(h.vfs))

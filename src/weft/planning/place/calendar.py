@@ -95,7 +95,7 @@ class Calendar:
         return found
 
     def add(self, entry: Entry) -> None:
-        """Add an entry; overlaps are up to the caller."""
+        """Add an entry. Overlaps aren't checked."""
         self._by_pod.setdefault(entry.pod, []).append(entry)
         self._given = None
         if entry.terms.closing:
@@ -111,7 +111,7 @@ class Calendar:
             del chunk.entries[half:]
 
     def remove(self, pod: str) -> None:
-        """Remove all entries of a pod; it is no error if there are none."""
+        """Remove all entries of a pod; not an error if there are none."""
         self._given = None
         for entry in self._by_pod.pop(pod, ()):
             chunk = next(b for b in self._chunks if entry in b.entries)
@@ -124,7 +124,7 @@ class Calendar:
         self._guaranteed = [e for e in self._guaranteed if e.pod != pod]
 
     def leaves_at_odds(self, terms: Terms, start: float, end: float) -> set[int]:
-        """Leaves where, in [start, end), somebody has nodes whose terms conflict with these."""
+        """Leaves where, in [start, end), another pod has nodes on terms that conflict with these."""
         entries = self if terms.closing else self._closing
         return {
             leaf

@@ -1,4 +1,4 @@
-"""What the engine decided, in integers; names and sentences are rendered when somebody reads them."""
+"""What the engine decided, in integers; names and sentences are rendered on demand."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class Decision(NamedTuple):
         leftover: free units that remain on the leaves used.
         terms: what it requires of its leaves.
         size: how many nodes the order is for; more are held if it has spares.
-        version: of the engine's state that the decision is based on.
+        version: version of the engine's state that the decision is based on.
         reports: what each filter removed, of those whose result doesn't depend on the order.
         free: nodes that passed those filters and are not busy, `apart` of them on leaves that are closed to the order
             because of who is there.
-        halls: number of buildings, halls and blocks that it is in.
+        halls: numbers of buildings, halls and blocks that it spans.
         preferred: the part of the cost that preferences are; None if there are none.
         rivals: alternatives that it was compared with.
         domain: NVLink domain that holds all, if one was asked for and found.
         own: nodes that are reserved for the order's project.
-        beside: whether the pod has nodes that stay, near which these were chosen.
+        beside: whether these were chosen near nodes of the pod that stay.
         one_numa: nodes that have everything required on one NUMA node; -1 if that doesn't matter.
     """
 
@@ -106,11 +106,11 @@ class Decision(NamedTuple):
         return tuple(n for n in self.nodes if n not in spares)
 
     def at_home(self, own: Mapping[int, int], cost: int, preferences: bool) -> Decision:
-        """The same, told apart from preferences: some of the nodes are set aside for the project.
+        """The decision without the cost of set-aside nodes, which isn't a preference of the order.
 
         Args:
-            own: leaf -> nodes that are set aside; each cost the order `cost` more than another.
-            preferences: whether the order has any of its own.
+            own: leaf -> nodes that are set aside for the project; each costs the order `cost` more than another.
+            preferences: whether the order has preferences of its own.
         """
         number = sum([(bits & own.get(leaf, 0)).bit_count() for leaf, bits in self.bits])
         preferred = self.preferences - cost * number

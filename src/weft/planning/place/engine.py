@@ -71,7 +71,7 @@ class Engine(Gang):
         occupancy: Occupancy,
         weights: Weights | None = None,
     ) -> Self:
-        """An engine in which exactly these nodes are free, whoever holds them, without neighbors."""
+        """An engine in which exactly these nodes are free, regardless of holders, and without neighbors."""
         engine = cls._of_site(site, fabric, occupancy, weights)
         free = engine.numbers.masks(nodes)
         engine.available = [free.get(leaf, 0) for leaf in range(len(engine.available))]
@@ -139,7 +139,7 @@ class Engine(Gang):
         return found and found._replace(size=ask.count)
 
     def _in_domain(self, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:
-        """One NVLink domain, on a single leaf: halls and uplinks play no part."""
+        """One NVLink domain, which is on a single leaf: halls and uplinks don't matter."""
         out = self.numbers.masks((*ask.exclude, *ask.failed))
         for leaf, bits in hidden.items():
             out[leaf] = out.get(leaf, 0) | bits
@@ -204,7 +204,7 @@ class Engine(Gang):
         shared = self.closed_to(ask.terms)
         apart = {x: 0 for x in shared if pool.free[x]}
         removed = sum([pool.free[x] for x in apart]) * ask.slice
-        pool = pool.but(apart)
+        pool = pool.with_rooms(apart)
         lost = {numbers.leaf_of[n] for n in ask.failed if n in numbers.leaf_of}
         takes: list[tuple[int, int]] = []
         for leaf in sorted(stay, key=lambda x: (x not in lost, -stay[x], pool.free[x], x)):
@@ -220,7 +220,7 @@ class Engine(Gang):
             return None
         elsewhere = [p for p in range(pool.blocks) if p not in blocks] if ask.required == "block" else []
         aside = {x: 0 for p in elsewhere for x in range(pool.block_start[p], pool.block_start[p + 1])}
-        rest = pool.but(aside | dict.fromkeys(stay, 0))
+        rest = pool.with_rooms(aside | dict.fromkeys(stay, 0))
         best = several(rest, units, self.weights.beta, frozenset(blocks))
         if best is None:
             return None
@@ -238,4 +238,4 @@ class Engine(Gang):
             rooms = {x: (available[x] & mask[x] & ~bits).bit_count() for x, bits in out.items()}
         else:
             rooms = {x: view.units(x, available[x] & mask[x] & ~bits) for x, bits in out.items()}
-        return view.pool.but(rooms), out
+        return view.pool.with_rooms(rooms), out

@@ -1,4 +1,4 @@
-"""Why an order is refused, in one sentence. Why one was placed as it was is said by the decision."""
+"""Why an order is refused, in one sentence. A decision explains its own placement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def refusal_reason(
     """One sentence: how many nodes there are of how many, and what is in the way.
 
     Args:
-        engine: in which the nodes that passed the filters are free; they are `free` in all.
+        engine: an engine in which exactly the nodes that passed the filters are free, `free` in all.
     """
     wanted, size = request.count + request.spare, request.slice
     asked: dict[str, Any] = {"n": wanted, "spare": request.spare or None}

@@ -23,7 +23,7 @@ EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A named test of one node: the reason why it is excluded, or None; no test at all if it can't exclude any.
+    """A named test of one node: the reason why it is excluded, or None.
 
     Attributes:
         out: exactly the nodes that are excluded; None: `reason` decides.
@@ -107,10 +107,10 @@ def of_kind(
     bare_metal: bool = False,
     whole: bool = False,
 ) -> tuple[int, tuple[FilterReport, ...]]:
-    """The nodes of the kind that an order asks for, whatever their state, and what the filters before removed.
+    """The nodes of the kind that an order asks for, in any state, and the reports of the filters that select them.
 
     Args:
-        whole: a server gets the adapters whole.
+        whole: whether a server gets whole adapters.
     """
     topology = Topology.of(site, fabric)
     filters = (

@@ -38,7 +38,7 @@ class Gang(OneDomain):
         """The room on leaves that are closed to the ask."""
         kept_away = self.neighbours.away.get(ask.project)
         if kept_away and pool is view.pool and len(against) <= 2 and against[-1] is kept_away:
-            # What is on these is known; only the other leaves remain to be counted.
+            # The counts of these are known; only the other leaves remain to be counted.
             free = pool.free
             more = [free[x] for x in against[0] if x not in kept_away] if len(against) == 2 else ()
             return view.away[ask.project] + sum(more)
@@ -66,8 +66,9 @@ class Gang(OneDomain):
     ) -> Decision | None:
         """The best of several leaves, none of which is closed to the ask.
 
-        Few leaves are closed to most orders: the best of all leaves is mostly open, and then it is the best of those
-        that are, too. Only otherwise, and where that is dear to find out, the pool is copied without them.
+        Few leaves are closed to most orders: the best of all leaves are usually open, and then they are also the best
+        of the open ones. Otherwise, or where that is expensive to find out, the pool is copied without the closed
+        leaves.
         """
         units = ask.count // ask.slice
         total = pool.total if ask.slice == 1 else view.free
@@ -76,7 +77,7 @@ class Gang(OneDomain):
         best = None if aside else self._best_leaves(pool, ask, units)
         if aside or (best is not None and not _open(best[0], against)):
             aside = True
-            pool = pool.but({leaf: 0 for closed in against for leaf in closed if pool.free[leaf]})
+            pool = pool.with_rooms({leaf: 0 for closed in against for leaf in closed if pool.free[leaf]})
             best = self._best_leaves(pool, ask, units)
         if best is None:
             return None

@@ -28,10 +28,10 @@ class Ledger:
         available: by leaf, the nodes that are neither held nor blocked.
         held: pod -> leaf -> its nodes.
         version: grows with every change; `health_version` with every block and unblock.
-        mirror: `available` as machine words, if somebody keeps one.
+        mirror: `available` as machine words, if a timeline keeps them.
         deep: whether the fabric has more than one hall or building.
         carried: leaf -> Gb/s of its uplinks that are guaranteed to pods.
-        neighbours: who stands where, and whom they keep away.
+        neighbours: which projects are on which leaf, and which they keep away.
         dedicated: leaf -> project that alone may use it.
         unfit: what is booted -> node -> why its host won't do, as in an occupancy.
     """
@@ -121,7 +121,7 @@ class Ledger:
         self.take(pod, tuple(masks.items()), terms)
 
     def take(self, pod: str, places: Iterable[tuple[int, int]], terms: Terms = NO_TERMS) -> None:
-        """Record (leaf, bits) as the pod's, on these terms, unchecked."""
+        """Record (leaf, bits) as the pod's on these terms, without checks."""
         held = self.held.setdefault(pod, {})
         terms, gbps = self._on_terms(pod, terms), terms.gbps
         available, views, mirror = self.available, self._views.values(), self.mirror
@@ -163,7 +163,7 @@ class Ledger:
                 view.keep_away(project, leaf, 1 if nodes > 0 else -1)
 
     def release(self, pod: str, nodes: Iterable[str] | None = None) -> None:
-        """Return these of the pod's nodes, or all. It is no error if it holds none: it is already released."""
+        """Return these of the pod's nodes, or all. Not an error if it holds none: then it is already released."""
         held = self.held.get(pod, {})
         places = dict(held) if nodes is None else self.numbers.masks(nodes)
         terms = self._terms.get(pod, NO_TERMS)

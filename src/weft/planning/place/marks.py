@@ -58,7 +58,7 @@ class Marks:
 
 
 class Marked(dict[str, V]):
-    """Node -> any value, with the marks of its nodes for the site that was asked for last."""
+    """Node -> any value, with the cached marks of its nodes for one site, the last one asked for."""
 
     __slots__ = ("_last",)
     _last: tuple[Marks, int] | None
@@ -70,7 +70,7 @@ class Marked(dict[str, V]):
         return last[1]
 
     def follow(self, before: Marked[V], changed: Iterable[str]) -> None:
-        """It equals `before` except for these nodes; its marks follow from that."""
+        """Derive its marks from `before`, which it equals except for these nodes."""
         last = getattr(before, "_last", None)
         if last is None:
             return

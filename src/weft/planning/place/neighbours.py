@@ -29,7 +29,7 @@ class Neighbours:
 
     @property
     def closing(self) -> bool:
-        """Whether anybody keeps others off its leaves."""
+        """Whether any pod keeps others off its leaves."""
         return bool(self.away or self._exclusive)
 
     def count(self, leaf: int, nodes: int, terms: Terms) -> Sequence[str]:

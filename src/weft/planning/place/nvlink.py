@@ -1,6 +1,6 @@
 """The NVLink domains of a leaf: how many slices each has room for, and which are used.
 
-The rule is the one for leaves, one level below: the tightest domain that holds all; else the most roomy ones, and the
+The rule is that for leaves, one level below: the tightest domain that holds all; else the most roomy ones, and the
 tightest that holds the rest, so that as many domains as possible stay whole.
 """
 

@@ -1,7 +1,7 @@
 """The choice of one NVLink domain for all nodes of an order.
 
-Every domain is looked at: orders that ask for one are few, and domains are tens of nodes. As leaves are chosen: what is
-preferred first, then the tightest, then the one on the fullest leaf, then in tree order.
+Every domain is examined: few orders ask for one, and domains have tens of nodes. The rank is that of leaves: least cost
+of preferences first, then the tightest, then that on the fullest leaf, then tree order.
 """
 
 from __future__ import annotations
@@ -85,11 +85,11 @@ class OneDomain(Weighing):
         )
 
     def _cost(self, view: View, leaf: int, bits: int, ask: Ask) -> int:
-        """What preferences make the cheapest nodes of these cost."""
+        """The cost of the cheapest of these nodes by the ask's preferences."""
         return sum(cost for cost, _, _ in self._by_cost(view, leaf, bits, ask.preferences)[: ask.count])
 
     def _home(self, ask: Ask) -> tuple[int, int] | None:
-        """The one domain, as leaf and number, that all nodes of the pod that stay are in."""
+        """The only domain, as leaf and number, of all nodes of the pod that stay."""
         homes = {
             next(((leaf, i) for i, d in enumerate(self.numbers.domains[leaf]) if d & bits == bits), None)
             for leaf, bits in self.numbers.masks(ask.near).items()

@@ -1,4 +1,4 @@
-"""Other systems' rules, for comparison: what they choose in the same state. None looks ahead more than one step.
+"""Other systems' rules, for comparison: what they would choose in the same state. None looks ahead more than one step.
 
 Sources: Kueue's best fit is `pkg/cache/scheduler/tas_flavor_snapshot.go` (lowest level where one domain fits, the
 tightest such domain; below it the largest first, the last one the tightest that holds the rest).
@@ -57,7 +57,7 @@ def by_rule(
     depth = 2 if required == "hall" else 1
     domains = [path[:depth] for path in tree.paths]
     inside = [
-        pool.but({leaf: 0 for leaf, mine in enumerate(domains) if mine != one})
+        pool.with_rooms({leaf: 0 for leaf, mine in enumerate(domains) if mine != one})
         for one in dict.fromkeys(domains)
     ]
     if rule is best_fit:

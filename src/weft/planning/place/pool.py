@@ -91,7 +91,7 @@ class Pool:
         insort(ranked, now * self.blocks + block)
         self.total += room - old
 
-    def but(self, rooms: Mapping[int, int]) -> Self:
+    def with_rooms(self, rooms: Mapping[int, int]) -> Self:
         """Another pool, equal except for these leaves' room; this one doesn't change."""
         free, block_of, block_free = self.free, self.block_of, self.block_free
         changed = {leaf: room for leaf, room in rooms.items() if free[leaf] != room}
@@ -212,7 +212,7 @@ class Pool:
         return found
 
     def fewest(self, need: int) -> int:
-        """The least number of leaves, wherever they are, that have room for `need`; all together must have it."""
+        """The least number of leaves, anywhere, with room for `need`; all together must have it."""
         leaves = 0
         histogram = self.histogram
         for room in range(len(histogram) - 1, 0, -1):
@@ -222,7 +222,7 @@ class Pool:
                     return leaves - (-need // room)
                 leaves += there
                 need -= there * room
-        raise ValueError("there is not so much room")
+        raise ValueError("all leaves together lack the room")
 
     def most(self, leaves: int) -> int:
         """The room of so many leaves, the most roomy of the pool."""

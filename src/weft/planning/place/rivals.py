@@ -40,7 +40,7 @@ def other_sets(pool: Pool, need: int, leaves: Sequence[int], anywhere: bool) -> 
     """One block instead of several, or the next block; and the fewest leaves, wherever they are.
 
     Args:
-        leaves: that were chosen, more than one.
+        leaves: the chosen leaves, more than one.
         anywhere: whether leaves in several blocks would do.
     """
     own = {pool.block_of[x] for x in leaves}
@@ -55,7 +55,7 @@ def other_sets(pool: Pool, need: int, leaves: Sequence[int], anywhere: bool) -> 
 
 
 def _other_block(pool: Pool, need: int, number: int, own: set[int]) -> tuple[Rival, ...]:
-    """The fullest other block that needs no more leaves; if there is none, the one that needs fewest."""
+    """The fullest other block that needs no more leaves; if there is none, that which needs the fewest."""
     count, ranked, kept = pool.blocks, pool.ranked, pool.sorted_rooms
     start = bisect_left(ranked, need * count)
     what = "one block" if len(own) > 1 else "next block"

@@ -2,7 +2,7 @@
 
 A server with NUMA nodes (Nova's `hw:numa_nodes`) has its cores and memory on this many of them, evenly, and its devices
 on them as well unless the flavor says `preferred`: the rules of Nova's `NUMATopologyFilter`. Which NUMA nodes and
-devices Nova picks is up to Nova; weft counts so that there is at least one way.
+devices a server gets, Nova decides; weft counts so that there is at least one way.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Room:
         functions: adapter -> free virtual functions, as weft counts them; `adapters` on the order's fabric.
         taken: adapter -> functions taken there: where Nova has bound them, else where they were counted.
         pool: of the whole node; `pools`: of each NUMA node.
-        begun: whether somebody already has a part of it.
+        begun: whether a part of it is already taken.
         order: its place in the tree.
         servers: how many servers of the order fit on it.
     """
@@ -129,7 +129,7 @@ class Room:
 
     @property
     def layout(self) -> object:
-        """What of it decides how many servers fit, while nobody has anything of it."""
+        """What decides how many servers fit on it while it is unused."""
         node = self.node
         devices = tuple((a.numa, a.switch) for a in self.devices)
         hcas = tuple((h.numa, h.switch, h.vfs) for h in self.adapters)
@@ -222,7 +222,7 @@ class Room:
 def nearest(free: Sequence[Accelerator], count: int) -> list[Accelerator]:
     """This many of the devices behind one PCIe switch, else on one NUMA node, else on as few as possible.
 
-    Of several groups, the one with the fewest others.
+    Of several groups, that with the fewest other devices.
     """
     numa = _groups(free, lambda a: str(a.numa))
     inside = [group for group in numa if len(group) >= count]

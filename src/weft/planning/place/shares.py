@@ -1,10 +1,10 @@
 """Servers on shared nodes: which node each gets, and which of its accelerators. Pure, like all of placement.
 
-Whole nodes should stay whole: parts go to nodes that are already shared, as few as possible, and of these to the one
-that will be fullest; a further node is split only if that isn't enough, on the leaf with the fewest whole ones.
+Whole nodes should stay whole: parts go to nodes that are already shared, as few as possible, the fullest first; another
+node is split only if that isn't enough, on the leaf with the fewest whole ones.
 A server's accelerators are behind one PCIe switch if one has enough free, else on one NUMA node, and always where the
-fewest are stranded, so that larger groups stay whole; its virtual functions are on the adapters closest to them. Which
-part of a node that is, is up to `weft.planning.place.room`. Nodes held whole keep their bit masks and never get here;
+fewest are stranded, so that larger groups stay whole; its virtual functions are on the adapters closest to them.
+`weft.planning.place.room` chooses the part of a node.  Nodes held whole keep their bit masks and never get here;
 shared ones are few.
 """
 
@@ -175,7 +175,7 @@ def _fill(
         for i, room in enumerate(left):
             if not count:
                 break
-            # The one that takes most while none takes all that is left; then the tightest of those that do.
+            # The room that takes most, while none takes all that is left; then the tightest of those that do.
             best = room
             if room.servers >= count:
                 alike = (r for r in left[i:] if (r.node.name in near) is (room.node.name in near))

@@ -130,7 +130,7 @@ def several(
             return LEAF * fewest, inside
         if blocks:
             single = _fewest_in_one(pool, blocks, need)
-            # Two blocks cost at least this much: below it, the one block is the optimum.
+            # Two blocks cost at least this much: below it, a single block is the optimum.
             if LEAF * single < LEAF * fewest + beta:
                 inside = _tightest(pool, blocks, single, need)
                 assert inside is not None

@@ -21,9 +21,9 @@ from weft.planning.fabric.topology import NO_BLOCK, Stand, Topology, natural
 
 _HOST = re.compile(r"(?P<node>\S+)\s+(?P<hca>\S.*)")
 _NO_HOST = re.compile(r"\bAggregation Node\b")
-"""Node descriptions of what has an adapter's port and is part of a switch (SHARP)."""
+"""Node descriptions of parts of switches that have an adapter's port (SHARP)."""
 _PRODUCT = re.compile(r"MT\d{4,5}\b|.*\bMellanox Technologies$")
-"""Descriptions that adapters have by themselves, until their host gives them its name."""
+"""Default descriptions of adapters, until their host sets its name."""
 _SHOWN = 10
 _DEVICE = re.compile(r"(?:[a-z]+\d*_?\d+|HCA-\d+)$")
 _Id = TypeVar("_Id", int, str)
@@ -79,7 +79,7 @@ def from_ufm(fabric: str, answer: Any, not_locating: Sequence[str] = ()) -> Topo
     """The topology from UFM's `GET /resources/links` (a list, or rows in `data`).
 
     Fields: NVIDIA UFM Enterprise REST API Guide, "Links REST API": `source_port_node_description` is
-    `host adapter` for a host and `switch:port` for a switch; `source_guid` tells things of one name apart, such as
+    `host adapter` for a host and `switch:port` for a switch; `source_guid` distinguishes nodes of one name, such as
     the leaves inside a director. Raises InputError for anything else.
     """
     rows = answer.get("data") if isinstance(answer, dict) else answer
@@ -143,7 +143,7 @@ def from_cables(
     Args:
         up: ((host, adapter), leaf); an adapter's port is behind its name, such as `mlx5_0/1`.
         between: cables from switch to switch; `gbps` their rates, if they are known.
-        not_locating: adapters that don't tell where their host is, as `Hca.locates` of a site: names or patterns,
+        not_locating: adapters that don't locate their host, as `Hca.locates` of a site: names or patterns,
             such as `mlx5_4`, `HCA-*` or `gpu01/mlx5_4`.
 
     Raises InputError if there is no host, an adapter on two leaves, or no adapter of such a name.
@@ -175,7 +175,7 @@ def from_cables(
 def _locating(
     rails: Mapping[str, Mapping[str, str]], not_locating: Sequence[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Host -> leaves of its adapters that tell where it is; of a host without such an adapter all do."""
+    """Host -> leaves of its adapters that locate it; if a host has no such adapter, all do."""
     used = set[str]()
 
     def is_out(host: str, adapter: str) -> bool:
@@ -262,7 +262,7 @@ def _distinct(switches: Mapping[_Id, str]) -> dict[_Id, str]:
 def _with_names(adapters: Mapping[_Id, str]) -> tuple[dict[_Id, str], tuple[str, ...]]:
     """The adapters that have a host's name, and a sentence on the others, if there are any.
 
-    Raises InputError if two have the same host and device: these hosts can't be told apart.
+    Raises InputError if two have the same host and device: these hosts can't be distinguished.
     """
     by_name: dict[str, list[_Id]] = {}
     for guid, name in adapters.items():

@@ -16,11 +16,11 @@ Shape = tuple[int, int]
 Leaves = Sequence[tuple[int, int]]
 """(leaf, its room) of one block."""
 KEPT = 1 << 14
-"""Layouts of at most so many bits are kept for the next order."""
+"""Layouts of at most this many bits are cached for the next order."""
 
 
 class _Step(NamedTuple):
-    """What a block added: `before` it, and after each of its leaves what is reached with some of this block."""
+    """One block's step: what was reachable `before` it, and after each of its leaves with some leaves of this block."""
 
     free: bool
     leaves: Leaves

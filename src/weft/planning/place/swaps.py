@@ -17,7 +17,7 @@ from weft.planning.place.pool import Pool
 from weft.planning.place.subset import Shape
 
 FEW_GROUPS = 20
-"""So many groups of blocks are looked at one by one; where there are more, the search is faster."""
+"""Up to this many groups of blocks are examined one by one; for more, the search is faster."""
 
 
 class Swapped(NamedTuple):

@@ -42,7 +42,7 @@ class Tries:
     ) -> None:
         self._site, self._topology, self._occupancy, self._decides = site, topology, occupancy, decides
         terms = filters.terms_of(request)
-        # The alternative always asks for less, so nobody else can conflict with it.
+        # The alternative never asks for more, so no other holder can conflict with it.
         self._at_odds = [n for n in occupancy.neighbours if terms.at_odds(filters.terms_of(n))]
         self._passing: dict[tuple[object, ...], _Passing] = {}
 

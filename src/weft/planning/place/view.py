@@ -15,7 +15,7 @@ from weft.planning.place.state import Kind, Numbers, Traits, lowest
 NONE_UNFIT: Mapping[str, str] = {}
 STATIC = ("role", "cloud", "fabric", "accelerators")
 KEPT = 1000
-"""So many reports are kept, to be told again."""
+"""Maximum number of cached reports."""
 DYNAMIC: tuple[str, ...] = ("maintenance", "down", "quarantine", "segments")
 """Filters whose state changes by itself, in the order in which they are reported."""
 
@@ -191,11 +191,11 @@ class View:
         self.away[project] = self.away.get(project, 0) + sign * self.pool.free[leaf]
 
     def tier(self, leaf: int, bit: int) -> int:
-        """How many kinds of nodes fit the order better than this one."""
+        """How many kinds of nodes fit the order better than this node's."""
         return next(i for i, tier in enumerate(self._tiers) if tier[leaf] & bit)
 
     def take(self, leaf: int, available: int, units: int) -> int:
-        """The bits of the nodes to take: those with the least beyond what is asked first, then by name.
+        """The bits of the nodes to take: those with the least surplus first, then by name.
 
         NVLink domains are kept whole: as few as possible are used, and of these the tightest.
         """
@@ -234,7 +234,7 @@ class View:
         return taken
 
     def _best(self, leaf: int, bits: int, count: int) -> int:
-        """The `count` of these nodes of a leaf with the least beyond what is asked."""
+        """The `count` of these nodes of a leaf with the least surplus."""
         if len(self._tiers) == 1:
             return lowest(bits, count)
         taken = 0

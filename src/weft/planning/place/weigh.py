@@ -2,7 +2,7 @@
 
 A dynamic program over the tree, counted in units: for each number of units the least (cost, leftover) that the leaves
 so far can give. Opening a domain costs its level's weight once, a leaf `LEAF`, each unit its own preference. It visits
-every leaf, so it is used only for orders for which the quick ways can't prove the optimum.
+every leaf, so it is used only for orders where the quick methods can't prove the optimum.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def weigh(
 
 
 def _domains(parts: Sequence[Part], level: Level) -> list[list[Part]]:
-    """The domains of a level, as their leaves; only the one with the nodes that stay; none if they are in several."""
+    """The domains of a level, as their leaves. If nodes stay: only the domain with all of them, if any."""
     depth = {"node": 0, "leaf": 0, "block": 0, "hall": 1, "building": 2}.get(level)
 
     def domain(part: Part) -> tuple[int, ...]:

@@ -26,14 +26,14 @@ class Found(NamedTuple):
 
 
 class Weighing(Ledger):
-    """A ledger that can weigh, and write down what was decided."""
+    """A ledger that can weigh, and record decisions."""
 
     _about: dict[tuple[str, str], dict[int, int]] | None = None
 
     def allowed(self, ask: Ask, nodes: Mapping[int, int], extra_load: Mapping[int, int]) -> bool:
-        """Whether a choice made without regard to halls and uplinks is the optimum with it: leaf -> nodes, all of them.
+        """Whether a choice made without regard to halls and uplinks (leaf -> nodes) is the optimum with them, too.
 
-        One that is inside one hall costs nothing more, so none is better; one in several may be beaten.
+        A choice inside one hall costs nothing extra, so none is better; one in several may be beaten.
 
         Args:
             extra_load: leaf -> Gb/s that its uplinks carry in the time asked for, beyond what they carry now.
@@ -94,7 +94,7 @@ class Weighing(Ledger):
             shared: leaves that it keeps away from.
         """
         removed, total = sum(map(pool.free.__getitem__, shared)) * ask.slice, pool.total
-        pool = pool.but(dict.fromkeys(shared, 0))
+        pool = pool.with_rooms(dict.fromkeys(shared, 0))
         found = self.weigh(view, pool, ask, bits_of, extra_load)
         if found is None:
             return None

@@ -67,7 +67,7 @@ class Book:
         )
 
     def with_booking(self, pod: str, kept: Keep | None) -> Book:
-        """The book with this booking of a waiting pod, open or not, in place of what it has; None: with none."""
+        """The book with this booking of a waiting pod, open or not, instead of its present one; None: without any."""
         bookings = tuple(p for p in self.bookings if p.name != pod)
         others = tuple(k for k in self.open if k.name != pod)
         if kept is None:
@@ -99,7 +99,7 @@ class Book:
         return replace(self, leases=Leases.of((*(k for k in self.leases if k.end != FOREVER), *ended)))
 
     def known_end(self, nodes: Iterable[str], now: float) -> float:
-        """The last end that is known of leases on these nodes; 0: none is."""
+        """The last known end of leases on these nodes; 0: none is known."""
         wanted = set(nodes)
         ends = (k.gone(now) for k in self.leases if k.end != FOREVER and wanted & set(k.nodes))
         return max(ends, default=0.0)
@@ -141,7 +141,7 @@ class Book:
 
         Args:
             came: when the order was submitted; open bookings of later ones don't count.
-            terms: the order's, if it is for one: neighbours that can't matter to it are left out, which are nearly all.
+            terms: the order's, if it is for one: neighbours that can't affect it, nearly all, are left out.
         """
         leases = self.leases if start <= now else Leases.of(k for k in self.leases if k.end > start)
         beside = leases
@@ -156,7 +156,7 @@ class Book:
         in_parts = (leases.in_parts[name] for name in sorted(leases.in_parts))
         parts: dict[str, tuple[Part, ...]] = {}
         for node, part in (p for k in (*in_parts, *later) for p in k.parts_in(start, now)):
-            if not leases.has_whole(node):  # nobody can join before that ends
+            if not leases.has_whole(node):  # otherwise no one can join before that ends
                 parts[node] = (*parts.get(node, ()), part)
         shared = {
             n: f"booked in part for pod {k.label} from {when(k.start)}" for k in later for n, _ in k.parts
@@ -195,7 +195,7 @@ class Book:
         return min(found, default=None)
 
     def starts(self, project: str, after: float) -> list[float]:
-        """Starts of what the project can't have, latest first."""
+        """Starts of bookings and reservations that exclude the project, latest first."""
         theirs = (*self.bookings, *self.open, *(b for b in self.reservations if b.project != project))
         return sorted({k.start for k in theirs if k.start > after}, reverse=True)
 
@@ -235,7 +235,7 @@ class Book:
 
 
 def entry(keep: Keep, bits: Mapping[int, int]) -> Entry:
-    """A line of the book in the calendar of a fabric."""
+    """An entry of the book as one of a fabric's calendar."""
     return Entry(keep.start, keep.name, keep.end, tuple(sorted(bits.items())), keep.asks)
 
 
@@ -258,10 +258,10 @@ def when(seconds: float) -> str:
 
 
 def booked(nodes: Iterable[str]) -> int:
-    """How many nodes, or machines, are booked."""
+    """How many of these are nodes or machines, not slots."""
     return sum(not is_slot(n) for n in nodes)
 
 
 def names(line: Timeline, places: Iterable[tuple[int, int]]) -> tuple[str, ...]:
-    """The nodes that (leaf, bits) of a timeline are."""
+    """Names of the nodes at (leaf, bits) of a timeline."""
     return tuple(n for leaf, bits in places for n in line.engine.numbers.names(leaf, bits))

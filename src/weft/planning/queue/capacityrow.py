@@ -1,4 +1,4 @@
-"""What could be ordered of one kind of capacity, as every shape says it: plain values, not documents of the API."""
+"""What could be ordered of one kind of capacity, for every shape: plain values, not documents of the API."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Largest:
     """The largest order that fits now.
 
     Attributes:
-        count: of what the row's orders are counted in; 0: none.
+        count: its size, in the unit of the row's orders; 0: none.
         level: within one domain of this level; None: the shape has no levels.
         flavor: of each server; None: any.
         accelerators: of each server of that flavor.

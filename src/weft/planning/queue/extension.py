@@ -41,7 +41,7 @@ def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: floa
             leaf = topology.stands[node].leaf
             mine[leaf] = mine.get(leaf, 0) + 1
     if shared := sorted(mine.keys() & closed_leaves(lease.asks, topology, others).keys()):
-        return f"leaf {shared[0]} is booked by a project that it may not be shared with"
+        return f"leaf {shared[0]} is booked by a project that it must not be shared with"
     if lease.asks.gbps:
         longer = replace(lease, end=until).neighbour(lease.label, lease.end)
         both = carried(topology, (*others, longer))
@@ -52,7 +52,7 @@ def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: floa
 
 
 def _parts_taken(site: Site, book: Book, lease: Keep, until: float) -> str | None:
-    """Why what it has of shared nodes is somebody else's by then."""
+    """Why it can't keep its parts of shared nodes until then."""
     longer = replace(lease, end=until)
     others = [
         k for k in (*book.leases, *book.bookings) if k.name != lease.name and k.overlaps(lease.end, until)

@@ -43,7 +43,8 @@ class Keep:
         return self.terms._replace(project=self.project)
 
     def neighbour(self, label: str, start: float = 0.0, now: float = 0.0) -> Neighbour:
-        """How others see it in a window from `start`; what should have ended by now needs a moment to disappear."""
+        """How others see it in a window from `start`; a lease that should have ended by now needs a moment to
+        disappear."""
         asks, end = self.asks, self.gone(now)
         return Neighbour(
             pod=label,

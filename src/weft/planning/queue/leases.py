@@ -9,7 +9,7 @@ from weft.planning.queue.keep import Keep
 
 
 class Leases:
-    """Immutable; `but` makes the next one, at the cost of the changes and of copying four dictionaries.
+    """Immutable; `with_changes` makes the next one, at the cost of the changes and of copying four dictionaries.
 
     Iterates by name. If several share a node, the last by name counts as its holder.
 
@@ -41,7 +41,7 @@ class Leases:
         found: dict[str, Keep] = {}
         for number, keep in enumerate(keeps):
             found[f"{keep.name} {number:09}" if keep.name in found else keep.name] = keep
-        return cls({}, {}, Marked[str](), {}, {}).but(found)
+        return cls({}, {}, Marked[str](), {}, {}).with_changes(found)
 
     def __iter__(self) -> Iterator[Keep]:
         if self._ordered is None:
@@ -58,11 +58,11 @@ class Leases:
         return self._by_name.get(name)
 
     def has_whole(self, node: str) -> bool:
-        """Whether somebody holds the whole node."""
+        """Whether a pod holds the whole node."""
         return any(not self._by_name[name].parts for name in self._of_node.get(node, ()))
 
-    def but(self, changed: Mapping[str, Keep | None]) -> Leases:
-        """The same with other leases under these names; None: it has ended."""
+    def with_changes(self, changed: Mapping[str, Keep | None]) -> Leases:
+        """A copy with other leases under these names; None: the lease has ended."""
         by_name, of_node, busy = dict(self._by_name), dict(self._of_node), Marked(self.busy)
         asking, in_parts = dict(self.asking), dict(self.in_parts)
         nodes: set[str] = set()

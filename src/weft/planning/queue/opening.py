@@ -61,9 +61,9 @@ class Openings:
     def renew(self, waiting: Waiting, now: float) -> bool:
         """Choose nodes for an order, or keep those that it has; the timeline is that of this order.
 
-        Two orders may have the same nodes, since there is no time. The one ranked first gets them first.
+        Two orders may have the same nodes, since there is no time. The order ranked first gets them first.
 
-        False: it wouldn't fit either if all pods without an end were gone; nothing is kept for it then.
+        False: it wouldn't fit even if all pods without an end were gone; nothing is kept for it then.
         """
         self.face(0.0)
         ask, begin = waiting.ask, max(now, waiting.not_before)
@@ -73,7 +73,7 @@ class Openings:
         if old and (after := self._still(line, waiting, old[1], begin)) is not None:
             bits = bits if found and found.at < after else old[1].bits
         self.face(waiting.submitted)
-        # Until then others can't delay it: a lease that is known to last as long is in its way.
+        # Until then others can't delay it: a lease that is known to last that long is in its way.
         known = max(_last_end(self.timeline, bits, FOREVER) if bits else 0.0, waiting.not_before)
         if bits is None or known >= waiting.until:
             self.drop(ask.pod)

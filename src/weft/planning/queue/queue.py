@@ -118,7 +118,7 @@ class Queue:
         """Start what can start now, in order of rank; renew the bookings.
 
         Args:
-            wait: orders that get no new booking: another queue's turn is before theirs.
+            wait: orders that get no new booking, because another queue's turn comes first.
         """
         started: list[Started] = []
         failed: dict[tuple[object, ...], list[tuple[int, float, float]]] = {}
@@ -176,8 +176,8 @@ class Queue:
     def _begin(self, waiting: Waiting, now: float) -> Started | None:
         """An order whose booking is due; it keeps its nodes if they aren't released yet.
 
-        It starts a little late, and its lease ends as much later: a booking right after its own must not stop it, and
-        neither must an open one, unless its time hasn't come yet: nobody promised it to start now.
+        It starts a little late, and its lease ends as much later: neither a booking right after its own nor an open one
+        must stop it, unless its booked start is later.
         """
         pod = waiting.ask.pod
         self.openings.face(0.0 if pod in self._due else waiting.submitted)
@@ -209,7 +209,7 @@ class Queue:
             self.why[pod] = KEPT_OFF if self._kept_off(waiting, now) else UNKNOWN
 
     def _kept_off(self, waiting: Waiting, now: float) -> bool:
-        """Whether it waits only since nodes are kept for an order that came before."""
+        """Whether it waits only because nodes are kept for an earlier order."""
         if not self.openings.facing or waiting.not_before > now:
             return False
         self.openings.face(0.0)

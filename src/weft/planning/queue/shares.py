@@ -23,7 +23,7 @@ MOST_MOMENTS = 16
 """Ends of leases and bookings that are tried for a start after the first one at which the leases alone leave room."""
 
 Places = Callable[[Occupancy], Placement | Refusal]
-"""Where an order would go, for all that it asks."""
+"""Where an order would be placed in an occupancy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def look(
     Args:
         book: with all bookings; `health`: what is out of service.
         used: project -> node-seconds, weighted by age.
-        wait: orders that get no new booking: another queue's turn is before theirs.
+        wait: orders that get no new booking, because another queue's turn comes first.
     """
     found = Shown()
     bookings = {p.name: p for p in book.bookings}
@@ -141,10 +141,10 @@ def earliest(one: Sharer, book: Book, health: Occupancy, begin: float, now: floa
 def opening(one: Sharer, book: Book, health: Occupancy, now: float) -> Keep | None:
     """Nodes to keep for an order whose start isn't known, by the rule of `weft.planning.queue.opening`.
 
-    They are kept whole: another part of one, given to somebody else, could also be in the way.
+    They are kept whole: another part of such a node, given to another order, could also be in the way.
     """
     old = next((k for k in book.open if k.name == one.pod), None)
-    book = replace(book, open=())  # those of two orders may have the same nodes: they have no time
+    book = replace(book, open=())  # two orders may have the same nodes: open bookings have no time
     begin, emptied, endless = max(now, one.not_before), book.emptied(now), replace(one, until=FOREVER)
     found = earliest(endless, emptied, health, begin, now)
     if old and not _broken(old, health):
@@ -154,7 +154,7 @@ def opening(one: Sharer, book: Book, health: Occupancy, now: float) -> Keep | No
             found = old
     if found is None:
         return None
-    # Until then others can't delay it: a lease that is known to last as long is in its way.
+    # Until then others can't delay it: a lease that is known to last that long is in its way.
     known = max(book.known_end(found.nodes, now), one.not_before)
     if known >= one.until:
         return None
@@ -187,7 +187,7 @@ def _fits(
 
 
 def _kept_off(one: Sharer, book: Book, health: Occupancy, now: float) -> bool:
-    """Whether it waits only since nodes are kept for an order that came before."""
+    """Whether it waits only because nodes are kept for an earlier order."""
     return bool(book.open) and _fits(one, replace(book, open=()), health, now, now) is not None
 
 

@@ -105,9 +105,9 @@ class Timeline(Windows):
             until: when it ends at the latest, however late it starts.
             now: the present, if `begin` is later: what is free now counts only for a start now.
 
-        Only ends can make room, so only they are looked at; those after which the leases alone still leave no room
-        are passed over by bisection, since leases only end. So are those by which too few nodes end to make good what
-        was short before, unless leaves are closed to the order: an end may open a whole one.
+        Only ends can make room, so only they are tried; those after which the leases alone still leave no room are
+        skipped by bisection, since leases only end. So are those by which too few nodes end to make up for what was
+        short before, unless leaves are closed to the order: an end may open a whole leaf.
         """
         if until <= begin:
             return None

@@ -1,7 +1,7 @@
 """Whose turn it is where several queues want the same nodes: whole ones, of a fabric or of none, and parts. Pure.
 
-Each queue decides for its own orders. Of the orders that could start, the one that ranks first over all starts, and no
-queue books nodes for an order before another queue had the chance to book them for one that ranks before it.
+Each queue decides for its own orders. Of the orders that could start, that with the best rank of all queues starts, and
+no queue books nodes for an order before another queue had the chance to book them for one with a better rank.
 """
 
 from __future__ import annotations

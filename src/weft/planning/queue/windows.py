@@ -37,7 +37,7 @@ class Windows:
         self._usable: dict[int, tuple[int, Words, Words]] = {}
 
     def emptied(self, now: float) -> Self:
-        """The same as if each node that is held without an end were free after everything that is known to end.
+        """A copy in which each node that is held without an end is free after everything that is known to end.
 
         Those with the fewest pods first, one a second: the times only rank the nodes. Reservations are those of the
         original, also later on.
@@ -179,7 +179,7 @@ def _each(bits: int) -> Iterator[int]:
 
 
 def _given_back(load: Load[int]) -> Load[int]:
-    """What uplinks carry less once this is over."""
+    """What the uplinks carry less once this load ends."""
     return Load(load.end, FOREVER, {leaf: -gbps for leaf, gbps in load.carried.items()})
 
 

@@ -1,4 +1,4 @@
-"""Whether anybody can log in to what an order asks for. Pure."""
+"""Whether the tenant can log in to the servers of an order. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from weft.model.order import Order
 
 
 def access_notes(order: Order) -> tuple[str, ...]:
-    """What keeps its tenant from logging in, one sentence each; none: a key is there, and an address to reach."""
+    """What keeps the tenant from logging in, one sentence each; none: there are a key and a reachable address."""
     return tuple(_notes(order))
 
 

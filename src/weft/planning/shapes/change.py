@@ -1,7 +1,7 @@
 """The pod's next plan for a changed order, with the difference. Pure.
 
 The graph is computed again by the same function; existing resources stay as created, except for fields that can be
-changed in place. So neither a new version nor a changed site rebuilds what nobody asked to change.
+changed in place. So neither a new version nor a changed site rebuilds what the order doesn't change.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def make_change(
     What can't be changed is in `change.impossible` and unchanged in the plan; such a change is refused when applied.
 
     Args:
-        plan: in force.
-        occupancy, leaving, remove: as of `weft.planning.shapes.gpu.reassign.reassign`, where they are of servers on
-            shared nodes as of `weft.planning.shapes.gpu.reassignparts.reassign_parts`.
+        plan: the plan in force.
+        occupancy, leaving, remove: as for `weft.planning.shapes.gpu.reassign.reassign`; for servers on shared nodes
+            as for `weft.planning.shapes.gpu.reassignparts.reassign_parts`.
 
     Returns a `Refusal` if there is no room for more nodes.
-    Raises `InputError` for what is wrong in itself, `ConflictError` if a node that stays isn't in the site any more.
+    Raises `InputError` for an invalid order, `ConflictError` if a node that stays isn't in the site any more.
     """
     asked = order_change(plan, order, site)
     shape = shape_of(plan.order)
@@ -66,7 +66,7 @@ def make_change(
 
 
 def _with_possible(refusal: Refusal, changeable: Set[str]) -> Refusal:
-    """Without what is offered for new pods alone: other fields of a pod can't be changed."""
+    """The refusal without offers that only a new pod could use: a pod's other fields can't be changed."""
     offers = [x for x in refusal.would_fit if isinstance(x, NewPodOffer) or changeable >= {*fields_of(x)}]
     return refusal.model_copy(update={"would_fit": tuple(offers)})
 
@@ -87,7 +87,7 @@ def _merged(plan: Plan, wanted: Graph, assignment: Assignment) -> Graph:
                 found.append(resource)
             continue
         new = {name: getattr(resource.spec, name) for name in resource.kind.row.in_place}
-        # What follows the nodes in place, such as a segment's members, also needs what they need.
+        # A resource that follows the nodes in place, such as a segment's members, also needs what they need.
         needs = resource.needs if new else tuple(n for n in before.needs if n in there or not detached(n))
         update = {"spec": before.spec.model_copy(update=new), "needs": needs}
         found.append(before.model_copy(update=update))
@@ -99,8 +99,8 @@ def _merged(plan: Plan, wanted: Graph, assignment: Assignment) -> Graph:
 
 
 def _stays(resource: Resource, servers: Collection[str]) -> bool:
-    """Whether it lives and dies with its server or machine, and that is one of these; keys of what is on a shared node
-    have the server's name behind the kind."""
+    """Whether it belongs to the lifetime of one of these servers or machines. Keys on a shared node have the server's
+    name after the kind."""
     named = "/".join(resource.key.split("/")[1:3])
     return resource.kind.row.keeps_node and (resource.node in servers or named in servers)
 
@@ -134,7 +134,7 @@ def _specs(before: Resource, after: Resource) -> Iterator[SpecChange]:
 
 
 def _ports(members: Sized) -> str:
-    """How many; which ones is for operators."""
+    """How many; only operators see which ones."""
     return some(len(members), "port")
 
 

@@ -11,7 +11,7 @@ from weft.model.plan import Plan
 from weft.planning.shapes.plantext import counts, notes, table
 
 MOST_ROWS = 40
-"""Resources that are listed individually; of more, their number."""
+"""Resources that are listed individually; more are counted."""
 
 
 def change_text(plan: Plan) -> str:
@@ -64,7 +64,7 @@ def _nodes(plan: Plan, change: PodChange) -> Iterator[str]:
 
 
 def _last(nodes: Sequence[PlacedNode], names: Iterable[str]) -> list[PlacedNode]:
-    """Of each of these names as often as it is given, the last ones: those that stay come before."""
+    """The last nodes of each name, as many as it occurs in `names`: those that stay come before."""
     left, found = Counter(names), list[PlacedNode]()
     for node in reversed(nodes):
         if left[node.node]:

@@ -65,12 +65,12 @@ class Member:
 
 
 class Wanted(NamedTuple):
-    """A resource without what follows from its kind and its pod.
+    """A desired resource, without what follows from its kind and its pod.
 
     Attributes:
         needs: keys that it needs.
-        node: that it is of; empty: it is of none.
-        name: outside; empty: weft's own name for the key.
+        node: the node that it belongs to; empty: none.
+        name: its external name; empty: weft's own name for the key.
     """
 
     key: str
@@ -80,7 +80,7 @@ class Wanted(NamedTuple):
     name: str = ""
 
     def resource(self, pod_id: str, homes: Mapping[Home, str], owner: Literal["tenant", "site"]) -> Resource:
-        """Args: homes: name of the cloud, the fabric, … of the pod."""
+        """The resource of a pod. Args: homes: names of the pod's cloud, fabric and so on."""
         return Resource(
             key=self.key,
             name=self.name or outside_name(pod_id, self.key),
@@ -93,7 +93,7 @@ class Wanted(NamedTuple):
 
 
 def name_of(order: Order, member: Member) -> str:
-    """The name of a tenant's server: it keeps its number, and so its name, whatever changes beside it."""
+    """The name of a tenant's server: it keeps its number, and so its name, when others change."""
     return server_name(order.nodes.names, order.name, member.index)
 
 
@@ -104,7 +104,7 @@ def servers_by_name(graph: Graph) -> dict[str, str]:
 
 
 def new_names(plan: Plan) -> frozenset[str]:
-    """Names that the plan gives to servers which Nova would create in the project."""
+    """Names that the plan gives to servers that Nova would create in the project."""
     added = None if plan.change is None else frozenset(plan.change.added)
     return frozenset(
         r.name
@@ -147,7 +147,7 @@ def management(order: Order, allotment: Allotment, site: Site, cloud: str) -> It
 
 
 def management_network(allotment: Allotment, site: Site, cloud: str) -> NetworkSpec:
-    """Uses the pod's allotment: it keeps its type of network even if the site has another one by now.
+    """The pod's management network by its allotment: it keeps its type even if the site has another one by now.
 
     Raises `ConflictError` if it has a VLAN and the site doesn't say on which physical network any more.
     """

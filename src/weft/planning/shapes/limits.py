@@ -1,4 +1,4 @@
-"""Limits of projects, and what nobody may begin to use."""
+"""Limits of projects, and resources that pods must no longer begin to use."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def over_limit(
 
 
 def ending(graph: Graph, names: Mapping[str, str]) -> Refusal | None:
-    """Why a pod can't have these resources while networks or flavors of the site are being removed: it would hold
-    that up, and be left without them.
+    """Why a pod can't have these resources while networks or flavors of the site are being removed: it would delay
+    the removal, and then lack them.
 
     Args:
-        names: of these networks and flavors, or their ids -> kind.
+        names: name or id of each of these networks and flavors -> its kind.
     """
     if not names:
         return None

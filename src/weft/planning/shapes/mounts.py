@@ -2,10 +2,10 @@
 
 Entries in /etc/fstab, so that a reboot finds them; all have `nofail`, and everything is waited for in the background:
 a share's access rule and a volume come after the server. Nothing that has a file system is formatted
-again, and no volume that was there before.
+again, nor any volume that existed before.
 
-NFS is under an automount of systemd's (systemd.automount(5), fs/autofs): while it isn't mounted, each access tries it
-again, at any time, and none gets to the folder beneath, which is on the root disk.
+NFS is under a systemd automount (systemd.automount(5), fs/autofs): while it isn't mounted, each access retries the
+mount, and none reaches the folder beneath, which is on the root disk.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weft.model.messages.orders import instead
 from weft.planning.shapes.userdata import NOVA_LIMIT, SHELL_SCRIPT, archive, sent_size
 
 _ROOM = 512
-"""Bytes that what is substituted for one placeholder may be longer than it."""
+"""Bytes by which a placeholder's substitute may be longer than the placeholder."""
 
 _HEAD = r"""#!/bin/sh
 # Storage of the pod, by weft. Log: /var/log/weft-storage.log

@@ -30,7 +30,7 @@ def with_segments(
     configured: Mapping[str, frozenset[int]],
     vlans: Mapping[str, frozenset[int]],
 ) -> UsedNumbers:
-    """The same with what is observed to be in use.
+    """The used numbers, with those observed to be in use added.
 
     Args:
         configured: fabric -> numbers that its managers have configured.
@@ -58,7 +58,8 @@ def with_segments(
 
 
 def renumbered(plan: Plan, key: str, site: Site, used: UsedNumbers) -> Plan | None:
-    """The plan with another number for a network whose own is taken outside; None: none is left, or it isn't weft's.
+    """The plan with another number for a network whose number is taken outside; None: none is left, or weft doesn't
+    allocate it.
 
     Args:
         key: the network's.

@@ -99,7 +99,7 @@ _HARMLESS = (
     "locality.preferences",
     "lease.start",
 )
-"""Fields that ask for no more than before, whatever they say. A later start is checked on its own."""
+"""Fields that never ask for more than before, with any value. A later start is checked separately."""
 
 
 def asks_no_more(before: Order, after: Order) -> bool:

@@ -20,13 +20,13 @@ from weft.planning.words import first_names, some
 MOST_NODES = 40
 """Nodes that are listed individually; larger pods are listed by leaf."""
 MOST_SERVERS = 16
-"""Servers that are listed with their ports; of a larger pod half as many, and how many more there are."""
+"""Servers that are listed with their ports; of a larger pod half as many, and the others are counted."""
 MOST_LEAVES = 8
 """Leaves that a candidate is shown with."""
 
 
 def plan_text(plan: Plan) -> str:
-    """The plan: nodes, reasons, numbers, resources and counts; of a large pod what a person can read."""
+    """The plan: nodes, reasons, numbers, resources and counts; of a large pod only as much as a person can read."""
     sections = [
         [f"Plan of pod {plan.order.name} (project {plan.project}) on site {plan.site}. Nothing was changed."],
         list(_nodes(plan)),
@@ -103,7 +103,7 @@ def _rails(placement: Placement) -> Iterator[str]:
 
 
 def _by_leaf(placement: Placement) -> Iterator[str]:
-    """How many nodes of which leaf, the first and the last by name."""
+    """How many nodes each leaf has, and the first and last by name."""
     spare = Counter(n.leaf for n in placement.spares)
     leaves: dict[tuple[str, str], list[PlacedNode]] = {}
     for node in (*placement.nodes, *placement.spares):
@@ -157,7 +157,7 @@ def _numbers(plan: Plan) -> Iterator[str]:
 
 
 def _storage(plan: Plan) -> Iterator[str]:
-    """What servers mount, and who else may."""
+    """What servers mount, and who else may mount it."""
     if not plan.order.storage:
         return
     yield "Storage:"

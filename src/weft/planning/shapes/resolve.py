@@ -37,7 +37,7 @@ def resolve(order: Order, project: str, site: Site) -> Resolved:
 
 
 def as_placed(order: Order, plan: Plan) -> Order:
-    """The order of a pod that is there, with names that it leaves out as the pod has them: the site may offer others by
+    """The order of an existing pod, with omitted names filled in as the pod has them: the site may offer others by
     now."""
     nodes, fabric = order.nodes, order.fabric
     if nodes.accelerators is not None:

@@ -25,7 +25,7 @@ from weft.planning.queue.queue import QueueSettings
 from weft.planning.queue.timeline import Timeline
 
 AGAIN = "release the pod and order it again"
-"""What is left where a field can't be changed."""
+"""What to do where a field can't be changed."""
 
 
 class Where(NamedTuple):
@@ -33,7 +33,7 @@ class Where(NamedTuple):
 
     Attributes:
         shape: name of the shape.
-        name: of the shape's own: a fabric, a cloud.
+        name: a name that the shape chooses, such as a fabric or a cloud.
     """
 
     shape: str
@@ -55,7 +55,7 @@ class Needs(NamedTuple):
 
     @classmethod
     def of(cls, orders: Iterable[Resolved]) -> Needs:
-        """An unreachable fabric without orders must not delay others."""
+        """The needs of these orders only: an unreachable fabric without orders must not delay others."""
         every = tuple(orders)
         return cls(
             frozenset(f for o in every for f in o.fabrics),
@@ -88,12 +88,12 @@ class Resolved:
     Attributes:
         cloud, flavor: by their names in the site.
         accelerators: of each node, as the flavor has them.
-        fabric: whose nodes it gets, as placement calls it; empty: its nodes are of none. If the site has it, its
-            manager must answer before the order can be placed.
-        wired: fabrics besides, on which it gets a segment, too.
-        managers: of accelerators that stand apart, by the names that the site gives them: what is out of order there
-            must be known before it can be placed.
-        boots: what is booted, as `PlacementRequest.boot` names it; empty: no host need be asked whether it can.
+        fabric: fabric whose nodes it gets, as placement names it; empty: none. If the site has it, its manager must
+            answer before the order can be placed.
+        wired: further fabrics on which it gets a segment.
+        managers: managers of accelerators outside of hosts, by name in the site: what is out of order there must be
+            known before it can be placed.
+        boots: what is booted, as `PlacementRequest.boot` names it; empty: any host can boot it.
     """
 
     order: Order
@@ -110,7 +110,7 @@ class Resolved:
 
     @property
     def fabrics(self) -> tuple[str, ...]:
-        """Those whose managers must answer before it can be placed."""
+        """Fabrics whose managers must answer before it can be placed."""
         return (*((self.fabric,) if self.fabric in self.site.fabrics else ()), *self.wired)
 
     @property
@@ -119,17 +119,17 @@ class Resolved:
 
     @property
     def ask(self) -> Ask:
-        """What is asked of the timeline. Raises `InputError` for what is wrong in itself."""
+        """The ask for the timeline. Raises `InputError` for an invalid order."""
         return self.shape.ask(self)
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityAsked:
-    """What could be ordered: the arguments of `weft.planning.queue.capacity.capacity`, and what is asked for.
+    """A question for what could be ordered: the arguments of `weft.planning.queue.capacity.capacity`, and limits.
 
     Attributes:
         accelerator: type; None: any.
-        level: inside one of these; None: any.
+        level: orders within one domain of this level; None: any.
     """
 
     site: Site
@@ -156,7 +156,7 @@ class Shape(Protocol):
         ...
 
     def count(self, order: Order) -> int:
-        """How many of them an order takes, spares included; a project's use is counted in these."""
+        """How many units an order takes, spares included; a project's use is counted in these."""
         ...
 
     @property
@@ -166,15 +166,15 @@ class Shape(Protocol):
 
     @property
     def fixed(self) -> Mapping[str, str]:
-        """Field, or how fields begin -> why it can't be, where the reason is of this shape alone."""
+        """Field, or prefix of fields -> why it can't be changed, where the reason is specific to this shape."""
         ...
 
     def is_of(self, order: Order) -> bool:
-        """Whether the order is of this shape; of several the first in `SHAPES` has it."""
+        """Whether the order is of this shape; if several match, the first in `SHAPES` counts."""
         ...
 
     def resolved(self, order: Order, project: str, site: Site, cloud: str, flavor: str) -> Resolved:
-        """Raises `InputError` for what is wrong with the order itself, or that the site doesn't know."""
+        """The order, resolved. Raises `InputError` for an invalid order, or for names that the site doesn't know."""
         ...
 
     # -- in time
@@ -195,7 +195,7 @@ class Shape(Protocol):
         ...
 
     def queue(self, settings: QueueSettings) -> QueueSettings:
-        """The site's settings as they are for its queue."""
+        """The site's settings, adapted to its queue."""
         ...
 
     # -- the plan
@@ -244,16 +244,16 @@ class Shape(Protocol):
     # -- for people
 
     def headline(self, plan: Plan) -> str:
-        """What it takes, in one sentence."""
+        """What the plan takes, in one sentence."""
         ...
 
     def limits(self, plan: Plan) -> Iterator[str]:
-        """Lines on what can't be had with what was ordered."""
+        """Lines on the limits of what was ordered."""
         ...
 
     @property
     def columns(self) -> Sequence[str]:
-        """Of the table of nodes: its number, name, rack, leaf and block, as this shape calls them."""
+        """Headers of the table of nodes: this shape's words for number, name, rack, leaf and block."""
         ...
 
     def numbers(self, plan: Plan) -> Iterator[list[str]]:
@@ -263,7 +263,7 @@ class Shape(Protocol):
     # -- capacity
 
     def accelerators(self, site: Site) -> frozenset[str]:
-        """Types that can be had."""
+        """Types of accelerators that can be ordered."""
         ...
 
     def needs(self, site: Site, cloud: str) -> Needs:
@@ -275,5 +275,5 @@ class Shape(Protocol):
         ...
 
     def capacity(self, asked: CapacityAsked) -> Iterable[CapacityRow]:
-        """What could be ordered of it. Raises `InputError` for a level that it has none of."""
+        """What could be ordered of this shape. Raises `InputError` for a level that the site doesn't have."""
         ...

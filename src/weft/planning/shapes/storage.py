@@ -1,4 +1,4 @@
-"""Storage of a pod: what an order may have where, its resources, and what its servers mount.
+"""Storage of a pod: what an order may ask for, its resources, and what its servers mount.
 
 Shares are open to the addresses of the pod's own ports alone: one rule for each. A volume belongs to a server's number
 in the pod, not to its node.
@@ -32,7 +32,7 @@ STORAGE_GROUP = "security_group/storage"
 
 
 def check_storage(order: Order, cloud: str, place_: Cloud, flavor: Flavor) -> None:
-    """Raise `InputError` for what the site doesn't have, or these servers can't."""
+    """Raise `InputError` for storage that the site doesn't have, or that these servers can't use."""
     offer, bare = place_.storage, order.nodes.kind == "bare_metal"
     for number, entry in enumerate(order.storage):
         field = f"storage.{number}.{entry.kind}"
@@ -76,8 +76,8 @@ def check_storage(order: Order, cloud: str, place_: Cloud, flavor: Flavor) -> No
 
 
 def check_addresses(order: Order, cloud: str, offer: Storage) -> None:
-    """Raise `InputError` for addresses of one's own choice where access rules know servers by them, also those of
-    others."""
+    """Raise `InputError` for addresses that the order chooses where access rules identify servers, also those of other
+    pods, by address."""
     if order.network.management is not None and offer.shares and offer.network is None:
         raise InputError(
             "network.management",
@@ -93,7 +93,7 @@ class ServerStorage:
 
     Attributes:
         ports: keys of further ports, after its others.
-        needs: keys that must be there before it boots.
+        needs: keys of resources that must exist before it boots.
         places: as `ServerSpec.storage`.
     """
 
@@ -126,7 +126,7 @@ class PodStorage:
                 yield from self._volumes(entry)
 
     def of(self, member: Member, own: str | None) -> ServerStorage:
-        """Args: own: the server's user data without storage. Raises `InputError` if it becomes too long."""
+        """Storage of one server. Args: own: its user data without storage. Raises `InputError` if too long."""
         ports = (_port(member),) if self._has_ports else ()
         named = [e for e in self.order.storage if e.kind in ("share", "volume")]
         rules = [_access(e, member) for e in named if e.kind == "share"]
@@ -145,7 +145,7 @@ class PodStorage:
 
     def _ports(self) -> Iterator[Wanted]:
         out = tuple(Egress(protocol=p, to="0.0.0.0/0") for p in ("tcp", "udp", "icmp"))
-        # Servers mount; nobody on the storage network reaches them.
+        # Servers mount; nothing on the storage network may connect to them.
         yield Wanted(STORAGE_GROUP, SecurityGroupSpec(ssh_from=(), egress=out))
         for m in self.inside:
             port = PortSpec(
@@ -222,7 +222,7 @@ class PodStorage:
 
 
 def storage_words(entry: StorageOrder) -> tuple[str, str]:
-    """What an entry is, and for whom and how long, for people."""
+    """What an entry is, and who may use it for how long, for people."""
     reads = "read by" if entry.read_only else "for"
     size = f", {entry.size}" + (f", type {entry.type}" if entry.type else "") if entry.size else ""
     what = f"{entry.kind} {entry.name}{size}" + (
@@ -262,7 +262,7 @@ def _access(entry: StorageOrder, member: Member) -> str:
 
 
 def _thing(entry: StorageOrder, member: Member) -> str:
-    """Key of the share or the volume; of what exists its id."""
+    """Key of the share or volume; the id of an existing one."""
     if entry.kind == "share":
         return entry.existing[0] if entry.existing else f"share/{entry.name}"
     return entry.existing[member.index] if entry.existing else f"volume/{entry.name}/{member.index}"

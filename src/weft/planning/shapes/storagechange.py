@@ -1,7 +1,7 @@
-"""What of a running pod's storage can change, before anything is touched. Pure.
+"""Which changes of a running pod's storage are possible, checked before anything is touched. Pure.
 
 Shares and volumes come and go while servers run: their access rules and attachments are outside of the guests. What
-cloud-init does only when a server is created stays as it was.
+cloud-init does only when a server is created can't change.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def _by_name(order: Order) -> Mapping[tuple[str, str], StorageOrder]:
 
 
 def _reach(plan: Plan, site: Site) -> bool:
-    """Whether all servers have the ports that the site's shares are mounted from: those that came while the order had
-    no share have none."""
+    """Whether all servers have the ports that mount the site's shares: those added while the order had no share have
+    none."""
     network, resources = site.clouds[plan.cloud].storage.network, plan.graph.resources
     on_it = {r.key for r in resources if isinstance(r.spec, PortSpec) and r.spec.site_network == network}
     servers = [r.spec for r in resources if isinstance(r.spec, ServerSpec)]

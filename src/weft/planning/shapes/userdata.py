@@ -14,18 +14,18 @@ CLOUD_CONFIG = (
     'Content-Type: text/cloud-config; charset="utf-8"',
     "X-Merge-Type: list(append)+dict(no_replace,recurse_list)+str()",
 )
-"""Cloud-config that adds to the lists of parts before it and takes nothing away ("Merging user-data sections")."""
+"""Cloud-config that adds to the lists of earlier parts and removes nothing ("Merging user-data sections")."""
 SHELL_SCRIPT = ("MIME-Version: 1.0", 'Content-Type: text/x-shellscript; charset="utf-8"')
 _PLAIN = ("MIME-Version: 1.0", 'Content-Type: text/plain; charset="utf-8"')
 _BOUNDARY = "===============weft-user-data=="
 
 
 def archive(own: str, ours: str, headers: Sequence[str]) -> str:
-    """User data of an order, of any type, and a part of weft's with its headers.
+    """An archive of an order's user data, of any type, and a part of weft's with its headers.
 
-    cloud-init determines the type of text/plain parts by their first line; an archive has headers of its own and is a
-    part as it stands. It reads an archive as text: letters beyond ASCII survive only in parts with an encoding of their
-    own, base64. The boundary is fixed, so that equal orders give equal plans.
+    cloud-init determines the type of text/plain parts by their first line; a MIME archive has its own headers and
+    becomes a part unchanged. It reads an archive as text: letters beyond ASCII survive only in parts with an encoding
+    of their own, base64. The boundary is fixed, so that equal orders give equal plans.
     """
     boundary = _BOUNDARY
     while boundary in own:
@@ -43,5 +43,5 @@ def archive(own: str, ours: str, headers: Sequence[str]) -> str:
 
 
 def sent_size(text: str) -> int:
-    """Bytes of user data once the pod's keys are in the place of their placeholders."""
+    """Bytes of user data once placeholders are replaced by the pod's keys."""
     return len(text.encode()) + grown(text)

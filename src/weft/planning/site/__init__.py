@@ -1,1 +1,1 @@
-"""The site's description: what is wrong with it, and what of it is there."""
+"""The site's description: checks of it, and comparisons with what exists."""

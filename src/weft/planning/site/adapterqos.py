@@ -1,8 +1,9 @@
-"""Adapters' settings for RoCE, as their hosts tell them, against those that the site wants. Pure.
+"""Adapters' settings for RoCE, as their hosts report them, compared with those that the site wants. Pure.
 
-One line of JSON an adapter, made on the host by what docs/fabric-ethernet.md shows. Sources: iproute2, `dcb -j pfc
-show` (`prio_pfc`: eight times true or false) and `dcb -j app show` (`dscp_prio`: DSCP, priority); Linux, mlx5's dcbnl:
-an adapter takes priorities from DSCP as soon as one has a priority; NVIDIA's `ecn/roce_np/enable`, `roce_rp/enable`.
+One line of JSON for each adapter, made on the host by the commands in docs/fabric-ethernet.md. Sources: iproute2,
+`dcb -j pfc show` (`prio_pfc`: eight times true or false) and `dcb -j app show` (`dscp_prio`: DSCP, priority); Linux,
+mlx5's dcbnl: an adapter takes priorities from DSCP as soon as one has a priority; NVIDIA's `ecn/roce_np/enable`,
+`roce_rp/enable`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ ON = {True: True, False: False, "on": True, "off": False}
 
 
 def adapters_of(text: str) -> Mapping[str, PortQos]:
-    """Adapter -> its settings. Raises ValueError with what isn't as it should be."""
+    """Adapter -> its settings. Raises ValueError with what is wrong."""
     found: dict[str, PortQos] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -64,7 +65,7 @@ def _whole(field: str, value: object, most: int) -> int:
     return value
 
 
-def adapter_notes(site: Site, told: Mapping[str, Mapping[str, PortQos]]) -> Iterator[str]:
+def adapter_notes(site: Site, reported: Mapping[str, Mapping[str, PortQos]]) -> Iterator[str]:
     """What was not compared, one sentence each."""
     of_roce = {name for name, fabric in site.fabrics.items() if fabric.qos is not None}
     mine = {n.name: [h.name for h in n.hcas if h.fabric in of_roce] for n in site.nodes}
@@ -72,22 +73,22 @@ def adapter_notes(site: Site, told: Mapping[str, Mapping[str, PortQos]]) -> Iter
         f"{node}/{hca}"
         for node, hcas in mine.items()
         for hca in hcas
-        if (seen := told.get(node, {}).get(hca)) is not None and seen.ecn is None
+        if (seen := reported.get(node, {}).get(hca)) is not None and seen.ecn is None
     )
     if silent:
-        yield f"ECN was not compared on {len(silent)} adapters, whose hosts don't say it: {_some(silent)}"
-    untold = sorted(node for node, hcas in mine.items() if hcas and node not in told)
-    if untold:
-        yield f"adapters of {len(untold)} nodes were not compared: {_some(untold)}"
+        yield f"ECN was not compared on {len(silent)} adapters, whose hosts don't report it: {_some(silent)}"
+    unreported = sorted(node for node, hcas in mine.items() if hcas and node not in reported)
+    if unreported:
+        yield f"adapters of {len(unreported)} nodes were not compared: {_some(unreported)}"
 
 
 def _some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
 
 
-def adapter_differences(site: Site, told: Mapping[str, Mapping[str, PortQos]]) -> Iterator[str]:
-    """One sentence each. Args: told: node -> its adapters."""
-    for name, adapters in sorted(told.items()):
+def adapter_differences(site: Site, reported: Mapping[str, Mapping[str, PortQos]]) -> Iterator[str]:
+    """One sentence for each difference. Args: reported: node -> its adapters."""
+    for name, adapters in sorted(reported.items()):
         node = site.node_by_name.get(name)
         if node is None:
             yield f"{name} isn't a node of the site"

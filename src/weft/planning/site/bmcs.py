@@ -1,6 +1,6 @@
 """Where machines' BMCs may be: on networks that no tenant reaches. Pure.
 
-Whoever reaches a BMC can switch the machine off, have it boot anything, and read its console.
+Anyone who reaches a BMC can switch the machine off, boot anything on it, and read its console.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from weft.planning.site.networks import blocks_of_pods
 def bmc_wrong(site: Site, node: Node, host: str) -> str | None:
     """What is allowed instead of this address of a machine's BMC; None: it is fine.
 
-    Pods' addresses are never allowed. Where the site describes networks for BMCs, it must be on one of them, and as the
-    site has the machine's own interface there; a name isn't enough then, since whoever answers for it may change it.
+    Pods' addresses are never allowed. Where the site describes networks for BMCs, it must be on one of them, and match
+    the machine's own interface there; a name isn't enough then, since DNS may change what it resolves to.
     """
     subnets = {
         f"{name}/{subnet}": one.addresses

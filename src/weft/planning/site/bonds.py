@@ -15,9 +15,9 @@ from weft.planning.site.seen import WrongValue
 
 Path = tuple[str | int, ...]
 FAILOVER = "active-backup"
-"""The mode in which leaves know nothing of the bond: one link carries everything until it fails."""
+"""The mode that leaves aren't aware of: one link carries everything until it fails."""
 SINGLE: Mapping[str, str] = {"eos": r"Ethernet\d+(/\d+)*", "nvue": r"swp\d+(s\d+)?", "sonic": r"Ethernet\d+"}
-"""How each vendor calls a port that is no link aggregation; the others' names don't tell."""
+"""Vendors' names of ports that aren't link aggregations; other vendors' names don't show it."""
 
 
 def check_bonds(site: Site) -> Iterator[WrongValue]:
@@ -44,7 +44,7 @@ def check_bonds(site: Site) -> Iterator[WrongValue]:
 
 
 def _functions(hca: Hca, functions: Mapping[str, str], path: Path) -> Iterator[WrongValue]:
-    """The other function is of the same NIC, and no rail of its own."""
+    """The other function is on the same NIC, and isn't a rail of its own."""
     other = hca.bond_pci or ""
     if other == hca.pci or other.rpartition(".")[0] != hca.pci.rpartition(".")[0]:
         allowed = (
@@ -62,7 +62,7 @@ def _functions(hca: Hca, functions: Mapping[str, str], path: Path) -> Iterator[W
 
 
 def _leaf_ends(hca: Hca, switching: Switching, path: Path) -> Iterator[WrongValue]:
-    """Both of the NIC's cables are known, so that both ends are changed together."""
+    """Both of the NIC's cables must be known, so that both ends are changed together."""
     bundled = any(hca.switch_port in b.ports for b in switching.bundles)
     if hca.bond_mode == FAILOVER and not bundled:
         allowed = "with both switch ports in manager.switching.bundles: either may carry everything"
@@ -75,7 +75,7 @@ def _leaf_ends(hca: Hca, switching: Switching, path: Path) -> Iterator[WrongValu
 
 
 def _pairs(site: Site) -> Iterator[WrongValue]:
-    """Ends of one aggregation on two switches: an MLAG pair, by its peer link, and aggregations on both."""
+    """Two switches with ends of one bond are an MLAG pair with a peer link, and the ends are aggregations on both."""
     for name, fabric in site.fabrics.items():
         switching = fabric.manager.switching
         if switching is None:
@@ -86,7 +86,7 @@ def _pairs(site: Site) -> Iterator[WrongValue]:
             path = ("fabrics", name, "manager", "switching", "bundles", i, "ports")
             ours = [modes[end] for end in bundle.ports if end in modes]
             if len(ours) != 1 or ours[0] == FAILOVER:
-                continue  # whose it is, isn't clear: reported elsewhere
+                continue  # its owner isn't clear: reported elsewhere
             switches = sorted({end.partition("/")[0] for end in bundle.ports})
             for a, b in pairwise(switches):
                 if frozenset((a, b)) not in peers:
@@ -99,7 +99,7 @@ def _pairs(site: Site) -> Iterator[WrongValue]:
 
 
 def _is_single(switching: Switching, end: str) -> bool:
-    """Whether the port's name says that it is no aggregation."""
+    """Whether the port's name shows that it isn't an aggregation."""
     switch, _, port = end.partition("/")
     interface = next((s.interface for s in switching.switches if s.name == switch), "")
     return interface in SINGLE and re.fullmatch(SINGLE[interface], port) is not None

@@ -65,7 +65,7 @@ def _port(
     if first != index:
         yield path, port, f"port {port} of {end} is already used by links[{first}]"
     if switch is None:
-        # An adapter is one port here: a second cable on another port number is a mistake, too.
+        # An adapter has one port here: a second cable on another port number is also a mistake.
         other = used.setdefault((end, 0), index)
         if other != index and first == index:
             yield path, port, f"{end} has one port, and links[{other}] uses it"

@@ -32,16 +32,16 @@ FIXED = frozenset(
     }
     | {"host", "vif", "vcpus", "ram", "disk"}
 )
-"""Fields of what is there, as drivers report them, that can't be changed in place: such a thing can't be adopted."""
+"""Fields of existing resources, as drivers report them, that can't be changed in place: these prevent adoption."""
 
 
 def site_steps(
     rows: Mapping[str, Known], graph: Graph, seen: Mapping[str, Observed], adopted: Mapping[str, str]
 ) -> tuple[SiteStep, ...]:
-    """What would be done, in the order of the graph; what goes comes last.
+    """What would be done, in the order of the graph; removals come last.
 
     Args:
-        seen: key -> what was observed; of keys without a row that of what would be adopted.
+        seen: key -> what was observed; for keys without a row, of what would be adopted.
         adopted: key -> id of what would be adopted.
     """
     news = follow(rows, graph)
@@ -56,7 +56,7 @@ def site_steps(
         elif found is None or not found.there:
             steps.append(_step("create", resource, None))
         elif fields := (*_specs(rows[key].resource, changed.get(key)), *_differences(key, found)):
-            # What differs already, and is to be otherwise too, is one change.
+            # A field that differs and is changed in the site as well is one change.
             last = {f.field: f for f in fields}
             steps.append(_step("change", resource, found, tuple(last.values())))
     wanted = graph.by_key()
@@ -65,10 +65,10 @@ def site_steps(
 
 
 def adoptable(existing: Mapping[str, Sequence[Existing]], lost: Collection[Mark]) -> dict[str, str]:
-    """Key -> id of what may be adopted: one thing alone is like it, the same, and in the service user's project.
+    """Key -> id of what may be adopted: the only resource like it, the same one, in the service user's project.
 
     Args:
-        lost: marks of this site's owners that are no more; what bears another is somebody's.
+        lost: marks of this site's former owners; a resource with any other mark belongs to someone.
     """
     return {
         key: same[0].id
@@ -86,11 +86,11 @@ def conflicts(
     owner: Owner | None,
     lost: Collection[Mark] = (),
 ) -> Iterator[SiteConflict]:
-    """What is in the way, of all keys.
+    """What is in the way of each key.
 
     Args:
-        adopted: key -> id of what is to be adopted; empty: nothing is.
-        owner: of the site's resources; what bears its mark is a lost answer's, and its own.
+        adopted: key -> id of what will be adopted.
+        owner: owner of the site's resources; a resource with its mark is its own, from a request whose answer was lost.
         lost: as in `adoptable`.
     """
     could = adoptable(existing, lost)
@@ -102,7 +102,7 @@ def conflicts(
                 yield SiteConflict(key=key, id=adopted[key], what=what)
             continue
         for one in existing.get(key, ()):
-            # Anybody may write a mark on a thing of its own.
+            # Any project may write a mark on its own resources.
             if (one.own or not one.project_id) and one.mark is not None and one.mark.owner == owner:
                 continue
             yield SiteConflict(
@@ -114,22 +114,22 @@ def conflicts(
 
 
 def cant_be(resource: Resource, differences: Sequence[Difference]) -> str:
-    """Why something can't become this resource; empty: it can."""
+    """Why an existing resource can't become this one; empty: it can."""
     if fixed := [d for d in differences if d.field in FIXED]:
         said = ", ".join(f"its {d.field} is {d.observed}, not {d.wanted}" for d in fixed)
         return f"{said}, which can't be changed in place"
     if isinstance(resource.spec, RouterSpec):
         for d in (d for d in differences if d.field == "subnets"):
             if more := set(d.observed.split(", ")) - {"none", "", *d.wanted.split(", ")}:
-                told = (
+                listed = (
                     f"it has interfaces on subnets that the site doesn't give it: {', '.join(sorted(more))}"
                 )
-                return f"{told}; remove these first, or what is behind them would be cut off"
+                return f"{listed}; remove these first, or what is behind them would be cut off"
     return ""
 
 
 def notes(graph: Graph, projects: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """Neutron shares a network with whatever it is given as the id of a project.
+    """Notes on unknown projects: Neutron shares a network with any text given as a project's id.
 
     Args:
         projects: cloud -> id and name of the projects that weft serves.
@@ -145,7 +145,7 @@ def notes(graph: Graph, projects: Mapping[str, Mapping[str, str]]) -> Iterator[s
 
 
 def others_hosts(graph: Graph, seen: Mapping[str, Observed]) -> Iterator[str]:
-    """weft leaves them in its aggregates; servers of other flavors can't be scheduled on them either."""
+    """Notes on others' hosts in weft's aggregates: they stay, and other flavors can't be scheduled on them either."""
     for resource in graph.resources:
         found = seen.get(resource.key)
         hosts = found.facts.get("others_hosts") if found is not None else None
@@ -159,7 +159,7 @@ def others_hosts(graph: Graph, seen: Mapping[str, Observed]) -> Iterator[str]:
 def _then(one: Existing, could: bool, lost: Collection[Mark]) -> str:
     weft = one.mark is not None and (one.own or not one.project_id)
     if weft and one.mark in lost:
-        what = "weft has made it, for an owner that was released or that its database doesn't know any more: "
+        what = "weft created it, for an owner that was released or that its database no longer knows: "
         return what + ("take it over with --adopt" if could else "remove it")
     if one.mark is not None and weft:
         return f"it is weft's own, of {one.mark.owner} of site {one.mark.site}: release that first"
@@ -211,7 +211,7 @@ def _specs(before: Resource, after: Resource | None) -> tuple[SpecChange, ...]:
 
 
 def _members(key: str, before: SegmentSpec, after: SegmentSpec) -> Iterator[SpecChange]:
-    """Number and ports, one by one."""
+    """Changes of number and ports, one by one."""
     if before.number != after.number:
         yield SpecChange(key=key, field="number", was=before.text, becomes=after.text)
     was, now = ({m.port: str(m.mode) for m in spec.members} for spec in (before, after))
@@ -222,8 +222,8 @@ def _members(key: str, before: SegmentSpec, after: SegmentSpec) -> Iterator[Spec
 
 
 def with_former(graph: Graph, rows: Mapping[str, Known]) -> Graph:
-    """The graph, in which segments name the ports that were in them, and flavors and images the keys that were set:
-    whoever takes one away must know that it is there by weft's doing. Given its own answer, it answers the same."""
+    """The graph, in which segments name their former ports, and flavors and images the keys that were set:
+    what removes one must know that weft added it. Idempotent."""
 
     def one(resource: Resource) -> Resource:
         spec, row = resource.spec, rows.get(resource.key)
@@ -242,8 +242,8 @@ def with_former(graph: Graph, rows: Mapping[str, Known]) -> Graph:
 
 
 def with_new_ports(graph: Graph, rows: Mapping[str, Known]) -> Graph:
-    """The graph, in which the site's own segments that are there have only those members that weft hasn't set yet: what
-    those have now may be somebody else's."""
+    """The graph, in which existing segments of the site have only the members that weft hasn't set yet: what
+    those have now may not be weft's."""
     rowed = [r.resource.spec for r in rows.values() if not r.nowhere]
     known = {end for s in rowed if isinstance(s, SegmentSpec) for end in (*s.ports, *s.former)}
 

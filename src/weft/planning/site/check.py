@@ -30,7 +30,7 @@ from weft.planning.site.switching import check_switching
 from weft.planning.site.traffic import check_traffic
 
 NO_RAID = "raid.delete_configuration"
-"""Step of Ironic's cleaning."""
+"""Ironic's cleaning step that deletes arrays."""
 RESERVED_HCA = "management"
 """The pod's management port of a node is `port/<node>/management`: an adapter can't have that name."""
 
@@ -316,7 +316,7 @@ def _flavors(site: Site) -> Iterator[WrongValue]:
             most[key] = max(most.get(key, 0), types.count(kind))
     for name, cloud in site.clouds.items():
         for flavor, one in cloud.flavors.items():
-            # Members of a tenant's array are neither erased nor usable for the next one otherwise.
+            # Otherwise member disks of a tenant's array are neither erased nor usable by the next tenant.
             if one.bare_metal and one.nvme > 1 and NO_RAID not in cloud.cleaning_steps:
                 allowed = (
                     f"at most 1, or {NO_RAID} in cleaning_steps: pods stripe several drives of a machine"

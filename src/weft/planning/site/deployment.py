@@ -49,7 +49,7 @@ def network_at(site: Site, cloud: str, address: IPv4Address) -> str | None:
 
 
 def hosts_of(site: Site, cloud: str, role: DeploymentRole) -> tuple[Node, ...]:
-    """A role's hosts in natural order; machines that Ironic has are nobody's hosts."""
+    """A role's hosts in natural order, without machines that Ironic manages."""
     if role.nodes:
         wanted = frozenset(role.nodes)
         found = [n for n in site.nodes if n.name in wanted]
@@ -85,8 +85,8 @@ def _deployment(site: Site, cloud: str, one: Deployment, path: Path) -> Iterator
                 domain.url,
                 "all servers with ldaps://, or all with ldap://",
             )
-    if one.sdn_url is None and one.weft_url is None and _told(site):
-        allowed = "weft's address: a fabric has tenant_networks, of which Neutron tells weft"
+    if one.sdn_url is None and one.weft_url is None and _serves_tenant_networks(site):
+        allowed = "weft's address: a fabric has tenant_networks, and Neutron must notify weft of these"
         yield (*path, "weft_url"), None, allowed
     services = {n.name for n in site.nodes if n.role == "service"}
     yield from known((*path, "seed"), one.seed, services, "nodes with role service")
@@ -95,12 +95,12 @@ def _deployment(site: Site, cloud: str, one: Deployment, path: Path) -> Iterator
     yield from _inspection(site, cloud, one, path)
 
 
-def _told(site: Site) -> bool:
+def _serves_tenant_networks(site: Site) -> bool:
     return any(f.tenant_networks for f in site.fabrics.values())
 
 
 def _vips(site: Site, cloud: str, one: Deployment, path: Path) -> Iterator[WrongValue]:
-    """Each address of the APIs is on a network that the load balancer's hosts have, and nobody else's."""
+    """Each address of the APIs is on a network that the load balancer's hosts are on, and is used by nothing else."""
     taken = {i.address: f"{i.device}/{i.name}" for i in site.interfaces}
     for field in ("internal_vip", "external_vip"):
         address: IPv4Address = getattr(one, field)
@@ -127,7 +127,7 @@ def _vips(site: Site, cloud: str, one: Deployment, path: Path) -> Iterator[Wrong
             if subnet.pool is not None and address in subnet.pool:
                 yield inner, str(address), f"an address outside the pool of subnet {label} ({subnet.pool})"
         if address in taken:
-            yield inner, str(address), f"an address of nobody else; {taken[address]} has it"
+            yield inner, str(address), f"an unused address; {taken[address]} has it"
         for role, value in one.roles.items():
             if "network" in value.functions and name not in value.interfaces:
                 allowed = (
@@ -163,7 +163,7 @@ def _roles(site: Site, cloud: str, one: Deployment, path: Path) -> Iterator[Wron
         rest = rest or name
     control = {n for r in one.roles.values() if "control" in r.functions for n in r.nodes}
     if control and not len(control) % 2:
-        allowed = "an odd number of hosts with function control: Galera and RabbitMQ go on with a majority"
+        allowed = "an odd number of hosts with function control: Galera and RabbitMQ need a majority"
         yield path, len(control), allowed
 
 
@@ -213,7 +213,7 @@ def _interfaces(site: Site, cloud: str, role: DeploymentRole, path: Path) -> Ite
 
 
 def _number(site: Site, network: SiteNetwork, interface: str, path: Path) -> Iterator[WrongValue]:
-    """What is behind a dot is the network's VLAN; on InfiniBand its P_Key in hex with the top bit, as in the kernel."""
+    """The suffix after a dot is the network's VLAN; on InfiniBand the kernel's: the P_Key in hex with the top bit."""
     _, dot, number = interface.partition(".")
     if not dot:
         return

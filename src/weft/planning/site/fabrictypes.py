@@ -23,7 +23,7 @@ def check_fabric_types(site: Site) -> Iterator[WrongValue]:
             allowed = (
                 "false: weft serves them"
                 if fabric.tenant_networks
-                else "false: only UFM goes on without weft"
+                else "false: only UFM keeps running without weft"
             )
             yield ("fabrics", name, "leave_tenant_networks"), True, allowed
         if fabric.qos is not None and fabric.type is not FabricKind.ETHERNET:
@@ -40,7 +40,7 @@ def check_fabric_types(site: Site) -> Iterator[WrongValue]:
 
 
 def _omni_path(site: Site) -> Iterator[WrongValue]:
-    """Its adapters have no virtual functions."""
+    """Omni-Path adapters have no virtual functions."""
     for i, node in enumerate(site.nodes):
         for j, hca in enumerate(node.hcas):
             fabric = site.fabrics.get(hca.fabric)
@@ -50,7 +50,7 @@ def _omni_path(site: Site) -> Iterator[WrongValue]:
 
 
 def _ufm(name: str, manager: FabricManager) -> Iterator[WrongValue]:
-    """What only a UFM has, and what it must have."""
+    """Settings that only a UFM has, and those that it requires."""
     path = ("fabrics", name, "manager")
     if manager.driver != "ufm":
         if manager.addresses:

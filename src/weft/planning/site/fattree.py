@@ -17,7 +17,7 @@ from weft.model.site import Link, Switch
 from weft.planning.words import some
 
 MOST_CABLES = 1_000_000
-"""Most cables that are planned: the list of them is kept in memory."""
+"""Maximum number of cables in a design, which are all kept in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class FatTree:
     """A design.
 
     Attributes:
-        servers: how many it is for; `rails` adapters of each are cabled.
+        servers: number of servers; `rails` adapters of each are cabled.
         radix: ports of each switch.
         levels: of switches: 1, 2 or 3.
         down, up: ports of a leaf to servers and to spines.
@@ -79,7 +79,7 @@ class FatTree:
 
 
 class _Shape(NamedTuple):
-    """What is decided of a tree; `down` and `up` of a leaf, `spine_up` cables of a spine to cores."""
+    """The numbers that determine a tree; `down` and `up` of a leaf, `spine_up` cables of a spine to cores."""
 
     down: int
     up: int
@@ -103,7 +103,7 @@ def design(
     Of three levels one with larger blocks is preferred if it needs at most a tenth more switches.
 
     Args:
-        oversubscription: at most so many ports of a leaf go down for each that goes up; above leaves there is none.
+        oversubscription: maximum ports down per port up of a leaf; there is none above leaves.
         rails: adapters of each server; adapter i of all servers of a group connects to leaf i of the group.
 
     Raises:
@@ -183,7 +183,7 @@ def _spread(ports: int, least: int) -> int:
 
 
 def _one_level(servers: int, radix: int, rails: int, fabric: str) -> FatTree:
-    """All adapters on one switch: rails on switches of their own would be no fabric."""
+    """All adapters on one switch: separate switches for rails wouldn't form a fabric."""
     ends = [f"{server(i)}/{adapter(r)}" for i in range(servers) for r in range(rails)]
     links = tuple(Link(a=end, a_port=1, b="leaf1", b_port=port) for port, end in enumerate(ends, 1))
     switches = (_switch(fabric, "leaf", "leaf1", radix, None),)

@@ -38,12 +38,12 @@ SSH, DNS, HTTPS, SNMP, TRAPS, SYSLOG, RPC, NFS, EXPORTER = 22, 53, 443, 161, 162
 _FILTERED: tuple[SubnetRole, ...] = ("bmc", "gateway", "infrastructure", "management", "storage")
 """Roles with a group each; that of `management` is open inside and outbound, the others are closed."""
 _FOR_TENANTS = frozenset[SubnetRole]({"storage"})
-"""Roles whose groups are shared with the projects that see the network: closed ones alone. Members of an open group
-reach each other, whatever their projects."""
+"""Roles whose groups are shared with the projects that see the network: only closed ones, since members of an open
+group reach each other across projects."""
 
 
 def site_graph(site: Site) -> Graph:
-    """Of a site that was checked."""
+    """The graph of a checked site."""
     return Graph(resources=in_order(_resources(site)))
 
 
@@ -96,8 +96,8 @@ def _subnet(network: str, one: SiteSubnet) -> SubnetSpec:
 
 
 def _reserved(network: str, subnet: str, gateway: str, cloud: str) -> Resource:
-    """The gateway's address, of a router that Neutron doesn't know. Neutron gives it to any router: a member of a
-    project that the network is shared with would take it with `openstack router add subnet`, and everybody's packets.
+    """A port that reserves the gateway's address of a router that Neutron doesn't know. Otherwise a member of a project
+    that the network is shared with could take the address with `openstack router add subnet`, and receive all packets.
     """
     key, needs = f"gateway/{network}/{subnet}", (f"network/{network}", f"subnet/{network}/{subnet}")
     spec = PortSpec(network=needs[0], subnet=needs[1], address=gateway, vnic_type="normal", host="")
@@ -105,7 +105,7 @@ def _reserved(network: str, subnet: str, gateway: str, cloud: str) -> Resource:
 
 
 def _router(site: Site, name: str, cloud: str, routed: Sequence[str]) -> Resource:
-    """One a network: what it connects reaches each other anyway."""
+    """One router for each network: the subnets that it connects reach each other anyway."""
     external = site.clouds[cloud].external_network
     assert external is not None, "nat is only possible with an external network"
     subnets = tuple(f"subnet/{name}/{subnet}" for subnet in routed)
@@ -126,7 +126,7 @@ class Leg:
     Attributes:
         key: of its port, such as `port/m1/bmc`.
         network: name in the site.
-        plug: switch port that it is cabled to, as switch/port; None: the site doesn't say.
+        plug: switch port that it is cabled to, as switch/port; None: not described.
     """
 
     key: str
@@ -138,7 +138,7 @@ class Leg:
     plug: str | None = None
 
     def resource(self, site: Site) -> Resource:
-        """Its port: unbound, since binding is the cloud's own services', and not filtered: nothing could."""
+        """Its port: unbound, since only the cloud's own services bind ports, and not filtered, which isn't possible."""
         network = site.networks[self.network]
         subnet = next(name for name, one in network.subnets.items() if self.address in one.addresses)
         spec = PortSpec(
@@ -158,7 +158,7 @@ class Leg:
 def legs(site: Site) -> Iterator[Leg]:
     """Interfaces of the table `interfaces`, and those of IPU-Machines whose network the site describes.
 
-    An RNIC's network is its pod's, which has its port, unless the site describes one for it.
+    An RNIC is on its pod's network, which has its port, unless the site describes a network for it.
     """
     for one in site.interfaces:
         key = f"port/{one.device}/{one.name}"
@@ -174,7 +174,7 @@ def legs(site: Site) -> Iterator[Leg]:
                 port = machine.rnic_switch_port if name == "rnic" else getattr(machine, f"{name}_port")
                 plug = _plug(getattr(machine, f"{name}_switch"), port)
                 if name == "rnic" and pod is not None and pod.data.fabric is not None:
-                    plug = None  # its pods have that
+                    plug = None  # its pods use that port
                 yield Leg(key, machine.name, network, mac, address, host_name, plug)
 
 
@@ -186,7 +186,7 @@ def _plug(switch: str | None, port: str | None) -> str | None:
 
 
 def _segments(site: Site) -> Iterator[Resource]:
-    """The VLAN of each network whose `fabric` says that it is weft's on switches, with exactly its ports."""
+    """The VLAN of each network with a `fabric`, which weft manages on its switches, with exactly its ports."""
     cabled = list(legs(site)) if any(n.fabric for n in site.networks.values()) else []
     for name, network in site.networks.items():
         if network.fabric is None or network.vlan is None:
@@ -215,7 +215,7 @@ def switch_of(plug: str) -> str:
 
 
 def _of_nova(site: Site) -> Iterator[Resource]:
-    """Flavors that are made by weft, properties of images, and aggregates that keep pods' hosts free."""
+    """Flavors that weft creates, properties of images, and aggregates that keep pods' hosts free."""
     for cloud, one in site.clouds.items():
         for name, flavor in one.flavors.items():
             if flavor.nova is not None:
@@ -234,7 +234,7 @@ def _of_nova(site: Site) -> Iterator[Resource]:
 
 
 def specs_of(flavor: Flavor) -> dict[str, str]:
-    """Extra specs in Nova: those that follow from what weft counts, and the site's own."""
+    """Extra specs in Nova: those derived from what weft counts, and the site's own."""
     own = flavor.nova.extra_specs if flavor.nova is not None else {}
     following = {} if flavor.bare_metal else extra_specs(flavor)
     return dict(sorted({**own, **following}.items()))
@@ -284,7 +284,7 @@ def _group(
 
 
 def _tcp(site: Site, role: SubnetRole) -> Sequence[int]:
-    """Ports that whoever manages hardware reaches there."""
+    """TCP ports through which hardware there is managed."""
     if role == "gateway":
         return (SSH, EXPORTER, *sorted({m.agent_port for m in site.ipu_machines}))
     return (SSH, HTTPS)

@@ -25,7 +25,7 @@ _NO_MACHINE = "a MAC address of one machine: this one is {}"
 
 
 def check_hardware(site: Site) -> Iterator[WrongValue]:
-    """Everything that is wrong with devices and interfaces; nothing is looked at on a site that describes none."""
+    """Everything that is wrong with devices and interfaces; a site that describes none isn't checked."""
     if not (site.devices or site.interfaces or site.networks or site.ipu_machines):
         return
     yield from _devices(site)
@@ -82,7 +82,7 @@ def _interfaces(site: Site) -> Iterator[WrongValue]:
 
 
 def _macs(site: Site) -> Iterator[WrongValue]:
-    """A MAC address is of one interface, and of a machine: Neutron takes any, and the same one on two networks."""
+    """A MAC address is unique and not a multicast one: Neutron accepts any, and the same one on two networks."""
     seen = Seen("a MAC address")
     for i, machine in enumerate(site.ipu_machines):
         for field in ("rnic_mac", "bmc_mac", "gw_mac"):
@@ -152,7 +152,7 @@ def _fits(one: Interface, network: SiteNetwork, path: Path) -> Iterator[WrongVal
 
 
 def _free(address: IPv4Address, network: SiteNetwork, path: Path) -> Iterator[WrongValue]:
-    """Neither the router's nor one that Neutron may have given to somebody."""
+    """Neither the router's address nor one that Neutron may have allocated."""
     for name, subnet in network.subnets.items():
         if address == subnet.gateway:
             yield path, str(address), f"another address: it is the gateway of subnet {name}"
@@ -161,7 +161,7 @@ def _free(address: IPv4Address, network: SiteNetwork, path: Path) -> Iterator[Wr
 
 
 def _host_names(site: Site) -> Iterator[WrongValue]:
-    """Neutron lets two ports have one name, and what resolves then is chance."""
+    """Host names are unique: Neutron lets two ports have one name, and which one resolves is random."""
     seen: dict[str | None, Seen] = {}
     for machine in site.ipu_machines:
         pod = site.ipu_pods.get(machine.ipu_pod)
@@ -180,8 +180,8 @@ def _host_names(site: Site) -> Iterator[WrongValue]:
 
 
 class _Plugs(Seen):
-    """Switch ports that are taken. A BMC may share that of its own host's interface (NC-SI), except on machines that
-    tenants get: who has root there reaches the BMCs' VLAN by its tag."""
+    """Switch ports that are taken. A BMC may share that of its own host's interface (NC-SI), except on bare-metal
+    machines of pods: a tenant with root there could reach the BMCs' VLAN by its tag."""
 
     def __init__(self, site: Site) -> None:
         super().__init__("a switch port")
@@ -209,7 +209,7 @@ class _Plugs(Seen):
 
 
 def _ports(site: Site) -> Iterator[WrongValue]:
-    """Each switch port exists, has one cable, and carries what is asked of it."""
+    """Each switch port exists, has one cable, and meets the requirements of what is cabled to it."""
     devices = {d.name: d for d in site.devices if d.kind == "switch"}
     switches = {s.name: s.ports for s in site.switches}
     used = _Plugs(site)
@@ -251,7 +251,7 @@ def _ports(site: Site) -> Iterator[WrongValue]:
 def _rnic(
     i: int, machine: IpuMachine, devices: dict[str, Device], switches: dict[str, int], used: Seen
 ) -> Iterator[WrongValue]:
-    """An IPU-Machine's RNIC, whose switch may be described nowhere; two on one port are told with the IPU-PODs."""
+    """An IPU-Machine's RNIC, whose switch need not be described; two on one port are reported with the IPU-PODs."""
     switch, number = machine.rnic_switch, machine.rnic_port
     names = port_names(devices[switch].ports) if switch in devices else ()
     count = len(names) or switches.get(switch)
@@ -288,10 +288,10 @@ def _plugged(
 
 
 def _on_device(device: Device, port: str, owner: str, used: Seen, path: Path) -> Iterator[WrongValue]:
-    """By the vendor's name or by its number: both are the same port."""
+    """A port may be named by the vendor's name or by its number: both are the same port."""
     names = port_names(device.ports)
     if not names:
-        return  # told with the device
+        return  # reported with the device
     if port in names:
         name = port
     elif port.isdecimal() and 1 <= int(port) <= len(names):

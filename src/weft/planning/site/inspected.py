@@ -60,20 +60,20 @@ class Inventory(BaseModel):
 
     @property
     def is_out_of_band(self) -> bool:
-        """By the BMC alone, which knows of interfaces no more than names and MAC addresses: the agent says where each
-        is, if only that it isn't known."""
+        """Whether only the BMC was asked, which knows no more of interfaces than names and MAC addresses: the agent
+        always reports a PCI address, if only as unknown."""
         return not any({"client_id", "pci_address"} & one.model_fields_set for one in self.interfaces)
 
 
 class Plugins(BaseModel):
-    """What collectors and hooks add; None: that one didn't run."""
+    """What collectors and hooks add; None: it didn't run."""
 
     pci_devices: list[SeenPci] | None = None
     parsed_lldp: dict[str, SeenNeighbour] | None = None
 
 
 def read_inspection(inventory: object, plugin_data: object) -> tuple[Inventory, Plugins]:
-    """Raises ValueError with what is wrong, in a few words."""
+    """Inspection data as values. Raises ValueError with what is wrong, in a few words."""
     try:
         return Inventory.model_validate(inventory), Plugins.model_validate(plugin_data or {})
     except ValidationError as error:

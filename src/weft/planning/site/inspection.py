@@ -1,6 +1,6 @@
-"""What Ironic's inspection saw of a machine against what the site and the hardware list say of it. Pure.
+"""What Ironic's inspection saw of a machine, compared with the site and the hardware list. Pure.
 
-What the inspection didn't look at is a difference, too: nobody has seen that it is as it should be.
+What the inspection didn't cover is a difference, too: nothing shows that it is as it should be.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def inspection_differences(
     plugin_data: object,
     heard: Heard | None = None,
 ) -> tuple[str, ...]:
-    """Everything that isn't as the site and the list say, one sentence each.
+    """Every difference from the site and the list, one sentence each.
 
     Args:
         ids: type of accelerators -> vendor:product on PCI.
-        inventory, plugin_data: as Ironic has them of the machine.
-        heard: what switches heard, for cables of which the machine heard nothing.
+        inventory, plugin_data: Ironic's data about the machine.
+        heard: what switches heard, for cables on which the machine heard nothing.
     """
     try:
         seen, more = read_inspection(inventory, plugin_data)
@@ -68,7 +68,7 @@ def inspection_differences(
 
 
 def _adapters(hcas: Iterable[Hca], interfaces: Iterable[SeenInterface]) -> Iterator[str]:
-    """InfiniBand: by GUID, and where it should be."""
+    """InfiniBand adapters: identified by GUID, and at the right PCI address."""
     by_guid = {i.guid: i for i in interfaces if i.guid is not None}
     by_pci = {i.pci_address: i for i in by_guid.values()}
     expected = {h.port_guid for h in hcas}
@@ -120,7 +120,7 @@ def _ethernet(
 def _strangers(
     hcas: Iterable[Hca], listed: ListedMachine, interfaces: Iterable[SeenInterface]
 ) -> Iterator[str]:
-    """Ethernet that nobody has listed: an uplink past the fabrics, or the BMC's interface to its host."""
+    """Unlisted Ethernet interfaces: an uplink past the fabrics, or the BMC's interface to its host."""
     macs, places = {p.mac for p in listed.ports} | {*listed.ignored_macs}, set[str]()
     for hca in hcas:
         macs |= {hca.mac} if hca.mac else set()
@@ -133,18 +133,18 @@ def _strangers(
 
 
 def ignored_interfaces(listed: ListedMachine, inventory: object) -> Iterator[str]:
-    """Interfaces that are there and not compared, since the list says so; a sentence each."""
+    """Interfaces that exist but aren't compared, because the list ignores them; a sentence each."""
     try:
         seen, _ = read_inspection(inventory, None)
     except ValueError:
-        return  # told with the differences
+        return  # reported with the differences
     for one in seen.interfaces:
         if (mac := (one.mac_address or "").lower()) in listed.ignored_macs:
             yield f"interface {one.name} ({mac}) is ignored, as the list says"
 
 
 def _bmc(site: Site, node: Node, listed: ListedMachine, seen: Inventory) -> Iterator[str]:
-    """Another machine's: whoever is asked to switch this one off would switch off that one."""
+    """The BMC must be this machine's: otherwise switching this machine off would switch off another."""
     host = urlsplit(listed.bmc).hostname or ""
     wanted, found = _address(host), (_address(seen.bmc_address), _address(seen.bmc_v6address))
     same = [one for one in found if one is not None and wanted is not None and one.version == wanted.version]
@@ -157,8 +157,8 @@ def _bmc(site: Site, node: Node, listed: ListedMachine, seen: Inventory) -> Iter
 
 
 def _address(text: str | None) -> IPv4Address | IPv6Address | None:
-    """None: it is none; the agent says 0.0.0.0 and ::/0 where it found no BMC, and other IPv6 addresses with a prefix
-    length."""
+    """A BMC's address; None: there is none. The agent reports 0.0.0.0 and ::/0 where it found no BMC, and other IPv6
+    addresses with a prefix length."""
     try:
         found = ip_address((text or "").partition("/")[0])
     except ValueError:
@@ -190,7 +190,7 @@ class _Cables:
         self._seen, self._heard = seen, heard
 
     def compare(self, what: str, switch: str | None, port: str | None, found: SeenInterface) -> Iterator[str]:
-        """Args: switch, port: as they should be; None: that isn't said."""
+        """Args: switch, port: the expected ones; None: not given."""
         at = self._at(switch, found)
         if at is None:
             yield f"{what}: {NOT_HEARD}"
@@ -198,8 +198,8 @@ class _Cables:
         wanted = tuple(x for x in (switch, port) if x is not None)
         seen = tuple(x for x, y in zip(at, (switch, port), strict=True) if y is not None)
         if seen != wanted:
-            told = "/".join(x or "unknown" for x in seen)
-            yield f"{what} is cabled to {told}, it should be {'/'.join(wanted)}"
+            found_at = "/".join(x or "unknown" for x in seen)
+            yield f"{what} is cabled to {found_at}, it should be {'/'.join(wanted)}"
 
     def _at(self, wanted: str | None, found: SeenInterface) -> tuple[str | None, str | None] | None:
         """Switch and port; None: neither side heard the other."""
@@ -245,8 +245,8 @@ def _amounts(listed: ListedMachine, seen: Inventory) -> Iterator[str]:
             yield "its memory wasn't inspected"
         elif found // 1024 != listed.memory_gib:
             yield f"it has {found / 1024:.0f} GiB of memory, it should have {listed.memory_gib}"
-    # Arrays are listed like disks, beside those that they are made of.
+    # Arrays are listed like disks, along with their member disks.
     disks = [d for d in seen.disks or () if not str(d.get("name")).startswith("/dev/md")]
     if listed.disks is not None and len(disks) != listed.disks:
-        told = "its disks weren't inspected" if seen.disks is None else f"it has {len(disks)} disks"
-        yield f"{told}, it should have {listed.disks}"
+        disks_seen = "its disks weren't inspected" if seen.disks is None else f"it has {len(disks)} disks"
+        yield f"{disks_seen}, it should have {listed.disks}"

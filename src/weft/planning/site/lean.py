@@ -1,7 +1,7 @@
-"""The same rows in a fifth of the memory: what is equal in thousands of nodes is kept once.
+"""The same rows in a fifth of the memory: values that are equal in thousands of nodes are kept once.
 
-Pydantic gives each value a set of the fields that were given, which alone is more than the rest of a row; and the
-eight accelerators of a host are those of its neighbours. 10,000 nodes take 14 MiB so, and 73 otherwise.
+Pydantic stores with each value the set of fields that were given, which alone is larger than the rest of a row; and the
+eight accelerators of a host equal those of its neighbours. 10,000 nodes take 14 MiB this way, and 73 MiB otherwise.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Shared = dict[tuple[Accelerator, ...], tuple[Accelerator, ...]]
 
 
 def lean(rows: Iterable[Document], shared: Shared) -> None:
-    """Let rows that nobody else has yet share what is equal.
+    """Let new rows, not yet shared with other code, share equal values.
 
     Args:
         shared: the accelerators of nodes met so far; one dictionary for all rows of a site.
@@ -30,5 +30,5 @@ def lean(rows: Iterable[Document], shared: Shared) -> None:
         if same is row.accelerators:
             for one in same:
                 one.forget_given()
-        else:  # a frozen value's own dictionary, which nobody but its reader has seen yet
+        else:  # the dictionary of a frozen value, which only its reader has seen yet
             vars(row)["accelerators"] = same

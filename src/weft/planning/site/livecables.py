@@ -1,4 +1,4 @@
-"""Cables of an Ethernet fabric as its own switches hear them by LLDP, against the site. Pure."""
+"""Cables of an Ethernet fabric, as its own switches hear them by LLDP, compared with the site. Pure."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def live_differences(
     """What differs, and what could not be compared (a sentence each).
 
     Hosts need not run LLDP: that none is heard on a port of one is no difference. An adapter's firmware may speak
-    beside its host: one of a port's neighbours must be the one that the site has there. Every link of an aggregation
-    is looked at by itself.
+    beside its host: one of a port's neighbours must match the site. Every link of an aggregation is compared
+    separately.
 
     Args:
         links: both ends of each link between switches, as switch/port.
-        heard: switch -> its neighbours; of a switch that isn't there nothing is known.
-        ends: every end of the bond that a host's port is of.
-        members: switch -> its aggregations; has every switch of `heard`. Of one that isn't there they aren't known.
+        heard: switch -> its neighbours; nothing is known of a switch that is missing here.
+        ends: returns every end of the bond that a host's port belongs to.
+        members: switch -> its aggregations; unknown for a switch that is missing here.
     """
     mine = {s.name for s in site.switches if s.fabric == fabric}
     names = Names((*mine, *(n.name for n in site.nodes), *(m.name for m in site.ipu_machines)))
@@ -122,7 +122,8 @@ class _Compared:
                 self.found.append(different("moved cable", (switch, link), described, plugs[0]))
 
     def _ends_there(self, described: Plug, seen: Plug) -> bool | None:
-        """Both by name, unless the neighbour says a MAC address instead of its port; None: nobody can say."""
+        """Whether both ends match by name; None: unknown, since the neighbour gives a MAC address instead of its
+        port."""
         if not self._names.may_be(described.device, seen.device):
             return False
         if seen.mac is not None or seen.interface == described.interface:
@@ -138,7 +139,7 @@ class _Compared:
                 self.found.append(different("moved cable", (switch, link), described, plugs[0]))
 
     def stranger(self, switch: str, there: Mapping[str, Sequence[Plug]]) -> None:
-        """Somebody known where the site has no cable."""
+        """Devices of the site where it has no cable."""
         for link, plugs in sorted(there.items()):
             if known := [plug for plug in plugs if plug.device in self._names]:
                 self.found.append(different("unknown cable", (switch, link), None, known[0]))
@@ -162,7 +163,7 @@ def _fabric_plugs(site: Site, fabric: str, ends: Callable[[str], Sequence[str]])
         for hca in node.hcas_on(fabric):
             for end in ends(hca.switch_port) if hca.switch_port else ():
                 bonded = hca.bond_mode is not None or len(ends(end)) > 1
-                # The links of a bond may say the MAC address of either of its functions.
+                # The links of a bond may report the MAC address of either of its functions.
                 found[end] = Plug(node.name, hca.name, None if bonded else hca.mac, bonded)
     for (on, end), machine in site.machine_by_port.items():
         if on == fabric:

@@ -1,4 +1,4 @@
-"""Neighbours from files that tools have written of LLDP. Pure.
+"""Neighbours from tools' output about LLDP. Pure.
 
 Sources: lldpd's `lldpcli -f json0 show neighbors` and `-f json`; the `parsed-lldp` hook of Ironic's inspection.
 """
@@ -30,7 +30,7 @@ def neighbours_of(document: Any) -> tuple[Neighbour, ...]:
 
 
 def _of_lldpcli(document: Any) -> Iterator[Neighbour]:
-    if isinstance(document, Mapping):  # json: by name, and one alone isn't in a list
+    if isinstance(document, Mapping):  # json: by name, and a single one isn't in a list
         for part in _listed(document["interface"]):
             for local, one in part.items():
                 yield from _heard(str(local), one, _first(one["chassis"]), _first(one["port"]))
@@ -46,7 +46,7 @@ def _of_lldpcli(document: Any) -> Iterator[Neighbour]:
 
 
 def _first(found: Any) -> Mapping[str, Any]:
-    """A chassis of json is below its name, if it says one: then the name is in it here; a port is as it is."""
+    """A chassis of json is nested below its name, if it has one: here the name is a field. Ports are unchanged."""
     if "id" in found:
         return {key: value for key, value in found.items() if key != "name"}
     ((name, inside),) = found.items()
@@ -75,7 +75,7 @@ def _heard(
 
 def _of_ironic(plugins: Mapping[str, Any]) -> Iterator[Neighbour]:
     if plugins.get("parsed_lldp") is None:
-        raise KeyError("parsed_lldp: Ironic's hook parse-lldp was off")  # nothing was heard isn't known
+        raise KeyError("parsed_lldp: Ironic's hook parse-lldp was off")  # unknown, not "nothing heard"
     for local, heard in plugins["parsed_lldp"].items():
         device, port = heard.get("switch_system_name"), heard.get("switch_port_id")
         if not device or not port:
@@ -85,6 +85,6 @@ def _of_ironic(plugins: Mapping[str, Any]) -> Iterator[Neighbour]:
 
 
 def of_ironic(local: str, device: str, port: str, described: str | None) -> Neighbour:
-    """One that Ironic's hook has parsed: it leaves out of which kind a port id is."""
+    """A neighbour as Ironic's hook parsed it, which omits the kind of a port id."""
     mac = port.lower() if port.count(":") == 5 else None
     return Neighbour(local, device, described if mac and described else port, mac, None if mac else described)

@@ -10,7 +10,7 @@ from weft.planning.site.seen import WrongValue
 
 
 def check_machines(site: Site) -> Iterator[WrongValue]:
-    """Ironic attaches what Nova gives it to any adapter of the physical network: management's to one for RDMA."""
+    """Ironic attaches Nova's ports to any adapter of the physical network: management's could get an RDMA adapter."""
     for name, cloud in site.clouds.items():
         there = cloud.management.physical_network
         if cloud.machines_by != "nova" or there is None:
@@ -31,6 +31,6 @@ def machine_hints(site: Site) -> Iterator[str]:
         if cloud.machine_owners:
             listed = ", ".join(sorted(set(cloud.machine_owners)))
             yield (
-                f"cloud {name}: members of project {listed} may act on machines that it owns in Ironic, whoever's pod "
-                "has them: operators alone"
+                f"cloud {name}: members of project {listed} may act on machines that it owns in Ironic, whichever pod "
+                "has them: it must be a project of operators only"
             )

@@ -22,15 +22,15 @@ Port = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """What a device heard on one of its interfaces. What the neighbour says may be a tenant's: a line of plain text is
-    made of it, which no terminal takes for anything else.
+    """What a device heard on one of its interfaces. The neighbour may be a tenant's, so its texts are reduced to plain
+    printable lines.
 
     Attributes:
         local: the device's own name of the interface.
-        device: system name of the neighbour; empty: it says none, as adapters' firmware, and has a MAC address.
+        device: system name of the neighbour; empty: it has none, like adapters' firmware, and only a MAC address.
         port: the neighbour's name of its port: its port id, or its description where the id is a MAC address.
         mac: the neighbour's port id if it is a MAC address.
-        described: its description of its port, where that may be the port's name and the id an alias.
+        described: its description of its port, which may be the port's name where the id is an alias.
     """
 
     local: str
@@ -49,7 +49,7 @@ class Neighbour:
 
 
 def neighbour(local: str, device: str, port: str, described: str | None = None) -> Neighbour:
-    """By a port id whose kind isn't told: MAC addresses look like none of a port's names."""
+    """A neighbour by a port id of unknown kind: MAC addresses look different from ports' names."""
     digits = re.sub(r"[:.-]", "", port).lower()
     mac = None
     if re.fullmatch(r"[0-9a-f]{12}", digits) and len(port) > len(digits):
@@ -59,7 +59,7 @@ def neighbour(local: str, device: str, port: str, described: str | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class Plug:
-    """One end of hardware in a switch port, as the site describes it, or as somebody heard it.
+    """One end of hardware in a switch port, as the site describes it, or as it was heard.
 
     Attributes:
         bonded: its port may be a link aggregation, of which LLDP names the links.
@@ -72,7 +72,7 @@ class Plug:
 
 
 class Names:
-    """Devices of a site by the system names that they say.
+    """Devices of a site by the system names that they announce.
 
     A name may come with its domain where the site has none, without it where the site has one, and in any case.
     """
@@ -89,7 +89,7 @@ class Names:
         return name in self._known
 
     def find(self, said: str) -> str:
-        """As the site has it; as it was said if it is none of the site's, or could be several of them."""
+        """The site's name; the given one if it isn't one of the site's, or could be several of them."""
         if said in self._known:
             return said
         folded = said.casefold()
@@ -100,7 +100,7 @@ class Names:
         return next(iter(longer)) if len(longer) == 1 else said
 
     def may_be(self, described: str, said: str) -> bool:
-        """Whether what was found under this name is, or could be, the device that the site describes."""
+        """Whether a device with this name is, or could be, the one that the site describes."""
         if said in self._known:
             return said == described
         return described in self._shorter.get(said.casefold(), ())
@@ -114,11 +114,11 @@ def _shorter(name: str) -> Iterator[str]:
 
 
 class PortNames:
-    """Ports of a site's switches by the names that they say.
+    """Ports of a site's switches by the names that they announce.
 
-    A switch may say an alias as its port's id (SONiC: etp5) and the name that its configuration and the site have in
-    its description. A description counts only if the id is no name of the site's, and of another form than those: an
-    administrator writes anything there, another port's name included. Blanks and case don't matter.
+    A switch may announce an alias as its port's id (SONiC: etp5), and the name in its configuration and the site as its
+    description. A description counts only if the id isn't a name in the site, nor of the same form: an administrator
+    may write anything there, even another port's name. Blanks and case don't matter.
     """
 
     def __init__(self, known: Iterable[Port]) -> None:
@@ -129,7 +129,7 @@ class PortNames:
             self._forms.setdefault(device, set()).add(_form(name))
 
     def find(self, device: str, said: Neighbour) -> str:
-        """As the site has it; as it was said if it is none of the site's. Args: device: as the site has it."""
+        """The site's name of a port; the announced one if unknown. Args: device: the site's name of the switch."""
         known = self._known.get(device, {})
         if (name := known.get(_folded(said.port))) is not None:
             return name
@@ -148,10 +148,10 @@ def _form(name: str) -> str:
 
 
 def cable_differences(site: Site, heard: Mapping[str, Sequence[Neighbour]]) -> tuple[FabricDifference, ...]:
-    """Missing, moved and unknown cables of the devices that were asked.
+    """Missing, moved and unknown cables of the devices that were queried.
 
     Args:
-        heard: device -> its neighbours; of a device that isn't there nothing is known.
+        heard: device -> its neighbours; nothing is known of a device that is missing here.
     """
     names = Names(r.name for r in (*site.switches, *site.devices, *site.nodes, *site.ipu_machines))
     by_name: dict[str, list[Neighbour]] = {}
@@ -165,23 +165,23 @@ def cable_differences(site: Site, heard: Mapping[str, Sequence[Neighbour]]) -> t
     ports = PortNames(known)
     switches = {s.name for s in site.switches} | {d.name for d in site.devices if d.kind == "switch"}
     found = _observed(heard, switches, described, names, ports)
-    told = [*_unknown_devices(names, heard)]
+    found_differences = [*_unknown_devices(names, heard)]
     links: set[Port] = set()
     for port, plugs in sorted(described.items(), key=_in_order):
         plug = plugs[0]
         if port in found:
             if not any(same(one, seen, names) for one in plugs for seen in found[port]):
-                told.append(different("moved cable", port, plug, found[port][0]))
+                found_differences.append(different("moved cable", port, plug, found[port][0]))
         elif plug.bonded and (mine := _links(port, plug, found, described, names)):
             links |= mine
         elif port[0] in heard or any(one.device in heard and one.interface != "bmc" for one in plugs):
             # What a BMC hears, its host doesn't: only the switch knows of that cable.
-            told.append(different("missing cable", port, plug, None))
+            found_differences.append(different("missing cable", port, plug, None))
     for port, plugs in sorted(found.items(), key=_in_order):
         between = port[0] in switches and plugs[0].device in switches
         if port not in described and port not in links and not between:
-            told.append(different("unknown cable", port, None, plugs[0]))
-    return tuple(told)
+            found_differences.append(different("unknown cable", port, None, plugs[0]))
+    return tuple(found_differences)
 
 
 def _in_order(item: tuple[Port, object]) -> tuple[tuple[int, int | str], ...]:
@@ -191,7 +191,7 @@ def _in_order(item: tuple[Port, object]) -> tuple[tuple[int, int | str], ...]:
 def _links(
     port: Port, plug: Plug, found: Mapping[Port, Sequence[Plug]], described: Collection[Port], names: Names
 ) -> set[Port]:
-    """Ports of the same switch in which a bond's host is seen although the site has nothing there: the links of the
+    """Ports of the same switch where a bond's host is seen although the site has nothing there: the links of the
     aggregation that the site names."""
     return {
         at
@@ -205,7 +205,7 @@ def _links(
 def _unknown_devices(names: Names, heard: Mapping[str, object]) -> Iterator[FabricDifference]:
     for name in sorted((n for n in heard if n not in names), key=natural):
         yield FabricDifference(
-            kind="unknown node", subject=name, what=f"{name} was asked, but isn't in the site"
+            kind="unknown node", subject=name, what=f"{name} was queried, but isn't in the site"
         )
 
 
@@ -222,12 +222,12 @@ def _described(site: Site) -> Iterator[tuple[Port, Plug]]:
     for one in site.interfaces:
         macs = (one.mac,) if not one.bond_ports else (None,)
         for switch, port in one.ends:
-            # Each link of a bond says a MAC address of its own; which one isn't known.
+            # Each link of a bond announces a MAC address of its own; which one isn't known.
             yield from at(switch, port, Plug(one.device, one.name, *macs))
     for machine in site.ipu_machines:
         for leg in ("bmc", "gw", "rnic"):
             plug = Plug(machine.name, leg, getattr(machine, f"{leg}_mac"))
-            # An RNIC's switch may be described nowhere: then nothing of it can be compared.
+            # An RNIC's switch need not be described: then it can't be compared.
             if leg != "rnic" or machine.rnic_switch in ports:
                 yield from at(getattr(machine, f"{leg}_switch"), getattr(machine, f"{leg}_port"), plug)
     for node in site.nodes:
@@ -253,8 +253,8 @@ def _observed(
     names: Names,
     ports: PortNames,
 ) -> Mapping[Port, Sequence[Plug]]:
-    """Who is in each port, several where an adapter's firmware speaks beside its host. What a switch itself says of its
-    port counts for more than what hosts say."""
+    """What is in each port; several where an adapter's firmware speaks beside its host. A switch's own report of its
+    port takes precedence over what hosts report."""
     owner_of = {plug.mac: plug for plugs in described.values() for plug in plugs if plug.mac}
     by_hosts: dict[Port, list[Plug]] = {}
     by_switch: dict[Port, list[Plug]] = {}
@@ -267,7 +267,7 @@ def _observed(
                 at = (switch, ports.find(switch, one))
                 by_hosts.setdefault(at, []).append(Plug(device, one.local, None))
                 continue
-            # A BMC or a PDU often has a system name of its own making, but never another's MAC address.
+            # A BMC or a PDU often makes up its system name, but never has another's MAC address.
             known = owner_of.get(one.mac or "")
             plug = known or Plug(names.find(one.device), one.port, one.mac)
             by_switch.setdefault((device, one.local), []).append(plug)
@@ -275,7 +275,8 @@ def _observed(
 
 
 def same(plug: Plug, seen: Plug, names: Names) -> bool:
-    """By MAC address if both are known; otherwise by the device, whose interfaces hosts name as they like."""
+    """Whether both are the same end: by MAC address if both are known; otherwise by device, since hosts name interfaces
+    freely."""
     if plug.mac and seen.mac:
         return plug.mac == seen.mac
     return names.may_be(plug.device, seen.device)

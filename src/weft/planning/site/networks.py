@@ -18,7 +18,7 @@ def check_networks(site: Site) -> Iterator[WrongValue]:
     """Everything that is wrong with the site's own networks."""
     vlans = Seen("a VLAN of a physical network")
     blocks: list[tuple[str | None, IPv4Network, str]] = blocks_of_pods(site)
-    # Said there already, and there it may be a loopback network: on one machine agents need no other.
+    # Checked with the IPU-PODs, where it may be a loopback network: on one machine agents need no other.
     known_blocks = {pod.gateway.addresses for pod in site.ipu_pods.values()}
     for name, network in site.networks.items():
         path: Path = ("networks", name)
@@ -59,20 +59,20 @@ def closed_networks(site: Site, cloud: str) -> frozenset[str]:
 
 
 def reached_from_outside(site: Site) -> Iterator[str]:
-    """Neutron's routers translate what goes out, and forward whatever comes in for the networks behind them."""
+    """Hints: Neutron's routers translate outgoing traffic, but forward any traffic to the networks behind them."""
     for name, network in site.networks.items():
         routed = sorted(subnet for subnet, one in network.subnets.items() if one.nat)
         if routed and network.cloud in site.clouds:
             outside = site.clouds[network.cloud].external_network
             yield (
                 f"network {name}: hosts of {', '.join(routed)} that don't filter by themselves can be reached through "
-                f"its router (nat) by whoever is on {outside}, and from behind tenants' routers there"
+                f"its router (nat) from {outside}, and from behind tenants' routers there"
             )
 
 
 def _where_pods_are(site: Site, cloud: str) -> Iterator[WrongValue]:
-    """Pods' servers get ports on a cloud's storage network and their routers on its external one, by its name alone: of
-    one that the site describes, it is known what it is for."""
+    """Pods' servers get ports on a cloud's storage network, and their routers on its external network, by name only. If
+    the site describes the network, its role must fit."""
     offer = site.clouds[cloud]
     gateways = {pod.gateway.network for pod in site.ipu_pods.values() if pod.cloud in (cloud, None)}
     uses = (
@@ -184,7 +184,7 @@ def _inside(subnet: SiteSubnet, path: Path, known_blocks: Collection[IPv4Network
 
 
 def _of_ipu_pods(site: Site) -> Iterator[WrongValue]:
-    """A network that an IPU-POD uses is described there and here: both must say the same."""
+    """A network that an IPU-POD uses is described twice: both descriptions must agree."""
     for name, pod in site.ipu_pods.items():
         for part in ("gateway", "bmc"):
             yield from _same_as(site, name, pod, part)

@@ -1,4 +1,4 @@
-"""Checks of what nodes are given in parts by: virtual functions, and cores and memory by NUMA node. Pure."""
+"""Checks of what shared nodes are divided by: virtual functions, and cores and memory by NUMA node. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.planning.site.seen import WrongValue
 
 
 def check_parts_of_nodes(site: Site) -> Iterator[WrongValue]:
-    """What is wrong with them, by node and flavor."""
+    """Everything that is wrong with them, by node and flavor."""
     yield from _functions(site)
     for i, node in enumerate(site.nodes):
         yield from _numa(node, i)
@@ -28,7 +28,7 @@ def check_parts_of_nodes(site: Site) -> Iterator[WrongValue]:
 
 
 def _functions(site: Site) -> Iterator[WrongValue]:
-    """No two functions have one MAC address or GUID, and none that of an adapter, or one PCI address."""
+    """MAC addresses, GUIDs and PCI addresses of functions are unique, and differ from those of adapters."""
     taken = _addresses(site)
     blocks: list[tuple[int, int, str]] = []
     for i, node in enumerate(site.nodes):

@@ -1,4 +1,4 @@
-"""Checks of flavors that weft makes, of images whose properties it sets, and of aggregates. Pure."""
+"""Checks of flavors that weft creates, of images whose properties it sets, and of aggregates. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.planning.site.seen import WrongValue
 
 Path = tuple[str | int, ...]
 PREFIXES = ("hw_", "os_", "img_", "trait:", "resources:")
-"""Of image properties that Nova reads; others say nothing about where a server runs."""
+"""Prefixes of image properties that Nova reads; others don't affect where a server runs."""
 
 
 def check_nova_things(site: Site) -> Iterator[WrongValue]:

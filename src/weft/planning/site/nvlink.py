@@ -12,7 +12,7 @@ from weft.planning.site.seen import WrongValue
 
 
 def check_nvlink(site: Site) -> Iterator[WrongValue]:
-    """A domain is of compute nodes of one kind and cloud, all on one leaf of each fabric."""
+    """A domain consists of compute nodes of one kind and cloud, all on one leaf of each fabric."""
     domains: dict[str, list[int]] = {}
     for i, node in enumerate(site.nodes):
         if node.nvlink_domain is None:
@@ -56,13 +56,13 @@ def _on_one_leaf(site: Site, domains: dict[str, list[int]]) -> Iterator[WrongVal
                     allowed = f"nodes on one leaf: {stand.node} is on {stand.leaf}, {other}"
                     yield ("nodes", i, "nvlink_domain"), name, allowed
         if found:
-            return  # the same again without a fabric
+            return  # it would be reported again without a fabric
 
 
 def check_rails(site: Site) -> Iterator[WrongValue]:
     """Only leaves have a rail, and the rails of a node's adapters ascend, as far as the site says which they are.
 
-    A node may lack adapters: so swapped cables are seen, and a broken adapter is no mistake.
+    A node may lack adapters: swapped cables are found, and a broken adapter is no mistake.
     """
     rail_of = {s.name: s.rail for s in site.switches if s.rail is not None}
     for i, switch in enumerate(site.switches):

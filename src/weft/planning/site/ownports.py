@@ -1,4 +1,4 @@
-"""Checks of the site's own networks on switches: which VLANs and ports are weft's to set there. Pure."""
+"""Checks of the site's own networks on switches: which VLANs and ports weft may configure there. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weft.planning.site.seen import Seen, WrongValue, known
 
 Path = tuple[str | int, ...]
 DEFAULT = 1
-"""VLAN of every port that nobody has set."""
+"""VLAN of ports that were never configured."""
 
 
 def check_own_ports(site: Site) -> Iterator[WrongValue]:
@@ -35,7 +35,7 @@ def check_own_ports(site: Site) -> Iterator[WrongValue]:
 
 
 def _fabric(site: Site, name: str, path: Path) -> Iterator[WrongValue]:
-    """One whose switches weft sets, and can read back."""
+    """The fabric's switches must be configured by weft, and readable."""
     ours = [n for n, f in site.fabrics.items() if f.type is FabricKind.ETHERNET and f.manager.switching]
     yield from known(path, name, ours, "Ethernet fabrics with manager.switching")
     if name not in ours:
@@ -44,8 +44,8 @@ def _fabric(site: Site, name: str, path: Path) -> Iterator[WrongValue]:
     assert fabric.manager.switching is not None
     if fabric.is_neutrons:
         yield path, name, "a fabric whose switches weft configures; those of this one are Neutron's"
-    if told := [s.name for s in fabric.manager.switching.switches if s.interface == "generic"]:
-        listed = ", ".join(told[:5])
+    if unreadable := [s.name for s in fabric.manager.switching.switches if s.interface == "generic"]:
+        listed = ", ".join(unreadable[:5])
         yield path, name, f"a fabric whose switches can be read back; {listed} can't (interface generic)"
 
 
@@ -58,7 +58,7 @@ def _vlan(
     if network.vlan is None:
         yield path, None, "required with a fabric: switch ports are put into it"
     elif network.vlan == DEFAULT:
-        yield path, network.vlan, "another with a fabric: ports that nobody has set are in this one"
+        yield path, network.vlan, "another with a fabric: ports that were never configured are in this one"
     elif network.vlan == switching.parking:
         yield path, network.vlan, f"another: parked ports of fabric {network.fabric} are in this one"
     elif network.vlan in pods:
@@ -135,12 +135,12 @@ class _Ports:
     def _port(
         self, network: str, switch: str | None, port: str | None, owner: str, path: Path
     ) -> Iterator[WrongValue]:
-        """One that the network's VLAN is set on without a tag."""
+        """A port on which weft sets the network's VLAN untagged."""
         found = self._site.networks.get(network)
         if switch not in self._switches or port is None:
             return
         end = f"{switch}/{port}"
-        if port.isdecimal():  # which port that is, only the switch knows: it may be one that weft sets
+        if port.isdecimal():  # only the switch knows which port that is: weft may configure it
             allowed = f"the port's name on switch {switch}, not its number: weft sets VLANs of ports there"
             yield path, port, allowed
         if found is None or found.fabric != self._fabric:

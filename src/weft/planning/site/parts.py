@@ -1,8 +1,8 @@
-"""Cut a site's document into parts that stay the same where the site does.
+"""Cuts a site's document into parts that stay the same where the site does.
 
-A part ends after a row whose own hash says so, so that a row put in anywhere changes the part that it is in and no
-other (content-defined chunking, as rsync and restic cut files). Boundaries by name ranges would need to know each
-table's key, and ones by number would move with every insertion.
+The rows' own hashes decide where parts end, so that an inserted row changes only its own part (content-defined
+chunking, as rsync and restic cut files). Boundaries by name ranges would depend on each table's key, and boundaries by
+number would move with every insertion.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ ROWS: dict[str, type[Document]] = {
     "devices": Device,
     "interfaces": Interface,
 }
-"""Tables of a `Site`, and what a row is."""
+"""Tables of a `Site` that may be cut, and the types of their rows."""
 
 USUAL = 128 << 10
-"""Bytes of a part on average, and of the longest table that is not cut. A change of one row sends a part and the names
-of all: at 100,000 nodes both are about as long with parts of this size."""
+"""Average size of a part in bytes, and size of the longest table that is not cut. A change of one row sends one part
+and the names of all parts: at 100,000 nodes both are about the same size with this value."""
 LARGEST = 512 << 10
-"""Bytes that a part of several rows has at most."""
+"""Maximum size in bytes of a part of several rows."""
 
 
 class Parts(Mapping[str, bytes]):
-    """Digest -> bytes, made when they are asked for: the text of a large site is many times its value.
+    """Digest -> bytes, serialized on demand: the text of a large site takes many times the memory of its value.
 
     Attributes:
         rows: digest -> the table, and the rows of the part.
@@ -61,7 +61,7 @@ class Parts(Mapping[str, bytes]):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A site's document: short tables in it, long ones by the digests of their parts."""
+    """A site's document, with short tables in it, and long ones as the digests of their parts."""
 
     document: dict[str, Any]
     parts: Parts
@@ -113,7 +113,7 @@ def _pieces(rows: Sequence[Document]) -> Iterator[tuple[str, Rows, int]]:
 
 
 def _ends(text: bytes) -> bool:
-    """Whether a part ends after this row: of rows of any length one in so many that parts have the usual size."""
+    """Whether a part ends after this row, with a probability that gives parts of the usual size."""
     return int.from_bytes(blake2b(text, digest_size=4).digest()) * USUAL < len(text) << 32
 
 

@@ -11,7 +11,7 @@ from weft.planning.shapes.plantext import table
 from weft.planning.words import some
 
 MOST_ROWS = 60
-"""Resources that are listed individually; of more, their number."""
+"""Resources that are listed individually; more are counted."""
 _SIGNS = {"create": "+", "adopt": "~", "change": "~", "recreate": "−+", "remove": "−"}
 _DONE = {
     "create": "created",
@@ -26,19 +26,19 @@ def site_plan_text(plan: SitePlan, applied: bool = False) -> str:
     """Steps, conflicts and sums.
 
     Args:
-        applied: it is carried out now.
+        applied: whether it is being carried out.
     """
     described = some(plan.resources, "resource")
     if not plan.resources and plan.nothing:
         return f"Site {plan.site} (generation {plan.generation}) describes no networks. Nothing to change.\n"
-    told = [f"Note: {note}." for note in plan.notes]
+    notes = [f"Note: {note}." for note in plan.notes]
     if plan.nothing:
         said = f"Site {plan.site} (generation {plan.generation}): {described}, all as described. Nothing to change."
-        return "\n".join((said, *told)) + "\n"
+        return "\n".join((said, *notes)) + "\n"
     then = "It is carried out now." if applied else "Nothing was changed."
     head = f"Plan of site {plan.site} (generation {plan.generation}, {described}). {then}"
     sums = list(_sums(plan, "Will" if applied else "Would"))
-    sections = [[head], list(_steps(plan)), list(_conflicts(plan)), told, sums]
+    sections = [[head], list(_steps(plan)), list(_conflicts(plan)), notes, sums]
     return "\n\n".join("\n".join(s) for s in sections if s) + "\n"
 
 

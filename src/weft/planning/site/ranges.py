@@ -55,7 +55,7 @@ def _ranges(site: Site) -> Iterator[WrongValue]:
             )
         if numbers.first > numbers.last:
             yield (*path, "first"), numbers.first, f"not above last, which is {numbers.last}"
-    # Two clouds may use the same VLANs on networks of the same name: those are separate Neutrons.
+    # Two clouds may use the same VLANs on networks of the same name: they have separate Neutrons.
     for count, (path, network, numbers, _) in enumerate(places + _management(site)):
         for _, its_network, its, other in places[:count]:
             if network == its_network and numbers.first <= its.last and its.first <= numbers.last:

@@ -1,4 +1,4 @@
-"""Shared by the checks of a site: values that must be unique, names that must exist."""
+"""Helpers of the site's checks: values that must be unique, names that must exist."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Seen:
 def known(
     path: tuple[str | int, ...], value: str | None, names: Collection[str], what: str
 ) -> Iterator[WrongValue]:
-    """A problem if the value is a name that doesn't exist."""
+    """A problem if the value is an unknown name."""
     if value is not None and value not in names:
         listed = sorted(names, key=natural)
         text = ", ".join(listed[:8]) + (" …" if len(listed) > 8 else "") if listed else "there are none"
@@ -38,5 +38,5 @@ def known(
 
 
 def casefold(value: object) -> object:
-    """Nova and Neutron compare names in MariaDB case-insensitively."""
+    """A key for names: Nova and Neutron compare them in MariaDB case-insensitively."""
     return str(value).casefold()

@@ -39,7 +39,7 @@ def check_switching(site: Site) -> Iterator[WrongValue]:
 
 
 def _says_settings(site: Site, fabric: str, switching: Switching) -> Iterator[WrongValue]:
-    """Switches that say nothing of their settings would keep every pod from being READY."""
+    """Switches that don't report their settings would keep every pod from being READY."""
     silent = [s.name for s in switching.switches if s.interface in ("ovs", "generic")]
     if silent:
         allowed = f"warn: {', '.join(silent[:5])} can't say their settings (interfaces ovs and generic)"
@@ -122,7 +122,7 @@ def _known_switch(path: Path, end: str, mine: set[str], fabric: str) -> Iterator
 
 
 def _connected(site: Site, fabric: str, switching: Switching, path: Path) -> Iterator[WrongValue]:
-    """Hosts of all leaves can be in one VLAN: links lead from any of them to any other."""
+    """Hosts of all leaves can be in one VLAN: links connect any two leaves."""
     neighbours: dict[str, set[str]] = {}
     for link in switching.links:
         a, b = link.a.partition("/")[0], link.b.partition("/")[0]

@@ -9,7 +9,7 @@ from weft.model.site import Fabric, Site, Traffic
 from weft.planning.site.seen import Seen, WrongValue, known
 
 OPERATIONAL = ("eos", "ovs")
-"""Interfaces of switches that show what they do, and not only what they are set to."""
+"""Interfaces of switches that show their operational state, and not only their configuration."""
 
 
 def check_traffic(site: Site) -> Iterator[WrongValue]:
@@ -36,7 +36,7 @@ def check_traffic(site: Site) -> Iterator[WrongValue]:
 
 
 def _evidence(name: str, fabric: Fabric, site: Site) -> Iterator[WrongValue]:
-    """Where a level can never be reached, no release would be clean."""
+    """A level of evidence that can never be reached is refused: no release would be clean."""
     wanted, path, manager = fabric.evidence, ("fabrics", name, "evidence"), fabric.manager
     if fabric.traffic is not None or wanted is Level.CONFIGURATION:
         return
@@ -62,7 +62,7 @@ def _evidence(name: str, fabric: Fabric, site: Site) -> Iterator[WrongValue]:
 
 
 def _all_have_agents(traffic: Traffic, nodes: set[str], path: tuple[str, ...]) -> Iterator[WrongValue]:
-    """Where one has none, no pod of it would get READY, and none would get its receipt."""
+    """Every node needs an agent: without one, no pod on it would become READY, or get its receipt."""
     without = sorted(nodes - {n for a in traffic.agents for n in a.nodes})
     if without:
         more = f" and {len(without) - 3} more" if len(without) > 3 else ""

@@ -14,10 +14,10 @@ from weft.planning.export.text import head
 from weft.planning.export.view import View
 
 USER = "weft_user_id"
-"""Variable with the id of weft's user in Keystone, which is known once the user was made."""
+"""Variable with the id of weft's user in Keystone, which is known once the user was created."""
 PLACE = "WEFT_USER_ID"
-"""What stands for it in the file."""
-WHAT = "the id of weft's user in Keystone; `nobody` until it was made"
+"""Its placeholder in the file."""
+WHAT = "the id of weft's user in Keystone; `nobody` until the user was created"
 
 
 @cache
@@ -25,14 +25,14 @@ def policy(name: str, user: str = PLACE) -> str:
     """The text of a file: `neutron`, `nova`, `manila`, or `nova_moves`, which is for Nova, too.
 
     Args:
-        user: what stands for the id of weft's user.
+        user: the text that replaces the placeholder of the id of weft's user.
     """
     file = resources.files("weft.planning.export.policies") / f"{name}.yaml"
     return file.read_text(encoding="utf-8").replace(PLACE, user)
 
 
 def policies_of(view: View, user: str) -> Mapping[str, str]:
-    """Service -> text of its rules, of the services that a cloud has."""
+    """Service -> text of its rules, for the services that a cloud has."""
     nova = "\n".join((policy("nova"), policy("nova_moves", user)))
     found = {"neutron": policy("neutron"), "nova": nova}
     return {**found, "manila": policy("manila")} if view.cloud.storage.shares else found

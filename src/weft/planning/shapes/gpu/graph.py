@@ -1,7 +1,7 @@
 """The graph of a pod: its complete desired state, a pure function of order, placement, numbers and site.
 
 A node's number (`Allotment.hosts`, else its place in `placement.nodes`) decides its addresses: a node that replaces
-another takes its number, so that nobody else's address changes.
+another gets its number, so that no other node's address changes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def podgraph(
     """
     inside = members(order, placement.nodes, site, fabric, allotment)
     segmented = has_segment(order, site, fabric)
-    if not segmented:  # whatever adapters there are, Neutron has no ports for them
+    if not segmented:  # Neutron has no ports for any adapters
         inside = tuple(replace(m, hcas=()) for m in inside)
     storage = PodStorage(order, site.clouds[cloud].storage, inside)
     by = site.clouds[cloud].machines_by
@@ -84,7 +84,8 @@ def _rdma(
     kind = site.fabrics[fabric].type
     members = tuple(sorted(memberships(inside, kind.row, fabric), key=lambda m: m.port))
     number = allotment.numbers[SPACE + fabric]
-    # A machine that is being deployed or cleaned runs what isn't the tenant's: it joins after that, and leaves before.
+    # A machine runs the tenant's system neither during deployment nor cleaning: it joins after one, leaves before the
+    # other.
     first = tuple(_server(m) for m in inside) if _follows(order, site, fabric) else ()
     yield Wanted(SEGMENT, SegmentSpec(number=number, fabric_type=kind, members=members), first)
     rdma = NetworkSpec(
@@ -115,7 +116,7 @@ def _bare_metal(order: Order) -> bool:
 
 
 def _follows(order: Order, site: Site, fabric: str) -> bool:
-    """Whether members follow their servers. Where Neutron sets the VLANs, it does so as Ironic tells it."""
+    """Whether members follow their servers. Where Neutron sets the VLANs, Ironic notifies it instead."""
     return _bare_metal(order) and not site.fabrics[fabric].is_neutrons
 
 
@@ -130,8 +131,8 @@ def _server(member: Member) -> str:
 def _ports(
     inside: Sequence[Member], allotment: Allotment, pinned: FabricKind | Literal[False]
 ) -> Iterator[Wanted]:
-    """Args: pinned: type of the fabric where each port of a machine must be at its own adapter. Nova's driver can't say
-    so to Ironic, which takes any adapter of the physical network, and gives the port its MAC address."""
+    """Args: pinned: type of the fabric where each port of a machine must be at its own adapter. Nova's driver can't ask
+    Ironic for that: it takes any adapter of the physical network, and gives the port its MAC address."""
     rails = allotment.rails or max(len(m.hcas) for m in inside)
     for m in inside:
         bare = m.node.machine is not None
@@ -140,7 +141,7 @@ def _ports(
             subnet=MANAGEMENT_SUBNET,
             address=management_address(allotment.management_cidr, m.index),
             vnic_type="baremetal" if bare else "normal",
-            # Nothing filters what a machine sends and gets by its own adapter.
+            # Nothing filters what a machine sends and receives through its own adapter.
             security_groups=() if bare else (SECURITY_GROUP,),
             host=m.node.nova_host,
         )
@@ -162,7 +163,7 @@ def _ports(
 
 
 def _own_mac(hca: Hca, fabric: FabricKind) -> str | None:
-    """As Ironic has the adapter's port."""
+    """MAC address of the adapter's port in Ironic."""
     if hca.mac is None and fabric is FabricKind.INFINIBAND:
         return mac_of_guid(hca.port_guid)
     return hca.mac
@@ -176,7 +177,7 @@ def _servers(
     storage: PodStorage,
     machines_by: Literal["nova", "ironic"],
 ) -> Iterator[Wanted]:
-    """Args: after_segment: a server must never see the fabric outside of its own segment."""
+    """Args: after_segment: whether servers wait for the segment: none must ever see the fabric outside of it."""
     has_key = order.access.ssh_key is not None or order.access.key_pair is not None
     key_pair = (KEY_PAIR,) if has_key else ()
     for m in inside:

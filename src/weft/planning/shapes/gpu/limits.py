@@ -1,4 +1,4 @@
-"""What tenants of GPU nodes can't have with the machines and adapters that they ordered."""
+"""What tenants of GPU nodes can't do with the machines and adapters that they ordered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.model.specs import SegmentSpec, ServerSpec
 
 
 def limits_of(plan: Plan) -> Iterator[str]:
-    """What can't be had with what was ordered. Neutron's "SR-IOV", "Trunking" and Nova's "SR-IOV live migration"."""
+    """Limits of what was ordered. Sources: Neutron's "SR-IOV", "Trunking" and Nova's "SR-IOV live migration"."""
     if any(isinstance(r.spec, ServerSpec) and r.spec.by == "ironic" for r in plan.graph.resources):
         yield "Machines deployed by Ironic without Nova: Nova shows no servers for them, and quotas don't count them."
         yield "Use weft to inspect and operate them (`weft pod show`, `reboot`, `rescue`, `console`)."
@@ -32,4 +32,4 @@ def limits_of(plan: Plan) -> Iterator[str]:
     if segment.fabric_type is FabricKind.ETHERNET:
         yield "RoCE in the pod's VLAN, at layer 2: the RDMA network has no gateway and no router, and floating IPs lead"
         yield "to the management network only. The adapters can't use other VLANs (Neutron's trunk ports): frames"
-        yield "with tags of the guest's own reach nobody."
+        yield "with tags of the guest's own aren't delivered."

@@ -23,7 +23,7 @@ def members(
     """The pod's nodes with the adapters that the order uses.
 
     Args:
-        numbers: None: not allotted yet.
+        numbers: the pod's allotment; None: there is none yet.
 
     Raises `ConflictError` if the site has no such node any more, or not enough adapters on it.
     """
@@ -41,7 +41,7 @@ def members(
             raise ConflictError(
                 f"node {name} of pod {order.name} has {len(hcas)} adapters on fabric {fabric}"
             )
-        if numbers is not None:  # a node added later may have more than the subnet has addresses for
+        if numbers is not None:  # a node added later may have more adapters than the subnet has addresses for
             hcas = hcas[: numbers.rails]
         found.append(Member(number, node, hcas, name))
     return tuple(found)

@@ -15,7 +15,7 @@ def nodes_rows(asked: CapacityAsked) -> Iterator[CapacityRow]:
     """A row for each type of node on each fabric. Raises `InputError` for a level that the site doesn't have."""
     site, level = asked.site, asked.level
     times = asked.now, asked.duration, asked.project
-    # Such nodes can be ordered without a fabric alone.
+    # Nodes without adapters can only be ordered without a fabric.
     bare = any(n.role == "compute" and not n.hcas for n in site.nodes)
     found = [
         (one, row)

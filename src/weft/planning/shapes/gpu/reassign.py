@@ -55,7 +55,7 @@ def reassign(
         remove: nodes to remove; further ones are chosen.
 
     Returns a `Refusal` if there is no room, or no address, for more.
-    Raises `InputError` for what can't be removed, or an order that is wrong in itself; `ConflictError` if a node
+    Raises `InputError` for a node that can't be removed, or an invalid order; `ConflictError` if a node
     that would stay isn't in the site any more.
     """
     order, site = resolved.order, resolved.site
@@ -133,14 +133,14 @@ def called(plan: Plan, there: Mapping[str, PlacedNode], remove: Collection[str])
 
 
 def not_in_pod(name: str, nodes: Collection[str]) -> InputError:
-    """Of what is to be removed, and isn't the pod's."""
+    """The error for a node to be removed that isn't the pod's."""
     return InputError(
         "remove", name, instead("nodes of the pod: {nodes}", nodes=first_names(sorted(nodes), 40))
     )
 
 
 def too_many(remove: Collection[str], what: str, field: str, before: int, after: int) -> InputError:
-    """More are named than the order asks to go."""
+    """The error for more names to remove than the order removes nodes."""
     form = "{count}, since {field} goes from {before} to {after}"
     allowed = instead(form, count=some(max(0, before - after), what), field=field, before=before, after=after)
     return InputError("remove", ", ".join(remove), allowed)
@@ -186,7 +186,7 @@ def _fewer(
     if len(nodes) <= request.count:
         return list(nodes)
     own = Engine.among(site, request.fabric, (n.node for n in nodes), Occupancy())
-    # Its nodes are inside the required level already; placement's order of what is near does the rest.
+    # Its nodes are inside the required level already; placement's ranking by distance does the rest.
     asked = request.model_copy(update={"spare": 0, "near": ()})
     taken = carried(topology, others(request, occupancy))
     found = decide(asked, own, taken)
@@ -202,7 +202,7 @@ def _fewer(
 
 
 def _best_spares(spares: Sequence[PlacedNode], nodes: Sequence[PlacedNode], count: int) -> list[PlacedNode]:
-    """So many of the spares: those on the leaves where the pod has most."""
+    """The `count` spares on the leaves where the pod has most nodes."""
     on = Counter(n.leaf for n in nodes)
     best = sorted(spares, key=lambda s: -on[s.leaf])[:count]
     return [s for s in spares if s in best]
@@ -233,7 +233,7 @@ def _placed(
 
 
 def _of_pod(offer: Offer, request: PlacementRequest) -> Offer:
-    """What is offered for the added nodes and spares, as a change of the pod's order; `request`: of all of them."""
+    """An offer for the added nodes and spares, as a change of the whole pod's order (`request`)."""
     match offer:
         case FieldsOffer(changes=(OfferedChange(field="nodes.spare", was=int(was), becomes=int(becomes)),)):
             return offered("nodes.spare", request.spare, request.spare - was + becomes)

@@ -1,7 +1,7 @@
 """The servers of a changed pod on shared nodes: which stay, go or come, and the number of each. Pure.
 
-Servers that stay keep their part of their node, their number and so their addresses. Of servers that aren't named those
-go whose loss leaves the pod on the fewest nodes, and on those that others share anyway.
+Servers that stay keep their part of their node, their number and so their addresses. Of servers that aren't named,
+those are removed whose loss leaves the pod on the fewest nodes, and on nodes that others share anyway.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def reassign_parts(
     """The servers of the changed order.
 
     Args:
-        occupancy: what is unavailable for the lease of the changed order, the parts that the pod has included.
+        occupancy: what is unavailable for the lease of the changed order, including the pod's own parts.
         leaving: servers of earlier generations that aren't gone yet: their names and numbers are in use.
         remove: servers to remove, by name or by node; further ones are chosen.
 
     Returns a `Refusal` if there is no room, or no address, for more.
-    Raises `InputError` for what can't be removed, or an order that is wrong in itself; `ConflictError` if a node
+    Raises `InputError` for a server that can't be removed, or an invalid order; `ConflictError` if a node
     that would stay isn't in the site any more.
     """
     order, site, before = resolved.order, resolved.site, by_server(plan.placement.nodes)
@@ -108,7 +108,7 @@ def _without(plan: Plan, there: Servers, count: int, remove: Collection[str]) ->
 def _fewer(
     there: Servers, request: PlacementRequest, site: Site, topology: Topology, occupancy: Occupancy
 ) -> Servers:
-    """As many as requested, the most compact ones: placed again where the pod is, as if it had nothing but that."""
+    """As many as requested, the most compact ones: placed again on the pod's own parts only."""
     if len(there) <= request.count:
         return there
     assert request.accelerators is not None, "planning refuses shares without accelerators"
@@ -131,7 +131,7 @@ def _fewer(
         raise InputError("nodes.count", request.count, allowed)
     left = {room.node.name: count for room, count in chosen}
     stay: dict[str, PlacedNode] = {}
-    for name, node in there.items():  # of several on a node those that came last go
+    for name, node in there.items():  # of several on a node, the last ones added are removed
         if left.get(node.node):
             left[node.node] -= 1
             stay[name] = node

@@ -23,7 +23,7 @@ def least_hcas(order: Order) -> int:
 
 
 def request_of(resolved: Resolved) -> PlacementRequest:
-    """Raises `InputError` for what is wrong with the order itself."""
+    """The placement request of a resolved order. Raises `InputError` for an invalid order."""
     order, project = resolved.order, resolved.project
     if project in order.locality.apart_from:
         allowed = instead("other projects: pods of one project may always share a leaf")

@@ -68,7 +68,7 @@ class GpuShape:
         return order.nodes.count + order.nodes.spare
 
     def is_of(self, order: Order) -> bool:
-        return True  # everything that no other shape takes
+        return True  # every order that no other shape takes
 
     def resolved(self, order: Order, project: str, site: Site, cloud: str, flavor: str) -> Resolved:
         chosen = site.clouds[cloud].flavors[flavor]
@@ -259,14 +259,14 @@ def has(node: Node, accelerators: AcceleratorCount | None) -> bool:
 
 
 def _not_possible(resolved: Resolved, can: Capabilities | None) -> Refusal | None:
-    """What the fabric's manager can't do, as it reports, or the site doesn't have."""
+    """The refusal of what the fabric's manager reports it can't do, or what the site lacks; None: all is possible."""
     order, fabric = resolved.order, resolved.fabric
     if order.fabric.rdma and resolved.site.fabrics[fabric].type is FabricKind.OMNIPATH:
         return _not_on_omni_path(resolved, fabric)
     if order.fabric.hcas != "shared":
         return None
     whole = [_change("fabric.hcas", "shared", "dedicated")]
-    if order.nodes.sharing == "shared":  # which has no whole adapters
+    if order.nodes.sharing == "shared":  # shared nodes have no whole adapters
         whole.append(_change("nodes.sharing", "shared", "dedicated"))
     if can is None:
         why = "what its manager can do is not known"
@@ -291,8 +291,8 @@ def _not_on_omni_path(resolved: Resolved, fabric: str) -> Refusal | None:
 
 
 def _as_machines(resolved: Resolved) -> list[OfferedChange]:
-    """What makes an order of virtual machines one of whole machines, of the same accelerators if there are such;
-    nothing where no flavor is one."""
+    """Changes that turn an order of virtual machines into one of whole machines, with the same accelerators if
+    possible; none where no flavor is for machines."""
     order, flavors = resolved.order, resolved.site.clouds[resolved.cloud].flavors
     asked, same = order.nodes.accelerators, resolved.accelerators
     machines = {name: f.accelerators for name, f in flavors.items() if f.bare_metal}
@@ -318,7 +318,7 @@ def _change(field: str, was: str, becomes: str) -> OfferedChange:
 
 
 def _impossible(reason: str, order: Order, changes: Sequence[OfferedChange]) -> Refusal:
-    """A refusal of what no time makes possible, with changes that would, if the order can have them."""
+    """A refusal of what waiting won't make possible, with changes that would, if the order can have them."""
     offers = (FieldsOffer(changes=tuple(changes)),) if changes else ()
     possible = tuple(one for one in offers if _is_order(order, one))
     return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=possible)

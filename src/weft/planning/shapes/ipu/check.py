@@ -16,13 +16,13 @@ from weft.planning.site.seen import Seen, WrongValue, casefold, known
 RESERVED = "controller"
 """Keys of a pod's resources contain names: `server/controller` is the V-IPU controller's."""
 KEPT = 32
-"""Addresses at the end of a data network's subnet that Poplar servers and the cloud's DHCP ports get."""
+"""Addresses at the end of a data network's subnet for Poplar servers and the cloud's DHCP ports."""
 
 Path = tuple[str | int, ...]
 
 
 def ipu_hints(site: Site) -> Iterator[str]:
-    """What isn't wrong, and worth knowing; one sentence each."""
+    """Hints that aren't errors; one sentence each."""
     for name, pod in sorted(site.ipu_pods.items()):
         if pod.gateway.keys_in_clear:
             whose = "agents and of controllers" if pod.gateway.agents_ca is None else "controllers"

@@ -1,7 +1,7 @@
 """The graph of an IPU pod: another graph for the same loop.
 
-Released backwards it is: the tenant's user, its partitions with the allocation, the cluster, the agents, the virtual
-machines, the machines' ports, the networks. The controller and its ports belong to the project of weft's service
+The release goes backwards: the tenant's user, its partitions with the allocation, the cluster, the agents, the virtual
+machines, the machines' ports, the networks.  The controller and its ports belong to the project of weft's service
 user, because it is connected to the gateways' network: tenants can rebuild and enter what they own.
 """
 
@@ -182,7 +182,7 @@ class _Graph:
         yield Wanted(DATA_NETWORK, network)
         if fabric is not None:
             yield Wanted(DATA_SEGMENT, self._segment(fabric, vlan))
-        # DHCP, since IPU-Machines ask for their RNIC's address; no gateway: nothing leaves this network.
+        # DHCP, since IPU-Machines request their RNIC's address; no gateway: nothing leaves this network.
         cidr = self.numbers.rdma_cidr
         subnet = SubnetSpec(network=DATA_NETWORK, cidr=cidr, gateway=False, dhcp=True, pool=data_pool(cidr))
         yield Wanted(DATA_SUBNET, subnet, (DATA_NETWORK,))
@@ -198,8 +198,8 @@ class _Graph:
         yield Wanted(MANAGEMENT_SUBNET, subnet, (MANAGEMENT_NETWORK,))
 
     def _segment(self, fabric: str, vlan: int) -> SegmentSpec:
-        """The machines' RNICs are the pod's alone; behind a Poplar server's adapter are virtual functions of several
-        pods, each with its tag."""
+        """The data network's segment. Machines' RNICs are the pod's alone (access ports); Poplar servers' adapters have
+        virtual functions of several pods (trunk ports)."""
         machines = (Membership(port=m.port_id, mode=Mode.ACCESS) for m in self.parts.machines)
         poplars = {h.port_id for node in self.parts.poplars for h in node.hcas_on(fabric)}
         servers = (Membership(port=port, mode=Mode.TRUNK) for port in poplars)
@@ -208,11 +208,12 @@ class _Graph:
 
     @property
     def _wired(self) -> tuple[str, ...]:
-        """What must be there before anything is on the data network."""
+        """Keys of what must exist before anything is on the data network."""
         return (DATA_SEGMENT,) if self.vlans.fabric is not None else ()
 
     def _machine_ports(self) -> Iterator[Wanted]:
-        """With host names where the site has some in this cloud: Neutron must be set up to keep any."""
+        """Ports of the RNICs; with host names only where the site has some in this cloud, since Neutron must support
+        them."""
         named = any(network.cloud == self.cloud for network in self.site.networks.values())
         for machine in self.parts.machines:
             port = PortSpec(
@@ -227,7 +228,7 @@ class _Graph:
             yield Wanted(f"port/{machine.name}/rnic", port, (DATA_NETWORK, DATA_SUBNET), machine.name)
 
     def _controller(self) -> Iterator[Wanted]:
-        """One security group an interface, by role (reference design, table of security groups)."""
+        """One security group for each interface, by role (reference design, table of security groups)."""
         pod, host, node = self._pod, self.parts.controller.nova_host, self.parts.controller.name
         weft, gateways = str(pod.gateway.managed_from), str(pod.gateway.addresses)
         doors = (USER_PORT, ADMIN_PORT, METRICS_PORT)

@@ -43,7 +43,7 @@ WantedBy=multi-user.target
 
 
 def controller_id(pod_id: str) -> str:
-    """The controller's id for agents, by which leftovers are found."""
+    """The controller's id for agents; leftovers are found by it."""
     return f"weft-{pod_id}"
 
 
@@ -80,9 +80,9 @@ def controller_init(
 ) -> str:
     """User data of the controller's virtual machine.
 
-    On the gateways' network all APIs use TLS, with a certificate of the pod's own CA, and only there is the admin API.
-    On the tenant's own management network the user API has no TLS: Poplar doesn't support it. `openvipu-server --init`
-    runs once (a state file that is there is left alone), `vipu-admin apply` may be repeated.
+    On the gateways' network all APIs use TLS, with a certificate of the pod's own CA; the admin API is available only
+    there. On the tenant's own management network the user API has no TLS: Poplar doesn't support it. `openvipu-server
+    --init` runs once (an existing state file is left alone), `vipu-admin apply` may be repeated.
 
     Args:
         machines: in the order of the cables.

@@ -1,7 +1,7 @@
 """The IPUs of a cloud in time: `weft.planning.queue.timeline`, where a leaf is an IPU-POD or a host.
 
-What is free at some time are bits, as there: IPU-Machines in the order of the cables, and places on shared hosts. What
-an order gets of them is `weft.planning.shapes.ipu.room`'s to choose, as it is for an order that starts now.
+What is free at some time are bits, as there: IPU-Machines in the order of the cables, and places on shared hosts.
+`weft.planning.shapes.ipu.room` chooses what an order gets of them, as for an order that starts now.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class IpuAsk(Ask):
 
     @classmethod
     def for_order(cls, order: Order, project: str) -> Self:
-        """Raises ValueError for an order without IPUs: a programming error."""
+        """The ask of an order. Raises ValueError for an order without IPUs: a programming error."""
         if order.ipus is None:
             raise ValueError(f"order {order.name} has no IPUs")
         wanted = order.ipus
@@ -76,7 +76,7 @@ class IpuTimeline(Timeline):
         """The book's IPUs of a cloud; everything else is ignored.
 
         Args:
-            health: what is out of order; a host that is takes no further servers.
+            health: what is out of order; a host that is out of order takes no further servers.
         """
         line = cls(site, cloud)
         maintenance = {m.name: m.maintenance for m in (*site.ipu_machines, *site.nodes) if m.maintenance}
@@ -106,7 +106,7 @@ class IpuTimeline(Timeline):
         return machines, sum(bool(h.free) for h in self._hosts(mine, left))
 
     def picked(self, ask: IpuAsk, left: Words) -> Picked | None:
-        """What the order would get of these bits."""
+        """What the order would get of these free nodes; None: it doesn't fit."""
         among: list[Row] = []
         for row in self._rows:
             if ask.ipu_pod in (None, row.ipu_pod):

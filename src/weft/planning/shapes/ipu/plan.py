@@ -70,7 +70,7 @@ def make_ipu_plan(
 
 
 def check_ipu_order(order: Order, wanted: IpusOrder, site: Site, cloud: str) -> None:
-    """Raise `InputError` for what is wrong with the order itself."""
+    """Raise `InputError` for an invalid order."""
     own = sorted(n for n, p in site.ipu_pods.items() if p.cloud == cloud)
     if wanted.ipu_pod is not None and wanted.ipu_pod not in own:
         raise InputError(
@@ -143,7 +143,7 @@ def _choose(
     if not isinstance(chosen, Refusal):
         run, placement = chosen
         picked = Picked(run, *hosts[run.row.ipu_pod])
-        return picked, _told(placement, picked)
+        return picked, _with_hosts(placement, picked)
     anywhere = choose_run(wanted.machines, cloud, wanted.ipu_pod, site, occupancy)
     return anywhere if isinstance(anywhere, Refusal) else lacking[anywhere[0].row.ipu_pod]
 
@@ -156,11 +156,11 @@ def choose_hosts(
     there = [n for n in hosts_of(site, role, cloud) if n.ipu_pod in (None, ipu_pod)]
     taken = occupancy.busy.keys() | occupancy.reserved.keys()
     hosts = [free_slots(n, taken) for n in there]
-    told = [(h, _unfit(h, occupancy)) for h in hosts]
-    fit = [h for h, why in told if why is None]
+    checked = [(h, _unfit(h, occupancy)) for h in hosts]
+    fit = [h for h, why in checked if why is None]
     if found := most_room(fit, ipu_pod, count):
         return found
-    why = "; ".join(f"{h.node.name}: {reason}" for h, reason in told if reason is not None)
+    why = "; ".join(f"{h.node.name}: {reason}" for h, reason in checked if reason is not None)
     place = f"IPU-POD {ipu_pod}"
     reason = placement.TOO_FEW_HOSTS(place=place, there=len(fit), what=what, needed=count, why=why)
     fits = (offered("nodes.count", count, len(fit)),) if fit and role == "poplar" else ()
@@ -250,8 +250,8 @@ def _reaching(graph: Graph, pod: IpuPod) -> Iterator[str]:
                 pass
 
 
-def _told(placement: Placement, picked: Picked) -> Placement:
-    """The explanation with the hosts in it."""
+def _with_hosts(placement: Placement, picked: Picked) -> Placement:
+    """The placement with the hosts in its explanation."""
     servers = ", ".join(h.node.name for h in picked.poplars)
     text = (
         f"{placement.explanation.chosen}; Poplar server on {servers}, "

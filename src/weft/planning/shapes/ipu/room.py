@@ -1,4 +1,4 @@
-"""What an order of IPUs needs besides IPU-Machines: slots of shared hosts; and the best of all that is free together.
+"""What an order of IPUs needs besides IPU-Machines: slots of shared hosts; and the best choice of all together.
 
 A Poplar server, and a node for V-IPU controllers, has `servers` slots.
 """

@@ -1,9 +1,9 @@
 """Which IPU-Machines an order gets: a run of adjacent machines that breaks as few larger runs as possible.
 
 Partitions are powers of two that lie at multiples of their size (docs/openvipu.md), so what is worth keeping whole
-are the aligned runs of 2, 4, 8 and 16 free machines. Of all runs that fit, the one wins that breaks the fewest of the
-longest aligned runs; then of the next shorter, and so on; then one that is aligned itself, the one in the shortest
-stretch of free machines, the first. In a torus a run may go over the end of the row.
+are the aligned runs of 2, 4, 8 and 16 free machines. Of all runs that fit, the best breaks the fewest of the longest
+aligned runs; then of the next shorter, and so on; among equals an aligned run comes first, then the run in the shortest
+stretch of free machines, then the first. In a torus a run may wrap around the end of the row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from weft.model.site import IPUS_PER_MACHINE, IpuMachine, Site
 from weft.planning.fabric.topology import natural
 
 SHOWN = 5
-"""Runs that an explanation compares."""
+"""Maximum number of runs in an explanation."""
 SIZES = (16, 8, 4, 2)
 
 Reason = Callable[[IpuMachine], str | None]
@@ -93,7 +93,7 @@ def choose_run(
 
     Args:
         machines: a power of two.
-        ipu_pod: only in this one; none: in any of the cloud.
+        ipu_pod: the only IPU-POD to use; None: any of the cloud.
         full: IPU-POD -> why it has no capacity for the order's servers.
     """
     passing, reports = _eligible(cloud, ipu_pod, site, occupancy, full or {})
@@ -136,7 +136,7 @@ def runs(machines: int, among: Sequence[Row]) -> Iterator[Run]:
         whole = _whole(free)
         for stretch in stretches(row):
             last = len(stretch) - machines
-            # A ring that is all free has as many runs as machines; one that takes it all begins at its first.
+            # A fully free ring has as many runs as machines; a run of the whole ring begins at its first.
             turns = len(stretch) if len(stretch) == row.ring and last > 0 else last + 1
             for start in range(turns):
                 positions = tuple(stretch[(start + i) % len(stretch)] for i in range(machines))
@@ -146,7 +146,7 @@ def runs(machines: int, among: Sequence[Row]) -> Iterator[Run]:
 
 
 def stretches(row: Row) -> list[tuple[int, ...]]:
-    """Free neighbours, as long as they go; in a ring the first may begin before its end."""
+    """Maximal stretches of free neighbours; in a ring the first may wrap around."""
     found: list[list[int]] = []
     for position in sorted(row.free):
         if found and found[-1][-1] == position - 1:
@@ -188,9 +188,9 @@ def _eligible(
     )
     left, reports = site.ipu_machines, list[FilterReport]()
     for name, reason in filters:
-        told = [(m, reason(m)) for m in left]
-        out = [f"{m.name}: {why}" for m, why in told if why is not None]
-        left = tuple(m for m, why in told if why is None)
+        checked = [(m, reason(m)) for m in left]
+        out = [f"{m.name}: {why}" for m, why in checked if why is not None]
+        left = tuple(m for m, why in checked if why is None)
         reports.append(FilterReport(filter=name, removed=len(out), left=len(left), examples=tuple(out[:3])))
     return left, tuple(reports)
 
