@@ -32,4 +32,4 @@ def limits_of(plan: Plan) -> Iterator[str]:
     if segment.fabric_type is FabricKind.ETHERNET:
         yield "RoCE in the pod's VLAN, at layer 2: the RDMA network has no gateway and no router, and floating IPs lead"
         yield "to the management network only. The adapters can't use other VLANs (Neutron's trunk ports): frames"
-        yield "with tags of the guest's own aren't delivered."
+        yield "with tags of the guest's own reach no port."
