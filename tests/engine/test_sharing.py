@@ -176,7 +176,9 @@ def test_lease_is_not_extended_into_an_exclusive_booking(house: House, clock: Ha
     near += [{"kind": "node", "name": n, "cost": 400} for n in pod.nodes]
     order(house, "team-a", "next", 2, start=start, duration="1h", locality={**ALONE, "preferences": near})
     assert not set(pod.nodes) & set(house.store.capacity().bookings[0]["nodes"])
-    with pytest.raises(ConflictError, match=r"leaf .* is booked by a project that it must not be shared with"):
+    with pytest.raises(
+        ConflictError, match=r"leaf .* is booked by a project that it must not be shared with"
+    ):
         house.service.extend_pod(house.request("team-b"), "b", start + timedelta(minutes=30))
     assert look(house, pod).lease_end == start
     give_back(house, "team-b", pod)
