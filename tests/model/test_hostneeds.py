@@ -15,7 +15,7 @@ FLAVOR = {
 }
 
 
-def test_properties_and_extra_specs_together() -> None:
+def test_image_properties_and_extra_specs_are_combined() -> None:
     """Traits that an image forbids are nothing to Nova; groups with numbers are about devices."""
     needs = HostNeeds.of(IMAGE, FLAVOR)
     assert needs.required == {"CUSTOM_A", "CUSTOM_C"}
@@ -23,7 +23,7 @@ def test_properties_and_extra_specs_together() -> None:
     assert needs.architecture == "x86_64"
 
 
-def test_nothing_asked_is_nothing_needed() -> None:
+def test_no_requirements_give_empty_needs() -> None:
     """Hosts are not even asked about."""
     assert not HostNeeds.of({"min_ram": 5, "os_distro": "ubuntu"}, {"pci_passthrough:alias": "h100:8"})
     assert HostNeeds.of({"architecture": "aarch64"}, {})
@@ -43,12 +43,12 @@ def test_nothing_asked_is_nothing_needed() -> None:
         ({"CUSTOM_A", "CUSTOM_C"}, "arm64", "its host is aarch64, but the image is for x86_64"),
     ],
 )
-def test_what_a_host_lacks_is_one_reason(traits: set[str], architecture: str, reason: str | None) -> None:
-    """Missing first, then unwanted, then the wrong processor; one that isn't told is no reason."""
+def test_unsuitable_host_has_one_reason(traits: set[str], architecture: str, reason: str | None) -> None:
+    """Missing traits first, then forbidden ones, then the architecture; an unknown architecture is accepted."""
     assert HostNeeds.of(IMAGE, FLAVOR).lacks(traits, architecture) == reason
 
 
-def test_a_64_bit_host_runs_32_bit_images() -> None:
+def test_x86_64_host_runs_i686_images() -> None:
     """As Nova's libvirt driver says of its hosts; not the other way."""
     assert HostNeeds.of({"hw_architecture": "i386"}, {}).lacks((), "x86_64") is None
     assert HostNeeds.of({"hw_architecture": "x86_64"}, {}).lacks((), "i686") is not None
@@ -64,7 +64,7 @@ def test_a_64_bit_host_runs_32_bit_images() -> None:
         ({"min_ram": None, "size": None}, None),
     ],
 )
-def test_a_flavor_that_is_too_small_for_an_image(image: dict[str, object], reason: str | None) -> None:
+def test_too_small_flavor_is_reported(image: dict[str, object], reason: str | None) -> None:
     """Nova's own three checks; without a disk of its own a flavor says nothing of disks."""
     assert too_small(image, "f", 2048, 10) == reason
     if "min_ram" not in (reason or ""):

@@ -11,7 +11,7 @@ from weft.model.ids import Guid, Mac, Name, PciAddress, PKey, format_guid, forma
 
 
 @given(st.integers(1, (1 << 64) - 1))
-def test_a_guid_is_read_back_from_every_form(guid: int) -> None:
+def test_guid_is_read_back_from_every_form(guid: int) -> None:
     """As printed, without 0x, in capitals, in groups of four digits, and as a number."""
     text = format_guid(guid)
     digits = text[2:]
@@ -27,14 +27,14 @@ def test_a_guid_is_read_back_from_every_form(guid: int) -> None:
         *("b8:59:9f:00:00:10", "fe80::1", "2:c903:30:1", "0002:c903:0030:00:01"),
     ],
 )
-def test_what_is_no_guid_is_refused(bad: object) -> None:
+def test_invalid_guid_is_refused(bad: object) -> None:
     """Zero, too long, not hex, true, a MAC address, groups without their zeros: a ValueError says what a GUID is."""
     with pytest.raises(ValueError, match="a GUID is 16 hex digits"):
         parse_guid(bad)
 
 
 @given(st.integers(1, 0x7FFF))
-def test_a_pkey_is_read_with_and_without_the_membership_bit(key: int) -> None:
+def test_pkey_is_read_with_and_without_the_membership_bit(key: int) -> None:
     """0x8065 and 0x65 are the same key; decimal and hex are."""
     for form in (key, key | 0x8000, hex(key), hex(key | 0x8000), str(key)):
         assert parse_pkey(form) == key
@@ -42,7 +42,7 @@ def test_a_pkey_is_read_with_and_without_the_membership_bit(key: int) -> None:
 
 
 @pytest.mark.parametrize("bad", [0, "0x0", 0x8000, "0x10000", -1, "zz", "", None, True, False])
-def test_what_is_no_pkey_is_refused(bad: object) -> None:
+def test_invalid_pkey_is_refused(bad: object) -> None:
     """Zero with or without the membership bit, more than 16 bits, not a number."""
     with pytest.raises(ValueError, match="a P_Key is 0x1 to 0x7ffe"):
         parse_pkey(bad)
@@ -56,7 +56,7 @@ def test_what_is_no_pkey_is_refused(bad: object) -> None:
         (Name, ["a", "gpu01.rack-2_x", "A" * 63], ["", "-a", "a-", "a b", "a/b", "ä", "A" * 64]),
     ],
 )
-def test_other_identifiers(kind: object, good: list[str], bad: list[str]) -> None:
+def test_mac_pci_and_names_are_normalized(kind: object, good: list[str], bad: list[str]) -> None:
     """MAC and PCI addresses are written in small letters afterwards; a name fits everywhere."""
     adapter = TypeAdapter(kind)
     for text in good:

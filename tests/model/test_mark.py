@@ -12,7 +12,7 @@ from weft.model.owner import Owner, OwnerKind
 POD = "1f0c9a3b-0000-4000-8000-000000000001"
 
 
-def test_a_mark_is_read_back_from_its_text() -> None:
+def test_mark_is_read_back_from_its_text() -> None:
     """Site, pod and key come back; a text that only looks like one doesn't."""
     mark = Mark("lab", Owner.pod(POD), "port/gpu01/mlx5_0")
     assert Mark.parse(mark.text()) == mark
@@ -29,7 +29,7 @@ def test_a_mark_is_read_back_from_its_text() -> None:
 
 @pytest.mark.parametrize("kind", ["site", "network"])
 def test_marks_of_other_owners_say_their_kind(kind: OwnerKind) -> None:
-    """A pod's mark reads as it always did; a mark of a kind that nobody knows is none."""
+    """A pod's mark keeps its old form; a mark of an unknown kind is ignored."""
     mark = Mark("lab", Owner(kind, POD), "network/provider")
     assert mark.text() == f"weft site=lab owner={kind}:{POD} key=network/provider"
     assert Mark.parse(mark.text()) == mark and mark.owner != Owner.pod(POD)
@@ -43,13 +43,13 @@ def test_marks_of_other_owners_say_their_kind(kind: OwnerKind) -> None:
         assert Mark.parse(text) is None
 
 
-def test_an_outside_name_begins_with_the_owners_short_id() -> None:
+def test_outside_name_begins_with_the_owners_short_id() -> None:
     """The same for every kind of owner."""
     assert outside_name(POD, "port/gpu01/mlx5_0") == "weft-1f0c9a3b-port-gpu01-mlx5_0"
 
 
 @given(st.text(max_size=80))
-def test_any_text_is_a_mark_or_none(text: str) -> None:
+def test_parser_accepts_any_text(text: str) -> None:
     """Descriptions are written by tenants too: nothing in them raises."""
     mark = Mark.parse(text)
     assert mark is None or mark.text() == text

@@ -88,7 +88,7 @@ def through_json(value: Any) -> Any:
 
 @settings(max_examples=amounts.examples(60), deadline=None)
 @given(messages())
-def test_message_is_the_same_after_the_database(said: Message) -> None:
+def test_message_survives_the_database(said: Message) -> None:
     """Text, code, values, and what a tenant reads."""
     back = Message.read(through_json(said.stored()))
     assert (back, back.code, back.fields()) == (said, said.code, said.fields())
@@ -97,7 +97,7 @@ def test_message_is_the_same_after_the_database(said: Message) -> None:
 
 @settings(max_examples=amounts.examples(60), deadline=None)
 @given(messages())
-def test_message_is_the_same_after_the_api(said: Message) -> None:
+def test_message_survives_the_api(said: Message) -> None:
     back = Message.read(through_json(whole(said)))
     assert (str(back), back.code, whole(back)) == (str(said), said.code, whole(said))
 
@@ -136,7 +136,7 @@ def test_plain_text_is_never_shown(text: str) -> None:
 
 @settings(max_examples=amounts.examples(60), deadline=None)
 @given(messages())
-def test_message_from_the_database_is_the_same_as_a_new_one_and_text_is_not(said: Message) -> None:
+def test_stored_message_equals_a_new_one_but_plain_text_does_not(said: Message) -> None:
     """Else rows would be written again at each visit, or what an earlier version wrote would stay."""
     assert same(Message.read(through_json(said.stored())), said)
     assert same(Message.read(through_json(whole(said))), said)
@@ -182,14 +182,14 @@ def test_value_that_is_not_of_its_type_is_hidden(name: str) -> None:
         (problems.NODE_UNREAD(subject="gpu01", why=queue.NO_CAPACITY()), None),
     ],
 )
-def test_tenant_reads_what_is_left_when_a_value_is_hidden(said: Message, shown: str | None) -> None:
+def test_tenant_sentence_omits_hidden_values(said: Message, shown: str | None) -> None:
     """Optional parts go; values that aren't in the tenant's sentence aren't in its message."""
     seen = said.for_tenant()
     assert seen == shown
     assert seen is None or "secret" not in json.dumps(whole(seen))
 
 
-def test_optional_part_goes_without_its_value() -> None:
+def test_optional_part_is_omitted_without_its_value() -> None:
     assert queue.STARTS_AT(start=AT) == "starts at 2026-11-21T16:01Z"
     assert queue.STARTS_AT(start=AT, units="nodes", n=3) == "starts at 2026-11-21T16:01Z, nodes booked: 3"
     assert pods.ON_NODES(nodes=["gpu01", "gpu02"], spare=[]) == "gpu01, gpu02"
@@ -217,7 +217,7 @@ def test_value_that_the_row_does_not_name_is_refused() -> None:
         pods.CREATING(nme=NAME)
 
 
-def test_code_can_not_be_defined_twice() -> None:
+def test_duplicate_code_is_refused() -> None:
     with pytest.raises(ValueError, match="OK: twice"):
         Code("OK", health.OK.part, "fine")
     assert CODES["OK"] is health.OK
@@ -234,7 +234,7 @@ def required(code: Code) -> frozenset[str]:
 
 
 def imported(tree: ast.AST, module: str) -> Mapping[str, object]:
-    """Names in a module that stand for something of the table of messages."""
+    """Names in a module that refer to entries of the table of messages."""
     names: dict[str, object] = {}
     if module.startswith("weft.model.messages."):
         names.update(vars(importlib.import_module(module)))
@@ -270,7 +270,7 @@ def _calls(path: Path, tree: ast.AST) -> Iterator[tuple[str, Code, ast.Call]]:
             yield f"{place}:{node.lineno}", code, node
 
 
-def test_each_call_names_the_values_of_its_row() -> None:
+def test_every_call_uses_values_of_its_code() -> None:
     """None that the row hasn't, and all that stand in its sentence outside of brackets."""
     wrong: list[str] = []
     found = list(calls())
@@ -285,7 +285,7 @@ def test_each_call_names_the_values_of_its_row() -> None:
     assert len(found) > 120
 
 
-def test_each_code_is_used() -> None:
+def test_every_code_is_used() -> None:
     """A row that nothing refers to is explained to people in vain."""
     used: set[str] = set()
     for path in sorted((ROOT / "src" / "weft").rglob("*.py")):
@@ -306,7 +306,7 @@ SAID_OF_PODS = re.compile(
 """What tenants may read that was asked for, written as plain text, which they don't see."""
 
 
-def test_requests_about_things_of_pods_are_messages() -> None:
+def test_requests_for_pod_resources_are_messages() -> None:
     """A tenant whose server, network or share can't be made reads which."""
     plain = [
         f"{path.name}: {found.group()}"
@@ -316,7 +316,7 @@ def test_requests_about_things_of_pods_are_messages() -> None:
     assert plain == []
 
 
-def test_list_that_was_cut_is_still_for_tenants() -> None:
+def test_truncated_list_is_shown_to_tenants() -> None:
     """Of a pod with more than 40 nodes the first ones, and a sign that there are others."""
     names = first_names([f"gpu{n:02}" for n in range(50)], 40)
     shown = for_tenant(instead("nodes of the pod: {nodes}", nodes=names))

@@ -39,7 +39,7 @@ def found(
         ({}, {"hw:cpu_policy": "shared", "hw:cpu_thread_policy": "prefer"}),
     ],
 )
-def test_flavors_that_are_counted_as_nova_has_them(site: dict[str, Any], specs: dict[str, Any]) -> None:
+def test_matching_flavors_have_no_difference(site: dict[str, Any], specs: dict[str, Any]) -> None:
     """What Nova implies counts as if it were said; legacy is required where a device's NUMA node is known."""
     assert found(site, specs) is None
 
@@ -80,14 +80,14 @@ def test_flavors_that_are_counted_as_nova_has_them(site: dict[str, Any], specs: 
         ),
     ],
 )
-def test_what_the_site_counts_otherwise_than_nova_is_said(
+def test_flavor_that_differs_from_nova_is_reported(
     site: dict[str, Any], specs: dict[str, Any], why: str
 ) -> None:
     """One sentence: what Nova's flavor has, and what the site says."""
     assert why in (found(site, specs) or "")
 
 
-def test_an_image_adds_to_the_flavor() -> None:
+def test_image_properties_count_like_extra_specs() -> None:
     """What it asks of NUMA nodes and CPUs changes what a server takes, as the flavor's own would."""
     assert "Nova's has 2 NUMA nodes" in (found({}, {}, {"hw_numa_nodes": 2}) or "")
     assert "hw:cpu_policy dedicated" in (found({}, {}, {"hw_cpu_policy": "dedicated"}) or "")
@@ -108,7 +108,7 @@ def test_cores_and_memory_are_compared_where_they_are_counted() -> None:
 @pytest.mark.parametrize(
     ("numa_nodes", "one_numa"), [(None, False), (None, True), (1, False), (2, False), (16, False)]
 )
-def test_a_flavor_with_its_own_extra_specs_is_counted_as_nova_does(
+def test_derived_extra_specs_match_nova(
     accelerators: AcceleratorCount | None,
     affinity: Any,
     dedicated: bool,

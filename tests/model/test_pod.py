@@ -1,4 +1,4 @@
-"""Phases, conditions, and the one word that sums them up."""
+"""Phases, conditions, and the state that sums them up."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def condition(aspect: Aspect, status: Truth, message: str = "", since: datetime 
 
 
 @pytest.mark.parametrize(("old", "new"), list(itertools.product(Phase, Phase)))
-def test_only_what_the_table_says_is_possible(old: Phase, new: Phase) -> None:
+def test_only_listed_transitions_are_possible(old: Phase, new: Phase) -> None:
     """Every pair of phases: staying and the table's steps are allowed, everything else is a conflict."""
     if new is old or new in TRANSITIONS[old]:
         check_transition(old, new)
@@ -59,7 +59,7 @@ def test_phases_only_go_forward() -> None:
 
 
 @pytest.mark.parametrize("state", PodState)
-def test_every_state_is_a_summary_of_something(state: PodState) -> None:
+def test_every_state_is_reachable_by_summary(state: PodState) -> None:
     """And has its meaning and the condition that says why."""
     assert summary(*examples.how(state, NOW)) is state
     assert MEANS[state] and DECIDES[state]
@@ -72,7 +72,7 @@ _some = st.lists(
 
 
 @given(st.sampled_from(Phase), _some)
-def test_the_summary_says_no_more_than_is_true(phase: Phase, conditions: tuple[Condition, ...]) -> None:
+def test_summary_claims_only_what_conditions_show(phase: Phase, conditions: tuple[Condition, ...]) -> None:
     """READY only if Ready is true and nothing failed; FAILED hides no release; unknown is not fine."""
     state = summary(phase, conditions)
     ready, failed = find(conditions, Aspect.READY), find(conditions, Aspect.FAILED)
@@ -85,7 +85,7 @@ def test_the_summary_says_no_more_than_is_true(phase: Phase, conditions: tuple[C
         assert state is PodState.FAILED
 
 
-def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
+def test_condition_keeps_its_time_while_status_is_unchanged() -> None:
     """What is said of it may change; since when it is so doesn't."""
     first = changed((), condition(Aspect.READY, "false", "a port is not there"))
     later = NOW + timedelta(minutes=5)

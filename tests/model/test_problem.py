@@ -17,7 +17,7 @@ from weft.model.problem import (
 
 
 @pytest.mark.parametrize("kind", ProblemKind)
-def test_each_kind_has_a_severity_and_a_sentence_of_its_values(kind: ProblemKind) -> None:
+def test_every_kind_has_severity_and_sentence(kind: ProblemKind) -> None:
     """A kind without a row, or a sentence without one of its values, would be found only when it happens."""
     _, code = _ROWS[kind]
     names = set(code.types) & set(re.findall(r"\{(\w+)\}", code.operator)) - {"subject"}
@@ -26,12 +26,12 @@ def test_each_kind_has_a_severity_and_a_sentence_of_its_values(kind: ProblemKind
     assert problem.unknown == (problem.severity is Severity.UNKNOWN)
 
 
-def test_what_an_outside_answers_is_no_form() -> None:
+def test_external_text_is_not_a_format_string() -> None:
     """An error's text may have braces of its own."""
     assert unread("cloud", "HTTP 500: {'code': {0}}").text() == "HTTP 500: {'code': {0}}"
 
 
-def test_the_first_few_are_told_in_full_and_the_others_counted() -> None:
+def test_first_problems_are_listed_and_the_rest_counted() -> None:
     wrong = [Problem(ProblemKind.MISSING, f"port p{i}") for i in range(4)]
     assert render([unread("ib0", "silent"), *wrong], most=2) == (
         "unknown: silent; port p0 is missing (and 3 more)"

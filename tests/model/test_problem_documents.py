@@ -57,13 +57,13 @@ PLAIN = [
     (UnknownError("read tables", "agent sm1", "no answer"), "OUTSIDE_FAILED"),
     (TemporaryError("create port", "neutron", "HTTP 503", delay=7.5), "OUTSIDE_FAILED"),
     (PermanentError("create server", "nova", "no image", "upload the image"), "OUTSIDE_FAILED"),
-    (OutsideError("ask", "somebody", "something", "look"), "OUTSIDE_FAILED"),
+    (OutsideError("ask", "a service", "something", "look"), "OUTSIDE_FAILED"),
     (WeftError("something else"), "INTERNAL"),
 ]
 
 
 @pytest.mark.parametrize(("error", "code"), PLAIN, ids=lambda v: type(v).__name__)
-def test_error_without_a_code_has_that_of_its_class(error: WeftError, code: str) -> None:
+def test_error_without_code_has_its_class_code(error: WeftError, code: str) -> None:
     """And is plain text again for who reads the document, so that it stays hidden from tenants."""
     problem = sent(error)
     assert (problem["code"], bool(problem["params"])) == (code, code == "OUTSIDE_FAILED")
@@ -83,7 +83,7 @@ def test_error_without_a_code_has_that_of_its_class(error: WeftError, code: str)
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_message_of_an_error_is_the_same_on_both_sides(error: WeftError) -> None:
+def test_error_message_survives_the_api(error: WeftError) -> None:
     """Code, values, and what tenants read of it."""
     problem = sent(error)
     assert (problem["code"], problem["detail"]) == (error.message.code, str(error))
@@ -97,7 +97,7 @@ def test_message_of_an_error_is_the_same_on_both_sides(error: WeftError) -> None
     assert sent(back) == problem
 
 
-def test_each_invalid_value_has_the_code_of_what_is_allowed() -> None:
+def test_invalid_value_has_the_code_of_its_allowed_sentence() -> None:
     error = InputErrors([InputError("node", "gpu9", ALLOWED), InputError("count", 0, "1 or more")])
     first, second = sent(error)["errors"]
     assert (first["code"], first["allowed"]) == ("ALLOWED", str(ALLOWED))
@@ -109,7 +109,7 @@ def test_each_invalid_value_has_the_code_of_what_is_allowed() -> None:
     assert str(back) == str(error)
 
 
-def test_tenant_gets_no_value_that_its_sentence_leaves_out() -> None:
+def test_tenant_gets_only_values_in_its_sentence() -> None:
     """The values of a document are those of the sentence that the caller reads."""
     for error in (
         PermanentError(BOOT, NOVA, QUOTA, outside.RAISE_QUOTA()),
@@ -130,11 +130,11 @@ def test_tenant_gets_no_value_that_its_sentence_leaves_out() -> None:
         {"title": "Conflict", "detail": "taken", "code": ["POD_EXISTS"], "params": "train"},
     ],
 )
-def test_document_of_another_version_is_read_by_its_text(problem: dict[str, Any]) -> None:
+def test_document_of_another_version_is_read_as_text(problem: dict[str, Any]) -> None:
     back = from_problem(409, problem)
     assert (type(back), str(back), back.message.code) == (ConflictError, "taken", "")
 
 
-def test_each_class_of_errors_has_a_code_that_is_explained() -> None:
+def test_every_error_class_has_a_documented_code() -> None:
     for row in TABLE:
         assert f"### {row.code.name}\n" in PAGES[row.code.page]

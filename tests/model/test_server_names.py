@@ -25,7 +25,7 @@ def _order(names: str | None, pod: str = "train") -> Order:
         ("{pod}-{pod}{index}", 1, "train-train1"),
     ],
 )
-def test_pattern_gives_names(names: str | None, index: int, name: str) -> None:
+def test_pattern_expands_to_server_names(names: str | None, index: int, name: str) -> None:
     """By default the pod's name and the server's number from 0."""
     assert server_name(_order(names).nodes.names, "train", index) == name
 
@@ -48,10 +48,10 @@ def test_pattern_gives_names(names: str | None, index: int, name: str) -> None:
         ("{pod}-{pod}-{index}", "a" * 40, "at most 63 characters"),
     ],
 )
-def test_pattern_without_host_names_is_refused(names: str, pod: str, says: str) -> None:
+def test_pattern_with_invalid_host_names_is_refused(names: str, pod: str, says: str) -> None:
     with pytest.raises(ValidationError, match=says):
         _order(names, pod)
 
 
-def test_longest_pod_name_gives_valid_names() -> None:
+def test_longest_pod_name_has_valid_server_names() -> None:
     assert len(server_name(_order(None, "p" * 40).nodes.names, "p" * 40, 99_999)) <= 63

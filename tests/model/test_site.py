@@ -7,7 +7,7 @@ from weft.app.sitefile import load_site
 from weft.model.ranges import Range
 
 
-def test_a_copy_forgets_what_was_looked_up_in_the_old_one() -> None:
+def test_copy_drops_cached_lookups() -> None:
     """The look-up tables of a changed copy are made of its own rows."""
     site = load_site(SMALL / "site.yaml")
     assert "gpu16" in site.node_by_name
@@ -20,7 +20,7 @@ def test_a_copy_forgets_what_was_looked_up_in_the_old_one() -> None:
     assert len(site.node_by_name) == 18
 
 
-def test_a_site_is_equal_to_itself_whatever_was_looked_up() -> None:
+def test_cached_lookups_do_not_affect_equality() -> None:
     """What is cached is no part of the value."""
     one, other = load_site(SMALL / "site.yaml"), load_site(SMALL / "site.yaml")
     assert one.node_by_name
@@ -28,7 +28,7 @@ def test_a_site_is_equal_to_itself_whatever_was_looked_up() -> None:
     assert one.model_dump_json() == other.model_dump_json()
 
 
-def test_a_range_has_both_its_ends() -> None:
+def test_range_includes_both_ends() -> None:
     """Decimal or hex, both ends included; other things are not in it."""
     numbers = Range.model_validate({"first": "0x65", "last": "103"})
     assert list(numbers.numbers()) == [101, 102, 103]

@@ -24,20 +24,20 @@ def text_of(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_whole_key_is_taken(name: str) -> None:
+def test_complete_key_is_accepted(name: str) -> None:
     assert wrong_ssh_key(text_of(name)) is None
     assert wrong_ssh_key(text_of(name) + " me@home with words") is None
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_key_cut_off_anywhere_is_refused(name: str) -> None:
+def test_truncated_key_is_refused(name: str) -> None:
     """Also where what is left is valid base64."""
     kind, encoded = text_of(name).split()
     for length in range(4, len(encoded.rstrip("=")), 4):
         assert "cut off" in (wrong_ssh_key(f"{kind} {encoded[:length]}") or "")
 
 
-def test_key_under_another_type_is_refused() -> None:
+def test_key_with_wrong_type_is_refused() -> None:
     encoded = text_of("ed25519").split()[1]
     assert wrong_ssh_key(f"ssh-rsa {encoded}") is not None
 

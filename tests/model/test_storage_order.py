@@ -18,7 +18,7 @@ def order(*entries: dict[str, Any]) -> Order:
     return Order.model_validate({"name": "train", "nodes": nodes, "storage": entries})
 
 
-def test_sizes_are_gib() -> None:
+def test_sizes_are_converted_to_gib() -> None:
     assert [gib("1GiB"), gib("500GiB"), gib("2TiB")] == [1, 500, 2048]
     assert order(SHARE).storage[0].gib == 1024
     assert order({"volume": "v", "existing": "one", "mount": "/v"}).storage[0].existing == ("one",)
@@ -67,7 +67,7 @@ def test_sizes_are_gib() -> None:
         ({**SHARE, "colour": "red"}, "colour"),
     ],
 )
-def test_a_wrong_entry(entry: dict[str, Any], said: str) -> None:
+def test_invalid_entry_is_refused(entry: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError) as caught:
         order(entry)
     assert said in str(caught.value)
@@ -83,11 +83,11 @@ def test_a_wrong_entry(entry: dict[str, Any], said: str) -> None:
         ([{**SHARE, "share": f"s{n}", "mount": f"/m{n}"} for n in range(17)], "at most 16"),
     ],
 )
-def test_entries_that_are_in_each_others_way(entries: list[dict[str, Any]], said: str) -> None:
+def test_conflicting_entries_are_refused(entries: list[dict[str, Any]], said: str) -> None:
     with pytest.raises(ValidationError) as caught:
         order(*entries)
     assert said in str(caught.value)
 
 
-def test_a_share_and_a_volume_may_have_one_name() -> None:
+def test_share_and_volume_may_have_the_same_name() -> None:
     assert len(order(SHARE, {"volume": "data", "size": "1GiB", "mount": "/v"}).storage) == 2

@@ -1,4 +1,4 @@
-"""Versions of stored documents: what was written before is read in today's shape, what is newer is read by nobody."""
+"""Versions of stored documents: older ones are read in today's shape, newer ones are refused."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ STEPS = (
 )
 
 
-def test_a_document_goes_through_the_steps_that_it_has_not_seen() -> None:
+def test_document_passes_all_later_steps() -> None:
     """In order, those inside others too; of the first version when it says nothing."""
     assert upcast(Leg, {"name": "a"}, STEPS, PARTS) == {"name": "A!"}
     assert upcast(Leg, {"name": "a", "version": 3}, STEPS, PARTS) == {"name": "a!"}
@@ -57,7 +57,7 @@ def test_a_document_goes_through_the_steps_that_it_has_not_seen() -> None:
     assert Room.model_validate(upcast(Room, first, STEPS, PARTS)).chair.legs[1].name == "B!"
 
 
-def test_what_is_stored_stays_as_it_is() -> None:
+def test_stored_document_is_not_changed() -> None:
     """The same dictionary gives the same document twice."""
     stored = {"chair": {"legs": [{"name": "a"}], "seat": None}, "version": 2}
     once = upcast(Room, stored, STEPS, PARTS)
@@ -68,19 +68,19 @@ def test_what_is_stored_stays_as_it_is() -> None:
     assert named == {"leg_names": ["a"]}
 
 
-def test_a_part_that_is_missing_is_left_out() -> None:
+def test_missing_part_is_skipped() -> None:
     """What has a default is read as the default."""
     assert upcast(Chair, {"legs": [], "version": 2}, STEPS, PARTS) == {"legs": []}
     assert upcast(Room, {"version": 2}, STEPS, PARTS) == {}
 
 
-def test_a_newer_version_is_not_guessed_at() -> None:
-    """Nor is one that is none."""
+def test_newer_version_is_refused() -> None:
+    """Nor is an invalid version accepted."""
     assert newest(STEPS) == 4
     with pytest.raises(
         NewerVersionError, match="version 5 was written by a newer weft, this one reads up to 4"
     ):
         upcast(Leg, {"name": "a", "version": 5}, STEPS, PARTS)
     for wrong in (0, -1, "2", 1.0, True, None):
-        with pytest.raises(ValueError, match="no version of a document"):
+        with pytest.raises(ValueError, match="not a version of a document"):
             upcast(Leg, {"name": "a", "version": wrong}, STEPS, PARTS)

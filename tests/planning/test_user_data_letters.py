@@ -28,7 +28,7 @@ def first_part(text: str) -> str:
 
 
 @pytest.mark.parametrize("own", [CONFIG, SCRIPT, "#!/bin/sh\necho plain\n"])
-def test_letters_of_any_language_stay_as_they_are(own: str) -> None:
+def test_non_ascii_user_data_is_preserved(own: str) -> None:
     """With storage, and in an IPU pod; what is ASCII stays readable in the archive."""
     for text in (with_mounts(own, MOUNTS), poplar_init("train", "10.0.0.1", own)):
         assert text is not None
@@ -38,7 +38,7 @@ def test_letters_of_any_language_stay_as_they_are(own: str) -> None:
 
 
 @pytest.mark.parametrize("letter", ["x", "ö"])
-def test_the_longest_user_data_accepted_fits_nova_with_its_keys(letter: str) -> None:
+def test_longest_user_data_accepted_fits_nova_with_its_keys(letter: str) -> None:
     """An encoded part is longer than its text, and a key than its placeholder."""
     accepted, low, high = "", 0, NOVA_LIMIT
     while low < high - 1:

@@ -35,7 +35,7 @@ RUN = (going(agent=""), going(None, "clean wait", ""), going(ERASE), going(ERASE
 """As with Ironic's agent: power, boot, its first step, which takes its time, and the tear-down."""
 
 
-def test_a_cleaning_that_was_watched_to_its_end_has_its_steps() -> None:
+def test_fully_watched_cleaning_has_its_steps() -> None:
     known = watch(*RUN, DONE, DONE, SeenMachine(use="deploying", state="deploying", agent="a1"))
     since, looked = START + timedelta(seconds=10), START + timedelta(seconds=25)
     assert known == Watched(ERASE, "a1", since, looked, DONE.changed)
@@ -49,26 +49,26 @@ LOST = {
         going(),
         DONE,
     ),
-    "another agent has told its steps since": (*RUN, replace(DONE, agent="a2")),
+    "another agent has reported its steps since": (*RUN, replace(DONE, agent="a2")),
     "taken out by a person": (*RUN, SeenMachine(state="manageable", agent="a1"), DONE),
-    "somebody's own cleaning": (SeenMachine(state="cleaning", plan=ERASE, agent="a1"), DONE),
+    "a cleaning requested by a person": (SeenMachine(state="cleaning", plan=ERASE, agent="a1"), DONE),
     "its steps were never seen": (*RUN[:2], RUN[4], DONE),
     "free all the time": (DONE, DONE),
 }
 
 
 @pytest.mark.parametrize("looks", LOST.values(), ids=LOST.keys())
-def test_steps_are_lent_to_no_other_cleaning(looks: tuple[SeenMachine, ...]) -> None:
+def test_steps_never_count_for_another_cleaning(looks: tuple[SeenMachine, ...]) -> None:
     assert watch(*looks) is None
 
 
-def test_a_plan_that_changes_half_way_is_the_later_one() -> None:
+def test_changed_plan_replaces_the_earlier_one() -> None:
     """An agent that was updated while it rebooted: Ironic begins again with the steps of the new one."""
     known = watch(*RUN[:4], going(EXPRESS, agent="a2"), replace(DONE, agent="a2"))
     assert known is not None and (known.plan, known.since) == (EXPRESS, START + timedelta(seconds=20))
 
 
-def test_who_looks_away_for_too_long_has_watched_nothing() -> None:
+def test_long_gap_ends_the_watch() -> None:
     seconds = GAP.total_seconds()
     assert watch(*RUN, DONE, every=seconds) is not None
     assert watch(*RUN, DONE, every=seconds + 1) is None
@@ -78,13 +78,13 @@ def test_who_looks_away_for_too_long_has_watched_nothing() -> None:
     assert follow(known, DONE, late - timedelta(seconds=5), late) is None, "an answer that took its time"
 
 
-def test_a_machine_that_is_not_listed_for_a_moment_is_no_news() -> None:
+def test_briefly_unlisted_machine_changes_nothing() -> None:
     known = watch(*RUN)
     assert watch(*RUN, SeenMachine(use="Ironic doesn't list it")) == known
     assert watch(*RUN, SeenMachine(), DONE) is not None
 
 
-def test_what_was_watched_is_known_until_the_next_one_has_steps() -> None:
+def test_watched_cleaning_is_kept_until_the_next_has_steps() -> None:
     """Which cleaning the machine's last one is, is read from the machine."""
     first = watch(*RUN, DONE)
     assert watch(*RUN, DONE, going(agent="a1"), going(None, "clean wait", "a1")) == first

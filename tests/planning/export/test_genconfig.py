@@ -98,8 +98,8 @@ def test_options_are_in_the_services_files_and_services_know_them(
     assert unknown(wrong, service) == {f"{section}/{option}x"}
 
 
-def test_the_driver_knows_its_options(made: Genconfig) -> None:
-    """networking-mlnx tells oslo.config's validator of none."""
+def test_driver_accepts_its_options(made: Genconfig) -> None:
+    """networking-mlnx registers no options with oslo.config's validator."""
     openstack = ensure_environment(default_cache(), print)
     mlnx.ensure_overlay(default_cache(), openstack, print)
     code = "from networking_mlnx.plugins.ml2.drivers.sdn.config import sdn_opts; print(*(o.dest for o in sdn_opts))"
@@ -112,7 +112,7 @@ def test_the_driver_knows_its_options(made: Genconfig) -> None:
 
 
 @pytest.mark.parametrize("name", ["neutron-server", "nova-api"])
-def test_services_read_the_rules_for_weft(made: Genconfig, name: str) -> None:
+def test_services_read_wefts_policy_rules(made: Genconfig, name: str) -> None:
     """With the id of weft's user; and a control: Kolla's containers bring the file where the service reads it."""
     service = name.partition("-")[0]
     folder = made.out / CONTROLLER / name
@@ -124,7 +124,7 @@ def test_services_read_the_rules_for_weft(made: Genconfig, name: str) -> None:
     assert f"/etc/{service}/policy.yaml" in brought
 
 
-def test_dnsmasq_of_ironic_takes_its_file(made: Genconfig) -> None:
+def test_ironics_dnsmasq_accepts_its_file(made: Genconfig) -> None:
     """Machines are inspected by addresses of the site's."""
     install_packages({"dnsmasq": "dnsmasq-base"}, print)
     file = made.out / CONTROLLER / "ironic-dnsmasq/dnsmasq.conf"
@@ -140,7 +140,7 @@ def test_dnsmasq_of_ironic_takes_its_file(made: Genconfig) -> None:
 
 
 def unknown(file: Path, service: str) -> set[str]:
-    """Options, with their sections, that nobody of the service has."""
+    """Options, with their sections, that no part of the service has."""
     if service == "ironic":
         openstack = ensure_other(default_cache(), "ironic", PINS, DISTRIBUTIONS, print)
     else:
@@ -153,7 +153,7 @@ def unknown(file: Path, service: str) -> set[str]:
     return set(re.findall(r"ERROR:oslo_config.validator:(\S+) is not part", done.stderr))
 
 
-def test_haproxy_takes_its_files_with_the_front_for_weft(made: Genconfig, tmp_path: Path) -> None:
+def test_haproxy_accepts_its_files_with_wefts_front(made: Genconfig, tmp_path: Path) -> None:
     """Certificates are Kolla's own; what is missing here are paths, users and groups of the container."""
     install_packages({"haproxy": "haproxy"}, print)
     source, folder = made.out / CONTROLLER / "haproxy", tmp_path / "haproxy"
@@ -176,7 +176,7 @@ def test_haproxy_takes_its_files_with_the_front_for_weft(made: Genconfig, tmp_pa
     assert check().returncode != 0
 
 
-def test_keepalived_takes_its_file(made: Genconfig, tmp_path: Path) -> None:
+def test_keepalived_accepts_its_file(made: Genconfig, tmp_path: Path) -> None:
     """In a namespace with the hosts' interfaces. 6: nothing but Kolla's scripts without `script_security`."""
     install_packages({"keepalived": "keepalived"}, print)
     file = tmp_path / "keepalived.conf"
@@ -196,7 +196,7 @@ def test_keepalived_takes_its_file(made: Genconfig, tmp_path: Path) -> None:
     assert check().returncode not in (0, 6)
 
 
-def test_dnsmasq_takes_its_file(made: Genconfig) -> None:
+def test_dnsmasq_accepts_its_file(made: Genconfig) -> None:
     install_packages({"dnsmasq": "dnsmasq-base"}, print)
     file = made.out / CONTROLLER / "neutron-dhcp-agent/dnsmasq.conf"
     done = subprocess.run(
@@ -205,7 +205,7 @@ def test_dnsmasq_takes_its_file(made: Genconfig) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_agents_have_the_interfaces_of_each_physical_network(made: Genconfig) -> None:
+def test_agents_map_each_physical_network_to_its_interfaces(made: Genconfig) -> None:
     sriov = sections((made.out / COMPUTE / "neutron-sriov-agent/sriov_agent.ini").read_text())
     assert sriov["sriov_nic"]["physical_device_mappings"] == ["rocenet:ens1f0np0,rocenet:ens2f0np0"]
     mlnx_agent = sections((made.out / COMPUTE / "neutron-mlnx-agent/mlnx_agent.ini").read_text())

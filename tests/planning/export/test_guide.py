@@ -94,7 +94,7 @@ def _options(text: str) -> dict[str, str]:
     return {name: value for section in parser.values() for name, value in section.items()}
 
 
-def test_the_undercloud() -> None:
+def test_undercloud_conf_matches_the_guide() -> None:
     guide, ours = _options(UNDERCLOUD), _options(export(rdg(), "tripleo")["undercloud.conf"])
     assert guide.keys() - ours.keys() == LEFT_OUT.keys()
     assert ours.keys() - guide.keys() == ADDED.keys()
@@ -103,7 +103,7 @@ def test_the_undercloud() -> None:
     assert all(ours[name] for name, value in guide.items() if not value and name in ours)
 
 
-def test_the_deploy_command() -> None:
+def test_deploy_command_matches_the_guide() -> None:
     """The same arguments in the same order; TLS comes between, and what makes warnings fatal may stand anywhere."""
     guide = DEPLOY
     for name, called in CALLED.items():
@@ -116,7 +116,7 @@ def test_the_deploy_command() -> None:
     assert fatal in ours
 
 
-def test_machines_roles_and_the_tenants_network() -> None:
+def test_machines_roles_and_tenant_network_match_the_guide() -> None:
     """Names, InfiniBand's interface, the images' change, VLAN 101 that is P_Key 0x65, and whose driver is where."""
     files = export(rdg(), "tripleo")
     names = [node["name"] for node in json.loads(files["instackenv.json"])["nodes"]]
@@ -139,7 +139,7 @@ def test_machines_roles_and_the_tenants_network() -> None:
     assert set(re.findall(r"\bib\d\b", files["templates/nics/Controller.j2"])) == {"ib2"}
 
 
-def test_the_flavor_with_a_gpu() -> None:
+def test_gpu_flavor_matches_the_guide() -> None:
     """`m1.gpu --ram 8192 --vcpus 8`, dedicated processors, one A100; its disk isn't weft's."""
     flavor = rdg().clouds["overcloud"].flavors["m1.gpu"]
     assert (flavor.memory_mib, flavor.cores) == (8192, 8)

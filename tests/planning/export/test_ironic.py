@@ -32,7 +32,7 @@ def with_arrays(document: Document) -> None:
     document["clouds"]["overcloud"]["cleaning_steps"] = ["raid.delete_configuration"]
 
 
-def test_machines_are_cleaned_and_nobodys_in_between() -> None:
+def test_machines_are_cleaned_and_unowned_between_tenants() -> None:
     text = export(changed(with_machines), "kolla")[FILE]
     assert sections(text)["conductor"]["automated_clean"] == ["true"]
     networks = {f"{use}_network" for use in ("cleaning", "provisioning", "inspection", "rescuing")}
@@ -45,8 +45,8 @@ def test_machines_are_cleaned_and_nobodys_in_between() -> None:
     assert not networks & by_kayobe["neutron"].keys(), "Kayobe makes them, by names of its own"
 
 
-def test_machines_boot_from_where_they_are() -> None:
-    """By itself, Kolla Ansible tells them to boot from the network of the APIs, to which there may be no way."""
+def test_machines_boot_from_the_provisioning_network() -> None:
+    """Kolla Ansible's default is the network of the APIs, which machines may not reach."""
     wanted = {f"ironic_{what}_interface": "eno1" for what in ("dnsmasq", "http", "tftp")}
     site, place = changed(with_machines), "inventory/group_vars/role_controller.yml"
     found = yaml.safe_load(export(site, "kolla")[place])
@@ -57,7 +57,7 @@ def test_machines_boot_from_where_they_are() -> None:
 
 
 @pytest.mark.cloud
-def test_ironic_reads_it_after_what_kolla_has_by_itself(tmp_path: Path) -> None:
+def test_ironic_options_override_kollas_defaults(tmp_path: Path) -> None:
     """Kolla's own file has machines change hands uncleaned."""
     template = kolla() / "share/kolla-ansible/ansible/roles/ironic/templates/ironic.conf.j2"
     [theirs] = re.findall(r"^automated_clean *=.*$", template.read_text(), re.MULTILINE)

@@ -24,7 +24,7 @@ def kayobes(site: Site) -> dict[str, Any]:
     return {name: yaml.safe_load(text) for name, text in files.items() if name.endswith(".yml")}
 
 
-def test_networks_and_what_each_is_for() -> None:
+def test_networks_have_their_purposes() -> None:
     found = kayobes(rdg())
     networks = found["networks.yml"]
     roles = ("provision_oc", "oob_oc", "internal", "public", "tunnel", "storage")
@@ -40,7 +40,7 @@ def test_networks_and_what_each_is_for() -> None:
     assert "ufm" not in given["provisioning_ips"], "it isn't a host of the cloud"
 
 
-def test_variables_that_differ_between_roles_are_in_the_inventory_alone() -> None:
+def test_variables_that_differ_between_roles_are_only_in_the_inventory() -> None:
     """What is in a file at the top is an extra variable, and wins over all others."""
     found = kayobes(changed(with_everything, with_roce))
     everywhere = {n for path, values in found.items() if "/" not in path for n in values}
@@ -55,7 +55,7 @@ def test_variables_that_differ_between_roles_are_in_the_inventory_alone() -> Non
     assert compute["provisioning_gateway"] == "192.168.24.1" and "external_interface" not in compute
 
 
-def test_the_seed_has_a_default_route() -> None:
+def test_seed_has_a_default_route() -> None:
     """By its only network with a gateway; of several, by the public one."""
     seed = kayobes(rdg())["inventory/group_vars/seed.yml"]
     assert seed["provisioning_interface"] == "eno1" and seed["provisioning_gateway"] == "192.168.24.1"
@@ -68,7 +68,7 @@ def test_the_seed_has_a_default_route() -> None:
     assert seed["external_gateway"] == "10.7.208.1" and "provisioning_gateway" not in seed
 
 
-def test_bonds_and_vlans_on_them() -> None:
+def test_bonds_carry_vlans() -> None:
     """A bond with VLANs alone on it is a network without addresses."""
 
     def on_bonds(document: Document) -> None:
@@ -84,7 +84,7 @@ def test_bonds_and_vlans_on_them() -> None:
     assert "internal_api_vlan" not in infiniband, "a P_Key is no VLAN: Kayobe would make one"
 
 
-def test_secrets_stay_kollas(tmp_path: Path) -> None:
+def test_secrets_are_left_to_kolla(tmp_path: Path) -> None:
     """Kayobe's templates would look for them, and find nothing."""
     files = export(changed(with_everything), "kayobe")
     text = files["kolla/config/keystone/domains/keystone.customers.conf"]
@@ -92,7 +92,7 @@ def test_secrets_stay_kollas(tmp_path: Path) -> None:
     assert "keystone_ldap_customers_password" in files["README.md"]
 
 
-def test_what_the_site_lacks_is_told_at_once() -> None:
+def test_missing_site_settings_are_reported_together() -> None:
     def wrong(document: Document) -> None:
         one = deployment(document)
         one.update(seed=None, inspection=None, distribution="debian")
@@ -113,7 +113,7 @@ def test_what_the_site_lacks_is_told_at_once() -> None:
     ]
 
 
-def test_networks_that_kayobe_cannot_tell_apart() -> None:
+def test_ambiguous_network_names_are_refused() -> None:
     def like_it(document: Document) -> None:
         networks = document["networks"]
         networks["storage.mgmt"] = {**networks["storage-mgmt"], "vlan": 20}
@@ -126,7 +126,7 @@ def test_networks_that_kayobe_cannot_tell_apart() -> None:
         export(changed(like_it), "kayobe")
 
 
-def test_a_network_called_as_kayobe_is_told_of_a_bridge() -> None:
+def test_network_name_that_equals_a_bridge_variable_is_refused() -> None:
     """Its addresses and the bridge's physical network would be of one network there."""
 
     def like_it(document: Document) -> None:
@@ -139,7 +139,7 @@ def test_a_network_called_as_kayobe_is_told_of_a_bridge() -> None:
         export(changed(like_it), "kayobe")
 
 
-def test_every_group_of_kayobes_is_declared_before_it_is_used() -> None:
+def test_every_kayobe_group_is_declared_before_use() -> None:
     """Ansible reads each file of an inventory by itself."""
     for name in ("inventory/hosts", "inventory/groups"):
         parsed = configparser.ConfigParser(allow_no_value=True, delimiters=("\0",))
@@ -175,7 +175,7 @@ SITES = {"rdg": [], "everything": [with_everything, with_roce], "ethernet": [wit
 @pytest.mark.cloud
 @pytest.mark.nightly(reason="Kayobe's playbooks take a minute a site; by day it reads its hosts and networks")
 @pytest.mark.parametrize("name", list(SITES))
-def test_kayobe_makes_the_same_kolla_configuration(tmp_path: Path, name: str) -> None:
+def test_kayobe_generates_the_same_kolla_configuration(tmp_path: Path, name: str) -> None:
     """By its own playbooks: groups, hosts' variables, globals.yml and the files of services as `kolla` has them."""
     site = changed(*SITES[name])
     one = Kayobe(tmp_path, site)

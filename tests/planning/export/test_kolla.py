@@ -55,19 +55,19 @@ def specs(text: str) -> list[dict[str, str]]:
     return [json.loads(value) for value in sections(text)["pci"]["device_spec"]]
 
 
-def test_the_command_offers_what_there_is() -> None:
+def test_command_lists_exportable_clouds() -> None:
     assert set(OFFERED) == set(FORMATS)
 
 
 @pytest.mark.parametrize("form", OFFERED)
-def test_the_same_site_gives_the_same_bytes(form: str) -> None:
+def test_same_site_gives_the_same_bytes(form: str) -> None:
     """Whatever the order of its rows."""
     site = changed(with_everything, with_roce)
     turned = site.model_copy(update={"nodes": site.nodes[::-1], "interfaces": site.interfaces[::-1]})
     assert export(site, form) == export(site, form) == export(turned, form)
 
 
-def test_the_guides_cloud() -> None:
+def test_export_matches_the_guide() -> None:
     """Three controllers in one role with all of HA, two compute nodes with an adapter and a GPU, InfiniBand by UFM."""
     files = export(rdg(), "kolla")
     inventory = configparser.ConfigParser(allow_no_value=True, delimiters=("\0",))
@@ -104,7 +104,7 @@ def test_the_guides_cloud() -> None:
     )
 
 
-def test_weft_is_told_through_a_front_on_every_controller() -> None:
+def test_neutron_notifies_weft_through_the_front_on_each_controller() -> None:
     files = export(changed(with_everything), "kolla")
     ml2 = sections(files[ML2])
     assert ml2["sdn"]["url"] == ["http://127.0.0.1:8788/mlnx"]
@@ -117,7 +117,7 @@ def test_weft_is_told_through_a_front_on_every_controller() -> None:
     assert scrape[0]["static_configs"] == [{"targets": ["weft.example.net:8787"]}]
 
 
-def test_networks_that_tenants_have_for_themselves_are_none_of_the_hosts() -> None:
+def test_tenant_only_networks_are_not_host_networks() -> None:
     """A storage or tenant network without a host comes first by its name, and takes no host's away."""
 
     def for_tenants(document: Document) -> None:
@@ -151,7 +151,7 @@ def without_hosts_storage(document: Document) -> None:
             document["networks"].pop(name, None)
 
 
-def test_customers_are_in_ldap_beside_local_service_accounts() -> None:
+def test_ldap_customers_coexist_with_local_service_accounts() -> None:
     """The password is a variable of passwords.yml; no file holds one."""
     files = export(changed(with_everything), "kolla")
     assert [name for name in files if "keystone" in name and name.startswith("config/")] == [
@@ -166,7 +166,7 @@ def test_customers_are_in_ldap_beside_local_service_accounts() -> None:
         assert f"`{name}`" in files["README.md"]
 
 
-def test_a_plain_ldap_url_is_upgraded() -> None:
+def test_plain_ldap_url_uses_starttls() -> None:
     def plain(document: Document) -> None:
         deployment(document)["ldap_domains"]["customers"] |= {
             "url": "ldap://ldap1.example.net",
@@ -178,7 +178,7 @@ def test_a_plain_ldap_url_is_upgraded() -> None:
     assert domain["use_tls"] == ["true"] and "group_tree_dn" not in domain
 
 
-def test_a_site_without_a_fabric() -> None:
+def test_site_without_fabric_is_exported() -> None:
     """Neither Mellanox's drivers nor SR-IOV; accelerators all the same."""
     site = changed(without_fabric)
     files = export(site, "kolla")
@@ -190,7 +190,7 @@ def test_a_site_without_a_fabric() -> None:
     assert not everything["enable_neutron_mlnx"] and not everything["enable_neutron_sriov"]
 
 
-def test_several_fabrics_with_several_rails_each() -> None:
+def test_several_fabrics_with_several_rails_are_exported() -> None:
     """A physical network may have several interfaces, and each fabric has its own driver."""
     site = changed(with_roce)
     files = export(site, "kolla")
@@ -206,7 +206,7 @@ def test_several_fabrics_with_several_rails_each() -> None:
     ]
 
 
-def test_an_ethernet_fabric_that_neutron_configures() -> None:
+def test_ethernet_fabric_configured_by_neutron_is_exported() -> None:
     """networking-generic-switch with weft's drivers; credentials by the path of their file."""
     site = changed(with_roce, by_neutron)
     ml2 = sections(export(site, "kolla")[ML2])
@@ -228,7 +228,7 @@ def test_an_ethernet_fabric_that_neutron_configures() -> None:
     assert not any(" " in p for p in packages)
 
 
-def test_hosts_that_differ_have_files_of_their_own() -> None:
+def test_different_hosts_have_separate_files() -> None:
     def another_slot(document: Document) -> None:
         node = next(n for n in document["nodes"] if n["name"] == "compute-2")
         node["accelerators"][0]["pci"] = "0000:17:00.0"
@@ -239,7 +239,7 @@ def test_hosts_that_differ_have_files_of_their_own() -> None:
     assert addresses == ["0000:cc:00.0", "0000:17:00.0"]
 
 
-def test_an_adapter_with_the_hosts_own_networks_gives_its_functions_only() -> None:
+def test_adapter_with_host_networks_offers_only_functions() -> None:
     """The control networks are on ib2: a tenant who got the whole adapter would cut the host off."""
 
     def addresses_known(document: Document) -> None:
@@ -278,7 +278,7 @@ def a_bond_of_both_functions(document: Document) -> None:
                 hca["switch_port"] = hca["switch_port"].replace("Ethernet", "Port-Channel")
 
 
-def test_an_adapter_of_the_hosts_own_without_functions_is_nobodys() -> None:
+def test_host_adapter_without_functions_is_not_offered() -> None:
     assert [s["address"] for s in specs(export(changed(no_functions), "kolla")[COMPUTE])] == ["0000:cc:00.0"]
 
 
@@ -286,12 +286,14 @@ def test_an_adapter_of_the_hosts_own_without_functions_is_nobodys() -> None:
     ("change", "left"),
     [(on_a_bridge, ["0000:42:00.0"]), (on_a_bond, []), (a_bond_of_both_functions, ["0000:42:00.0"])],
 )
-def test_bridges_and_bonds_are_the_hosts_own(change: Callable[[Document], None], left: list[str]) -> None:
+def test_adapters_with_bridges_or_bonds_belong_to_the_host(
+    change: Callable[[Document], None], left: list[str]
+) -> None:
     found = specs(export(changed(with_roce, no_functions, change), "kolla")[COMPUTE])
     assert [s["address"] for s in found if s.get("physical_network") == "rocenet"] == left
 
 
-def test_functions_beside_the_hosts_own_networks_need_addresses() -> None:
+def test_functions_of_host_adapters_need_addresses() -> None:
     def unknown(document: Document) -> None:
         for node in document["nodes"]:
             for hca in node["hcas"]:
@@ -311,20 +313,20 @@ def test_functions_beside_the_hosts_own_networks_need_addresses() -> None:
         ("https://[2001:db8::1]:8787", "[2001:db8::1]:8787 ssl"),
     ],
 )
-def test_where_the_front_finds_weft(url: str, server: str) -> None:
+def test_front_uses_the_address_of_weft(url: str, server: str) -> None:
     """HAProxy starts even if the name doesn't resolve yet: weft comes after the cloud."""
     site = changed(with_everything, lambda d: deployment(d).update(weft_url=url))
     front = export(site, "kolla")["config/haproxy/services.d/weft.cfg"]
     assert f"server weft {server}" in front and "init-addr last,libc,none" in front
 
 
-def test_the_front_needs_weft_however_it_is_named() -> None:
+def test_front_without_weft_address_is_refused() -> None:
     site = changed(lambda d: deployment(d).update(sdn_url="http://127.0.0.1:8788/mlnx/"))
     with pytest.raises(InputError, match="weft_url: missing: weft's address"):
         export(site, "kolla")
 
 
-def test_bare_metal_machines_are_ironics() -> None:
+def test_bare_metal_machines_are_left_to_ironic() -> None:
     def a_machine(document: Document) -> None:
         node = next(n for n in document["nodes"] if n["name"] == "compute-2")
         node["machine"] = "4f0f4ee7-3d5e-4c1c-9d3c-0d2a3d1e7b11"
@@ -341,7 +343,7 @@ def test_bare_metal_machines_are_ironics() -> None:
     ("tls", "external", "internal"),
     [("everywhere", True, True), ("external", True, False), ("none", False, False)],
 )
-def test_tls(tls: str, external: bool, internal: bool) -> None:
+def test_tls_settings_follow_the_site(tls: str, external: bool, internal: bool) -> None:
     site = changed(lambda d: deployment(d).update(tls=tls))
     everything = yaml.safe_load(export(site, "kolla")["globals.yml"])
     assert everything["kolla_enable_tls_external"] is external
@@ -349,7 +351,7 @@ def test_tls(tls: str, external: bool, internal: bool) -> None:
         assert everything[name] is internal
 
 
-def test_what_the_site_lacks_is_told() -> None:
+def test_missing_site_settings_are_reported() -> None:
     with pytest.raises(InputErrors, match="devices: missing: vendor_id and product_id of a100"):
         export(changed(lambda d: deployment(d)["devices"].clear()), "kolla")
     with pytest.raises(InputError, match="--cloud: 'other' is not allowed: clouds with a deployment"):
@@ -358,7 +360,7 @@ def test_what_the_site_lacks_is_told() -> None:
         export(changed(lambda d: d["clouds"]["overcloud"].pop("deployment")), "kolla")
 
 
-def test_two_domains_that_would_have_one_variable_are_refused() -> None:
+def test_domains_with_the_same_variable_are_refused() -> None:
     def like_it(document: Document) -> None:
         domains = deployment(document)["ldap_domains"]
         domains |= {"a-b": domains["customers"], "a.b": domains["customers"]}
@@ -367,7 +369,7 @@ def test_two_domains_that_would_have_one_variable_are_refused() -> None:
         export(changed(with_everything, like_it), "kolla")
 
 
-def test_neutron_finds_the_front_on_its_own_host() -> None:
+def test_neutron_uses_the_front_on_its_own_host() -> None:
     def apart(document: Document) -> None:
         roles = deployment(document)["roles"]
         roles["Network"] = {**roles["Controller"], "functions": ["network"], "nodes": ["net-1"]}

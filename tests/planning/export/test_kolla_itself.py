@@ -12,7 +12,7 @@ from tests.helpers.rdg import rdg
 pytestmark = pytest.mark.cloud
 
 
-def test_kollas_groups_are_all_there(tmp_path: Path) -> None:
+def test_inventory_has_every_kolla_group(tmp_path: Path) -> None:
     """Each of its release's, made of the same groups; and the hosts are where their roles say."""
     theirs, ours = read(shipped()), read(exported(tmp_path, rdg()))
     children = {name: sorted(group["children"]) for name, group in theirs.items() if "children" in group}

@@ -74,18 +74,18 @@ def written(folder: Path, site: Site, without: str) -> tuple[list[str], list[Any
 
 def refused(folder: Path, *cases: tuple[Site, str]) -> list[dict[str, str]]:
     """Network -> why Neutron's own type drivers wouldn't have it, of each site without something."""
-    told = [written(folder / str(n), *case) for n, case in enumerate(cases)]
+    files = [written(folder / str(n), *case) for n, case in enumerate(cases)]
     python = ensure_environment(default_cache(), print) / "bin" / "python"
     command = [str(python), "-W", "ignore", "-c", ASK]
     done = subprocess.run(
-        command, input=json.dumps(told), capture_output=True, text=True, timeout=120, check=False
+        command, input=json.dumps(files), capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 @pytest.mark.cloud
-def test_neutrons_type_drivers_take_every_network_of_the_site(tmp_path: Path) -> None:
+def test_neutron_type_drivers_accept_every_site_network(tmp_path: Path) -> None:
     nothing = "\0"
     plain, large, small, unlisted, untagged = refused(
         tmp_path,
@@ -102,7 +102,7 @@ def test_neutrons_type_drivers_take_every_network_of_the_site(tmp_path: Path) ->
     assert "physical_network 'ibnet' unknown" in untagged["storage"]
 
 
-def test_no_physical_network_gets_larger_packets_than_the_site_has_there() -> None:
+def test_physical_network_mtu_is_the_sites_largest() -> None:
     ml2 = sections(export(changed(jumbo), "kolla")[ML2])["ml2"]
     assert ml2["physical_network_mtus"] == ["datacentre:1500,ibnet:4092,ipmi:1500,provisioning:1500"]
     assert ml2["path_mtu"] == ["2044"], "that of the network that has the tunnels"
@@ -114,7 +114,7 @@ def test_no_physical_network_gets_larger_packets_than_the_site_has_there() -> No
     assert hiera["neutron::plugins::ml2::path_mtu"] == 2044
 
 
-def test_bridges_carry_what_neutron_is_told_that_they_do() -> None:
+def test_bridges_carry_the_configured_mtu() -> None:
     """Neutron's agents don't change their interfaces, and neither does Kolla."""
 
     def outside(document: Document) -> None:
@@ -131,7 +131,7 @@ def test_bridges_carry_what_neutron_is_told_that_they_do() -> None:
     assert networks["physnet_datacentre_mtu"] == 9000
 
 
-def test_neutrons_own_default_stays_where_it_is_enough() -> None:
+def test_sufficient_default_mtu_is_kept() -> None:
     def usual(document: Document) -> None:
         for network in document["networks"].values():
             network["mtu"] = 1500

@@ -28,7 +28,7 @@ def exported(form: str, folder: str) -> dict[str, dict[str, str]]:
     return {name: yaml.safe_load(files[f"{folder}/{name}/policy.yaml"]) for name in SERVICES}
 
 
-def test_every_tool_brings_all_rules() -> None:
+def test_every_format_has_all_rules() -> None:
     """With a reference to the id of weft's user that the tool fills in; and says so."""
     wanted = {name: rules(policy(name)) for name in SERVICES}
     moves = rules(policy("nova_moves"))
@@ -54,13 +54,13 @@ def test_every_tool_brings_all_rules() -> None:
     assert "`WEFT_USER_ID`" in readme and "Manila's rules for weft, by hand" in readme
 
 
-def test_a_cloud_without_manila_has_no_rules_for_it() -> None:
+def test_cloud_without_manila_has_no_manila_rules() -> None:
     assert "config/manila/policy.yaml" not in export(rdg(), "kolla")
     assert "Manila" not in export(rdg(), "tripleo")["README.md"]
 
 
 @pytest.mark.parametrize("known", ["0123abcd", "nobody"])
-def test_who_moves_a_server(known: str) -> None:
+def test_only_administrators_move_pod_servers(known: str) -> None:
     """A member moves its own server unless weft made it; an administrator any. Before weft's id is known, nothing is as
     if it had no rules."""
     roles = {"rule:context_is_admin": "role:admin", "rule:project_member_api": "role:member"}
@@ -71,10 +71,10 @@ def test_who_moves_a_server(known: str) -> None:
     for name in MOVES:
 
         def may(role: str, maker: str, name: str = name) -> bool:
-            creds: Mapping[str, Any] = {"roles": [role], "user_id": "somebody"}
+            creds: Mapping[str, Any] = {"roles": [role], "user_id": "other"}
             return bool(checks[name]({"user_id": maker}, creds, _Enforcer(checks)))
 
-        assert may("member", "somebody") and may("admin", "0123abcd")
+        assert may("member", "other") and may("admin", "0123abcd")
         assert may("member", "0123abcd") is (known == "nobody")
 
 
@@ -87,7 +87,7 @@ class _Enforcer:
 
 @pytest.mark.cloud
 @pytest.mark.parametrize("name", SERVICES)
-def test_the_services_own_validator_knows_every_rule(tmp_path: Path, name: str) -> None:
+def test_services_validators_know_every_rule(tmp_path: Path, name: str) -> None:
     """As the services' APIs would read them; and finds one that it doesn't know, and one that it can't read."""
     cache = default_cache()
     env = ensure_storage(cache, print) if name == "manila" else ensure_environment(cache, print)

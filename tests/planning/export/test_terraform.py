@@ -76,7 +76,7 @@ def tool() -> Generator[Terraform]:
 # -- what the files say --------------------------------------------------------------------------------------------
 
 
-def test_everything_of_the_graph_is_there_by_its_own_name() -> None:
+def test_every_graph_resource_has_its_own_block() -> None:
     """And shares, rules and interfaces of their own."""
     site, found = full(), resources(documents(full()))
     graph = site_graph(site).resources
@@ -88,8 +88,8 @@ def test_everything_of_the_graph_is_there_by_its_own_name() -> None:
     assert sorted(f["target_tenant"] for a, f in found.items() if "_rbac_policy_v2" in a) == sorted(shared)
 
 
-def test_hardware_called_as_a_network_has_a_port_of_its_own() -> None:
-    """Beside the one that keeps the address of the network's gateway."""
+def test_hardware_named_like_a_network_has_its_own_port() -> None:
+    """Beside the port that reserves the address of the network's gateway."""
     site = full()
     device = Device(name="storage", kind="storage")
     filer = Interface.model_validate(
@@ -120,7 +120,7 @@ def test_flavors_and_images_are_left_out() -> None:
     assert "flavor/" in str(site_graph(other).by_key()) and documents(other) == documents(site)
 
 
-def test_hardwares_ports_have_mac_address_and_name_and_are_not_filtered() -> None:
+def test_hardware_ports_have_mac_and_name_and_no_filter() -> None:
     """A port that keeps a gateway's address has neither."""
     site, found = full(), resources(documents(full()))
     ports = {r.name: r.spec for r in site_graph(site).resources if isinstance(r.spec, PortSpec)}
@@ -133,7 +133,7 @@ def test_hardwares_ports_have_mac_address_and_name_and_are_not_filtered() -> Non
         assert fields["port_security_enabled"] is False and fields["no_security_groups"] is True
 
 
-def test_closed_groups_have_their_rules_alone_and_open_ones_what_neutron_gives() -> None:
+def test_closed_groups_have_only_their_rules_and_open_ones_neutrons_defaults() -> None:
     site, found = full(), resources(documents(full()))
     for resource in site_graph(site).resources:
         if not isinstance(spec := resource.spec, SecurityGroupSpec):
@@ -148,7 +148,7 @@ def test_closed_groups_have_their_rules_alone_and_open_ones_what_neutron_gives()
         assert found[f"openstack_networking_secgroup_v2.main_{role}"]["delete_default_rules"] is True
 
 
-def test_a_routers_translation_is_what_terraform_leaves_as_it_is() -> None:
+def test_router_snat_is_left_alone() -> None:
     """By default only administrators may say it, so the files don't."""
     off = Difference(field="nat", wanted="yes", observed="no")
     seen = {"router/ten_ant": Observed("r1", Status.SETTLED, "", (off,))}
@@ -158,7 +158,7 @@ def test_a_routers_translation_is_what_terraform_leaves_as_it_is() -> None:
     assert "snat" not in json.dumps(resources(documents(full()))["openstack_networking_router_v2.ten__ant"])
 
 
-def test_a_router_refers_to_the_sites_own_external_network_or_looks_for_the_clouds() -> None:
+def test_router_uses_the_sites_or_the_clouds_external_network() -> None:
     own = resources(documents(full()))["openstack_networking_router_v2.ten__ant"]
     assert own["external_network_id"] == f"${{{NETWORK}.public.id}}"
     assert own["depends_on"] == ["openstack_networking_subnet_v2.public_p"], (
@@ -170,7 +170,7 @@ def test_a_router_refers_to_the_sites_own_external_network_or_looks_for_the_clou
     assert router["external_network_id"] == f"${{data.{NETWORK}.external.id}}" and "depends_on" not in router
 
 
-def test_text_of_the_site_is_never_an_expression() -> None:
+def test_site_text_is_never_an_expression() -> None:
     """Every string of Terraform's JSON is a template."""
     site = full(own_external=False)
     cloud = site.clouds["main"].model_copy(update={"external_network": '${file("/etc/shadow")}%{if true}'})
@@ -188,7 +188,7 @@ def test_different_keys_have_different_names(keys: list[list[str]]) -> None:
     assert all(c.isascii() and (c.isalnum() or c in "_-") for c in one) and not one[0].isdigit()
 
 
-def test_which_cloud() -> None:
+def test_cloud_must_be_named_if_ambiguous() -> None:
     with pytest.raises(InputError, match="--cloud: 'other' is not allowed: one of the clouds with networks"):
         export(full(), "terraform", "other")
     bare = full().model_copy(update={"networks": {}, "interfaces": ()})
@@ -196,7 +196,7 @@ def test_which_cloud() -> None:
         export(bare, "terraform")
 
 
-def test_the_profile_is_all_that_is_said_of_credentials() -> None:
+def test_files_contain_only_the_credentials_profile() -> None:
     main = documents(full())["main.tf.json"]
     assert main["provider"] == {"openstack": {"cloud": "main"}}
     given_one = json.loads(export(full(), "terraform", profile="weft-main")["main.tf.json"])
@@ -231,7 +231,7 @@ def everything_there(site: Site) -> There:
     return There(ids, parts)
 
 
-def test_what_is_there_is_imported_with_its_parts() -> None:
+def test_existing_resources_are_imported_with_their_parts() -> None:
     site = full()
     found = documents(site, everything_there(site))
     imports = {one["to"]: one["id"] for one in found["imports.tf.json"]["import"]}
@@ -243,7 +243,7 @@ def test_what_is_there_is_imported_with_its_parts() -> None:
     )
 
 
-def test_parts_of_another_thing_or_with_another_field_are_not_taken_for_its_own() -> None:
+def test_parts_with_other_owner_or_fields_do_not_match() -> None:
     site, group = full(), "security_group/main/bmc"
     rule = {"direction": "egress", "ethertype": "IPv4", "protocol": "icmp", "remote_ip_prefix": "10.1.0.0/16"}
     wider = {**rule, "remote_ip_prefix": "0.0.0.0/0"}
@@ -262,7 +262,7 @@ def test_parts_of_another_thing_or_with_another_field_are_not_taken_for_its_own(
 
 @pytest.mark.cloud
 @pytest.mark.parametrize("own_external", [True, False])
-def test_terraform_finds_nothing(tool: Terraform, tmp_path: Path, own_external: bool) -> None:
+def test_terraform_validates_the_files(tool: Terraform, tmp_path: Path, own_external: bool) -> None:
     site = full(own_external)
     for name, there in (("new", There()), ("there", everything_there(full()))):
         folder = written(tmp_path / name, export(site, "terraform", None, there))
@@ -270,7 +270,7 @@ def test_terraform_finds_nothing(tool: Terraform, tmp_path: Path, own_external: 
 
 
 @pytest.mark.cloud
-def test_a_plan_imports_what_is_there_and_makes_the_rest(tool: Terraform, tmp_path: Path) -> None:
+def test_plan_imports_existing_resources_and_creates_the_rest(tool: Terraform, tmp_path: Path) -> None:
     site = full()
     whole = everything_there(site)
     ids = {k: v for k, v in whole.ids.items() if k.startswith(("network/", "security_group/"))}
@@ -281,12 +281,12 @@ def test_a_plan_imports_what_is_there_and_makes_the_rest(tool: Terraform, tmp_pa
     (changes,) = [line["changes"] for line in lines if line["type"] == "change_summary"]
     assert (changes["import"], changes["add"]) == (len(imports), len(resources(found)) - len(imports))
     assert changes["remove"] == 0
-    told = {
+    imported = {
         line["change"]["resource"]["addr"]: line["change"]["importing"]["id"]
         for line in lines
         if line["type"] == "planned_change" and "importing" in line["change"]
     }
-    assert told == imports
+    assert imported == imports
 
 
 def paths(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
@@ -364,7 +364,7 @@ def mutants(found: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
 
 
 @pytest.mark.cloud
-def test_each_wrong_field_is_found(tool: Terraform, tmp_path: Path) -> None:
+def test_validation_finds_each_wrong_field(tool: Terraform, tmp_path: Path) -> None:
     """Misspelt, of another type, referring to nothing, or left out though required: found where it is."""
     folder = written(tmp_path, export(full(), "terraform"))
     wrong = {f"wrong{n:03d}.tf.json": one for n, one in enumerate(mutants(documents(full())))}
@@ -385,7 +385,7 @@ def test_each_wrong_field_is_found(tool: Terraform, tmp_path: Path) -> None:
 @pytest.mark.nightly(
     reason="Terraform validates twenty times; by day once with every wrong field of a resource"
 )
-def test_each_wrong_field_around_the_resources_is_found(tool: Terraform, tmp_path: Path) -> None:
+def test_validation_finds_each_wrong_field_outside_resources(tool: Terraform, tmp_path: Path) -> None:
     """Versions, the provider, the external network that isn't the site's, imports; and a cycle."""
     site = full(own_external=False)
     there = There({"network/ipu-gw": "an-id"})

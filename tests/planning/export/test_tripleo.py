@@ -74,7 +74,7 @@ def written(folder: Path, site: Site) -> Path:
     return folder
 
 
-def test_the_guides_hosts() -> None:
+def test_hosts_match_the_guide() -> None:
     """Names, roles and counts of the guide; each machine by the port that it boots from."""
     files = export(rdg(), "tripleo")
     machines = json.loads(files["instackenv.json"])["nodes"]
@@ -99,17 +99,17 @@ def test_the_guides_hosts() -> None:
     }
 
 
-def test_the_undercloud() -> None:
+def test_undercloud_conf_follows_the_site() -> None:
     found = configparser.ConfigParser()
     found.read_string(export(rdg(), "tripleo")["undercloud.conf"])
     assert found["DEFAULT"]["local_ip"] == "192.168.24.2/24" and found["DEFAULT"]["local_interface"] == "eno1"
-    assert found["DEFAULT"]["undercloud_public_host"] == "192.168.24.3", "the lowest that nobody has"
+    assert found["DEFAULT"]["undercloud_public_host"] == "192.168.24.3", "the lowest unused address"
     assert found["DEFAULT"]["undercloud_admin_host"] == "192.168.24.4", "192.168.24.5 is UFM's"
     assert found["ctlplane-subnet"]["inspection_iprange"] == "192.168.24.100,192.168.24.120"
 
 
-def test_control_networks_are_ipoib() -> None:
-    """P_Keys behind the one adapter, without the membership bit, and the APIs' addresses on them."""
+def test_control_networks_use_ipoib() -> None:
+    """P_Keys on the single adapter, without the membership bit, and the APIs' addresses on them."""
     files = tripleo(rdg())
     assert [n["name"] for n in files["network_data"]] == ["External", "InternalApi", "Storage", "StorageMgmt"]
     assert {v["network"]: v.get("ip_address") for v in files["vip_data"]} == {
@@ -124,7 +124,7 @@ def test_control_networks_are_ipoib() -> None:
     assert [f"pkey_id: {n}\n" in template for n in (17, 18, 19)] == [True] * 3
 
 
-def test_devices_cpus_and_physical_networks() -> None:
+def test_compute_parameters_have_devices_cpus_and_physical_networks() -> None:
     found = tripleo(rdg())["environment"]["parameter_defaults"]
     compute = found["ComputeSriovIBParameters"]
     assert (
@@ -140,7 +140,7 @@ def test_devices_cpus_and_physical_networks() -> None:
     assert (sdn["MlnxSDNUsername"], sdn["MlnxSDNPassword"]) == ("", "")
 
 
-def test_hosts_filter_by_a_service_of_their_roles() -> None:
+def test_firewall_is_a_service_of_the_roles() -> None:
     """The templates have no parameter for it."""
     for firewall in (True, False):
         found = tripleo(changed(lambda d, on=firewall: deployment(d).update(firewall=on)))
@@ -148,14 +148,14 @@ def test_hosts_filter_by_a_service_of_their_roles() -> None:
         assert has == [firewall] * 2 and "ManageFirewall" not in found["environment"]["parameter_defaults"]
 
 
-def test_customers_in_ldap() -> None:
+def test_ldap_domains_are_configured() -> None:
     found = tripleo(changed(with_everything))["environment"]["parameter_defaults"]
     assert found["KeystoneLDAPDomainEnable"] is True
     assert found["KeystoneLDAPBackendConfigs"]["customers"]["password"] == "$KEYSTONE_LDAP_CUSTOMERS_PASSWORD"
     assert "KEYSTONE_LDAP_CUSTOMERS_PASSWORD" in export(changed(with_everything), "tripleo")["README.md"]
 
 
-def test_a_site_without_a_fabric() -> None:
+def test_site_without_fabric_has_no_infiniband_files() -> None:
     files = export(changed(without_fabric), "tripleo")
     assert not any("mlnx" in name for name in files)
     assert (
@@ -166,7 +166,7 @@ def test_a_site_without_a_fabric() -> None:
 
 
 @pytest.mark.parametrize("tls", ["everywhere", "external", "none"])
-def test_the_deploy_command_is_a_program_of_the_shell(tmp_path: Path, tls: str) -> None:
+def test_deploy_command_is_a_valid_shell_script(tmp_path: Path, tls: str) -> None:
     files = export(changed(lambda d: deployment(d).update(tls=tls)), "tripleo")
     (tmp_path / "deploy.sh").write_text(files["deploy.sh"])
     assert subprocess.run(["bash", "-n", tmp_path / "deploy.sh"], check=False).returncode == 0
@@ -176,7 +176,7 @@ def test_the_deploy_command_is_a_program_of_the_shell(tmp_path: Path, tls: str) 
             assert f"/home/stack/{name}" in files["deploy.sh"], f"{name} is given to the deploy command"
 
 
-def test_what_the_site_lacks_is_told() -> None:
+def test_missing_site_settings_are_reported() -> None:
     def nothing(document: Document) -> None:
         deployment(document).update(seed=None, inspection=None)
         document["interfaces"] = [
@@ -194,7 +194,7 @@ def test_what_the_site_lacks_is_told() -> None:
         export(changed(with_roce, by_neutron), "tripleo")
 
 
-def test_bonds_are_not_left_out_silently() -> None:
+def test_bonds_are_refused() -> None:
     def on_a_bond(document: Document) -> None:
         role = deployment(document)["roles"]["ComputeSriovIB"]
         role["interfaces"]["external"], role["bonds"] = "bond0", {"bond0": ["eno4", "eno5"]}
@@ -205,7 +205,7 @@ def test_bonds_are_not_left_out_silently() -> None:
         export(changed(on_a_bond), "tripleo")
 
 
-def test_hosts_of_a_role_must_be_alike() -> None:
+def test_role_with_different_hosts_is_refused() -> None:
     def another_slot(document: Document) -> None:
         node = next(n for n in document["nodes"] if n["name"] == "compute-2")
         node["accelerators"][0]["pci"] = "0000:17:00.0"
@@ -216,7 +216,7 @@ def test_hosts_of_a_role_must_be_alike() -> None:
         export(changed(another_slot), "tripleo")
 
 
-def test_names_that_tripleo_cannot_tell_apart() -> None:
+def test_ambiguous_names_are_refused() -> None:
     def like_it(document: Document) -> None:
         networks = document["networks"]
         networks["storage.mgmt"] = json.loads(
@@ -229,7 +229,7 @@ def test_names_that_tripleo_cannot_tell_apart() -> None:
         export(changed(like_it), "tripleo")
 
 
-def test_secrets_are_filled_in_whatever_they_contain(tmp_path: Path) -> None:
+def test_secrets_of_any_content_are_filled_in(tmp_path: Path) -> None:
     """As values of JSON and YAML, readable by their owner only; without one of them no file is written."""
     folder = written(tmp_path, changed(with_everything, with_roce))
     secret = """a"b\\c$d: #'{"""
@@ -265,7 +265,7 @@ def texts(value: Any) -> list[str]:
 
 
 @pytest.mark.cloud
-def test_tripleos_own_validators_find_nothing(tmp_path: Path) -> None:
+def test_tripleo_validators_accept_the_files(tmp_path: Path) -> None:
     """The guide's cloud, one with everything, several fabrics, and one on Ethernet alone."""
     sites = {
         "rdg": rdg(),
@@ -277,7 +277,7 @@ def test_tripleos_own_validators_find_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.cloud
-def test_tripleos_own_validators_find_what_is_wrong(tmp_path: Path) -> None:
+def test_tripleo_validators_find_mistakes(tmp_path: Path) -> None:
     """The control: one mistake in each file at once, and each is found where it is."""
     folder = written(tmp_path, rdg())
     for name, old, new in (
@@ -324,7 +324,7 @@ def heat(request: pytest.FixtureRequest, builder: Path, tmp_path_factory: pytest
 @pytest.mark.nightly(
     reason="downloads the templates of all of TripleO; the validators look at each file by day"
 )
-def test_the_heat_templates_are_rendered_with_the_roles_and_networks(heat: Path, tmp_path: Path) -> None:
+def test_heat_templates_render_with_roles_and_networks(heat: Path, tmp_path: Path) -> None:
     """By TripleO's own renderer; what the deploy command names is there, and services and parameters are templates'
     own: with `--validation-warnings-fatal` a parameter that no template has ends the deployment.
     """
@@ -384,7 +384,7 @@ def _parameters(folder: Path) -> Iterator[str]:
                 yield name
 
 
-def test_files_are_complete_when_folders_are_copied(tmp_path: Path) -> None:
+def test_all_files_are_in_the_copied_folders(tmp_path: Path) -> None:
     """Nothing in the files points into the folder that they were made in."""
     folder = written(tmp_path / "out", rdg())
     shutil.move(folder, tmp_path / "moved")

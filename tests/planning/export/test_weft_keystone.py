@@ -120,7 +120,7 @@ def commands(files: dict[str, str]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("tool", ["kolla", "kayobe", "tripleo"])
-def test_exports_have_no_secret_on_a_command_line(tool: str) -> None:
+def test_exported_tasks_have_no_secret_on_a_command_line(tool: str) -> None:
     """Every user of the host sees command lines; and what handles a secret is logged by no Ansible."""
     files = export(changed(with_everything), tool)
     for line in commands(files):
@@ -135,7 +135,7 @@ def test_exports_have_no_secret_on_a_command_line(tool: str) -> None:
 
 @pytest.mark.cloud
 @pytest.mark.nightly(reason="Ansible plays the tasks five times, 40 s; by day they are read")
-def test_catalog_and_password_are_compared_and_set(tmp_path: Path) -> None:
+def test_catalog_and_password_are_set_if_different(tmp_path: Path) -> None:
     """Made once, then left; another address is corrected in place; a reading that fails makes nothing."""
     ansible, cloud = Ansible(tmp_path, changed(with_everything)), Cloud(tmp_path / "bin")
     ansible.path = str(tmp_path / "bin")

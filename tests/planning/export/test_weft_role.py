@@ -18,14 +18,14 @@ from weft.planning.export.formats import export
 from weft.planning.export.weftrole import _ENVIRONMENT, _TASKS, _UNIT
 
 
-def test_the_site_comes_with_the_role(tmp_path: Path) -> None:
+def test_role_contains_the_site_file(tmp_path: Path) -> None:
     """The same site, as weft on the host reads it."""
     file = tmp_path / "site.yaml"
     file.write_text(export(rdg(), "kolla")[f"{ROLE}/files/site.yaml"])
     assert load_site(file) == rdg()
 
 
-def test_what_follows_from_the_site() -> None:
+def test_defaults_follow_from_the_site() -> None:
     files = export(changed(with_everything), "kolla")
     found = yaml.safe_load(files[f"{ROLE}/defaults/main.yml"])
     assert found["weft_url"] == "https://weft.example.net:8787" and found["weft_listen"] == "0.0.0.0:8787"
@@ -54,15 +54,15 @@ AT_NIGHT = pytest.mark.nightly(reason="Ansible takes two seconds each; by day wi
         ("https://weft.example.net:8787", ["public", "internal"]),
     ],
 )
-def test_no_catalog_names_the_clients_own_machine(tmp_path: Path, url: str | None, listed: list[str]) -> None:
-    """As Ansible reads the role's settings: a client would send its token to whoever listens there."""
+def test_loopback_address_is_not_in_the_catalog(tmp_path: Path, url: str | None, listed: list[str]) -> None:
+    """As Ansible reads the role's settings: clients would send their tokens to any local listener."""
     ansible = Ansible(tmp_path, changed(lambda d: deployment(d).update(weft_url=url)))
     assert ansible.setting("weft_interfaces") == listed
 
 
 @pytest.mark.cloud
-def test_ansible_finds_nothing_and_what_is_wrong(tmp_path: Path) -> None:
-    """The control: a module that nobody has."""
+def test_ansible_syntax_check_accepts_the_role_and_finds_mistakes(tmp_path: Path) -> None:
+    """The control: a module that doesn't exist."""
     ansible = Ansible(tmp_path, changed(with_everything))
     assert read(ansible.inventory)["weft"]["hosts"] == ["controller-1"]
     done = ansible.play("--syntax-check")
@@ -74,7 +74,7 @@ def test_ansible_finds_nothing_and_what_is_wrong(tmp_path: Path) -> None:
 
 @pytest.mark.cloud
 @pytest.mark.nightly(reason="the role is played twice, 45 s; by day Ansible reads it")
-def test_the_role_sets_weft_up(tmp_path: Path) -> None:
+def test_role_installs_weft(tmp_path: Path) -> None:
     """But for user and systemd: files with their modes, a unit that systemd takes, a command line that weft takes; the
     second time nothing changes, and a site file that weft can't read isn't brought.
     """
@@ -139,7 +139,7 @@ def filled(template: str) -> str:
     return jinja2.Template(template, trim_blocks=True).render(VALUES)
 
 
-def test_units_file_has_no_password() -> None:
+def test_systemd_unit_has_no_password() -> None:
     """Everybody may read a unit, and any user a command line: the database's URL is in a file for weft alone."""
     assert "s3cr" not in filled(_UNIT)
     assert "EnvironmentFile=/etc/weft/weft.env" in filled(_UNIT)
@@ -147,7 +147,7 @@ def test_units_file_has_no_password() -> None:
     assert 'dest: "{{ weft_config }}/weft.env"\n    owner: "{{ weft_user }}"\n    mode: "0600"' in _TASKS
 
 
-def test_signs_that_systemd_expands_are_escaped() -> None:
+def test_systemd_specifiers_are_escaped() -> None:
     """% is a specifier everywhere in a unit, $ a variable on a command line."""
     lines = filled(_UNIT).splitlines()
     [state] = [line for line in lines if line.startswith("ReadWritePaths=")]
@@ -156,7 +156,7 @@ def test_signs_that_systemd_expands_are_escaped() -> None:
     assert "--cloud-profile weft$$1 " in command and "https://weft.example/%%7Eweft" in command
 
 
-def test_package_of_another_project_is_never_a_default() -> None:
+def test_default_package_is_never_another_projects() -> None:
     """What pip is to install must be said: the name weft on PyPI isn't this project's."""
     files = export(changed(with_everything), "kolla")
     assert yaml.safe_load(files[f"{ROLE}/defaults/main.yml"])["weft_package"] == ""

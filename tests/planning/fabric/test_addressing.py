@@ -15,7 +15,7 @@ PHYSICAL = "a0:00:00:27:fe:80:00:00:00:00:00:00:7c:fe:90:03:00:29:26:52"
 OTHER = "80:00:00:28:fe:80:00:00:00:00:00:00:00:11:22:03:00:33:44:56"
 
 
-def test_the_hardware_address_of_a_physical_port() -> None:
+def test_ipoib_address_of_a_physical_port() -> None:
     address = IPoIBAddress.parse(PHYSICAL)
     assert (address.flags, address.qpn, address.prefix) == (0xA0, 0x27, 0xFE80 << 48)
     assert address.guid == 0x7CFE900300292652
@@ -24,27 +24,27 @@ def test_the_hardware_address_of_a_physical_port() -> None:
     assert address.text == PHYSICAL
 
 
-def test_a_guid_without_its_two_middle_bytes_is_the_mac_address() -> None:
+def test_mac_address_is_guid_without_middle_bytes() -> None:
     assert mac_of_guid(0xF452140300383981) == "f4:52:14:38:39:81"
 
 
-def test_the_guid_of_a_virtual_function_leads_back_to_its_mac_address() -> None:
+def test_virtual_function_guid_converts_back_to_mac() -> None:
     guid = guid_of("01:23:45:67:89:ab")
     assert mac_of_guid(guid) == "01:23:45:67:89:ab"
 
 
-def test_the_mac_address_of_an_interface_as_cloud_init_has_it() -> None:
+def test_interface_mac_matches_cloud_init() -> None:
     guid = IPoIBAddress.parse(OTHER).guid
     assert mac_of_guid(guid) == "00:11:22:33:44:56"
 
 
-def test_a_physical_guid_does_not_come_back_from_its_mac_address() -> None:
+def test_physical_guid_can_not_be_derived_from_mac() -> None:
     guid = 0x7CFE900300292652
     assert guid_of(mac_of_guid(guid)) != guid
 
 
 @given(st.integers(0, (1 << 24) - 1), st.integers(1, (1 << 64) - 1), st.integers(0, 255))
-def test_an_address_is_read_as_it_was_written(qpn: int, guid: int, flags: int) -> None:
+def test_ipoib_address_round_trips(qpn: int, guid: int, flags: int) -> None:
     address = IPoIBAddress(qpn, guid, flags=flags)
     assert IPoIBAddress.parse(address.text) == address
     assert len(address.text.split(":")) == 20
@@ -61,12 +61,12 @@ def test_an_address_is_read_as_it_was_written(qpn: int, guid: int, flags: int) -
         PHYSICAL.replace("27", "+7"),
     ],
 )
-def test_what_is_no_ipoib_address_is_refused(text: str) -> None:
+def test_invalid_ipoib_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="20 hex pairs"):
         IPoIBAddress.parse(text)
 
 
 @pytest.mark.parametrize(("qpn", "guid"), [(-1, 1), (1 << 24, 1), (1, 1 << 64)])
-def test_what_does_not_fit_is_refused(qpn: int, guid: int) -> None:
+def test_out_of_range_parts_are_refused(qpn: int, guid: int) -> None:
     with pytest.raises(ValueError, match="0 to 0x"):
         IPoIBAddress(qpn, guid)

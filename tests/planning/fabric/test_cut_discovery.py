@@ -43,20 +43,20 @@ def uplink() -> Link:
     return next(k for k in MINE if "/" not in k.a and "/" not in k.b)
 
 
-def test_cables_to_nodes_without_a_record_are_as_described() -> None:
+def test_cables_to_nodes_without_record_match_by_guid() -> None:
     """They are known by the GUIDs of their ends."""
     assert fabric_differences(SITE, "ib", cut()) == ()
     assert adopt_links(SITE, "ib", cut()) == canonical_links(SITE.links)
 
 
-def test_cable_to_a_switch_without_guid_and_record_says_nothing() -> None:
-    """Whether it is the one that the site has there isn't known, so the description stays."""
+def test_cable_to_unidentified_switch_is_not_compared() -> None:
+    """It may or may not be the site's switch, so the description stays."""
     site = unnamed(SITE, uplink())
     assert fabric_differences(site, "ib", cut()) == ()
     assert adopt_links(site, "ib", cut()) == canonical_links(site.links)
 
 
-def test_cable_to_a_stranger_without_record_is_not_adopted() -> None:
+def test_cable_to_unknown_node_is_not_adopted() -> None:
     """A GUID that nothing describes, at the port of a cable: no link of it, and the described one stays."""
     link = uplink()
     mine = link.a_port if link.a == LEAF.name else link.b_port

@@ -49,22 +49,22 @@ def seen(real: Site, folder: Path) -> ObservedFabric:
     return parse_ibnetdiscover(discover(real, folder)).fabric
 
 
-def told(observed: ObservedFabric) -> list[str]:
+def sentences(observed: ObservedFabric) -> list[str]:
     return [f"{d.kind}: {d.what}" for d in fabric_differences(SITE, "ib", observed)]
 
 
 def differences(real: Site, folder: Path) -> list[str]:
-    return told(seen(real, folder))
+    return sentences(seen(real, folder))
 
 
-def test_a_fabric_as_described_has_no_differences(tmp_path: Path) -> None:
+def test_matching_fabric_has_no_differences(tmp_path: Path) -> None:
     """All 24 nodes and 130 cables are matched, and taking them in changes nothing."""
     observed = seen(SITE, tmp_path)
     assert fabric_differences(SITE, "ib", observed) == ()
     assert adopt_links(SITE, "ib", observed) == SITE.links
 
 
-def test_a_missing_cable(tmp_path: Path) -> None:
+def test_missing_cable_is_reported(tmp_path: Path) -> None:
     """One of eight uplinks pulled out."""
     links = tuple(k for k in SITE.links if not (k.a == "leaf04" and k.a_port == 25))
     assert differences(SITE.model_copy(update={"links": links}), tmp_path) == [
@@ -72,11 +72,11 @@ def test_a_missing_cable(tmp_path: Path) -> None:
     ]
 
 
-def test_a_moved_cable(tmp_path: Path) -> None:
+def test_moved_cable_is_reported(tmp_path: Path) -> None:
     """A host's cable in another leaf is one move, not one cable lost and one found."""
     real = cabled(without(SITE, "gpu02/mlx5_0"), "gpu02/mlx5_0,1,leaf02,18")
     observed = seen(real, tmp_path)
-    assert told(observed) == [
+    assert sentences(observed) == [
         "moved cable: the cable of gpu02/mlx5_0 port 1 goes to leaf02 port 18, expected leaf01 port 5"
     ]
     taken = adopt_links(SITE, "ib", observed)
@@ -95,26 +95,26 @@ def test_two_swapped_cables_are_two_moves(tmp_path: Path) -> None:
     ]
 
 
-def test_an_unknown_cable(tmp_path: Path) -> None:
-    """An uplink that nobody has written down."""
+def test_unknown_cable_is_reported(tmp_path: Path) -> None:
+    """An uplink that the site doesn't describe."""
     assert differences(cabled(SITE, "leaf01,24,spine02,40"), tmp_path) == [
         "unknown cable: a cable from leaf01 port 24 to spine02 port 40 is not in the site"
     ]
 
 
-def test_a_missing_node_is_told_once(tmp_path: Path) -> None:
+def test_missing_node_is_reported_once(tmp_path: Path) -> None:
     """A host that is off: each of its adapters once, not once more for its cable; its links stay when taking in."""
     ends = tuple(f"gpu16/mlx5_{i}" for i in range(4))
     real = without(SITE, *ends)
     observed = seen(real, tmp_path)
-    assert told(observed) == [
+    assert sentences(observed) == [
         f"missing node: gpu16/mlx5_{i} (0xb8599f03000010{i}0) was not discovered, with 1 described cables"
         for i in range(4)
     ]
     assert adopt_links(SITE, "ib", observed) == SITE.links
 
 
-def test_a_missing_nodes_port_may_be_somebody_elses_now(tmp_path: Path) -> None:
+def test_port_of_missing_node_may_have_another_cable(tmp_path: Path) -> None:
     """Taking in: the cable of a host that is off goes when another one is on its switch port."""
     real = cabled(without(SITE, "gpu16/mlx5_0", "gpu15/mlx5_0"), "gpu15/mlx5_0,1,leaf04,13")
     taken = adopt_links(SITE, "ib", seen(real, tmp_path))
@@ -122,20 +122,20 @@ def test_a_missing_nodes_port_may_be_somebody_elses_now(tmp_path: Path) -> None:
     assert on_port == ["gpu15/mlx5_0"]
 
 
-def test_an_unknown_node(tmp_path: Path) -> None:
-    """A host that isn't described is told with where it hangs, and isn't taken in."""
+def test_unknown_node_is_reported_and_not_adopted(tmp_path: Path) -> None:
+    """An undescribed host is reported with its switch port, and isn't adopted."""
     gpu01 = SITE.node_by_name["gpu01"]
     hca = gpu01.hcas[0].model_copy(update={"guid": 0xABC0, "port_guid": 0xABC1})
     rogue = gpu01.model_copy(update={"name": "rogue", "hcas": (hca,)})
     real = cabled(SITE.model_copy(update={"nodes": (*SITE.nodes, rogue)}), "rogue/mlx5_0,1,leaf03,20")
     observed = seen(real, tmp_path)
-    assert told(observed) == [
+    assert sentences(observed) == [
         "unknown node: ca 0x000000000000abc0 ('rogue mlx5_0') is not in the site; it is cabled to leaf03 port 20"
     ]
     assert adopt_links(SITE, "ib", observed) == SITE.links
 
 
-def test_a_replaced_adapter_is_recognised(tmp_path: Path) -> None:
+def test_replaced_adapter_is_recognised(tmp_path: Path) -> None:
     """Another GUID at the same port: missing and unknown, with the question whether it was replaced."""
     node = SITE.node_by_name["gpu03"]
     new = node.hcas[0].model_copy(update={"guid": 0xDEF0, "port_guid": 0xDEF1})
@@ -147,8 +147,8 @@ def test_a_replaced_adapter_is_recognised(tmp_path: Path) -> None:
     ]
 
 
-def test_wrong_names(tmp_path: Path) -> None:
-    """A host and a switch that call themselves something else are matched by GUID and told."""
+def test_wrong_node_descriptions_are_reported(tmp_path: Path) -> None:
+    """A host and a switch with other descriptions are matched by GUID and reported."""
     real = changed(SITE, "gpu03", name="gpu033")
     links = []
     for k in real.links:
@@ -177,7 +177,7 @@ def test_switches_without_guids_are_matched_by_name(tmp_path: Path) -> None:
     assert adopt_links(nameless.model_copy(update={"links": ()}), "ib", observed) == SITE.links
 
 
-def test_other_fabrics_links_stay_as_they_are(tmp_path: Path) -> None:
+def test_links_of_other_fabrics_are_kept(tmp_path: Path) -> None:
     """Taking in one fabric leaves the cables of another alone."""
     hca = SITE.node_by_name["gpu01"].hcas[0].model_copy(update={"name": "mlx5_9", "fabric": "ib2", "guid": 7})
     leaf = SITE.switches[0].model_copy(update={"name": "other01", "fabric": "ib2", "guid": 8})
@@ -194,7 +194,7 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def test_the_command_compares_and_takes_in(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_compares_and_adopts(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     """`site check --fabric` ends with 1 and names the move; with the written links it ends with 0."""
     real = cabled(without(SITE, "gpu02/mlx5_0"), "gpu02/mlx5_0,1,leaf02,18")
     text = folder.path / "ibnetdiscover.txt"
@@ -214,7 +214,7 @@ def test_the_command_compares_and_takes_in(folder: Folder, capsys: pytest.Captur
     assert "fabric: no differences" in capsys.readouterr().out
 
 
-def test_the_output_may_come_from_a_pipe(
+def test_output_is_read_from_a_pipe(
     folder: Folder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`ibnetdiscover | weft site check … --fabric -`; what is wrong there is at `<stdin>`."""
@@ -228,10 +228,10 @@ def test_the_output_may_come_from_a_pipe(
     assert "<stdin>:1: ibnetdiscover: 'what?' is not allowed" in capsys.readouterr().err
 
 
-def test_links_that_nobody_wrote_down_come_from_the_fabric(
+def test_undescribed_links_are_adopted_from_the_fabric(
     folder: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A site without links, and `--write-links`: afterwards the site is the one that is cabled."""
+    """A site without links, and `--write-links`: afterwards the site describes the cabling."""
     text = folder.path / "ibnetdiscover.txt"
     text.write_text(discover(SITE, folder.path / "sim"))
     links = folder.path / "links.csv"
@@ -242,7 +242,7 @@ def test_links_that_nobody_wrote_down_come_from_the_fabric(
     assert load_site(folder.site) == SITE
 
 
-def test_what_is_not_ibnetdiscovers_output_is_told(
+def test_input_other_than_ibnetdiscover_output_is_refused(
     folder: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A wrong file, no file, a wrong fabric, and options without --fabric: one sentence and exit code 2."""
@@ -260,7 +260,7 @@ def test_what_is_not_ibnetdiscovers_output_is_told(
         assert sentence in capsys.readouterr().err
 
 
-def test_what_if_on_the_discovered_fabric_is_what_if_on_the_site(tmp_path: Path) -> None:
+def test_simulation_agrees_on_discovered_fabric_and_site(tmp_path: Path) -> None:
     """`weft place --topology` reads the real output: the same nodes stand together, on the same rails."""
     path = tmp_path / "ibnetdiscover.txt"
     path.write_text(discover(SITE, tmp_path / "sim"))

@@ -40,7 +40,7 @@ Ca\t2 "H-0c42a10300aa0100"\t\t# "gpu01 mlx5_0"
 """
 
 
-def test_nodes_cables_and_lids() -> None:
+def test_parser_returns_nodes_cables_and_lids() -> None:
     """Each cable once, with names; both ports of an adapter; where each host port is."""
     found = parse_ibnetdiscover(SAMPLE)
     assert [(n.kind, n.name, n.ports) for n in found.fabric.nodes] == [
@@ -59,13 +59,13 @@ def test_nodes_cables_and_lids() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "ibwarn: can't open\n", SAMPLE + "what is this\n"])
-def test_what_is_no_topology(text: str) -> None:
+def test_malformed_output_is_refused(text: str) -> None:
     """Cut off or garbage is refused, with the line, and never taken for an empty fabric."""
     with pytest.raises(InputError, match="ibnetdiscover"):
         parse_ibnetdiscover(text)
 
 
-def test_messages_in_the_text_make_it_partial() -> None:
+def test_messages_make_discovery_partial() -> None:
     """As of `ibnetdiscover > FILE 2>&1`; so does a cable to a node that isn't described."""
     message = "src/query_smp.c:197; umad (DR path slid 0; dlid 0; 0,1 Attr 0x11:0) bad status 110; Connection timed out"
     found = parse_ibnetdiscover(f"{message}\n{message}\nibwarn: [7] mad_rpc: failed\n{SAMPLE}")
@@ -77,7 +77,7 @@ def test_messages_in_the_text_make_it_partial() -> None:
     )
 
 
-def test_output_grouped_by_chassis_and_with_speeds_is_the_same() -> None:
+def test_grouped_output_with_speeds_parses_the_same() -> None:
     """`-g` adds titles and comments, `-f` numbers at the end of the line."""
     plain = parse_ibnetdiscover(SAMPLE)
     titles = "Chassis 1 (guid 0x1070fd0300bb0000)\nHostname: chassis\n\n# Spine Nodes\n"
@@ -97,7 +97,7 @@ def test_output_grouped_by_chassis_and_with_speeds_is_the_same() -> None:
     "line",
     ["[admin@sm1 ~]$ ibnetdiscover", "root@sm1:~# sudo ibnetdiscover -g", 'Switch64 "S-0002c90300100001"'],
 )
-def test_terminals_log_is_refused_as_one(line: str) -> None:
+def test_terminal_log_is_recognized_and_refused(line: str) -> None:
     """With a sentence that says how to write the file."""
     with pytest.raises(InputError, match="this is a terminal's log: write it with `ibnetdiscover > FILE`"):
         parse_ibnetdiscover(f"{line}\n{SAMPLE}")

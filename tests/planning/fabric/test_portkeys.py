@@ -34,14 +34,14 @@ def is_full(one: TightPort, entries: int, *pods: int) -> FullPort | None:
     return full(replace(one, entries=entries), FabricKind.INFINIBAND.row, pods)
 
 
-def test_ports_with_a_pods_key_alone_are_no_matter() -> None:
-    """The default key and one of weft's range fit any table: nobody is asked how large it is."""
+def test_ports_with_only_a_pods_key_are_not_crowded() -> None:
+    """The default key and one of weft's range fit any table: its size isn't read."""
     site = build_site([[3]])
     assert crowded(site, "ib0", partitions()) == []
     assert crowded(site, "ib0", partitions(named(POD, port(site, "gpu1")))) == []
 
 
-def test_a_strangers_key_and_what_was_left_behind_count() -> None:
+def test_foreign_and_leftover_keys_count() -> None:
     """A key outside of weft's range, or a second one inside it, makes a port worth asking."""
     site = build_site([[3]])
     found = crowded(
@@ -59,14 +59,14 @@ def test_a_strangers_key_and_what_was_left_behind_count() -> None:
     ]
 
 
-def test_a_partition_of_everybody_is_in_every_table() -> None:
-    """One that names nobody, with ALL as its member."""
+def test_partition_with_all_ports_counts_in_every_table() -> None:
+    """A partition without named ports, with ALL as its member."""
     site = build_site([[2]])
     found = crowded(site, "ib0", partitions(named(0x2001, everybody=True)))
     assert [p.node for p in found] == ["gpu1", "gpu2"]
 
 
-def test_full_is_when_no_entry_is_left_for_one_more() -> None:
+def test_port_is_full_when_no_entry_is_left() -> None:
     """Keys of pods that hold something give their entries back first."""
     site = build_site([[1]])
     mine = port(site, "gpu1")
@@ -83,7 +83,7 @@ def test_full_is_when_no_entry_is_left_for_one_more() -> None:
     assert is_full(one, 2, POD, OTHER) is not None
 
 
-def test_only_what_may_be_ordered_is_looked_at() -> None:
+def test_only_compute_nodes_are_examined() -> None:
     """A subnet manager's own port may be as full as it likes."""
     site = build_site([[2]], lambda name: {"role": "subnet-manager"} if name == "gpu1" else {})
     found = crowded(site, "ib0", partitions(named(0x2001, everybody=True)))

@@ -31,7 +31,7 @@ def numbers(
     return allot(small_site(), "main", "ib", network or NetworkOrder(), used or UsedNumbers(), nodes, hcas)
 
 
-def test_the_lowest_free_numbers_are_given() -> None:
+def test_lowest_free_numbers_are_allocated() -> None:
     """Nothing used: the first of each; a gap is filled before the end is used."""
     assert numbers() == Allotment(
         segment="0x65",
@@ -66,7 +66,7 @@ def test_the_lowest_free_numbers_are_given() -> None:
          "cloud main: no free subnet of 21 addresses is left in management.addresses 10.16.0.0/16"),
     ],
 )  # fmt: skip
-def test_an_exhausted_range_is_a_refusal_with_the_reason(used: UsedNumbers, reason: str) -> None:
+def test_exhausted_range_is_a_refusal_with_the_reason(used: UsedNumbers, reason: str) -> None:
     """The order is refused, not failed: once a pod is released there is room again."""
     refusal = numbers(used)
     assert isinstance(refusal, Refusal)
@@ -74,21 +74,21 @@ def test_an_exhausted_range_is_a_refusal_with_the_reason(used: UsedNumbers, reas
     assert offers(refusal)
 
 
-def test_a_large_pod_gets_a_larger_subnet() -> None:
+def test_large_pod_gets_a_larger_subnet() -> None:
     """400 nodes with 4 adapters have 1,600 RDMA addresses: a /21, though the site's usual prefix is 24."""
     allotment = numbers(nodes=400, hcas=4)
     assert isinstance(allotment, Allotment)
     assert (allotment.rdma_cidr, allotment.management_cidr) == ("10.128.0.0/21", "10.16.0.0/23")
 
 
-def test_a_pod_that_is_larger_than_the_block_is_refused() -> None:
+def test_pod_larger_than_the_block_is_refused() -> None:
     """No subnet of the block is large enough, however empty it is."""
     refusal = numbers(nodes=10_000, hcas=8)
     assert isinstance(refusal, Refusal)
     assert "no free subnet of 80002 addresses" in refusal.reason
 
 
-def test_given_subnets_are_taken_as_they_are() -> None:
+def test_given_subnets_are_used_unchanged() -> None:
     """The tenant's own networks may be anybody's, as long as the pod's two don't overlap."""
     given = NetworkOrder(rdma=IPv4Network("192.168.0.0/26"), management=IPv4Network("192.168.1.0/24"))
     used = UsedNumbers(rdma_cidrs={"main": frozenset({"192.168.0.0/26"})})
@@ -97,7 +97,7 @@ def test_given_subnets_are_taken_as_they_are() -> None:
     assert (allotment.rdma_cidr, allotment.management_cidr) == ("192.168.0.0/26", "192.168.1.0/24")
 
 
-def test_a_given_subnet_is_left_free_by_the_other_one() -> None:
+def test_allocated_subnet_avoids_the_given_one() -> None:
     """A management subnet in the way of the automatic RDMA subnet moves that one on, and the other way round."""
     one = numbers(network=NetworkOrder(management=IPv4Network("10.128.0.0/24")))
     other = numbers(network=NetworkOrder(rdma=IPv4Network("10.16.0.0/23")))
@@ -122,9 +122,7 @@ def test_a_given_subnet_is_left_free_by_the_other_one() -> None:
          "a unicast network; this one is \"this network\" (0.0.0.0/8)"),
     ],
 )  # fmt: skip
-def test_a_given_subnet_that_cannot_serve_is_the_orderers_mistake(
-    field: str, cidr: str, sentence: str
-) -> None:
+def test_unusable_given_subnet_is_an_input_error(field: str, cidr: str, sentence: str) -> None:
     """Too small or not for hosts: one sentence that names the field."""
     with pytest.raises(InputError) as caught:
         numbers(network=NetworkOrder(**{field: IPv4Network(cidr)}))
@@ -161,7 +159,7 @@ def test_addresses_are_unique_and_inside(nodes: int, hcas: int) -> None:
 
 
 @given(st.sets(st.integers(0, 255), max_size=60), st.integers(20, 28))
-def test_a_cut_subnet_is_the_lowest_that_overlaps_nothing(taken: set[int], prefix: int) -> None:
+def test_cut_subnet_is_the_lowest_that_overlaps_nothing(taken: set[int], prefix: int) -> None:
     """Against the plain search through all subnets of the block."""
     block = IPv4Network("10.0.0.0/16")
     used = [IPv4Network(f"10.0.{n}.0/{24 + n % 5}") for n in taken]
@@ -183,7 +181,7 @@ def test_prefix_for_is_the_smallest_subnet_that_holds(size: int) -> None:
     assert 1 << (32 - length) >= size > 1 << (31 - length)
 
 
-def test_sizes_count_the_addresses_nobody_can_have() -> None:
+def test_sizes_include_reserved_addresses() -> None:
     """Network and broadcast address on RDMA; gateway and DHCP ports too on management."""
     assert rdma_size(4, 4) == 18
     assert management_size(4) == 21

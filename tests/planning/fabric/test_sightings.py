@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.planning.fabric.sightings import Sightings
 
 
-def test_whole_discovery_that_lacks_something_is_doubted_until_a_second_agrees() -> None:
+def test_absence_is_doubted_until_a_second_discovery_agrees() -> None:
     """The second one must be at least a second later."""
     seen = Sightings[int]()
     seen.note({1, 2, 3}, 0.0, True)
@@ -18,7 +18,7 @@ def test_whole_discovery_that_lacks_something_is_doubted_until_a_second_agrees()
     assert seen.doubted == frozenset()
 
 
-def test_what_came_back_in_between_is_doubted_anew() -> None:
+def test_reappearance_restarts_the_doubt() -> None:
     """Two discoveries must lack it in a row."""
     seen = Sightings[int]()
     for at, found in enumerate([{1, 2}, {1}, {1, 2}, {1}]):
@@ -26,7 +26,7 @@ def test_what_came_back_in_between_is_doubted_anew() -> None:
     assert seen.doubted == {2}
 
 
-def test_partial_discoveries_agree_to_nothing() -> None:
+def test_partial_discovery_confirms_no_absence() -> None:
     """However many there are; what they show is believed."""
     seen = Sightings[int]()
     seen.note({1, 2}, 0.0, True)
@@ -37,7 +37,7 @@ def test_partial_discoveries_agree_to_nothing() -> None:
     assert seen.doubted == {2, 3}
 
 
-def test_other_evidence_counts_as_a_discovery() -> None:
+def test_other_evidence_confirms_absence() -> None:
     """Such as the leaf's own word that its port is down, twice."""
     seen = Sightings[int]()
     seen.note({1, 2}, 0.0, True)

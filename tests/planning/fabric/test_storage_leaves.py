@@ -30,7 +30,7 @@ def with_storage(leaves: int, locates: bool) -> Site:
 
 
 @pytest.mark.parametrize("leaves", [1, 2, 3])
-def test_leaves_are_as_without_adapters_for_storage(leaves: int) -> None:
+def test_storage_adapters_do_not_affect_leaves(leaves: int) -> None:
     plain, found = (Topology.of(site, "ib") for site in (small_site(), with_storage(leaves, locates=False)))
     assert found.leaves == plain.leaves and found.blocks == plain.blocks and found.uplinks == plain.uplinks
     node = next(iter(plain.stands))
@@ -39,7 +39,7 @@ def test_leaves_are_as_without_adapters_for_storage(leaves: int) -> None:
     )
 
 
-def test_nodes_without_any_adapter_that_locates_them_are_located_by_all() -> None:
+def test_node_without_locating_adapter_is_located_by_all() -> None:
     document = small_site().model_dump(mode="json")
     for node in document["nodes"]:
         for hca in node["hcas"]:

@@ -17,7 +17,7 @@ class Counted(set[IPv4Address]):
         return super().__contains__(address)
 
 
-def test_a_thousand_addresses_are_a_thousand_looks() -> None:
+def test_allocation_takes_one_step_per_address() -> None:
     """Not a thousand for each: a list of 5,000 hosts took half a minute so."""
     taken = Counted()
     addresses, block = Addresses(taken), Block(IPv4Network("10.0.0.0/16"))
@@ -26,7 +26,7 @@ def test_a_thousand_addresses_are_a_thousand_looks() -> None:
     assert taken.asked == 1000
 
 
-def test_what_is_taken_or_for_others_is_left_out_until_nothing_is_left() -> None:
+def test_taken_and_excluded_addresses_are_skipped() -> None:
     """Two blocks of one subnet that exclude different ranges give no address twice."""
     network = IPv4Network("10.0.0.0/28")
     addresses = Addresses()

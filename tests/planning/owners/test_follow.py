@@ -42,24 +42,24 @@ def going(*resources: Resource, nowhere: bool = False) -> dict[str, Known]:
 WHOLE = graph(segment(), network(), subnet())
 
 
-def test_what_agrees_changes_nothing() -> None:
+def test_matching_rows_need_no_changes() -> None:
     assert not follow(there(*WHOLE.resources), WHOLE)
     assert not follow({}, graph())
     assert not follow(going(segment(), nowhere=True), graph())
 
 
-def test_everything_is_new_at_first() -> None:
+def test_first_graph_adds_everything() -> None:
     assert follow({}, WHOLE) == Follow(added=WHOLE.resources)
 
 
-def test_what_its_kind_changes_in_place_stays() -> None:
+def test_in_place_change_keeps_the_row() -> None:
     more = segment(ports=("0x1", "0x2"))
     assert follow(there(*WHOLE.resources), graph(more, network(), subnet())) == Follow(changed=(more,))
     gateway = subnet(gateway=True)
     assert follow(there(*WHOLE.resources), graph(segment(), network(), gateway)) == Follow(changed=(gateway,))
 
 
-def test_what_can_not_change_goes_with_all_that_needs_it() -> None:
+def test_immutable_change_removes_resource_and_dependents() -> None:
     other = graph(segment(102), network(102), subnet())
     keys = ("segment", "network", "subnet")
     assert follow(there(*WHOLE.resources), other) == Follow(removed=keys, later=frozenset(keys))
@@ -67,7 +67,7 @@ def test_what_can_not_change_goes_with_all_that_needs_it() -> None:
     assert follow(there(*WHOLE.resources), moved) == Follow(removed=("subnet",), later=frozenset({"subnet"}))
 
 
-def test_it_is_wanted_again_when_it_and_its_needs_are_gone() -> None:
+def test_removed_resource_is_added_again_once_gone() -> None:
     """In the order in which it is seen gone: what needs something that is still there waits for it."""
     other = graph(segment(102), network(102), subnet())
     gone, left = going(subnet(), network(), nowhere=True), going(segment())
@@ -76,31 +76,31 @@ def test_it_is_wanted_again_when_it_and_its_needs_are_gone() -> None:
     assert follow(going(*WHOLE.resources, nowhere=True), other) == Follow(again=other.resources)
 
 
-def test_what_is_wanted_again_as_it_was_need_not_be_gone() -> None:
+def test_unchanged_resource_is_restored_without_waiting() -> None:
     """A site that was changed and changed back: what is on its way out is wanted again at once."""
     assert follow(going(*WHOLE.resources), WHOLE) == Follow(again=WHOLE.resources)
 
 
-def test_what_was_never_made_can_become_anything() -> None:
+def test_never_created_resource_can_change_freely() -> None:
     rows = {r.key: Known(r, wanted=True, nowhere=True) for r in WHOLE.resources}
     other = graph(segment(102), network(102), subnet())
     assert follow(rows, other) == Follow(changed=(segment(102), network(102)))
 
 
-def test_what_is_not_wanted_goes() -> None:
+def test_unwanted_resource_is_removed() -> None:
     """Its tombstone isn't removed once more."""
     assert follow(there(*WHOLE.resources), graph(segment())) == Follow(removed=("network", "subnet"))
     on_its_way = follow({**there(segment()), **going(network(), subnet())}, graph(segment()))
     assert not on_its_way and on_its_way.going == ("network", "subnet")
 
 
-def test_another_place_or_name_is_another_thing() -> None:
+def test_other_place_or_name_recreates_the_resource() -> None:
     moved = network().model_copy(update={"where": "other"})
     found = follow(there(segment(), network()), graph(segment(), moved))
     assert found == Follow(removed=("network",), later=frozenset({"network"}))
 
 
-def test_a_new_need_waits_for_what_it_needs() -> None:
+def test_new_resource_waits_for_its_dependencies() -> None:
     """The network is recreated; a second subnet of it isn't made before."""
     second = subnet("198.51.100.0/24").model_copy(update={"key": "second", "name": "weft-1-second"})
     wanted = graph(segment(102), network(102), subnet(), second)

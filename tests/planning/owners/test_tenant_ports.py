@@ -91,13 +91,13 @@ def why_not(one: TenantPort, **more: Any) -> str:
 # -- what is in -------------------------------------------------------------------------------------------------
 
 
-def test_a_whole_adapter_is_found_by_host_and_pci_address_whatever_its_mac() -> None:
+def test_whole_adapter_is_found_by_host_and_pci_address() -> None:
     assert in_segment(pf()) == PF0.port_id
     assert in_segment(pf(mac="b8:59:9f:00:01:11")) == PF0.port_id
     assert in_segment(pf(pci_slot=PF1.pci.upper())) == PF1.port_id
 
 
-def test_a_function_is_a_member_by_its_mac_also_before_it_exists() -> None:
+def test_function_is_a_member_by_mac_before_it_exists() -> None:
     """The vector of networking-mlnx: two zero bytes in the middle."""
     found = alone(vf(mac="01:23:45:67:89:ab"))
     assert found.member is not None
@@ -106,7 +106,7 @@ def test_a_function_is_a_member_by_its_mac_also_before_it_exists() -> None:
     assert in_segment(vf(vif_type="ib_hostdev")) == format_guid(guid_of("fa:16:3e:00:00:01"))
 
 
-def test_a_function_whose_adapter_the_site_knows_is_behind_that_one() -> None:
+def test_function_with_known_adapter_is_behind_it() -> None:
     site = small_site()
     node = site.node_by_name["gpu01"]
     first = PF1.model_copy(update={"vf_pci": "0000:4b:01.0", "vfs": 8})
@@ -116,14 +116,14 @@ def test_a_function_whose_adapter_the_site_knows_is_behind_that_one() -> None:
     assert found.member is not None and found.member.behind == (PF1.port_id,)
 
 
-def test_bare_metal_is_found_by_client_id_among_the_adapters_of_its_host() -> None:
+def test_bare_metal_adapter_is_found_by_client_id() -> None:
     assert in_segment(bare()) == PF0.port_id
     short = "20:" + PF1.port_guid.to_bytes(8, "big").hex(":")
     assert in_segment(bare(client_ids=(short,))) == PF1.port_id
     assert in_segment(bare(client_ids=(client_id(PF0.port_guid),) * 2)) == PF0.port_id  # IPv4's and IPv6's
 
 
-def test_all_ports_of_a_network_are_one_exact_set_each_once() -> None:
+def test_members_are_unique_and_complete() -> None:
     ports = plan(network(bare("p3"), pf("p1"), vf("p2"), port("p0", vnic_type="normal", vif_type="ovs")))[NET]
     assert [p.port.id for p in ports] == ["p1", "p2", "p3"]
     assert [m.port for m in members_of(ports)] == sorted(
@@ -131,7 +131,7 @@ def test_all_ports_of_a_network_are_one_exact_set_each_once() -> None:
     )
 
 
-def test_a_network_without_ports_has_no_members() -> None:
+def test_network_without_ports_has_no_members() -> None:
     assert plan(network()) == {NET: ()}
 
 
@@ -165,17 +165,17 @@ def test_a_network_without_ports_has_no_members() -> None:
         (vf(mac="80:00:00:28:fe:80:00:00:00:00:00:00:00:11:22:03:00:33:44:56"), "is not six bytes"),
     ],
 )
-def test_what_is_not_bound_to_an_adapter_is_not_in_and_says_why(one: TenantPort, why: str) -> None:
+def test_port_without_adapter_is_out_with_reason(one: TenantPort, why: str) -> None:
     assert why in why_not(one)
 
 
-def test_a_client_id_that_its_owner_wrote_never_reaches_another_host() -> None:
-    """Tenants may change extra_dhcp_opts: it would pull somebody else's adapter into their segment."""
+def test_client_id_never_selects_another_hosts_adapter() -> None:
+    """Tenants may change extra_dhcp_opts, which must not pull another's adapter into their segment."""
     victim = small_site().node_by_name["gpu02"].hcas[0]
     assert "no adapter of node gpu01" in why_not(bare(client_ids=(client_id(victim.port_guid),)))
 
 
-def test_a_mac_that_its_owner_chose_never_names_the_sites_own() -> None:
+def test_chosen_mac_never_matches_site_hardware() -> None:
     """A MAC address makes a GUID: not that of an adapter, nor of a function that weft gives to pods."""
     site = small_site()
     node = site.node_by_name["gpu01"]
@@ -187,12 +187,12 @@ def test_a_mac_that_its_owner_chose_never_names_the_sites_own() -> None:
     assert in_segment(vf(mac=mac_of(taken, 4)), site=site)
 
 
-def test_a_manager_without_virtual_ports_refuses_functions_and_takes_whole_adapters() -> None:
+def test_manager_without_virtual_ports_accepts_only_whole_adapters() -> None:
     assert why_not(vf(), can=OPENSM) == "no virtual ports here"
     assert in_segment(pf(), can=OPENSM) == PF0.port_id
 
 
-def test_a_node_of_a_pod_is_the_pods() -> None:
+def test_port_on_a_pods_node_is_refused() -> None:
     whole = Around(whole=frozenset({"gpu01"}))
     for one in (pf(), vf(), bare()):
         assert why_not(one, around=whole) == "node gpu01 is a pod's"
@@ -201,7 +201,7 @@ def test_a_node_of_a_pod_is_the_pods() -> None:
     assert in_segment(vf(), around=shared)
 
 
-def test_hosts_of_another_cloud_are_not_meant() -> None:
+def test_hosts_of_another_cloud_do_not_match() -> None:
     networks = [network(pf())]
     (found,) = plan_ports(small_site(), "another", "ib", UFM, networks, Around())[NET]
     assert "is no node of the site" in found.why
@@ -210,7 +210,7 @@ def test_hosts_of_another_cloud_are_not_meant() -> None:
 # -- in two places ----------------------------------------------------------------------------------------------
 
 
-def test_nobody_gets_what_is_bound_in_two_networks_but_who_has_it_keeps_it() -> None:
+def test_adapter_bound_in_two_networks_stays_where_it_is() -> None:
     both = [network(pf("p1")), network(bare("p2"), id_=OTHER, number=111)]
     assert [p.why for ports in plan(*both).values() for p in ports] == [OTHERS, OTHERS]
     found = plan(*both, around=Around(granted={OTHER: {PF0.port_id}}))
@@ -219,27 +219,27 @@ def test_nobody_gets_what_is_bound_in_two_networks_but_who_has_it_keeps_it() -> 
     assert [p.why for ports in found.values() for p in ports] == [OTHERS, OTHERS]
 
 
-def test_two_functions_of_one_mac_in_two_networks() -> None:
-    """A tenant may choose the MAC address of its port, also somebody else's."""
+def test_functions_with_one_mac_in_two_networks_are_out() -> None:
+    """A tenant may choose the MAC address of its port, even one that belongs to others."""
     both = [network(vf("p1")), network(vf("p2"), id_=OTHER, number=111)]
     assert {p.why for ports in plan(*both).values() for p in ports} == {OTHERS}
 
 
-def test_a_function_with_a_twin_leaves_the_network_that_has_it() -> None:
+def test_function_with_duplicate_mac_leaves_its_network() -> None:
     """Unlike an adapter, which is one thing: a manager that knows GUIDs would have both in the partition."""
     both = [network(vf("p1")), network(vf("p2"), id_=OTHER, number=111)]
     has = Around(granted={NET: {format_guid(guid_of("fa:16:3e:00:00:01"))}})
     assert {p.why for ports in plan(*both, around=has).values() for p in ports} == {OTHERS}
 
 
-def test_a_function_that_the_fabric_shows_elsewhere_is_no_member() -> None:
+def test_function_seen_elsewhere_is_not_a_member() -> None:
     guid = format_guid(guid_of("fa:16:3e:00:00:01"))
     has = Around(granted={NET: {guid}}, elsewhere={guid: "UFM shows it behind gpu02/mlx5_0"})
     assert why_not(vf(), around=has).endswith("not only where it belongs: UFM shows it behind gpu02/mlx5_0")
 
 
-def test_what_has_not_left_another_segment_waits_and_what_is_in_stays() -> None:
-    """An adapter goes from a server to the next one's faster than a segment lets go of it."""
+def test_port_in_another_segment_waits_and_member_stays() -> None:
+    """An adapter moves to the next server faster than it leaves its former segment."""
     still = Around(numbers={PF0.port_id: frozenset({150})})
     assert "has not left another partition" in why_not(pf(), around=still)
     both = Around(granted={NET: {PF0.port_id}}, numbers={PF0.port_id: frozenset({110, 150})})
@@ -250,7 +250,7 @@ def test_what_has_not_left_another_segment_waits_and_what_is_in_stays() -> None:
     assert "has not left" in why_not(vf(), around=Around(numbers={function: frozenset({150})}))
 
 
-def test_what_can_not_be_read_is_not_put_in_and_not_taken_out() -> None:
+def test_unread_port_is_neither_added_nor_removed() -> None:
     silent, unread = Around(silent="no master"), Around(unread={PF0.port_id: "timeout"})
     assert why_not(pf(), around=silent) == why_not(vf(), around=silent) == "no master"
     assert why_not(pf(), around=unread) == "timeout"
@@ -260,7 +260,7 @@ def test_what_can_not_be_read_is_not_put_in_and_not_taken_out() -> None:
 # -- client-ids -------------------------------------------------------------------------------------------------
 
 
-def test_what_waits_and_what_is_refused_are_told_apart() -> None:
+def test_waiting_and_refused_ports_are_distinguished() -> None:
     silent = Around(silent="no master")
     assert alone(pf(), around=silent).waits and not alone(pf(host=""), around=silent).waits
 
@@ -277,11 +277,11 @@ def test_what_waits_and_what_is_refused_are_told_apart() -> None:
         ("ff:0", None),
     ],
 )
-def test_client_ids(text: str, guid: int | None) -> None:
+def test_guid_is_parsed_from_client_id(text: str, guid: int | None) -> None:
     assert guid_of_client_id(text) == guid
 
 
-def test_the_graph_is_one_segment_also_without_members() -> None:
+def test_graph_has_one_segment_even_without_members() -> None:
     found = plan(network(pf(), bare("p2")))[NET]
     (segment,) = segment_graph(
         "1f0c9a3b-0000-4000-8000-000000000001", small_site(), "ib", 110, members_of(found)
@@ -292,14 +292,14 @@ def test_the_graph_is_one_segment_also_without_members() -> None:
     assert empty.resources[0].spec == SegmentSpec(number=110, members=())
 
 
-def test_a_number_outside_of_wefts_range_is_nobodys_partition() -> None:
+def test_number_outside_wefts_range_gets_no_segment() -> None:
     (found,) = plan(network(pf(), number=300))[NET]
     assert found.why == "the network's VLAN 300 is not within 101 to 226, which weft manages"
     owner = "1f0c9a3b-0000-4000-8000-000000000001"
     assert segment_graph(owner, small_site(), "ib", 300, ()).resources == ()
 
 
-def test_only_infiniband_serves_tenants_networks() -> None:
+def test_only_infiniband_serves_tenant_networks() -> None:
     site = small_site()
     for kind, wrong in (
         (FabricKind.INFINIBAND, []),

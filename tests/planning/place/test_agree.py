@@ -119,7 +119,7 @@ def check_by_the_site(answer: Placement, request: PlacementRequest, site: Site, 
     assert request.required != "block" or len({n.block for n in answer.nodes}) == 1
 
 
-def test_every_constraint_is_respected_and_both_doors_say_why_alike() -> None:
+def test_place_and_engine_agree_on_every_constraint() -> None:
     """On sites where no two nodes need be alike, checked from the documents; and the same reasons at both doors."""
     rng = seeded(97)
     placed = 0
@@ -151,7 +151,7 @@ def test_every_constraint_is_respected_and_both_doors_say_why_alike() -> None:
     assert placed > examples(80)
 
 
-def test_the_engine_counts_what_each_filter_removed_as_place_does() -> None:
+def test_engine_and_place_agree_on_filter_counts() -> None:
     """Filter by filter; an engine knows nothing of nodes off the fabric, and counts those excluded as busy."""
     rng = seeded(98)
     for _ in range(examples(400)):
@@ -167,15 +167,15 @@ def test_the_engine_counts_what_each_filter_removed_as_place_does() -> None:
         assert mine == theirs, (request, occupancy)
 
 
-def test_a_leaf_without_nodes_may_be_a_projects_own() -> None:
-    """It was a switch's name that nobody could look up."""
+def test_leaf_without_nodes_may_be_dedicated() -> None:
+    """Its switch's name couldn't be looked up once."""
     site = build_site([[2], [1]], node=lambda n: {"hcas": ()} if n == "gpu3" else {})
     site = dedicate(cabled(site), "l1-0", "p2")
     assert Engine.of(site, "ib0", Occupancy()).decide(Ask.of(build_request(2))) is not None
     assert isinstance(place(build_request(2), site, Occupancy()), Placement)
 
 
-def test_what_is_taken_already_is_never_taken_again() -> None:
+def test_taken_nodes_are_never_taken_again() -> None:
     """A decision whose node went meanwhile is refused, and so is a pod on another's nodes; nothing changes."""
     engine, request = Engine.of(build_site([[2, 2]]), "ib0", Occupancy()), build_request(2)
     one = engine.decide(Ask.of(request))
@@ -191,7 +191,7 @@ def test_what_is_taken_already_is_never_taken_again() -> None:
     assert set(engine.held) == {"run1"}
 
 
-def test_nodes_that_stay_in_several_domains_have_no_neighbour_inside_one() -> None:
+def test_nodes_in_several_domains_can_not_grow_inside_one() -> None:
     """A pod whose site was cabled otherwise since: no replacement, rather than one outside the level."""
     site = build_site([[3, 3], [3]])
     for near, level in ((("gpu1", "gpu4"), "leaf"), (("gpu1", "gpu7"), "block")):
@@ -201,7 +201,7 @@ def test_nodes_that_stay_in_several_domains_have_no_neighbour_inside_one() -> No
         assert isinstance(place(request, site, busy), Refusal)
 
 
-def test_the_level_of_a_replacement_is_that_of_the_whole_pod() -> None:
+def test_replacement_level_covers_the_whole_pod() -> None:
     """One node alone would be at level `node`; with those that stay it is the pod."""
     site = build_site([[1, 2]])
     answer = place(build_request(1, near=("gpu1",)), site, Occupancy(busy={"gpu1": "run1"}))
@@ -209,7 +209,7 @@ def test_the_level_of_a_replacement_is_that_of_the_whole_pod() -> None:
     assert answer.level == "block"
 
 
-def test_what_is_left_over_stays_together_on_the_most_roomy_leaf() -> None:
+def test_leftover_stays_on_the_most_roomy_leaf() -> None:
     """Small leaves are used up whole."""
     assert fill([5, 3, 4], [0, 1, 2], 10) == ((0, 3), (1, 3), (2, 4))
 
@@ -226,7 +226,7 @@ def digest() -> str:
     return found.hexdigest()
 
 
-def test_the_same_input_gives_the_same_answer_in_any_process() -> None:
+def test_answer_is_the_same_in_any_process() -> None:
     """Byte for byte, whatever the hash of a string is there: nothing depends on the order of a set."""
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     code = "from tests.planning.place.test_agree import digest; print(digest(), hash('x'))"

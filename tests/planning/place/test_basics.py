@@ -1,4 +1,4 @@
-"""What an order gets, and why; what it is told when it gets nothing."""
+"""Which nodes an order gets, and why; and how refusals are explained."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def names(answer: Placement) -> list[str]:
     return [n.node for n in answer.nodes]
 
 
-def test_an_order_that_fits_a_leaf_gets_the_tightest_leaf() -> None:
+def test_order_that_fits_a_leaf_gets_the_tightest_leaf() -> None:
     """Three nodes go to the leaf that has exactly three left, not to an empty one."""
     answer = placed(build_request(3), build_site([[4, 4], [4, 4]]), taken("gpu6"))
     assert names(answer) == ["gpu5", "gpu7", "gpu8"]
@@ -62,19 +62,19 @@ def test_an_order_that_fits_a_leaf_gets_the_tightest_leaf() -> None:
     assert "nothing left over" in answer.explanation.chosen
 
 
-def test_a_whole_leaf_is_broken_in_the_fullest_pod() -> None:
+def test_whole_leaf_is_broken_in_the_fullest_block() -> None:
     """With only whole leaves to choose from, the pod that has least left loses one."""
     answer = placed(build_request(2), build_site([[4, 4], [4, 4]]), taken("gpu13", "gpu14", "gpu15", "gpu16"))
     assert {n.leaf for n in answer.nodes} == {"l1-0"}
 
 
-def test_a_broken_leaf_goes_before_a_whole_one_with_as_much_room() -> None:
+def test_broken_leaf_is_preferred_to_a_whole_one() -> None:
     """A leaf of eight with two left is taken before a whole leaf of two."""
     answer = placed(build_request(2), build_site([[2, 8]]), taken(*(f"gpu{i}" for i in range(3, 9))))
     assert {n.leaf for n in answer.nodes} == {"l0-1"}
 
 
-def test_nodes_come_by_leaf_and_then_by_name_in_natural_order() -> None:
+def test_nodes_are_ordered_by_leaf_then_natural_name() -> None:
     """gpu2 comes before gpu10, l0-2 before l0-10."""
     answer = placed(build_request(12), build_site([[12]]))
     assert names(answer) == [f"gpu{i}" for i in range(1, 13)]
@@ -82,7 +82,7 @@ def test_nodes_come_by_leaf_and_then_by_name_in_natural_order() -> None:
 
 
 @pytest.mark.parametrize(("beta", "leaves", "blocks"), [(0.5, 2, 2), (2.0, 3, 1)])
-def test_the_weight_of_a_block_trades_leaves_for_blocks(beta: float, leaves: int, blocks: int) -> None:
+def test_block_weight_trades_leaves_for_blocks(beta: float, leaves: int, blocks: int) -> None:
     """Two leaves in two pods, or three leaves in one: as the operator weighs it."""
     site = build_site([[8, 2], [8, 4, 4]])
     answer = placed(build_request(16), site, beta=beta)
@@ -90,21 +90,21 @@ def test_the_weight_of_a_block_trades_leaves_for_blocks(beta: float, leaves: int
     assert len({n.block for n in answer.nodes}) == blocks
 
 
-def test_a_preferred_pod_is_kept_to_where_it_fits() -> None:
+def test_preferred_block_is_used_if_it_fits() -> None:
     """preferred: block takes one block at any number of leaves, but is no ground for a refusal."""
     site = build_site([[8, 2], [8, 4, 4]])
     assert placed(build_request(16, preferred="block"), site).level == "block"
     assert placed(build_request(17, preferred="block"), site).level == "site"
 
 
-def test_a_single_node_is_at_level_node() -> None:
+def test_single_node_is_at_level_node() -> None:
     """One node satisfies even required: node; two never do."""
     site = build_site([[2]])
     assert placed(build_request(1, required="node", preferred="node"), site).level == "node"
     assert "one node" in refused(build_request(2, required="node", preferred="node"), site).reason
 
 
-def test_a_replacement_stays_in_the_leaf_where_most_of_the_pod_is() -> None:
+def test_replacement_stays_in_the_leaf_where_most_of_the_pod_is() -> None:
     """The new node comes from the leaf of the failed one when that has a spare."""
     site = build_site([[4, 4], [4]])
     near = ("gpu5", "gpu6", "gpu1")
@@ -112,21 +112,21 @@ def test_a_replacement_stays_in_the_leaf_where_most_of_the_pod_is() -> None:
     assert names(answer) == ["gpu8"]
 
 
-def test_a_replacement_goes_to_the_same_pod_when_the_leaf_is_full() -> None:
+def test_replacement_goes_to_the_same_block_when_the_leaf_is_full() -> None:
     """Another leaf of the same pod costs less than a tighter leaf elsewhere."""
     site = build_site([[2, 4], [4, 1]])
     answer = placed(build_request(1, near=("gpu1",), exclude=("gpu2",)), site, taken("gpu1", "gpu2"))
     assert {n.block for n in answer.nodes} == {"p0"}
 
 
-def test_a_replacement_keeps_the_required_level_together_with_the_nodes_that_stay() -> None:
+def test_replacement_keeps_the_required_level_together_with_the_nodes_that_stay() -> None:
     """required: leaf is about the whole pod: another leaf is refused, and the refusal says where they are."""
     site = build_site([[2, 4]])
     answer = refused(build_request(1, near=("gpu1",), required="leaf"), site, taken("gpu1", "gpu2"))
     assert "l0-0, where the nodes that stay are" in answer.reason
 
 
-def test_a_bond_of_a_host_is_not_given_to_a_server_whole() -> None:
+def test_host_bond_is_not_assigned_whole() -> None:
     """One function of the two would be the server's, and the host's would be in the pod's VLAN (VF-LAG). A machine has
     both, and functions are behind the bond."""
     bond = {"bond_pci": "0000:c0:00.1", "bond_mode": "802.3ad", "eswitch": "switchdev", "vfs": 8}
@@ -134,8 +134,8 @@ def test_a_bond_of_a_host_is_not_given_to_a_server_whole() -> None:
     site = build_site([[2]], node=lambda n: {"hcas": bonded} if n == "gpu1" else {}, accelerators=8)
     answer = placed(build_request(1), site)
     assert names(answer) == ["gpu2"]
-    [told] = [e for f in answer.explanation.filters if f.filter == "fabric" for e in f.examples]
-    assert told.startswith("gpu1: its mlx5_0 is a bond of both functions of the NIC")
+    [example] = [e for f in answer.explanation.filters if f.filter == "fabric" for e in f.examples]
+    assert example.startswith("gpu1: its mlx5_0 is a bond of both functions of the NIC")
     assert "2 nodes are requested, but 1 is available" in refused(build_request(2), site).reason
     assert names(placed(build_request(2, hcas_per_node=0), site)) == ["gpu1", "gpu2"], "without RDMA"
     part = build_request(1, share=Share(vfs=1), accelerators=AcceleratorCount(type="h100", count=1))
@@ -148,7 +148,7 @@ def test_a_bond_of_a_host_is_not_given_to_a_server_whole() -> None:
     assert hcas == [[0, 1], [1, 1]], "by which the queue and the capacity count"
 
 
-def test_filters_say_what_they_removed_with_examples() -> None:
+def test_filter_reports_have_examples() -> None:
     """Each node counts for the first filter that removes it."""
     special = {
         "gpu1": {"role": "service"},
@@ -184,7 +184,7 @@ def test_slices_stay_inside_one_leaf() -> None:
         place(build_request(7, slice=3), site, FREE)
 
 
-def test_projects_are_kept_apart_and_dedicated_leaves_to_their_project() -> None:
+def test_anti_affinity_and_dedicated_leaves_are_respected() -> None:
     """No leaf with a node of the other project, none that is set aside for another; the owner may have it."""
     site = dedicate(build_site([[4, 4, 4]]), "l0-1", "owner")
     occupancy = Occupancy(
@@ -200,7 +200,7 @@ def test_projects_are_kept_apart_and_dedicated_leaves_to_their_project() -> None
     refused(build_request(4, apart_from=("rival",)), site, occupancy)
 
 
-def test_the_engine_of_a_site_decides_as_place_does() -> None:
+def test_site_engine_agrees_with_place() -> None:
     """One choice behind two doors: the same nodes for the same site, occupancy and request."""
     rng = random.Random(11)
     for _ in range(60):
@@ -239,7 +239,7 @@ def test_the_engine_of_a_site_decides_as_place_does() -> None:
                 assert mine.compared == theirs.compared
 
 
-def test_an_explanation_names_the_runners_up_as_they_were() -> None:
+def test_explanation_names_the_runners_up() -> None:
     """The other leaf of a tie, one pod instead of two, the most roomy leaves; and not as things are afterwards."""
     engine = Engine(Topology.from_stands("ib0", (
         Stand(f"n{i}", f"l{i // 4}", f"p{i // 12}", None, ()) for i in range(24)
@@ -263,7 +263,7 @@ def test_an_explanation_names_the_runners_up_as_they_were() -> None:
     )
 
 
-def test_a_decisions_explanation_cant_be_told_from_a_validated_one() -> None:
+def test_trusted_explanation_equals_a_validated_one() -> None:
     """Equal to it, copied, written and read like it."""
     engine = Engine(
         Topology.from_stands("ib0", (Stand(f"n{i}", f"l{i // 4}", "p0", None, ()) for i in range(16)))
@@ -284,7 +284,7 @@ def test_a_decisions_explanation_cant_be_told_from_a_validated_one() -> None:
             why.considered = 0
 
 
-def test_a_refused_order_learns_its_earliest_start() -> None:
+def test_refusal_has_earliest_start() -> None:
     """When enough leases end; never, if they have no end."""
     site = build_site([[4]])
     occupancy = Occupancy(busy={"gpu1": "a", "gpu2": "b"})
@@ -294,7 +294,7 @@ def test_a_refused_order_learns_its_earliest_start() -> None:
     assert earliest_start(request, site, Occupancy(), one, 60.0, 10.0) is None
 
 
-def test_a_node_without_a_cable_is_never_chosen_and_the_reason_names_its_adapters() -> None:
+def test_uncabled_node_is_excluded_with_its_adapters() -> None:
     """An adapter that no link of the site names has no leaf."""
     site = build_site([[2]])
     site = site.model_copy(update={"links": site.links[1:]})
@@ -303,7 +303,7 @@ def test_a_node_without_a_cable_is_never_chosen_and_the_reason_names_its_adapter
     assert fabric.examples == ("gpu1: the site has no link from gpu1/mlx5_0 to a leaf of ib0",)
 
 
-def test_the_tightest_nodes_of_a_leaf_are_taken_first() -> None:
+def test_tightest_nodes_of_a_leaf_are_taken_first() -> None:
     """An order without accelerators leaves the nodes that have some."""
     site = build_site(
         [[4]], node=lambda n: {"accelerators": ()} if n in ("gpu3", "gpu4") else {}, accelerators=1
@@ -311,14 +311,14 @@ def test_the_tightest_nodes_of_a_leaf_are_taken_first() -> None:
     assert names(placed(build_request(2), site)) == ["gpu3", "gpu4"]
 
 
-def test_a_refusal_says_how_many_there_are_and_what_would_fit() -> None:
+def test_refusal_has_counts_and_offers() -> None:
     """Too many nodes: the reason counts, and the largest number that fits is offered."""
     answer = refused(build_request(9), build_site([[4, 4]]), taken("gpu1"))
     assert answer.reason == "9 nodes are requested, but 7 are available (removed by: busy 1)."
     assert "nodes.count: 7 instead of 9" in offers(answer)
 
 
-def test_a_refusal_for_locality_offers_the_weaker_level_and_a_release() -> None:
+def test_locality_refusal_offers_weaker_level_and_release() -> None:
     """Each offer fits when it is made true."""
     site = build_site([[4, 4]])
     request = build_request(4, required="leaf")
@@ -332,25 +332,25 @@ def test_a_refusal_for_locality_offers_the_weaker_level_and_a_release() -> None:
     placed(request, site, taken("gpu5"))
 
 
-def test_all_in_quarantine_offers_what_gives_them_back() -> None:
+def test_quarantine_refusal_offers_clearing() -> None:
     """The way out of quarantine is named."""
     answer = refused(build_request(1), build_site([[2]]), Occupancy(quarantined={"gpu1": "x", "gpu2": "y"}))
     assert offers(answer) == ("when gpu1 leaves quarantine (x)",)
 
 
-def test_a_site_without_pods_is_one_block() -> None:
+def test_site_without_pods_is_one_block() -> None:
     """Leaves whose switches name no pod belong together."""
     answer = placed(build_request(6, required="block"), build_site([[4], [4]], grouped=False))
     assert {n.block for n in answer.nodes} == {"-"}
 
 
-def test_an_unknown_fabric_is_one_clear_sentence() -> None:
+def test_unknown_fabric_is_an_input_error() -> None:
     """The fabrics that there are are named."""
     with pytest.raises(InputError, match="fabric: 'ib9' is not allowed: fabrics of site: ib0"):
         place(build_request(1, fabric="ib9"), build_site([[1]]), FREE)
 
 
-def test_names_that_the_site_does_not_know_are_passed_over() -> None:
+def test_unknown_names_are_ignored() -> None:
     """A node that left the site while it was busy changes nothing."""
     occupancy = Occupancy(busy={"gone": "run0"}, quarantined={"gone2": "x"})
     answer = placed(build_request(2, near=("gone",), exclude=("gone",)), build_site([[2]]), occupancy)

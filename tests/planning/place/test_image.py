@@ -13,7 +13,7 @@ from weft.planning.place.placement import place
 from weft.planning.queue.book import Book
 
 
-def test_the_filter_names_nodes_and_reasons() -> None:
+def test_image_filter_names_nodes_and_reasons() -> None:
     """Only for the order that boots it; the report is the same at both doors."""
     site = build_site([[2, 2]])
     occupancy = Occupancy(unfit={"old": {"gpu1": "its host lacks the trait X", "gpu2": "nor has this one"}})
@@ -31,7 +31,7 @@ def test_the_filter_names_nodes_and_reasons() -> None:
         assert reports == ([report] if boot == "old" else [])
 
 
-def test_a_refusal_says_that_another_image_would_do() -> None:
+def test_refusal_offers_another_image() -> None:
     """Tried by deciding again without the image."""
     site = build_site([[3]])
     occupancy = Occupancy(unfit={"old": {"gpu1": "its host lacks the trait X"}})
@@ -44,7 +44,7 @@ def test_a_refusal_says_that_another_image_would_do() -> None:
     assert not [change for change in offers(answer) if "nodes.image" in change]
 
 
-def test_the_doors_agree_on_images() -> None:
+def test_place_and_engine_agree_on_images() -> None:
     """Random sites, needs and states: the same nodes from `place`, the engine, and a timeline without a calendar."""
     rng = random.Random(5)
     for _ in range(60):

@@ -65,7 +65,7 @@ TWO = racks([[[4, 4], [4, 4]]])
 """Two leaves of two domains of four nodes: d1 gpu1-4, d2 gpu5-8, d3 gpu9-12, d4 gpu13-16."""
 
 
-def test_an_order_inside_one_domain_gets_the_tightest_that_holds_it() -> None:
+def test_order_inside_one_domain_gets_the_tightest() -> None:
     """d2 has three left, which is enough; the leaf that has least left isn't what counts."""
     found = place(build_request(3, required=ONE), TWO, busy(5, 9, 10, 13, 14))
     assert isinstance(found, Placement)
@@ -76,7 +76,7 @@ def test_an_order_inside_one_domain_gets_the_tightest_that_holds_it() -> None:
     assert "NVLink domains: d2 (3 of 4 nodes)" in found.explanation.chosen
 
 
-def test_a_domain_half_occupied_holds_no_more_than_its_other_half() -> None:
+def test_half_occupied_domain_offers_only_its_free_half() -> None:
     """All nodes are on one leaf, and still the order is refused, with what would fit."""
     found = refused(TWO, busy(1, 2, 5, 6, 9, 10, 13, 14), 3, required=ONE)
     assert (
@@ -87,12 +87,12 @@ def test_a_domain_half_occupied_holds_no_more_than_its_other_half() -> None:
     assert "locality.required: leaf instead of nvlink_domain" in offers(found)
 
 
-def test_more_than_a_domain_has_never_fits_inside_one() -> None:
+def test_order_larger_than_a_domain_is_refused() -> None:
     """Five nodes of domains of four."""
     assert "at most 4 of the 5 within one nvlink_domain" in refused(TWO, busy(), 5, required=ONE).reason
 
 
-def test_groups_stay_each_inside_a_domain() -> None:
+def test_each_group_stays_inside_a_domain() -> None:
     """Two groups of three: no domain has two, so two domains of one leaf have one each."""
     nodes = placed(TWO, busy(9, 10), 6, slice=3, slice_within=ONE)
     assert nodes == ["gpu1", "gpu2", "gpu3", "gpu5", "gpu6", "gpu7"]
@@ -111,7 +111,7 @@ def test_groups_that_fit_a_leaf_but_no_domain_are_refused() -> None:
     assert "locality.slice_within: leaf instead of nvlink_domain" in offers(found)
 
 
-def test_a_whole_domain_is_one_that_nobody_else_can_be_in() -> None:
+def test_whole_domain_is_exclusive() -> None:
     """Of domains of six and four a group of four gets the four; the six would be shared."""
     site = racks([[[6, 4], [6]]])
     assert domains(site, placed(site, busy(), 4, slice=4, slice_within=WHOLE)) == {"d2"}
@@ -128,7 +128,7 @@ def test_two_groups_are_not_one_whole_domain(level: dict[str, Any], sizes: dict[
     assert "in groups of 2 that are whole NVLink domains, but only 0 of the 16" in found.reason
 
 
-def test_what_is_inside_one_domain_is_counted_in_whole_groups() -> None:
+def test_room_in_a_domain_is_counted_in_whole_groups() -> None:
     """The domain of four is no place for groups of two, and the refusal doesn't say that all four fit there."""
     site = racks([[[4, 2, 2]]])
     assert domains(site, placed(site, busy(), 4, slice=2, slice_within=WHOLE, preferred=ONE)) == {"d2", "d3"}
@@ -140,7 +140,7 @@ def test_what_is_inside_one_domain_is_counted_in_whole_groups() -> None:
 
 @pytest.mark.parametrize("within", [ONE, WHOLE])
 @pytest.mark.parametrize("excluded", [(), ("gpu1",)])
-def test_no_suggestion_that_no_order_may_have(within: str, excluded: tuple[str, ...]) -> None:
+def test_offers_are_valid_orders(within: str, excluded: tuple[str, ...]) -> None:
     """Groups in domains are of two at least; on leaves single nodes are a way out."""
     site, occupancy = racks([[[2, 2]]]), busy(2, 3)
     found = refused(site, occupancy, 2, slice=2, slice_within=within, exclude=excluded)
@@ -151,7 +151,7 @@ def test_no_suggestion_that_no_order_may_have(within: str, excluded: tuple[str, 
     assert "locality.slice: 1 instead of 2" in offers(refused(leaves, busy(), 2, slice=2))
 
 
-def test_groups_of_one_count_as_groups_beside_excluded_nodes() -> None:
+def test_groups_count_only_eligible_nodes() -> None:
     """A leaf with an excluded node is counted in groups too, also of one: in the domain of two there is none."""
     site = racks([[[2, 1, 1]]])
     assert placed(site, busy(), 1, slice=1, slice_within=WHOLE, exclude=("gpu3",)) == ["gpu4"]
@@ -159,7 +159,7 @@ def test_groups_of_one_count_as_groups_beside_excluded_nodes() -> None:
 
 
 @pytest.mark.parametrize("why", ["maintenance", "quarantine", "reserved", "image"])
-def test_a_cordoned_member_breaks_a_whole_domain(why: str) -> None:
+def test_cordoned_member_breaks_a_whole_domain(why: str) -> None:
     """Whatever takes one node out: the domain isn't whole, and the others of it still serve smaller orders."""
     site, occupancy, boot = racks([[[4]]]), busy(), ""
     if why == "maintenance":
@@ -182,14 +182,14 @@ def test_spares_are_in_the_domain_too() -> None:
     refused(TWO, busy(), 3, spare=2, required=ONE)
 
 
-def test_preferring_a_domain_never_refuses() -> None:
+def test_preferred_domain_never_causes_refusal() -> None:
     """One domain while one holds it, else as without."""
     assert domains(TWO, placed(TWO, busy(5), 4, preferred=ONE)) == {"d1"}
     every = busy(1, 5, 9, 13)
     assert placed(TWO, every, 4, preferred=ONE) == placed(TWO, every, 4)
 
 
-def test_who_doesnt_ask_keeps_domains_whole() -> None:
+def test_orders_without_domains_keep_domains_whole() -> None:
     """On a leaf with a broken domain, single nodes go there; pairs to the pair that is left."""
     site = racks([[[4, 4]]])
     assert placed(site, busy(5), 1) == ["gpu6"]
@@ -198,7 +198,7 @@ def test_who_doesnt_ask_keeps_domains_whole() -> None:
     assert placed(site, busy(5), 5) == ["gpu1", "gpu2", "gpu3", "gpu4", "gpu6"]
 
 
-def test_nodes_outside_domains_serve_orders_that_want_none_first() -> None:
+def test_nodes_outside_domains_are_used_first() -> None:
     """A domain isn't broken while other nodes of the leaf are free; inside a domain they don't count."""
     site = racks([[[-2, 4]]])
     assert placed(site, busy(), 2) == ["gpu1", "gpu2"]
@@ -206,7 +206,7 @@ def test_nodes_outside_domains_serve_orders_that_want_none_first() -> None:
     refused(site, busy(3, 4, 5, 6), 1, required=ONE)
 
 
-def test_a_pod_grows_inside_its_domain() -> None:
+def test_pod_grows_inside_its_domain() -> None:
     """The node that comes is of the domain of those that stay, however tight another is; else it is refused."""
     near = ("gpu1", "gpu2")
     assert placed(TWO, busy(1, 2, 5, 6, 7), 1, near=near, required=ONE) == ["gpu3"]
@@ -216,7 +216,7 @@ def test_a_pod_grows_inside_its_domain() -> None:
     refused(TWO, busy(1, 5), 1, near=("gpu1", "gpu5"), required=ONE)
 
 
-def test_a_failed_node_of_a_group_is_replaced_inside_its_domain() -> None:
+def test_failed_node_is_replaced_inside_its_domain() -> None:
     """Two groups of two in two domains: the replacement is in the domain of the failed one, though another has more."""
     engine = Engine.of(TWO, "ib0", busy(3))
     ask = Ask("p", 4, kind=replace(Ask.of(build_request(1)).kind), slice=2, within=ONE)
@@ -228,7 +228,7 @@ def test_a_failed_node_of_a_group_is_replaced_inside_its_domain() -> None:
     assert engine.replace(ask, "gpu2") is None
 
 
-def test_leaves_that_are_closed_to_the_order_are_passed_over() -> None:
+def test_closed_leaves_are_skipped() -> None:
     """The tightest domain is on the leaf of a project that it keeps away from."""
     secret = Neighbour(pod="s", project="p2", nodes=("gpu1",))
     occupancy = busy(1, neighbours=(secret,))
@@ -263,7 +263,7 @@ def test_parts_of_nodes_stay_inside_one_domain() -> None:
     assert "at most 8 within one nvlink_domain" in found.reason
 
 
-def test_time_knows_domains() -> None:
+def test_timeline_respects_domains() -> None:
     """A booking in a domain keeps it from orders that overlap; the earliest start is when one domain is free."""
     site = racks([[[2, 2]]])
     line = Timeline(Engine.of(site, "ib0", busy()))
@@ -285,7 +285,7 @@ def test_time_knows_domains() -> None:
     assert start.at == 100
 
 
-def test_capacity_says_the_largest_order_inside_a_domain_and_whole_ones() -> None:
+def test_capacity_reports_largest_order_in_a_domain_and_whole_domains() -> None:
     """By level, and how many domains of each size are free as a whole; a booked node counts as not free."""
     site = racks([[[4, 4], [2]]])
     health = Occupancy(down={"gpu1": "compute service down"})
@@ -309,26 +309,26 @@ def test_capacity_says_the_largest_order_inside_a_domain_and_whole_ones() -> Non
         ),
     ],
 )
-def test_an_order_that_makes_no_sense_is_told(given: dict[str, Any], says: str) -> None:
+def test_inconsistent_domain_order_is_refused(given: dict[str, Any], says: str) -> None:
     """Groups without a size; a preference wider than the requirement."""
     with pytest.raises(ValueError, match=re.escape(says)):
         LocalityOrder.model_validate(given)
 
 
-def test_what_is_required_is_preferred_too() -> None:
+def test_required_level_is_also_preferred() -> None:
     """`required` alone is enough."""
     assert LocalityOrder.model_validate({"required": ONE}).preferred == ONE
     assert LocalityOrder.model_validate({"required": "node"}).preferred == "node"
     assert LocalityOrder.model_validate({"required": "block"}).preferred == "leaf"
 
 
-def test_a_count_that_is_no_multiple_of_the_group_is_told() -> None:
+def test_count_must_be_a_multiple_of_the_group() -> None:
     """As for groups on leaves."""
     with pytest.raises(InputError, match="multiple of the slice"):
         place(build_request(5, slice=2, slice_within=ONE), TWO, busy())
 
 
-def test_nothing_changes_where_there_are_no_domains() -> None:
+def test_site_without_domains_is_unaffected() -> None:
     """The level isn't there, and an order inside one is refused, not given any leaf."""
     site = build_site([[4, 4]])
     assert ONE not in Topology.of(site, "ib0").levels
@@ -341,7 +341,7 @@ def test_nothing_changes_where_there_are_no_domains() -> None:
     st.randoms(use_true_random=False),
     st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_size=1, max_size=3),
 )
-def test_any_state_by_brute_force(chance: random.Random, sizes: list[list[int]]) -> None:
+def test_engine_matches_brute_force_in_any_state(chance: random.Random, sizes: list[list[int]]) -> None:
     """Fits exactly where counting domain by domain says so; what is given is free, and inside domains."""
     site = racks([sizes])
     names = [n.name for n in site.nodes]
@@ -397,7 +397,7 @@ def test_any_state_by_brute_force(chance: random.Random, sizes: list[list[int]])
 
 
 @given(st.randoms(use_true_random=False), st.integers(0, 40))
-def test_a_window_decides_as_now_does(chance: random.Random, reservations: int) -> None:
+def test_window_decides_like_the_present(chance: random.Random, reservations: int) -> None:
     """Many reservations (counted with numpy) or few: the timeline fits exactly where the nodes that are left do."""
     site = racks([[[3, 4], [4, 2]], [[5]]])
     names = [n.name for n in site.nodes]

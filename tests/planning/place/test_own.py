@@ -47,7 +47,7 @@ def both(site: Site, book: Book, count: int, project: str = "p1", start: float =
     return nodes
 
 
-def test_the_projects_own_nodes_come_first() -> None:
+def test_set_aside_nodes_come_first() -> None:
     """Leaf 2 is the project's: its order goes there, another's to the open nodes, and the explanation says it."""
     site = build_site([[2, 2, 2]])
     book = Book(reservations=(block("p1", "gpu3", "gpu4"),))
@@ -60,7 +60,7 @@ def test_the_projects_own_nodes_come_first() -> None:
     assert "preferences" not in answer.explanation.chosen
 
 
-def test_it_costs_no_leaf_and_refuses_nothing() -> None:
+def test_set_aside_nodes_cost_no_leaf_and_refuse_nothing() -> None:
     """One open leaf rather than two of the project's; both together where neither would do."""
     site = build_site([[1, 1, 2]])
     book = Book(reservations=(block("p1", "gpu1", "gpu2"),))
@@ -70,7 +70,7 @@ def test_it_costs_no_leaf_and_refuses_nothing() -> None:
     assert both(site, book, 5) == ()
 
 
-def test_inside_a_leaf_and_only_while_it_is_set_aside() -> None:
+def test_set_aside_nodes_are_preferred_only_during_reservation() -> None:
     """Of a leaf's nodes its own are taken; in another window none is its own."""
     site = build_site([[4]])
     book = Book(reservations=(block("p1", "gpu3", "gpu4"),))
@@ -81,7 +81,7 @@ def test_inside_a_leaf_and_only_while_it_is_set_aside() -> None:
     assert both(site, later, 1, start=60.0) == ("gpu4",)
 
 
-def test_the_doors_agree_about_blocks() -> None:
+def test_place_and_engine_agree_about_set_aside_blocks() -> None:
     """Random sites, blocks of two projects, leases and windows; an order never has more leaves for its own nodes."""
     rng = random.Random(41)
     for _ in range(60):

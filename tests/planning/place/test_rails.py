@@ -62,7 +62,7 @@ def railed(groups: int, nodes: int, cables: int, missing: frozenset[str] = froze
     return site.model_copy(update={"switches": tuple(switches), "links": tuple(links)})
 
 
-def test_a_group_of_rails_is_one_leaf() -> None:
+def test_group_of_rails_is_one_leaf() -> None:
     """Sixteen leaves of two groups are two; they are called by their first, and each knows whose rail it is."""
     topology = Topology.of(railed(2, 4, 1), "ib0")
     assert topology.leaves == {
@@ -76,7 +76,7 @@ def test_a_group_of_rails_is_one_leaf() -> None:
 
 
 @pytest.mark.parametrize("gone", ["gpu2/mlx5_0", "gpu2/mlx5_7"])
-def test_a_node_without_one_of_its_rails_stands_with_its_group(gone: str) -> None:
+def test_node_with_missing_rail_is_located_with_its_group(gone: str) -> None:
     """Also without the first: it shares all its other leaves, and is no leaf of its own."""
     topology = Topology.of(railed(2, 4, 1, frozenset([gone])), "ib0")
     assert topology.leaves["l0-r0"] == ("gpu1", "gpu2", "gpu3", "gpu4")
@@ -84,13 +84,13 @@ def test_a_node_without_one_of_its_rails_stands_with_its_group(gone: str) -> Non
     assert len(topology.stands["gpu2"].rails) == RAILS - 1
 
 
-def test_a_whole_group_without_its_first_rail_is_called_by_the_second() -> None:
+def test_group_without_first_rail_is_named_by_the_second() -> None:
     """Nothing hangs on the first rail's leaf then."""
     topology = Topology.of(railed(1, 2, 1, frozenset(["gpu1/mlx5_0", "gpu2/mlx5_0"])), "ib0")
     assert topology.leaves == {"l0-r1": ("gpu1", "gpu2")}
 
 
-def test_a_cable_in_the_wrong_groups_leaf_moves_no_node_and_joins_no_groups() -> None:
+def test_miswired_cable_neither_moves_node_nor_joins_groups() -> None:
     """Seven of eight rails decide."""
     site = railed(2, 4, 1)
     moved = tuple(
@@ -102,7 +102,7 @@ def test_a_cable_in_the_wrong_groups_leaf_moves_no_node_and_joins_no_groups() ->
     assert topology.stands["gpu3"].leaf == "l0-r0"
 
 
-def test_a_host_on_two_leaves_joins_them_only_where_most_hosts_are_so() -> None:
+def test_host_on_two_leaves_joins_them_only_if_most_hosts_do() -> None:
     """A gateway with a port in each of two leaves stands on the first; hosts on both, all of them, share one leaf."""
     single = {f"a{i}": ("l1",) for i in range(3)} | {f"b{i}": ("l2",) for i in range(3)}
     apart = Domains.of([*single.values(), ("l1", "l2")])
@@ -119,9 +119,7 @@ def test_a_host_on_two_leaves_joins_them_only_where_most_hosts_are_so() -> None:
     st.lists(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4), min_size=1, max_size=12),
     st.randoms(),
 )
-def test_domains_are_the_same_in_any_order_and_each_is_called_by_a_leaf_of_its_own(
-    rows: list[list[str]], rng: Any
-) -> None:
+def test_domains_are_order_independent_and_named_by_own_leaf(rows: list[list[str]], rng: Any) -> None:
     """Every node has one, every leaf belongs to one, and the name of one is a leaf that belongs to it."""
     rails = [tuple(r) for r in rows]
     found = Domains.of(rails)
@@ -133,7 +131,7 @@ def test_domains_are_the_same_in_any_order_and_each_is_called_by_a_leaf_of_its_o
     assert all(found.of_leaf[name] == name for name in found.founders)
 
 
-def test_the_uplinks_of_all_rails_count() -> None:
+def test_uplinks_of_all_rails_count() -> None:
     """Eight leaves with two cables of 200 Gb/s carry 3,200 together; the rail with the least decides."""
     site = railed(2, 4, 1)
     assert Topology.of(site, "ib0").uplinks == {"l0-r0": 3200, "l1-r0": 3200}
@@ -145,7 +143,7 @@ def test_the_uplinks_of_all_rails_count() -> None:
     assert not isinstance(place(wide, less, Occupancy()), Placement)
 
 
-def test_two_adapters_on_one_leaf_share_its_uplinks_and_so_do_two_domains() -> None:
+def test_adapters_and_domains_on_one_leaf_share_its_uplinks() -> None:
     """Nothing is promised twice."""
     same = Domains.of([("l1", "l1"), ("l1", "l1")])
     assert same.uplinks({"l1": 400}) == {"l1": 400}
@@ -166,7 +164,7 @@ def observed(names: dict[int, str], hosts: set[int], cables: list[tuple[int, int
     )
 
 
-def test_discovery_knows_both_ports_of_an_adapter() -> None:
+def test_discovery_includes_both_ports_of_an_adapter() -> None:
     """Each port is a rail of its own."""
     found = from_observed(
         "ib0", observed({1: "l1", 2: "l2", 3: "gpu1 mlx4_0", 4: "gpu2 mlx4_0"}, {3, 4},
@@ -176,7 +174,7 @@ def test_discovery_knows_both_ports_of_an_adapter() -> None:
     assert found.leaves == {"l1": ("gpu1", "gpu2")}
 
 
-def test_what_is_part_of_a_switch_is_no_host() -> None:
+def test_aggregation_node_of_a_switch_is_not_a_host() -> None:
     """SHARP's aggregation nodes look like adapters; every real switch has one."""
     names = {1: "l1", 2: "gpu1 mlx5_0", 3: "Mellanox Technologies Aggregation Node"}
     names[4] = names[3]
@@ -184,7 +182,7 @@ def test_what_is_part_of_a_switch_is_no_host() -> None:
     assert list(found.stands) == ["gpu1"]
 
 
-def test_hosts_that_cannot_be_told_apart_are_refused() -> None:
+def test_indistinguishable_hosts_are_refused() -> None:
     """Two adapters of one description would become one host: the sentence names both and the way out."""
     names = {1: "l1", 2: "localhost mlx5_0", 3: "localhost mlx5_0"}
     with pytest.raises(
@@ -205,7 +203,7 @@ def test_adapters_without_a_hosts_name_are_left_out(name: str) -> None:
     assert said == f"2 adapters without a host's name are left out: {3:016x} ({name}), {4:016x} ({name})"
 
 
-def test_one_adapter_with_a_products_name_is_no_host() -> None:
+def test_adapter_with_product_name_is_not_a_host() -> None:
     """Nor is it in UFM's list of links."""
     product = "MT4129 ConnectX7 Mellanox Technologies"
     names = {1: "l1", 2: "gpu1 mlx5_0", 3: product}
@@ -215,13 +213,13 @@ def test_one_adapter_with_a_products_name_is_no_host() -> None:
         assert list(topology.stands) == ["gpu1"] and product in topology.left_out[0]
 
 
-def test_partial_discovery_says_that_hosts_may_be_missing() -> None:
+def test_partial_discovery_warns_of_missing_hosts() -> None:
     """With the message of the discovery."""
     seen = observed({1: "l1", 2: "gpu1 mlx5_0"}, {2}, [(2, 1)]).model_copy(update={"partial": ("timed out",)})
     assert "hosts may be missing: timed out" in from_observed("ib0", seen).left_out[0]
 
 
-def test_a_fabric_without_hosts_is_refused() -> None:
+def test_fabric_without_hosts_is_refused() -> None:
     """There is nothing to place on."""
     with pytest.raises(InputError, match="at least one from a host to a switch"):
         from_observed("ib0", observed({1: "l1", 2: "l2"}, set(), [(1, 2)]))
@@ -238,7 +236,7 @@ def ufm(source: tuple[str, str], destination: tuple[str, str]) -> dict[str, str]
     }
 
 
-def test_the_leaves_inside_a_director_are_told_apart_by_their_guids() -> None:
+def test_leaves_inside_a_director_are_distinguished_by_guid() -> None:
     """UFM calls them all by the director's name."""
     rows = [
         ufm(("0a", "gpu1 mlx5_0"), ("01", "director:L01/U1/1")),
@@ -263,7 +261,7 @@ def test_rails_that_never_meet_are_one_fabric() -> None:
 
 
 def clos(ranks: list[int], joining: set[int]) -> Topology:
-    """Leaves under so many ranks of switches; a rank in `joining` joins two domains of the one below, others none."""
+    """Leaves under this many ranks of switches; a rank in `joining` joins two domains below it, others join none."""
     leaves = 2 ** len(joining) * 2
     up = [((f"h{i}", "a"), f"l{i}") for i in range(leaves)]
     between: list[tuple[str, str]] = []
@@ -277,7 +275,7 @@ def clos(ranks: list[int], joining: set[int]) -> Topology:
     return from_cables("ib0", up, between)
 
 
-def test_a_rank_that_joins_nothing_is_no_level() -> None:
+def test_rank_that_joins_nothing_is_not_a_level() -> None:
     """Pods whose cores are their own, joined two by two above them: the level after the pod is the hall."""
     found = clos([1, 2, 3], joining={1, 3})
     assert found.levels == ("node", "leaf", "block", "hall", "site")
@@ -285,7 +283,7 @@ def test_a_rank_that_joins_nothing_is_no_level() -> None:
     assert found.level_of(["h0", "h7"]) == "site"
 
 
-def test_a_deeper_fabric_has_the_nearest_levels() -> None:
+def test_deeper_fabric_has_the_lowest_levels() -> None:
     """Five joining ranks: pod, hall and building are the nearest three, what is beyond is the site."""
     found = clos([1, 2, 3, 4, 5], joining={1, 2, 3, 4, 5})
     assert found.levels == ("node", "leaf", "block", "hall", "building", "site")

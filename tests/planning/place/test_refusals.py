@@ -1,4 +1,4 @@
-"""What a refused order is told: true numbers, and changes each of which makes it fit."""
+"""Refusals: their numbers are correct, and each offered change makes the order fit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def refused(request: PlacementRequest, site: Site, occupancy: Occupancy | None =
     return answer
 
 
-def test_slices_that_no_leaf_holds_are_the_reason() -> None:
+def test_refusal_names_slices_that_fit_no_leaf() -> None:
     """Not uplinks, and not the level: how many can be had in groups, and what other groups would do."""
     answer = refused(build_request(12, slice=3), build_site([[4, 4, 4]]))
     assert answer.reason == (
@@ -33,7 +33,7 @@ def test_slices_that_no_leaf_holds_are_the_reason() -> None:
     assert inside.reason.startswith("15 nodes are available in groups of 3, but at most 9 of the 12")
 
 
-def test_one_node_is_told_in_the_singular() -> None:
+def test_single_node_uses_the_singular() -> None:
     """As a person would."""
     answer = refused(build_request(1), build_site([[1]]), Occupancy(busy={"gpu1": "a"}))
     assert answer.reason == "1 node is requested, but 0 are available (removed by: busy 1)."
@@ -99,7 +99,7 @@ def then(offer: Offer, occupancy: Occupancy) -> Occupancy:
             return occupancy
 
 
-def test_every_change_that_a_refusal_offers_makes_the_order_fit() -> None:
+def test_every_offered_change_makes_the_order_fit() -> None:
     """Each offer is applied and decided again; one node more than offered is refused."""
     rng = seeded(41)
     seen = Counter[str]()

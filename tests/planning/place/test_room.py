@@ -150,7 +150,7 @@ shares = st.builds(
 
 @given(nodes, st.integers(1, 3), shares)
 @settings(max_examples=examples(400))
-def test_as_many_fit_as_there_could_be_and_nothing_is_given_twice(one: Node, each: int, share: Share) -> None:
+def test_as_many_servers_fit_as_possible_without_overlap(one: Node, each: int, share: Share) -> None:
     """In two NUMA nodes the count is exact, for every policy; what is given can all be there at once."""
     parts = filled(one, each, share)
     assert len(parts) == room(one).count(each, share)
@@ -174,7 +174,7 @@ def test_as_many_fit_as_there_could_be_and_nothing_is_given_twice(one: Node, eac
     st.integers(2, 3),
 )
 @settings(max_examples=examples(200))
-def test_over_several_of_many_numa_nodes_no_more_are_given_than_could_be(
+def test_servers_over_several_numa_nodes_never_exceed_the_optimum(
     gpus: list[int], cores: int, each: int, wanted: int, numa: int
 ) -> None:
     """There the choice is greedy: never too much, and one wherever one fits."""
@@ -185,7 +185,7 @@ def test_over_several_of_many_numa_nodes_no_more_are_given_than_could_be(
     assert all(clash(one, [p], [q for q in parts if q is not p]) is None for p in parts)
 
 
-def test_a_function_is_of_the_adapter_behind_the_same_switch_then_on_the_numa_node_then_any() -> None:
+def test_function_prefers_same_switch_then_numa_node() -> None:
     # NUMA node 1 has four accelerators, two behind each switch: mlx5_1 is behind the second, mlx5_2 behind the first.
     one = node([0, 4], [(0, 3), (1, 1), (1, 1)])
     parts = filled(one, 1, Share(vfs=1))
@@ -204,7 +204,7 @@ def test_a_function_is_of_the_adapter_behind_the_same_switch_then_on_the_numa_no
     ]
 
 
-def test_of_a_function_that_nova_has_bound_its_slot_says_where_it_is() -> None:
+def test_bound_function_is_located_by_its_pci_slot() -> None:
     """Counted at mlx5_0, bound behind mlx5_1: mlx5_0 has both left, and mlx5_1 none."""
     one = node([2, 2], [(0, 2), (1, 1)])
     hcas = tuple(h.model_copy(update={"vf_pci": f"0000:d{i}:00.1"}) for i, h in enumerate(one.hcas))
@@ -217,7 +217,7 @@ def test_of_a_function_that_nova_has_bound_its_slot_says_where_it_is() -> None:
     assert [p.vfs for p in parts] == [("mlx5_0/1",)] and parts[0].devices == ("0000:01:00.0",)
 
 
-def test_cores_of_a_numa_node_run_out_before_those_of_the_node() -> None:
+def test_numa_node_cores_limit_servers() -> None:
     """48 cores on two NUMA nodes: servers of 16 on one each are two, not three; two accelerators stay."""
     one = node([4, 4], cores=48)
     assert len(filled(one, 1, Share(cores=16, numa=1))) == 2
@@ -225,7 +225,7 @@ def test_cores_of_a_numa_node_run_out_before_those_of_the_node() -> None:
     assert len(filled(one, 1, Share(cores=16, numa=2))) == 3
 
 
-def test_dedicated_cores_are_counted_apart_where_the_site_counts_them() -> None:
+def test_dedicated_cores_are_counted_separately() -> None:
     own = Share(cores=8, numa=1, dedicated=True)
     assert len(filled(node([4, 4], cores=32), 1, own)) == 4
     apart = node([4, 4], cores=32).model_copy(update={"dedicated_cores": 16})
@@ -233,7 +233,7 @@ def test_dedicated_cores_are_counted_apart_where_the_site_counts_them() -> None:
     assert len(parts) == 2 and len(filled(apart, 1, Share(cores=8), *parts)) == 4
 
 
-def test_what_follows_never_counts_together() -> None:
+def test_consecutive_parts_never_count_together() -> None:
     """Two that take half of the cores each one after the other leave the other half, and none of their devices."""
     one = node([4, 4], cores=32)
     first = Part(devices=("0000:00:00.0",), cores=16, start=0.0, end=10.0)

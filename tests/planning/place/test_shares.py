@@ -57,7 +57,7 @@ def numbers(answer: Placement | Refusal) -> list[list[int]]:
     return [[int(d[5:7], 16) for d in n.part.devices] for n in answer.nodes if n.part]
 
 
-def test_several_servers_of_a_pod_are_on_one_host() -> None:
+def test_several_servers_of_a_pod_share_a_host() -> None:
     """Four of one accelerator each: one node of four, and its other nodes stay whole."""
     answer = place(request(4), site(), Occupancy())
     assert placed(answer) == ["gpu1"] * 4 and isinstance(answer, Placement)
@@ -65,7 +65,7 @@ def test_several_servers_of_a_pod_are_on_one_host() -> None:
     assert answer.level == "node" and answer.held == ("gpu1",)
 
 
-def test_what_is_in_part_use_already_comes_first_and_the_explanation_says_so() -> None:
+def test_partly_used_nodes_come_first() -> None:
     """Although another node is first by name, and whole."""
     answer = place(request(2), site(), shared(gpu3=[part(0)]))
     assert placed(answer) == ["gpu3"] * 2 and isinstance(answer, Placement)
@@ -74,20 +74,20 @@ def test_what_is_in_part_use_already_comes_first_and_the_explanation_says_so() -
     )
 
 
-def test_the_tightest_node_that_takes_all_is_filled() -> None:
-    """Of two in part use the one that is left fullest."""
+def test_tightest_node_that_takes_all_is_filled() -> None:
+    """Of two partly used nodes, the one left fullest."""
     state = shared(gpu1=[part(0)], gpu4=[part(0, 1, 2, 3, 4)])
     assert placed(place(request(3), site(), state)) == ["gpu4"] * 3
     assert placed(place(request(4), site(), state)) == ["gpu1"] * 4
 
 
-def test_a_node_is_broken_where_a_leaf_is_broken_already() -> None:
+def test_node_is_split_on_an_already_broken_leaf() -> None:
     """Whole leaves stay whole, too: gpu3 is held, so its neighbour goes before one of a whole leaf."""
     state = Occupancy(busy={"gpu3": "whole"})
     assert placed(place(request(1), site(), state)) == ["gpu4"]
 
 
-def test_no_more_whole_nodes_are_broken_than_must_be() -> None:
+def test_fewest_whole_nodes_are_split() -> None:
     """Ten on nodes of eight: the three that are left of one in part use, and one whole node."""
     state = shared(gpu2=[part(0, 1, 2, 3, 4)])
     found = place(request(10), site(), state)
@@ -97,21 +97,21 @@ def test_no_more_whole_nodes_are_broken_than_must_be() -> None:
     assert isinstance(found, Placement) and "since no node is in part use" in found.explanation.chosen
 
 
-def test_a_whole_node_is_never_taken_of_who_holds_it_whole() -> None:
+def test_parts_are_never_taken_from_nodes_held_whole() -> None:
     """Nor a part of it."""
     everybody = Occupancy(busy={f"gpu{i}": "whole" for i in range(1, 5)})
     refused = place(request(1), site(), everybody)
     assert isinstance(refused, Refusal) and "there is capacity for 0 (removed by: busy 4)" in refused.reason
 
 
-def test_whole_nodes_are_not_given_of_those_in_part_use() -> None:
-    """A shared node is busy for whoever wants it whole."""
+def test_partly_used_nodes_are_not_assigned_whole() -> None:
+    """A shared node is busy for orders of whole nodes."""
     state = shared(gpu1=[part(0)], gpu2=[part(0)], gpu3=[part(0)])
     whole = build_request(1, accelerators=AcceleratorCount(type="a100", count=8))
     assert placed(place(whole, site(), state)) == ["gpu4"]
 
 
-def test_a_servers_accelerators_are_behind_one_switch_else_on_one_numa_node() -> None:
+def test_server_accelerators_share_switch_or_numa_node() -> None:
     """Two behind one switch where it has both; four on one NUMA node; the fewest stay behind."""
     assert numbers(place(request(1, 2), site(), shared(gpu1=[part(0)]))) == [[2, 3]]
     assert numbers(place(request(1, 4), site(), shared(gpu1=[part(0)]))) == [[4, 5, 6, 7]]
@@ -121,7 +121,7 @@ def test_a_servers_accelerators_are_behind_one_switch_else_on_one_numa_node() ->
     ]
 
 
-def test_over_numa_nodes_only_where_the_flavor_lets_it() -> None:
+def test_servers_span_numa_nodes_only_if_flavor_allows() -> None:
     """Six of eight are never on one NUMA node of four."""
     assert numbers(place(request(1, 6), site(), Occupancy())) == [[0, 1, 2, 3, 4, 5]]
     strict = Share(numa=1, affinity="required")
@@ -138,7 +138,7 @@ def test_over_numa_nodes_only_where_the_flavor_lets_it() -> None:
 @pytest.mark.parametrize(
     ("share", "fits"), [(Share(cores=24), 4), (Share(memory_mib=300), 3), (Share(cores=25), 3)]
 )
-def test_cores_and_memory_run_out_before_accelerators_do(share: Share, fits: int) -> None:
+def test_cores_and_memory_limit_servers(share: Share, fits: int) -> None:
     """A node with 96 cores and 1,000 MiB: the refusal says how much is left, and how many would fit."""
     one = site([[1]], cores=96, memory_mib=1000)
     assert len(placed(place(request(fits, share=share), one, Occupancy()))) == fits
@@ -147,14 +147,14 @@ def test_cores_and_memory_run_out_before_accelerators_do(share: Share, fits: int
 
 
 @pytest.mark.parametrize("level", ["hall", "building"])
-def test_a_level_that_the_site_does_not_have_is_the_whole_site(level: Level) -> None:
+def test_missing_level_means_the_whole_site(level: Level) -> None:
     """As for whole nodes."""
     two = site([[1], [1]])
     assert len(placed(place(request(16, required=level), two, Occupancy()))) == 16
     assert isinstance(place(request(16, required="block"), two, Occupancy()), Refusal)
 
 
-def test_all_inside_the_required_level_or_none() -> None:
+def test_all_servers_fit_the_required_level_or_none() -> None:
     """A server never spans nodes, and `node` means one host for all of them."""
     state = shared(**{f"gpu{i}": [part(0, 1, 2, 3, 4)] for i in range(1, 5)})
     assert len(set(placed(place(request(6), site(), state)))) == 2
@@ -164,7 +164,7 @@ def test_all_inside_the_required_level_or_none() -> None:
     assert offers(refused) == ("nodes.count: 3 instead of 6", "locality.required: leaf instead of node")
 
 
-def test_who_keeps_others_off_its_leaf_keeps_parts_off_too() -> None:
+def test_exclusive_pod_keeps_parts_off_its_leaf() -> None:
     """Leaves are closed to servers as they are to nodes."""
     base = shared(gpu1=[part(0)])
     alone = Neighbour(pod="o", project="p2", nodes=("gpu1",), exclusive=True)
@@ -191,7 +191,7 @@ parts = st.dictionaries(
     st.sampled_from(["node", "leaf", "block", "site"]),
 )
 @settings(max_examples=examples(100))
-def test_nothing_is_given_twice_and_a_refusal_is_true(
+def test_parts_never_overlap_and_refusals_are_correct(
     taken: dict[str, list[tuple[set[int], int]]],
     count: int,
     each: int,
@@ -242,7 +242,7 @@ def by_hand(node: Node, taken: list[Part], each: int, share: Share) -> int:
     return min(servers, (96 - sum(p.cores for p in taken)) // share.cores) if share.cores else servers
 
 
-def test_nearest_takes_from_the_fewest_groups() -> None:
+def test_nearest_devices_come_from_the_fewest_groups() -> None:
     """Where no NUMA node has them all."""
     free = [a for a in gpus() if a.pci not in ("0000:00:00.0", "0000:01:00.0")]
     assert [int(a.pci[5:7], 16) for a in nearest(free, 5)] == [4, 5, 6, 7, 2]

@@ -35,8 +35,8 @@ def ask(pod: str, count: int, project: str = "p1", **terms: object) -> Ask:
     return Ask.of(request)
 
 
-def test_the_rule_is_the_same_from_both_sides() -> None:
-    """Exclusive against everybody else, apart from who is named, nobody against the own project or no project."""
+def test_sharing_rule_is_symmetric() -> None:
+    """Exclusive pods exclude all other projects, `apart_from` those named; the own project or none never conflicts."""
     kinds = [
         Terms(p, frozenset(apart), exclusive)
         for p, apart, exclusive in product("ab", ["", "a", "b", "c"], [False, True])
@@ -52,7 +52,7 @@ def test_the_rule_is_the_same_from_both_sides() -> None:
     assert Terms("a", exclusive=True).at_odds(Terms("b"))
 
 
-def test_what_crosses_is_the_smaller_side() -> None:
+def test_crossing_traffic_is_limited_by_the_smaller_side() -> None:
     """min(t, n - t) times Gb/s at each leaf; a pod on one leaf crosses nothing."""
     assert crossing({"l1": 4, "l2": 2, "l3": 1}, 100) == {"l1": 300, "l2": 200, "l3": 100}
     assert crossing({"l1": 7}, 100) == {} == crossing({"l1": 2, "l2": 0}, 100)
@@ -66,9 +66,7 @@ def test_what_crosses_is_the_smaller_side() -> None:
     ),
     st.integers(0, 8),
 )
-def test_the_most_that_is_carried_is_that_of_one_moment(
-    parts: list[tuple[int, int, dict[str, int]]], start: int
-) -> None:
+def test_peak_load_is_of_a_single_moment(parts: list[tuple[int, int, dict[str, int]]], start: int) -> None:
     """As counted at each moment by itself; who follows another never counts beside him."""
     loads = [Load(float(a), float(b), carried) for a, b, carried in parts]
     found = peak(loads, float(start))
@@ -91,7 +89,7 @@ WIDE = ask("wide", 10, bisection_gbps=50)
 LESS = replace(WIDE, gbps=25)
 
 
-def test_a_lease_carries_as_long_as_it_lasts() -> None:
+def test_lease_loads_uplinks_for_its_duration() -> None:
     """A window that begins after its end has the uplinks to itself; one that overlaps it has what is left."""
     line = Timeline(Engine.of(wired([[8, 8]], 2), "ib0", Occupancy()))
     now = guaranteed(line, "now", 0, 100)
@@ -104,7 +102,7 @@ def test_a_lease_carries_as_long_as_it_lasts() -> None:
     assert found is not None and found.at == 100
 
 
-def test_a_booking_carries_in_its_own_time() -> None:
+def test_booking_loads_uplinks_in_its_window() -> None:
     """An order that runs into it has what is left, one that ends before all; begun, it is a lease on its terms."""
     line = Timeline(Engine.of(wired([[8, 8]], 2), "ib0", Occupancy()))
     line.reservations.add(guaranteed(line, "later", 100, 200))
@@ -117,7 +115,7 @@ def test_a_booking_carries_in_its_own_time() -> None:
     assert set(line.engine.carried.values()) == {0}
 
 
-def test_the_timeline_looks_at_whose_leaves_they_will_be() -> None:
+def test_timeline_respects_future_holders_of_leaves() -> None:
     """Bookings and blocks keep others off their leaves in their own window; leases that end before don't."""
     line = Timeline(Engine.of(build_site([[2, 2]]), "ib0", Occupancy()))
     assert line.reserve(ask("alone", 1, "p1", exclusive=True), 100, 200) is not None
@@ -155,7 +153,7 @@ def test_place_and_the_timeline_agree_on_a_window() -> None:
         assert isinstance(answer, Placement) is (found is not None), (start, length, request)
 
 
-def test_refusals_say_who_is_in_the_way_and_what_would_do() -> None:
+def test_refusals_name_blockers_and_offer_changes() -> None:
     """Filter `apart` with a reason each, and the smallest change: without one project, not exclusive, a pod's end."""
     site = build_site([[2, 2]])
     alone = Neighbour(pod="a", project="p2", nodes=("gpu1",), exclusive=True)
@@ -179,7 +177,7 @@ def test_refusals_say_who_is_in_the_way_and_what_would_do() -> None:
     assert offers(answer)[0] == "locality.apart_from: without p3"
 
 
-def test_a_longer_lease_meets_terms_and_uplinks() -> None:
+def test_lease_extension_checks_terms_and_uplinks() -> None:
     """Its nodes, its leaves and its uplinks must be free of others' claims until then."""
     site = wired([[4, 4]], 2)
     lease = Keep("1", "p1", ("gpu1", "gpu2", "gpu5"), 0, 100, "one", Terms("p1", gbps=300))
@@ -200,7 +198,7 @@ def test_a_longer_lease_meets_terms_and_uplinks() -> None:
     assert closed_to(site, "p5", ["gpu5"], [alone]) is None is closed_to(site, "p2", ["gpu1"], [alone])
 
 
-def test_a_replacement_keeps_the_terms() -> None:
+def test_replacement_respects_the_terms() -> None:
     """The engine doesn't replace a node of an exclusive pod beside others, nor others' beside it."""
     engine = Engine.of(build_site([[3, 3, 3]]), "ib0", Occupancy())
     alone = ask("alone", 2, "p1", exclusive=True)
@@ -213,8 +211,8 @@ def test_a_replacement_keeps_the_terms() -> None:
     assert other is not None and other.leaves != ("l0-0",)
 
 
-def test_only_leaves_are_a_projects_own() -> None:
-    """A spine, or rails of one group for two projects: one sentence each at the field; one without nodes is told."""
+def test_only_leaves_can_be_dedicated() -> None:
+    """A spine, or rails of one group for two projects: one error each at the field; an unused leaf gives a hint."""
     site = wired([[2, 2]], 1)
     assert check_owner(dedicate(site, "l0-0", "p1")) == []
     spine = next(s.name for s in site.switches if s.level == "spine")
@@ -228,15 +226,15 @@ def test_only_leaves_are_a_projects_own() -> None:
     answer = place(build_request(2, project="p2"), rails, Occupancy())
     assert isinstance(answer, Placement) and {n.leaf for n in answer.nodes} == {"l1-r0"}
     empty = Switch(name="empty", fabric="ib0", level="leaf", ports=4, project="p1")
-    told = hints(site.model_copy(update={"switches": (*site.switches, empty)}))
-    assert "leaf empty is dedicated to project p1, but no node is connected to it: no effect" in told
+    found = hints(site.model_copy(update={"switches": (*site.switches, empty)}))
+    assert "leaf empty is dedicated to project p1, but no node is connected to it: no effect" in found
 
 
 def check_owner(site: Site) -> list[tuple[tuple[str | int, ...], object, str]]:
     return [p for p in check_site(site, links_needed=False) if p[0][-1] == "project"]
 
 
-def test_gbps_need_cables_that_are_known() -> None:
+def test_bandwidth_guarantee_needs_known_cables() -> None:
     """On a site without links between switches the field is refused, on one leaf alone it is no matter."""
     with pytest.raises(InputError, match=r"fabric.bisection_gbps: 5 is not allowed: 0 or omitted"):
         place(build_request(1, bisection_gbps=5), build_site([[2, 2]]), Occupancy())

@@ -78,7 +78,7 @@ def _request(fields: dict[str, Any]) -> PlacementRequest:
     st.sampled_from(["as it is", "open", "anything", "fewer"]),
 )
 @settings(max_examples=examples(120))
-def test_a_try_is_what_placement_would_answer(
+def test_try_agrees_with_placement(
     site: Any,
     request: PlacementRequest,
     occupancy: Occupancy,

@@ -49,7 +49,7 @@ def random_state(rng: random.Random) -> tuple[list[list[int]], int, float]:
     return pods, rng.randint(1, max(1, total + 1)), rng.choice([0, 0.25, 0.5, 1, 1.5, 2, 5])
 
 
-def test_a_decision_is_the_optimum() -> None:
+def test_decision_is_optimal() -> None:
     """Cost and leftover of every decision equal CP-SAT's, for all levels, and it fits exactly when CP-SAT fits it."""
     rng = seeded(20261121)
     for _ in range(STATES):
@@ -65,7 +65,7 @@ def test_a_decision_is_the_optimum() -> None:
         )
 
 
-def test_a_decision_beside_nodes_that_stay_is_the_optimum() -> None:
+def test_decision_near_staying_nodes_is_optimal() -> None:
     """With the leaves of the pod full, new leaves in its pods cost no pod: as CP-SAT counts it."""
     rng = seeded(7)
     for _ in range(STATES // 5):
@@ -74,7 +74,7 @@ def test_a_decision_beside_nodes_that_stay_is_the_optimum() -> None:
         home = rng.choice([(p, leaf) for p, leaves in enumerate(pods) for leaf in range(len(leaves))])
         for node, stand in engine.topology.stands.items():
             if node.endswith("-0") or stand.leaf == f"l{home[0]}-{home[1]}":
-                engine.disable(node, "down", "somebody else's")
+                engine.disable(node, "down", "another's")
         left = [
             [room * ((p, leaf) != home) for leaf, room in enumerate(leaves)] for p, leaves in enumerate(pods)
         ]
@@ -83,7 +83,7 @@ def test_a_decision_beside_nodes_that_stay_is_the_optimum() -> None:
         assert (None if found is None else (found.cost, found.leftover)) == best, (left, need, weight, home)
 
 
-def test_the_engine_decides_as_the_optimum_in_any_state() -> None:
+def test_engine_is_optimal_in_any_state() -> None:
     """The engine's kept-up state gives what the optimum is on the same room, after random churn."""
     rng = seeded(3)
     for _ in range(STATES // 25):
@@ -253,10 +253,8 @@ TestChurn.settings = settings(
 
 @given(sites(), st.integers(1, 40), st.sampled_from([0.5, 2.0]))
 @settings(max_examples=examples(100))
-def test_place_then_release_restores_the_state_exactly(
-    sizes: list[list[int]], count: int, weight: float
-) -> None:
-    """After a release nothing can be told from before, and the same ask gets the same nodes again."""
+def test_release_restores_the_state_exactly(sizes: list[list[int]], count: int, weight: float) -> None:
+    """After a release the state equals the one before, and the same ask gets the same nodes again."""
     engine = Engine(topology(sizes), weights=Weights(weight))
     first = engine.place(Ask("a", count))
     held = dict(engine.held)
@@ -270,7 +268,7 @@ def test_place_then_release_restores_the_state_exactly(
 
 
 @pytest.mark.parametrize("failed", [0, 3])
-def test_a_replacement_comes_from_the_failed_nodes_leaf(failed: int) -> None:
+def test_replacement_comes_from_the_failed_nodes_leaf(failed: int) -> None:
     """The leaf of the failed node is first, even where another leaf of the pod has more of it."""
     engine = Engine(topology([[4, 5], [9]]))
     nodes = engine.numbers.nodes
@@ -284,7 +282,7 @@ def test_a_replacement_comes_from_the_failed_nodes_leaf(failed: int) -> None:
     assert stands[decision.nodes[0]] == stands[lost]
 
 
-def test_a_replacement_in_one_step_is_what_the_general_choice_gives() -> None:
+def test_direct_replacement_equals_the_general_choice() -> None:
     """The short way of `replace` and the long one through `decide` cost the same, in any state."""
     rng = seeded(13)
     for _ in range(examples(150)):
@@ -309,7 +307,7 @@ def test_a_replacement_in_one_step_is_what_the_general_choice_gives() -> None:
                 assert (short.cost, short.leftover) == (long.cost, long.leftover), (sizes, ask, failed)
 
 
-def test_who_is_kept_apart_is_the_same_as_asking_every_pod() -> None:
+def test_neighbour_index_agrees_with_checking_every_pod() -> None:
     """The leaves that are closed to an order are those of the pods at odds with it, after any coming and going."""
     rng = seeded(17)
     engine = Engine(topology([[6, 6, 6], [6, 6]]))

@@ -47,7 +47,7 @@ def random_parts(rng: random.Random) -> list[Part]:
     return parts
 
 
-def test_what_is_weighed_is_the_optimum() -> None:
+def test_weighed_choice_is_optimal() -> None:
     """Cost and leftover equal CP-SAT's with preferences, uplinks, three levels of weights and nodes that stay."""
     rng = seeded(20261122)
     for _ in range(STATES // 5):
@@ -67,7 +67,7 @@ def test_what_is_weighed_is_the_optimum() -> None:
             assert found.preferences == sum(sum(p.costs[: taken.get(p.leaf, 0)]) for p in parts)
 
 
-def test_inside_a_level_it_is_the_best_domain() -> None:
+def test_weighed_choice_uses_the_best_domain_of_a_level() -> None:
     """required: hall, building … gives the optimum of the best single domain, and None only if no domain has it."""
     rng = seeded(5)
     for _ in range(STATES // 10):
@@ -102,7 +102,7 @@ def deep_topology(sizes: list[list[list[list[int]]]]) -> Topology:
     return Topology.from_stands("ib0", stands)
 
 
-def test_levels_above_the_pod() -> None:
+def test_levels_above_blocks_are_respected() -> None:
     """An order stays inside the hall or building it is required in, and a further hall costs what it weighs."""
     topology = deep_topology([[[[4], [4]], [[8], [2]]], [[[4, 4], [4]]]])
     assert topology.levels == ("node", "leaf", "block", "hall", "building", "site")
@@ -124,7 +124,7 @@ def test_levels_above_the_pod() -> None:
     assert (len(far.leaves), far.halls[1]) == (2, 2)
 
 
-def test_a_pod_is_in_one_hall() -> None:
+def test_pod_is_in_one_hall() -> None:
     """A table that says otherwise is refused with the pod's name."""
     stands = [Stand("a", "l1", "p1", hall="h1"), Stand("b", "l2", "p1", hall="h2")]
     with pytest.raises(InputError, match="p1 is in two"):
@@ -149,7 +149,7 @@ def wired(sizes: list[list[int]], cables: int, **fields: Any) -> Site:
     return site.model_copy(update={"switches": (*switches, *spines), "links": (*site.links, *links)})
 
 
-def test_the_doors_agree_on_what_is_weighed() -> None:
+def test_place_and_engine_agree_on_weighed_choices() -> None:
     """The engine of a site and `place` give the same nodes for preferences, spares, halls and guaranteed uplinks."""
     rng = seeded(12)
     for _ in range(examples(80)):
@@ -196,7 +196,7 @@ def test_the_doors_agree_on_what_is_weighed() -> None:
             assert len(answer.spares) == request.spare
 
 
-def test_a_preference_is_weighed_against_leaves() -> None:
+def test_preference_is_weighed_against_leaves() -> None:
     """An avoided rack is left if it costs more than a further leaf, and taken if it costs less."""
     site = build_site([[4, 2, 2]])
     preference = Preference(kind="rack", name="r0-0", cost=200)
@@ -224,7 +224,7 @@ def test_inside_a_leaf_preferred_nodes_come_first() -> None:
         assert [n.node for n in answer.nodes] == expected
 
 
-def test_uplinks_are_not_given_away_twice() -> None:
+def test_uplink_bandwidth_is_not_promised_twice() -> None:
     """Two pods that cross the same leaves fit only while its cables carry both; a refusal says what could be had."""
     site = wired([[4, 4]], 2)
     engine = Engine.of(site, "ib0", Occupancy())
@@ -254,7 +254,7 @@ def test_uplinks_are_not_given_away_twice() -> None:
     assert "when pod o (2 nodes) is released" in offers(answer)
 
 
-def test_a_guarantee_needs_known_cables() -> None:
+def test_guarantee_needs_known_cables() -> None:
     """Without links between switches nothing can be promised, and the field says so."""
     topology = Topology.from_stands("ib0", [Stand("a", "l1", "p"), Stand("b", "l2", "p")])
     with pytest.raises(InputError, match="bisection_gbps: 100 is not allowed"):
@@ -273,7 +273,7 @@ def orders(draw: st.DrawFn) -> list[tuple[int, int, int, bool]]:
     st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_size=1, max_size=3),
 )
 @settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
-def test_no_uplink_is_promised_beyond_its_cables(
+def test_uplink_guarantees_never_exceed_cables(
     rows: list[tuple[int, int, int, bool]], cables: int, sizes: list[list[int]]
 ) -> None:
     """Whatever comes and goes, what crosses fits every leaf's cables; spares are inside the level."""
@@ -312,7 +312,7 @@ def test_no_uplink_is_promised_beyond_its_cables(
     st.integers(1, 10),
 )
 @settings(max_examples=examples(60))
-def test_a_preference_never_costs_a_node(rows: list[tuple[str, int, int]], count: int) -> None:
+def test_preference_never_costs_a_node(rows: list[tuple[str, int, int]], count: int) -> None:
     """With any preferences the same orders fit as without, and never at more than ignoring them would cost."""
     topology = Topology.from_stands(
         "ib0", [Stand(f"n{i}", f"l{i // 3}", f"p{i // 6}", f"r{i // 2}", (f"l{i // 3}",)) for i in range(9)]
@@ -335,7 +335,7 @@ def test_a_preference_never_costs_a_node(rows: list[tuple[str, int, int]], count
     assert weighed.cost <= plain.cost + worth(plain.nodes)
 
 
-def test_spares_stand_beside_and_are_named() -> None:
+def test_spares_are_placed_nearby_and_named() -> None:
     """An order of three with one spare takes a leaf of four; the answer keeps them apart, the sentence names it."""
     site = build_site([[3, 4]])
     answer = place(build_request(3, spare=1), site, Occupancy())
@@ -351,7 +351,7 @@ def test_spares_stand_beside_and_are_named() -> None:
         place(build_request(4, slice=2, spare=1), site, Occupancy())
 
 
-def test_part_of_a_node_comes_from_one_numa_node() -> None:
+def test_part_of_a_node_prefers_one_numa_node() -> None:
     """An order for two of four accelerators takes the node that has two on one NUMA node, and says so."""
 
     def numa(*nodes: int) -> dict[str, Any]:
@@ -375,7 +375,7 @@ def test_part_of_a_node_comes_from_one_numa_node() -> None:
     assert "NUMA" not in whole.explanation.chosen
 
 
-def test_a_port_without_keys_left_takes_no_pod() -> None:
+def test_node_with_full_port_is_excluded() -> None:
     """The budget of P_Keys and VLANs is a filter with its own reason, at both doors; another fabric's doesn't count."""
     site = build_site([[2]])
     full = (
@@ -395,7 +395,7 @@ def test_a_port_without_keys_left_takes_no_pod() -> None:
     assert report in decision.explanation().filters
 
 
-def test_a_future_window_is_weighed_as_the_present_is() -> None:
+def test_future_window_is_weighed_like_the_present() -> None:
     """On an empty calendar an order for later gets the nodes it would get now: preferences, halls, uplinks, spares."""
     rng = seeded(31)
     for _ in range(examples(40)):
@@ -415,7 +415,7 @@ def test_a_future_window_is_weighed_as_the_present_is() -> None:
             assert len(later.spares) == ask.spare
 
 
-def test_labels_of_a_table_are_words() -> None:
+def test_table_labels_are_split_into_words() -> None:
     """A cell holds them with spaces between."""
     site = build_site([[1]], node=lambda _: {"labels": "new liquid-cooled"})
     assert site.nodes[0].labels == ("new", "liquid-cooled")

@@ -63,7 +63,7 @@ asks = st.builds(
 
 @given(pods, asks, st.integers(10, 60), st.integers(60, 200), st.integers(0, 10))
 @settings(max_examples=examples(100))
-def test_the_earliest_start_is_the_first_of_all_ends(
+def test_earliest_start_is_the_first_sufficient_end(
     others: list[dict[str, Any]], ask: Ask, duration: int, until: int, begin: int
 ) -> None:
     """Leases, bookings, blocks, pods that keep others off their leaves: as looking at every end finds it."""
@@ -93,8 +93,8 @@ def test_the_earliest_start_is_the_first_of_all_ends(
     assert (found and found.decision.bits) == (first and first.decision.bits)
 
 
-def test_everybody_in_a_long_queue_is_told_a_start() -> None:
-    """150 orders behind one that has the whole site: each a minute after the one before, since none goes beside."""
+def test_every_order_in_a_long_queue_has_expected_start() -> None:
+    """150 orders behind one that has the whole site: each starts a minute after its predecessor, none in parallel."""
     line = Timeline(Engine(site()))
     assert line.start(Ask("all", 24), 0.0, 100.0)
     queue = Queue(line, QueueSettings(bookings=0))
@@ -122,10 +122,10 @@ waits = st.lists(
 
 @given(pods, waits)
 @settings(max_examples=examples(60))
-def test_expected_starts_are_as_looking_from_now_finds_them(
+def test_expected_starts_match_a_search_from_now(
     others: list[dict[str, Any]], waiting: list[Waiting]
 ) -> None:
-    """What one order was told is a floor for those like it alone: each has the start that it would have without."""
+    """A found start is a lower bound only for similar orders: each has the start that it would have without it."""
     line = Timeline(Engine(site()))
     for n, one in enumerate(others):
         line.start(Ask(f"o{n}", one["count"]), 0.0, float(one["start"] + one["length"]))
@@ -141,8 +141,8 @@ def test_expected_starts_are_as_looking_from_now_finds_them(
             line.reservations.add(Entry(start.at, one.ask.pod, one.end(start.at), start.decision.bits))
 
 
-def test_who_is_too_late_is_passed_over() -> None:
-    """An order whose lease is over before it could start waits for nothing, and stops nobody behind it."""
+def test_order_whose_lease_ends_too_early_is_skipped() -> None:
+    """An order whose lease is over before it could start has no start, and doesn't delay those behind it."""
     queue = Queue(Timeline(Engine(site())))
     queue.submit(Waiting(Ask("late", 4), FOREVER, 0.0, until=50.0))
     queue.submit(Waiting(Ask("next", 4), 60.0, 1.0))

@@ -47,7 +47,7 @@ entries = st.lists(
 
 @given(entries, st.integers(0, 60), st.integers(1, 40), st.data())
 @settings(max_examples=examples(120))
-def test_a_window_is_the_union_of_what_overlaps_it(
+def test_window_is_the_union_of_overlapping_entries(
     rows: list[tuple[int, int, int, int]], start: int, length: int, data: st.DataObject
 ) -> None:
     """The calendar's blocks give what a plain loop over all entries gives, also after some are gone."""
@@ -71,7 +71,7 @@ def test_a_window_is_the_union_of_what_overlaps_it(
     assert len(calendar) == len(kept)
 
 
-def test_leaves_wider_than_a_machine_word_are_counted_whole() -> None:
+def test_leaves_wider_than_a_machine_word_are_counted_fully() -> None:
     """A modular switch with 100 nodes is one leaf."""
     line = timeline([[100, 3]])
     assert line.reserve(Ask("r", 70), 10, 20)
@@ -81,7 +81,7 @@ def test_leaves_wider_than_a_machine_word_are_counted_whole() -> None:
     assert len(found.nodes) == 30
 
 
-def test_a_reservation_keeps_its_nodes_from_orders_that_run_into_it() -> None:
+def test_reservation_excludes_overlapping_orders() -> None:
     """An order that ends before may have them, one that doesn't may not."""
     line = timeline([[4]])
     assert line.reserve(Ask("later", 3), 100, 200)
@@ -92,7 +92,7 @@ def test_a_reservation_keeps_its_nodes_from_orders_that_run_into_it() -> None:
     assert line.decide(Ask("long", 4), 0, 101) is not None
 
 
-def test_many_reservations_decide_as_few_do() -> None:
+def test_many_reservations_decide_like_few() -> None:
     """Counting leaf by leaf (many) and looking one by one (few) answer alike."""
     rng = random.Random(4)
     line = timeline([[6, 6, 6], [6, 6]])
@@ -109,7 +109,7 @@ def test_many_reservations_decide_as_few_do() -> None:
             assert (many.cost, many.leftover) == (few.cost, few.leftover)
 
 
-def test_a_reservation_becomes_a_lease_and_ends() -> None:
+def test_reservation_becomes_a_lease_and_ends() -> None:
     """begin takes exactly the promised nodes; end gives them back."""
     line = timeline([[4]])
     promised = line.reserve(Ask("a", 2), 10, 20)
@@ -122,7 +122,7 @@ def test_a_reservation_becomes_a_lease_and_ends() -> None:
     assert line.engine.available == line.engine.numbers.every
 
 
-def test_a_reservation_whose_node_broke_does_not_begin_quietly() -> None:
+def test_reservation_with_broken_node_does_not_begin() -> None:
     """The node is named."""
     line = timeline([[1]])
     assert line.reserve(Ask("a", 1), 10, 20)
@@ -131,7 +131,7 @@ def test_a_reservation_whose_node_broke_does_not_begin_quietly() -> None:
         line.begin("a")
 
 
-def test_a_block_set_aside_serves_its_project_only() -> None:
+def test_set_aside_block_serves_only_its_project() -> None:
     """Others see the nodes as taken in that window, and may have them before it."""
     line = timeline([[4]])
     line.set_aside("p1", ["n0-0-0", "n0-0-1"], 50, 100)
@@ -140,7 +140,7 @@ def test_a_block_set_aside_serves_its_project_only() -> None:
     assert line.decide(Ask("c", 4, "p2"), 0, 50) is not None
 
 
-def test_the_earliest_start_is_when_enough_leases_end() -> None:
+def test_earliest_start_is_when_enough_leases_end() -> None:
     """Not a moment earlier, and on nodes that are free for the whole duration."""
     line = timeline([[4]])
     assert line.start(Ask("a", 2), 0, 100)
@@ -155,7 +155,7 @@ def test_the_earliest_start_is_when_enough_leases_end() -> None:
     assert line.earliest(Ask("x", 4), 50, 0) is None
 
 
-def test_a_window_that_ends_before_it_starts_is_refused() -> None:
+def test_window_that_ends_before_it_starts_is_refused() -> None:
     """One clear sentence."""
     with pytest.raises(InputError, match="end: 5 is not allowed: later than the start"):
         timeline([[1]]).at(Ask("a", 1), 10, 5)
@@ -169,7 +169,7 @@ def names(started: list[object]) -> list[str]:
     return [s.waiting.ask.pod for s in started]  # type: ignore[attr-defined]
 
 
-def test_backfill_goes_first_only_where_no_booking_suffers() -> None:
+def test_backfill_never_delays_a_booking() -> None:
     """The head is promised the end of the running order; a short one slips in, a long one waits."""
     line = queue([[4]])
     line.submit(Waiting(Ask("run", 3), 100, 0))
@@ -184,7 +184,7 @@ def test_backfill_goes_first_only_where_no_booking_suffers() -> None:
     assert names(line.run(100)) == ["head"]
 
 
-def test_a_booking_moves_earlier_when_something_ends_early() -> None:
+def test_early_end_moves_a_booking_earlier() -> None:
     """Never later."""
     line = queue([[4]])
     line.submit(Waiting(Ask("run", 3), 100, 0))
@@ -197,7 +197,7 @@ def test_a_booking_moves_earlier_when_something_ends_early() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 8), st.integers(1, 30), st.integers(0, 3)), min_size=5, max_size=40))
 @settings(max_examples=examples(40))
-def test_no_booking_is_ever_broken(rows: list[tuple[int, int, int]]) -> None:
+def test_bookings_are_always_kept(rows: list[tuple[int, int, int]]) -> None:
     """Whatever arrives later, each promised order starts at its booking or before."""
     line = queue([[3, 3], [2]], bookings=2)
     moment: float | None
@@ -221,7 +221,7 @@ def test_no_booking_is_ever_broken(rows: list[tuple[int, int, int]]) -> None:
             moment = min((t for t in due if moment < t <= now), default=None)
 
 
-def test_an_order_waits_for_fewer_leaves_only_as_long_as_it_may() -> None:
+def test_order_waits_for_fewer_leaves_up_to_patience() -> None:
     """Within its patience it waits, then it takes what there is."""
     line = queue([[4, 4]], patience=60.0)
     line.timeline.engine.hold("a", ["n0-0-0", "n0-0-1"])
@@ -233,7 +233,7 @@ def test_an_order_waits_for_fewer_leaves_only_as_long_as_it_may() -> None:
     assert names(line.run(60)) == ["wide"]
 
 
-def test_a_project_over_its_quota_waits_and_others_go_first() -> None:
+def test_project_over_its_quota_waits_and_others_go_first() -> None:
     """The reason says how many of how many."""
     line = queue([[8]], quotas={"p1": 4})
     for pod, project, count in (("a", "p1", 4), ("b", "p1", 1), ("c", "p2", 4)):
@@ -244,7 +244,7 @@ def test_a_project_over_its_quota_waits_and_others_go_first() -> None:
     assert names(line.run(10)) == ["b"]
 
 
-def test_the_project_that_used_less_for_its_share_goes_first() -> None:
+def test_project_with_least_use_of_its_share_goes_first() -> None:
     """Arrival only decides among equals."""
     line = queue([[2]], shares={"p1": 1.0, "p2": 1.0})
     line.submit(Waiting(Ask("a", 2, "p1"), 100, 0))
@@ -264,7 +264,7 @@ def trace() -> list[TraceOrder]:
 
 
 @pytest.mark.parametrize("policy", list(POLICIES))
-def test_a_trace_is_played_to_its_end_by_every_rule(policy: str) -> None:
+def test_every_policy_plays_a_trace_to_its_end(policy: str) -> None:
     """Every order starts once, nothing is oversubscribed, and the same trace gives the same figures."""
     orders = at_load(topology([[8, 8], [8]]), trace(), 0.8)
     one = simulate(topology([[8, 8], [8]]), orders, policy)
@@ -274,14 +274,14 @@ def test_a_trace_is_played_to_its_end_by_every_rule(policy: str) -> None:
     assert one.leaves >= 1
 
 
-def test_orders_that_no_empty_site_holds_are_refused_and_the_rest_goes_on() -> None:
+def test_oversized_orders_are_refused_and_others_continue() -> None:
     """They don't block the queue."""
     orders = [TraceOrder(Ask("big", 99), 0, 10), TraceOrder(Ask("small", 1), 1, 10)]
     outcome = simulate(topology([[4]]), orders)
     assert (outcome.refused, len(outcome.waits)) == (1, 1)
 
 
-def test_the_nearest_level_that_could_hold_an_order_is_required() -> None:
+def test_trace_requires_the_nearest_sufficient_level() -> None:
     """A leaf if one is large enough, else a pod, else the site."""
     orders = [TraceOrder(Ask(f"o{n}", n), 0, 1) for n in (4, 5, 9)]
     assert [o.ask.required for o in nearest_level(topology([[4, 4], [4]]), orders)] == [

@@ -1,4 +1,4 @@
-"""Orders in whose servers nobody could log in are recognized before they are made."""
+"""Orders whose servers no user could log in to are recognized before they are submitted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_KEY = "no SSH key (access.key_pair or access.ssh_key): you can't log in"
         ({"access": {"key_pair": "mine", "floating_ip": "each", "ssh_from": ["192.0.2.0/24"]}}, ()),
     ],
 )
-def test_order_says_what_keeps_its_tenant_out(more: dict[str, object], notes: tuple[str, ...]) -> None:
+def test_missing_access_is_reported(more: dict[str, object], notes: tuple[str, ...]) -> None:
     assert access_notes(Order.model_validate({"name": "p", "nodes": NODES, **more})) == notes
 
 

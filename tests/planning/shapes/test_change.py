@@ -70,7 +70,7 @@ def count(ordered: Order, number: int, **more: Any) -> Order:
     return with_(ordered, "nodes", count=number, **more)
 
 
-def test_a_segment_of_machines_needs_the_servers_of_the_nodes_it_has() -> None:
+def test_machine_segment_needs_its_nodes_servers() -> None:
     """More nodes or fewer: its adapters join once all are deployed."""
     rows = [
         n.model_copy(update={"machine": f"00000000-0000-4000-8000-{i:012}"}) if n.role == "compute" else n
@@ -92,7 +92,7 @@ def test_a_segment_of_machines_needs_the_servers_of_the_nodes_it_has() -> None:
         assert set(segment.needs) == {f"server/{n}" for n in names(plan)} and len(names(plan)) == number
 
 
-def test_the_same_order_changes_nothing() -> None:
+def test_same_order_changes_nothing() -> None:
     """Twice the same file is the same plan, of the same generation."""
     first = made(order(3))
     again = changed(first, order(3))
@@ -112,7 +112,7 @@ def test_the_same_order_changes_nothing() -> None:
         {"nodes": {"flavor": None, "accelerators": {"type": "h100", "count": 8}}},
     ],
 )
-def test_what_says_the_same_in_other_words_is_no_change(same: dict[str, Any]) -> None:
+def test_equivalent_order_is_no_change(same: dict[str, Any]) -> None:
     """Names that are left out are those that the pod has; the order of sources, and the queue, don't matter."""
     first = made(order(2, access={"ssh_from": ["9.0.0.0/8", "203.0.113.0/24"]}))
     parts = {"access": {"ssh_from": ["9.0.0.0/8", "203.0.113.0/24"]}, **same}
@@ -121,7 +121,7 @@ def test_what_says_the_same_in_other_words_is_no_change(same: dict[str, Any]) ->
     assert change.nothing, change
 
 
-def test_a_node_more_moves_nobody() -> None:
+def test_additional_node_moves_no_other() -> None:
     """The others keep their servers, their order and their addresses; the new one has the next number."""
     first = made(order(2))
     more = changed(first, order(3))
@@ -135,7 +135,7 @@ def test_a_node_more_moves_nobody() -> None:
     assert more.placement.nodes[2].leaf == first.placement.nodes[0].leaf
 
 
-def test_the_partition_is_exactly_the_nodes_that_are_wanted() -> None:
+def test_partition_has_exactly_the_desired_nodes() -> None:
     """Grown and shrunk, its members are all adapters of the pod's nodes and no other."""
     site = small_site()
     plan = made(order(2))
@@ -148,7 +148,7 @@ def test_the_partition_is_exactly_the_nodes_that_are_wanted() -> None:
         )
 
 
-def test_the_one_in_the_middle_goes_and_the_last_keeps_its_address() -> None:
+def test_removed_middle_node_keeps_others_addresses() -> None:
     """A hole in the numbers stays one; who comes next is put into it only when it is given back."""
     first = made(order(3))
     one, two, three = names(first)
@@ -165,8 +165,8 @@ def test_the_one_in_the_middle_goes_and_the_last_keeps_its_address() -> None:
     assert later[f"port/{new}/management"] == addresses(first)[f"port/{two}/management"] == "10.16.0.17"
 
 
-def test_those_go_whose_loss_leaves_the_pod_most_compact() -> None:
-    """Of a leaf of four and one beside it, the one goes; of equals the last by name."""
+def test_shrinking_leaves_the_pod_most_compact() -> None:
+    """Of a leaf of four and a single node beside it, the single one is removed; of equals the last by name."""
     taken = {f"gpu{n:02}": "0a" for n in range(6, 17)}
     first = made(order(5), Occupancy(busy=taken))
     assert [n.leaf for n in first.placement.nodes].count("leaf01") == 4
@@ -178,7 +178,7 @@ def test_those_go_whose_loss_leaves_the_pod_most_compact() -> None:
 
 
 def test_slices_stay_whole() -> None:
-    """Fewer nodes by whole slices: by name too, and a count that is none is refused."""
+    """Fewer nodes by whole slices, also by name; a count that isn't a multiple is refused."""
     first = made(order(6, locality={"slice": 2}))
     less = changed(first, order(4, locality={"slice": 2}))
     leaves = [n.leaf for n in less.placement.nodes]
@@ -194,8 +194,8 @@ def test_slices_stay_whole() -> None:
         changed(first, order(4, locality={"slice": 2}), remove=apart)
 
 
-def test_a_spare_becomes_a_node_before_another_is_asked_for() -> None:
-    """One node more and one spare less: the spare is it, and nobody comes."""
+def test_spare_is_used_before_a_new_node() -> None:
+    """One node more and one spare less: the spare becomes the node, and none is added."""
     first = made(count(order(2), 2, spare=1))
     more = changed(first, count(order(2), 3, spare=0))
     assert set(more.placement.held) == set(first.placement.held)
@@ -204,7 +204,7 @@ def test_a_spare_becomes_a_node_before_another_is_asked_for() -> None:
     assert not more.change.nodes_added
 
 
-def test_spares_come_and_go() -> None:
+def test_spares_are_added_and_removed() -> None:
     """More spares are held beside the nodes, fewer are given back; no server is touched."""
     first = made(order(2))
     more = changed(first, count(order(2), 2, spare=2))
@@ -225,7 +225,7 @@ def spare_elsewhere(nodes: int, spares: int) -> tuple[Plan, Order]:
     return first, wide
 
 
-def test_a_spare_that_goes_stands_in_nobodys_way() -> None:
+def test_removed_spare_blocks_no_change() -> None:
     """The nodes that stay are on one leaf: that may be required with the spare on the other given back, not else."""
     first, wide = spare_elsewhere(4, 1)
     tight = with_(count(wide, wide.nodes.count, spare=0), "locality", required="leaf", preferred="leaf")
@@ -235,8 +235,8 @@ def test_a_spare_that_goes_stands_in_nobodys_way() -> None:
         changed(first, with_(tight, "nodes", spare=1))
 
 
-def test_the_nearest_spare_becomes_a_node() -> None:
-    """So that the one farther away is the one that goes."""
+def test_nearest_spare_becomes_a_node() -> None:
+    """The farther node is the one removed."""
     first, wide = spare_elsewhere(3, 2)
     leaf = first.placement.nodes[0].leaf
     (near,) = [s.node for s in first.placement.spares if s.leaf == leaf]
@@ -248,7 +248,7 @@ def test_the_nearest_spare_becomes_a_node() -> None:
     assert more.change is not None and more.change.spares_used == (near,)
 
 
-def test_no_room_for_more_says_why_and_how_many_there_are() -> None:
+def test_refused_growth_has_reason_and_count() -> None:
     """A refusal of growth names the pod's own nodes, and the size that would fit."""
     taken = {f"gpu{n:02}": "0a" for n in range(5, 17)}
     first = made(order(2), Occupancy(busy=taken))
@@ -258,7 +258,7 @@ def test_no_room_for_more_says_why_and_how_many_there_are() -> None:
     assert offers(found)[0] == "nodes.count: 4 instead of 6"
 
 
-def test_growth_is_offered_what_a_pod_can_change() -> None:
+def test_refused_growth_offers_only_possible_changes() -> None:
     """Of the pod's order, not of the nodes that are added: applied, it is a change that can be made."""
     busy = Occupancy(busy={f"gpu{n:02}": "0a" for n in range(8, 17)})
     wide = count(order(4, fabric={"hcas_per_node": 1}), 4, spare=2)
@@ -274,7 +274,7 @@ def test_growth_is_offered_what_a_pod_can_change() -> None:
             assert applied(more, offer) != more
 
 
-def test_fewer_spares_are_offered_of_the_pods_number() -> None:
+def test_offered_spares_are_the_pods_total() -> None:
     """One spare is there and two more are asked for, of which one fits: two, not one."""
     busy = Occupancy(busy={f"gpu{n:02}": "0a" for n in range(6, 17)})
     first = made(count(order(2), 2, spare=1), busy)
@@ -286,7 +286,7 @@ def test_fewer_spares_are_offered_of_the_pods_number() -> None:
     assert changed(first, applied(more, offer), busy).change is not None
 
 
-def test_a_subnet_that_is_too_small_refuses_more() -> None:
+def test_too_small_subnet_refuses_growth() -> None:
     """An order's own small subnet doesn't grow while servers are on it; the sentence says how large it is."""
     ordered = order(2, network={"management": "10.9.0.0/27"})
     first = made(ordered)
@@ -334,8 +334,8 @@ def test_growth_stays_inside_the_nvlink_domain() -> None:
     assert "at most 0 of the 1 within one nvlink_domain" in found.reason
 
 
-def test_whole_domains_come_and_go_as_wholes() -> None:
-    """One domain more; removing one node would leave part of a group, which is told."""
+def test_whole_domains_are_added_and_removed_whole() -> None:
+    """One domain more; removing one node would leave part of a group, which is refused."""
     site = nvl(2)
     plan = made(order(2, locality={"slice": 2, "slice_within": "whole_nvlink_domain"}), site=site)
     busy = Occupancy(busy={"gpu03": "other"})
@@ -350,8 +350,8 @@ def test_whole_domains_come_and_go_as_wholes() -> None:
         refused(grown, count(plan.order, 2), site=site, remove=(names(grown)[0], names(grown)[2]))
 
 
-def test_a_pod_whose_domain_was_renamed_stays_where_it_is() -> None:
-    """A corrected site moves nobody; without domains at all, an order inside one is told so when it changes."""
+def test_renamed_domain_does_not_move_the_pod() -> None:
+    """A corrected site moves no node; without any domains, a change of an order inside one is refused."""
     plan = made(order(2, locality={"required": "nvlink_domain"}), site=nvl(4))
     same = changed(plan, with_(plan.order, "access", ssh_from=()), site=nvl(2))
     assert names(same) == names(plan)
@@ -359,7 +359,7 @@ def test_a_pod_whose_domain_was_renamed_stays_where_it_is() -> None:
         refused(plan, count(plan.order, 3))
 
 
-def test_a_plan_shows_domains_and_rails() -> None:
+def test_plan_shows_domains_and_rails() -> None:
     """A column more where the site has domains, and which switches a leaf is."""
     plan = made(order(2), site=nvl(2))
     text = plan_text(plan)
@@ -372,7 +372,7 @@ def test_a_plan_shows_domains_and_rails() -> None:
     assert "NVLink" not in plan_text(made(order(2)))
 
 
-def test_others_leaves_stay_theirs() -> None:
+def test_growth_respects_other_projects_leaves() -> None:
     """Who keeps others off a leaf keeps off a pod that grows, too."""
     theirs = Neighbour(pod="0x", project="team-b", nodes=("gpu04",), exclusive=True)
     seen = Occupancy(busy={"gpu04": "0x"}, neighbours=(theirs,))
@@ -399,7 +399,7 @@ def test_others_leaves_stay_theirs() -> None:
         ({"lease": {"start": "2027-01-01T00:00Z"}}, "lease.start", "it has started"),
     ],
 )
-def test_what_cant_be_changed_is_said_with_what_to_do(parts: dict[str, Any], field: str, says: str) -> None:
+def test_impossible_change_is_reported_with_a_way_out(parts: dict[str, Any], field: str, says: str) -> None:
     """One sentence a field, and the plan shows everything else that would change."""
     try:
         found = changed(
@@ -434,7 +434,7 @@ def test_access_changes_in_place() -> None:
     assert back.graph == first.graph
 
 
-def test_what_stands_isnt_rebuilt_because_the_site_or_weft_is_new() -> None:
+def test_new_site_or_version_rebuilds_nothing() -> None:
     """A host that has another name in Nova, or another adapter's name, since then: what was made stays as it was."""
     site = small_site()
     first = made(order(2))
@@ -463,10 +463,8 @@ def test_what_stands_isnt_rebuilt_because_the_site_or_weft_is_new() -> None:
         (4, ("gpu01",), "0 nodes, since nodes.count goes from 3 to 4"),
     ],
 )
-def test_names_of_who_goes_agree_with_the_count(
-    number: int, remove: tuple[str, ...], says: str | None
-) -> None:
-    """More names than nodes fewer, or somebody who isn't there, is told; asked again after it is done it is nothing."""
+def test_names_to_remove_must_match_the_count(number: int, remove: tuple[str, ...], says: str | None) -> None:
+    """Too many names, or an unknown one, are refused; repeating a finished change does nothing."""
     first = made(order(3))
     if says is None:
         assert changed(first, order(number), remove=remove).generation == 1
@@ -477,7 +475,7 @@ def test_names_of_who_goes_agree_with_the_count(
     assert caught.value.allowed == says
 
 
-def test_a_node_that_left_the_site_is_named_unless_it_goes() -> None:
+def test_node_missing_from_the_site_is_a_conflict_unless_removed() -> None:
     """A pod can be rid of a node that the site has no more; while it stays nothing can be computed."""
     first = made(order(3))
     gone = names(first)[1]
@@ -497,7 +495,7 @@ def test_a_node_that_left_the_site_is_named_unless_it_goes() -> None:
 
 @settings(max_examples=examples(25))
 @given(st.randoms(use_true_random=False), st.lists(st.integers(1, 14), min_size=1, max_size=8))
-def test_any_row_of_sizes_keeps_who_stays(chance: random.Random, sizes: list[int]) -> None:
+def test_resizes_keep_staying_nodes_unchanged(chance: random.Random, sizes: list[int]) -> None:
     """Grown and shrunk any number of times: who stays keeps all that is its own, and no address is given twice."""
     plan = made(order(2))
     for size in sizes:
@@ -535,7 +533,7 @@ GOLDENS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", GOLDENS)
-def test_the_difference_as_text(name: str, update_golden: bool) -> None:
+def test_difference_text_matches_golden_files(name: str, update_golden: bool) -> None:
     """Each difference is the text under tests/golden, byte for byte."""
     before, after, remove = GOLDENS[name]
     found = change_text(changed(made(order(**before)), order(**after), remove=remove))
@@ -545,7 +543,7 @@ def test_the_difference_as_text(name: str, update_golden: bool) -> None:
     assert found == golden.read_text()
 
 
-def test_a_pod_of_ipus_changes_who_gets_in_and_no_more() -> None:
+def test_ipu_pod_can_change_only_access() -> None:
     """Its access and lease change in place; its IPUs, and its Poplar servers, are a whole."""
     site = load_site(EXAMPLES / "sites" / "ipupod64" / "site.yaml")
     nodes = {"count": 2, "flavor": "poplar", "image": "ubuntu"}

@@ -66,7 +66,7 @@ def text(ordered: Order, **state: Any) -> str:
 
 @pytest.mark.parametrize("path", ORDERS, ids=lambda p: p.stem)
 @pytest.mark.parametrize("state", ["empty", "busy"])
-def test_the_example_orders_give_the_golden_plans(path: Path, state: str, update_golden: bool) -> None:
+def test_example_orders_give_the_golden_plans(path: Path, state: str, update_golden: bool) -> None:
     """Each numbered example on the small site (IPUs: on that of an IPU-POD64), empty and with other pods on it, is the
     text under tests/golden."""
     what: dict[str, Any] = {"occupancy": BUSY, "used": USED} if state == "busy" else {}
@@ -82,7 +82,7 @@ def test_the_example_orders_give_the_golden_plans(path: Path, state: str, update
 
 @settings(max_examples=examples(20))
 @given(st.randoms(use_true_random=False), st.integers(1, 12))
-def test_rows_in_any_order_give_the_same_plan(chance: random.Random, count: int) -> None:
+def test_plan_is_independent_of_row_order(chance: random.Random, count: int) -> None:
     """Shuffled nodes, adapters, switches, links and racks: the same plan, byte for byte, as text and JSON."""
     document = small_site().model_dump(mode="json")
     for node in document["nodes"]:
@@ -99,7 +99,7 @@ def test_rows_in_any_order_give_the_same_plan(chance: random.Random, count: int)
     assert one.model_dump_json() == other.model_dump_json()
 
 
-def test_a_plan_survives_the_way_through_json() -> None:
+def test_plan_survives_json_round_trip() -> None:
     """What the engine stores and the API sends is read back as the same plan."""
     found = plan(order(3, access={"floating_ip": "first"}), pod_id=POD_ID)
     assert isinstance(found, Plan)
@@ -107,7 +107,7 @@ def test_a_plan_survives_the_way_through_json() -> None:
     assert found.pod_id == POD_ID
 
 
-def test_a_plan_takes_nothing_that_is_taken() -> None:
+def test_plan_avoids_taken_nodes_and_numbers() -> None:
     """Busy and quarantined nodes and used numbers are left alone."""
     found = plan(order(8), occupancy=BUSY, used=USED)
     assert isinstance(found, Plan)
@@ -148,9 +148,7 @@ def test_accelerators_take_the_smallest_flavor_that_has_them() -> None:
         ({"fabric": {"name": "roce"}}, "fabric.name: 'roce' is not allowed: fabrics of site small: ib"),
     ],
 )  # fmt: skip
-def test_a_name_that_the_site_does_not_know_is_the_orderers_mistake(
-    parts: dict[str, Any], sentence: str
-) -> None:
+def test_unknown_name_is_an_input_error(parts: dict[str, Any], sentence: str) -> None:
     """One sentence with the field, the value, and the names that there are."""
     with pytest.raises(InputError) as caught:
         plan(order(1, **parts))
@@ -177,7 +175,7 @@ def two_fabrics() -> Site:
     return load_site(document)
 
 
-def test_several_fabrics_make_the_order_say_which() -> None:
+def test_ambiguous_fabric_must_be_named() -> None:
     """With two fabrics on the nodes, none given is refused with both names; a given one gets only its adapters."""
     site = two_fabrics()
     with pytest.raises(InputError) as caught:
@@ -192,7 +190,7 @@ def test_several_fabrics_make_the_order_say_which() -> None:
     }
 
 
-def test_only_the_fabrics_of_nodes_that_could_be_had_count() -> None:
+def test_only_fabrics_of_suitable_nodes_count() -> None:
     """Nodes of another kind on another fabric don't make the order ambiguous."""
     site = small_site()
     nodes = tuple(
@@ -209,7 +207,7 @@ def test_only_the_fabrics_of_nodes_that_could_be_had_count() -> None:
     assert found.fabric == "ib"
 
 
-def test_no_node_on_a_fabric_is_told() -> None:
+def test_order_without_suitable_fabric_is_refused() -> None:
     """A flavor of which no node has the accelerators leaves no fabric to choose."""
     site = small_site()
     cloud = site.clouds["main"]
@@ -233,7 +231,7 @@ def test_no_node_on_a_fabric_is_told() -> None:
         ),
     ],
 )  # fmt: skip
-def test_shared_adapters_are_refused_by_the_fabrics_own_word(
+def test_shared_adapters_are_refused_with_the_fabrics_reason(
     capabilities: dict[str, Capabilities], why: str
 ) -> None:
     """The reason is the manager's; the way out is named."""
@@ -243,7 +241,7 @@ def test_shared_adapters_are_refused_by_the_fabrics_own_word(
     assert offers(found) == ("fabric.hcas: dedicated instead of shared",)
 
 
-def test_shared_adapters_of_shared_nodes_are_offered_both_as_whole_ones() -> None:
+def test_refused_shared_adapters_offer_whole_nodes() -> None:
     """Dedicated adapters alone would be no order: the fields change together, and the result is planned."""
     nodes = {"count": 1, "flavor": "h100.8", "image": "tiny", "sharing": "shared"}
     asked = order(1, nodes=nodes, fabric={"hcas": "shared"})
@@ -254,7 +252,7 @@ def test_shared_adapters_of_shared_nodes_are_offered_both_as_whole_ones() -> Non
     assert isinstance(plan(applied(asked, offer)), Plan)
 
 
-def test_too_many_nodes_are_a_refusal_with_a_way_out() -> None:
+def test_too_many_nodes_are_refused_with_offers() -> None:
     """17 of 16 nodes: refused, with how many would fit; exhausted numbers likewise."""
     found = plan(order(17))
     assert isinstance(found, Refusal)
@@ -264,7 +262,7 @@ def test_too_many_nodes_are_a_refusal_with_a_way_out() -> None:
     assert isinstance(plan(order(1), used=none_left), Refusal)
 
 
-def test_a_tenants_plan_has_a_text_too() -> None:
+def test_tenant_view_of_plan_has_text() -> None:
     """Without GUIDs, hosts and other nodes' reasons nothing false is said; what is taken is one sum."""
     found = plan(order(2), occupancy=BUSY)
     assert isinstance(found, Plan)
@@ -276,21 +274,21 @@ def test_a_tenants_plan_has_a_text_too() -> None:
     assert "full members" in plan_text(found)
 
 
-def test_a_mistake_is_told_before_a_lack_of_room() -> None:
+def test_input_error_precedes_lack_of_capacity() -> None:
     """An order that is wrong and too large: what its orderer must change comes first."""
     with pytest.raises(InputError, match=r"network.rdma: '10.0.0.0/30' .* 17 nodes need 19 addresses"):
         plan(order(17, network={"rdma": "10.0.0.0/30"}))
 
 
-def test_more_adapters_than_any_node_has_is_a_refusal() -> None:
+def test_more_adapters_than_any_node_has_are_refused() -> None:
     """No node with 9 adapters: the filter `fabric` removes them all."""
     found = plan(order(1, fabric={"hcas_per_node": 9}))
     assert isinstance(found, Refusal)
     assert {f.filter: f.removed for f in found.explanation.filters}["fabric"] == 16
 
 
-def test_an_order_says_which_nodes_it_would_rather_have() -> None:
-    """Slices and preferences of the order file reach the placement, and its sentence tells what they cost."""
+def test_order_preferences_are_respected() -> None:
+    """Slices and preferences of the order file reach the placement, and its sentence gives their cost."""
     avoid = {"kind": "leaf", "name": "leaf01", "cost": 500}
     found = plan(order(2, locality={"slice": 2, "preferences": [avoid]}))
     assert isinstance(found, Plan)
@@ -300,7 +298,7 @@ def test_an_order_says_which_nodes_it_would_rather_have() -> None:
         plan(order(3, locality={"slice": 2}))
 
 
-def test_spares_have_no_part_in_the_graph() -> None:
+def test_spares_are_not_in_the_graph() -> None:
     """The same servers, ports and members with and without; the plan has them in its placement, and reads them back."""
     without, with_spare = plan(order(count=3)), plan(with_(order(count=3), "nodes", spare=1))
     assert isinstance(without, Plan) and isinstance(with_spare, Plan)
@@ -324,7 +322,7 @@ def test_spares_have_no_part_in_the_graph() -> None:
         ),
     ],
 )
-def test_what_cannot_be_shared_or_spared(part: str, fields: dict[str, Any], sentence: str) -> None:
+def test_shared_nodes_exclude_spares_and_slices(part: str, fields: dict[str, Any], sentence: str) -> None:
     """One sentence with the field, the value and what is allowed."""
     ordered = with_(order(count=3), "locality", slice=3)
     with pytest.raises(InputError) as caught:
@@ -332,7 +330,7 @@ def test_what_cannot_be_shared_or_spared(part: str, fields: dict[str, Any], sent
     assert str(caught.value).startswith(sentence)
 
 
-def test_an_order_of_before_reads_as_it_did() -> None:
+def test_order_of_an_earlier_version_reads_the_same() -> None:
     """A stored plan without the new fields has their defaults, which ask nothing of anybody."""
     found = plan(order(count=2))
     assert isinstance(found, Plan)
@@ -347,7 +345,7 @@ def with_(ordered: Order, part: str, **fields: Any) -> Order:
     return ordered.model_copy(update={part: getattr(ordered, part).model_copy(update=fields)})
 
 
-def test_the_example_of_an_ethernet_site() -> None:
+def test_ethernet_site_example_is_planned() -> None:
     """Whole adapters are of GPU nodes, on leaves of a pair; virtual functions are of the host with the bond."""
     site = load_site(EXAMPLES / "sites" / "roce" / "site.yaml")
     can = static_capabilities(site)

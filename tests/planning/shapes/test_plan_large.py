@@ -36,7 +36,7 @@ def text(count: int, spare: int = 0) -> str:
     return plan_text(plan)
 
 
-def test_a_large_pod_is_told_by_leaf() -> None:
+def test_large_pod_is_listed_by_leaf() -> None:
     """35 leaves with how many nodes and from which to which; a few servers, and how many more there are."""
     lines = text(690, spare=10).splitlines()
     assert len(lines) < 120
@@ -50,7 +50,7 @@ def test_a_large_pod_is_told_by_leaf() -> None:
     assert "690 servers" in lines[-1]
 
 
-def test_a_small_pod_is_told_by_node() -> None:
+def test_small_pod_is_listed_by_node() -> None:
     """Up to a limit each node and each server has its line."""
     lines = text(MOST_NODES).splitlines()
     assert sum(line.lstrip()[:1].isdigit() and " gpu" in line for line in lines) == MOST_NODES

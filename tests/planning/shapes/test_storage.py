@@ -40,17 +40,17 @@ def parts(text: str | None) -> list[tuple[str, str]]:
     return [(p.get_content_type(), str(p.get_payload())) for p in message.walk() if not p.is_multipart()]
 
 
-def test_without_storage_the_user_data_is_the_tenants() -> None:
+def test_user_data_without_storage_is_the_tenants() -> None:
     assert server(access={"user_data": "#!/bin/sh"}).user_data == "#!/bin/sh"
     assert server(access={}).user_data is None
 
 
-def test_without_user_data_the_script_is_all() -> None:
+def test_user_data_without_the_tenants_is_the_script() -> None:
     text = server(storage=[SHARE]).user_data
     assert text is not None and text.startswith("#!/bin/sh\n")
 
 
-def test_the_tenants_part_comes_first_and_whole() -> None:
+def test_tenant_user_data_comes_first_unchanged() -> None:
     own = "#cloud-config\nmounts: [[/dev/x, /y]]\n"
     assert parts(server(storage=[SHARE], access={"user_data": own}).user_data)[0] == (
         "text/plain",
@@ -58,7 +58,7 @@ def test_the_tenants_part_comes_first_and_whole() -> None:
     )
 
 
-def test_an_archive_of_the_tenants_stays_one() -> None:
+def test_tenant_mime_archive_stays_an_archive() -> None:
     """Its parts keep their types, weft's comes after them."""
     own = (
         'Content-Type: multipart/mixed; boundary="===============weft-user-data=="\nMIME-Version: 1.0\n\n'
@@ -69,7 +69,7 @@ def test_an_archive_of_the_tenants_stays_one() -> None:
     assert [kind for kind, _ in found] == ["text/cloud-boothook", "text/x-shellscript"]
 
 
-def test_user_data_that_is_too_long_with_the_script() -> None:
+def test_too_long_user_data_is_refused() -> None:
     with pytest.raises(InputError, match="besides what mounts the storage"):
         server(storage=[SHARE], access={"user_data": "#" * 49_000})
 
@@ -81,7 +81,7 @@ def test_servers_boot_after_their_shares_rules_and_volumes() -> None:
     assert {"share/data", "share_access/data/gpu01", "volume/v/0", "port/gpu01/storage"} <= set(one.needs)
 
 
-def test_a_rule_is_for_the_port_of_its_node_and_the_port_lets_nothing_in() -> None:
+def test_access_rule_is_for_the_nodes_closed_port() -> None:
     found = plan(order(storage=[SHARE]))
     assert isinstance(found, Plan)
     there = found.graph.by_key()
@@ -107,7 +107,7 @@ def test_machines_have_no_volumes_and_no_port_on_the_storage_network() -> None:
         check_storage(asked, "main", cloud, cloud.flavors["h100.8"])
 
 
-def test_without_a_storage_network_no_pod_chooses_its_management_addresses() -> None:
+def test_chosen_management_subnet_is_refused_without_storage_network() -> None:
     """They are what access rules know servers by: also an order without a share could take another pod's."""
     asked = order(network={"management": "10.50.0.0/24"})
     with pytest.raises(InputError, match=r"network\.management.*must be omitted"):
@@ -169,7 +169,7 @@ def guest(tmp_path: Path) -> Guest:
     return Guest(tmp_path)
 
 
-def test_nfs_is_mounted_once_and_stands_in_fstab(guest: Guest) -> None:
+def test_nfs_is_mounted_once_and_listed_in_fstab(guest: Guest) -> None:
     """A script that runs twice, as after a new instance id, makes no second entry. The automount, which doesn't give
     up, is there before the first attempt: what is written meanwhile isn't on the root disk.
     """
@@ -185,8 +185,8 @@ def test_nfs_is_mounted_once_and_stands_in_fstab(guest: Guest) -> None:
 
 
 @pytest.mark.parametrize("entry", [SHARE, {"export": "home", "mount": "/data"}])
-def test_what_is_not_mounted_after_a_reboot_is_tried_at_each_access(entry: dict[str, object]) -> None:
-    """And nobody writes to the folder beneath meanwhile: also exports of the site, with options of their own."""
+def test_unmounted_nfs_is_retried_at_each_access(entry: dict[str, object]) -> None:
+    """Meanwhile nothing can write to the folder beneath; the same for the site's exports, with their own options."""
     text = server(storage=[entry]).user_data
     assert text is not None
     (options,) = re.findall(r"^nfs '.*' /data (\S+) <", text, re.MULTILINE)
@@ -208,7 +208,7 @@ def test_empty_drives_become_one_striped_file_system(guest: Guest) -> None:
     assert guest.fstab == ["UUID=uuid-of-scratch /scratch ext4 defaults,noatime,nofail 0 0"]
 
 
-def test_one_drive_needs_no_raid_and_no_drive_is_no_error(guest: Guest) -> None:
+def test_one_drive_needs_no_raid_and_none_is_no_error(guest: Guest) -> None:
     (guest.folder / "drives").write_text("/dev/nvme0n1\n")
     asked = guest.run(Mount("scratch", "/scratch"))
     assert "mkfs.ext4 -q /dev/nvme0n1" in asked and not [a for a in asked if a.startswith("mdadm")]
@@ -232,7 +232,7 @@ def plugged(guest: Guest) -> Path:
     return by_id
 
 
-def test_an_existing_volume_is_never_formatted_and_mounted_as_what_it_is(guest: Guest) -> None:
+def test_existing_volume_is_mounted_with_its_own_file_system(guest: Guest) -> None:
     """Raw data and ciphers look like nothing; two clones have one UUID."""
     plugged(guest)
     existing = Mount("volume", "/work", VOLUME, "existing")
@@ -245,14 +245,14 @@ def test_an_existing_volume_is_never_formatted_and_mounted_as_what_it_is(guest: 
     assert guest.fstab == ["/by-id/virtio-4f1e0000-aaaa-4bbb-8 /work xfs defaults,nofail 0 0"]
 
 
-def test_a_volume_that_can_not_be_read_is_not_formatted(guest: Guest) -> None:
+def test_unreadable_volume_is_not_formatted(guest: Guest) -> None:
     """blkid ends with 2 then, too."""
     plugged(guest)
     guest.command("dd", "exit 1")
     assert not [a for a in guest.run(Mount("volume", "/work", VOLUME, "new")) if a.startswith("mkfs")]
 
 
-def test_which_volumes_are_new_is_in_the_user_data() -> None:
+def test_user_data_marks_new_volumes() -> None:
     entries = [
         {"volume": "a", "size": "1GiB", "mount": "/a"},
         {"volume": "b", "existing": [VOLUME, "other"], "mount": "/b"},
@@ -261,7 +261,7 @@ def test_which_volumes_are_new_is_in_the_user_data() -> None:
     assert text is not None and "/a new <" in text and f"volume '{VOLUME}' /b existing <" in text
 
 
-def test_a_volume_is_found_by_its_id_and_formatted_if_nothing_is_on_it(guest: Guest) -> None:
+def test_blank_volume_is_found_by_id_and_formatted(guest: Guest) -> None:
     """By the first 20 characters of its id, as virtio shows a serial number; its partitions don't count."""
     by_id, volume = plugged(guest), Mount("volume", "/work", VOLUME, "new")
     asked = guest.run(volume)

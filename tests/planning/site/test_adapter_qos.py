@@ -33,22 +33,22 @@ def line(adapter: str, **other: Any) -> dict[str, Any]:
     return {**row, "app": {"dscp_prio": DSCP}, **other}
 
 
-def told(tmp_path: Path, *rows: object, name: str = "roce01.json", **qos: Any) -> tuple[str, ...]:
+def differences(tmp_path: Path, *rows: object, name: str = "roce01.json", **qos: Any) -> tuple[str, ...]:
     file = tmp_path / name
     file.write_text("\n".join(r if isinstance(r, str) else json.dumps(r) for r in rows) + "\n")
     return compare_adapters(site(**qos), [str(file)])[0]
 
 
-def test_adapters_as_wanted_differ_nowhere(tmp_path: Path) -> None:
-    assert told(tmp_path, line("mlx5_0"), line("mlx5_1")) == ()
-    assert told(tmp_path, line("mlx5_0", ecn=None), line("mlx5_1", ecn=None)) == (), "what isn't said"
-    assert told(tmp_path, line("mlx5_0"), line("mlx5_1"), line("eth7", link=[{"mtu": 1500}])) == ()
+def test_matching_adapters_have_no_differences(tmp_path: Path) -> None:
+    assert differences(tmp_path, line("mlx5_0"), line("mlx5_1")) == ()
+    assert differences(tmp_path, line("mlx5_0", ecn=None), line("mlx5_1", ecn=None)) == (), "what isn't said"
+    assert differences(tmp_path, line("mlx5_0"), line("mlx5_1"), line("eth7", link=[{"mtu": 1500}])) == ()
 
 
-def test_each_setting_is_named(tmp_path: Path) -> None:
+def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
     off = {"prio_pfc": ["off"] * 8}
     wrong = line("mlx5_0", pfc=off, ecn="", app={}, link=[{"mtu": 9216}])
-    assert told(tmp_path, wrong, line("mlx5_1")) == (
+    assert differences(tmp_path, wrong, line("mlx5_1")) == (
         "roce01/mlx5_0: PFC is none, expected on priority 3",
         "roce01/mlx5_0: ECN is none, expected on priority 3",
         "roce01/mlx5_0: trust is pcp, expected dscp",
@@ -57,9 +57,11 @@ def test_each_setting_is_named(tmp_path: Path) -> None:
     )
 
 
-def test_missing_adapters_and_unknown_hosts_are_named(tmp_path: Path) -> None:
-    assert told(tmp_path, line("mlx5_0")) == ("roce01/mlx5_1 isn't on its host",)
-    assert told(tmp_path, line("mlx5_0"), name="elsewhere.json") == ("elsewhere isn't a node of the site",)
+def test_missing_adapters_and_unknown_hosts_are_reported(tmp_path: Path) -> None:
+    assert differences(tmp_path, line("mlx5_0")) == ("roce01/mlx5_1 isn't on its host",)
+    assert differences(tmp_path, line("mlx5_0"), name="elsewhere.json") == (
+        "elsewhere isn't a node of the site",
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,12 +88,12 @@ def test_missing_adapters_and_unknown_hosts_are_named(tmp_path: Path) -> None:
         ["[" * 100_000],
     ],
 )
-def test_anything_else_is_refused_with_its_line(tmp_path: Path, rows: list[object]) -> None:
+def test_malformed_input_is_refused_with_its_line(tmp_path: Path, rows: list[object]) -> None:
     with pytest.raises(InputErrors, match=r"--adapters.*one line of JSON per adapter"):
-        told(tmp_path, *rows)
+        differences(tmp_path, *rows)
 
 
-def test_the_command_that_the_docs_show_is_a_shells(tmp_path: Path) -> None:
+def test_documented_command_is_valid_shell(tmp_path: Path) -> None:
     """With an adapter in a tree of files, and programs that say what iproute2 would."""
     page = (Path(__file__).parents[3] / "docs" / "fabric-ethernet.md").read_text()
     script = page.split("created there with iproute2")[1].split("```sh\n")[1].split("```")[0]
@@ -123,8 +125,8 @@ def test_the_command_that_the_docs_show_is_a_shells(tmp_path: Path) -> None:
     assert compare_adapters(site(priority=4, dscp=[32]), file)[0]
 
 
-def test_what_was_not_compared_is_said(tmp_path: Path) -> None:
-    """No difference is no proof of what nobody said."""
+def test_uncompared_adapters_are_reported(tmp_path: Path) -> None:
+    """An empty difference doesn't cover settings that weren't reported."""
     file = tmp_path / "roce01.json"
     file.write_text("\n".join(json.dumps(line(f"mlx5_{n}", ecn=None)) for n in (0, 1)))
     differences, notes = compare_adapters(site(), [str(file)])

@@ -51,12 +51,12 @@ def machine(found: Site, name: str = "bm01") -> Node:
 
 
 @pytest.mark.parametrize("host", ["192.168.7.11", "192.168.7.12", "bmc-bm01.example", "127.0.0.1"])
-def test_a_site_that_describes_no_networks_only_keeps_bmcs_out_of_pods_addresses(host: str) -> None:
+def test_undescribed_networks_keep_bmcs_out_of_pod_addresses(host: str) -> None:
     assert bmc_wrong(site(), machine(site()), host) is None
 
 
 @pytest.mark.parametrize("which", ["management", "rdma"])
-def test_a_bmc_among_pods_is_refused(which: str) -> None:
+def test_bmc_in_pod_addresses_is_refused(which: str) -> None:
     cloud = next(iter(site().clouds.values()))
     block = cloud.management.addresses if which == "management" else cloud.rdma_addresses
     for found in (site(), described()):
@@ -77,12 +77,12 @@ def test_a_bmc_among_pods_is_refused(which: str) -> None:
         ("", "no name"),
     ],
 )
-def test_a_site_with_a_network_for_bmcs_has_them_there(host: str, why: str | None) -> None:
+def test_bmc_must_be_on_the_bmc_network(host: str, why: str | None) -> None:
     found = bmc_wrong(described(), machine(described()), host)
     assert found is None if why is None else why in (found or "")
 
 
-def test_a_bmc_among_another_clouds_pods_is_refused() -> None:
+def test_bmc_in_another_clouds_pod_addresses_is_refused() -> None:
     document = described().model_dump(mode="json")
     other = {**next(iter(document["clouds"].values())), "rdma_addresses": "10.200.0.0/16"}
     other["management"] = {**other["management"], "addresses": "10.201.0.0/16"}
@@ -91,5 +91,5 @@ def test_a_bmc_among_another_clouds_pods_is_refused() -> None:
     assert "which is for pods" in (bmc_wrong(found, machine(found), "10.200.0.9") or "")
 
 
-def test_another_machines_interface_says_nothing() -> None:
+def test_other_machines_interfaces_are_ignored() -> None:
     assert bmc_wrong(described(), machine(described(), "bm02"), "192.168.7.99") is None

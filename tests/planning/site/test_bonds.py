@@ -40,7 +40,7 @@ def no_bundle(document: Document) -> None:
     switching(document)["bundles"] = []
 
 
-def test_a_vf_lag_as_it_must_be_is_right() -> None:
+def test_correct_vf_lag_is_accepted() -> None:
     assert problems(bonded()) == []
     assert problems(bonded(bond_mode="balance-xor")) == []
     assert problems(bonded(vfs=0, vf_pci=None, eswitch=None)) == [], "a whole adapter needs no switchdev"
@@ -48,7 +48,7 @@ def test_a_vf_lag_as_it_must_be_is_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         (
             bonded(eswitch="legacy"),
@@ -67,25 +67,25 @@ def test_a_vf_lag_as_it_must_be_is_right() -> None:
         ),
     ],
 )
-def test_the_nics_own_rules(change: Callable[[Document], None], told: str) -> None:
-    assert any(told in one for one in problems(change)), problems(change)
+def test_nic_rules_for_bonds_are_checked(change: Callable[[Document], None], expected: str) -> None:
+    assert any(expected in one for one in problems(change)), problems(change)
 
 
-def test_an_embedded_switch_needs_no_bond() -> None:
+def test_embedded_switch_needs_no_bond() -> None:
     def single(document: Document) -> None:
         document["nodes"][0]["hcas"][0] |= {"eswitch": "switchdev", "vfs": 4}
 
     assert problems(single) == []
 
 
-def test_the_other_function_is_no_adapter_of_its_own() -> None:
+def test_second_function_of_a_bond_is_not_an_adapter() -> None:
     def both(document: Document) -> None:
         document["nodes"][0]["hcas"][1]["pci"] = "0000:40:00.1"
 
     assert any("mlx5_1 has it, and a bond is one adapter" in p for p in problems(bonded(), both))
 
 
-def test_an_aggregation_over_two_leaves_needs_their_peer_link() -> None:
+def test_aggregation_over_two_leaves_needs_their_peer_link() -> None:
     def no_peer(document: Document) -> None:
         switching(document)["links"][-1]["peer"] = False
 
@@ -94,7 +94,7 @@ def test_an_aggregation_over_two_leaves_needs_their_peer_link() -> None:
     assert problems(bonded(bond_mode="active-backup"), no_peer) == [], "failover needs none"
 
 
-def test_a_plain_port_is_no_aggregation() -> None:
+def test_plain_port_is_not_an_aggregation() -> None:
     def plain(document: Document) -> None:
         document["nodes"][0]["hcas"][0]["switch_port"] = "tor01/Ethernet7"
         switching(document)["bundles"] = [{"ports": ["tor01/Ethernet7", "tor02/swp7"]}]
@@ -111,7 +111,7 @@ def test_failover_needs_both_ports() -> None:
     assert "with both switch ports in manager.switching.bundles" in found
 
 
-def test_broken_out_ports_are_ports() -> None:
+def test_breakout_ports_are_accepted() -> None:
     """`Ethernet7/1`, `swp7s0`: one of the ports that a cable of four lanes is broken out to."""
 
     def broken_out(document: Document) -> None:

@@ -1,4 +1,4 @@
-"""How a cloud is deployed: each thing that the tools would trip over is told before a file is written."""
+"""How a cloud is deployed: what deployment tools would fail on is reported before a file is written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LDAP = """      ldap_domains:
       sdn_url:"""
 
 
-def told(folder: Path, old: str, new: str) -> list[str]:
+def mistakes(folder: Path, old: str, new: str) -> list[str]:
     """What is wrong with the example once this is changed in it, without lines."""
     shutil.copytree(RDG, folder / "rdg")
     site = folder / "rdg" / "site.yaml"
@@ -46,9 +46,9 @@ def ldap(name: str, url: str) -> str:
         ("sdn_url: https", "tls: none\n      sdn_url: https"),
     ],
 )
-def test_these_are_fine(tmp_path: Path, old: str, new: str) -> None:
+def test_valid_deployments_are_accepted(tmp_path: Path, old: str, new: str) -> None:
     """The positive controls of the table below."""
-    assert told(tmp_path, old, new) == []
+    assert mistakes(tmp_path, old, new) == []
 
 
 @pytest.mark.parametrize(
@@ -171,13 +171,13 @@ def test_these_are_fine(tmp_path: Path, old: str, new: str) -> None:
         ("        a100: {vendor", "        a100: {password: x, vendor", "password"),
     ],
 )
-def test_what_is_wrong_is_told(tmp_path: Path, old: str, new: str, sentence: str) -> None:
-    found = told(tmp_path, old, new)
+def test_mistakes_are_reported(tmp_path: Path, old: str, new: str, sentence: str) -> None:
+    found = mistakes(tmp_path, old, new)
     assert any(sentence in line for line in found), found
     assert all(line.startswith(AT) for line in found), found
 
 
-def test_weft_must_be_reachable_where_neutron_tells_it(tmp_path: Path) -> None:
+def test_weft_address_is_required_if_neutron_notifies_it(tmp_path: Path) -> None:
     """A fabric with tenants' networks, and neither UFM nor weft to tell of them."""
     shutil.copytree(RDG, tmp_path / "rdg")
     site = tmp_path / "rdg" / "site.yaml"
@@ -191,12 +191,12 @@ def test_weft_must_be_reachable_where_neutron_tells_it(tmp_path: Path) -> None:
 
 
 def test_every_adapter_of_hosts_with_servers_is_named(tmp_path: Path) -> None:
-    found = told(tmp_path, "adapters: {mlx5_0: ib2}\n          cpu_d", "cpu_d")
+    found = mistakes(tmp_path, "adapters: {mlx5_0: ib2}\n          cpu_d", "cpu_d")
     allowed = "the interface of mlx5_0: an adapter with the host's own networks isn't a tenant's"
     assert found == [f"{AT}.roles.ComputeSriovIB.adapters: missing: {allowed}"]
 
 
-def test_lists_of_cpus() -> None:
+def test_cpu_lists_are_parsed() -> None:
     assert cpus_of("0-3,8, 10") == {0, 1, 2, 3, 8, 10}
     for bad in ("", "-1", "1-", "a", "1,,2", "0-99999", "^3"):
         with pytest.raises(ValueError, match="CPU numbers"):

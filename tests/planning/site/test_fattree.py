@@ -19,7 +19,7 @@ from weft.planning.fabric.topology import Topology
 from weft.planning.site.fattree import FatTree, design
 
 
-def test_the_reference_design() -> None:
+def test_design_matches_the_reference() -> None:
     """20 spines and 40 leaves for 800 servers on 40-port switches, one switch up to 40."""
     tree = design(800, 40)
     assert (tree.levels, tree.spines, tree.leaves, tree.cores) == (2, 20, 40, 0)
@@ -28,7 +28,7 @@ def test_the_reference_design() -> None:
     assert design(41, 40).levels == 2
 
 
-def test_the_largest_three_level_design() -> None:
+def test_largest_three_level_design_is_possible() -> None:
     """k³/4 servers: 40-port switches hold 16,000 in 40 pods; one more is refused with the limit."""
     tree = design(16_000, 40)
     assert (tree.blocks, tree.leaves, tree.spines, tree.cores) == (40, 800, 800, 400)
@@ -36,7 +36,7 @@ def test_the_largest_three_level_design() -> None:
         design(16_001, 40)
 
 
-def test_no_more_switches_than_are_needed_but_for_larger_pods() -> None:
+def test_design_uses_fewest_switches_except_for_larger_blocks() -> None:
     """Beyond two levels the number of pods is chosen: what a tenth more switches buys is taken, not more."""
     tree = design(1000, 40)
     assert (tree.blocks, tree.leaves, tree.spines, tree.cores) == (
@@ -122,7 +122,7 @@ def test_every_design_can_be_wired(radix: int, oversubscription: float, rails: i
 @pytest.mark.parametrize(
     ("servers", "radix", "rails"), [(10, 16, 1), (10, 16, 2), (64, 64, 8), (130, 16, 1), (3, 4, 2)]
 )
-def test_the_design_as_a_site_file_is_a_site(tmp_path: Path, servers: int, radix: int, rails: int) -> None:
+def test_exported_design_is_a_valid_site(tmp_path: Path, servers: int, radix: int, rails: int) -> None:
     """What the planner writes is read and checked as any site file; a group's rails are one leaf of the topology."""
     tree = design(servers, radix, rails=rails, fabric="ib0")
     for name, text in site_files(tree, "planned", "ib0").items():
@@ -149,7 +149,7 @@ def drawn(tree: FatTree) -> tuple[int, int, str]:
     return len(boxes), pairs, " ".join(t for x in root.iter(f"{space}text") for t in x.itertext())
 
 
-def test_the_picture_shows_every_switch_or_every_pod_and_one_block_whole() -> None:
+def test_picture_shows_every_switch_or_all_blocks_and_one_in_full() -> None:
     """One switch, 60 switches with 800 cables between them, 40 pods and the first in full; of many pods the first."""
     boxes, pairs, text = drawn(design(40, 40))
     assert (boxes, pairs) == (1, 0)
@@ -178,7 +178,7 @@ def test_the_picture_shows_every_switch_or_every_pod_and_one_block_whole() -> No
         ({"servers": 4_000_000, "radix": 254}, "at most 1000000 cables; these need 12"),
     ],
 )
-def test_a_design_that_cannot_be_is_one_sentence(fields: dict[str, int], sentence: str) -> None:
+def test_impossible_design_is_an_input_error(fields: dict[str, int], sentence: str) -> None:
     """The field, the value and what is allowed."""
     with pytest.raises(InputError, match=sentence):
         design(**fields)
@@ -186,7 +186,7 @@ def test_a_design_that_cannot_be_is_one_sentence(fields: dict[str, int], sentenc
 
 @pytest.mark.parametrize("option", ["--name", "--fabric"])
 @pytest.mark.parametrize("name", ["a b", "x: {", "", "../x", "a\nb", "x" * 64])
-def test_names_that_the_site_file_could_not_have_are_refused(
+def test_invalid_site_names_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, name: str
 ) -> None:
     """Before anything is written."""
@@ -195,7 +195,7 @@ def test_names_that_the_site_file_could_not_have_are_refused(
     assert not (tmp_path / "x").exists()
 
 
-def test_a_name_that_yaml_would_take_for_a_number_stays_a_name(tmp_path: Path) -> None:
+def test_numeric_name_stays_text_in_yaml(tmp_path: Path) -> None:
     """Also one that it would take for a truth."""
     for name in ("123", "true", "null"):
         for file, text in site_files(design(3), name, "1e3").items():

@@ -30,7 +30,7 @@ def found(*hcas: dict[str, Any]) -> list[tuple[str, object, str]]:
     return [(".".join(map(str, path)), value, said) for path, value, said in check_parts_of_nodes(site)]
 
 
-def test_functions_count_on_from_the_sites_first_address() -> None:
+def test_function_addresses_count_up_from_the_first() -> None:
     """And their GUIDs are their MAC addresses with two zero bytes in the middle."""
     hca = SITE.nodes[0].hcas[0].model_copy(update={"vf_mac": BASE, "vfs": 8})
     assert [mac_of(hca, i) for i in (0, 3)] == [BASE, "02:00:00:00:00:13"]
@@ -39,13 +39,13 @@ def test_functions_count_on_from_the_sites_first_address() -> None:
     assert mac_of(high, 1) == "02:00:01:00:00:00" and guid_of(mac_of(high, 1)) == 0x0200010000000000
 
 
-def test_blocks_side_by_side_are_fine() -> None:
-    """The last address of one is the one before the other's first."""
+def test_adjacent_blocks_are_accepted() -> None:
+    """The last address of one block directly precedes the first of the other."""
     assert found({"vf_mac": BASE, "vfs": 8}, {"vf_mac": "02:00:00:00:00:18", "vfs": 8}, {"vfs": 8}) == []
 
 
 @pytest.mark.parametrize("first", [BASE, "02:00:00:00:00:17", "02:00:00:00:00:09"])
-def test_blocks_that_overlap(first: str) -> None:
+def test_overlapping_blocks_are_refused(first: str) -> None:
     """By one address, at either end; the later one is named, and whose it would have."""
     [(place, value, said)] = found({"vf_mac": BASE, "vfs": 8}, {"vf_mac": first, "vfs": 8})
     later = 0 if first < BASE else 1
@@ -55,14 +55,14 @@ def test_blocks_that_overlap(first: str) -> None:
 
 
 @pytest.mark.parametrize("last", ["02:00:00:00:00:10", "02:00:00:00:00:17"])
-def test_an_adapters_own_mac_address_inside_a_block(last: str) -> None:
+def test_adapter_mac_inside_a_block_is_refused(last: str) -> None:
     """Another node's Ethernet adapter, at either end of the block."""
     [(place, value, said)] = found({"vf_mac": BASE, "vfs": 8}, {"mac": last})
     assert (place, value) == ("nodes.0.hcas.0.vf_mac", BASE) and last in said and "adapter" in said
 
 
 @pytest.mark.parametrize("field", ["guid", "port_guid"])
-def test_an_adapters_guid_that_a_function_would_have(field: str) -> None:
+def test_adapter_guid_equal_to_a_functions_is_refused(field: str) -> None:
     """A GUID that was made of a MAC address in the same way."""
     [(place, _, said)] = found({"vf_mac": BASE, "vfs": 8}, {field: 0x0200000000000015})
     assert place == "nodes.0.hcas.0.vf_mac" and "02:00:00:00:00:15" in said
@@ -73,23 +73,23 @@ def test_an_adapters_guid_that_a_function_would_have(field: str) -> None:
 @pytest.mark.parametrize(
     "first", ["01:00:00:00:00:10", "03:00:00:00:00:10", "00:ff:ff:ff:ff:f9", "fe:ff:ff:ff:ff:f9"]
 )
-def test_addresses_that_no_function_can_have(first: str) -> None:
+def test_invalid_function_addresses_are_refused(first: str) -> None:
     """Multicast, all of them or the last one only."""
     [(place, value, said)] = found({"vf_mac": first, "vfs": 8})
     assert (place, value) == ("nodes.0.hcas.0.vf_mac", first) and "unicast" in said and "8 addresses" in said
 
 
-def test_the_last_addresses_before_multicast() -> None:
+def test_last_addresses_before_multicast_are_accepted() -> None:
     assert found({"vf_mac": "fe:ff:ff:ff:ff:f8", "vfs": 8}) == []
 
 
 @pytest.mark.parametrize(("field", "value"), [("vf_mac", BASE), ("vf_pci", "0000:17:00.1")])
-def test_addresses_without_functions(field: str, value: str) -> None:
+def test_addresses_without_functions_are_refused(field: str, value: str) -> None:
     [(place, wrong, said)] = found({field: value, "vfs": 0})
     assert (place, wrong) == (f"nodes.0.hcas.0.{field}", value) and "no virtual functions" in said
 
 
-def test_a_site_file_says_it_by_the_field(tmp_path: Path) -> None:
+def test_site_file_error_names_the_field(tmp_path: Path) -> None:
     """In the words of the file, and nothing of it is taken."""
     document = LAB.model_dump(mode="json", exclude_none=True)
     row = next(n for n in document["nodes"] if n.get("hcas"))

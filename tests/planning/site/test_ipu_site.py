@@ -1,4 +1,4 @@
-"""What can be wrong with IPU-PODs in a site file, each told in one sentence."""
+"""What can be wrong with IPU-PODs in a site file, each reported in one sentence."""
 
 from __future__ import annotations
 
@@ -168,17 +168,15 @@ def changed(folder: Path, file: str, old: str, new: str) -> list[str]:
         ),
     ],
 )
-def test_one_mistake_is_told_where_it_is(
-    tmp_path: Path, file: str, old: str, new: str, sentence: str
-) -> None:
+def test_mistake_is_reported_at_its_row(tmp_path: Path, file: str, old: str, new: str, sentence: str) -> None:
     """File, line, field, value and what is allowed."""
-    told = changed(tmp_path, file, old, new)
-    assert any(sentence in line and line.startswith(("site.yaml:", "ipu_machines.csv:")) for line in told), (
-        told
+    found = changed(tmp_path, file, old, new)
+    assert any(sentence in line and line.startswith(("site.yaml:", "ipu_machines.csv:")) for line in found), (
+        found
     )
 
 
-def test_a_site_needs_something_to_order(tmp_path: Path) -> None:
+def test_site_needs_a_fabric_or_ipu_pods(tmp_path: Path) -> None:
     """Neither a fabric nor an IPU-POD: that is no site."""
     shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
     lines = (tmp_path / "site.yaml").read_text().splitlines()
@@ -188,7 +186,7 @@ def test_a_site_needs_something_to_order(tmp_path: Path) -> None:
     assert any("a site needs at least one fabric, or ipu_pods" in line for line in errors(tmp_path))
 
 
-def test_hints_name_what_is_missing_to_order(tmp_path: Path) -> None:
+def test_hints_name_what_prevents_orders(tmp_path: Path) -> None:
     """An IPU-POD without Poplar servers or controller nodes is a site, and worth a word."""
     site = load_site(EXAMPLE / "site.yaml")
     bare = site.model_copy(update={"nodes": ()})
@@ -199,15 +197,15 @@ def test_hints_name_what_is_missing_to_order(tmp_path: Path) -> None:
     assert not [h for h in hints(site) if "IPU-POD" in h]
 
 
-def test_keys_in_the_clear_are_said_in_so_many_words(tmp_path: Path) -> None:
+def test_cleartext_keys_are_reported_explicitly(tmp_path: Path) -> None:
     """Without the agents' authority a site is refused, or says that keys may be read; then the check repeats it."""
     shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
     text = (tmp_path / "site.yaml").read_text()
     start, end = text.index("      agents_ca:"), text.index("    bmc:")
     (tmp_path / "site.yaml").write_text(text[:start] + text[end:])
-    (told,) = errors(tmp_path)
-    assert "agents_ca: missing" in told or "agents_ca" in told
-    assert "or keys_in_clear: true, and all keys of agents can be sniffed on the gateway network" in told
+    (found,) = errors(tmp_path)
+    assert "agents_ca: missing" in found or "agents_ca" in found
+    assert "or keys_in_clear: true, and all keys of agents can be sniffed on the gateway network" in found
     (tmp_path / "site.yaml").write_text(text[:start] + "      keys_in_clear: true\n" + text[end:])
     site = load_site(tmp_path / "site.yaml")
     assert [h for h in hints(site) if "keys_in_clear" in h] == [
@@ -221,5 +219,5 @@ def test_keys_in_the_clear_are_said_in_so_many_words(tmp_path: Path) -> None:
     ):
         block = "".join(f"        {line}\n" for line in pem.splitlines())
         (tmp_path / "site.yaml").write_text(f"{text[:start]}      agents_ca: |\n{block}{text[end:]}")
-        (told,) = errors(tmp_path)
-        assert sentence in told
+        (found,) = errors(tmp_path)
+        assert sentence in found

@@ -22,9 +22,7 @@ def changed(by: str, network: str) -> Site:
 @pytest.mark.parametrize(
     ("by", "same", "refused"), [("nova", True, True), ("nova", False, False), ("ironic", True, False)]
 )
-def test_through_nova_management_is_on_another_physical_network_than_rdma(
-    by: str, same: bool, refused: bool
-) -> None:
+def test_nova_machines_need_separate_management_physical_network(by: str, same: bool, refused: bool) -> None:
     """Ironic would attach management's port to an adapter for RDMA, and the other way round."""
     network = ethernet(site()).fabrics["ib0"].physical_network if same else "elsewhere"
     path = ("clouds", "lab", "management", "physical_network")
@@ -33,7 +31,7 @@ def test_through_nova_management_is_on_another_physical_network_than_rdma(
     assert all("any of its adapters on the same one" in allowed for allowed in found)
 
 
-def test_who_may_own_machines_is_a_hint() -> None:
+def test_machine_owners_give_a_hint() -> None:
     """Only operators know whose projects these are."""
     document = site().model_dump(mode="json")
     assert not [h for h in hints(site()) if "owns in Ironic" in h]

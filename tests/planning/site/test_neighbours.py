@@ -48,18 +48,18 @@ def site(hardware: HardwareList) -> Site:
     return hardware.imported().site
 
 
-def told(site: Site, *files: str) -> list[str]:
+def differences(site: Site, *files: str) -> list[str]:
     return [f"{d.kind}: {d.what}" for d in compare_lldp(site, [str(HEARD / f) for f in files])]
 
 
-def test_hosts_that_are_where_the_site_says(hardware: HardwareList) -> None:
+def test_matching_cables_have_no_differences(hardware: HardwareList) -> None:
     """What lldpd prints on the two hosts: no difference, although they call their interfaces otherwise."""
-    assert told(site(hardware), "gpu1.json", "gpu2.json") == []
+    assert differences(site(hardware), "gpu1.json", "gpu2.json") == []
 
 
-def test_a_switch_knows_of_all_its_ports(hardware: HardwareList) -> None:
+def test_switch_reports_all_its_ports(hardware: HardwareList) -> None:
     """The two hosts are right; what it doesn't hear is missing, its own management port included."""
-    assert told(site(hardware), "tor1.json") == [
+    assert differences(site(hardware), "tor1.json") == [
         "missing cable: tor1/eth0 isn't seen on port Ethernet7 of mgmt1",
         "missing cable: ipum1/rnic isn't seen on port swp1 of tor1",
         "missing cable: ipum2/rnic isn't seen on port swp2 of tor1",
@@ -67,17 +67,17 @@ def test_a_switch_knows_of_all_its_ports(hardware: HardwareList) -> None:
     ]
 
 
-def test_a_hosts_system_does_not_hear_its_bmc(hardware: HardwareList) -> None:
+def test_host_does_not_report_its_bmcs_cable(hardware: HardwareList) -> None:
     """Unknown isn't missing: the BMC's cable is missing only where its switch was asked."""
     hardware.spoil(
         "gpu1", bmc_mac="2c:ea:7f:00:00:02", bmc_address="10.3.0.11", bmc_switch="tor1", bmc_port="swp12"
     )
     made = site(hardware)
-    assert told(made, "gpu1.json") == []
-    assert "missing cable: gpu1/bmc isn't seen on port swp12 of tor1" in told(made, "tor1.json")
+    assert differences(made, "gpu1.json") == []
+    assert "missing cable: gpu1/bmc isn't seen on port swp12 of tor1" in differences(made, "tor1.json")
 
 
-def test_names_with_a_domain_are_the_sites(hardware: HardwareList, tmp_path: Path) -> None:
+def test_names_with_domain_match_the_site(hardware: HardwareList, tmp_path: Path) -> None:
     """Of the device that was asked, by its file's name, and of its neighbours; the other way round, too."""
     made = site(hardware)
     text = (HEARD / "gpu1.json").read_text()
@@ -112,7 +112,7 @@ def test_one_port_may_have_two_neighbours(hardware: HardwareList, tmp_path: Path
         )
 
 
-def test_two_cables_that_are_swapped(hardware: HardwareList) -> None:
+def test_swapped_cables_are_reported(hardware: HardwareList) -> None:
     """By the hosts' own word, and by the switch's, which knows MAC addresses."""
     hardware.spoil("gpu1", eth0_port="swp10")
     hardware.spoil("gpu2", eth0_port="swp9")
@@ -121,30 +121,30 @@ def test_two_cables_that_are_swapped(hardware: HardwareList) -> None:
         "moved cable: gpu2/eno1 is on port swp10 of tor1, where the site has gpu1/eth0",
     ]
     made = site(hardware)
-    assert told(made, "gpu1.json", "gpu2.json") == expected
-    by_switch = [line for line in told(made, "tor1.json") if line.startswith("moved")]
+    assert differences(made, "gpu1.json", "gpu2.json") == expected
+    by_switch = [line for line in differences(made, "tor1.json") if line.startswith("moved")]
     assert by_switch == [line.replace("ens1f0", "eth0").replace("eno1", "eth0") for line in expected]
 
 
-def test_a_cable_that_the_site_does_not_have(hardware: HardwareList) -> None:
+def test_unknown_cable_is_reported(hardware: HardwareList) -> None:
     """A host on another port: it isn't where it should be, and where it is nothing should be."""
     hardware.spoil("gpu1", eth0_port="swp20")
-    assert told(site(hardware), "gpu1.json") == [
+    assert differences(site(hardware), "gpu1.json") == [
         "missing cable: gpu1/eth0 isn't seen on port swp20 of tor1",
         "unknown cable: gpu1/ens1f0 is on port swp9 of tor1, where the site has no cable",
     ]
 
 
-def test_a_device_that_the_site_does_not_have(hardware: HardwareList) -> None:
-    """Its file is told, so that a wrong name of a file isn't no difference."""
+def test_unknown_device_is_reported(hardware: HardwareList) -> None:
+    """The unknown device is reported, so that a wrong file name doesn't look like no difference."""
     del hardware.rows["gpu2"]
-    assert told(site(hardware), "gpu2.json") == [
+    assert differences(site(hardware), "gpu2.json") == [
         "unknown node: gpu2 was queried, but isn't in the site",
         "unknown cable: gpu2/eno1 is on port swp10 of tor1, where the site has no cable",
     ]
 
 
-def test_a_bonds_links_are_its_aggregations(tmp_path: Path) -> None:
+def test_bond_links_match_their_aggregation(tmp_path: Path) -> None:
     """The site names aggregations of two leaves, LLDP their links: which is in which isn't known, but the host is."""
     plan = leaf_spine("eos", hosts_each=2, mlag=True)
     made = ethernet_site(plan, dict.fromkeys(plan.by_name, "https://127.0.0.1"), None, None)
@@ -170,7 +170,7 @@ def ironic(**heard: dict[str, str]) -> str:
     return json.dumps({"inventory": {"interfaces": interfaces}, "plugin_data": {"parsed_lldp": heard}})
 
 
-def test_ironics_inspection_says_the_same(hardware: HardwareList, tmp_path: Path) -> None:
+def test_ironic_inspection_gives_the_same_result(hardware: HardwareList, tmp_path: Path) -> None:
     """`baremetal node inventory save`, with the hook parsed-lldp."""
     made = site(hardware)
     port = {"switch_system_name": "tor1", "switch_port_id": "swp9"}
@@ -192,7 +192,7 @@ def test_ironics_inspection_says_the_same(hardware: HardwareList, tmp_path: Path
      '{"lldp": {"interface": [{"swp9": {"via": "LLDP"}}]}}', '{"plugin_data": {"parsed_lldp": ["x"]}}',
      '{"inventory": {}, "plugin_data": {"valid_interfaces": {}}}', "[" * 100_000],
 )  # fmt: skip
-def test_files_that_are_neither(hardware: HardwareList, tmp_path: Path, text: str) -> None:
+def test_unknown_file_formats_are_refused(hardware: HardwareList, tmp_path: Path, text: str) -> None:
     """Empty, another format of lldpcli, cut off, deeply nested: refused with the file's name, never `no difference`."""
     made = site(hardware)
     (tmp_path / "tor1.json").write_text(text)
@@ -200,7 +200,7 @@ def test_files_that_are_neither(hardware: HardwareList, tmp_path: Path, text: st
         compare_lldp(made, [str(tmp_path / "tor1.json")])
 
 
-def test_the_command_tells_differences(hardware: HardwareList, tmp_path: Path, capsys: Any) -> None:
+def test_command_reports_differences(hardware: HardwareList, tmp_path: Path, capsys: Any) -> None:
     """Exit code 1, a line each; two files of one device are a mistake."""
     hardware.spoil("gpu1", eth0_port="swp20")
     hardware.write()
@@ -219,7 +219,7 @@ def lldpctl(**rows: Any) -> str:
     return json.dumps({"lldp": {"interface": listed if len(listed) > 1 else listed[0]}})
 
 
-def test_lldpctls_other_json_is_read(tmp_path: Path) -> None:
+def test_lldpcli_json_format_is_read(tmp_path: Path) -> None:
     """By name instead of lists; one interface alone isn't in a list, and a neighbour without a name is known by its MAC
     address."""
     port = {"id": {"type": "ifname", "value": "swp9"}, "descr": "to gpu1", "ttl": "120"}
@@ -236,18 +236,16 @@ def test_lldpctls_other_json_is_read(tmp_path: Path) -> None:
     assert found == (Neighbour("swp9", "tor1.dc", "swp9"), Neighbour("swp10", "", mac["value"], mac["value"]))
 
 
-def test_a_neighbour_without_a_name_is_known_by_its_mac_address(
-    hardware: HardwareList, tmp_path: Path
-) -> None:
-    """An adapter's firmware; one that nobody knows is nothing."""
+def test_unnamed_neighbour_is_identified_by_mac(hardware: HardwareList, tmp_path: Path) -> None:
+    """An adapter's firmware; an unknown MAC address is ignored."""
     made, rows = site(hardware), {}
     for n, mac in ((9, "02:00:00:00:09:01"), (10, "02:00:00:00:10:99")):
         who = {"id": {"type": "mac", "value": mac}}
         rows[f"swp{n}"] = {"via": "LLDP", "chassis": who, "port": who}
     (tmp_path / "tor1.json").write_text(lldpctl(**rows))
-    told = [d.what for d in compare_lldp(made, [str(tmp_path / "tor1.json")])]
-    assert "gpu2/eth0 isn't seen on port swp10 of tor1" in told
-    assert not any("gpu1/eth0" in line or "10:99" in line for line in told)
+    found = [d.what for d in compare_lldp(made, [str(tmp_path / "tor1.json")])]
+    assert "gpu2/eth0 isn't seen on port swp10 of tor1" in found
+    assert not any("gpu1/eth0" in line or "10:99" in line for line in found)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +259,7 @@ def test_a_neighbour_without_a_name_is_known_by_its_mac_address(
         ("etp5", None, "etp5"),
     ],
 )
-def test_ports_are_known_by_id_or_description(said: str, described: str | None, port: str) -> None:
+def test_ports_are_identified_by_id_or_description(said: str, described: str | None, port: str) -> None:
     """A description counts only where the id is no port's name in the form of the site's."""
     names = PortNames([("leaf1", "Ethernet16"), ("leaf1", "Ethernet20")])
     assert names.find("leaf1", Neighbour("eno1", "leaf1", said, None, described)) == port

@@ -29,7 +29,7 @@ def site(flavor: dict[str, Any], properties: dict[str, str] | None = None) -> Si
     return whole.model_copy(update={"clouds": {"lab": whole.clouds["lab"].model_copy(update=update)}})
 
 
-def test_extra_specs_follow_from_the_flavor_with_the_sites_own() -> None:
+def test_extra_specs_combine_derived_and_site_values() -> None:
     nova = {"extra_specs": {"hw:mem_page_size": "large", "hw:numa_nodes": "1"}, "disk_gib": 20}
     whole = site({**GPU, "nova": nova}, {"hw_vif_multiqueue_enabled": "true"})
     assert list(check_nova_things(whole)) == []
@@ -50,7 +50,7 @@ def test_extra_specs_follow_from_the_flavor_with_the_sites_own() -> None:
     assert graph["image_properties/lab/gpu"].spec == wanted
 
 
-def test_without_nova_a_flavor_is_the_operators() -> None:
+def test_flavor_without_nova_section_is_left_to_operators() -> None:
     assert not [k for k in site_graph(site(GPU)).by_key() if k.startswith("flavor/")]
 
 
@@ -69,7 +69,7 @@ def test_without_nova_a_flavor_is_the_operators() -> None:
         ),
     ],
 )
-def test_each_mistake_of_a_flavor_is_told(change: dict[str, Any], path: str, said: str) -> None:
+def test_flavor_mistakes_are_reported(change: dict[str, Any], path: str, said: str) -> None:
     found = [
         (".".join(map(str, where)), allowed)
         for where, _, allowed in check_nova_things(site({**GPU, "nova": {}, **change}))
@@ -77,7 +77,7 @@ def test_each_mistake_of_a_flavor_is_told(change: dict[str, Any], path: str, sai
     assert any(where.endswith(path) and said in allowed for where, allowed in found), found
 
 
-def test_a_property_that_nova_does_not_read_is_told() -> None:
+def test_property_that_nova_ignores_is_refused() -> None:
     [(path, value, allowed)] = check_nova_things(site(GPU, {"colour": "red"}))
     assert path[-1] == "colour" and value == "red" and "a property that Nova reads" in allowed
 
@@ -105,7 +105,7 @@ def test_aggregate_has_the_hosts_and_flavors_of_a_machine_type() -> None:
     assert made.spec.hosts == tuple(sorted(n.nova_host for n in nodes))
 
 
-def test_no_aggregate_where_hosts_are_kept_free_otherwise_or_no_flavor_fits() -> None:
+def test_aggregate_is_omitted_if_unneeded() -> None:
     for whole in (keeping("otherwise", gpu2=GPU), keeping("aggregate", metal={"bare_metal": True})):
         assert not [k for k in site_graph(whole).by_key() if k.startswith("aggregate/")]
 

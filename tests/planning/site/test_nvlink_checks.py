@@ -1,4 +1,4 @@
-"""NVLink domains and rails as a site describes them: what is wrong is told at its row."""
+"""NVLink domains and rails as a site describes them: mistakes are reported at their rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Folder:
     return folder
 
 
-def test_domains_are_a_level_below_leaves(folder: Folder) -> None:
+def test_nvlink_domains_are_inside_leaves(folder: Folder) -> None:
     """Two nodes of a domain are nearer than two of a leaf without one."""
     assert folder.errors() == []
     topology = Topology.of(load_site(folder.site), "ib")
@@ -33,8 +33,8 @@ def test_domains_are_a_level_below_leaves(folder: Folder) -> None:
     assert topology.level_of(["gpu01", "gpu05"]) == "site" if "block" not in topology.levels else "block"
 
 
-def test_a_domain_that_spans_leaves_is_refused(folder: Folder) -> None:
-    """A tray cabled elsewhere, or the wrong name: told at the node, once."""
+def test_domain_that_spans_leaves_is_refused(folder: Folder) -> None:
+    """A tray cabled elsewhere, or the wrong name: reported once, at the node."""
     folder.replace("nodes.csv", "gpu05,rack2,compute,nvl2", "gpu05,rack2,compute,nvl1")
     (error,) = folder.errors()
     assert error == (
@@ -43,7 +43,7 @@ def test_a_domain_that_spans_leaves_is_refused(folder: Folder) -> None:
     )
 
 
-def test_a_node_in_two_domains_cannot_be_said(folder: Folder) -> None:
+def test_node_has_at_most_one_domain(folder: Folder) -> None:
     """A second row of a node is a second node of that name."""
     folder.append("nodes.csv", "gpu01,rack1,compute,nvl2")
     assert any("node gpu01 already has it" in error for error in folder.errors())
@@ -51,7 +51,7 @@ def test_a_node_in_two_domains_cannot_be_said(folder: Folder) -> None:
     assert any("nodes[1].nvlink_domain" in error for error in folder.errors())
 
 
-def test_only_compute_nodes_have_accelerators_to_link(folder: Folder) -> None:
+def test_only_compute_nodes_may_be_in_a_domain(folder: Folder) -> None:
     """A subnet manager's host in a domain is a mistake."""
     folder.replace("nodes.csv", "sm1,rack5,subnet-manager,", "sm1,rack5,subnet-manager,nvl1")
     assert folder.errors() == [
@@ -60,7 +60,7 @@ def test_only_compute_nodes_have_accelerators_to_link(folder: Folder) -> None:
     ]
 
 
-def test_nodes_of_a_domain_are_alike(folder: Folder) -> None:
+def test_nodes_of_a_domain_must_be_alike(folder: Folder) -> None:
     """The same accelerators, as many."""
     text = (folder.path / "accelerators.csv").read_text().splitlines()
     less = [
@@ -73,7 +73,7 @@ def test_nodes_of_a_domain_are_alike(folder: Folder) -> None:
     assert "nodes with the same accelerators: gpu01 of domain nvl1 has 8 x h100" in error
 
 
-def test_a_domain_of_one_node_is_worth_a_hint(folder: Folder) -> None:
+def test_single_node_domain_gives_a_hint(folder: Folder) -> None:
     """Probably a misspelt name."""
     folder.replace("nodes.csv", "gpu08,rack2,compute,nvl2", "gpu08,rack2,compute,nvl-2")
     assert "NVLink domain nvl-2 has a single node" in hints(load_site(folder.site))

@@ -14,7 +14,7 @@ from weft.planning.site.ownports import check_own_ports
 from weftlab.switches.labsite import FABRIC
 
 
-def test_a_segment_has_exactly_what_is_cabled_to_the_fabric() -> None:
+def test_segment_has_exactly_the_cabled_ports() -> None:
     graph = site_graph(own_ports()).by_key()
     gateways, storage = graph["segment/gateways"], graph["segment/storage"]
     assert gateways.where == FABRIC and isinstance(gateways.spec, SegmentSpec)
@@ -62,7 +62,7 @@ def other(network: str, **fields: Any) -> Site:
         ({"fabric": None, "trunks": [TRUNK]}, "trunks", "nothing without a fabric"),
     ],
 )
-def test_each_mistake_of_a_network_is_told(fields: dict[str, Any], path: str, said: str) -> None:
+def test_network_mistakes_are_reported(fields: dict[str, Any], path: str, said: str) -> None:
     parking = document().fabrics[FABRIC].manager.switching
     assert parking is not None
     if fields.get("vlan") == 4094:
@@ -80,13 +80,13 @@ def test_each_mistake_of_a_network_is_told(fields: dict[str, Any], path: str, sa
         ("Ethernet5", "the link tor01/Ethernet5 to agg01/Ethernet1"),
     ],
 )
-def test_each_mistake_of_a_port_is_told(port: str, said: str) -> None:
+def test_port_mistakes_are_reported(port: str, said: str) -> None:
     found = wrong(document(m1_bmc=port))
     assert any(said in allowed and where.startswith("interfaces") for where, _, allowed in found), found
 
 
-def test_a_number_is_no_port_where_weft_sets_ports_of_any_network() -> None:
-    """By its number a BMC's port would be nobody's, and could carry the storage network, too."""
+def test_numeric_port_is_refused_where_weft_configures_ports() -> None:
+    """By its number a BMC's port would look unused, and could carry the storage network, too."""
     site = document(m1_bmc="31")
     plain = SiteNetwork.model_validate({**site.networks["gateways"].model_dump(mode="json"), "fabric": None})
     networks = {**site.networks, "gateways": plain}
@@ -95,7 +95,7 @@ def test_a_number_is_no_port_where_weft_sets_ports_of_any_network() -> None:
     assert where.startswith("interfaces") and value == "31" and "the port's name on switch tor01" in allowed
 
 
-def test_a_network_without_a_port_on_the_fabric_is_told() -> None:
+def test_network_without_port_on_the_fabric_is_reported() -> None:
     site = document()
     rows = tuple(
         i.model_copy(update={"switch": None, "port": None}) if i.network == "gateways" else i
@@ -105,17 +105,17 @@ def test_a_network_without_a_port_on_the_fabric_is_told() -> None:
     assert (where, value) == ("networks.gateways.fabric", FABRIC) and "nothing on it is cabled" in allowed
 
 
-def test_switches_that_are_neutrons_or_cannot_be_read_are_not_weft_s() -> None:
+def test_switches_of_neutron_or_unreadable_ones_are_refused() -> None:
     site = document()
     fabric = site.fabrics[FABRIC]
     switching = fabric.manager.switching
     assert switching is not None
-    told = switching.switches[0].model_copy(
+    generic = switching.switches[0].model_copy(
         update={"interface": "generic", "url": "ssh://192.0.2.1", "device_type": "netmiko_juniper"}
     )
     for update, said in (
         ({"configured_by": "neutron"}, "those of this one are Neutron's"),
-        ({"switches": (told, *switching.switches[1:])}, "tor01 can't (interface generic)"),
+        ({"switches": (generic, *switching.switches[1:])}, "tor01 can't (interface generic)"),
     ):
         manager = fabric.manager.model_copy(update={"switching": switching.model_copy(update=update)})
         fabrics = {**site.fabrics, FABRIC: fabric.model_copy(update={"manager": manager})}

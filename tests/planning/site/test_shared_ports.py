@@ -43,7 +43,7 @@ ENO1 = BMC | {"name": "eno_1", "network": "infra", "mac": "02:00:00:00:0c:01", "
 ENO2 = ENO1 | {"name": "eno2", "mac": "02:00:00:00:0c:02", "address": "10.4.0.12"}
 
 
-def told(folder: Path, *interfaces: dict[str, str]) -> tuple[list[str], Site | None]:
+def checked(folder: Path, *interfaces: dict[str, str]) -> tuple[list[str], Site | None]:
     """What is wrong with the site that has these interfaces."""
     (folder / "site.yaml").write_text(
         SITE + yaml.safe_dump({"interfaces": list(interfaces)}, sort_keys=False)
@@ -55,48 +55,50 @@ def told(folder: Path, *interfaces: dict[str, str]) -> tuple[list[str], Site | N
 
 
 @pytest.mark.parametrize("port", ["swp3", "3"])
-def test_a_bmc_may_share_its_hosts_port(tmp_path: Path, port: str) -> None:
+def test_bmc_may_share_its_hosts_port(tmp_path: Path, port: str) -> None:
     """In either order, by name or by number."""
     eno1 = ENO1 | {"port": port}
-    assert told(tmp_path, BMC, eno1)[0] == [] and told(tmp_path, eno1, BMC)[0] == []
+    assert checked(tmp_path, BMC, eno1)[0] == [] and checked(tmp_path, eno1, BMC)[0] == []
 
 
-def test_no_other_two_share_a_port(tmp_path: Path) -> None:
+def test_other_interfaces_may_not_share_a_port(tmp_path: Path) -> None:
     """A third interface, two that are no BMC, another host's BMC, and the BMC of a machine that tenants get."""
     unique = "'tor1/swp3' is not allowed: a switch port must be unique; "
     third = f"interfaces[2].port: {unique}host1.dc_1/bmc with host1.dc_1/eno_1 already has it"
-    assert told(tmp_path, BMC, ENO1, ENO2)[0] == [third]
-    assert told(tmp_path, ENO1, ENO2)[0] == [f"interfaces[1].port: {unique}host1.dc_1/eno_1 already has it"]
+    assert checked(tmp_path, BMC, ENO1, ENO2)[0] == [third]
+    assert checked(tmp_path, ENO1, ENO2)[0] == [
+        f"interfaces[1].port: {unique}host1.dc_1/eno_1 already has it"
+    ]
     other = BMC | {"device": "bm01"}
-    assert told(tmp_path, other, ENO1)[0] == [f"interfaces[1].port: {unique}bm01/bmc already has it"]
-    assert told(tmp_path, other, ENO1 | {"device": "bm01"})[0] == [
+    assert checked(tmp_path, other, ENO1)[0] == [f"interfaces[1].port: {unique}bm01/bmc already has it"]
+    assert checked(tmp_path, other, ENO1 | {"device": "bm01"})[0] == [
         "interfaces[1].port: 'tor1/swp3' is not allowed: a port of its own: it shares that of bm01/bmc, and bm01's "
         "tenants would reach BMCs over it"
     ]
 
 
-def test_each_port_of_a_bond_is_its_own(tmp_path: Path) -> None:
+def test_bond_ports_are_not_shared(tmp_path: Path) -> None:
     """Ports and MAC addresses of its links are taken, and are on no network that pods get."""
     bond = ENO1 | {"bond_ports": "tor2/swp3", "bond_macs": "02:00:00:00:0c:01 02:00:00:00:0c:07"}
-    wrong, site = told(tmp_path, bond)
+    wrong, site = checked(tmp_path, bond)
     assert wrong == [] and site is not None
     (one,) = site.interfaces
     assert one.ends == (("tor1", "swp3"), ("tor2", "swp3"))
-    assert told(tmp_path, bond, ENO2 | {"switch": "tor2", "mac": "02:00:00:00:0c:07"})[0] == [
+    assert checked(tmp_path, bond, ENO2 | {"switch": "tor2", "mac": "02:00:00:00:0c:07"})[0] == [
         "interfaces[1].mac: '02:00:00:00:0c:07' is not allowed: a MAC address must be unique; host1.dc_1/eno_1 already "
         "has it",
         "interfaces[1].port: 'tor2/swp3' is not allowed: a switch port must be unique; host1.dc_1/eno_1 already has it",
     ]
-    assert told(tmp_path, bond | {"bond_ports": "tor2/swp9"})[0] == [
+    assert checked(tmp_path, bond | {"bond_ports": "tor2/swp9"})[0] == [
         "interfaces[0].bond_ports[0]: 'swp9' is not allowed: a port of tor2: swp[1-8], or 1 to 8"
     ]
-    assert told(tmp_path, bond | {"bond_ports": "tor1/swp3"})[0] == [
+    assert checked(tmp_path, bond | {"bond_ports": "tor1/swp3"})[0] == [
         "interfaces[0].bond_ports[0]: 'tor1/swp3' is not allowed: a switch port must be unique; host1.dc_1/eno_1 "
         "already has it"
     ]
 
 
-def test_every_link_of_a_bond_is_known_to_the_fabric(tmp_path: Path) -> None:
+def test_fabric_knows_every_link_of_a_bond(tmp_path: Path) -> None:
     """Ports of hardware on a fabric's switches are looked at whatever is on them."""
     bond = ENO1 | {"bond_ports": "leaf1/swp4"}
     text = yaml.safe_load(SITE)
@@ -127,11 +129,11 @@ def test_every_link_of_a_bond_is_known_to_the_fabric(tmp_path: Path) -> None:
         ("host1.dc_1", "n" * 55, "host1-" + "n" * 55),
     ],
 )
-def test_host_names_are_made_of_what_dns_allows(
+def test_host_names_have_only_characters_that_dns_allows(
     tmp_path: Path, device: str, name: str, host_name: str | None
 ) -> None:
     """Dashes for other characters, and no domain if it would be too long; what is too long even so is refused."""
-    wrong, site = told(tmp_path, ENO1 | {"device": device, "name": name})
+    wrong, site = checked(tmp_path, ENO1 | {"device": device, "name": name})
     if host_name is None:
         assert len(wrong) == 1 and "device and interface don't make one" in wrong[0]
     else:

@@ -1,4 +1,4 @@
-"""What no single row can show is found across the whole site, and told at the row it came from."""
+"""Mistakes that no single row can show are found across the whole site, and reported at their row."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
         ["site.yaml:22: clouds.main.flavors.h100.4.accelerators: '16 x h100' is not allowed: "
          "no node of cloud main has that many; the most on one node: 8 x h100"],
     ),
-    "machines with an array that nobody deletes": (
+    "machines with an array that isn't deleted": (
         "site.yaml", "nvme: 4}", "nvme: 4, bare_metal: true}",
         ["site.yaml:21: clouds.main.flavors.h100.8.nvme: 4 is not allowed: at most 1, or "
          "raid.delete_configuration in cleaning_steps: pods stripe several drives of a machine"],
@@ -181,7 +181,7 @@ CASES: dict[str, tuple[str, str, str, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_one_mistake_is_found_where_it_is(folder: Folder, name: str) -> None:
+def test_mistake_is_reported_at_its_row(folder: Folder, name: str) -> None:
     """One spoiled row of the example gives exactly these sentences."""
     file, old, new, expected = CASES[name]
     folder.replace(file, old, new)
@@ -232,7 +232,7 @@ UFM: dict[str, tuple[str, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", UFM)
-def test_a_ufm_has_what_it_needs(folder: Folder, name: str) -> None:
+def test_ufm_settings_are_required(folder: Folder, name: str) -> None:
     new, expected = UFM[name]
     folder.replace("site.yaml", "driver: opensm", new)
     assert folder.errors() == expected
@@ -246,7 +246,7 @@ def test_a_ufm_has_what_it_needs(folder: Folder, name: str) -> None:
         ("driver: opensm", "false", ["false: only UFM keeps running without weft"]),
     ],
 )
-def test_networks_are_left_to_ufm_alone_and_not_while_weft_serves_them(
+def test_tenant_networks_may_be_left_only_to_ufm(
     folder: Folder, driver: str, served: str, expected: list[str]
 ) -> None:
     folder.replace("site.yaml", "driver: opensm", driver)
@@ -257,7 +257,7 @@ def test_networks_are_left_to_ufm_alone_and_not_while_weft_serves_them(
     ]
 
 
-def test_a_ufm_without_agents_is_worth_a_hint(folder: Folder) -> None:
+def test_ufm_without_agents_gives_a_hint(folder: Folder) -> None:
     """Then only UFM itself says who is in a partition."""
     text = folder.site.read_text()
     agents = text[text.index("      agents:") : text.index("      ca:")]
@@ -269,7 +269,7 @@ def test_a_ufm_without_agents_is_worth_a_hint(folder: Folder) -> None:
     assert any("proved by UFM's own answers only" in h for h in hints(load_site(folder.site)))
 
 
-def test_a_cloud_and_a_fabric_of_one_name_are_refused(folder: Folder) -> None:
+def test_cloud_and_fabric_with_the_same_name_are_refused(folder: Folder) -> None:
     """`where` of a resource names a cloud or a fabric: it must not be both."""
     folder.replace("site.yaml", "  ib:\n", "  main:\n")
     assert (
@@ -278,7 +278,7 @@ def test_a_cloud_and_a_fabric_of_one_name_are_refused(folder: Folder) -> None:
     )
 
 
-def test_names_that_would_be_one_outside_are_refused(folder: Folder) -> None:
+def test_names_that_collide_externally_are_refused(folder: Folder) -> None:
     """`a-b` with adapter `c` and `a` with adapter `b-c` would both have the port `…-a-b-c`."""
     folder.append("nodes.csv", "gpu01-mlx5_0,rack1,compute")
     folder.append("nodes.csv", "gpu01-mlx5,rack1,compute")
@@ -293,7 +293,7 @@ def test_names_that_would_be_one_outside_are_refused(folder: Folder) -> None:
     assert error.startswith((f"hcas.csv:{line}", f"hcas.csv:{line - 1}"))
 
 
-def test_a_fabric_in_two_pieces_is_refused(folder: Folder) -> None:
+def test_fabric_in_two_pieces_is_refused(folder: Folder) -> None:
     """Leaves that can't reach one another are not one fabric: the cut-off leaf is named."""
     links = [k for k in (folder.path / "links.csv").read_text().splitlines() if not k.startswith("leaf03,")]
     (folder.path / "links.csv").write_text("\n".join(links) + "\n")
@@ -303,7 +303,7 @@ def test_a_fabric_in_two_pieces_is_refused(folder: Folder) -> None:
     ]
 
 
-def test_two_clouds_make_nodes_say_theirs(folder: Folder) -> None:
+def test_nodes_must_name_their_cloud_if_there_are_several(folder: Folder) -> None:
     """With several clouds a compute node must say which one is its own, and only to one that exists."""
     text = folder.site.read_text()
     cloud = text[text.index("  main:") : text.index("fabrics:")].rstrip()
@@ -328,7 +328,7 @@ def test_two_nodes_with_one_nova_host_are_refused(folder: Folder) -> None:
     ]
 
 
-def test_two_nodes_that_are_one_machine_are_refused_at_the_machine(folder: Folder) -> None:
+def test_duplicate_machine_id_is_refused(folder: Folder) -> None:
     machine = "5c435abb-55d9-5c17-8131-5edcbcd52777"
     rows = (folder.path / "nodes.csv").read_text().splitlines()
     ids = {1: machine, 2: machine}
@@ -340,7 +340,7 @@ def test_two_nodes_that_are_one_machine_are_refused_at_the_machine(folder: Folde
     ]
 
 
-def test_a_good_site_may_still_deserve_a_hint(folder: Folder) -> None:
+def test_valid_site_may_have_hints(folder: Folder) -> None:
     """No agents, no flavors and nodes without adapters are no errors, but are said."""
     assert hints(load_site(SMALL / "site.yaml")) == ()
     text = folder.site.read_text()
@@ -356,7 +356,7 @@ def test_a_good_site_may_still_deserve_a_hint(folder: Folder) -> None:
     )
 
 
-def test_cables_that_are_yet_to_be_taken_in_may_be_missing(folder: Folder) -> None:
+def test_cables_to_be_adopted_may_be_missing(folder: Folder) -> None:
     """A site without links is refused, and read when the links are to come from the fabric."""
     folder.replace("site.yaml", "links: {csv: links.csv}\n", "")
     assert len(folder.errors()) == 66

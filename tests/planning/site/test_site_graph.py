@@ -34,7 +34,7 @@ def subnet(role: str, **more: object) -> dict[str, object]:
     return {"role": role, "addresses": "10.9.0.0/16", "dhcp": False, **more}
 
 
-def test_every_mac_of_the_list_has_a_port_with_address_and_name() -> None:
+def test_every_listed_mac_has_a_port() -> None:
     """RNICs aside, whose network is the pod's."""
     site = ipupod64()
     ports = [r for r in site_graph(site).resources if isinstance(r.spec, PortSpec)]
@@ -46,7 +46,7 @@ def test_every_mac_of_the_list_has_a_port_with_address_and_name() -> None:
     assert {p.owner for p in ports} == {"site"} and {p.where for p in ports} == {"main"}
 
 
-def test_equal_sites_give_equal_graphs_and_needs_come_first() -> None:
+def test_graph_is_deterministic_and_ordered_by_dependencies() -> None:
     site = ipupod64()
     again = site.model_copy(update={"networks": dict(reversed(list(site.networks.items())))})
     graph = site_graph(site)
@@ -57,7 +57,7 @@ def test_equal_sites_give_equal_graphs_and_needs_come_first() -> None:
         seen.add(resource.key)
 
 
-def test_what_is_privileged_is_shared_with_nobody_and_its_groups_are_closed() -> None:
+def test_privileged_networks_are_not_shared_and_groups_are_closed() -> None:
     """Nothing is open but what the reference design names; hardware's own ports aren't filtered."""
     site = ipupod64()
     resources = site_graph(site).by_key()
@@ -73,7 +73,7 @@ def test_what_is_privileged_is_shared_with_nobody_and_its_groups_are_closed() ->
         assert all(e.to != "0.0.0.0/0" for e in group.egress)
 
 
-def test_a_gpu_sites_networks() -> None:
+def test_gpu_site_networks_are_in_the_graph() -> None:
     """RBAC by name, NAT by a router, no port security for RDMA, the external network, the untagged one."""
     storage = with_network(
         vlan=12, mtu=9000, shared_with=list(reversed(PROJECTS)), subnets={"nas": subnet("storage")}
@@ -95,8 +95,8 @@ def test_a_gpu_sites_networks() -> None:
     assert outside.external and outside.segment is None and one.gateway_address == "10.9.0.1"
 
 
-def test_a_gateway_that_neutron_has_no_router_for_is_kept_where_tenants_are() -> None:
-    """By a port with its address alone; a router of the site's own, or a network that nobody shares, needs none."""
+def test_external_gateway_address_is_reserved_on_shared_networks() -> None:
+    """By a port with only its address; a router of the site's own, or an unshared network, needs none."""
 
     def kept(shared: tuple[str, ...], nat: bool) -> list[PortSpec]:
         one = subnet("storage", gateway="10.9.0.1", nat=nat)
@@ -111,7 +111,7 @@ def test_a_gateway_that_neutron_has_no_router_for_is_kept_where_tenants_are() ->
     assert kept((), nat=False) == kept(PROJECTS, nat=True) == []
 
 
-def test_a_router_waits_for_an_external_network_of_the_sites_own() -> None:
+def test_router_depends_on_the_sites_external_network() -> None:
     site = with_network(vlan=14, subnets={"t": subnet("tenant", gateway="10.9.0.1", nat=True)})
     public = SiteNetwork.model_validate(
         {
@@ -134,6 +134,6 @@ def test_rnics_have_ports_where_the_site_describes_their_network() -> None:
     assert kinds["rnic"] == kinds["gw"] == 16
 
 
-def test_a_site_without_networks_needs_nothing() -> None:
+def test_site_without_networks_needs_nothing() -> None:
     site = ipupod64().model_copy(update={"networks": {}, "interfaces": ()})
     assert site_graph(site).resources == ()

@@ -18,7 +18,7 @@ PROJECT = "0123456789abcdef0123456789abcdef"
 INFRA = "    vlan: 99\n"
 
 
-def told(folder: Path, old: str, new: str) -> list[str]:
+def mistakes(folder: Path, old: str, new: str) -> list[str]:
     """What is wrong with the site once this is changed in it, without lines."""
     site = HardwareList(folder).site_text
     assert site.count(old) == 1, f"{old!r} is {site.count(old)} times there"
@@ -30,9 +30,9 @@ def told(folder: Path, old: str, new: str) -> list[str]:
     return []
 
 
-def test_the_site_without_a_change_is_good(tmp_path: Path) -> None:
+def test_unchanged_site_is_valid(tmp_path: Path) -> None:
     """The positive control of the table below."""
-    assert told(tmp_path, "two-racks", "three-racks") == []
+    assert mistakes(tmp_path, "two-racks", "three-racks") == []
 
 
 @pytest.mark.parametrize(
@@ -185,15 +185,15 @@ def test_the_site_without_a_change_is_good(tmp_path: Path) -> None:
         ("mtu: 9000", "mtu: 90000", "networks.storage.mtu: '90000' is not allowed: 9216 or less"),
     ],
 )
-def test_what_a_network_must_not_be(tmp_path: Path, old: str, new: str, sentence: str) -> None:
-    """Each mistake is told; the first sentence is the one about it."""
-    found = told(tmp_path, old, new)
+def test_network_mistakes_are_reported(tmp_path: Path, old: str, new: str, sentence: str) -> None:
+    """The first reported sentence is about the mistake."""
+    found = mistakes(tmp_path, old, new)
     assert sentence in found, "\n".join(found)
     assert len(found) == 1, "\n".join(found)
 
 
-def test_servers_mount_from_a_network_for_storage_alone(tmp_path: Path) -> None:
-    """Of another that the site describes, whoever is there doesn't expect every tenant."""
+def test_servers_mount_only_from_a_storage_network(tmp_path: Path) -> None:
+    """Hardware on another network of the site doesn't expect every tenant."""
     site = HardwareList(tmp_path).site_text.replace(PUBLIC, f"{PUBLIC}\n    storage: {{network: storage}}")
     (tmp_path / "site.yaml").write_text(site)
     assert load_site(tmp_path / "site.yaml").clouds["main"].storage.network == "storage"
@@ -202,7 +202,7 @@ def test_servers_mount_from_a_network_for_storage_alone(tmp_path: Path) -> None:
         load_site(tmp_path / "site.yaml")
 
 
-def test_a_network_of_gateways_that_is_not_described_is_refused_too(tmp_path: Path) -> None:
+def test_undescribed_gateway_network_is_refused(tmp_path: Path) -> None:
     site = HardwareList(tmp_path).site_text.replace(PUBLIC, f"{PUBLIC}\n    storage: {{network: ipu-gw}}")
     first, rest = site.split("  ipu-gw:\n")
     (tmp_path / "site.yaml").write_text(first + rest[rest.index("  infra:") :])
@@ -210,7 +210,7 @@ def test_a_network_of_gateways_that_is_not_described_is_refused_too(tmp_path: Pa
         load_site(tmp_path / "site.yaml")
 
 
-def test_several_mistakes_are_told_together(tmp_path: Path) -> None:
+def test_several_mistakes_are_reported_together(tmp_path: Path) -> None:
     """A privileged network shared with tenants, on another's VLAN."""
-    found = told(tmp_path, INFRA, f"    vlan: 13\n    shared_with: [{PROJECT}]\n")
+    found = mistakes(tmp_path, INFRA, f"    vlan: 13\n    shared_with: [{PROJECT}]\n")
     assert len(found) == 2

@@ -55,13 +55,13 @@ def with_parts(large: Site) -> tuple[dict[str, Any], Sent]:
     return json.loads(json.dumps(made.document)), Sent(*made.parts.values())
 
 
-def test_a_small_site_is_one_document() -> None:
+def test_small_site_is_one_document() -> None:
     """Nothing is cut where everything fits in one request."""
     made = cut(site(16))
     assert not made.parts and Site.model_validate(made.document) == site(16)
 
 
-def test_parts_are_named_by_their_bytes_and_are_the_whole_site() -> None:
+def test_parts_are_named_by_digest_and_rebuild_the_site() -> None:
     """Each has a size that one request holds; together with the head they are the site."""
     made = cut(site())
     assert all(sha256(body).hexdigest() == digest for digest, body in made.parts.items())
@@ -74,7 +74,7 @@ def test_parts_are_named_by_their_bytes_and_are_the_whole_site() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1, 400, 803])
-def test_a_change_anywhere_changes_one_or_two_parts(place: int) -> None:
+def test_one_change_affects_one_or_two_parts(place: int) -> None:
     """A node put in or changed near the front leaves the parts behind it as they are."""
     before, nodes = cut(site()), list(site().nodes)
     changed = [*nodes[:place], nodes[place].model_copy(update={"maintenance": "fan"}), *nodes[place + 1 :]]
@@ -84,7 +84,7 @@ def test_a_change_anywhere_changes_one_or_two_parts(place: int) -> None:
         assert 1 <= len(after.parts.keys() - before.parts.keys()) <= 2
 
 
-def test_rows_without_any_boundary_are_cut_at_the_largest() -> None:
+def test_rows_without_boundary_are_cut_at_maximum_size() -> None:
     """Content may say nothing of where to cut: the bound does."""
     same = site().nodes[0].model_copy(update={"host": "h" * 100})
     made = cut(site().model_copy(update={"nodes": (same,) * 3000}))
@@ -92,7 +92,7 @@ def test_rows_without_any_boundary_are_cut_at_the_largest() -> None:
     assert LARGEST > 2 * USUAL
 
 
-def test_a_document_of_parts_reads_as_the_whole_one() -> None:
+def test_document_of_parts_reads_like_the_whole() -> None:
     """And rows that are known already are not read again."""
     document, sent = with_parts(site())
     assert load_site(document, parts=sent) == load_site(site().model_dump(mode="json"))
@@ -103,7 +103,7 @@ def test_a_document_of_parts_reads_as_the_whole_one() -> None:
 
 
 def test_errors_in_parts_have_the_number_of_their_row() -> None:
-    """As if the table had been given whole; those of the head are told with them, and the rest is counted."""
+    """As if the table had been given whole; errors of the head are reported with them, and the rest is counted."""
     document, sent = with_parts(site())
     parts = document["nodes"]["parts"]
     rows = [json.loads(sent.parts[digest]) for digest in parts]
@@ -176,14 +176,14 @@ def test_tables_of_adapters_may_be_in_parts() -> None:
         {"parts": ["a" * 64], "csv": "f"},
     ],
 )
-def test_lists_of_parts_that_are_none(value: dict[str, object]) -> None:
+def test_invalid_part_lists_are_refused(value: dict[str, object]) -> None:
     """One sentence with the place."""
     with pytest.raises(InputErrors) as caught:
         load_site({**site(16).model_dump(mode="json"), "nodes": value}, parts=Sent())
     assert caught.value.field.startswith("nodes")
 
 
-def test_a_part_named_twice_is_refused_before_it_is_read() -> None:
+def test_part_named_twice_is_refused_before_it_is_read() -> None:
     """Ten thousand times the same part would be a site of gigabytes."""
     document, sent = with_parts(site())
     document["nodes"]["parts"] *= 2
@@ -192,7 +192,7 @@ def test_a_part_named_twice_is_refused_before_it_is_read() -> None:
     assert sent.read == []
 
 
-def test_a_part_that_is_not_there_is_told() -> None:
+def test_missing_part_is_reported() -> None:
     """Never sent, or removed between the look and the reading."""
     document, sent = with_parts(site())
     gone = document["nodes"]["parts"][-1]
@@ -206,7 +206,7 @@ def test_a_part_that_is_not_there_is_told() -> None:
         load_site(document, parts=sent)
 
 
-def test_lean_rows_are_equal_to_what_they_were() -> None:
+def test_lean_rows_equal_the_originals() -> None:
     """Sharing what is equal changes no value, and none that others have."""
     whole = Site.model_validate(site(40).model_dump(mode="json"))
     lean(whole.nodes, {})

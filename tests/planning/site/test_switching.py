@@ -1,4 +1,4 @@
-"""An Ethernet fabric's description, port by port: what is wrong is told by path, value and what is allowed."""
+"""An Ethernet fabric's description, port by port: mistakes are reported by path, value and what is allowed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def problems(change: Callable[[Document], object]) -> list[str]:
     return [f"{'.'.join(map(str, path))}: {value!r}: {allowed}" for path, value, allowed in found]
 
 
-def test_a_labs_fabric_is_right_and_its_leaves_are_known() -> None:
+def test_lab_fabric_is_valid_with_its_leaves() -> None:
     site = lab()
     assert check_site(site) == [] and hints(site) == ()
     topology = Topology.of(site, "roce")
@@ -42,7 +42,7 @@ def test_a_labs_fabric_is_right_and_its_leaves_are_known() -> None:
     assert topology.uplinks == {"tor01": 200, "tor02": 200}, "two links to spines, as fast as its adapters"
 
 
-def test_a_links_own_rate_counts() -> None:
+def test_link_rate_overrides_the_default() -> None:
     document = lab().model_dump(mode="json")
     for link in switching(document)["links"]:
         link["rate_gbps"] = 400
@@ -58,7 +58,7 @@ def test_cables_described_by_ports_are_counted() -> None:
     assert Site.model_validate(document).link_count == 8 + 3
 
 
-def test_peer_links_are_no_uplinks() -> None:
+def test_peer_links_are_not_uplinks() -> None:
     document = lab().model_dump(mode="json")
     switching(document)["links"].append({"a": "tor01/Ethernet39", "b": "tor02/swp39", "peer": True})
     site = Site.model_validate(document)
@@ -66,26 +66,29 @@ def test_peer_links_are_no_uplinks() -> None:
     assert Topology.of(site, "roce").uplinks == {"tor01": 200, "tor02": 200}
 
 
-def test_who_sets_the_vlans_and_what_can_not_be_read_is_said() -> None:
+def test_hints_name_vlan_owner_and_unreadable_switches() -> None:
     """As a hint of the site's check, and as the fabric's limits, which plans and audits show."""
     document = lab().model_dump(mode="json")
     switching(document)["configured_by"] = "neutron"
     site = Site.model_validate(document)
     assert any("Neutron's ML2 driver" in hint for hint in hints(site))
     assert not capabilities_of(site, "roce").configures and capabilities_of(site, "roce").limits
-    told = {"interface": "generic", "device_type": "netmiko_juniper", "url": "ssh://127.0.0.1"}
+    generic = {"interface": "generic", "device_type": "netmiko_juniper", "url": "ssh://127.0.0.1"}
     document = lab().model_dump(mode="json")
-    switching(document)["switches"][0].update(told)
+    switching(document)["switches"][0].update(generic)
     [limit] = capabilities_of(Site.model_validate(document), "roce").limits
     assert limit.startswith("tor01 (netmiko_juniper) can't be read back")
     assert capabilities_of(lab(), "roce").limits == ()
 
 
 @pytest.mark.parametrize("place", ["tor01:abc", "tor01:99999", "tor01:0", "tor01:22:33", "[::1", ":22"])
-def test_an_address_without_a_possible_port_or_host_is_refused_with_the_site(place: str) -> None:
-    for scheme, told in (("https", {}), ("ssh", {"interface": "generic", "device_type": "netmiko_juniper"})):
+def test_address_without_a_possible_port_or_host_is_refused_with_the_site(place: str) -> None:
+    for scheme, access in (
+        ("https", {}),
+        ("ssh", {"interface": "generic", "device_type": "netmiko_juniper"}),
+    ):
         document = lab().model_dump(mode="json")
-        switching(document)["switches"][0].update(told, url=f"{scheme}://{place}")
+        switching(document)["switches"][0].update(access, url=f"{scheme}://{place}")
         with pytest.raises(ValueError, match="a port of 1 to 65535"):
             Site.model_validate(document)
 
@@ -129,7 +132,7 @@ CASES: dict[str, tuple[Callable[[Document], object], list[str]]] = {
         lambda d: switching(d).update(links=[k for k in switching(d)["links"] if k["a"].startswith("tor01")]),
         [f"{FIRST}.links: 'tor02': links from tor02 to tor01: a fabric must be connected"],
     ),
-    "a bond that is nobody's": (
+    "a bond of no adapter": (
         lambda d: switching(d).update(bundles=[{"ports": ["tor01/Port-Channel7", "tor02/bond7"]}]),
         [
             f"{FIRST}.bundles.0.ports: 'tor01/Port-Channel7, tor02/bond7': with exactly one end that is the "
@@ -147,7 +150,7 @@ CASES: dict[str, tuple[Callable[[Document], object], list[str]]] = {
         lambda d: switching(d).update(parking=300),
         [f"{FIRST}.parking: 300: a VLAN outside of 257 to 382, which are for pods"],
     ),
-    "a switch that nobody could prove": (
+    "a switch that can't be verified": (
         lambda d: [
             switching(d).update(configured_by="neutron"),
             switching(d)["switches"][0].update(
@@ -178,12 +181,12 @@ CASES: dict[str, tuple[Callable[[Document], object], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_wrong_is_said(case: str) -> None:
+def test_mistakes_are_reported(case: str) -> None:
     change, wanted = CASES[case]
     assert problems(change) == wanted
 
 
-def test_a_description_of_switches_is_for_switches_alone() -> None:
+def test_switching_is_only_for_driver_switches() -> None:
     document = lab().model_dump(mode="json")
     description = switching(document)
     place = Layout(Path("/nowhere"), Path("/nowhere"), 23000)
@@ -195,7 +198,7 @@ def test_a_description_of_switches_is_for_switches_alone() -> None:
     ]
 
 
-def test_without_a_description_it_can_only_be_planned_on() -> None:
+def test_fabric_without_switching_can_only_be_planned_on() -> None:
     document = lab().model_dump(mode="json")
     document["fabrics"]["roce"]["manager"]["switching"] = None
     [hint] = hints(Site.model_validate(document))
@@ -204,7 +207,7 @@ def test_without_a_description_it_can_only_be_planned_on() -> None:
     )
 
 
-def test_a_lab_with_both_fabrics() -> None:
+def test_lab_with_both_fabrics_is_valid() -> None:
     place = Layout(Path("/nowhere"), Path("/nowhere"), 23000)
     site = make_site(settings(nodes=4, ipus=0, fabric="both"), place)
     assert check_site(site) == []
@@ -220,12 +223,12 @@ def test_a_lab_with_both_fabrics() -> None:
         ({"fabric_manager": "ufm"}, "--fabric-manager is not allowed with --fabric ethernet"),
     ],
 )
-def test_a_lab_that_cant_be_is_refused(asked: dict[str, Any], wrong: str) -> None:
+def test_impossible_lab_is_refused(asked: dict[str, Any], wrong: str) -> None:
     with pytest.raises(LabError, match=wrong):
         settings(**{"nodes": 40, "leaves": 2, "spines": 2, "fabric": "ethernet", **asked})
 
 
-def test_settings_for_roce_are_an_ethernet_fabrics_and_refuse_needs_switches_that_say_them() -> None:
+def test_qos_needs_ethernet_and_reporting_switches() -> None:
     def refuse(document: Document) -> None:
         document["fabrics"]["roce"]["qos"] = {"policy": "refuse"}
 
@@ -251,7 +254,7 @@ def test_settings_for_roce_are_an_ethernet_fabrics_and_refuse_needs_switches_tha
     assert any(p.startswith("fabrics.ib0.qos") for p in problems(elsewhere))
 
 
-def test_the_mtu_of_pods_networks_is_no_more_than_adapters_and_switches_carry() -> None:
+def test_network_mtu_is_limited_by_adapters_and_switches() -> None:
     def larger(document: Document) -> None:
         document["fabrics"]["roce"] |= {"mtu": 9000, "qos": {"mtu": 4200}}
 
@@ -260,7 +263,7 @@ def test_the_mtu_of_pods_networks_is_no_more_than_adapters_and_switches_carry() 
     assert problems(lambda document: document["fabrics"]["roce"].update(mtu=1500, qos={})) == []
 
 
-def test_agents_that_send_frames_are_each_their_own_and_beside_known_nodes() -> None:
+def test_probe_agents_are_unique_and_on_known_nodes() -> None:
     def two(document: Document) -> None:
         [agent] = document["fabrics"]["roce"]["traffic"]["agents"]
         document["fabrics"]["roce"]["traffic"]["agents"] += [{**agent, "nodes": ["roce01", "gpu99"]}]

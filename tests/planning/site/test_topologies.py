@@ -39,7 +39,7 @@ def observed(tree: FatTree) -> ObservedFabric:
 
 
 @pytest.mark.parametrize(("servers", "rails"), [(10, 1), (100, 1), (300, 2)])
-def test_discovery_gives_the_topology_that_was_planned(servers: int, rails: int, tmp_path: Path) -> None:
+def test_discovery_gives_the_planned_topology(servers: int, rails: int, tmp_path: Path) -> None:
     """Leaves, pods and rails read from the cables alone are those of the design's own site file."""
     tree = design(servers, 16, rails=rails, fabric="ib0")
     for name, text in site_files(tree, "planned", "ib0").items():
@@ -71,13 +71,13 @@ def test_ufm_links_give_the_topology() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, "x", {"x": 1}, [{}], [{"source_port_node_description": 5}], [[]]])
-def test_an_answer_that_is_not_ufms_is_one_sentence(answer: object) -> None:
+def test_invalid_ufm_answer_is_an_input_error(answer: object) -> None:
     """Never a traceback at anything JSON can hold."""
     with pytest.raises(InputError, match="links"):
         from_ufm("ib0", answer)
 
 
-def test_the_lingjun_topology_is_read() -> None:
+def test_lingjun_topology_is_read() -> None:
     """847 hosts in three pods; leaves are numbered under their pod."""
     topology = read_topology(BENCH_DATA / "lingjun" / "topo.csv", "ip,ASW,PSW")
     assert len(topology.stands) == 847
@@ -85,14 +85,14 @@ def test_the_lingjun_topology_is_read() -> None:
     assert max(map(len, topology.leaves.values())) == 8
 
 
-def test_a_host_twice_in_a_table_is_refused_with_its_line() -> None:
+def test_duplicate_host_in_table_is_refused_with_its_line() -> None:
     """File and line."""
     rows = [{"ip": "a", "leaf": "1"}, {"ip": "a", "leaf": "2"}]
     with pytest.raises(InputError, match=r"csv:3: ip: 'a' is not allowed: each host once"):
         from_table("x", rows, "ip", ("leaf",), ["csv:2", "csv:3"])
 
 
-def test_the_itp_traces_are_read() -> None:
+def test_itp_traces_are_read() -> None:
     """Times count from the first order."""
     orders = read_orders(BENCH_DATA / "itp" / "cluster01.csv", Kind())
     assert len(orders) == 1595
@@ -127,7 +127,7 @@ def test_the_itp_traces_are_read() -> None:
         ),
     ],
 )
-def test_bad_orders_are_one_sentence_with_their_line(tmp_path: Path, text: str, sentence: str) -> None:
+def test_invalid_trace_orders_are_refused_with_their_line(tmp_path: Path, text: str, sentence: str) -> None:
     """Sizes of 0, unknown levels, contradicting levels, names twice."""
     path = tmp_path / "orders.csv"
     path.write_text(text)
@@ -135,7 +135,7 @@ def test_bad_orders_are_one_sentence_with_their_line(tmp_path: Path, text: str, 
         read_orders(path, Kind())
 
 
-def test_durations_are_read_with_their_units() -> None:
+def test_durations_are_parsed_with_units() -> None:
     """Seconds if there is no unit."""
     assert [seconds(t) for t in ("90", "90s", "15m", "6h", "2d", "1.5h")] == [
         90,
@@ -147,7 +147,7 @@ def test_durations_are_read_with_their_units() -> None:
     ]
 
 
-def test_capacity_is_the_largest_order_by_level_and_when_more() -> None:
+def test_capacity_has_largest_orders_and_later_ones() -> None:
     """One more than it says is refused by placement; after the lease ends, more fits."""
     site = build_site([[4, 4], [4]], accelerators=8)
     busy = dict.fromkeys(("gpu1", "gpu2", "gpu5"), "run0")
@@ -161,7 +161,7 @@ def test_capacity_is_the_largest_order_by_level_and_when_more() -> None:
     assert [(s.level, s.count, s.at) for s in row.soon] == [("block", 8, 100.0), ("site", 12, 100.0)]
 
 
-def test_capacity_of_a_full_site_without_ends_is_nothing() -> None:
+def test_full_site_without_ends_has_no_capacity() -> None:
     """No division by zero, no booking."""
     site = build_site([[1]])
     row = capacity(site, Occupancy(), Book.of(Occupancy(busy={"gpu1": "run0"})), "ib0").rows[0]
@@ -169,7 +169,7 @@ def test_capacity_of_a_full_site_without_ends_is_nothing() -> None:
     assert row.soon == ()
 
 
-def test_a_table_with_halls_and_buildings() -> None:
+def test_table_may_have_halls_and_buildings() -> None:
     """Columns above the pod are its hall and building; a fifth level is refused."""
     rows = [
         {"host": f"h{i}", "leaf": f"l{i % 2}", "block": f"p{i // 2}", "hall": f"g{i // 4}", "building": "b0"}
@@ -184,7 +184,7 @@ def test_a_table_with_halls_and_buildings() -> None:
         from_table("ib0", rows, "host", ("leaf", "block", "hall", "building", "campus"), lines)
 
 
-def test_cables_tell_halls_and_buildings() -> None:
+def test_halls_and_buildings_are_derived_from_cables() -> None:
     """Pods joined by cores are a hall, halls joined above that a building."""
     up = [((f"h{i}", "a"), f"l{i}") for i in range(8)]
     between = [(f"l{i}", f"s{i // 2}") for i in range(8)]
@@ -199,7 +199,7 @@ def test_cables_tell_halls_and_buildings() -> None:
 
 
 def test_capacity_by_hall() -> None:
-    """A site with halls tells the largest order inside one."""
+    """A site with halls reports the largest order inside one."""
     site = build_site([[4], [4], [2]])
     halls = {"l0-0": "h0", "l1-0": "h0", "l2-0": "h1"}
     switches = tuple(s.model_copy(update={"hall": halls[s.name]}) for s in site.switches)
@@ -213,7 +213,7 @@ def test_capacity_by_hall() -> None:
     ]
 
 
-def test_a_site_whose_pod_is_in_two_halls_is_told_so() -> None:
+def test_block_in_two_halls_is_refused() -> None:
     """The check names the leaf's field and the hall that the others are in; `weft site check` shows it."""
     site = build_site([[1, 1], [1]])
     halls = {"l0-0": "h0", "l0-1": "h1", "l1-0": "h0"}

@@ -22,7 +22,7 @@ def with_agents(nodes: list[str], policy: str) -> Site:
     return Site.model_validate(document)
 
 
-def test_refuse_needs_an_agent_beside_each_node() -> None:
+def test_refuse_policy_needs_an_agent_on_each_node() -> None:
     nodes = [n.name for n in ethernet_lab().nodes if n.hcas_on(FABRIC)]
     before = check_site(with_agents(nodes, "warn"))
     assert check_site(with_agents(nodes, "refuse")) == before == check_site(with_agents(nodes[:1], "warn"))
@@ -31,7 +31,7 @@ def test_refuse_needs_an_agent_beside_each_node() -> None:
     assert allowed == f"warn: no probe agent is beside {nodes[2]}, {nodes[3]}"
 
 
-def test_a_plan_says_what_refuse_keeps_waiting() -> None:
+def test_plan_states_the_refuse_policy() -> None:
     nodes = [n.name for n in ethernet_lab().nodes if n.hcas_on(FABRIC)]
     assert REFUSED in capabilities_of(with_agents(nodes, "refuse"), FABRIC).limits
     assert REFUSED not in capabilities_of(with_agents(nodes, "warn"), FABRIC).limits
@@ -58,7 +58,7 @@ BLIND = "configuration: {} shows only the configuration, and there are no probe 
         ("eos", "frames", f"operational: fabric {FABRIC} has no probe agents (`traffic`)"),
     ],
 )
-def test_evidence_that_nothing_can_give_is_refused(interface: str, wanted: str, allowed: str) -> None:
+def test_unreachable_evidence_level_is_refused(interface: str, wanted: str, allowed: str) -> None:
     """No release on the fabric would ever be clean."""
     document = ethernet_lab().model_dump(mode="json")
     fabric = document["fabrics"][FABRIC]

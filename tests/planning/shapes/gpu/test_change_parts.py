@@ -88,7 +88,7 @@ def addresses(plan: Plan) -> dict[str, str]:
     return {r.key: r.spec.address for r in plan.graph.resources if isinstance(r.spec, PortSpec)}
 
 
-def test_more_come_beside_the_others_and_move_nobody() -> None:
+def test_growth_moves_no_server() -> None:
     first = made(parts(2))
     (node,) = first.placement.held
     more = changed(first, parts(4))
@@ -103,7 +103,7 @@ def test_more_come_beside_the_others_and_move_nobody() -> None:
     }
 
 
-def test_the_one_in_the_middle_goes_and_the_others_keep_their_names_and_addresses() -> None:
+def test_removed_middle_server_leaves_others_unchanged() -> None:
     """Its name and number are another one's once it is gone, and not before."""
     first = made(parts(3))
     (node,) = first.placement.held
@@ -122,7 +122,7 @@ def test_the_one_in_the_middle_goes_and_the_others_keep_their_names_and_addresse
     assert addresses(leaving)[f"port/{node}/3/management"] not in addresses(first).values()
 
 
-def test_those_go_whose_loss_leaves_fewest_nodes_and_most_whole_ones() -> None:
+def test_shrinking_leaves_fewest_nodes_and_most_whole_ones() -> None:
     """Ten, three of them on a node that others share: of three these stay, of seven those on the other node."""
     first = made(parts(10), others(gpu05=3))
     assert Counter(n.node for n in first.placement.nodes) == {"gpu05": 3, "gpu06": 7}
@@ -144,9 +144,7 @@ def test_those_go_whose_loss_leaves_fewest_nodes_and_most_whole_ones() -> None:
         (3, ("gpu99",), None),
     ],
 )
-def test_names_of_who_goes_agree_with_the_count(
-    number: int, remove: tuple[str, ...], says: str | None
-) -> None:
+def test_names_to_remove_must_match_the_count(number: int, remove: tuple[str, ...], says: str | None) -> None:
     first = made(parts(3))
     (node,) = first.placement.held
     names = [r.format(node=node, server=first.graph.by_key()[f"server/{node}/0"].name) for r in remove]
@@ -159,7 +157,7 @@ def test_names_of_who_goes_agree_with_the_count(
     assert says in error.value.allowed
 
 
-def test_a_node_that_is_named_goes_with_all_its_servers() -> None:
+def test_named_node_is_removed_with_all_its_servers() -> None:
     first = made(parts(10))
     alone, full = (
         n for n, _ in sorted(Counter(n.node for n in first.placement.nodes).items(), key=lambda c: c[1])
@@ -167,7 +165,7 @@ def test_a_node_that_is_named_goes_with_all_its_servers() -> None:
     assert set(changed(first, parts(2), remove=[full]).placement.held) == {alone}
 
 
-def test_more_come_where_the_pod_is_although_another_is_fuller() -> None:
+def test_growth_prefers_the_pods_nodes_over_fuller_ones() -> None:
     """And only then where others share; whole nodes stay whole."""
     state = others(gpu09=1)
     first = made(parts(2))
@@ -189,14 +187,14 @@ def test_growth_stays_inside_the_required_level() -> None:
         assert offers(found)[0] == f"nodes.count: {most} instead of {most + 1}"
 
 
-def test_the_same_order_changes_nothing() -> None:
+def test_same_order_changes_nothing() -> None:
     first = made(parts(3))
     again = changed(first, parts(3))
     assert again.change is not None and again.change.nothing
     assert again.model_copy(update={"change": None}) == first
 
 
-def test_the_difference_as_text_says_servers() -> None:
+def test_difference_text_lists_servers() -> None:
     first = made(parts(3))
     (node,) = first.placement.held
     text = change_text(changed(first, parts(5)))
@@ -210,7 +208,7 @@ def test_the_difference_as_text_says_servers() -> None:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.randoms(use_true_random=False), st.lists(st.integers(1, 24), min_size=2, max_size=6))
-def test_any_row_of_sizes_keeps_who_stays(chance: random.Random, sizes: list[int]) -> None:
+def test_resizes_keep_staying_servers_unchanged(chance: random.Random, sizes: list[int]) -> None:
     """Never two servers of one name, address or device, and none that stays is another than before."""
     plan, left = made(parts(sizes[0])), list[str]()
     also = list[Any]()

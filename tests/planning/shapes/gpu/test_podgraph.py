@@ -45,7 +45,7 @@ def graph(ordered: Order, *names: str, site: Site | None = None) -> Graph:
     return podgraph(POD_ID, ordered, placed(*names), NUMBERS, site or small_site(), "main", "ib", "h100.8")
 
 
-def test_a_pod_without_router_has_just_what_it_needs() -> None:
+def test_pod_without_router_has_minimal_graph() -> None:
     """Two nodes with four adapters each: a partition, two networks, ten ports, two servers."""
     keys = [r.key for r in graph(order(2), "gpu01", "gpu02").resources]
     ports = [
@@ -68,8 +68,8 @@ def test_a_pod_without_router_has_just_what_it_needs() -> None:
     )
 
 
-def test_needs_come_first_and_each_is_there() -> None:
-    """Whoever walks the list in order never meets a need that it hasn't seen."""
+def test_dependencies_exist_and_come_first() -> None:
+    """Walking the list in order, every dependency comes before its dependents."""
     ordered = order(2, access={"floating_ip": "each", "ssh_key": f"{SSH_KEY} me@home"})
     seen: set[str] = set()
     for resource in graph(ordered, "gpu01", "gpu02").resources:
@@ -77,8 +77,8 @@ def test_needs_come_first_and_each_is_there() -> None:
         seen.add(resource.key)
 
 
-def test_the_partition_has_exactly_the_nodes_adapters() -> None:
-    """All adapters of the chosen nodes on the fabric, sorted, and nobody else; it lives on the fabric."""
+def test_partition_has_exactly_the_nodes_adapters() -> None:
+    """All adapters of the chosen nodes on the fabric, sorted, and no others; it lives on the fabric."""
     resource = graph(order(2), "gpu02", "gpu01").by_key()["partition"]
     spec = resource.spec
     assert isinstance(spec, SegmentSpec)
@@ -98,7 +98,7 @@ def test_fewer_adapters_mean_fewer_ports_and_the_same_members() -> None:
     assert len(segment.members) == 4
 
 
-def test_networks_and_subnets_are_what_the_fabric_wants() -> None:
+def test_networks_and_subnets_match_the_fabric() -> None:
     """The RDMA network's segment is the P_Key; it has no DHCP, no gateway and no port security."""
     found = graph(order(1), "gpu01").by_key()
     assert found["network/rdma"].spec == NetworkSpec(
@@ -119,7 +119,7 @@ def test_networks_and_subnets_are_what_the_fabric_wants() -> None:
     )
 
 
-def test_the_rdma_network_has_the_fabrics_mtu() -> None:
+def test_rdma_network_has_the_fabrics_mtu() -> None:
     """Its own, else that which the fabric's settings for RoCE want of adapters, else whatever Neutron picks."""
     site = small_site()
     for fields, mtu in (({}, None), ({"qos": Qos(mtu=4200)}, 4200), ({"qos": Qos(), "mtu": 4000}, 4000)):
@@ -130,7 +130,7 @@ def test_the_rdma_network_has_the_fabrics_mtu() -> None:
         assert (f"MTU {mtu}" in spec.summary()) == (mtu is not None)
 
 
-def test_ports_know_address_host_and_kind() -> None:
+def test_ports_have_address_host_and_vnic_type() -> None:
     """Management ports are filtered; adapters are passed through whole, with one address after the other."""
     found = graph(order(2), "gpu01", "gpu02").by_key()
     assert found["port/gpu02/management"].spec == PortSpec(
@@ -150,7 +150,7 @@ def test_ports_know_address_host_and_kind() -> None:
     )
 
 
-def test_a_server_has_its_ports_in_order_and_waits_for_the_partition() -> None:
+def test_server_has_its_ports_in_order_and_waits_for_the_partition() -> None:
     """Management first, then the adapters as they are numbered; never before the partition is there."""
     ordered = order(1, access={"key_pair": "k", "user_data": "#cloud-config\n"})
     server = graph(ordered, "gpu01").by_key()["server/gpu01"]
@@ -162,14 +162,14 @@ def test_a_server_has_its_ports_in_order_and_waits_for_the_partition() -> None:
     assert set(server.needs) == {"partition", "key_pair", *ports}
 
 
-def test_the_tenants_key_is_a_resource_without_its_comment() -> None:
+def test_key_pair_has_the_key_without_comment() -> None:
     """The key's comment is the tenant's own business and will be the mark; no key: no resource."""
     key = graph(order(1, access={"ssh_key": f"{SSH_KEY} me@home"}), "gpu01").by_key()["key_pair"]
     assert key.spec == KeyPairSpec(public_key=SSH_KEY)
     assert "key_pair" not in graph(order(1), "gpu01").by_key()
 
 
-def test_ssh_sources_are_sorted_and_told_once() -> None:
+def test_ssh_sources_are_sorted_and_unique() -> None:
     """The same sources in another order are the same security group."""
     ordered = order(1, access={"ssh_from": ["203.0.113.0/24", "9.0.0.0/8", "203.0.113.0/24"]})
     assert graph(ordered, "gpu01").by_key()["security_group"].spec == SecurityGroupSpec(
@@ -186,7 +186,7 @@ def test_ssh_sources_are_sorted_and_told_once() -> None:
         ({"access": {"floating_ip": "each"}}, True, ["floating_ip/gpu01", "floating_ip/gpu02"]),
     ],
 )
-def test_a_floating_ip_implies_a_router(parts: dict[str, Any], router: bool, floating: list[str]) -> None:
+def test_floating_ip_implies_a_router(parts: dict[str, Any], router: bool, floating: list[str]) -> None:
     """None, one on the first node, or one on each; with a router the management subnet has its gateway."""
     found = graph(order(2, **parts), "gpu02", "gpu01").by_key()
     assert ("router" in found) is router
@@ -202,8 +202,8 @@ def test_a_floating_ip_implies_a_router(parts: dict[str, Any], router: bool, flo
         assert set(found[key].needs) == {"router", f"port/{node}/management"}
 
 
-def test_no_external_network_no_router() -> None:
-    """An order for a floating IP where the site has none to give is told with its field."""
+def test_router_without_external_network_is_refused() -> None:
+    """An order for a floating IP where the site has no external network is refused with its field."""
     site = small_site()
     cloud = site.clouds["main"].model_copy(update={"external_network": None})
     without = site.model_copy(update={"clouds": {"main": cloud}})
@@ -213,7 +213,7 @@ def test_no_external_network_no_router() -> None:
         graph(order(1, access={"floating_ip": "first"}), "gpu01", site=without)
 
 
-def test_names_are_made_of_the_pods_id_and_the_key() -> None:
+def test_names_combine_pod_id_and_key() -> None:
     """A lost answer is found again by a name that depends on nothing else; servers are found by their marks alone."""
     for resource in graph(order(1), "gpu01").resources:
         named = resource.kind is Kind.SERVER
@@ -221,7 +221,7 @@ def test_names_are_made_of_the_pods_id_and_the_key() -> None:
         assert resource.where == ("ib" if resource.kind is Kind.SEGMENT else "main")
 
 
-def test_a_replacement_in_the_same_place_moves_nobody() -> None:
+def test_replacement_changes_no_other_address() -> None:
     """gpu09 for gpu02 in the middle: all other resources but the partition are what they were."""
     before = graph(order(3), "gpu01", "gpu02", "gpu03").by_key()
     after = graph(order(3), "gpu01", "gpu09", "gpu03").by_key()
@@ -229,7 +229,7 @@ def test_a_replacement_in_the_same_place_moves_nobody() -> None:
     assert changed == {"partition"} | {k for k in before if "gpu02" in k}
 
 
-def test_nodes_with_unequal_adapters_keep_their_strides() -> None:
+def test_nodes_with_unequal_adapters_keep_address_strides() -> None:
     """A node with one adapter beside one with four: addresses are unique, and only real adapters are members."""
     site = small_site()
     poor = site.node_by_name["gpu02"].model_copy(update={"hcas": site.node_by_name["gpu02"].hcas[:1]})
@@ -249,7 +249,7 @@ def test_nodes_with_unequal_adapters_keep_their_strides() -> None:
     assert len(segment.members) == 9
 
 
-def test_a_node_that_left_the_site_is_a_conflict() -> None:
+def test_node_missing_from_the_site_is_a_conflict() -> None:
     """A graph for a node that isn't described any more can't be computed, and says so."""
     with pytest.raises(ConflictError, match="node gpu99 of pod p is no longer in site small"):
         graph(order(1), "gpu99")
@@ -257,7 +257,7 @@ def test_a_node_that_left_the_site_is_a_conflict() -> None:
         graph(order(1, fabric={"hcas_per_node": 5}), "gpu01")
 
 
-def test_needs_in_a_circle_are_found() -> None:
+def test_circular_dependencies_are_detected() -> None:
     """A fault of the program ends at once, not in an endless walk."""
     spec = SecurityGroupSpec(ssh_from=())
     a = Resource(key="a", name="a", where="main", needs=("b",), spec=spec)

@@ -18,7 +18,7 @@ def called(plan: Plan) -> dict[str, str]:
 
 
 def test_names_stay_when_servers_come_and_go() -> None:
-    """The one in the middle goes, by its name; what comes has the lowest free number, and nothing else moves."""
+    """The middle server is removed by name; an added one gets the lowest free number, and no other changes."""
     first = made(order(3))
     assert list(called(first)) == ["p-0", "p-1", "p-2"]
     fewer = changed(first, count(order(3), 2), remove=["p-1"])
@@ -29,7 +29,7 @@ def test_names_stay_when_servers_come_and_go() -> None:
     assert set(called(more)) == {"p-0", "p-1", "p-2", "p-3"} and called(fewer).items() < called(more).items()
 
 
-def test_replacement_has_the_name_of_the_one_it_replaces() -> None:
+def test_replacement_keeps_the_replaced_servers_name() -> None:
     """A spare takes the place of a server that was removed, and has its name once that is gone, not before."""
     spared = with_(order(2), "nodes", spare=1)
     first = made(spared)
@@ -47,7 +47,7 @@ def test_names_of_servers_on_shared_nodes_are_numbered_in_the_pod() -> None:
     assert list(called(plan)) == [f"p-{n}" for n in range(10)] and len(set(called(plan).values())) == 2
 
 
-def test_pattern_names_servers_and_stays_as_it_is() -> None:
+def test_name_pattern_can_not_be_changed() -> None:
     """Servers are not renamed: the change is refused, and servers that come have names of the same pattern."""
     named = with_(order(2), "nodes", names="node{index:02}")
     first = made(named)
@@ -58,7 +58,7 @@ def test_pattern_names_servers_and_stays_as_it_is() -> None:
     assert "node02" in called(changed(first, count(named, 3)))
 
 
-def test_name_of_a_server_and_of_another_node_is_refused() -> None:
+def test_ambiguous_server_and_node_name_is_refused() -> None:
     """What goes is never guessed."""
     named = with_(order(2), "nodes", names="gpu{index:02}")
     first = made(named)

@@ -110,7 +110,7 @@ def planned(order: Order, book: Book, health: Occupancy, start: float, end: floa
 
 
 @given(books(), healths(), orders, st.integers(0, 400), st.integers(1, 300))
-def test_the_timeline_and_the_plan_decide_the_same(
+def test_timeline_and_plan_agree(
     book: Book, health: Occupancy, order: Order, later: int, length: int
 ) -> None:
     """Now and in any window: the same machines and places, or neither has any."""
@@ -125,7 +125,9 @@ def test_the_timeline_and_the_plan_decide_the_same(
 
 
 @given(books(), healths(), orders, st.integers(1, 300))
-def test_the_earliest_start_is_the_first(book: Book, health: Occupancy, order: Order, length: int) -> None:
+def test_earliest_start_is_the_first_possible(
+    book: Book, health: Occupancy, order: Order, length: int
+) -> None:
     """Against the plain definition: the first of now and all ends at which a plan can be made."""
     line = IpuTimeline.of(book, SITE, "main", health, NOW)
     found = line.earliest(IpuAsk.for_order(order, "team"), float(length), NOW)
@@ -137,7 +139,7 @@ def test_the_earliest_start_is_the_first(book: Book, health: Occupancy, order: O
 
 @given(books(), healths(), st.integers(1, 300))
 def test_capacity_is_what_can_be_ordered(book: Book, health: Occupancy, length: int) -> None:
-    """The size that is told is served and no larger one; larger ones fit when it says, or at no time that is known."""
+    """The reported size is served and no larger one; larger ones fit at the reported time, or at no known time."""
     rows = ipu_capacity(SITE, health, book, NOW, float(length), "team")
     assert [r.ipu_pod for r in rows] == ["pod1", "pod2"]
     for row in rows:

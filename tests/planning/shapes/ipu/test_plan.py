@@ -59,7 +59,7 @@ def written(config: Mapping[str, Any]) -> dict[str, str]:
     return {f["path"]: f["content"] for f in config["write_files"]}
 
 
-def test_the_tenants_side_has_no_leg_in_the_closed_networks() -> None:
+def test_tenant_resources_are_not_on_closed_networks() -> None:
     """Only the controller has a port on the gateways' network, and that port and server are not the tenant's."""
     plan = good()
     on_gateway = [r for r in plan.graph.resources if isinstance(r.spec, PortSpec) and r.spec.site_network]
@@ -73,7 +73,7 @@ def test_the_tenants_side_has_no_leg_in_the_closed_networks() -> None:
 
 
 @pytest.mark.parametrize("change", ["port", "vlan"])
-def test_a_graph_that_reached_them_would_be_stopped(change: str) -> None:
+def test_graph_that_reaches_closed_networks_is_refused(change: str) -> None:
     """The check in the plan finds a tenant's port there, and a tenant's network with that VLAN."""
     plan = good()
     resources = plan.graph.by_key()
@@ -87,7 +87,7 @@ def test_a_graph_that_reached_them_would_be_stopped(change: str) -> None:
         check_reach(Graph(resources=tuple(resources.values())), SITE, "pod1")
 
 
-def test_the_controllers_cloud_init_has_the_whole_order() -> None:
+def test_controller_cloud_init_has_the_whole_order() -> None:
     """Agents in the order of the cables, cluster, allocation, user; the administrators' door on the gateways' side."""
     plan = good()
     config = yaml.safe_load(user_data(plan, "server/controller"))
@@ -108,7 +108,7 @@ def test_the_controllers_cloud_init_has_the_whole_order() -> None:
     assert order["clusters"][0]["topology"] == "torus" and len(order["agents"]) == 16
 
 
-def test_keys_stand_in_no_plan() -> None:
+def test_plan_contains_no_keys() -> None:
     """A plan has places for keys; each server is given only those that it may have."""
     plan = good()
     specs = {r.key: r.spec for r in plan.graph.resources if isinstance(r.spec, ServerSpec)}
@@ -120,7 +120,7 @@ def test_keys_stand_in_no_plan() -> None:
     assert len(secret) == 7 and {f["permissions"] for f in secret} == {"0600"}
 
 
-def test_the_poplar_servers_papers() -> None:
+def test_poplar_config_files_are_written() -> None:
     """Where the controller is, for Poplar and for `vipu`, and the tenant's own user data beside it."""
     plan = good()
     files = written(yaml.safe_load(user_data(plan, "server/poplar1")))
@@ -135,7 +135,7 @@ def test_the_poplar_servers_papers() -> None:
         good(access={"user_data": "x" * (NOVA_LIMIT - 10)})
 
 
-def test_poplar_servers_mount_storage_beside_their_own_papers() -> None:
+def test_poplar_servers_mount_storage_beside_config_files() -> None:
     """The script comes after Poplar's files and the tenant's user data, and only Poplar servers have storage."""
     cloud = SITE.clouds["main"].model_copy(update={"storage": Storage(shares=True, volumes=True)})
     site = SITE.model_copy(update={"clouds": {"main": cloud}})
@@ -178,14 +178,14 @@ def test_poplar_servers_mount_storage_beside_their_own_papers() -> None:
         ({"nodes": {**ORDER["nodes"], "flavor": "gpu"}}, "nodes.flavor: 'gpu' is not allowed: flavors of cloud main"),
     ],
 )  # fmt: skip
-def test_a_wrong_order_is_one_sentence(changed: dict[str, Any], sentence: str) -> None:
+def test_invalid_order_is_an_input_error(changed: dict[str, Any], sentence: str) -> None:
     """Field, value and what is allowed."""
     with pytest.raises(InputError) as raised:
         planned(**changed)
     assert sentence in str(raised.value)
 
 
-def test_ipus_where_there_are_none() -> None:
+def test_order_without_ipu_pods_is_refused() -> None:
     """A site without an IPU-POD says so."""
     with pytest.raises(InputError, match="cloud main has no IPU-POD"):
         planned(site=SITE.model_copy(update={"ipu_pods": {}, "ipu_machines": ()}))
@@ -198,7 +198,7 @@ def test_ipus_where_there_are_none() -> None:
         ({"controller/pod1": range(1, 255)}, "all addresses for V-IPU controllers are in use"),
     ],
 )
-def test_what_is_used_up_is_refused(used: dict[str, range], sentence: str) -> None:
+def test_exhausted_numbers_are_refused(used: dict[str, range], sentence: str) -> None:
     """Every range has an end, and the refusal says which."""
     refused = planned(UsedNumbers(spaces={space: frozenset(n) for space, n in used.items()}))
     assert isinstance(refused, Refusal) and sentence in refused.reason and offers(refused)
@@ -217,7 +217,7 @@ def places(**taken: int) -> dict[str, str]:
     ],
 )
 @pytest.mark.parametrize("field", ["busy", "reserved"])
-def test_shared_hosts_have_so_many_places(taken: dict[str, str], sentence: str, field: str) -> None:
+def test_shared_hosts_have_limited_slots(taken: dict[str, str], sentence: str, field: str) -> None:
     """Those that are held count, and those that are promised or set aside; the refusal says what lacks."""
     refused = planned(occupancy=Occupancy().model_copy(update={field: taken}))
     assert isinstance(refused, Refusal) and sentence in refused.reason and offers(refused)
@@ -225,8 +225,8 @@ def test_shared_hosts_have_so_many_places(taken: dict[str, str], sentence: str, 
     assert isinstance(planned(occupancy=Occupancy().model_copy(update={field: one_left})), Plan)
 
 
-def test_an_ipu_pod_without_room_for_servers_is_passed_over() -> None:
-    """The better run is of no use where no Poplar server serves it; what lacks is told if no other has room."""
+def test_ipu_pod_without_room_for_servers_is_skipped() -> None:
+    """The better run is skipped where no Poplar server has room; the reason is reported if no other run fits."""
     pod = SITE.ipu_pods["pod1"]
     second = tuple(
         m.model_copy(update={"name": f"second{m.position}", "ipu_pod": "pod2"}) for m in SITE.ipu_machines
@@ -255,7 +255,7 @@ def test_shared_hosts_fill_evenly_and_skip_what_is_down() -> None:
     assert isinstance(refused, Refusal) and offers(refused) == ("nodes.count: 2 instead of 3",)
 
 
-def test_the_tenants_quota_is_not_charged_for_the_controller() -> None:
+def test_tenants_quota_is_not_charged_for_the_controller() -> None:
     """One server and its ports, the machines' ports, and the tenant's own group; the rest is the site's."""
     needed = needed_quota(good().graph, 4, 1024)
     assert needed == {
@@ -270,7 +270,7 @@ def test_the_tenants_quota_is_not_charged_for_the_controller() -> None:
     }
 
 
-def test_the_plan_as_text_is_the_same_each_time() -> None:
+def test_plan_text_is_deterministic() -> None:
     """Machines, reasons, VLANs and resources; no P_Key."""
     text = plan_text(good())
     assert text == plan_text(good())

@@ -45,12 +45,14 @@ def mesh(site: Site = POD64) -> Site:
     ],
     ids=["whole ring", "empty", "fills a gap", "aligned", "smallest harm", "over the end", "the only one"],
 )
-def test_the_run_that_breaks_least(machines: int, taken: tuple[int, ...], expected: tuple[int, ...]) -> None:
+def test_run_breaks_the_fewest_aligned_runs(
+    machines: int, taken: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
     """Neighbours, in the order of their cables."""
     assert positions(machines, busy(*taken)) == expected
 
 
-def test_a_mesh_has_open_ends() -> None:
+def test_mesh_runs_do_not_wrap_around() -> None:
     """The same machines in a row that isn't joined are no neighbours."""
     refused = choose_run(4, "main", None, mesh(), busy(*range(3, 15)))
     assert isinstance(refused, Refusal) and "the longest run of them is 2" in refused.reason
@@ -59,14 +61,14 @@ def test_a_mesh_has_open_ends() -> None:
     )
 
 
-def test_a_ring_with_an_empty_place_is_no_ring() -> None:
+def test_ring_with_empty_position_does_not_wrap_around() -> None:
     """A machine that was taken out for repair took its cables along."""
     site = POD64.model_copy(update={"ipu_machines": tuple(m for m in POD64.ipu_machines if m.position != 7)})
     refused = choose_run(16, "main", None, site, Occupancy())
     assert isinstance(refused, Refusal) and "the longest run of them is 9" in refused.reason
 
 
-def test_every_machine_that_is_left_out_is_told() -> None:
+def test_every_excluded_machine_is_reported() -> None:
     """Maintenance, a host that is down, quarantine, bookings and other pods are filters like any other."""
     held = [m.model_copy(update={"maintenance": "new gateway"}) for m in POD64.ipu_machines[:1]]
     site = POD64.model_copy(update={"ipu_machines": (*held, *POD64.ipu_machines[1:])})
@@ -78,8 +80,8 @@ def test_every_machine_that_is_left_out_is_told() -> None:
     )
     refused = choose_run(16, "main", "pod1", site, occupancy)
     assert isinstance(refused, Refusal)
-    told = {f.filter: f.examples for f in refused.explanation.filters if f.removed}
-    assert told == {
+    examples = {f.filter: f.examples for f in refused.explanation.filters if f.removed}
+    assert examples == {
         "maintenance": (f"{NAMES[0]}: new gateway",),
         "down": (f"{NAMES[3]}: off",),
         "quarantine": (f"{NAMES[2]}: dirty",),
@@ -89,8 +91,8 @@ def test_every_machine_that_is_left_out_is_told() -> None:
 
 
 @given(st.sets(st.integers(1, 16)), st.sampled_from([1, 2, 4, 8, 16]), st.booleans())
-def test_a_run_is_found_exactly_where_there_is_one(taken: set[int], machines: int, ring: bool) -> None:
-    """Against the plain definition: so many free positions, each the neighbour of the one before."""
+def test_run_is_found_exactly_if_one_exists(taken: set[int], machines: int, ring: bool) -> None:
+    """Compared with the plain definition: this many free positions, each next to its predecessor."""
     site = POD64 if ring else mesh()
     starts = range(1, 17) if ring else range(1, 18 - machines)
     there = [
