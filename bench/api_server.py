@@ -16,7 +16,7 @@ import uvicorn
 from weft.api.app import create_app
 from weft.app.policy import Policy
 from weft.app.settings import ServeSettings
-from weft.app.wiring import Parts, parts
+from weft.app.wiring import SharedServices, shared_services
 from weft.model.fabric import Capabilities
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
@@ -32,7 +32,7 @@ NODES_A_POD = 4
 PROJECT = "id-of-team-a"
 
 
-def fill(made: Parts, state: Path, pods: int) -> None:
+def fill(made: SharedServices, state: Path, pods: int) -> None:
     """Fill in pods of four nodes, each with all rows that an order writes."""
     site = make_site(settings(), Layout(state=state, cache=state, ports=1))
     made.store.activate_site(site, "bench")
@@ -73,7 +73,7 @@ def _copy(plan: Plan, number: int) -> Plan:
 
 def main(state: Path, pods: int) -> int:
     interrupt_on_sigterm()
-    with parts(ServeSettings(state=state, worker=False)) as made:
+    with shared_services(ServeSettings(state=state, worker=False)) as made:
         fill(made, state, pods)
         policy = Policy()
         app = create_app(made.service(policy), FakeIdentity(tokens()), policy)

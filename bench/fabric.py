@@ -16,7 +16,7 @@ from bench.partition import ROUNDS, SCOPE, Measured, change, compared, members_o
 from weft.drivers.opensm import OpenSm
 from weft.model.site import Site
 from weft.ports.ledger import NoLedger
-from weftlab.fabric import Place, fabric_jobs
+from weftlab.fabric import FabricFolder, fabric_jobs
 from weftlab.fabric.files import description
 from weftlab.site import FABRIC
 
@@ -24,11 +24,11 @@ GOAL = 1.3
 
 
 def rows() -> list[dict[str, Any]]:
-    measured = on_a_fabric(fabric_jobs, lambda layout, site: _measure(Place(layout, FABRIC), site))
+    measured = on_a_fabric(fabric_jobs, lambda layout, site: _measure(FabricFolder(layout, FABRIC), site))
     return compared("partition", "OpenSM's own", measured, GOAL)
 
 
-def _measure(place: Place, site: Site) -> Measured:
+def _measure(place: FabricFolder, site: Site) -> Measured:
     members, wanted = members_of(site), partition_of(site)
     driver = OpenSm(site, FABRIC, NoLedger())
     own: list[float] = []

@@ -56,8 +56,8 @@ def rows() -> list[dict[str, Any]]:
 
 
 def _measure(lab: Lab) -> list[dict[str, Any]]:
-    weft: list[_Took] = []
-    alone: list[_Took] = []
+    weft: list[_Durations] = []
+    alone: list[_Durations] = []
     with closing(
         Connection(config=OpenStackConfig(config_files=[str(lab.clouds_yaml)]).get_one("operator"))
     ) as admin:
@@ -86,7 +86,7 @@ def _measure(lab: Lab) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Took:
+class _Durations:
     """Seconds from the first request until it was done, and those of them that followed the last port's creation."""
 
     whole: float
@@ -110,7 +110,7 @@ class _Bench:
         assert len(self._places) == PORTS, f"the lab has {len(self._places)} adapters"
         self._journal = create_engine(database_url(lab.layout.etc / "neutron" / "neutron.conf"))
 
-    def round(self, number: int, done: Callable[[int], bool]) -> _Took:
+    def round(self, number: int, done: Callable[[int], bool]) -> _Durations:
         """One network with all ports until it is done; everything is taken away again after."""
         with self._journal.begin() as connection:
             connection.execute(text("DELETE FROM sdn_journal WHERE state = 'completed'"))
@@ -135,7 +135,7 @@ class _Bench:
             list(pool.map(self._admin.network.delete_port, ports))
         self._admin.network.delete_network(network)
         _until(lambda: self.sent(number) and not self._having(number))
-        return _Took(ended - began, ended - created, after - before)
+        return _Durations(ended - began, ended - created, after - before)
 
     def _weft(self) -> float:
         record = self._lab.supervisor.record("weft")

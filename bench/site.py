@@ -122,13 +122,13 @@ def _serve(folder: Path) -> None:
     from weft.api.app import create_app
     from weft.app.policy import Policy
     from weft.app.settings import ServeSettings
-    from weft.app.wiring import parts
+    from weft.app.wiring import shared_services
     from weft.engine.store import Store
     from weft.testing.callers import tokens
     from weft.testing.keystone import FakeIdentity
     from weft.testing.serving import served
 
-    with parts(ServeSettings(state=folder / "state", worker=False)) as made:
+    with shared_services(ServeSettings(state=folder / "state", worker=False)) as made:
         app = create_app(made.service(Policy()), FakeIdentity(tokens()), Policy())
         with served(app) as url:
             print(url, flush=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from weftlab.bootstrap import connect
-from weftlab.hypervisor.login import Door, guests_of, make_key
+from weftlab.hypervisor.login import SshClient, guests_of, make_key
 from weftlab.lab import Lab
 from weftlab.switches.labsite import lab_ovs
 
@@ -69,7 +69,7 @@ class Demo:
         mine, other = (
             guests_of(self.pod(n, c), network) for n, c in (("demo", "team-a"), ("other", "team-b"))
         )
-        door = Door(lab_ovs(self.lab.layout), key)
+        door = SshClient(lab_ovs(self.lab.layout), key)
         with door.into(mine):
             for node, address in mine.addresses.items():
                 print(f"$ ssh root@{address} hostname", flush=True)

@@ -189,7 +189,7 @@ def started_folder(layout: Layout) -> Path:
     return layout.data / "nova" / "guests"
 
 
-class Keeper:
+class GuestKeeper:
     """Boots and ends guests as the virt driver's files come and go."""
 
     def __init__(self, layout: Layout, nova: Callable[[], Any]) -> None:
@@ -249,7 +249,7 @@ def main(argv: Sequence[str]) -> int:
     import openstack
 
     state, cache, ports = argv
-    keeper = Keeper(Layout(Path(state), Path(cache), int(ports)), lambda: openstack.connect().compute)
+    keeper = GuestKeeper(Layout(Path(state), Path(cache), int(ports)), lambda: openstack.connect().compute)
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())

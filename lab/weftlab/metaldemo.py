@@ -12,7 +12,7 @@ from weft.planning.fabric.addressing import mac_of_guid
 from weftlab.bootstrap import connect
 from weftlab.gpudemo import Demo
 from weftlab.hypervisor.image import NAME
-from weftlab.hypervisor.login import Door, guests_of, make_key
+from weftlab.hypervisor.login import SshClient, guests_of, make_key
 from weftlab.layout import Layout
 from weftlab.metal.enroll import list_path, system
 from weftlab.metal.machines import FLAVOR, machines
@@ -55,7 +55,7 @@ class MetalDemo(Demo):
         """Log in to each machine by its address in the pod's VLAN; print its config drive's addresses, and ping."""
         layout = self.lab.layout
         there = guests_of(self.pod("demo", "team-a"), connect(layout).network)
-        door = Door(lab_ovs(layout), key)
+        door = SshClient(lab_ovs(layout), key)
         nodes = {node.name: node for node in machines(self.lab.site)}
         with door.into(there):
             for name, address in there.addresses.items():

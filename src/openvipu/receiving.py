@@ -28,7 +28,7 @@ class _Call:
     ends: float
 
 
-class Receiving:
+class ReceivingCalls:
     """Of too many calls the oldest are cancelled and make room, once they had the time that an honest one takes.
 
     Three of eight threads of a server may wait for requests, two of them for those of one host: the others are free.

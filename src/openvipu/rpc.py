@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha import reflection
 
 from openvipu.hardware.protocol import HardwareError
 from openvipu.model import errors
-from openvipu.receiving import Receiving
+from openvipu.receiving import ReceivingCalls
 from openvipu.renewal import server_credentials
 from openvipu.rpctls import Tls
 
@@ -92,12 +92,12 @@ class Guard(grpc.ServerInterceptor):
         self._roles = roles
         self._observe = observe
         self._keyed = keyed
-        self._receiving = Receiving()
+        self._receiving = ReceivingCalls()
         self._streams = ThreadPoolExecutor(STREAMS, thread_name_prefix="streams")
 
     def serve_with(self, threads: int) -> None:
         """So many threads serve: fewer of them wait for requests."""
-        self._receiving = Receiving(threads)
+        self._receiving = ReceivingCalls(threads)
 
     def close(self) -> None:
         self._streams.shutdown(wait=False, cancel_futures=True)

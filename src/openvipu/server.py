@@ -18,7 +18,7 @@ from openvipu.controller.discovery import Discovery
 from openvipu.controller.fleet import Fleet
 from openvipu.controller.inventory import Inventory
 from openvipu.controller.jobs import Jobs
-from openvipu.controller.metrics import Calls, start_metrics
+from openvipu.controller.metrics import CallCounter, start_metrics
 from openvipu.controller.partitions import Partitions
 from openvipu.controller.watch import Watch
 from openvipu.model.errors import BadRequest
@@ -90,7 +90,7 @@ class ControllerServer:
         self.discovery = Discovery(config.discovery) if config.discovery else None
         if self.discovery:
             stack.callback(self.discovery.close)
-        self.calls = Calls()
+        self.calls = CallCounter()
         # a first poll of the machines, so that nothing is placed on one that is dead or not clean
         self.watch.poll()
         self.jobs.resume()

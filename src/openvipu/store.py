@@ -22,7 +22,7 @@ from typing import Any
 
 from openvipu.model.codec import decode, encode
 from openvipu.model.errors import StateError
-from openvipu.model.partition import Partition, Removed
+from openvipu.model.partition import Partition, RemovedPartition
 from openvipu.model.site import Agent, Allocation, Cluster, User
 from openvipu.model.state import Settings, State
 
@@ -33,7 +33,7 @@ KINDS: Mapping[str, type] = MappingProxyType(
         "allocations": Allocation,
         "users": User,
         "partitions": Partition,
-        "removed": Removed,
+        "removed": RemovedPartition,
     }
 )
 VERSION = 2

@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from tests.helpers.waiting import wait_for
 from weft.api import server as server_module
 from weft.api.connections import configured
-from weft.api.server import HangUp, _Server, listening  # pyright: ignore[reportPrivateUsage]
+from weft.api.server import HangUpSignal, _Server, listening  # pyright: ignore[reportPrivateUsage]
 from weft.api.waiting import WaitingRoom
 from weft.ending import outlive_hang_up
 from weft.fabricagent.tls import make_certificates
@@ -102,7 +102,7 @@ def test_sighup_before_the_server_is_made_is_remembered(caplog: pytest.LogCaptur
     caplog.set_level(logging.INFO, "weft")
     outlive_hang_up()
     os.kill(os.getpid(), signal.SIGHUP)
-    hang_up = HangUp()
+    hang_up = HangUpSignal()
     os.kill(os.getpid(), signal.SIGHUP)
     with listening("127.0.0.1", 0) as listener:
         server = _Server(configured(FastAPI()), WaitingRoom(), hang_up=hang_up)

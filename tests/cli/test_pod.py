@@ -21,7 +21,7 @@ from psycopg.types.json import Jsonb
 from tests.helpers.desk import Desk
 from tests.helpers.waiting import wait_for
 from weft.cli.common import Json, client_of
-from weft.cli.follow import READY, End, PlainProgress, follow
+from weft.cli.follow import READY, PlainProgress, WaitResult, follow
 from weft.model.errors import UnknownError
 from weft.model.messages import outside
 from weft.model.resources import Kind
@@ -114,7 +114,7 @@ def _stuck_pod(desk: Desk) -> Json:
     return desk.weft("pod", "create", "-f", desk.pod_file(), "--json").json
 
 
-def _follow(desk: Desk, pod: Json, lines: list[str], meanwhile: Callable[[], object]) -> End:
+def _follow(desk: Desk, pod: Json, lines: list[str], meanwhile: Callable[[], object]) -> WaitResult:
     """Wait for READY while something else happens."""
     client = client_of(argparse.Namespace(os_cloud="a-member"))
 

@@ -18,11 +18,11 @@ from weftlab import environment
 from weftlab.hypervisor import debian
 from weftlab.hypervisor.bridges import DOOR, bridge_of, entered
 from weftlab.hypervisor.jobs import upload
-from weftlab.hypervisor.login import Door, Guests, guests_of, make_key
+from weftlab.hypervisor.login import Guests, SshClient, guests_of, make_key
 from weftlab.lab import Lab
 from weftlab.layout import LabError
 from weftlab.storage.config import NETWORK, VLAN, folder
-from weftlab.storage.filer import Client
+from weftlab.storage.filer import StorageHost
 from weftlab.switches.labsite import lab_ovs
 
 pytestmark = [
@@ -80,7 +80,7 @@ def plugged(lab: Lab) -> dict[str, Any]:
 def test_members_stay_isolated_through_power_cycles(lab: Lab, people: People, key: Path) -> None:
     tenant, other = people("team-a"), people("team-b")
     mine, theirs = ordered(tenant, key, "train", 2), ordered(other, key, "serve", 1)
-    door, [first, second] = Door(lab_ovs(lab.layout), key), list(mine.addresses.values())
+    door, [first, second] = SshClient(lab_ovs(lab.layout), key), list(mine.addresses.values())
     with door.into(mine):
         output = door.awaited(first, "ip -o -4 address show dev eth0; cat /run/started; hostname")
         assert f"{first}/{mine.subnet.prefixlen}" in output and "\nstarted\n" in output
@@ -112,7 +112,7 @@ def test_debian_guest_is_configured_by_cloud_init(lab: Lab, people: People, key:
     more = {"image": debian.NAME, "fabric": "none", "data": f'"{CLOUD_CONFIG}"'}
     tenant = people("team-a")
     mine = ordered(tenant, key, "whole", 1, storage=STORAGE, **more)
-    door, [address] = Door(lab_ovs(lab.layout), key), list(mine.addresses.values())
+    door, [address] = SshClient(lab_ovs(lab.layout), key), list(mine.addresses.values())
     with door.into(mine):
         output = door.awaited(address, "cloud-init status --wait --long; cat /etc/started", debian.BOOT)
         assert "status: done" in output and "DataSourceConfigDrive" in output and output.endswith("started")
@@ -145,12 +145,12 @@ def test_share_is_mounted_through_the_vlan_until_the_release(lab: Lab, people: P
     mine = ordered(tenant, key, "nfs", 1, storage=f"[{entry}]")
     [(node, address)] = mine.addresses.items()
     share, own, host = _share(lab, "team-b"), _storage_address(lab, tenant, "nfs"), bridge_of(node)
-    door = Door(ovs, key)
+    door = SshClient(ovs, key)
     with door.into(mine):
         found = door.awaited(address, f"ip -o -4 address show | grep {own}/")
         interface = found.split()[1]
         door.awaited(address, f"ip link set {interface} down")
-    host_in_vlan = Client(ovs.space(DOOR))
+    host_in_vlan = StorageHost(ovs.space(DOOR))
     text = tenant.folder / "text"
     text.write_text("through the switch")
     with entered(ovs, VLAN, f"{own}/24", host):

@@ -26,7 +26,7 @@ from weft.planning.fabric.addressing import IPoIBAddress, mac_of_guid
 from weft.ports.ledger import NoLedger
 from weftlab import environment
 from weftlab.hypervisor.image import NAME
-from weftlab.hypervisor.login import Door, Guests, guests_of, make_key
+from weftlab.hypervisor.login import Guests, SshClient, guests_of, make_key
 from weftlab.lab import Lab
 from weftlab.metal.config import emulator, secret_path
 from weftlab.metal.enroll import list_path, system
@@ -205,7 +205,7 @@ def another_bmc(lab: Lab, folder: Path) -> Generator[str]:
             ovs.vsctl("del-port", "bmcs")
 
 
-def no_bmc_is_reached(lab: Lab, door: Door, guests: Guests, one: str, folder: Path) -> None:
+def no_bmc_is_reached(lab: Lab, door: SshClient, guests: Guests, one: str, folder: Path) -> None:
     """Root on a machine takes an address of the BMCs' network, and forges their VLAN's tag in every way."""
     own, vlan, bmc = guests.addresses[one], guests.vlan, lab.layout.port("bmc")
     get = r"printf 'GET /redfish/v1 HTTP/1.0\r\n\r\n'"
@@ -295,7 +295,7 @@ def test_bare_metal_pod_goes_from_order_to_receipt_with_reboot_and_rescue(
     there = {str(p.mac_address): str(p.fixed_ips[0]["ip_address"]) for p in ports if p.fixed_ips}
     network: Any = connection(lab, "operator").network
     guests = guests_of(tenant.weft("pod", "show", "metal", "--json").json, network)
-    door = Door(lab_ovs(lab.layout), key)
+    door = SshClient(lab_ovs(lab.layout), key)
     with door.into(guests):
         for node in machines(lab.site):
             drive = door.awaited(guests.addresses[node.name], "cat /run/network_data.json", PATIENCE)

@@ -18,7 +18,7 @@ from tests.helpers.ownlab import own_lab
 from weft.app.sitefile import checked, load_site
 from weft.model.site import SiteNetwork
 from weftlab.hypervisor.bridges import DOOR, entered
-from weftlab.hypervisor.login import OPTIONS, Door, guests_of, make_key
+from weftlab.hypervisor.login import OPTIONS, SshClient, guests_of, make_key
 from weftlab.lab import Lab
 from weftlab.switches.labsite import lab_ovs
 
@@ -164,7 +164,7 @@ def test_guests_use_the_pods_router_and_floating_ip(
     (router,) = (r for r in cloud.network.routers() if r.name.startswith("weft-"))
     floating = {ip.fixed_ip_address: ip.floating_ip_address for ip in cloud.network.ips()}
     wait_for(lambda: routers.serve(router.id))
-    door, call = Door(lab_ovs(lab.layout), key), f"nc -w 5 {ADDRESS} {PORT} < /dev/null || true"
+    door, call = SshClient(lab_ovs(lab.layout), key), f"nc -w 5 {ADDRESS} {PORT} < /dev/null || true"
     with door.into(mine):
         seen: dict[str, str] = {}
         for address in mine.addresses.values():

@@ -24,7 +24,7 @@ from weftlab import environment
 from weftlab.hypervisor import config, debian, image
 from weftlab.hypervisor import jobs as hypervisor
 from weftlab.hypervisor.bridges import bridge_of, guest_hosts
-from weftlab.hypervisor.login import Door, Guests, make_key
+from weftlab.hypervisor.login import Guests, SshClient, make_key
 from weftlab.layout import LabError, Layout, default_cache
 from weftlab.processes import everyone
 from weftlab.programs.guestdomain import MEMORY_MIB, fitted
@@ -302,7 +302,7 @@ def test_guests_of_one_vlan_reach_each_other_and_no_stranger_and_end_with_the_la
     machine.boot(1, "10.64.0.11", "int-gpu01", 1005)
     machine.boot(2, "10.64.0.12", "int-gpu02", 1005)
     machine.boot(3, "10.64.1.11", "int-gpu02", 1006)
-    door = Door(machine.ovs, machine.key)
+    door = SshClient(machine.ovs, machine.key)
     ours = Guests(1005, IPv4Network("10.64.0.0/24"), {"gpu01": "10.64.0.11", "gpu02": "10.64.0.12"})
     other = Guests(1006, IPv4Network("10.64.1.0/24"), {"gpu02": "10.64.1.11"})
     with door.into(ours):
@@ -336,7 +336,7 @@ def test_debian_guest_follows_its_config_drive_by_cloud_init(machine: Machine) -
     local = [Mount("scratch", "/scratch"), Mount("volume", "/work", VOLUME, "new")]
     data = with_mounts(STARTED, [*local, share])
     machine.boot(1, "10.64.0.11", "int-gpu01", 1005, disk, data or "")
-    door = Door(machine.ovs, machine.key)
+    door = SshClient(machine.ovs, machine.key)
     inside = Guests(1005, IPv4Network("10.64.0.0/24"), {"gpu01": "10.64.0.11"})
     with machine.filer(1005, "10.64.0.11") as shared, door.into(inside):
         output = door.awaited(
@@ -372,7 +372,7 @@ READ = "cat /scratch/file /work/file /data/file || { dmesg | tail -30 >&2; false
 LOCAL = ("/scratch", "/work")
 
 
-def _mounted(door: Door, *places: str) -> None:
+def _mounted(door: SshClient, *places: str) -> None:
     """All file systems are there after some time; which is which by the kernel's own tables."""
     all_are = " && ".join(f"ls {where} && findmnt -t noautofs {where}" for where in places)
     asked = f"({all_are}) > /dev/null 2>&1 && echo yes || true"

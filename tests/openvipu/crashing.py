@@ -14,12 +14,12 @@ import time
 from pathlib import Path
 
 from openvipu.controller.core import Tuning
-from openvipu.controller.waiting import Patience
+from openvipu.controller.waiting import WaitLimit
 from openvipu.model.errors import NotFound
 from openvipu.model.partition import Operation, Requirements
 from openvipu.server import Config, ControllerServer
 
-PATIENCE = Patience("crash", 60)
+PATIENCE = WaitLimit("crash", 60)
 
 
 def main() -> None:

@@ -74,7 +74,7 @@ def test_streams_without_a_key_do_not_block_a_secure_controller(tmp_path: Path) 
 @pytest.mark.parametrize("threads", [4, 8, 64, 128])
 def test_calls_waiting_for_requests_leave_threads_free(threads: int) -> None:
     """And one host has fewer of these places than all."""
-    made = receiving.Receiving(threads)
+    made = receiving.ReceivingCalls(threads)
     places, share = made._places, made._share  # pyright: ignore[reportPrivateUsage]
     assert share <= places < threads
 

@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from openvipu import rpc
 from openvipu.proto import agent_pb2, agent_pb2_grpc, version_pb2
 from openvipu.proto import vipuuser_pb2 as pb
-from openvipu.receiving import Receiving
+from openvipu.receiving import ReceivingCalls
 from openvipu.web import CONNECTIONS, WebServer, serve_in_thread
 from tests.openvipu.vipuhouse import LONGEST_WAIT, Controller, house, refused, until
 
@@ -90,7 +90,7 @@ def test_request_that_takes_too_long_is_cancelled() -> None:
         def cancel(self) -> None:
             self.cancelled.set()
 
-    slow, quick, receiving = Context(), Context(), Receiving(patience=0.2)
+    slow, quick, receiving = Context(), Context(), ReceivingCalls(patience=0.2)
     with receiving.place(quick):
         pass
     with receiving.place(slow):

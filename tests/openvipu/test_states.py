@@ -7,7 +7,7 @@ import pytest
 from openvipu.model.errors import BadRequest, Conflict, NoRoom, NotFound
 from openvipu.model.partition import (
     Operation,
-    Ready,
+    ReadyState,
     Requirements,
 )
 from openvipu.model.site import Allocation
@@ -76,17 +76,17 @@ def test_cluster_of_two_single_machine_domains_is_allowed() -> None:
 def test_states_follow_the_table() -> None:
     """Admitted, activated, recovering, failed, resetting, removing: each step's states and counters."""
     _, partition = admit(site(MESH16, whole(MESH16)), id="p", size=4)
-    assert (partition.ready, partition.operation) == (Ready.PENDING, Operation.CREATING)
+    assert (partition.ready, partition.operation) == (ReadyState.PENDING, Operation.CREATING)
     early = lifecycle.recovering(partition, ("bad",), 5.0)
     assert (early.ready, early.operation, early.retries, early.last_auto_reset) == (
-        Ready.PENDING,
+        ReadyState.PENDING,
         Operation.RESETTING,
         1,
         5.0,
     )
     active = lifecycle.activated(early)
     assert (active.ready, active.operation, active.retries, active.errors) == (
-        Ready.ACTIVE,
+        ReadyState.ACTIVE,
         Operation.IDLE,
         0,
         (),
@@ -95,7 +95,7 @@ def test_states_follow_the_table() -> None:
     for _ in range(lifecycle.MAX_AUTO_RESETS):
         assert lifecycle.may_retry(late)
         late = lifecycle.recovering(late, ("bad",), 6.0)
-    assert late.ready is Ready.ERROR
+    assert late.ready is ReadyState.ERROR
     assert not lifecycle.may_retry(late)
     assert lifecycle.failed(late, ("bad",)).operation is Operation.FAILED
     removing = lifecycle.removing(lifecycle.removing(active, True), False)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from openvipu.model.codec import encode
 from openvipu.model.errors import StateError
-from openvipu.model.partition import Operation, Ready, Removed
+from openvipu.model.partition import Operation, ReadyState, RemovedPartition
 from openvipu.model.site import User
 from openvipu.model.state import Settings, State
 from openvipu.sim.pod import PodConfig, SimulatedPod
@@ -102,7 +102,7 @@ def _check_recovered(controller: Controller, acknowledged: list[str], where: tup
         assert partition is None, where
     elif "created" in acknowledged:
         # an unacknowledged removal may have been taken, or not
-        assert partition is None or partition.ready is Ready.ACTIVE, where
+        assert partition is None or partition.ready is ReadyState.ACTIVE, where
         assert partition is not None or "reset" in acknowledged, where
     on_hardware = {
         (agent.machine.name, setting.partition_id)
@@ -270,7 +270,7 @@ def _damaged(whole: bytes, dice: random.Random) -> bytes:
 
 def test_damaged_file_is_never_read_as_another_state(tmp_path: Path) -> None:
     """Random damages: each is refused in a sentence, or reads as exactly the state that was written."""
-    state = full_state().with_removed(Removed("gone", "all"))
+    state = full_state().with_removed(RemovedPartition("gone", "all"))
     path = tmp_path / "s"
     written(path, state).close()
     whole_file = path.read_bytes()

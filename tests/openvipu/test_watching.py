@@ -18,7 +18,7 @@ from openvipu import proxy
 from openvipu.agent.beacon import Beacon, encode
 from openvipu.clients.config import Connection
 from openvipu.clients.session import Session
-from openvipu.controller.discovery import LONGEST_LIST, REMEMBERED, Discovery, Seen
+from openvipu.controller.discovery import LONGEST_LIST, REMEMBERED, AnnouncedAgent, Discovery
 from openvipu.hardware.simulated import pod_plan
 from openvipu.proto import admin_pb2
 from openvipu.rules import lifecycle
@@ -116,12 +116,14 @@ def test_invalid_beacons_hide_no_agent() -> None:
     discovery = Discovery(["127.0.0.1:0"])
     try:
         for number in range(2 * LONGEST_LIST):
-            discovery.note(Seen(f"127.0.{number >> 8}.{number & 255}", 8080, "junk", "lo", time.monotonic()))
-        discovery.note(Seen("127.0.0.1", 8080, "real", "lo", time.monotonic()))
+            discovery.note(
+                AnnouncedAgent(f"127.0.{number >> 8}.{number & 255}", 8080, "junk", "lo", time.monotonic())
+            )
+        discovery.note(AnnouncedAgent("127.0.0.1", 8080, "real", "lo", time.monotonic()))
         assert len(discovery.seen()) == LONGEST_LIST
         assert "real" in {entry.name for entry in discovery.seen()}
         # and who has been silent for long is not listed
-        discovery.note(Seen("127.0.0.1", 8080, "real", "lo", time.monotonic() - REMEMBERED))
+        discovery.note(AnnouncedAgent("127.0.0.1", 8080, "real", "lo", time.monotonic() - REMEMBERED))
         assert "real" not in {entry.name for entry in discovery.seen()}
     finally:
         discovery.close()

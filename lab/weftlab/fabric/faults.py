@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from weft.model.site import Site
-from weftlab.fabric.files import Place, description, manager_port
+from weftlab.fabric.files import FabricFolder, description, manager_port
 from weftlab.fabric.jobs import fabric_jobs
 from weftlab.layout import LabError, Layout
 from weftlab.processes import leader
@@ -27,7 +27,7 @@ class Faults:
 
     def __init__(self, layout: Layout, site: Site, supervisor: Supervisor, fabric: str | None = None) -> None:
         self._site, self._supervisor = site, supervisor
-        self.place = Place(layout, fabric or next(iter(site.fabrics)))
+        self.place = FabricFolder(layout, fabric or next(iter(site.fabrics)))
         self._jobs = fabric_jobs(layout, site, fabric)
 
     # --- cables and datagrams ------------------------------------------------------------------------------

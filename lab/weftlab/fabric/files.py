@@ -20,7 +20,7 @@ MAX_DESCRIPTION = 31
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FabricFolder:
     """Where one simulated fabric keeps its things, and what its clients need in their environment."""
 
     layout: Layout
@@ -140,7 +140,7 @@ def opensm_text(folder: Path) -> str:
     return "".join(f"{key} {value}\n" for key, value in settings.items())
 
 
-def agent_document(site: Site, place: Place, agent: FabricAgent) -> dict[str, object]:
+def agent_document(site: Site, place: FabricFolder, agent: FabricAgent) -> dict[str, object]:
     url = urlsplit(agent.url)
     folder = place.of(agent.name)
     return {
@@ -161,7 +161,7 @@ def agent_document(site: Site, place: Place, agent: FabricAgent) -> dict[str, ob
     }
 
 
-def write_files(site: Site, place: Place) -> None:
+def write_files(site: Site, place: FabricFolder) -> None:
     """Everything that the fabric's programs read; partition files that are there already stay as they are."""
     agents = site.fabrics[place.fabric].manager.agents
     managers = [manager_port(site, place.fabric, a)[1].port_guid for a in agents]

@@ -14,7 +14,7 @@ from weft.model.fabric import ManagerState
 from weft.model.site import FabricAgent, Site
 from weftlab.environment import program
 from weftlab.fabric.arrival import arrival
-from weftlab.fabric.files import Place, description, manager_port, write_files
+from weftlab.fabric.files import FabricFolder, description, manager_port, write_files
 from weftlab.layout import Layout
 from weftlab.service import Check, Job, Service, Step
 
@@ -25,7 +25,7 @@ _START = (
 
 def fabric_jobs(layout: Layout, site: Site, fabric: str | None = None) -> tuple[Job, ...]:
     """Jobs of one fabric of the site (none: its first): `fabric-files`, `ibsim`, `opensm-NAME`, `agent-NAME`."""
-    place = Place(layout, fabric or next(iter(site.fabrics)))
+    place = FabricFolder(layout, fabric or next(iter(site.fabrics)))
     agents = site.fabrics[place.fabric].manager.agents
     jobs: list[Job] = [Step("fabric-files", run=lambda: write_files(site, place)), _ibsim(place)]
     before = "ibsim"
@@ -38,7 +38,7 @@ def fabric_jobs(layout: Layout, site: Site, fabric: str | None = None) -> tuple[
     return tuple(jobs)
 
 
-def _ibsim(place: Place) -> Service:
+def _ibsim(place: FabricFolder) -> Service:
     def ready() -> str | None:
         # ibsim says "ready" before its socket is bound, so the socket is what counts.
         if f"@{place.socket}:ctl" in Path("/proc/net/unix").read_text(errors="replace"):
@@ -59,7 +59,7 @@ def _ibsim(place: Place) -> Service:
     )
 
 
-def _opensm(site: Site, place: Place, agent: FabricAgent, after: str) -> Service:
+def _opensm(site: Site, place: FabricFolder, agent: FabricAgent, after: str) -> Service:
     folder = place.of(agent.name)
     log = folder / "opensm.log"
     client = place.client(description(*manager_port(site, place.fabric, agent)))
@@ -96,7 +96,7 @@ def _opensm(site: Site, place: Place, agent: FabricAgent, after: str) -> Service
     )
 
 
-def _agent(site: Site, place: Place, agent: FabricAgent, last: str) -> Service:
+def _agent(site: Site, place: FabricFolder, agent: FabricAgent, last: str) -> Service:
     folder = place.of(agent.name)
     return Service(
         name=f"agent-{agent.name}",

@@ -63,7 +63,7 @@ def make_key(folder: Path) -> Path:
     return path
 
 
-class Door:
+class SshClient:
     """SSH client in a VLAN of the management network, with a private key."""
 
     def __init__(self, ovs: Ovs, key: Path) -> None:

@@ -19,7 +19,7 @@ ELSEWHERE = "/weft-lab-elsewhere"
 REQUEST_ID = "x-openstack-request-id"
 
 
-class Values(Protocol):
+class LieValues(Protocol):
     """What of a rule a lie may use."""
 
     @property
@@ -28,7 +28,7 @@ class Values(Protocol):
     def rows(self) -> str: ...
 
 
-Tell = Callable[[Asked, Source, Values], Answer | None]
+Tell = Callable[[Asked, Source, LieValues], Answer | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def login() -> Answer:
 def shaped(change: Callable[[dict[str, Any]], object]) -> Tell:
     """The truth of a GET with another document in it; only answers with 200 and a JSON object are changed."""
 
-    def tell(asked: Asked, source: Source, values: Values) -> Answer | None:
+    def tell(asked: Asked, source: Source, values: LieValues) -> Answer | None:
         truth = source.truth()
         body = truth.document
         if asked.method != "GET" or truth.status != 200 or not isinstance(body, dict):
@@ -92,7 +92,7 @@ def _misnamed(body: dict[str, Any]) -> object:
     return {f"{name}s" if name in _collections(body) else name: value for name, value in body.items()}
 
 
-def _hidden_rows(asked: Asked, source: Source, values: Values) -> Answer | None:
+def _hidden_rows(asked: Asked, source: Source, values: LieValues) -> Answer | None:
     def kept(rows: Any) -> object:
         if not isinstance(rows, list):
             return rows
@@ -104,7 +104,7 @@ def _hidden_rows(asked: Asked, source: Source, values: Values) -> Answer | None:
 def _redirect(status: int, to: str | None) -> Tell:
     """To a page of the liar's own, or to itself forever."""
 
-    def tell(asked: Asked, source: Source, values: Values) -> Answer:
+    def tell(asked: Asked, source: Source, values: LieValues) -> Answer:
         host = {k.lower(): v for k, v in asked.headers}.get("host", "")
         where = f"http://{host}{to or asked.path}"
         return Answer(status, (*HTML, ("Location", where)), f'<a href="{where}">Moved</a>'.encode())
@@ -112,7 +112,7 @@ def _redirect(status: int, to: str | None) -> Tell:
     return tell
 
 
-def _choices(asked: Asked, source: Source, values: Values) -> Answer:
+def _choices(asked: Asked, source: Source, values: LieValues) -> Answer:
     """As a service answers to an address without a version (RFC 9110, 15.4.1): a document, but not the one."""
     versions = {"versions": [{"id": "v2.1", "status": "CURRENT", "links": []}]}
     return document(300, versions)
@@ -121,7 +121,7 @@ def _choices(asked: Asked, source: Source, values: Values) -> Answer:
 def _brought(**how: Any) -> Tell:
     """The truth, brought badly; `how` are fields of `Answer`, functions of the truth."""
 
-    def tell(asked: Asked, source: Source, values: Values) -> Answer | None:
+    def tell(asked: Asked, source: Source, values: LieValues) -> Answer | None:
         truth = source.truth()
         if not truth.body:
             return None
@@ -134,51 +134,51 @@ def _half(truth: Answer) -> int:
     return len(truth.body) // 2
 
 
-def _slow(asked: Asked, source: Source, values: Values) -> Answer | None:
+def _slow(asked: Asked, source: Source, values: LieValues) -> Answer | None:
     truth = source.truth()
     return replace(truth, pace=values.seconds / len(truth.body)) if truth.body else None
 
 
-def _hang(asked: Asked, source: Source, values: Values) -> Answer:
+def _hang(asked: Asked, source: Source, values: LieValues) -> Answer:
     return Answer(0, wait=values.seconds, reset=True)
 
 
-def _late(asked: Asked, source: Source, values: Values) -> Answer:
+def _late(asked: Asked, source: Source, values: LieValues) -> Answer:
     return replace(source.truth(), wait=values.seconds)
 
 
 def _lost(answer: Answer) -> Tell:
     """The service has done it, and its answer is lost."""
 
-    def tell(asked: Asked, source: Source, values: Values) -> Answer:
+    def tell(asked: Asked, source: Source, values: LieValues) -> Answer:
         source.truth()
         return answer
 
     return tell
 
 
-def _twice(asked: Asked, source: Source, values: Values) -> Answer:
+def _twice(asked: Asked, source: Source, values: LieValues) -> Answer:
     source.truth()
     return source.truth()
 
 
-def _stale(asked: Asked, source: Source, values: Values) -> Answer | None:
+def _stale(asked: Asked, source: Source, values: LieValues) -> Answer | None:
     return source.before() if asked.reading else None
 
 
-def _accepted(asked: Asked, source: Source, values: Values) -> Answer | None:
+def _accepted(asked: Asked, source: Source, values: LieValues) -> Answer | None:
     """A change that was never made is said to be made."""
     return None if asked.reading else document(202, {})
 
 
-def _nowhere(asked: Asked, source: Source, values: Values) -> Answer | None:
+def _nowhere(asked: Asked, source: Source, values: LieValues) -> Answer | None:
     """Links and catalogs name unreachable addresses, as inside another network."""
     truth = source.truth()
     answer = re.sub(rb"http://127\.0\.0\.1:\d+", b"http://127.0.0.1:9", truth.body)
     return None if answer == truth.body else replace(truth, body=answer)
 
 
-def _without_request_id(asked: Asked, source: Source, values: Values) -> Answer:
+def _without_request_id(asked: Asked, source: Source, values: LieValues) -> Answer:
     truth = source.truth()
     return replace(truth, headers=tuple(h for h in truth.headers if h[0].lower() != REQUEST_ID))
 

@@ -1,7 +1,7 @@
 """The filer: a network namespace with a bridge, and NFS-Ganesha in it with the exports that Manila's driver writes.
 
 `python -m weftlab.storage.filer FOLDER ADDRESS/PREFIX` runs until it is ended; namespace, bridge and Ganesha end
-with it. A client gets a cable to the bridge (`Client`).
+with it. A client gets a cable to the bridge (`StorageHost`).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def why_not(folder: Path) -> str | None:
     return None if started else "Ganesha isn't ready yet"
 
 
-class Client:
+class StorageHost:
     """A host on the storage network with an address of its own: whose port in Neutron has it could be it.
 
     Args:
@@ -145,7 +145,7 @@ class Client:
 
 
 @contextmanager
-def client(folder: Path, address: str) -> Generator[Client]:
+def client(folder: Path, address: str) -> Generator[StorageHost]:
     """A host in a namespace of its own, on the filer's bridge. Args: address: with prefix length."""
     holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
     try:
@@ -158,7 +158,7 @@ def client(folder: Path, address: str) -> Generator[Client]:
         _ip(space, f"link set {leg} master {BRIDGE} up")
         for words in ("link set lo up", f"addr add {address} dev eth0", "link set eth0 up"):
             _ip(f"/proc/{holder.pid}/ns/net", words)
-        yield Client(f"/proc/{holder.pid}/ns/net")
+        yield StorageHost(f"/proc/{holder.pid}/ns/net")
     finally:
         holder.kill()
         with contextlib.suppress(OSError):

@@ -14,7 +14,7 @@ from copy import deepcopy
 from typing import Any
 
 from weftlab.switches.bridge import Vlans
-from weftlab.switches.eapiconfig import CommandError, Config, Port, Vlan, Where, apply
+from weftlab.switches.eapiconfig import CommandError, CommandMode, Config, Port, Vlan, apply
 from weftlab.switches.eapishow import (
     config_text,
     show_interfaces,
@@ -30,7 +30,7 @@ MAX_PENDING = 5
 
 class Eapi(Front):
     def __init__(self, *arguments: Any, **named: Any) -> None:
-        self._sessions: dict[str, list[tuple[Where, str]]] = {}
+        self._sessions: dict[str, list[tuple[CommandMode, str]]] = {}
         self._pending: tuple[str, Config, float] | None = None
         self._booted = time.time() - 1000
         super().__init__(*arguments, **named)
@@ -82,7 +82,7 @@ class Eapi(Front):
         text = params.get("format", "json") == "text"
         commands = params.get("cmds", [])
         results: list[Any] = []
-        where = Where()
+        where = CommandMode()
         for number, command in enumerate(commands, 1):
             line = command["cmd"] if isinstance(command, dict) else command
             try:
@@ -106,7 +106,7 @@ class Eapi(Front):
             self.take(self._pending[1])
             self._pending = None
 
-    def _run(self, where: Where, line: str, text: bool) -> Any:
+    def _run(self, where: CommandMode, line: str, text: bool) -> Any:
         if line == "enable":
             where.mode = "enabled" if where.mode == "exec" else where.mode
             return {}
@@ -127,7 +127,7 @@ class Eapi(Front):
             raise CommandError(1002, "invalid command", "Invalid input")
         return self._configure(where, line)
 
-    def _session(self, where: Where, name: str, verb: str | None) -> Any:
+    def _session(self, where: CommandMode, name: str, verb: str | None) -> Any:
         pending = self._pending if self._pending and self._pending[0] == name else None
         if verb == "commit" and pending is not None:
             self._pending = None
@@ -148,14 +148,14 @@ class Eapi(Front):
             where.mode, where.session, where.vlan, where.port = "config", name, None, None
         return {}
 
-    def _replayed(self, commands: list[tuple[Where, str]]) -> Config:
+    def _replayed(self, commands: list[tuple[CommandMode, str]]) -> Config:
         """A session is what was changed: others' commits since then stay."""
         config = deepcopy(self.running)
         for at, line in commands:
             apply(config, at, line)
         return config
 
-    def _configure(self, where: Where, line: str) -> Any:
+    def _configure(self, where: CommandMode, line: str) -> Any:
         if where.session is not None and (
             match := re.fullmatch(r"commit(?: timer (\d\d):(\d\d):(\d\d))?", line)
         ):
@@ -183,7 +183,7 @@ class Eapi(Front):
             return {}
         session = where.session
         config = deepcopy(self.running) if session is None else self._replayed(self._sessions[session])
-        at = Where("config", session, where.vlan, where.port, where.queue)
+        at = CommandMode("config", session, where.vlan, where.port, where.queue)
         apply(config, where, line)
         if session is None:
             self.take(config)

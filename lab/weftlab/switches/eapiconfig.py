@@ -45,7 +45,7 @@ class CommandError(Exception):
 
 
 @dataclass
-class Where:
+class CommandMode:
     """Mode of the command line: `exec`, `enabled`, `config`; inside of config a VLAN or an interface."""
 
     mode: str = "exec"
@@ -55,7 +55,7 @@ class Where:
     queue: int | None = None
 
 
-def apply(config: Config, at: Where, line: str) -> None:
+def apply(config: Config, at: CommandMode, line: str) -> None:
     """One command of configuration. Raises `CommandError`; moves `at` into the VLAN or the interface that it names."""
     if match := re.fullmatch(r"(no |default )?vlan (\d+)", line):
         number = _number(match[2])

@@ -54,7 +54,7 @@ KINDS: Mapping[str, tuple[Speaks, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class SwitchTree:
     """How many of everything."""
 
     nodes: int
@@ -63,16 +63,16 @@ class Tree:
     hcas: int
 
 
-BESIDE = Tree(nodes=4, leaves=2, spines=2, hcas=2)
+BESIDE = SwitchTree(nodes=4, leaves=2, spines=2, hcas=2)
 """The Ethernet fabric of a lab that has both."""
 
 
-def tree_of(settings: Settings) -> Tree | None:
+def tree_of(settings: Settings) -> SwitchTree | None:
     """None: the lab has no Ethernet fabric."""
     if settings.fabric == "both":
         return BESIDE
     if settings.fabric == "ethernet":
-        return Tree(settings.nodes, settings.leaves, settings.spines, settings.hcas)
+        return SwitchTree(settings.nodes, settings.leaves, settings.spines, settings.hcas)
     return None
 
 

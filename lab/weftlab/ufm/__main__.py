@@ -13,7 +13,7 @@ from weftlab.ufm.control import Control
 from weftlab.ufm.dialect import Dialect
 from weftlab.ufm.fabrics import Manager, OpenSmFabric
 from weftlab.ufm.inventory import VirtualPort
-from weftlab.ufm.server import POLL, Cluster, Node, context
+from weftlab.ufm.server import POLL, Cluster, UfmNode, context
 from weftlab.ufm.state import User
 from weftlab.ufm.ufm import SAFE_SMCONF, Config, Ufm
 
@@ -38,7 +38,7 @@ def main() -> None:
     tls = settings["tls"]
     cluster = Cluster(
         Ufm(fabric, config, Dialect(**settings.get("dialect", {}))),
-        [Node(**n) for n in settings["nodes"]],
+        [UfmNode(**n) for n in settings["nodes"]],
         context(Path(tls["certificate"]), Path(tls["key"]), Path(tls["client_ca"])),
     )
     control = Control(settings["control"], cluster)

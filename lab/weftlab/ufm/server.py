@@ -21,7 +21,7 @@ POLL = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class UfmNode:
     """A node of the pair."""
 
     name: str
@@ -39,14 +39,14 @@ def context(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.
     return made
 
 
-class Door(ThreadingHTTPServer):
+class NodeListener(ThreadingHTTPServer):
     """The listener of one node. `close` also ends what is connected."""
 
     daemon_threads = True
     allow_reuse_address = True
     request_queue_size = 64
 
-    def __init__(self, node: Node, tls: ssl.SSLContext | None, ufm: Ufm) -> None:
+    def __init__(self, node: UfmNode, tls: ssl.SSLContext | None, ufm: Ufm) -> None:
         self.ufm, self._tls = ufm, tls
         self._open: set[socket.socket] = set()
         super().__init__((node.host, node.port), _Handler)
@@ -98,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._certificate(),
         )
         try:
-            self._say(cast(Door, self.server).ufm.handle(request))
+            self._say(cast(NodeListener, self.server).ufm.handle(request))
         except Silence:
             self.close_connection = True
             with contextlib.suppress(OSError):
@@ -137,11 +137,11 @@ class Cluster:
         tls: none: plain HTTP.
     """
 
-    def __init__(self, ufm: Ufm, nodes: Sequence[Node], tls: ssl.SSLContext | None) -> None:
+    def __init__(self, ufm: Ufm, nodes: Sequence[UfmNode], tls: ssl.SSLContext | None) -> None:
         self.ufm, self.nodes, self._tls = ufm, tuple(nodes), tls
         self._lock = threading.Lock()
         self.active = self.nodes[0].name
-        self._door: Door | None = Door(self.nodes[0], tls, ufm)
+        self._door: NodeListener | None = NodeListener(self.nodes[0], tls, ufm)
 
     def failover(self) -> str:
         """The next node takes over; its name."""
@@ -150,7 +150,7 @@ class Cluster:
             names = [n.name for n in self.nodes]
             node = self.nodes[(names.index(self.active) + 1) % len(names)]
             self.ufm.failover()
-            self.active, self._door = node.name, Door(node, self._tls, self.ufm)
+            self.active, self._door = node.name, NodeListener(node, self._tls, self.ufm)
             return node.name
 
     def stop(self) -> None:
@@ -163,7 +163,7 @@ class Cluster:
             if self._door is None:
                 node = next(n for n in self.nodes if n.name == self.active)
                 self.ufm.restart()
-                self._door = Door(node, self._tls, self.ufm)
+                self._door = NodeListener(node, self._tls, self.ufm)
 
     def _close(self) -> None:
         if self._door is not None:

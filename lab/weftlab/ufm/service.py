@@ -14,7 +14,7 @@ import yaml
 from weft.fabricagent.tls import make_certificates
 from weft.model.site import FabricManager, Site
 from weftlab import checks
-from weftlab.fabric.files import Place, description, manager_port, partitions_text
+from weftlab.fabric.files import FabricFolder, description, manager_port, partitions_text
 from weftlab.layout import Layout
 from weftlab.service import Job, Service, Step
 
@@ -51,7 +51,7 @@ def ufm_jobs(
     Args:
         settings: more of the program's configuration, such as `dialect`, `virtual`, `default_membership`.
     """
-    place = Place(layout, fabric)
+    place = FabricFolder(layout, fabric)
     agents = site.fabrics[fabric].manager.agents
     folder = credentials_path(layout).parent
     client = place.client(description(*manager_port(site, fabric, agents[0])))
@@ -85,7 +85,7 @@ def ufm_hosts(layout: Layout, after: tuple[str, ...]) -> Service:
     )
 
 
-def _write(layout: Layout, site: Site, place: Place, more: dict[str, Any]) -> None:
+def _write(layout: Layout, site: Site, place: FabricFolder, more: dict[str, Any]) -> None:
     folder = credentials_path(layout).parent
     folder.mkdir(parents=True, exist_ok=True)
     (layout.data / "ufm").mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from typing import TypeVar
 from openvipu.controller.fleet import Fleet
 from openvipu.controller.health import Health
 from openvipu.controller.lanes import SHUTTING_DOWN, Lanes
-from openvipu.controller.waiting import Patience, Waiting
+from openvipu.controller.waiting import WaitingCalls, WaitLimit
 from openvipu.model.errors import Busy
 from openvipu.model.state import State
 from openvipu.rules.admission import Visible
@@ -51,7 +51,7 @@ class Core:
         self.clock = clock
         self.step = step
         self.health = Health(tuning.lost_after)
-        self.waiting = Waiting()
+        self.waiting = WaitingCalls()
         self.lanes = Lanes(self.waiting)
         self.testing: set[str] = set()
         self._store = store
@@ -88,7 +88,7 @@ class Core:
             self._removals += 1
             self._removal_ended.notify_all()
 
-    def await_removal(self, seen: int, patience: Patience, ends: float) -> None:
+    def await_removal(self, seen: int, patience: WaitLimit, ends: float) -> None:
         """Return when a removal has ended since ``removals`` was ``seen``; Busy at ``ends`` (monotonic clock)."""
         with self.waiting.place(patience.caller), self._removal_ended:
             self._removal_ended.wait_for(

@@ -33,7 +33,7 @@ _SIOCGIFADDR = 0x8915
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class AnnouncedAgent:
     """An agent that announced itself. ``interface`` heard it; ``when`` is on the monotonic clock, in seconds."""
 
     host: str
@@ -61,12 +61,12 @@ class Discovery:
             self._close_all()
             raise
         self._lock = threading.Lock()
-        self._seen: OrderedDict[tuple[str, int], Seen] = OrderedDict()
+        self._seen: OrderedDict[tuple[str, int], AnnouncedAgent] = OrderedDict()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="discovery", daemon=True)
         self._thread.start()
 
-    def seen(self) -> list[Seen]:
+    def seen(self) -> list[AnnouncedAgent]:
         """Everything heard lately, by address."""
         oldest = time.monotonic() - REMEMBERED
         with self._lock:
@@ -104,7 +104,7 @@ class Discovery:
                     if found is not None:
                         self.note(replace(found, interface=str(key.data)))
 
-    def note(self, found: Seen) -> None:
+    def note(self, found: AnnouncedAgent) -> None:
         """Remember an agent, evicting the one that was silent for longest: junk can't keep others out."""
         with self._lock:
             key = (found.host, found.port)
@@ -130,7 +130,7 @@ def _where(interface: str) -> tuple[str, int]:
     return socket.inet_ntoa(reply[20:24]), port
 
 
-def read_beacon(datagram: bytes, sender: str) -> Seen | None:
+def read_beacon(datagram: bytes, sender: str) -> AnnouncedAgent | None:
     """The agent that a datagram from ``sender`` announces; None if the datagram is no beacon."""
     if len(datagram) > beacon.LONGEST:
         return None
@@ -154,4 +154,4 @@ def read_beacon(datagram: bytes, sender: str) -> Seen | None:
         return None
     # an agent that listens everywhere doesn't know under which address it is reached; its sender's is one
     reached = sender if host in ("0.0.0.0", "::") else host
-    return Seen(reached, port, name, "", time.monotonic())
+    return AnnouncedAgent(reached, port, name, "", time.monotonic())

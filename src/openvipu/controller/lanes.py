@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from openvipu.controller.waiting import Patience, Waiting
+from openvipu.controller.waiting import WaitingCalls, WaitLimit
 from openvipu.model.errors import Busy
 
 log = logging.getLogger("openvipu")
@@ -31,7 +31,7 @@ class _Turn(threading.Event):
 class Lanes:
     """Queues by name. ``waiting`` says who may wait for a turn."""
 
-    def __init__(self, waiting: Waiting, workers: int = 64) -> None:
+    def __init__(self, waiting: WaitingCalls, workers: int = 64) -> None:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="lane")
         self._places = waiting
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class Lanes:
         self._requests = 0
         self._closed = False
 
-    def run(self, lane: str, work: Callable[[], T], patience: Patience) -> T:
+    def run(self, lane: str, work: Callable[[], T], patience: WaitLimit) -> T:
         """The result of ``work`` when its turn has come.
 
         Busy if that takes longer than the caller waits, or if too many wait already: then it wasn't done. Work
@@ -112,7 +112,7 @@ class Lanes:
             self._calm.wait_for(lambda: not self._requests)
         self._pool.shutdown(wait=True)
 
-    def _await(self, lane: str, turn: _Turn, patience: Patience) -> None:
+    def _await(self, lane: str, turn: _Turn, patience: WaitLimit) -> None:
         """Stand in the queue; returns when it is this request's turn."""
         with self._places.place(patience.caller):
             with self._lock:

@@ -11,14 +11,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from openvipu.controller.core import Core
-from openvipu.model.partition import Ready
+from openvipu.model.partition import ReadyState
 from openvipu.model.site import IPUS_PER_MACHINE
 from openvipu.scrape import start_page
 
 Family = GaugeMetricFamily | CounterMetricFamily
 
 
-class Calls:
+class CallCounter:
     """Counts calls by method and status."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Calls:
 class ControllerCollector(Collector):
     """Reads the state at every scrape."""
 
-    def __init__(self, core: Core, calls: Calls) -> None:
+    def __init__(self, core: Core, calls: CallCounter) -> None:
         self._core = core
         self._calls = calls
 
@@ -50,7 +50,7 @@ class ControllerCollector(Collector):
         yield agents
         ready = Counter(partition.ready for partition in state.partitions.values())
         partitions = GaugeMetricFamily("vipu_partitions", "Partitions by ready state", labels=["state"])
-        for entry in (Ready.PENDING, Ready.ACTIVE, Ready.ERROR):
+        for entry in (ReadyState.PENDING, ReadyState.ACTIVE, ReadyState.ERROR):
             partitions.add_metric([entry.name], ready[entry])
         yield partitions
         ipus = GaugeMetricFamily("vipu_ipus", "IPUs in clusters, by use", labels=["cluster", "use"])
@@ -72,6 +72,6 @@ class ControllerCollector(Collector):
         yield calls
 
 
-def start_metrics(core: Core, calls: Calls, host: str, port: int) -> Any:
+def start_metrics(core: Core, calls: CallCounter, host: str, port: int) -> Any:
     """Serve ``/metrics``; returns the HTTP server, whose ``shutdown`` ends it."""
     return start_page(ControllerCollector(core, calls), "metrics", host, port)

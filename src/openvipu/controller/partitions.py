@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from openvipu.controller.core import Core
 from openvipu.controller.jobs import Jobs, lane_of
-from openvipu.controller.waiting import Patience
+from openvipu.controller.waiting import WaitLimit
 from openvipu.model.errors import AlreadyExists, BadRequest, Conflict, NoRoom, NotFound, Refusal
 from openvipu.model.partition import Operation, Partition, Requirements
 from openvipu.model.state import State
@@ -29,7 +29,7 @@ class Partitions:
         self._core = core
         self._jobs = jobs
 
-    def create(self, wanted: Requirements, whose: Whose, patience: Patience) -> str:
+    def create(self, wanted: Requirements, whose: Whose, patience: WaitLimit) -> str:
         """Reserve the IPUs and start the setting up; the id. The first pool that takes it wins."""
         ends = time.monotonic() + patience.seconds
         while True:
@@ -45,7 +45,7 @@ class Partitions:
             self._jobs.queue(partition, self._jobs.create)
             return partition.id
 
-    def remove(self, id_: str, force: bool, whose: Whose, patience: Patience) -> None:
+    def remove(self, id_: str, force: bool, whose: Whose, patience: WaitLimit) -> None:
         """Start the removal; nothing is left of the partition when its status is REMOVED."""
 
         def begin(partition: Partition) -> Partition:
@@ -53,7 +53,7 @@ class Partitions:
 
         self._begin(id_, begin, whose, patience)
 
-    def reset(self, id_: str, relocatable: bool, whose: Whose, patience: Patience) -> None:
+    def reset(self, id_: str, relocatable: bool, whose: Whose, patience: WaitLimit) -> None:
         """Start a reset of all its IPUs."""
 
         def begin(partition: Partition) -> Partition:
@@ -99,7 +99,7 @@ class Partitions:
         raise NoRoom("no free allocation: " + "; ".join(str(reason) for reason in reasons))
 
     def _begin(
-        self, id_: str, begin: Callable[[Partition], Partition], whose: Whose, patience: Patience
+        self, id_: str, begin: Callable[[Partition], Partition], whose: Whose, patience: WaitLimit
     ) -> None:
         self.get(id_, whose())  # who may not see it doesn't wait for it either
 

@@ -41,7 +41,7 @@ class TestResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class TestBed:
     """What a test works on."""
 
     core: Core
@@ -69,19 +69,19 @@ def run(core: Core, inventory: Inventory, cluster_id: str, names: Sequence[str] 
 
     cluster = core.change(begin)
     try:
-        bench = Bench(core, cluster, inventory.describe(cluster.agent_ids))
+        bench = TestBed(core, cluster, inventory.describe(cluster.agent_ids))
         return [_timed(name, test, bench) for name, test in TESTS.items() if not names or name in names]
     finally:
         core.change(end)
 
 
-def _timed(name: str, test: Callable[[Bench], Outcome], bench: Bench) -> TestResult:
+def _timed(name: str, test: Callable[[TestBed], Outcome], bench: TestBed) -> TestResult:
     began = time.monotonic()
     total, failures = test(bench)
     return TestResult(name, time.monotonic() - began, total - len(failures), total, tuple(failures))
 
 
-def _version(bench: Bench) -> Outcome:
+def _version(bench: TestBed) -> Outcome:
     """Every machine must have the software of the first."""
     first = bench.machines[bench.cluster.agent_ids[0]]
     failures = [
@@ -92,7 +92,7 @@ def _version(bench: Bench) -> Outcome:
     return len(bench.machines), failures
 
 
-def _cabling(bench: Bench) -> Outcome:
+def _cabling(bench: TestBed) -> Outcome:
     """Every cable must lead where the topology says, and be good at both ends."""
     cables = [*clusters.ipulink_cables(bench.cluster), *clusters.gateway_cables(bench.cluster)]
     wrong = dict(clusters.cabling_faults(bench.cluster, bench.machines))
@@ -104,29 +104,29 @@ def _cabling(bench: Bench) -> Outcome:
     return len(cables) + len(switched), failures
 
 
-def _sync(bench: Bench) -> Outcome:
+def _sync(bench: TestBed) -> Outcome:
     """Sync-Links run beside the IPU-Links and must be up."""
     cables = list(clusters.sync_cables(bench.cluster))
     return len(cables), [f"Sync-Link {cable} has no link" for cable in cables if not _is_up(bench, cable)]
 
 
-def _link_training(bench: Bench) -> Outcome:
+def _link_training(bench: TestBed) -> Outcome:
     return _ask(bench, "link-training", _ports(clusters.ipulink_cables(bench.cluster)))
 
 
-def _traffic(bench: Bench) -> Outcome:
+def _traffic(bench: TestBed) -> Outcome:
     return _ask(bench, "traffic", _ports(clusters.ipulink_cables(bench.cluster)))
 
 
-def _gateway_link(bench: Bench) -> Outcome:
+def _gateway_link(bench: TestBed) -> Outcome:
     return _ask(bench, "link-training", _gateway_ports(bench))
 
 
-def _gateway_traffic(bench: Bench) -> Outcome:
+def _gateway_traffic(bench: TestBed) -> Outcome:
     return _ask(bench, "traffic", _gateway_ports(bench))
 
 
-def _ask(bench: Bench, test: str, ports: dict[str, list[str]]) -> Outcome:
+def _ask(bench: TestBed, test: str, ports: dict[str, list[str]]) -> Outcome:
     """Let every machine test its ends; one check a machine, its failures joined to one sentence."""
     calls = {
         id_: (bench.core.state.agent(id_), pb.RunTestRequest(test=test, ports=ports[id_])) for id_ in ports
@@ -145,18 +145,18 @@ def _ports(cables: Iterable[clusters.Cable]) -> dict[str, list[str]]:
     return ports
 
 
-def _gateway_ports(bench: Bench) -> dict[str, list[str]]:
+def _gateway_ports(bench: TestBed) -> dict[str, list[str]]:
     ports = _ports(clusters.gateway_cables(bench.cluster))
     for agent, port in clusters.switched_ports(bench.cluster):
         ports.setdefault(agent, []).append(port)
     return ports
 
 
-def _is_up(bench: Bench, cable: clusters.Cable) -> bool:
+def _is_up(bench: TestBed, cable: clusters.Cable) -> bool:
     return any(port.name == cable.port and port.up for port in bench.machines[cable.agent_id].ports)
 
 
-TESTS: dict[str, Callable[[Bench], Outcome]] = {
+TESTS: dict[str, Callable[[TestBed], Outcome]] = {
     "Version": _version,
     "Cabling": _cabling,
     "Sync-Link": _sync,

@@ -18,14 +18,14 @@ SHARE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class WaitLimit:
     """Who waits (a user, or without users a host), and for how many seconds at most."""
 
     caller: str
     seconds: float
 
 
-class Waiting:
+class WaitingCalls:
     """Counts those who wait."""
 
     def __init__(self, places: int = PLACES, share: int = SHARE) -> None:

@@ -11,7 +11,7 @@ from openvipu.controller.jobs import Jobs
 from openvipu.convert import status_from_wire
 from openvipu.model.errors import Refusal
 from openvipu.model.hardware import MachineStatus, SettingStatus
-from openvipu.model.partition import Operation, Partition, Ready
+from openvipu.model.partition import Operation, Partition, ReadyState
 from openvipu.proto import agent_pb2 as pb
 
 log = logging.getLogger("openvipu")
@@ -102,7 +102,7 @@ class Watch:
         for id_, partition in self._core.state.partitions.items():
             if (
                 before.get(id_) is not partition
-                or partition.ready is not Ready.ACTIVE
+                or partition.ready is not ReadyState.ACTIVE
                 or partition.operation is not Operation.IDLE
             ):
                 continue

@@ -34,7 +34,7 @@ class SyncType(IntEnum):
     POD_NATIVE_REPLICATED_PIPELINE = 4
 
 
-class Ready(IntEnum):
+class ReadyState(IntEnum):
     """May the partition be used? (``PartitionReadyState``)."""
 
     UNDEFINED = 0
@@ -120,7 +120,7 @@ class PlacedIpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Removed:
+class RemovedPartition:
     """A removed partition, while clients may still ask for its status."""
 
     id: str
@@ -139,7 +139,7 @@ class Partition:
     generation: int
     auto_reset: bool
     relocatable: bool
-    ready: Ready = Ready.PENDING
+    ready: ReadyState = ReadyState.PENDING
     operation: Operation = Operation.CREATING
     errors: tuple[str, ...] = ()
     retries: int = 0

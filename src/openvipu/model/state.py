@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from openvipu.model.errors import NotFound
-from openvipu.model.partition import Partition, Removed
+from openvipu.model.partition import Partition, RemovedPartition
 from openvipu.model.site import Agent, Allocation, Cluster, User
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class State:
     allocations: Mapping[str, Allocation] = field(default_factory=_empty)
     users: Mapping[str, User] = field(default_factory=_empty)
     partitions: Mapping[str, Partition] = field(default_factory=_empty)
-    removed: Mapping[str, Removed] = field(default_factory=_empty)
+    removed: Mapping[str, RemovedPartition] = field(default_factory=_empty)
 
     def agent(self, id_: str) -> Agent:
         return _find(self.agents, "agent", id_)
@@ -96,7 +96,7 @@ class State:
     def without_partition(self, id_: str) -> State:
         return replace(self, partitions=_drop(self.partitions, id_))
 
-    def with_removed(self, removed: Removed) -> State:
+    def with_removed(self, removed: RemovedPartition) -> State:
         """At the end, also if one of this name was removed before."""
         return replace(self, removed=_put(_drop(self.removed, removed.id), removed.id, removed))
 

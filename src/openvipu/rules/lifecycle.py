@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from openvipu.model.errors import Conflict
-from openvipu.model.partition import Operation, Partition, Ready, Removed
+from openvipu.model.partition import Operation, Partition, ReadyState, RemovedPartition
 from openvipu.model.state import State
 
 MAX_AUTO_RESETS = 3
@@ -27,12 +27,12 @@ MAX_AUTO_RESETS = 3
 
 def activated(partition: Partition) -> Partition:
     """It works; past errors and tries are forgotten."""
-    return replace(partition, ready=Ready.ACTIVE, operation=Operation.IDLE, errors=(), retries=0)
+    return replace(partition, ready=ReadyState.ACTIVE, operation=Operation.IDLE, errors=(), retries=0)
 
 
 def failed(partition: Partition, errors: tuple[str, ...]) -> Partition:
     """Given up, until a user resets or removes it."""
-    return replace(partition, ready=Ready.ERROR, operation=Operation.FAILED, errors=errors)
+    return replace(partition, ready=ReadyState.ERROR, operation=Operation.FAILED, errors=errors)
 
 
 def may_retry(partition: Partition) -> bool:
@@ -44,7 +44,7 @@ def recovering(partition: Partition, errors: tuple[str, ...], now: float) -> Par
     """The next automatic reset is on its way. ``now`` is seconds since the epoch."""
     return replace(
         partition,
-        ready=Ready.PENDING if partition.ready is Ready.PENDING else Ready.ERROR,
+        ready=ReadyState.PENDING if partition.ready is ReadyState.PENDING else ReadyState.ERROR,
         operation=Operation.RESETTING,
         errors=errors,
         retries=partition.retries + 1,
@@ -86,7 +86,9 @@ def removed(state: State, partition: Partition) -> State:
 
     Each allocation has a memory of its own: one tenant's many partitions don't push out another's.
     """
-    gone = state.without_partition(partition.id).with_removed(Removed(partition.id, partition.allocation_id))
+    gone = state.without_partition(partition.id).with_removed(
+        RemovedPartition(partition.id, partition.allocation_id)
+    )
     own = [entry.id for entry in gone.removed.values() if entry.allocation_id == partition.allocation_id]
     return gone.without_removed(own[:-REMEMBERED]) if len(own) > REMEMBERED else gone
 

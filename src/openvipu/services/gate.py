@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from openvipu.controller.core import Core
-from openvipu.controller.waiting import Patience
+from openvipu.controller.waiting import WaitLimit
 from openvipu.model.errors import Forbidden
 from openvipu.rpc import ACCESS_KEY_HEADER, USER_HEADER, metadata_of
 from openvipu.rules import users
@@ -36,7 +36,7 @@ class Gate:
             raise Forbidden(f"user {user.id!r} is no administrator")
         return user.allocation_ids
 
-    def patience(self, context: Any) -> Patience:
+    def patience(self, context: Any) -> WaitLimit:
         """Who waits (the user; without users, or with a user's name made up, the host) and how long at most.
 
         To the client's deadline, or our limit.
@@ -45,5 +45,5 @@ class Gate:
         remaining = context.time_remaining()
         seconds = limit if remaining is None else max(0.0, min(limit, remaining))
         if self._core.state.settings.secure:
-            return Patience(metadata_of(context).get(USER_HEADER, ""), seconds)
-        return Patience(context.peer().rpartition(":")[0], seconds)
+            return WaitLimit(metadata_of(context).get(USER_HEADER, ""), seconds)
+        return WaitLimit(context.peer().rpartition(":")[0], seconds)

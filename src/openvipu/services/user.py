@@ -10,7 +10,7 @@ from openvipu import VIPU_VERSION
 from openvipu.controller.core import Core
 from openvipu.controller.partitions import Partitions, Whose
 from openvipu.model.errors import Conflict, NotFound
-from openvipu.model.partition import Ready
+from openvipu.model.partition import ReadyState
 from openvipu.model.state import State
 from openvipu.proto import catalog_pb2, catalog_pb2_grpc, version_pb2, version_pb2_grpc, vipuuser_pb2_grpc
 from openvipu.proto import vipuuser_pb2 as pb
@@ -64,7 +64,7 @@ class UserService(vipuuser_pb2_grpc.UserServiceServicer):
     ) -> pb.GetPartitionIpuofConfigReply:
         """The configuration exists from the first ACTIVE on; before, it could still change place."""
         partition = self._partitions.get(request.partition_id, self._gate.visible(context))
-        if partition.ready is Ready.PENDING:
+        if partition.ready is ReadyState.PENDING:
             raise Conflict(f"partition {partition.id!r} is not ready yet; wait until it is ACTIVE")
         only = request.gcd_id.id if request.HasField("gcd_id") else None
         gcds = devices.gcds(partition, self._core.state.agents, only)

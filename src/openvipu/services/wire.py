@@ -160,6 +160,6 @@ _PREFIX = {
     "Routing": "IRT",
     "GatewayRouting": "GRT",
     "SyncType": "ST",
-    "Ready": "PS",
+    "ReadyState": "PS",
     "Operation": "POS",
 }

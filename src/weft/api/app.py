@@ -20,7 +20,6 @@ from starlette.types import ExceptionHandler
 
 import weft
 from weft.api import capacity, networks, operator, pods, siteresources, versions
-from weft.api.crowds import Crowd
 from weft.api.documents import (
     AbandonRequest,
     ActionRequest,
@@ -32,6 +31,7 @@ from weft.api.documents import (
 )
 from weft.api.edge import Edge
 from weft.api.metrics import Metrics
+from weft.api.threadshares import ThreadShares
 from weft.api.waiting import WaitingRoom
 from weft.app.explain import in_words
 from weft.app.policy import Policy
@@ -101,9 +101,9 @@ def create_app(
     app.state.challenge = f'Keystone uri="{auth_url}"' if auth_url else "Keystone"
     app.state.metrics = Metrics(collectors)
     app.state.waiting = WaitingRoom()
-    app.state.crowd = Crowd()
-    app.state.strangers = Crowd(STRANGERS, STRANGERS_SHARE, STRANGERS_WAITING, STRANGERS_MOST)
-    app.state.returning = Crowd(RETURNING, RETURNING_SHARE, RETURNING_WAITING)
+    app.state.shares = ThreadShares()
+    app.state.strangers = ThreadShares(STRANGERS, STRANGERS_SHARE, STRANGERS_WAITING, STRANGERS_MOST)
+    app.state.returning = ThreadShares(RETURNING, RETURNING_SHARE, RETURNING_WAITING)
     app.state.watchers = CapacityLimiter(WATCHERS)
     app.state.counters = CapacityLimiter(WATCHERS)
     own = (versions, pods, capacity, networks, siteresources, operator)

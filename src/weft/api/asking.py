@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from weft.api.crowds import READ_SECONDS, Crowd
+from weft.api.threadshares import READ_SECONDS, ThreadShares
 from weft.app import redact
 from weft.app.accessrules import check_access
 from weft.app.explain import validate
@@ -53,24 +53,28 @@ async def verbs_of(http: HttpRequest) -> Service:  # async: FastAPI sends what i
 
 async def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]) -> Request:
     """The caller. Raises `UnauthenticatedError` without a valid token, `UnknownError` if Keystone is unreachable."""
-    return await _asker(http, token, cast(Crowd, http.app.state.strangers), neighbourhood(_address(http)))
+    return await _asker(
+        http, token, cast(ThreadShares, http.app.state.strangers), neighbourhood(_address(http))
+    )
 
 
 async def asker_again(http: HttpRequest, before: Request) -> Request:
     """The caller after a wait, in which the token may have expired or been revoked."""
     who = before.caller.project_id or before.caller.user_id
-    return await _asker(http, http.headers.get("x-auth-token"), cast(Crowd, http.app.state.returning), who)
+    return await _asker(
+        http, http.headers.get("x-auth-token"), cast(ThreadShares, http.app.state.returning), who
+    )
 
 
-async def _asker(http: HttpRequest, token: str | None, crowd: Crowd, who: str) -> Request:
-    """Args: who: whose share of the crowd's threads asks Keystone."""
+async def _asker(http: HttpRequest, token: str | None, shares: ThreadShares, who: str) -> Request:
+    """Args: who: key of the share whose thread asks Keystone."""
     if not token:
         raise UnauthenticatedError("no token: authenticate with Keystone and send the token as X-Auth-Token")
     identity = cast(Identity, http.app.state.identity)
     try:
         caller = identity.remembered(token)
         if caller is None:
-            caller = await crowd.run(who, partial(identity.check, token), READ_SECONDS)
+            caller = await shares.run(who, partial(identity.check, token), READ_SECONDS)
         check_access(caller, SERVICE_TYPE, http.method, http.scope["path"], http.app.state.prefix)
     except WeftError as error:
         raise redact.error(error) from error  # an unauthenticated caller is no operator

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Response
 
 from weft.api.asking import Backend, Named, SmallBody, answer, body_schema, document, may
-from weft.api.crowds import outside
 from weft.api.documents import ReservationList
+from weft.api.threadshares import outside
 from weft.app.verbs import Request
 from weft.model.ids import Duration
 from weft.model.reservation import Reservation, ReservationView

@@ -22,8 +22,8 @@ from weft.api.asking import (
     may,
     plain_object,
 )
-from weft.api.crowds import outside
 from weft.api.documents import AuditLog, NodeList, PartRows, QuarantineRequest, RepairRequest
+from weft.api.threadshares import outside
 from weft.app.verbs import Request
 from weft.model.sitefile import SiteDocument
 from weft.model.siteparts import MissingParts, PartsQuestion, StoredPart

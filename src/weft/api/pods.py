@@ -25,9 +25,9 @@ from weft.api.asking import (
     path_name,
     plain_object,
 )
-from weft.api.crowds import outside, run_outside
 from weft.api.documents import AbandonRequest, ActionRequest, EventList, ExtendRequest, PodList
-from weft.api.podwaits import After, Aim, Gather, Until, Wait, aim_of, when_there
+from weft.api.podwaits import After, Gather, Until, Wait, WaitAim, aim_of, when_there
+from weft.api.threadshares import outside, run_outside
 from weft.api.waiting import GATHER, LONGEST_GATHER, LONGEST_WAIT, room_of, seconds_of, sequence_of
 from weft.app.orderfile import load_order
 from weft.app.verbs import Request
@@ -171,7 +171,7 @@ async def show_pod(
     http: HttpRequest, request: Asker, verbs: Backend, name: Named, until: Until = None, wait: Wait = None
 ) -> Response:
     """One pod, by name or id; with `until` and `wait`, once it is in a state."""
-    aim: Aim | None = None
+    aim: WaitAim | None = None
 
     def look() -> Response | UUID:
         """The pod, if it needn't be waited for."""
@@ -227,7 +227,7 @@ async def release_pod(
     http: HttpRequest, request: Asker, verbs: Backend, name: Named, until: Until = None, wait: Wait = None
 ) -> Response:
     """Release a pod; idempotent. With `until=RELEASED` and `wait`, the answer comes when its receipt is there."""
-    aim: Aim | None = None
+    aim: WaitAim | None = None
 
     def release() -> Response | UUID:
         nonlocal aim

@@ -21,7 +21,7 @@ from weft.model.pod import PodState, wait_is_over
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class WaitAim:
     """What a request waits for, and for how long at most."""
 
     states: frozenset[PodState]
@@ -59,12 +59,12 @@ Gather = Annotated[
 ]
 
 
-def aim_of(until: str | None, wait: str | None) -> Aim | None:
+def aim_of(until: str | None, wait: str | None) -> WaitAim | None:
     """What a request waits for. Raises `InputError`."""
     if until is None and wait is None:
         return None
     states, seconds = states_of(until), seconds_of("wait", wait, LONGEST_WAIT)
-    return Aim(states, seconds) if seconds else None
+    return WaitAim(states, seconds) if seconds else None
 
 
 async def when_there(
@@ -72,7 +72,7 @@ async def when_there(
     before: Request,
     verbs: Service,
     found: Response | UUID,
-    aim: Aim | None,
+    aim: WaitAim | None,
     status: int = 200,
     location: str | None = None,
     done: bool = False,

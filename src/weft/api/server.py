@@ -22,14 +22,14 @@ from weft.api.waiting import WaitingRoom
 from weft.app.metrics import AccountCollector, StoreCollector
 from weft.app.policy import Policy
 from weft.app.settings import ServeSettings
-from weft.app.wiring import identity, parts, start_log
+from weft.app.wiring import identity, shared_services, start_log
 from weft.app.workerprocess import WorkerProcess
 from weft.model.errors import InputError
 
 log = logging.getLogger("weft")
 
 
-class HangUp:
+class HangUpSignal:
     """Whether SIGHUP has come, from now on: it ends nothing. In the main thread only."""
 
     def __init__(self) -> None:
@@ -59,13 +59,13 @@ class _Server(uvicorn.Server):
         config: uvicorn.Config,
         waiting: WaitingRoom,
         certificate: tuple[Path, Path] | None = None,
-        hang_up: HangUp | None = None,
+        hang_up: HangUpSignal | None = None,
     ) -> None:
         super().__init__(config)
         self._waiting, self._certificate = waiting, certificate
         self._renewal: Renewal | None = None
         self._looked = time.monotonic()
-        self._hang_up = hang_up or HangUp()
+        self._hang_up = hang_up or HangUpSignal()
 
     async def on_tick(self, counter: int) -> bool:
         """uvicorn's own look around, ten times a second."""
@@ -97,7 +97,7 @@ def serve(settings: ServeSettings) -> int:
 
     Raises `InputError` if it can't listen on the address or use the certificate, before anything is done.
     """
-    hang_up = HangUp()  # at once: it may come while the database is started
+    hang_up = HangUpSignal()  # at once: it may come while the database is started
     start_log(settings)
     log_request_ids()
     raise_file_limit()
@@ -106,7 +106,10 @@ def serve(settings: ServeSettings) -> int:
     check_certificate(settings.certificate)
     policy, keystone = Policy(settings.policy), identity(settings)
     token = read_token(settings.neutron_token) if settings.neutron_token else None
-    with listening(settings.host, settings.port) as listener, parts(replace(settings, worker=False)) as made:
+    with (
+        listening(settings.host, settings.port) as listener,
+        shared_services(replace(settings, worker=False)) as made,
+    ):
         worker = WorkerProcess(settings) if settings.worker else None
         app = create_app(
             made.service(policy, worker.checks if worker else None),

@@ -10,8 +10,8 @@ from fastapi import Request as HttpRequest
 from starlette.concurrency import run_in_threadpool
 
 from weft.api.asking import Backend, SmallBody, answer, asker_again, body_schema, document, may
-from weft.api.crowds import outside
 from weft.api.documents import AbandonRequest, ApplySiteRequest, EventList
+from weft.api.threadshares import outside
 from weft.api.waiting import GATHER, LONGEST_WAIT, room_of
 from weft.app.verbs import Request
 from weft.model.receipt import SignedReceipt

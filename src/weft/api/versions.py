@@ -14,8 +14,8 @@ from fastapi import Request as HttpRequest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from weft.api.asking import Backend, answer
-from weft.api.crowds import READ_SECONDS
 from weft.api.metrics import Metrics
+from weft.api.threadshares import READ_SECONDS
 from weft.model.views import Health
 from weft.ports.patience import waiting_at_most
 

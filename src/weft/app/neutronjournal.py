@@ -18,7 +18,7 @@ PRUNED = range(600, 31_536_001)
 
 
 @dataclass(frozen=True, slots=True)
-class Freed:
+class StuckRows:
     """What was stuck in the journal, and how much of it will be sent again.
 
     Attributes:
@@ -32,7 +32,7 @@ class Freed:
     pruned: int | None = None
 
 
-def stuck_rows(neutron_config: Path, older: int, repair: bool, prune: int | None = None) -> Freed:
+def stuck_rows(neutron_config: Path, older: int, repair: bool, prune: int | None = None) -> StuckRows:
     """Look for rows that are stuck, and free them if `repair`; remove those completed `prune` seconds ago.
 
     Raises `InputError`; `UnknownError` if the database doesn't answer; `PermanentError` if it has no journal.
@@ -69,7 +69,7 @@ def stuck_rows(neutron_config: Path, older: int, repair: bool, prune: int | None
         }
         for r in found
     )
-    return Freed(rows, freed, pruned)
+    return StuckRows(rows, freed, pruned)
 
 
 def database_url(neutron_config: Path) -> str:

@@ -61,7 +61,7 @@ _D = TypeVar("_D", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DocumentRow:
     """What is shown of one document.
 
     Attributes:
@@ -118,13 +118,13 @@ def _document(value: BaseModel) -> BaseModel | None:
 
 
 @cache
-def _row_of(model: type[BaseModel]) -> Row | None:
+def _row_of(model: type[BaseModel]) -> DocumentRow | None:
     """The row of a document: what it has of its own, and what its bases have."""
     rows = [TABLE[base] for base in model.__mro__ if base in TABLE]
     if not rows:
         return None
     otherwise = {name: make for row in reversed(rows) for name, make in row.otherwise.items()}
-    return Row(frozenset().union(*(row.fields for row in rows)), otherwise)
+    return DocumentRow(frozenset().union(*(row.fields for row in rows)), otherwise)
 
 
 def nothing(value: object) -> object:
@@ -235,9 +235,9 @@ def _spec(resource: Resource) -> Spec:
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
-def _once(rows: Iterable[tuple[type[BaseModel], Row]]) -> dict[type[BaseModel], Row]:
+def _once(rows: Iterable[tuple[type[BaseModel], DocumentRow]]) -> dict[type[BaseModel], DocumentRow]:
     """The rows by document. Raises `ValueError` for a document with two: which of them counts would be an accident."""
-    table: dict[type[BaseModel], Row] = {}
+    table: dict[type[BaseModel], DocumentRow] = {}
     for model, row in rows:
         if model in table:
             raise ValueError(f"{model.__name__} has two rows")
@@ -245,8 +245,10 @@ def _once(rows: Iterable[tuple[type[BaseModel], Row]]) -> dict[type[BaseModel], 
     return table
 
 
-def _row(model: type[_D], fields: str, **otherwise: Callable[[_D], object]) -> tuple[type[BaseModel], Row]:
-    row = Row(frozenset(fields.split()), otherwise)
+def _row(
+    model: type[_D], fields: str, **otherwise: Callable[[_D], object]
+) -> tuple[type[BaseModel], DocumentRow]:
+    row = DocumentRow(frozenset(fields.split()), otherwise)
     unknown = (row.fields | otherwise.keys()) - model.model_fields.keys()
     assert not unknown, f"{model.__name__} has no {unknown}"
     return model, row
@@ -254,7 +256,7 @@ def _row(model: type[_D], fields: str, **otherwise: Callable[[_D], object]) -> t
 
 WHOLE = (Order, SignedReceipt, ReceiptKey)
 """Shown with all that is in them: the tenant's own words, and what is signed."""
-TABLE: Mapping[type[BaseModel], Row] = _once(
+TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
     (
         _row(
             PodSummary,

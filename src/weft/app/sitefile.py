@@ -12,7 +12,7 @@ from typing import IO, Any, TypeVar
 
 from weft.app.csvtables import read_rows
 from weft.app.explain import by_line, validate
-from weft.app.siteparts import Parted, PartSource
+from weft.app.siteparts import PartedTables, PartSource
 from weft.app.yamltext import Path as Path_
 from weft.app.yamltext import Positions, dotted, read_yaml, without_nulls
 from weft.model.errors import InputError, InputErrors
@@ -64,7 +64,7 @@ def assemble(
 ) -> Site:
     """The site of a document, checked and in canonical order; see `load_site`."""
     data = without_nulls(data)
-    parted = Parted(parts) if parts else None
+    parted = PartedTables(parts) if parts else None
     tables = validate(SiteTables, data, where) if parted is None else _with_parts(data, parted)
     site, unknown = _fold(tables, where)
     return checked(site, links_needed, unknown, where)
@@ -94,7 +94,7 @@ def checked(
     return ordered
 
 
-def _with_parts(data: dict[str, Any], parted: Parted) -> SiteTables:
+def _with_parts(data: dict[str, Any], parted: PartedTables) -> SiteTables:
     """The tables of a document, some of them in parts; problems in either are reported together."""
     parted.take(data)
     try:

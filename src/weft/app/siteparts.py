@@ -35,7 +35,7 @@ class PartSource(Protocol):
         ...
 
 
-class Parted:
+class PartedTables:
     """The tables of a document that are in parts.
 
     Attributes:

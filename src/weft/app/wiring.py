@@ -129,7 +129,7 @@ def identity(settings: ServeSettings) -> KeystoneIdentity:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class SharedServices:
     """What a server and a worker share."""
 
     store: Store
@@ -159,7 +159,7 @@ class Parts:
 
 
 @contextmanager
-def parts(settings: ServeSettings) -> Generator[Parts]:
+def shared_services(settings: ServeSettings) -> Generator[SharedServices]:
     """Database, store and drivers; everything is closed at the end."""
     pulse = Pulse()
     if settings.database is None:
@@ -171,7 +171,7 @@ def parts(settings: ServeSettings) -> Generator[Parts]:
         yield from _parts(settings, settings.database, pulse)
 
 
-def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[Parts]:
+def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedServices]:
     database = Database(url)
     listener = Listener(url, pulse)
     try:
@@ -207,7 +207,7 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[Parts]:
             sweeper.start()
             retention.start()
         try:
-            yield Parts(store, keeper, listener, clock, pulse, settings)
+            yield SharedServices(store, keeper, listener, clock, pulse, settings)
         finally:
             if settings.worker:
                 retention.stop()
@@ -246,7 +246,7 @@ def worker(settings: ServeSettings) -> int:
     """Workers only, until SIGTERM or SIGINT."""
     ended = EndSignal()
     start_log(settings)
-    with parts(settings) as made:
+    with shared_services(settings) as made:
         runner = made.worker()
         runner.start()
         log.info("worker %s: %d pods at once", runner.name, settings.workers)

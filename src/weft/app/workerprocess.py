@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
 from weft.app.settings import ServeSettings
-from weft.app.wiring import parts, start_log
+from weft.app.wiring import shared_services, start_log
 from weft.model.messages import health
 
 log = logging.getLogger("weft")
@@ -111,7 +111,7 @@ def work(settings: ServeSettings, pipe: Connection) -> None:
         signal.signal(number, signal.SIG_IGN)
     start_log(settings)
     parent = multiprocessing.parent_process()
-    with parts(settings) as made:
+    with shared_services(settings) as made:
         runner = made.worker()
         runner.start()
         log.info("worker %s: %d pods at once", runner.name, settings.workers)

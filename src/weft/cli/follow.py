@@ -23,7 +23,7 @@ _POLL = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class WaitGoal:
     """What to wait for.
 
     Attributes:
@@ -41,12 +41,12 @@ class Goal:
         return pod["state"] == self.reached and not pod.get("changing_since")
 
 
-READY = Goal("READY", frozenset({"FAILED", "RELEASING", "RELEASED"}), "settled")
-RELEASED = Goal("RELEASED", frozenset(), "absent")
+READY = WaitGoal("READY", frozenset({"FAILED", "RELEASING", "RELEASED"}), "settled")
+RELEASED = WaitGoal("RELEASED", frozenset(), "absent")
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class WaitResult:
     """How the wait ended: the pod as last seen, and why the goal was missed (empty if it was reached)."""
 
     pod: Json
@@ -70,13 +70,13 @@ class Progress(Protocol):
 def follow(
     client: Client,
     pod: Json,
-    goal: Goal,
+    goal: WaitGoal,
     after: int,
     timeout: float,
     progress: Progress,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-) -> End:
+) -> WaitResult:
     """Wait until the pod reaches the goal, can't reach it any more, or the timeout expires.
 
     Temporary errors (the API restarts) don't end the wait.
@@ -100,13 +100,13 @@ def follow(
             after = max([after, *(e["sequence"] for e in events)])
             progress.show(pod, events)
             if goal.at(pod):
-                return End(pod)
+                return WaitResult(pod)
             why = f"pod {pod['name']} is {pod['state']}: {pod['reason'] or 'no reason given'}"
             if pod["state"] in goal.lost:
-                return End(pod, why)
+                return WaitResult(pod, why)
             if clock() >= deadline:
                 onward = f"follow it with `weft pod events {pod['name']} --follow`"
-                return End(pod, f"{why}; timed out after {timeout:.0f} s, the pod continues: {onward}")
+                return WaitResult(pod, f"{why}; timed out after {timeout:.0f} s, the pod continues: {onward}")
 
 
 class PlainProgress:
@@ -115,7 +115,10 @@ class PlainProgress:
     longest_wait = QUIET
 
     def __init__(
-        self, write: Callable[[str], None], goal: Goal = READY, clock: Callable[[], float] = time.monotonic
+        self,
+        write: Callable[[str], None],
+        goal: WaitGoal = READY,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._write_line = write
         self._goal = goal
@@ -146,7 +149,7 @@ class PlainProgress:
         self._write_line(f"{self._last - self._started:7.1f}s  {text}")
 
 
-def awaited(pod: Json, goal: Goal) -> str:
+def awaited(pod: Json, goal: WaitGoal) -> str:
     """What a pod waits for, on one line: its state and why, and what is in progress."""
     rows = [row for row in by_kind(pod.get("resources") or (), goal.done) if row.done < row.total]
     busy = "; ".join(f"{row.kind} {row.done}/{row.total} {row.working}".rstrip() for row in rows)
@@ -159,7 +162,7 @@ class LiveProgress:
 
     longest_wait = _POLL
 
-    def __init__(self, goal: Goal, stream: Any) -> None:
+    def __init__(self, goal: WaitGoal, stream: Any) -> None:
         from rich.console import Console
         from rich.live import Live
 
@@ -240,7 +243,7 @@ def by_kind(resources: Sequence[Json], done: str) -> list[KindRow]:
     return rows
 
 
-def progress_for(goal: Goal, as_json: bool) -> Progress:
+def progress_for(goal: WaitGoal, as_json: bool) -> Progress:
     """Live on a terminal, otherwise lines; on stderr if stdout is for JSON."""
     stream = sys.stderr if as_json else sys.stdout
     if stream.isatty():

@@ -93,12 +93,12 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
-    """`run` of a command that looks: writes what `look` finds.
+class ReadCommand:
+    """`run` of a command that reads: writes what `look` returns.
 
     Attributes:
-        many: it finds a `Listing`.
-        run: what `weft` does instead; None: writes it.
+        many: `look` returns a `Listing`.
+        run: replaces the writing in `weft`, as for `--follow`; None: write it.
     """
 
     look: Callable[[argparse.Namespace], Listing | Record]
@@ -116,8 +116,8 @@ def listed(
     help_: str,
     run: Run | None = None,
 ) -> argparse.ArgumentParser:
-    """The parser of a list command; `look` finds the rows, `run` does more with them in `weft` alone."""
-    parser = leaf(subparsers, name, Looks(look, True, run), help_, json_=False)
+    """The parser of a list command; `look` returns the rows, `run` replaces writing them in `weft`."""
+    parser = leaf(subparsers, name, ReadCommand(look, True, run), help_, json_=False)
     _list_options(_format_options(parser, LIST_FORMATS))
     return parser
 
@@ -125,8 +125,8 @@ def listed(
 def shown(
     subparsers: Subparsers, name: str, look: Callable[[argparse.Namespace], Record], help_: str
 ) -> argparse.ArgumentParser:
-    """The parser of a show command; `look` finds the record."""
-    parser = leaf(subparsers, name, Looks(look, False), help_, json_=False)
+    """The parser of a show command; `look` returns the record."""
+    parser = leaf(subparsers, name, ReadCommand(look, False), help_, json_=False)
     _format_options(parser, SHOW_FORMATS)
     return parser
 

@@ -12,7 +12,7 @@ from weft.cli.podrecord import record
 from weft.model.errors import InputError, NotFoundError
 
 if TYPE_CHECKING:
-    from weft.cli.follow import Goal
+    from weft.cli.follow import WaitGoal
     from weft.client import Client
     from weft.model.order import Order
 
@@ -165,7 +165,7 @@ def _last_event(client: Client, name: str) -> int:
     return max((e["sequence"] for e in seen), default=0)
 
 
-def _wait(client: Client, args: argparse.Namespace, pod: Json, goal: Goal, after: int) -> int:
+def _wait(client: Client, args: argparse.Namespace, pod: Json, goal: WaitGoal, after: int) -> int:
     from weft.cli.follow import follow, progress_for
 
     try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft.cli.common import SIGNING_IN
-from weft.cli.output import Looks
+from weft.cli.output import ReadCommand
 
 OUTPUT = "output formats"
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]
@@ -55,7 +55,7 @@ class Recorder:
         return group
 
     @property
-    def run(self) -> Callable[..., int] | Looks | None:
+    def run(self) -> Callable[..., int] | ReadCommand | None:
         """What the command does; None: it has only sub-commands."""
         return None if self.children else self.defaults.get("run")
 

@@ -12,22 +12,22 @@ from osc_lib.command import command
 from osc_lib.exceptions import CommandError
 
 from weft.cli.common import cell, clean, keep_after_dashes
-from weft.cli.output import Listing, Looks, as_fields
+from weft.cli.output import Listing, ReadCommand, as_fields
 from weft.cli.text import error_lines
 from weft.model.errors import WeftError
 from weft.osc import API_NAME
 from weft.osc.tree import OUTPUT, Recorder, pod_commands
 
 
-class Cell(FormattableColumn[Any]):
-    """A value that people read otherwise than programs."""
+class CellColumn(FormattableColumn[Any]):
+    """A value with a separate form for human readers."""
 
     def human_readable(self) -> str:
         return clean(cell(self._value))
 
 
-class Weft(command.Command):
-    """What all commands share; `recorded` has the arguments and the work."""
+class WeftCommand(command.Command):
+    """Base of all commands; `recorded` has the arguments and the function to run."""
 
     recorded: Recorder
     auth_required: bool = True
@@ -52,8 +52,8 @@ class Weft(command.Command):
             raise CommandError(clean("\n".join(error_lines(error)))) from None
 
 
-class Lists(Weft, command.Lister):
-    """A list."""
+class ListCommand(WeftCommand, command.Lister):
+    """A command that lists."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         with self.signed_in(parsed_args):
@@ -63,18 +63,20 @@ class Lists(Weft, command.Lister):
             return Listing(columns, found.rows).headings, rows
 
 
-class Shows(Weft, command.ShowOne):
-    """A record; its details are further fields."""
+class ShowCommand(WeftCommand, command.ShowOne):
+    """A command that shows a record; the record's details are further fields."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         with self.signed_in(parsed_args):
             found: Any = self.recorded.defaults["run"].look(parsed_args)
             fields = {name: _value(value) for name, value in found.fields.items()}
-            fields |= {name: Details(rows) for name, rows in as_fields(found, parsed_args.formatter).items()}
+            fields |= {
+                name: DetailsColumn(rows) for name, rows in as_fields(found, parsed_args.formatter).items()
+            }
             return tuple(fields), tuple(fields.values())
 
 
-class Details(FormattableColumn[Any]):
+class DetailsColumn(FormattableColumn[Any]):
     """A list within a record: a line each."""
 
     def human_readable(self) -> str:
@@ -84,8 +86,8 @@ class Details(FormattableColumn[Any]):
         )
 
 
-class Acts(Weft):
-    """Anything else: says what it did, or writes the record with `--format`."""
+class ActionCommand(WeftCommand):
+    """Any other command: prints what it did, or writes the record with `--format`."""
 
     titles = (OUTPUT,)
 
@@ -97,20 +99,22 @@ class Acts(Weft):
 def _value(value: Any) -> Any:
     if isinstance(value, str) and cell(value) in (value, "-"):
         return clean(value)
-    return Cell(value) if isinstance(value, str | bool | list | tuple | dict) else value
+    return CellColumn(value) if isinstance(value, str | bool | list | tuple | dict) else value
 
 
-def _class(path: tuple[str, ...], recorded: Recorder) -> type[Weft]:
+def _class(path: tuple[str, ...], recorded: Recorder) -> type[WeftCommand]:
     """The class of a command: `PodList` of `pod list`."""
     run = recorded.run
-    base: type[Weft] = (Lists if run.many else Shows) if isinstance(run, Looks) else Acts
+    base: type[WeftCommand] = (
+        (ListCommand if run.many else ShowCommand) if isinstance(run, ReadCommand) else ActionCommand
+    )
     inside = {
         "__doc__": recorded.description,
         "__module__": __name__,
         "recorded": recorded,
         "auth_required": recorded.signs_in,
     }
-    return cast(type[Weft], type("".join(word.capitalize() for word in path), (base,), inside))
+    return cast(type[WeftCommand], type("".join(word.capitalize() for word in path), (base,), inside))
 
 
 COMMANDS = {made.__name__: made for made in (_class(*one) for one in pod_commands().items())}

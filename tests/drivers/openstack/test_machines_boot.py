@@ -29,7 +29,7 @@ from weft.ports.servers import Action
 from weftlab.config import Sections
 from weftlab.hypervisor import image
 from weftlab.hypervisor.bridges import DOOR
-from weftlab.hypervisor.login import OPTIONS, Door, Guests, make_key
+from weftlab.hypervisor.login import OPTIONS, Guests, SshClient, make_key
 from weftlab.layout import default_cache
 from weftlab.metal.config import secret_path
 from weftlab.metal.machines import RESOURCE_CLASS, mac
@@ -128,7 +128,7 @@ def test_machine_boots_accepts_a_login_resets_and_is_cleaned(ironic: RealIronic,
     assert ovs.vsctl("get", "port", "bm01", "tag").strip() == str(PARKING)
     key = make_key(tmp_path)
     deployed(ironic, key.with_suffix(".pub"))
-    door = Door(ovs, key)
+    door = SshClient(ovs, key)
     with door.into(Guests(VLAN, SUBNET, {})):
         assert not door.reaches(ADDRESS), "its port is parked"
         ovs.vsctl("set", "port", "bm01", f"tag={VLAN}")
@@ -185,7 +185,7 @@ def test_tenant_logs_in_to_the_rescue_system_with_the_shown_password(
     enrolled(ironic)
     deployed(ironic, key.with_suffix(".pub"))
     ovs.vsctl("set", "port", "bm01", f"tag={VLAN}")
-    door = Door(ovs, key)
+    door = SshClient(ovs, key)
     with ExitStack() as undo:
         _, text = undo.enter_context(tiny_cloud(TinyCloud))
         sessions = undo.enter_context(closing(Sessions("weft", [clouds_file(tmp_path, text, ironic)])))

@@ -33,7 +33,7 @@ RETRY_AFTER = 5.0
 T = TypeVar("T")
 
 
-class Crowd:
+class ThreadShares:
     """For one event loop.
 
     Args:
@@ -108,7 +108,9 @@ async def run_outside(
 ) -> T:
     """What a verb does that asks others than the database, in the share of the caller's project."""
     caller = request.caller
-    return await cast(Crowd, http.app.state.crowd).run(caller.project_id or caller.user_id, work, seconds)
+    return await cast(ThreadShares, http.app.state.shares).run(
+        caller.project_id or caller.user_id, work, seconds
+    )
 
 
 def outside(

@@ -12,10 +12,10 @@ import httpx
 import pytest
 
 from tests.helpers.doors import ORDER, DoorsHouse
-from weft.api import crowds
+from weft.api import threadshares
 from weft.api.app import STRANGERS, STRANGERS_SHARE
 from weft.api.asking import neighbourhood
-from weft.api.crowds import SHARE, WAITING, Crowd
+from weft.api.threadshares import SHARE, WAITING, ThreadShares
 from weft.model.errors import TemporaryError
 from weft.ports.cloud import Caller
 from weft.ports.patience import patience
@@ -73,7 +73,7 @@ def test_hanging_cloud_delays_only_requests_to_it(doors: DoorsHouse) -> None:
 
 def test_request_that_waits_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """And its project is forgotten when nothing of it is left."""
-    monkeypatch.setattr(crowds, "WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(threadshares, "WAIT_SECONDS", 0.05)
     gone, begun = threading.Event(), threading.Event()
 
     def hang() -> float | None:
@@ -82,22 +82,22 @@ def test_request_that_waits_too_long_is_refused(monkeypatch: pytest.MonkeyPatch)
         return patience()
 
     async def ask() -> None:
-        crowd = Crowd(threads=2, share=1)
+        shares = ThreadShares(threads=2, share=1)
         async with anyio.create_task_group() as tasks:
             seen: list[float | None] = []
 
             async def hanging() -> None:
-                seen.append(await crowd.run("a", hang, 7.0))
+                seen.append(await shares.run("a", hang, 7.0))
 
             tasks.start_soon(hanging)
             while not begun.is_set():
                 await anyio.sleep(0.01)
             with pytest.raises(TemporaryError, match="no thread was free"):
-                await crowd.run("a", lambda: None)
-            assert await crowd.run("b", lambda: "at once") == "at once"
+                await shares.run("a", lambda: None)
+            assert await shares.run("b", lambda: "at once") == "at once"
             gone.set()
         assert seen == [7.0]
-        assert not crowd._shares  # pyright: ignore[reportPrivateUsage]
+        assert not shares._shares  # pyright: ignore[reportPrivateUsage]
 
     anyio.run(ask)
 
@@ -141,20 +141,20 @@ def test_bad_tokens_of_one_address_do_not_block_others(still_doors: DoorsHouse) 
         assert {one.result() for one in asked} == {401}
 
 
-def test_all_users_of_a_crowd_are_limited() -> None:
+def test_number_of_concurrent_users_is_limited() -> None:
     gone = threading.Event()
 
     async def ask() -> None:
-        crowd = Crowd(threads=4, share=2, most=2)
+        shares = ThreadShares(threads=4, share=2, most=2)
         async with anyio.create_task_group() as tasks:
             for who in ("a", "b"):
-                tasks.start_soon(crowd.run, who, lambda: gone.wait(LONG))
-            while len(crowd._shares) < 2:  # pyright: ignore[reportPrivateUsage]
+                tasks.start_soon(shares.run, who, lambda: gone.wait(LONG))
+            while len(shares._shares) < 2:  # pyright: ignore[reportPrivateUsage]
                 await anyio.sleep(0.01)
             with pytest.raises(TemporaryError, match="2 requests of others"):
-                await crowd.run("c", lambda: None)
+                await shares.run("c", lambda: None)
             gone.set()
-        assert await crowd.run("c", lambda: "its turn") == "its turn"
+        assert await shares.run("c", lambda: "its turn") == "its turn"
 
     anyio.run(ask)
 
