@@ -134,7 +134,7 @@ class OwnerHouse(House):
         return [t for t in self.cloud.things() if t.mark and t.mark.owner == owner.owner]
 
     def ports_in(self, number: int) -> set[int]:
-        """Ports of hosts that have the P_Key, whoever put it there."""
+        """Ports of hosts that have the P_Key, whatever put it there."""
         return {guid for guid, table in self.fabric.tables().items() if 0x8000 | number in table.keys}
 
     def wired(self, kind: OwnerKind) -> set[int]:

@@ -65,7 +65,7 @@ def plainly(connection: psycopg.Connection[DictRow]) -> Found:
     }
 
 
-def told(capacity: Capacity) -> Found:
+def counted(capacity: Capacity) -> Found:
     """The same of what `read_capacity` found."""
     used = capacity.used
     numbers = [(f"segment/{f}", n) for f, ns in used.segments.items() for n in ns]

@@ -143,7 +143,7 @@ class SiteHouse(OwnerHouse):
         return found
 
     def run_out(self) -> None:
-        """As if whoever holds it had been stopped for longer than its hold."""
+        """As if its holder had been stopped for longer than its hold."""
         with psycopg.connect(self.database.url, autocommit=True) as connection:
             connection.execute("UPDATE owner SET held_until = now() - interval '1 s', next_at = now()")
         stood_still(self.database)
@@ -158,7 +158,7 @@ class SiteHouse(OwnerHouse):
         return {t.mark.key: t for t in self.cloud.things() if t.mark and t.mark.owner == owner}
 
     def others_network(self, project: str = "service", **fields: object) -> Thing:
-        """What somebody made by hand on VLAN 13."""
+        """A resource on VLAN 13 that an operator created by hand."""
         made = {"physical_network": "physnet-9g", "segment": 13, "shared_with": (), "mtu": 1500, **fields}
         made |= {"port_security": True, "external": False}
         return self.cloud.add(Kind.NETWORK, "by-hand", project, None, **made)

@@ -182,7 +182,7 @@ class Lists:
         return f"{self.flavor} {self.image}"
 
     def aggregate(self) -> str:
-        """Hosts are kept free of other flavors by weft's own aggregates, or by somebody's."""
+        """Hosts are kept free of other flavors by weft's own aggregates, or by an operator's."""
         self.kept_free = self.dice.choice(("aggregate", "otherwise"))
         return self.kept_free
 

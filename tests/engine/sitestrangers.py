@@ -21,7 +21,7 @@ class Strangers:
     """Tenants, and an operator with tools of its own, who is in weft's project too.
 
     Attributes:
-        theirs: id -> what they have made and how they left it. Whatever weft was told to adopt is no longer in it.
+        theirs: id -> what they have made and how they left it. What weft was asked to adopt is no longer in it.
         sites: ids of what weft has in the cloud, as far as it knows.
     """
 

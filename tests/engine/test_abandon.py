@@ -47,7 +47,7 @@ def test_abandoned_pod_is_released_with_an_unclean_receipt(house: House) -> None
     assert signed.receipt.quarantined == tuple(sorted(pod.nodes))
     servers = [i for i in signed.receipt.items if i.plane == "server"]
     assert {i.result for i in servers} == {"not clean"}
-    # The project reads it: what was seen, which may be somebody else's, is in the operators' events alone.
+    # The project reads it: what was seen, which may belong to others, is only in the operators' events.
     assert {i.seen for i in servers} == {"it still exists, or isn't the pod's alone"}
     assert WHY in after.reason
     assert set(house.store.capacity().quarantines) == set(pod.nodes)
@@ -87,7 +87,7 @@ def test_abandoning_with_unreadable_fabric_keeps_nodes_and_p_key(house: House) -
 
 
 def test_abandoning_leaves_alone_nodes_that_were_freed_early(house: House) -> None:
-    """What an overdue release gave back early may be somebody else's when the rest is abandoned."""
+    """What an overdue release freed early may belong to others when the rest is abandoned."""
     pod = house.ready()
     bad, good = pod.nodes
     house.cloud.plant(Fault.UNDELETABLE, key=f"server/{bad}", kind=Kind.SERVER, times=None)

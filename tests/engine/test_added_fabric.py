@@ -238,8 +238,8 @@ def test_added_fabric_works_from_order_to_receipt(house: RingHouse) -> None:
     assert house.fake.snapshot().ports_in[number] == ports(house, pod)
     assert house.service.show_pod(house.request(), str(pod.id)).segment == f"ring-{number}"
     assert f"ring-{number} on fabric ib0" in plan_text(pod.plan)
-    told = shown(pod.plan).model_dump_json()
-    assert not any(port in told for port in ports(house, pod))
+    shown_text = shown(pod.plan).model_dump_json()
+    assert not any(port in shown_text for port in ports(house, pod))
     assert house.service.audit(house.operator).findings == ()
     house.release(pod)
     house.run(pod, PodState.RELEASED)

@@ -233,7 +233,7 @@ def test_unreadable_added_kind_keeps_its_node(house: House, filer: Filer) -> Non
 
 
 def test_audit_knows_the_owner_of_an_added_kind(house: House, filer: Filer) -> None:
-    """One that bears a mark that explains nothing is told; the pod's own isn't."""
+    """A resource whose mark explains nothing is reported; the pod's own isn't."""
     plan = planned(house)
     claim(house, plan)
     pod = house.run(house.store.find_pod(plan.pod_id, None), PodState.READY)
@@ -256,13 +256,13 @@ def test_added_kind_has_its_own_words_quota_and_secrets(house: House) -> None:
     shown = shown_to_tenants(plan)
     folder = shown.graph.by_key()["folder"].spec
     assert folder == FolderSpec(size=500, network="network/management", filer=HIDDEN)
-    told = shown.model_dump_json() + plan_text(shown)
-    assert "10.9.9.9" not in told and "export" not in told
+    shown_text = shown.model_dump_json() + plan_text(shown)
+    assert "10.9.9.9" not in shown_text and "export" not in shown_text
     assert Plan.model_validate_json(plan.model_dump_json()) == plan
 
 
 def test_tenants_see_only_kinds_meant_for_them(house: House, filer: Filer) -> None:
-    """The pod's own list of resources leaves out what only operators are told of."""
+    """The pod's own list of resources leaves out kinds that only operators see."""
     plan = planned(house)
     claim(house, plan)
     pod = house.run(house.store.find_pod(plan.pod_id, None), PodState.READY)

@@ -134,7 +134,7 @@ class World:
         self.check_leaves()
 
     def check_leaves(self) -> None:
-        """Whoever is at odds is never on one leaf at one time, and no uplink carries more than it has."""
+        """Pods that exclude each other never share a leaf at one time, and no uplink carries more than it has."""
         book = self.capacity().book()
         keeps = [*book.leases, *book.bookings]
         places = {k.name: Counter(TOPOLOGY.stands[n].leaf for n in k.nodes) for k in keeps}
@@ -230,7 +230,7 @@ def test_leaf_and_uplink_constraints_hold_through_random_orders(
     orders: list[tuple[int, int, str, int, dict[str, Any]]], bookings: int
 ) -> None:
     """Random orders with spares, exclusive, apart and with guaranteed uplinks, in any order of arrival: at no time is
-    any of it broken, by pods or by bookings, and whoever could ever be served is."""
+    any of it broken, by pods or by bookings, and every order that can be served is."""
     world = World(QueuePolicy(bookings=bookings))
     for number, (count, hours, project, pause, preference) in enumerate(orders):
         others = tuple(p for p in preference["apart_from"] if p != project)
@@ -296,7 +296,7 @@ def test_booked_node_that_breaks_is_replaced_at_the_same_time() -> None:
 
 
 def test_denied_order_keeps_a_fixed_start_and_loses_a_floating_one() -> None:
-    """Over its cloud's quota: what was promised with the order stays, a place in the queue blocks nobody."""
+    """Over its cloud's quota: what was booked with the order stays, a place in the queue blocks no other order."""
     world = World(policy=QueuePolicy(bookings=2))
     world.order(0, 16, 5, "a")
     world.run()

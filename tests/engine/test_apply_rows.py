@@ -144,7 +144,7 @@ def test_history_records_every_generation(house: House, database_url: str) -> No
 
 
 def test_change_without_capacity_is_refused_without_effect(house: House) -> None:
-    """All nodes are somebody's: the reason is there, and rows, holds and generation are as before."""
+    """All nodes are assigned: the reason says so, and rows, holds and generation are as before."""
     pod = house.ready()
     house.order(make("other", 14))
     before = (house.store.resources(pod.id), holds(house, pod))

@@ -1,4 +1,4 @@
-"""One attempt, then the worker lets go: nobody waits for somebody else's servers."""
+"""One attempt, then the worker hands the owner back: no pod waits for another one's servers."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_broken_server_is_not_recreated_at_once(house: House, clock: HandClock) 
 
 
 def test_waiting_time_survives_a_change_of_worker(house: House) -> None:
-    """A worker that takes the pod over doesn't begin to wait again: what takes too long is told at its first look."""
+    """A worker that takes the pod over doesn't wait again: what takes too long is reported at its first visit."""
     house.cloud.plant(Fault.STUCK, kind=Kind.SERVER, times=None)
     loop = replace(QUICK, patience_servers=300.0)
     pod = house.order()

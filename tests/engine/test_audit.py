@@ -127,16 +127,16 @@ def test_pods_p_key_on_an_outsider_is_found(house: House) -> None:
 
 
 def test_many_unowned_numbers_on_one_port_are_one_finding(house: House) -> None:
-    """As of a port that somebody made a trunk of every VLAN."""
+    """For example a port that was made a trunk of every VLAN."""
     segments = house.site.fabrics["ib0"].segments
     for number in range(segments.first, segments.first + 5):
         house.fabric.write_key(an_outsider(house), 0x8000 | number)
     house.fabric.write_key(an_outsider(house), 0x8000 | (segments.first + 7))
     found = [f for f in check(house).findings if f.kind == "membership"]
-    told = (
+    text = (
         f"P_Keys {segments.first:#x} to {segments.first + 4:#x}, {segments.first + 7:#x}, within weft's range"
     )
-    assert len(found) == 1 and told in found[0].what and found[0].category == "foreign"
+    assert len(found) == 1 and text in found[0].what and found[0].category == "foreign"
 
 
 def test_foreign_partition_is_reported_and_its_p_key_not_assigned(house: House) -> None:
@@ -175,7 +175,7 @@ def test_fabric_without_a_master_is_unknown(house: House) -> None:
 
 
 def test_pod_waits_while_the_manager_is_down_during_a_change(house: House) -> None:
-    """The pod isn't READY while nobody can say what is on the wire, and becomes so when the manager is back."""
+    """The pod isn't READY while what is on the wire is unknown, and becomes so when the manager is back."""
     house.fabric.plant(Fault.STOPPED)
     pod = house.order()
     house.worker.run_once()

@@ -34,7 +34,7 @@ def test_entry_names_user_and_project_by_id(house: House) -> None:
 
 
 def test_refused_tenant_requests_share_a_row(house: House) -> None:
-    """A thousand of them are a row an hour for each user and action; an operator's are told one by one."""
+    """A thousand of them are one row an hour for each user and action; an operator's have a row each."""
     pod, stranger, reader = house.order(), asked(house, "team-b"), asked(house, "team-a", "reader")
     for number in range(30):
         with pytest.raises(NotFoundError):

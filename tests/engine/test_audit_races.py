@@ -59,7 +59,7 @@ def test_pod_ordered_during_an_audit_is_no_orphan(house: House) -> None:
 
 
 class Listing:
-    """A driver whose listing is followed by something that somebody else does."""
+    """A driver whose listing is followed by a change that someone else makes."""
 
     def __init__(self, driver: ResourceDriver, after: Callable[[], None]) -> None:
         self._driver, self._after = driver, after
@@ -107,7 +107,7 @@ def test_confirmation_covers_only_the_named_pods(house: House) -> None:
 
 
 def test_young_resource_stays_even_if_confirmed(house: House) -> None:
-    """Somebody else's weft, with another database, may be at work on it."""
+    """Another weft, with another database, may be at work on it."""
     ghosts(house).created = house.clock.now()
     assert "younger" in of_kind(repair(house, "all"), Kind.NETWORK).repair
     assert len(house.cloud.things()) == 1

@@ -69,7 +69,7 @@ def state(house: House, pod: PodRecord) -> PodState:
 
 
 def keeper(house: House, every: float = 0.0) -> BootKeeper:
-    """Of one process. `every`: seconds between questions, whoever asks them."""
+    """For one process. `every`: seconds between queries, whichever worker asks."""
     return BootKeeper(house.database, lambda: house.world, every=every)
 
 
@@ -79,7 +79,7 @@ def test_booted_pod_is_ready_before_its_turn(house: House) -> None:
     boots.look()
     assert not house.worker.run_once(), "nothing has booted"
     boot(house, pod)
-    assert not house.worker.run_once(), "the control: nobody has looked"
+    assert not house.worker.run_once(), "the control: no keeper has looked"
     boots.look()
     work(house)
     assert (state(house, pod), state(house, other)) == (PodState.READY, PodState.BOOTING)
@@ -89,21 +89,21 @@ def test_refused_request_is_soon_repeated(house: House, monkeypatch: pytest.Monk
     """A service is busy for a moment: a look at what boots wouldn't show that it no longer is."""
     create, left = house.cloud.create, [1]
 
-    def told(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
+    def recorded(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
         if wanted[0].kind is Kind.SERVER and left:
             left.pop()
             busy = NotYetError("create a server", "Ironic", "a conductor works on its machine")
             return {r.key: Outcome(error=busy) for r in wanted}
         return create(scope, wanted, ids)
 
-    monkeypatch.setattr(house.cloud, "create", told)
+    monkeypatch.setattr(house.cloud, "create", recorded)
     pod = house.order()
     wait_for(lambda: not house.worker.run_once() and len(house.cloud.servers) == 2, seconds=10)
     assert not left and not [e for e in house.store.events(pod.id, 0) if e.type == "error"]
 
 
 def test_pod_is_woken_once_for_a_new_state(house: House) -> None:
-    """Two keepers look, and what one of the servers became is written down: nothing is left to be told."""
+    """Two keepers look, and what one of the servers became is written: there is nothing left to report."""
     pod = booting(house)
     first = next(thing for thing in house.cloud.servers)
     first.stuck = ""
@@ -170,7 +170,7 @@ def asked(house: House) -> int:
 
 
 def test_only_one_worker_asks(house: House) -> None:
-    """Whoever's turn comes first; no other asks before its time, and what that one was told is enough for all."""
+    """The first whose turn comes; no other asks before its time, and one answer is enough for all."""
     pod, before = booting(house), asked(house)
     workers = [keeper(house, every=3600.0) for _ in range(4)]
     with ThreadPoolExecutor(len(workers)) as pool:

@@ -1,4 +1,4 @@
-"""Every number and date that an order gives has a bound: nobody's order stands in anybody else's way."""
+"""Every number and date of an order has a bound: no order blocks another."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_duration_beyond_a_hundred_years_is_refused(duration: str) -> None:
 
 
 def test_database_refuses_dates_out_of_range(house: House) -> None:
-    """Whoever writes it: a row that can't be read must not come into being."""
+    """Whatever wrote it: an unreadable row must not come into being."""
     pod = house.order()
     with (
         psycopg.connect(house.database.url) as connection,
@@ -69,7 +69,7 @@ def test_database_refuses_dates_out_of_range(house: House) -> None:
 
 
 def test_forecasts_after_very_long_leases_are_dates(house: House) -> None:
-    """Three orders of everything for a century each: what is told of the last one is a date, and the queue goes on."""
+    """Three orders of everything for a century each: the last one's forecast is a date, and the queue goes on."""
     first = house.ready(make("first", 16, duration="36500d"))
     waiting = [queue(house, f"q{n}", 16, duration="36500d") for n in range(4)]
     house.worker.tend_queue()
@@ -189,7 +189,7 @@ def test_project_with_overdue_releases_cannot_order(house: House) -> None:
 
 
 def test_waiting_order_of_a_project_with_overdue_releases_does_not_start(house: House) -> None:
-    """Queued or booked before: it says so to its project, holds up nobody else, and starts once one has ended."""
+    """Queued or booked before: it says so to its project, delays no other, and starts once one has ended."""
     site = house.store.site().site
     few = site.queue.model_copy(update={"overdue_releases": 1})
     full = house.ready(make("full", 12))

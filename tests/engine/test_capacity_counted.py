@@ -13,7 +13,7 @@ import pytest
 from psycopg.rows import DictRow, dict_row
 
 from tests.engine.house import ORDER, House
-from tests.engine.plainly import Found, plainly, told
+from tests.engine.plainly import Found, counted, plainly
 from tests.helpers.amounts import examples, seeded
 from weft.engine import capacity as module
 from weft.engine.capacity import Capacity, read_capacity
@@ -76,7 +76,7 @@ class _Writers:
             with writer.transaction(force_rollback=spoiled):
                 writer.execute(statement.encode(), values)
         except (psycopg.IntegrityError, psycopg.errors.LockNotAvailable):
-            pass  # somebody else has it
+            pass  # another one has it
 
     def look(self, reader: Database, plain: Connection) -> None:
         with reader.transaction() as tx:
@@ -86,7 +86,7 @@ class _Writers:
 
 
 def _same(found: Capacity, expected: Found) -> None:
-    assert told(found) == expected
+    assert counted(found) == expected
     assert found.leases is not None
     made = Capacity(found.holds, {}, found.used, (), (), found.places, found.shared, found.parts).book()
     assert list(found.leases) == list(made.leases)
@@ -245,7 +245,7 @@ CHANGES: list[Callable[[random.Random], Change]] = [
 
 
 def test_uncommitted_writes_count_only_in_their_transaction(house: House) -> None:
-    """It may never be committed: nobody else counts with it, and the process doesn't after the transaction."""
+    """It may never be committed: no other transaction counts with it, nor does the process after the transaction."""
     pod = house.order()
     house.store.capacity()
     with house.database.transaction() as tx:
@@ -257,12 +257,12 @@ def test_uncommitted_writes_count_only_in_their_transaction(house: House) -> Non
 
 def test_rollback_leaves_no_trace(house: House) -> None:
     pod = house.order()
-    before = told(house.store.capacity())
+    before = counted(house.store.capacity())
     with pytest.raises(KeyError), house.database.transaction() as tx:
         tx.run("give_back_nodes", pod_id=pod.id)
         assert not read_capacity(tx).holds
         raise KeyError
-    assert told(house.store.capacity()) == before
+    assert counted(house.store.capacity()) == before
 
 
 def test_only_changes_are_read_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,10 +336,10 @@ def test_later_count_leaves_an_earlier_one_unchanged(house: House) -> None:
     house.order()
     before = house.store.capacity()
     assert before.leases is not None
-    seen, leases = told(before), list(before.leases)
+    seen, leases = counted(before), list(before.leases)
     house.order(ORDER.model_copy(update={"name": "second"}))
     house.store.capacity()
-    assert told(before) == seen and list(before.leases) == leases, (
+    assert counted(before) == seen and list(before.leases) == leases, (
         "a later count leaves an earlier one as it was"
     )
 
@@ -367,7 +367,7 @@ def test_old_changes_are_pruned(house: House, database_url: str) -> None:
 
 
 def test_irrelevant_neighbours_are_left_out(house: House) -> None:
-    """An order that keeps nobody away is told of those alone that keep it away; the plan is the same."""
+    """An order that excludes no one gets only the neighbours that exclude it; the plan is the same."""
     exclusive = ORDER.model_copy(
         update={"name": "alone", "locality": ORDER.locality.model_copy(update={"exclusive": True})}
     )

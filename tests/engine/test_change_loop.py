@@ -43,7 +43,7 @@ def settle(house: House, pod: PodRecord, visits: int = 60) -> PodRecord:
     raise AssertionError(f"{pod.state} ({pod.reason}), generation {pod.ready_generation} of {pod.generation}")
 
 
-def told(pod: PodRecord) -> dict[Aspect, str]:
+def statuses(pod: PodRecord) -> dict[Aspect, str]:
     """What is said of its readiness and of its change."""
     return {c.type: c.status for c in pod.conditions if c.type in (Aspect.CHANGING, Aspect.READY)}
 
@@ -71,7 +71,7 @@ def rows(house: House, pod: PodRecord, node: str) -> set[str]:
 
 
 def test_growing_pod_gets_a_node(house: House) -> None:
-    """It comes, with its adapters in the partition; the other servers are the same, and nobody was less than READY."""
+    """It comes, with its adapters in the partition; the other servers are the same, and always READY."""
     pod = house.ready()
     before = servers(house)
     apply(house, sized(3))
@@ -137,7 +137,7 @@ def test_pod_can_be_changed_again_while_it_changes(house: House) -> None:
 
 
 def test_visit_of_an_older_generation_writes_nothing(house: House) -> None:
-    """Whoever still works on generation 1 when 2 is written is refused, in writes and before calls; it lets go."""
+    """A worker that holds generation 1 when 2 is written is refused, in writes and before calls; it hands back."""
     pod = house.ready()
     old = house.store.take(pod.id, "old")
     assert old is not None
@@ -234,7 +234,7 @@ def test_uncleanable_node_is_quarantined_and_the_pod_goes_on(house: House, clock
 def test_node_is_kept_while_a_standby_would_restore_its_membership(
     house: House, clock: HandClock, fault: str
 ) -> None:
-    """The number is the pod's still, so it isn't held back: whoever had the node next would be the pod's neighbour."""
+    """The number is still the pod's, so it isn't held back: the node's next pod would be this pod's neighbour."""
     pod = house.ready(sized(3))
     gone, standby = pod.nodes[1], house.fabric.manager("sm2")
     setattr(standby, fault, False)
@@ -291,7 +291,7 @@ def test_breaking_new_server_does_not_affect_the_others(house: House) -> None:
     now = look(house, pod)
     assert now.state is PodState.DEGRADED
     assert "changing to generation 2: create" in now.reason
-    assert told(now) == {Aspect.CHANGING: "true", Aspect.READY: "false"}
+    assert statuses(now) == {Aspect.CHANGING: "true", Aspect.READY: "false"}
     ready = find(now.conditions, Aspect.READY)
     assert ready is not None and ready.message and ready.message in now.reason
     assert before.items() <= servers(house).items()
@@ -331,18 +331,18 @@ def test_change_resumes_after_an_outage_of_the_cloud(house: House) -> None:
     now = look(house, pod)
     assert now.state is PodState.READY
     assert now.reason.startswith("changing to generation 2: ")
-    assert told(now) == {Aspect.CHANGING: "true", Aspect.READY: "true"}
+    assert statuses(now) == {Aspect.CHANGING: "true", Aspect.READY: "true"}
     ready = find(now.conditions, Aspect.READY)
     assert ready is not None and ready.message == "changing to generation 2"
     planted.lift()
     now = settle(house, pod)
     assert now.generation == 2
-    assert told(now) == {Aspect.READY: "true"}
+    assert statuses(now) == {Aspect.READY: "true"}
 
 
 @pytest.mark.parametrize("fault", [Fault.ERROR_500, Fault.BROKEN])
 def test_resources_of_a_stuck_change_are_not_foreign(house: House, fault: Fault) -> None:
-    """Ports of the new node are on the pod's own network before their server is: nobody else is there."""
+    """Ports of the new node are on the pod's own network before their server is: no stranger is there."""
     pod = house.ready()
     house.cloud.plant(fault, verb="create", kind=Kind.SERVER, key="server/*", times=None)
     apply(house, sized(3))

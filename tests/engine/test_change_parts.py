@@ -247,7 +247,7 @@ def test_two_pods_change_on_one_host_at_once(house: House) -> None:
 
 
 def test_growing_avoids_a_host_with_a_stranger(house: House) -> None:
-    """Somebody has put a server of his own on the pod's host: further servers go elsewhere."""
+    """Someone has put a server of their own on the pod's host: further servers go elsewhere."""
     pod = ready(house, "train", 2)
     (node,) = pod.nodes
     house.cloud.add(Kind.SERVER, "secret", "team-b", host=house.site.node_by_name[node].nova_host)

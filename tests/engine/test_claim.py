@@ -1,4 +1,4 @@
-"""Claims: many at once, somebody else on the nodes, no quota, and a process that dies in between."""
+"""Claims: many at once, occupied nodes, no quota, and a process that dies in between."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_order_does_not_wait_for_others_without_a_limit(
 
 
 def test_second_of_two_concurrent_orders_of_one_name_is_refused(house: House) -> None:
-    """One is made, the other is told that there is one."""
+    """One is created, the other is refused because that one exists."""
 
     def order(_: int) -> str:
         try:
@@ -83,7 +83,7 @@ def test_second_of_two_concurrent_orders_of_one_name_is_refused(house: House) ->
 
 def test_occupied_nodes_are_replaced_by_others(house: House) -> None:
     """The claim is dropped as if it had never been, and others are chosen."""
-    house.cloud.offers.claims["gpu01"] = {"somebody"}
+    house.cloud.offers.claims["gpu01"] = {"a-stranger"}
     pod = house.order()
     assert "gpu01" not in pod.nodes and set(held(house)) == set(pod.nodes)
     assert [e.message for e in house.store.events(pod.id, 0) if e.type == "state"] == [
@@ -145,7 +145,7 @@ def test_pod_can_be_released_while_its_nodes_are_checked(house: House) -> None:
 
     def release() -> None:
         house.release(house.store.find_pod("train", "team-a"))
-        house.cloud.offers.claims["gpu01"] = {"somebody"}
+        house.cloud.offers.claims["gpu01"] = {"a-stranger"}
 
     unconfirmed(house, release)
     pod = house.order()
@@ -170,8 +170,8 @@ def test_late_refusal_releases_the_pod(house: House) -> None:
 
 @pytest.mark.parametrize("occupied", [False, True])
 def test_claim_lost_by_the_database_is_an_error(house: House, database_url: str, occupied: bool) -> None:
-    """It isn't on the disk yet when PostgreSQL crashes, which runs again before the nodes were looked at: nobody is
-    told that there is a pod.
+    """It isn't on the disk yet when PostgreSQL crashes, which runs again before the nodes were checked: no order is
+    confirmed.
     """
     before = rows(house)
 
@@ -180,7 +180,7 @@ def test_claim_lost_by_the_database_is_an_error(house: House, database_url: str,
             for table in ("node_hold", "number_hold", "subnet_hold", "resource", "event", "pod"):
                 connection.execute(f"DELETE FROM {table}".encode())
         if occupied:
-            house.cloud.offers.claims["gpu01"] = {"somebody"}
+            house.cloud.offers.claims["gpu01"] = {"a-stranger"}
 
     unconfirmed(house, crash)
     with pytest.raises(TemporaryError, match="the claim was lost in a crash of the database; order again"):
@@ -191,7 +191,7 @@ def test_claim_lost_by_the_database_is_an_error(house: House, database_url: str,
 
 @pytest.mark.parametrize("occupied", [False, True])
 def test_unconfirmed_claim_cannot_be_changed(house: House, occupied: bool) -> None:
-    """Who applies the same file again, or another one, or extends the lease, is told to come back: the claim may yet be
+    """Applying the same file again, or another one, or extending the lease is refused for now: the claim may yet be
     dropped, and must be droppable.
     """
     order, end = make("train", 2, duration="1h"), house.clock.now() + timedelta(hours=3)
@@ -208,7 +208,7 @@ def test_unconfirmed_claim_cannot_be_changed(house: House, occupied: bool) -> No
         come_back(lambda: house.service.apply_pod(tenant, "train", make("train", 3, duration="1h")))
         come_back(lambda: house.service.extend_pod(tenant, "train", end))
         if occupied:
-            house.cloud.offers.claims["gpu01"] = {"somebody"}
+            house.cloud.offers.claims["gpu01"] = {"a-stranger"}
 
     unconfirmed(house, meanwhile)
     pod = house.order(order)

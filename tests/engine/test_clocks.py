@@ -56,7 +56,7 @@ def test_worker_with_a_fast_clock_ends_no_lease(house: House) -> None:
 
 
 def test_release_limit_uses_the_databases_clock(house: House) -> None:
-    """Nobody's nodes go into quarantine, and no alarm is raised, because a worker's clock is ahead."""
+    """No nodes are quarantined, and no alarm is raised, because a worker's clock is ahead."""
     pod = house.ready(make("short", 2))
     house.release(pod)
     house.run(pod, PodState.RELEASED)

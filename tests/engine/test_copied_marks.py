@@ -28,7 +28,7 @@ KEYS = {
 
 
 def bearing(house: House, pod: PodRecord, kind: Kind, project: str = "team-a", **fields: object) -> Thing:
-    """A thing of somebody in the pod's project that was given its mark, name and all."""
+    """Someone's resource in the pod's project that was given its mark, name and all."""
     mark = Mark("lab", Owner.pod(pod.id), KEYS[kind].format(pod.nodes[0]))
     records = {r.key: r for r in house.store.resources(pod.id)}
     thing = house.cloud.add(kind, records[mark.key].resource.name, project, mark, **fields)
@@ -171,7 +171,7 @@ def test_hundreds_of_forged_marks_do_not_starve_a_real_one(house: House) -> None
 
 
 def test_trace_of_a_resource_without_a_known_id_ends(house: House) -> None:
-    """It went after the round that had asked it to, or by somebody else's hand."""
+    """It went after the round that had asked for it, or someone else removed it."""
     pod = released(house)
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(

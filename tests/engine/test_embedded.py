@@ -35,25 +35,25 @@ def folder_of(url: str) -> Path:
 
 
 def as_nobody(url: str) -> str:
-    """What another user of the machine is told who connects; empty: he is in."""
+    """The answer to another user of the machine who connects; empty: admitted."""
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
-        told = ""
+        text = ""
         try:
             os.setgroups([])
             os.setgid(NOBODY)
             os.setuid(NOBODY)
             psycopg.connect(url, connect_timeout=5).close()
         except BaseException as error:
-            told = f"{type(error).__name__}: {error}"
-        os.write(theirs, told.encode())
+            text = f"{type(error).__name__}: {error}"
+        os.write(theirs, text.encode())
         os._exit(0)
     os.close(theirs)
     with os.fdopen(ours, "rb") as answer:
-        told = answer.read().decode()
+        text = answer.read().decode()
     os.waitpid(pid, 0)
-    return told
+    return text
 
 
 def closed_to_others(url: str) -> Path:
@@ -92,14 +92,14 @@ def test_path_too_long_for_a_socket_is_refused(place: Path, monkeypatch: pytest.
 
 
 def test_runtime_folder_open_to_others_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody else may have made it."""
+    """Another user may have created it."""
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(place))
     data = place / ("s" * 100) / "postgres"
     data.mkdir(parents=True)
     server = EmbeddedServer(data)
     folder = server._sockets  # pyright: ignore[reportPrivateUsage]
     folder.mkdir(mode=0o777)
-    with pytest.raises(InputError, match="nobody else may enter"):
+    with pytest.raises(InputError, match="no other user may enter"):
         server.ensure_postgres_running()
 
 
@@ -128,7 +128,7 @@ def test_killed_server_is_restarted(place: Path) -> None:
 
 @pytest.mark.parametrize("zombie", [False, True], ids=["another process", "zombie"])
 def test_stale_pid_file_does_not_prevent_a_start(place: Path, zombie: bool) -> None:
-    """After a power cut the id is somebody else's; in a container without an init a zombie keeps it."""
+    """After a power cut the id is another process's; in a container without an init a zombie keeps it."""
     with embedded(place / "state") as url:
         data = folder_of(url)
         noted = (data / "postmaster.pid").read_text()

@@ -1,4 +1,4 @@
-"""Switches that didn't answer, or didn't save: what isn't given back until it is known, and what waits for nobody."""
+"""Switches that didn't answer, or didn't save: what isn't freed until it is known, and what waits for nothing."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def smallest(house: EthernetHouse, pod: PodRecord) -> tuple[str, list[str]]:
 
 
 def test_node_is_kept_while_its_switch_may_restore_the_vlan(house: EthernetHouse) -> None:
-    """The pod has left a switch that has no room to save that: after a restart the port would be in its VLAN, whoever
-    has the node by then. It is saved once there is room, though nobody has anything to change there."""
+    """The pod has left a switch that has no room to save that: after a restart the port would be in its VLAN, with the
+    node's next pod. It is saved once there is room, though no order changes anything there."""
     pod = house.ready(sized(5))
     leaf, gone = smallest(house, pod)
     assert pod.plan.segment is not None
@@ -73,9 +73,9 @@ def test_release_does_not_wait_for_switches_without_a_port_of_the_pod(house: Eth
     assert receipt.clean
     [unread] = [u for i in receipt.items if i.plane == "switch" for u in i.unread]
     assert unread.startswith(f"{away.name} could not be read: the VLAN stays held")
-    told = " ".join(u for i in receipt.items for u in i.unread)
+    unread = " ".join(u for i in receipt.items for u in i.unread)
     others = {n.name for n in house.site.nodes} - {*pod.nodes}
-    assert "no answer" not in told and not any(name in told for name in others), "its project reads it"
+    assert "no answer" not in unread and not any(name in unread for name in others), "its project reads it"
 
     def stale() -> list[tuple[str, int]]:
         FabricKeeper(house.database, house.keeper.world).tend()
@@ -99,7 +99,7 @@ def test_number_is_kept_while_a_change_with_it_may_land(house: EthernetHouse) ->
     house.fake.late = True
     now = visits(house, pod, 12)
     assert now.late_until is not None and now.taken is not None
-    assert now.plan.segment == number and "nobody knows what became" in now.reason
+    assert now.plan.segment == number and "outcome of a request is unknown" in now.reason
     house.fake.arrive()
     nothing_lands(house.database)
     assert house.run(pod, PodState.READY).plan.segment == number + 1
@@ -112,29 +112,31 @@ def lands(house: EthernetHouse, pod: PodRecord) -> float:
     return (pod.late_until - house.time.now()).total_seconds() if pod.late_until is not None else 0.0
 
 
-class Told(FakeEthernet):
+class PartlyAccepted(FakeEthernet):
     """One of its switches can't be read back: what was asked of it was accepted."""
 
-    told = ""
+    unread_leaf = ""
 
     def clean(self, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
         clean = super().clean(segment, snapshot)
         items = (
-            replace(i, result="accepted") if i.plane == "switch port" and f" {self.told}/" in i.subject else i
+            replace(i, result="accepted")
+            if i.plane == "switch port" and f" {self.unread_leaf}/" in i.subject
+            else i
             for i in clean.items
         )
         return replace(clean, items=tuple(items))
 
 
 def test_port_freed_unread_is_named_in_the_receipt(house: EthernetHouse) -> None:
-    """The pod has left the only switch that can't be read back, long before its release: nobody has seen that."""
-    fake = Told(house.site, "ib0")
+    """The pod has left the only switch that can't be read back, long before its release: its absence is unproved."""
+    fake = PartlyAccepted(house.site, "ib0")
     house.world = replace(
         house.world, resources={**house.world.resources, "ib0": fake}, fabrics={"ib0": fake}
     )
     pod = house.ready(sized(5))
     leaf, gone = smallest(house, pod)
-    fake.told = leaf
+    fake.unread_leaf = leaf
     apply(house, sized(5 - len(gone)), *gone)
     now = settle(house, pod)
     assert held(house, now) == set(now.nodes)
@@ -156,7 +158,7 @@ class Later:
 
 
 def test_pending_effect_is_remembered_although_the_order_changed(house: EthernetHouse) -> None:
-    """What ends the visit is another request's answer; the switch's comes later, and to nobody who would go on."""
+    """What ends the visit is another request's answer; the switch's comes later, after the walk has ended."""
     later = Later()
     house.fake.late = later  # type: ignore[assignment]
 

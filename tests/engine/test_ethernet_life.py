@@ -80,15 +80,15 @@ def stranger(house: House, pod: PodRecord) -> str:
 
 
 def test_ethernet_pod_works_from_order_to_receipt(house: EthernetHouse) -> None:
-    """READY with exactly its ports in its VLAN, told as a VLAN everywhere; released, each port is read back clean."""
+    """READY with exactly its ports in its VLAN, called a VLAN everywhere; released, each port is read back clean."""
     pod = house.ready()
     number = pod.plan.segment
     assert number is not None and pod.plan.allotment.segment == str(number)
     assert house.fake.snapshot().ports_in[number] == frozenset(ports(house, pod))
     view = house.service.show_pod(house.request(), str(pod.id))
     assert view.segment == str(number)
-    told = shown(pod.plan).model_dump_json()
-    assert not any(port in told for port in ports(house, pod))
+    shown_text = shown(pod.plan).model_dump_json()
+    assert not any(port in shown_text for port in ports(house, pod))
     assert house.service.audit(house.operator).findings == ()
     house.release(pod)
     receipt = released(house, pod).receipt
@@ -178,7 +178,7 @@ def test_unreadable_switch_is_unknown(house: EthernetHouse) -> None:
 
 
 def test_port_back_in_a_released_pods_vlan_is_swept(house: EthernetHouse) -> None:
-    """The receipt was right when it was signed; what came back is taken off again, and told."""
+    """The receipt was right when it was signed; what came back is removed again, and reported."""
     pod = house.ready()
     house.release(pod)
     released(house, pod)
@@ -207,7 +207,7 @@ def test_plan_says_what_ethernet_cannot_provide(house: EthernetHouse) -> None:
 
 
 def test_every_worker_waits_for_a_change_that_may_land(house: EthernetHouse) -> None:
-    """It wasn't answered, and the worker that sent it has let go of the pod: another one, whose driver knows nothing of
+    """It wasn't answered, and the worker that sent it has handed the pod back: another one, whose driver doesn't know
     it, gives nothing back before it can't land any more."""
     house.fake.late = True
     pod = visits(house, house.order(), 2)
@@ -220,7 +220,7 @@ def test_every_worker_waits_for_a_change_that_may_land(house: EthernetHouse) -> 
     house.worker = house.new_worker("w2")
     house.release(pod)
     waiting = visits(house, pod)
-    assert waiting.state is PodState.RELEASING and "nobody knows what became" in waiting.reason
+    assert waiting.state is PodState.RELEASING and "outcome of a request is unknown" in waiting.reason
     assert waiting.late_until is not None and waiting.late_until > waiting.since
     house.fake.arrive()
     assert another.snapshot().ports_in[pod.plan.segment or 0]

@@ -79,8 +79,8 @@ def test_pod_is_ready_with_a_note_if_the_policy_is_warn(warned: EthernetHouse) -
     assert any(port in f.what for f in found for port in ports(warned, pod))
     assert not any(f.repaired for f in warned.service.audit(warned.operator, repair=True).findings)
     view = warned.service.show_pod(warned.request(), str(pod.id))
-    told = shown(view).model_dump_json()
-    assert not any(port in told for port in ports(warned, pod)), "a tenant sees no switch port"
+    shown_text = shown(view).model_dump_json()
+    assert not any(port in shown_text for port in ports(warned, pod)), "a tenant sees no switch port"
     set_all(warned, RIGHT)
     after = visits(warned, pod, 1)
     assert after.state is PodState.READY and after.reason == ""

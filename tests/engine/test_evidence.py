@@ -47,7 +47,7 @@ def released(house: EvidenceHouse) -> PodRecord:
 
 
 def test_configuration_is_not_enough_if_operational_state_is_required(house: EvidenceHouse) -> None:
-    """Each node is kept until somebody knows; the level is in the receipt, whatever was wanted."""
+    """Each node is kept until its state is known; the level is in the receipt, whatever was wanted."""
     pod = released(house)
     assert pod.state is PodState.RELEASING and "evidence at the level operational" in pod.reason
     house.worker = house.new_worker("w2", impatient(0.0))

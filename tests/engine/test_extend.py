@@ -125,11 +125,11 @@ def _wait_for_locks(watch: psycopg.Connection, count: int) -> None:
         if watch.execute(waiting).fetchone() == (count,):
             return
         time.sleep(0.01)
-    raise AssertionError("nobody waits for the lock")
+    raise AssertionError("no thread waits for the lock")
 
 
 def test_withdrawn_order_is_not_extended(house: House, clock: HandClock) -> None:
-    """Its name may be somebody else's already."""
+    """Its name may be another pod's already."""
     pod = house.order(make("later", 1, start=clock.now() + timedelta(hours=1), duration="1h"))
     house.release(pod)
     with pytest.raises(ConflictError, match="is RELEASED: it can no longer be extended"):
@@ -137,7 +137,7 @@ def test_withdrawn_order_is_not_extended(house: House, clock: HandClock) -> None
 
 
 def test_reservation_takes_a_project_by_name_or_id(house: House) -> None:
-    """A name is looked up once; an id is taken as it is, also where nobody can be asked."""
+    """A name is looked up once; an id is taken as it is, also where no cloud can be asked."""
     theirs = "0123456789abcdef0123456789abcdef"
     token = house.cloud.add_user("olga", project="night")
     known = house.cloud.offers.tokens
@@ -148,8 +148,8 @@ def test_reservation_takes_a_project_by_name_or_id(house: House) -> None:
         return house.service.create_reservation(house.operator, made).project_id
 
     assert aside("one", "night crew", "gpu01") == theirs
-    with pytest.raises(InputError, match="project_id: 'nobody' is not allowed: projects that weft serves"):
-        aside("two", "nobody", "gpu02")
+    with pytest.raises(InputError, match="project_id: 'unknown' is not allowed: projects that weft serves"):
+        aside("two", "unknown", "gpu02")
     other = house.cloud.add_user("otto", project="twin")
     known[other] = replace(known[other], project_id="f" * 32, project_name="night crew")
     with pytest.raises(InputError, match="several projects have this name"):

@@ -113,7 +113,7 @@ def test_replaced_file_costs_no_pod_its_partition(house: House) -> None:
 
 
 def test_keeper_restores_a_replaced_file_without_an_order(house: House) -> None:
-    """Nobody orders, nobody looks at the pod: the keeper brings the partition back."""
+    """No order and no visit comes: the keeper restores the partition."""
     pod = house.ready(_order("first"))
     whole = _members(house, pod)
     _replaced(house)
@@ -141,7 +141,7 @@ def test_partitions_unknown_to_the_database_stay_in_the_file(house: House) -> No
 
 
 def test_old_file_does_not_bring_back_a_released_pod(house: House) -> None:
-    """A copy of the file from before the release is put in place: its nodes may be somebody else's by now."""
+    """A copy of the file from before the release is put in place: its nodes may be another pod's by now."""
     first = house.ready(_order("first"))
     copies = {m.name: m.text for m in house.fabric.managers}
     _released(house, first)
@@ -157,7 +157,7 @@ def test_old_file_does_not_bring_back_a_released_pod(house: House) -> None:
 
 
 def test_silent_standby_blocks_neither_order_nor_release(house: House) -> None:
-    """The master is made right and read; what the standby may still be told of is said, and its P_Key is kept."""
+    """The master is corrected and read; what the standby may still have is reported, and its P_Key is kept."""
     sm2 = house.fabric.manager("sm2")
     sm2.reachable = False
     pod = house.ready(_order("first"))
@@ -283,7 +283,7 @@ def _metrics(house: House) -> dict[str, float]:
 
 
 def test_metrics_show_each_fabrics_state(house: House) -> None:
-    """Ports whose errors grow, problems, and that nobody rules; a fabric that left the site leaves the metrics too."""
+    """Ports with growing errors, problems, and a missing master; a fabric that left the site leaves the metrics too."""
     master = house.fabric.managers[0]
     old = PortErrors(node="leaf01", port=3, counters={"PortRcvErrors": 9000})
     counter = "PortRcvErrors"

@@ -1,5 +1,5 @@
-"""Orders for whole nodes and for parts of the same nodes, most without an end: nobody waits for ever behind later ones,
-and nobody is stopped by them."""
+"""Orders for whole nodes and for parts of the same nodes, most without an end: none waits forever behind later ones,
+and none is stopped by them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class World:
         return Occupancy(down=dict.fromkeys(COMPUTE[self.nodes :], "off"))
 
     def order(self, name: str, kind: str, count: int = 1, hours: int | None = None, life: int = 99) -> Waiter:
-        """An order that waits from now on; once started it lasts for `life` hours, which nobody knows."""
+        """An order that waits from now on; once started it lasts for `life` hours, which the queue doesn't know."""
         nodes: dict[str, Any] = {"count": count, "image": "tiny"}
         if kind == "whole":
             nodes |= {"flavor": "gpu8"}
@@ -178,7 +178,7 @@ class World:
 
 def test_orders_of_the_lab_start_in_turn() -> None:
     """One host of eight, full of parts; a ninth part waits, then the whole host: the part gets what is free first,
-    and the host goes to nobody else in parts until it is whole."""
+    and the host gives no more parts until it is whole."""
     world = World(1)
     for name in ("part0", "part1", "part2", "part3"):
         world.order(name, "part")
@@ -202,7 +202,7 @@ def test_orders_of_the_lab_start_in_turn() -> None:
 
 @pytest.mark.parametrize("kind", ["part", "whole"])
 def test_order_does_not_starve_behind_an_endless_stream(kind: str) -> None:
-    """Each pod ends and another is ordered in its place, one always there: whoever wants all of it gets it."""
+    """Each pod ends and another is ordered in its place, one always there: the order for all of it gets it."""
     world = World(2)
     for number in range(16 if kind == "part" else 2):
         world.order(f"p{number}", kind, life=1 + number % 3)
@@ -219,7 +219,7 @@ def test_order_does_not_starve_behind_an_endless_stream(kind: str) -> None:
 
 
 def test_shorter_lease_goes_first_if_it_delays_no_one() -> None:
-    """It delays nobody: the host isn't whole before."""
+    """It delays no one: the host isn't whole before."""
     world = World(1)
     world.order("open", "part")
     world.order("known", "part", hours=5)

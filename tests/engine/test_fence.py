@@ -71,11 +71,11 @@ def test_suspended_worker_cannot_write(house: House) -> None:
     assert house.store.find_pod(str(first.pod.id), None).state is PodState.PLACED
     second.set(WIRING)
     first.give_up(0.0)
-    assert take(house, "w3") is None, "the old holder's give-up let go of the new holder's pod"
+    assert take(house, "w3") is None, "the old holder handed back the new holder's pod"
 
 
 def test_worker_with_an_expired_hold_cannot_write(house: House) -> None:
-    """Even if nobody took the pod over yet."""
+    """Even if no worker has taken the pod over yet."""
     house.order()
     held = take(house)
     assert held
@@ -85,7 +85,7 @@ def test_worker_with_an_expired_hold_cannot_write(house: House) -> None:
 
 
 def test_proofs_of_several_owners_are_renewed_together(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one question, which counts as long as each one's own; whoever lost its owner is told so, and nobody else."""
+    """With one query, which counts as long as each one's own; only a worker that lost its owner gets an error."""
     now = [1000.0]
     monkeypatch.setattr(house.database, "monotonic", lambda: now[0])
     helds: list[HeldPod] = []
@@ -111,7 +111,7 @@ def test_proofs_of_several_owners_are_renewed_together(house: House, monkeypatch
 
 
 def test_wake_up_during_a_visit_is_not_lost(house: House) -> None:
-    """A release requested while a worker holds the pod makes it due at once when it is let go."""
+    """A release requested while a worker holds the pod makes it due at once when it is handed back."""
     pod = house.order()
     held = take(house)
     assert held

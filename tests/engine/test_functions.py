@@ -179,8 +179,8 @@ def test_slot_bound_by_nova_is_read_back(house: House) -> None:
 
 def test_tenants_see_neither_slots_nor_others_functions(house: House) -> None:
     pod = house.run(house.order(small("p")), PodState.READY)
-    told = shown(house.service.show_pod(house.request(), "p")).model_dump_json()
-    assert not any(slot in told for slot in slots(house.site, pod.nodes[0]))
+    shown_text = shown(house.service.show_pod(house.request(), "p")).model_dump_json()
+    assert not any(slot in shown_text for slot in slots(house.site, pod.nodes[0]))
     assert shown(house.service.show_pod(house.request(), "p")).placed[0].part is None
 
 
@@ -204,9 +204,9 @@ def test_concurrent_orders_never_share_a_function(house: House) -> None:
                 return house.service.create_pod(requests[i], small(f"p{i}"))
             except (
                 TemporaryError
-            ):  # claims go one at a time: on a busy machine the last ones are told to come back
+            ):  # claims go one at a time: on a busy machine the last ones are refused for now
                 continue
-        pytest.fail(f"p{i} was told to come back 20 times")
+        pytest.fail(f"p{i} was refused for now 20 times")
 
     with ThreadPoolExecutor(16) as pool:
         views = list(pool.map(order, range(16)))
@@ -456,7 +456,7 @@ def of_virtual_ports(pod: PodRecord, house: House) -> list[str]:
 def test_pod_waits_until_its_function_has_its_guid(
     ufm: tuple[House, UfmOfAHouse],
 ) -> None:
-    """UFM takes a GUID that nobody has: only what it shows after the boot says that the host has set it."""
+    """UFM accepts a GUID that no port has: only what it shows after the boot says that the host has set it."""
     house, manager = ufm
     pod = house.order(small("p"))
     mac = port(pod).mac
@@ -518,7 +518,7 @@ def test_audit_finds_an_unowned_function_that_is_up(ufm: tuple[House, UfmOfAHous
 
 
 def test_stolen_guid_is_an_alarm_until_it_is_returned(ufm: tuple[House, UfmOfAHouse]) -> None:
-    """Who has a whole adapter gives one of its functions somebody else's GUID: UFM lets it into the partition."""
+    """A server with a whole adapter gives one of its functions another pod's GUID: UFM lets it into the partition."""
     house, manager = ufm
     pod = house.run(house.order(small("p")), PodState.READY)
     mac = port(pod).mac

@@ -1,4 +1,4 @@
-"""Owners in a worker's hands: one that dies, hangs, stops or is overtaken keeps nobody from them."""
+"""Owners held by a worker that dies, hangs, stops or is overtaken: other workers still get them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_stopping_worker_hands_back_observed_pods(house: House, monkeypatch: pyt
 
 
 def test_pod_claimed_again_at_once_keeps_its_heartbeat(house: House) -> None:
-    """By the turn's thread, before that of the visit which has let go of it has forgotten it."""
+    """By the turn's thread, before the visit's thread, which has handed it back, has forgotten it."""
     house.cloud.plant(Fault.STUCK, kind=Kind.SERVER)
     ordered(house).hand_back()
     again: list[Held] = []
@@ -141,7 +141,7 @@ def test_retry_is_not_undone_by_an_earlier_visit(house: House) -> None:
 
 def test_handed_back_owner_wakes_other_workers(house: House) -> None:
     held = ordered(house)
-    time.sleep(0.3)  # what was told of the order has arrived
+    time.sleep(0.3)  # notifications of the order have arrived
     mark = house.listener.mark()
     held.hand_back()
     assert house.listener.wait(mark, 10.0)
@@ -166,7 +166,7 @@ def test_visit_without_a_thread_waits_and_runs_once(monkeypatch: pytest.MonkeyPa
 
 
 def test_closed_lane_hands_back() -> None:
-    lane, told = Lane("x", 1), list[str]()
+    lane, calls = Lane("x", 1), list[str]()
     lane.close()
-    lane.begin(lambda: told.append("visited"), lambda: told.append("handed back"))
-    assert told == ["handed back"]
+    lane.begin(lambda: calls.append("visited"), lambda: calls.append("handed back"))
+    assert calls == ["handed back"]

@@ -145,7 +145,7 @@ def test_machines_port_left_in_the_vlan_makes_an_unclean_receipt(house: Switched
 
 
 def test_silent_fabric_refuses_the_order(house: SwitchedHouse) -> None:
-    """Its numbers aren't known: one of somebody else's might be given out."""
+    """Its numbers aren't known: one that is in use might be assigned."""
     house.fake.switches["tor1"].reachable = False
     with pytest.raises(UnknownError, match="tor1"):
         house.order(order())
@@ -265,7 +265,7 @@ def moved(document: dict[str, Any]) -> None:
 
 
 def test_range_of_a_live_pods_number_stays_in_the_site(house: SwitchedHouse) -> None:
-    """weft leaves numbers outside of the range alone: a moved range would leave the pod's for ever."""
+    """weft leaves numbers outside of the range alone: a moved range would leave the pod's forever."""
     pod = house.booted()
     document = house.site.model_dump(mode="json")
     moved(document)

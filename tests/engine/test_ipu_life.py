@@ -157,7 +157,7 @@ def test_unbound_machine_with_a_partition_is_not_clean(house: IpuHouse) -> None:
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_release_clears_what_a_forgetful_agent_left(house: IpuHouse, lost: bool) -> None:
-    """Nobody could clear a machine that is bound to nobody: weft claims it for that; the receipt is true."""
+    """No controller could clear an unbound machine: weft claims it for that; the receipt is true."""
     pod = house.booted()
     house.vipu.make_partition(str(pod.id), "mine")
     house.vipu.owners[pod.nodes[1]] = ""
@@ -223,7 +223,7 @@ def test_audit_finds_machines_bound_to_a_released_pod(house: IpuHouse) -> None:
     with pytest.raises(RefusedError, match="longest run of them is 2"):
         house.order(order("next"))
     assert all(f.repaired for f in house.service.audit(house.operator, repair=True).findings)
-    # Gone, and told for a day: the receipt had said that it was.
+    # Gone, and reported for a day: the receipt had said that it was.
     assert [(f.category, f.repaired) for f in house.service.audit(house.operator).findings] == [
         ("late", True)
     ]

@@ -115,7 +115,7 @@ def test_order_of_ipus_is_backfilled(house: IpuHouse, clock: HandClock) -> None:
 
 
 def test_order_waits_for_a_place_on_a_shared_host(house: IpuHouse, clock: HandClock) -> None:
-    """Machines are free, but the Poplar server has one place: it is told, promised, and given when it comes."""
+    """Machines are free, but the Poplar server has one place: that is reported, booked, and given when it comes."""
     servers(house, poplar1=1)
     first = house.booted(order("first", 4, duration="3h"))
     fits, earliest = would_fit(house, order("now", 4, duration="1h"))
@@ -152,7 +152,7 @@ def test_broken_booked_machine_is_replaced(house: IpuHouse, clock: HandClock) ->
 
 
 def test_ipus_and_nodes_have_separate_queues(house: IpuHouse, clock: HandClock) -> None:
-    """Each has its own queue: neither stands in the other's way, and both are told their places."""
+    """Each has its own queue: neither blocks the other, and both have positions."""
     house.booted(order("ipus", 16, duration="2h"))
     house.ready(make("nodes", 16, duration="3h"))
     one, other = house.order(order("more", 4, queue=True)), house.order(make("many", 2, queue=True))
@@ -205,7 +205,7 @@ def test_machines_can_be_reserved_for_a_project(house: IpuHouse, clock: HandCloc
     """By name; others are refused them, its project gets them; hosts that are shared can't be set aside."""
 
     def reserve(name: str, project: str, node: str, start: datetime | None = None) -> None:
-        house.request(project)  # somebody of it is known to the cloud
+        house.request(project)  # makes the project known to the cloud
         given = Reservation(name=name, project_id=project, nodes=(node,), start=start)
         house.service.create_reservation(house.operator, given)
 

@@ -36,7 +36,7 @@ def test_full_port_is_named_in_the_refusal(house: House) -> None:
 
 
 def test_pods_own_p_key_does_not_count_against_its_node_later(house: House) -> None:
-    """The last entry is the pod's: whoever comes after it is promised the node all the same."""
+    """The last entry is the pod's: the next order is still promised the node."""
     fill(house, "gpu01", 62)
     house.ready(make("first", 16, duration="2h"))
     after = queue(house, "after", 16)
@@ -61,7 +61,7 @@ def test_queue_skips_a_node_with_a_full_port(house: House) -> None:
 
 
 def test_port_that_cannot_be_asked_is_no_limit(house: House) -> None:
-    """Nobody guesses how large its table is."""
+    """The size of its table isn't guessed."""
     fill(house, "gpu03", 63)
     house.fabric.cut(house.site.node_by_name["gpu03"].hcas_on("ib0")[0].port_guid)
     assert len(house.service.plan_pod(house.request(), make("all", 16)).placement.nodes) == 16

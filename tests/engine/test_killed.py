@@ -29,7 +29,7 @@ class Killed(BaseException):
 
 
 class Fate:
-    """Kills whoever runs the n-th statement from now on, before PostgreSQL has it, or after."""
+    """Kills the caller of the n-th statement from now on, before PostgreSQL has it, or after."""
 
     def __init__(self, house: House, patch: pytest.MonkeyPatch) -> None:
         self.left, self.after = 0, False

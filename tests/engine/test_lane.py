@@ -14,7 +14,7 @@ LONG = 60.0
 
 
 class Visits:
-    """Visits that go on until they are told, each by its name."""
+    """Visits that go on until they are released, each by its name."""
 
     def __init__(self, lane: Lane) -> None:
         self._lane = lane
@@ -73,7 +73,7 @@ def test_visit_aside_lets_another_begin_and_returns_before_the_next() -> None:
 
 
 def test_returning_visit_counts_before_it_has_its_place() -> None:
-    """No other may begin in it meanwhile: else those that come back would wait for ever behind new ones."""
+    """No other may begin in it meanwhile: otherwise those that come back would wait forever behind new ones."""
     lane = Lane("visit", 1, aside=2)
     visits = Visits(lane)
     for name in ("a", "b"):
@@ -143,7 +143,7 @@ def test_others_give_way_to_the_lane_that_goes_first(monkeypatch: pytest.MonkeyP
     passed.clear()
     thread = threading.Thread(target=step(lane))
     thread.start()
-    assert passed.wait(LONG)  # it isn't stopped for ever
+    assert passed.wait(LONG)  # it isn't stopped forever
     thread.join()
     monkeypatch.setattr(lane_module, "LONGEST_STOP", LONG)
     passed.clear()
@@ -152,7 +152,7 @@ def test_others_give_way_to_the_lane_that_goes_first(monkeypatch: pytest.MonkeyP
     visits.let("release", "work", "is aside")
     assert not passed.wait(0.05)
     monkeypatch.setattr(lane_module, "MOVED", 0.0)
-    step(lane)()  # nothing has moved there lately: nobody stops for it
+    step(lane)()  # nothing has moved there lately: others don't give way to it
     visits.let("release", "answer", "is back", "rest", "is over")
     assert passed.wait(LONG)
     thread.join()
@@ -302,7 +302,7 @@ def test_short_waits_keep_their_places() -> None:
 def test_hanging_visits_leave_their_places_to_handed_out_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of a lane that puts nobody aside for a fabric, and whose visits are handed out many at a time."""
+    """In a lane that puts no visit aside for a fabric, and whose visits are handed out many at a time."""
     monkeypatch.setattr(lane_module, "HANGING", 0.0)
     lane = Lane("look", 2, hanging=4, batch=4)
     answer, seen = threading.Event(), threading.Semaphore(0)

@@ -63,7 +63,7 @@ def test_woken_worker_changes_nothing_more(house: House) -> None:
 
 @pytest.mark.parametrize("verb", ["create", "update", "delete"])
 def test_every_kind_of_change_checks_the_hold_first(house: House, verb: str) -> None:
-    """Whoever lost the pod neither makes, nor repairs, nor removes."""
+    """A worker that lost the pod neither creates, nor repairs, nor removes."""
     pod = house.ready()
     if verb == "create":
         house.cloud.lose(house.cloud.thing("security_group"))
@@ -152,7 +152,7 @@ def test_orderly_hand_back_leaves_nothing_to_wait_for(house: House) -> None:
     assert "late_until" not in receipt.receipt.model_dump(mode="json")
 
 
-# -- what is tried again, and what is told ----------------------------------------------------------------------------
+# -- what is retried, and what is reported ----------------------------------------------------------------------------
 
 
 def test_refused_request_does_not_count_as_a_breakage(house: House) -> None:
@@ -184,7 +184,7 @@ class Denying(UnderWay):
 
 
 def test_lost_permission_waits_with_an_alarm(house: House) -> None:
-    """A role that is taken away and given back: the pod goes on by itself; nobody had to order again."""
+    """A role is taken away and given back: the pod continues by itself, without another order."""
     allowed = house.world
     denied = World({**allowed.resources, "lab": Denying(house.cloud)}, allowed.fabrics, allowed.clouds)  # type: ignore[dict-item]
     house.keeper = type(house.keeper)(house.store, lambda _: denied)
@@ -227,8 +227,8 @@ def test_defect_in_a_visit_shows_on_the_pod(house: House) -> None:
     [(86400.0, 3600.0), (float("inf"), 3600.0), (float("nan"), 5.0), (-1.0, 0.0), (7.5, 7.5)],
 )
 def test_delays_from_outside_are_bounded(house: House, delay: float, kept: float) -> None:
-    """Whoever says how long to wait: it goes into the time of the next visit as a number that a person can await."""
-    assert TemporaryError("ask", "somebody", "busy", delay=delay).delay == kept
+    """Any delay given by a service goes into the time of the next visit as a number that a person can await."""
+    assert TemporaryError("ask", "a-stranger", "busy", delay=delay).delay == kept
     pod = house.order()
     house.cloud.meanwhile("create", lambda: busy(delay))
     house.worker.run_once()
@@ -240,9 +240,9 @@ def test_delays_from_outside_are_bounded(house: House, delay: float, kept: float
 
 
 def busy(delay: float) -> None:
-    raise TemporaryError("ask", "somebody", "busy", delay=delay)
+    raise TemporaryError("ask", "a-stranger", "busy", delay=delay)
 
 
 def test_final_error_has_no_retry_time() -> None:
     """And has no time to wait for."""
-    assert not hasattr(PermanentError("ask", "somebody", "no", "change it"), "delay")
+    assert not hasattr(PermanentError("ask", "a-stranger", "no", "change it"), "delay")

@@ -47,7 +47,7 @@ def test_later_order_is_booked_nodes(house: House, clock: HandClock) -> None:
 
 
 def test_booking_is_kept_while_its_nodes_are_late(house: House, clock: HandClock) -> None:
-    """A pod that is slow to go delays the promised start, and nobody else gets the nodes meanwhile."""
+    """A pod that is slow to go delays the booked start, and no other pod gets the nodes meanwhile."""
     first = house.ready(make("first", 16, duration="1h"))
     pod = house.order(make("later", 16, start=clock.now() + timedelta(hours=1)))
     planted = house.cloud.plant(Fault.UNDELETABLE, key=f"server/{first.nodes[0]}", times=None)
@@ -96,7 +96,7 @@ def _named(house: House) -> Any:
 
 
 def test_lease_must_end_after_it_begins(house: House, clock: HandClock) -> None:
-    """Ends in the past are told, and nothing is written."""
+    """Ends in the past are refused, and nothing is written."""
     with pytest.raises(InputError, match=r"lease\.end"):
         house.order(make("a", 1, end=clock.now() - timedelta(seconds=1)))
     assert house.service.list_pods(house.request()) == []
@@ -202,7 +202,7 @@ def test_changing_reservations_does_not_need_the_right_to_list_them(house: House
 
 def _reserve(house: House) -> Any:
     def reserve(name: str, project: str, **more: Any) -> None:
-        house.request(project)  # somebody of it is known to the cloud
+        house.request(project)  # makes the project known to the cloud
         given = {"name": name, "project_id": project, **more}
         house.service.create_reservation(house.operator, Reservation.model_validate(given))
 

@@ -108,7 +108,7 @@ def test_resource_of_a_lost_answer_is_found_again(house: House) -> None:
 
 
 def test_broken_server_is_recreated(house: House) -> None:
-    """One ERROR is healed; the reason is told in the events."""
+    """One ERROR is healed; the reason is in the events."""
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, reason="No valid host was found.")
     pod = house.ready()
     assert any("No valid host" in e.message for e in house.store.events(pod.id, 0))
@@ -147,7 +147,7 @@ def test_second_release_request_changes_nothing(house: House) -> None:
 
 
 def test_capacity_is_returned_last(house: House) -> None:
-    """While a server can't be deleted its nodes are held; nobody else gets them."""
+    """While a server can't be deleted its nodes are held; no other pod gets them."""
     pod = house.ready()
     planted = house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SERVER, times=None)
     house.release(pod)

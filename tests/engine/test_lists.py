@@ -38,7 +38,7 @@ def pages(house: House, limit: int, between: list[object] | None = None) -> list
 
 
 def test_pages_contain_everything_once(house: House) -> None:
-    """Whatever the size of a page; a released pod of the same name is told apart by its id."""
+    """Whatever the size of a page; a released pod of the same name differs by its id."""
     for name in ("e", "c", "a", "d", "b"):
         house.order(make(name, 1))
     gone = house.ready(make("cc", 1))
@@ -50,7 +50,7 @@ def test_pages_contain_everything_once(house: House) -> None:
 
 
 def test_pages_are_stable_while_pods_come_and_go(house: House) -> None:
-    """Who was there all the time is told once; who comes behind the marker is told too."""
+    """A pod that was there all the time is listed once; one that comes behind the marker is listed too."""
     made = {name: house.order(make(name, 1)) for name in ("b", "d", "f", "h")}
 
     def more() -> None:
@@ -170,7 +170,7 @@ def _caught_up(listener: Listener, connection: psycopg.Connection) -> None:
     ],
 )
 def test_workers_are_woken_only_by_work_due_sooner(house: House, change: str) -> None:
-    """And not by letting go of a pod until later, nor by its events."""
+    """And not by handing back a pod for later, nor by its events."""
     pod = house.ready()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         _caught_up(house.listener, connection)

@@ -1,4 +1,4 @@
-"""Rows that somebody has locked: whoever writes many goes on with the others, and nobody waits in a ring."""
+"""Locked rows: a statement that writes many goes on with the others, and there are no deadlocks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 def waits_for_a_lock(house: House) -> bool:
-    """Whether somebody does in this database."""
+    """Whether a connection waits for a lock in this database."""
     return sql(house, _WAITS) != [(0,)]
 
 
@@ -98,7 +98,7 @@ def test_pods_are_woken_beside_a_locked_row(house: House, statement: str) -> Non
 
 
 def test_unchanged_owners_are_handed_back_beside_a_locked_row(house: House) -> None:
-    """It stays in the worker's hands until it can be let go of as well."""
+    """The worker holds it until it can be handed back as well."""
     one, other = ready(house, "one", "other")
     sql(house, "UPDATE pod SET next_at = now()")
     seen = Seen(house.database)
@@ -114,7 +114,7 @@ def test_unchanged_owners_are_handed_back_beside_a_locked_row(house: House) -> N
 
 
 def test_heartbeats_are_sent_beside_a_locked_row(house: House) -> None:
-    """Whoever has locked it for long costs no other its hold, and itself is asked for again and again."""
+    """A long lock costs no other owner its hold, and the locked one is tried again and again."""
     one, other, lost = ready(house, "one", "other", "lost")
     sql(house, "UPDATE pod SET next_at = now()")
     held = {h.owner.id: h for h in looks(house)}
@@ -145,7 +145,7 @@ def test_heartbeat_of_a_locked_row_is_soon_repeated(house: House) -> None:
 
 
 def test_quarantining_and_freeing_a_node_do_not_deadlock(house: House) -> None:
-    """Both tell the queue; whoever has told it waits for nobody."""
+    """Both make the queue due; the one that has done so waits for nothing."""
     node = house.site.nodes[-1].name
     house.store.quarantine(node, "fan")
     sql(house, "UPDATE queue SET next_at = now() + interval '1 hour'")
@@ -215,7 +215,7 @@ def test_tenants_networks_are_read_beside_a_locked_one(house: House) -> None:
 
 @pytest.mark.parametrize("statement", ["insert_event", "tell_owner"])
 def test_events_of_an_owner_are_seen_in_order(house: House, statement: str) -> None:
-    """Whoever follows them asks for those after the last one: none may come to be before it later."""
+    """A follower asks for those after the last one: none may appear before it later."""
     (pod,) = ready(house, "one")
     held = house.store.take(pod.id, "w")
     assert held is not None

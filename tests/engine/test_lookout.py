@@ -1,4 +1,4 @@
-"""The lookout: who waits for a pod is told how it is now and after its events, without a thread or query of its own."""
+"""The lookout: a follower gets the pod as it is now and after its events, without a thread or query of its own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Deaf:
 
 
 class Eye:
-    """What somebody who waits was told."""
+    """What a follower has received."""
 
     def __init__(self) -> None:
         self.configured: queue.Queue[FoundPod | None] = queue.Queue()
@@ -121,7 +121,7 @@ def test_lost_notification_is_made_up_for(house: House, monkeypatch: pytest.Monk
 
 
 def test_events_of_other_pods_cause_no_query(house: House, lookout: Lookout, reads: Reads) -> None:
-    """A thousand wait for one pod, and another one has events: none of them is told, nothing is read."""
+    """A thousand wait for one pod, and another one has events: none of them is notified, nothing is read."""
     mine, other = pods(house, 2)
     asked = reads.asked
     eye, first, last = Eye(), Eye(), Eye()
@@ -143,7 +143,7 @@ def test_events_of_other_pods_cause_no_query(house: House, lookout: Lookout, rea
 def test_many_events_of_many_pods_are_one_statement(
     house: House, lookout: Lookout, reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And each who waits is told of its own pod only."""
+    """And each follower gets only its own pod."""
     monkeypatch.setattr(module, "GATHER", 0.5)
     ids = pods(house, 8)
     eyes = {pod_id: Eye() for pod_id in ids}
@@ -169,7 +169,7 @@ def test_ended_waits_are_forgotten(house: House, lookout: Lookout) -> None:
 
 
 def test_lookout_survives_errors(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database that is away, and a defect: those who wait are told later, and /readyz says what is wrong."""
+    """A database that is away, and a defect: followers are notified later, and /readyz says what is wrong."""
     monkeypatch.setattr(module, "AFTER_TROUBLE", 0.01)
     reads = Reads(house.database, TemporaryError("a", "b", "c"), RuntimeError("d"))
     pulse = Pulse()

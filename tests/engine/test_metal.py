@@ -51,9 +51,9 @@ def test_pod_gets_machines_and_returns_them(house: House) -> None:
 def test_tenants_client_reads_a_plan_without_machine_ids(house: House, by: str) -> None:
     if by == "ironic":
         house.service.activate_site(house.operator, by_ironic(house.site))
-    told = shown(house.service.plan_pod(house.request(), ORDER)).model_dump_json()
-    assert Plan.model_validate_json(told).placement.nodes
-    assert not any(n.machine in told for n in house.site.nodes if n.machine is not None)
+    shown_text = shown(house.service.plan_pod(house.request(), ORDER)).model_dump_json()
+    assert Plan.model_validate_json(shown_text).placement.nodes
+    assert not any(n.machine in shown_text for n in house.site.nodes if n.machine is not None)
 
 
 def test_pod_shrinks_and_grows_by_machines(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,11 +62,11 @@ def test_pod_shrinks_and_grows_by_machines(house: House, monkeypatch: pytest.Mon
     inside: list[set[int]] = []
     delete = house.cloud.delete
 
-    def told(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
+    def recorded(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
         inside.append(members(house, pod))
         return delete(scope, wanted, ids)
 
-    monkeypatch.setattr(house.cloud, "delete", told)
+    monkeypatch.setattr(house.cloud, "delete", recorded)
     house.service.apply_pod(house.request(), "train", sized(1))
     (stays,) = visit(house, pod).nodes
     assert inside and all(seen == ports(house, (stays,)) for seen in inside)
@@ -222,8 +222,8 @@ def test_ironic_directly_uses_no_quota_and_pins_ports_to_adapters(house: House) 
     macs = {r.spec.mac for r in plan.graph.resources if isinstance(r.spec, PortSpec)} - {None}
     there = {mac_of_guid(guid) for guid in ports(house, tuple(n.node for n in plan.placement.nodes))}
     assert macs == there
-    told = shown(plan)
-    assert "Nova shows no servers for them" in " ".join(shape_of(told.order).limits(told))
+    shown_plan = shown(plan)
+    assert "Nova shows no servers for them" in " ".join(shape_of(shown_plan.order).limits(shown_plan))
 
 
 def test_machines_and_other_nodes_are_not_confused(house: House) -> None:
@@ -297,7 +297,7 @@ def test_pod_survives_a_worker_killed_at_any_request(
 
 
 def test_audit_names_others_who_may_act_on_a_machine(house: House) -> None:
-    """Also on one that nobody has: its owner may have written another BMC's address by the time somebody does."""
+    """Also on an unassigned one: its owner may have written another BMC's address before it is assigned."""
     free = next(n for n in house.site.nodes if n.machine)
     assert house.service.audit(house.operator).findings == ()
     theirs = SeenMachine(state="available", others="it is owned by project p, whose members …")

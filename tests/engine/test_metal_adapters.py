@@ -29,12 +29,14 @@ def cleaning(house: House, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callabl
     def planned(do: Callable[[], None]) -> None:
         delete, left = house.cloud.delete, [do]
 
-        def told(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
+        def recorded(
+            scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
+        ) -> Mapping[str, Outcome]:
             if wanted[0].kind is Kind.SERVER and left:
                 left.pop()()
             return delete(scope, wanted, ids)
 
-        monkeypatch.setattr(house.cloud, "delete", told)
+        monkeypatch.setattr(house.cloud, "delete", recorded)
 
     return planned
 
@@ -58,8 +60,8 @@ def test_cleaned_machines_that_are_off_are_freed(house: House, cleaning: Cleanin
     signed = house.store.receipt(pod.id)
     assert signed is not None and signed.receipt.clean and not house.store.capacity().holds
     assert all("nothing is seen at" in seen for seen in items(house, pod, "p_key host").values())
-    told = items(house, pod, "adapter")
-    assert len(told) == 2 and all("its port is down" in seen for seen in told.values())
+    adapters = items(house, pod, "adapter")
+    assert len(adapters) == 2 and all("its port is down" in seen for seen in adapters.values())
 
 
 def test_machines_switched_off_by_their_tenant_are_freed(house: House) -> None:
@@ -88,7 +90,7 @@ def test_p_key_left_at_an_off_machines_leaf_is_removed(house: House, cleaning: C
 
 
 def test_host_that_is_off_but_no_machine_proves_nothing(house: House) -> None:
-    """Nobody says of it that it is off, and was cleaned: its cable may be cut, and a server run on it."""
+    """Nothing says that it is off, and was cleaned: its cable may be cut, and a server run on it."""
     pod = house.ready()
     switched_off(house, pod.nodes)
     house.release(pod)
@@ -97,7 +99,7 @@ def test_host_that_is_off_but_no_machine_proves_nothing(house: House) -> None:
 
 
 def test_adapter_with_another_guid_keeps_its_machine_quarantined(house: House, cleaning: Cleaning) -> None:
-    """Whoever had root on it has flashed it: somebody else is at its place. The other machine comes back."""
+    """Someone with root access has flashed it: another adapter is at its place. The other machine comes back."""
     pod = house.ready(ORDER)
     bad, good = pod.nodes
     (guid,) = ports(house, (bad,))
@@ -111,7 +113,7 @@ def test_adapter_with_another_guid_keeps_its_machine_quarantined(house: House, c
 
 
 def test_adapter_seen_elsewhere_keeps_its_machine_quarantined(house: House, cleaning: Cleaning) -> None:
-    """Another machine has its GUID now, or somebody has moved cables."""
+    """Another machine has its GUID now, or cables were moved."""
     pod = house.ready(ORDER)
     bad, _ = pod.nodes
     (guid,) = ports(house, (bad,))

@@ -96,7 +96,7 @@ def test_unreachable_cloud_does_not_delay_others(
 
 
 def test_one_worker_lists_machines_even_without_pods(house: House) -> None:
-    """How a machine is cleaned that nobody has had yet is looked at, too."""
+    """The cleaning of a machine that was never assigned is watched, too."""
 
     def keeper(every: float) -> MachineKeeper:
         return MachineKeeper(house.database, lambda: house.world, lambda: house.site, every=every)

@@ -103,26 +103,26 @@ def untagged(house: MetalHouse, port: str) -> int | None:
     return house.fake.switches[switch].config.ports[name].access
 
 
-def told_at(house: MetalHouse, monkeypatch: pytest.MonkeyPatch, verb: str) -> list[tuple[str, int | None]]:
+def ports_at(house: MetalHouse, monkeypatch: pytest.MonkeyPatch, verb: str) -> list[tuple[str, int | None]]:
     """Kind of what is asked for, and the VLAN of its machine's port at that moment."""
     seen: list[tuple[str, int | None]] = []
     do = getattr(house.cloud, verb)
 
-    def told(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
+    def recorded(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
         for r in wanted:
             if r.kind in (Kind.SERVER, Kind.MACHINE):
                 [port] = [h.port_id for h in house.site.node_by_name[r.node].hcas_on("ib0")]
                 seen.append((r.kind, untagged(house, port)))
         return do(scope, wanted, ids)
 
-    monkeypatch.setattr(house.cloud, verb, told)
+    monkeypatch.setattr(house.cloud, verb, recorded)
     return seen
 
 
 def test_weft_parks_a_port_during_deployment_and_cleaning(
     house: MetalHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deployed, cleaned = told_at(house, monkeypatch, "create"), told_at(house, monkeypatch, "delete")
+    deployed, cleaned = ports_at(house, monkeypatch, "create"), ports_at(house, monkeypatch, "delete")
     house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=1)
     pod = visits(house, house.order(ORDER), 6)
     number = pod.plan.segment
@@ -160,23 +160,23 @@ def test_machine_is_not_cleaned_while_its_port_may_rejoin_the_vlan(
 ) -> None:
     """Its pod goes on, with a tenant who is root on the others: what cleans it is out of their reach."""
     pod = house.ready(ORDER)
-    told = told_at(house, monkeypatch, "delete")
+    requests = ports_at(house, monkeypatch, "delete")
     house.service.apply_pod(house.request(), "train", sized(1))
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("UPDATE owner SET late_until = now() + interval '1 h'")
     pod = visits(house, pod, 6)
     number = pod.plan.segment or 0
-    assert house.fake.snapshot().ports_in[number] == frozenset(ports(house, pod)) and not told
+    assert house.fake.snapshot().ports_in[number] == frozenset(ports(house, pod)) and not requests
     assert pod.changed_at is not None and pod.state is PodState.READY
     nothing_lands(house.database)
     pod = visits(house, pod, 8)
-    assert {kind for kind, _ in told} == {Kind.SERVER, Kind.MACHINE} and pod.changed_at is None
+    assert {kind for kind, _ in requests} == {Kind.SERVER, Kind.MACHINE} and pod.changed_at is None
 
 
 def test_neutron_moves_a_port_through_ironics_networks(
     neutrons: MetalHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cleaned = told_at(neutrons, monkeypatch, "delete")
+    cleaned = ports_at(neutrons, monkeypatch, "delete")
     pod = neutrons.ready(ORDER)
     number = pod.plan.segment
     assert {untagged(neutrons, p) for p in ports(neutrons, pod)} == {number}
@@ -190,7 +190,7 @@ def test_neutron_moves_a_port_through_ironics_networks(
 
 
 def test_machines_joining_one_by_one_are_not_foreign(neutrons: MetalHouse) -> None:
-    """The second is in its VLAN before the first is ACTIVE: the pod's number isn't somebody else's because of that."""
+    """The second is in its VLAN before the first is ACTIVE: the pod's number doesn't count as foreign for that."""
     neutrons.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=1)
     pod = visits(neutrons, neutrons.order(ORDER), 6)
     number = pod.plan.segment
@@ -222,7 +222,7 @@ def test_port_that_stays_in_the_tenants_vlan_keeps_its_machine(neutrons: MetalHo
 
 @pytest.mark.parametrize("who", ["house", "neutrons"])
 def test_audit_reports_a_port_that_trunks_every_vlan(who: str, request: pytest.FixtureRequest) -> None:
-    """Of a machine that nobody has: what networking-generic-switch leaves without a default VLAN."""
+    """On an unassigned machine: what networking-generic-switch leaves without a default VLAN."""
     chosen: MetalHouse = request.getfixturevalue(who)
     [port, *_] = [h.port_id for n in chosen.site.nodes if n.machine for h in n.hcas_on("ib0")]
     switch, _, name = port.partition("/")
@@ -253,7 +253,7 @@ def test_bmc_port_with_an_unknown_name_is_reported(house: MetalHouse) -> None:
 
 
 @pytest.mark.parametrize(
-    ("access", "trunk", "told"),
+    ("access", "trunk", "reported"),
     [
         (99, set[int](), None),
         (None, set[int](), None),
@@ -263,7 +263,7 @@ def test_bmc_port_with_an_unknown_name_is_reported(house: MetalHouse) -> None:
     ],
 )
 def test_audit_reports_a_bmc_among_pods(
-    house: MetalHouse, access: int | None, trunk: set[int], told: str | None
+    house: MetalHouse, access: int | None, trunk: set[int], reported: str | None
 ) -> None:
     switch = house.site.switches[0].name
     found = with_bmc(by_neutron(house.site), f"{switch}/Ethernet90")
@@ -272,7 +272,7 @@ def test_audit_reports_a_bmc_among_pods(
     house.fake.switches[switch].config.ports["Ethernet90"] = PortConfig(access, trunk)
     found_now = house.service.audit(house.operator).findings
     said = [f.what for f in found_now if f.kind == "fabric manager" and "Ethernet90" in f.what]
-    assert (not said) if told is None else (len(said) == 1 and told in said[0]), said
+    assert (not said) if reported is None else (len(said) == 1 and reported in said[0]), said
 
 
 def test_order_without_a_fabric_gets_machines(house: MetalHouse) -> None:

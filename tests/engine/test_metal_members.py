@@ -72,11 +72,11 @@ def test_members_leave_before_a_machine_is_cleaned(house: House, monkeypatch: py
     seen: list[tuple[str, int]] = []
     delete = house.cloud.delete
 
-    def told(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
+    def recorded(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
         seen.append((wanted[0].kind, len(members(house, pod))))
         return delete(scope, wanted, ids)
 
-    monkeypatch.setattr(house.cloud, "delete", told)
+    monkeypatch.setattr(house.cloud, "delete", recorded)
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     order = list(dict.fromkeys(kind for kind, _ in seen))
@@ -99,18 +99,18 @@ def test_recreated_server_is_no_member_meanwhile(house: House) -> None:
     assert members(house, pod) == ports(house, tuple(left))
 
 
-def told_at_deletion(
+def members_at_deletion(
     house: House, pod: PodRecord, monkeypatch: pytest.MonkeyPatch
 ) -> list[tuple[str, set[int]]]:
     """Kind of what is deleted, and the members of the segment at that moment."""
     seen: list[tuple[str, set[int]]] = []
     delete = house.cloud.delete
 
-    def told(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
+    def recorded(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
         seen.append((wanted[0].kind, members(house, pod)))
         return delete(scope, wanted, ids)
 
-    monkeypatch.setattr(house.cloud, "delete", told)
+    monkeypatch.setattr(house.cloud, "delete", recorded)
     return seen
 
 
@@ -122,7 +122,7 @@ def test_machine_leaves_before_its_broken_server_is_deleted(
     broken = house.cloud.servers[0]
     broken.broken = "ERROR"
     left = [n for n in pod.nodes if house.site.node_by_name[n].machine != broken.fields["host"]]
-    seen = told_at_deletion(house, pod, monkeypatch)
+    seen = members_at_deletion(house, pod, monkeypatch)
     house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=1)
     house.store.request_repair(pod.id)
     pod = visit(house, pod)
@@ -177,7 +177,7 @@ def test_pulled_cable_of_another_machine_does_not_block_a_repair(
     [dark] = [n for n in pod.nodes if house.site.node_by_name[n].machine == other.fields["host"]]
     for port in ports(house, (dark,)):
         house.fabric.cut(port)
-    seen = told_at_deletion(house, pod, monkeypatch)
+    seen = members_at_deletion(house, pod, monkeypatch)
     house.store.request_repair(pod.id)
     visit(house, pod, times=12)
     [mine] = [n for n in pod.nodes if n != dark]
@@ -187,7 +187,7 @@ def test_pulled_cable_of_another_machine_does_not_block_a_repair(
 def test_nothing_is_removed_while_the_fabric_is_silent(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     pod = house.ready(ORDER)
     house.cloud.servers[0].broken = "ERROR"
-    seen = told_at_deletion(house, pod, monkeypatch)
+    seen = members_at_deletion(house, pod, monkeypatch)
     house.fabric.plant(FabricFault.STOPPED)
     house.store.request_repair(pod.id)
     pod = visit(house, pod)

@@ -76,7 +76,7 @@ def test_pod_changes_with_omitted_names_resolved_as_before(
 
 
 def test_added_nodes_use_the_pods_own_flavor_and_image(house: House) -> None:
-    """Although the order's accelerators lead to another flavor now, of which nobody has asked what hosts it needs."""
+    """Although the order's accelerators lead to another flavor now, whose needs of hosts were never queried."""
     offers = house.cloud.offers
     offers.flavors["a-gpu8"] = offers.flavors["gpu8"]
     offers.image_properties["tiny"] = {"trait:CUSTOM_NEW": "required"}

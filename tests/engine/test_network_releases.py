@@ -93,7 +93,7 @@ def test_network_release_is_tried_until_its_limit(house: TenantHouse) -> None:
 
 
 def test_operator_abandons_a_release_that_cannot_finish(house: TenantHouse) -> None:
-    """Nobody else may, and nothing else can be ended so; the receipt says who and why."""
+    """Others may not, and nothing else can be abandoned so; the receipt says who and why."""
     network, owner = leaving(house)
     verbs, member, stranger = house.service, house.request("team-b"), house.request("team-c")
     with pytest.raises(ForbiddenError):
@@ -126,7 +126,7 @@ def test_live_network_cannot_be_abandoned(house: TenantHouse) -> None:
 
 
 def test_sites_own_release_is_abandoned_only_on_request(house: TenantHouse) -> None:
-    """Whoever destroys a site's resources is there to say so."""
+    """The operator who destroys a site's resources is there to ask for it."""
     owner = house.visit(house.make("site"), PodState.READY)
     house.store.release(owner.id, "release asked")
     dark(house)

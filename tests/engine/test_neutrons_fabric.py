@@ -176,8 +176,8 @@ def test_port_that_cannot_be_read_back_makes_an_unclean_receipt(house: NeutronsH
 
     def unproved(segment: SegmentSpec, snapshot: Snapshot) -> Clean:
         clean = was(segment, snapshot)
-        told = (replace(i, result="accepted") if i.plane == "switch port" else i for i in clean.items)
-        return replace(clean, items=tuple(told))
+        accepted = (replace(i, result="accepted") if i.plane == "switch port" else i for i in clean.items)
+        return replace(clean, items=tuple(accepted))
 
     house.fake.clean = unproved  # type: ignore[method-assign]
     house.release(pod)

@@ -35,7 +35,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 def stranger(house: House, host: str) -> Thing:
-    """Somebody else's server on a host that weft's book says is free, or a pod's."""
+    """A stranger's server on a host that is free by weft's records, or a pod's."""
     return house.cloud.add(Kind.SERVER, "secret-project-x", "team-b", host=host)
 
 
@@ -75,8 +75,8 @@ def test_leaked_allocation_is_reported_by_capacity_nodes_and_audit(house: House)
     shown = {n.name: n for n in house.service.nodes(house.operator)}
     assert (shown["gpu03"].state, shown["gpu04"].state) == ("busy", "free")
     assert "its host has an allocation of a-consumer (by Placement)" in shown["gpu03"].reason
-    told = {f.subject: f.what for f in house.service.audit(house.operator).findings if f.kind == "node"}
-    assert set(told) == {"gpu03"} and "an allocation of a-consumer (by Placement)" in told["gpu03"]
+    reported = {f.subject: f.what for f in house.service.audit(house.operator).findings if f.kind == "node"}
+    assert set(reported) == {"gpu03"} and "an allocation of a-consumer (by Placement)" in reported["gpu03"]
     house.cloud.offers.leaked.clear()
     found = house.service.capacity(house.operator, None, None, "24h")
     assert {row.free for row in rows_of(found, "nodes")} == {16}
@@ -95,8 +95,8 @@ def test_reserved_inventory_is_reported_by_capacity_nodes_and_audit(house: House
     shown = {n.name: n for n in house.service.nodes(house.operator)}
     assert (shown["gpu03"].state, shown["gpu04"].state) == ("busy", "free")
     assert shown["gpu03"].reason == "Placement has reserved 1 of 1 CUSTOM_GPU of p"
-    told = {f.subject: f.what for f in house.service.audit(house.operator).findings}
-    assert told == {"gpu03": "not to be assigned: Placement has reserved 1 of 1 CUSTOM_GPU of p"}
+    reported = {f.subject: f.what for f in house.service.audit(house.operator).findings}
+    assert reported == {"gpu03": "not to be assigned: Placement has reserved 1 of 1 CUSTOM_GPU of p"}
     assert "gpu03" not in house.order(ORDER.model_copy(update={"name": "more"}), count=14).nodes
     assert house.run(pod, PodState.READY, visits=1)
     with pytest.raises(RefusedError):
@@ -148,7 +148,7 @@ def test_stranger_between_listing_and_claim_is_seen(house: House) -> None:
 
 
 def test_queue_waits_for_strangers_to_leave(house: House) -> None:
-    """An order that waits is not started on a node that somebody else is on, and is once he has gone."""
+    """An order that waits is not started on an occupied node, and is once the occupant has gone."""
     theirs = stranger(house, "gpu03")
     order = Order.model_validate({**ALL.model_dump(), "queue": True})
     pod = house.order(order)
@@ -196,7 +196,7 @@ def keyless(house: House, pod: PodRecord, node: str) -> bool:
 @pytest.mark.parametrize("host", ["gpu16", None])
 def test_server_that_left_its_node_takes_its_p_key_along(house: House, host: str | None) -> None:
     """Resized, unshelved or evacuated to another node, or shelved: its own adapters are out of the partition, the new
-    node is given to nobody, and the pod says why; when it is back all comes back by itself."""
+    node isn't assigned, and the pod says why; when it is back everything recovers by itself."""
     pod = house.ready()
     left, stays = pod.nodes
     server = house.cloud.thing(f"server/{left}")
@@ -233,12 +233,12 @@ def test_stranger_on_a_pods_node_gets_no_p_key(house: House) -> None:
     """A claim in Placement is enough; the pod's other nodes keep theirs, and the reason names no other project."""
     pod = house.ready()
     node, other = pod.nodes
-    house.cloud.offers.claims[node] = {"somebody"}
+    house.cloud.offers.claims[node] = {"a-stranger"}
     pod = visit(house, pod)
-    assert pod.state is PodState.DEGRADED and OTHERS in pod.reason and "somebody" not in pod.reason
+    assert pod.state is PodState.DEGRADED and OTHERS in pod.reason and "a-stranger" not in pod.reason
     assert members(house, pod) == {other}
     hold = house.store.capacity().holds[node]
-    assert "somebody" in hold["withheld"]
+    assert "a-stranger" in hold["withheld"]
     house.cloud.offers.claims.clear()
     pod = house.run(pod, PodState.READY)
     assert members(house, pod) == {node, other}
@@ -277,7 +277,7 @@ def test_unknown_occupants_change_no_membership(house: House) -> None:
     assert pod.state is PodState.DEGRADED and "is unknown" in pod.reason
     assert members(house, pod) == {node, other}
     house.cloud.offers.unreadable = set()
-    house.cloud.offers.claims[node] = {"somebody"}
+    house.cloud.offers.claims[node] = {"a-stranger"}
     assert members(house, visit(house, pod)) == {other}
     house.cloud.offers.claims.clear()
     house.cloud.offers.unreadable = {node}
@@ -315,7 +315,7 @@ def test_repaired_server_regains_its_p_key(house: House) -> None:
 
 
 def test_audit_names_misplaced_servers(house: House) -> None:
-    """On a node that nobody holds, and on a pod's; of a pod's own server that has moved it says whose it is."""
+    """On a free node, and on a pod's; for a pod's own server that has moved it names the pod."""
     pod = house.ready()
     assert house.service.audit(house.operator).findings == ()
     theirs = stranger(house, pod.nodes[0])
@@ -343,7 +343,7 @@ def test_receipt_lists_what_was_read_of_guests_and_hosts(house: House) -> None:
 def test_guest_forgotten_only_by_nova_is_not_gone(house: House) -> None:
     """Its nova-compute was down, so it may run on: no receipt, and past the limit quarantine for that node alone.
 
-    That the nova-compute comes back changes nothing: nobody has seen what it did.
+    That the nova-compute comes back changes nothing: what it did went unseen.
     """
     pod = house.ready()
     dead, other = pod.nodes
@@ -367,14 +367,14 @@ def test_stranger_at_a_release_is_named_and_keeps_the_node(house: House) -> None
     """It isn't weft's to remove; when it is gone the receipt is signed."""
     pod = house.ready()
     kept = pod.nodes[0]
-    house.cloud.offers.claims[kept] = {"somebody"}
+    house.cloud.offers.claims[kept] = {"a-stranger"}
     house.worker = house.new_worker("impatient", impatient())
     house.release(pod)
     for _ in range(2):
         pod = visit(house, pod)
     capacity = house.store.capacity()
     assert pod.state is PodState.RELEASING and set(capacity.holds) == {kept}
-    assert "somebody" in capacity.quarantines[kept]["reason"]
+    assert "a-stranger" in capacity.quarantines[kept]["reason"]
     house.cloud.offers.claims.clear()
     house.run(pod, PodState.RELEASED)
     receipt = house.store.receipt(pod.id)
@@ -426,7 +426,7 @@ def restore_before(house: House, pod: PodRecord) -> None:
 
 def test_restored_database_places_nothing_before_its_acceptance(house: House) -> None:
     """Neither an order nor the queue; the pods that it knows go on. The nodes of a pod that it doesn't know are given
-    to nobody afterwards either, since that pod's servers are seen on them."""
+    again afterwards either, since that pod's servers are seen on them."""
     known = house.ready()
     lost = house.ready(ORDER.model_copy(update={"name": "lost"}))
     restore_before(house, lost)

@@ -55,7 +55,7 @@ def tenants(database: Database, database_url: str) -> Generator[TenantHouse]:
 def test_network_of_an_accepted_dump_leaves_its_number_to_its_successor(
     tenants: TenantHouse, tmp_path: Path
 ) -> None:
-    """It was released after the dump; its release waits until nobody else has the number, and ends then."""
+    """It was released after the dump; its release waits until no other owner has the number, and ends then."""
     house = tenants
     ufm = UfmOfAHouse(house, house.site)
     furnished(house, managed_by_ufm(house.site, tmp_path), ufm.driver)

@@ -1,4 +1,4 @@
-"""Omni-Path: a fabric for whole machines that weft places by, and on which it keeps nobody apart."""
+"""Omni-Path: a fabric for whole machines that weft places by, and on which it isolates no pods."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_whole_machines_work_from_order_to_receipt_on_omni_path(house: House) ->
 
 
 @pytest.mark.parametrize(
-    ("nodes", "fabric", "told"),
+    ("nodes", "fabric", "reason"),
     [
         (
             {"kind": "virtual"},
@@ -77,7 +77,7 @@ def test_whole_machines_work_from_order_to_receipt_on_omni_path(house: House) ->
     ],
 )
 def test_unsupported_order_is_refused_with_the_reason(
-    house: House, nodes: dict[str, str], fabric: dict[str, str], told: str
+    house: House, nodes: dict[str, str], fabric: dict[str, str], reason: str
 ) -> None:
     flavor = (
         "gpu8" if "gpu8" in house.site.clouds["lab"].flavors else next(iter(house.site.clouds["lab"].flavors))
@@ -87,7 +87,7 @@ def test_unsupported_order_is_refused_with_the_reason(
         k: v for k, v in nodes.items() if (k, v) != ("kind", "virtual")
     }
     document["fabric"] = {"name": "ib0", **fabric}
-    with pytest.raises(RefusedError, match=told) as refused:
+    with pytest.raises(RefusedError, match=reason) as refused:
         house.service.plan_pod(house.request(), Order.model_validate(document))
     assert "nodes.kind: bare_metal" in str(vars(refused.value))
 

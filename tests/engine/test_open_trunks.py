@@ -1,4 +1,4 @@
-"""Trunks of every VLAN, as switches come from the factory: nobody has chosen a number there."""
+"""Trunks of every VLAN, as switches come from the factory: their numbers were not chosen deliberately."""
 
 from __future__ import annotations
 

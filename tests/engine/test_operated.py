@@ -57,7 +57,7 @@ def test_machine_in_rescue_leaves_the_segment_and_returns(house: House) -> None:
     house.store.request_repair(pod.id)
     pod = visit(house, pod, 6)
     assert {s.id for s in house.cloud.servers} == servers, (
-        "a tenant who saves its disk keeps it, whoever repairs"
+        "a tenant who saves its disk keeps it, whatever the repair"
     )
     assert members(house, pod) == ports(house, (other,))
     house.service.act_on_server(house.request(), "train", node, Action.UNRESCUE)
@@ -76,8 +76,8 @@ def test_console_is_serial_for_machines_and_graphical_for_others(house: House) -
         node = pod.nodes[0]
         found = house.service.pod_console(house.request(), pod.order.name, node)
         assert found.type == kind and found.url.endswith(server_on(house, pod, node))
-        told = [e.message for e in house.store.events(pod.id, 0) if e.type == "action"]
-        assert told == [f"console of {node} requested by team-a-member"]
+        messages = [e.message for e in house.store.events(pod.id, 0) if e.type == "action"]
+        assert messages == [f"console of {node} requested by team-a-member"]
     log = str(house.service.audit_log(house.operator, AuditLogSearch()))
     assert "pod console" in log and "token=" not in log
 
@@ -113,7 +113,7 @@ def test_unanswered_request_delays_the_release(house: House) -> None:
     house.service.act_on_server(house.request(), "train", pod.nodes[1], Action.REBOOT)
     house.release(pod)
     pod = visit(house, pod, 8)
-    assert pod.state is PodState.RELEASING and "nobody knows what became" in pod.reason
+    assert pod.state is PodState.RELEASING and "outcome of a request is unknown" in pod.reason
     assert set(house.store.capacity().holds) == set(pod.nodes)
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("UPDATE owner SET acts_until = now() - interval '1 s'")
@@ -135,7 +135,7 @@ def test_answered_request_does_not_delay_release(house: House) -> None:
 
 @pytest.mark.parametrize("meanwhile", ["released", "changed"])
 def test_server_being_removed_is_asked_for_nothing(house: House, meanwhile: str) -> None:
-    """Whoever asked had read its pod before, and stood still since."""
+    """The requester had read its pod before, and was suspended since."""
     pod = house.ready(METAL)
     record = next(r for r in house.store.resources(pod.id) if r.key == f"server/{pod.nodes[0]}")
     with house.store.acting(pod, record) as fence:
@@ -146,8 +146,8 @@ def test_server_being_removed_is_asked_for_nothing(house: House, meanwhile: str)
         house.service.apply_pod(house.request(), "train", sized(1))
         gone = {r.key for r in house.store.resources(pod.id) if not r.wanted}
         record = next(r for r in house.store.resources(pod.id) if r.key in gone and r.kind is Kind.SERVER)
-    told = "is being released" if meanwhile == "released" else "isn't wanted any more"
-    with pytest.raises(ConflictError, match=told), house.store.acting(pod, record) as fence:
+    reason = "is being released" if meanwhile == "released" else "isn't wanted any more"
+    with pytest.raises(ConflictError, match=reason), house.store.acting(pod, record) as fence:
         fence()
 
 

@@ -47,13 +47,13 @@ def die() -> None:
 
 
 def change(house: OwnerHouse, owner: OwnerRecord, what: str) -> None:
-    """By somebody's hand, or another worker's."""
+    """By an operator's hand, or another worker's."""
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(f"UPDATE owner SET {what} WHERE id = %s".encode(), [owner.id])
 
 
 def run_out(house: OwnerHouse, owner: OwnerRecord, more: str = "") -> None:
-    """As if whoever holds it had been stopped for longer than its hold."""
+    """As if its holder had been stopped for longer than its hold."""
     change(house, owner, f"held_until = now() - interval '1 s', next_at = now(){more}")
     stood_still(house.database)
 
@@ -137,7 +137,7 @@ def test_lost_member_is_restored_and_reported(house: OwnerHouse, kind: OwnerKind
 
 
 def test_lost_resource_is_recreated(house: OwnerHouse) -> None:
-    """The audit tells it; a repair doesn't end before it is there again. Nobody else's is touched."""
+    """The audit reports it; a repair doesn't end before it is there again. Others' resources aren't touched."""
     pod, owner = house.ready(), house.served("site")
     others = [(t.id, dict(t.fields)) for t in house.cloud.things() if t not in house.own(owner)]
     house.cloud.lose(house.cloud.thing("subnet"))
@@ -160,7 +160,7 @@ def test_difference_is_reverted(house: OwnerHouse) -> None:
 
 @both
 def test_unreadable_owner_is_unknown(house: OwnerHouse, kind: OwnerKind) -> None:
-    """Neither fine nor repaired: it waits until somebody answers."""
+    """Neither fine nor repaired: it waits for an answer."""
     owner = house.served(kind)
     for manager in house.fabric.managers:
         manager.reachable = False
@@ -177,7 +177,7 @@ def test_unreadable_owner_is_unknown(house: OwnerHouse, kind: OwnerKind) -> None
     assert house.visit(owner, PodState.READY).reason == ""
 
 
-# -- somebody dies, somebody is late ----------------------------------------------------------------------------
+# -- workers that die or are late -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("verb", ["create", "find"])
@@ -263,17 +263,19 @@ def test_unproved_absence_prevents_the_receipt(house: OwnerHouse) -> None:
 
 @both
 def test_unknown_owners_mark_is_found(house: OwnerHouse, kind: OwnerKind) -> None:
-    """And removed only when an operator says that it is nobody's; what the known owner has stays."""
+    """And removed only when an operator says that it has no owner; what the known owner has stays."""
     owner = house.served(kind)
     before = house.own(owner)
     stranger = Owner(kind, str(uuid4()))
     mark = Mark("lab", stranger, "network")
     thing = house.cloud.add(Kind.NETWORK, mark.name(), "service", mark, segment=77)
     thing.created = house.clock.now() - timedelta(hours=1)
-    told = house.service.audit(house.operator, repair=True).findings
-    assert [(f.category, f.owner, f.repaired) for f in told] == [("orphan", f"{kind} {stranger.id}", False)]
-    told = house.service.audit(house.operator, repair=True, unknown_pods=[stranger.id]).findings
-    assert [f.repaired for f in told] == [True]
+    findings = house.service.audit(house.operator, repair=True).findings
+    assert [(f.category, f.owner, f.repaired) for f in findings] == [
+        ("orphan", f"{kind} {stranger.id}", False)
+    ]
+    findings = house.service.audit(house.operator, repair=True, unknown_pods=[stranger.id]).findings
+    assert [f.repaired for f in findings] == [True]
     assert house.own(owner) == before and house.ports_in(house.number(kind)) == house.wired(kind)
     assert house.visit(owner).state is PodState.READY
 
@@ -335,7 +337,7 @@ def test_owner_follows_the_site(house: OwnerHouse) -> None:
 
 
 def test_new_number_held_by_a_pod_leaves_the_network_unchanged(house: OwnerHouse) -> None:
-    """It is told, the old network goes on and is repaired; when the pod is gone, it is changed."""
+    """It is reported, the old network goes on and is repaired; when the pod is gone, it is changed."""
     pod = house.ready()
     taken, site = pod.plan.segment, house.site
     assert taken is not None
@@ -372,7 +374,7 @@ def test_network_follows_neutron(house: OwnerHouse) -> None:
 
 
 def test_silent_neutron_changes_nothing(house: OwnerHouse) -> None:
-    """Neutron doesn't answer: what was made stays, and the owner says that it can't be told."""
+    """Neutron doesn't answer: what was created stays, and the owner says that its state is unknown."""
     owner = house.served("network")
     planted = house.cloud.plant(Fault.ERROR_500, verb="facts", times=None)
     owner = house.visit(owner)
@@ -383,7 +385,7 @@ def test_silent_neutron_changes_nothing(house: OwnerHouse) -> None:
 
 
 def test_owner_waits_for_a_number_that_a_pod_has(house: OwnerHouse) -> None:
-    """Nothing is made with it before the pod gave it back; a person is told."""
+    """Nothing is created with it before the pod returned it; an alarm is raised."""
     pod = house.ready()
     number = pod.plan.segment
     assert number is not None
@@ -402,7 +404,7 @@ def test_owner_waits_for_a_number_that_a_pod_has(house: OwnerHouse) -> None:
 
 
 def test_unreadable_row_is_parked(house: OwnerHouse) -> None:
-    """It keeps nobody else waiting, nothing of it is touched, and the audit says that it isn't checked."""
+    """It doesn't block others, nothing of it is touched, and the audit says that it isn't checked."""
     owner, before = house.served("site"), house.cloud.things()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(

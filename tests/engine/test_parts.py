@@ -100,7 +100,7 @@ def test_order_of_a_part_waits_for_a_free_part(house: House) -> None:
 
 
 def test_order_of_whole_nodes_waits_for_empty_hosts(house: House) -> None:
-    """An order of all hosts whole waits for the one that is shared; what it has is nobody's in parts."""
+    """An order of all hosts whole waits for the shared one, whose rest isn't assigned in parts."""
     part = ready(house, "part")
     with pytest.raises(RefusedError):
         house.order(whole("all", 16))
@@ -349,7 +349,7 @@ def test_options_for_whole_nodes_are_refused_for_parts(more: dict[str, object], 
 
 
 def test_capacity_counts_what_is_left_of_shared_nodes(house: House) -> None:
-    """The largest order that is told fits; one server more is refused."""
+    """The largest order that capacity reports fits; one server more is refused."""
 
     def row() -> CapacityRowView:
         (found,) = rows_of(house.service.capacity(house.operator), "parts")

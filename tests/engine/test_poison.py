@@ -92,7 +92,7 @@ def test_corrected_row_continues(house: House) -> None:
 
 
 def test_unreadable_resource_parks_its_pod(house: House) -> None:
-    """Nobody judges the pod by the rest: it doesn't FAIL, and nothing of it is made or removed."""
+    """The pod isn't judged by the rest: it doesn't FAIL, and nothing of it is created or removed."""
     pod, fine = house.ready(), house.ready(ORDER.model_copy(update={"name": "fine"}))
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(
@@ -124,7 +124,7 @@ def test_unreadable_order_does_not_block_the_queue(house: House) -> None:
 
 
 def test_date_out_of_range_is_read_as_the_last(house: House, clock: HandClock) -> None:
-    """A row of before the bounds: nobody else's reads fail, and its lease is far from over."""
+    """A row from before the bounds: other reads don't fail, and its lease is far from over."""
     poison, fine = house.ready(ORDER.model_copy(update={"name": "poison"})), house.ready()
     spoil(house, poison, "lease_end = '10000-01-01 11:59:59+00', expected_start = 'infinity'")
     assert {p.name for p in house.service.list_pods(house.request())} == {"poison", "train"}
@@ -273,7 +273,7 @@ def test_statement_on_a_changed_schema_is_a_temporary_error(house: House, databa
 
 
 def test_requests_before_an_unreadable_row_are_searched_for(house: House) -> None:
-    """The visit ends in the middle, with things outside that no row tells of: the next one looks for everything."""
+    """The visit ends in the middle, with things outside that no row mentions: the next one looks for everything."""
     pod = house.order(make("half", 1))
     with on_statements(house.database) as database:
         asked = list[str]()

@@ -138,7 +138,7 @@ def test_booking_moves_earlier_when_a_pod_ends_early(house: House) -> None:
 
 
 def test_pod_without_an_end_gives_no_expected_start(house: House) -> None:
-    """Nobody knows when it ends: the order waits, nodes are kept for it without a time, and it says so."""
+    """Its end is unknown: the order waits, nodes are kept for it without a time, and it says so."""
     house.ready(make("endless", 16))
     pod = queue(house, "next", 2)
     house.worker.tend_queue()
@@ -268,7 +268,7 @@ def test_concurrent_workers_never_share_a_node(house: House) -> None:
 
 
 def test_one_worker_processes_a_due_queue(house: House) -> None:
-    """The others find that somebody does already."""
+    """The others find that one does already."""
     queue(house, "q", 1)
     with house.database.transaction() as tx:
         now = house.clock.now()

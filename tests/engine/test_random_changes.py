@@ -50,7 +50,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 class Tenant:
-    """Does something at random; `said`: what, for whoever reads a failure."""
+    """Does something at random; `said`: what, for the reader of a failure."""
 
     def __init__(self, house: House, dice: random.Random) -> None:
         self.house, self.dice = house, dice

@@ -56,7 +56,7 @@ def house(database: Database, database_url: str) -> Generator[SiteHouse]:
 
 
 class Operator:
-    """Does something at random; `said`: what, for whoever reads a failure.
+    """Does something at random; `said`: what, for the reader of a failure.
 
     Attributes:
         had: ids of all that was ever seen with the mark of a site's owner, by its id.
@@ -96,8 +96,8 @@ class Operator:
         ]
         (act,) = self.dice.choices([a for a, _ in acts], [w for _, w in acts])
         self.said.append(f"{act.__name__}")
-        told = act()
-        self.said[-1] += f" {told}" if told else ""
+        text = act()
+        self.said[-1] += f" {text}" if text else ""
         self.check()
 
     def check(self) -> None:
@@ -236,7 +236,7 @@ class Operator:
         return f"{pod.state}"
 
     def run(self, pod: PodRecord, until: PodState) -> PodRecord:
-        """Visits of whoever has been due for longest: the site may be so, too."""
+        """Visits the owner that has been due for longest: the site may be so, too."""
         for visit in range(400):
             if (pod := self.house.store.find_pod(str(pod.id), None)).state is until:
                 return pod
@@ -251,7 +251,7 @@ class Operator:
     # -- what the loop goes through ---------------------------------------------------------------------------------
 
     def visits(self, most: int = 3) -> str:
-        told = []
+        text = []
         for _ in range(self.dice.randint(1, most)):
             if (owner := self.owner()) is None:
                 return "nothing"
@@ -259,8 +259,8 @@ class Operator:
             self.dice.choice(self.workers).run_once()
             self.check()
             owner = self.house.see(owner.id)
-            told.append(f"{owner.state} {owner.reason[:120]}")
-        return "; ".join(told)
+            text.append(f"{owner.state} {owner.reason[:120]}")
+        return "; ".join(text)
 
     def fault(self) -> str:
         fault, verb, kind = self.dice.choice(FAULTS)
@@ -298,28 +298,28 @@ class Operator:
         """An apply that succeeds; then nothing differs any more, what wasn't to be replaced is still the same thing,
         and what was to be adopted was."""
         self.mended()
-        told = self.apply(adopt)
-        if "refused" in told:
-            return told
+        text = self.apply(adopt)
+        if "refused" in text:
+            return text
         ids, steps = self.ids(), self.steps
         for _ in range(25):
             owner = self.owner()
             if owner is None or owner.state is PodState.RELEASED:
-                return f"{told}: nothing is described"
+                return f"{text}: nothing is described"
             if self.house.service.site_resources(self.house.operator).done:
                 break
             self.visits(1)
         else:
-            return f"{told}: not yet: {self.visits(1)}"
+            return f"{text}: not yet: {self.visits(1)}"
         again = self.house.plan()
-        assert again.nothing, f"{told}: {again.steps} {again.conflicts}"
+        assert again.nothing, f"{text}: {again.steps} {again.conflicts}"
         for key, id_ in self.ids().items():
             action = steps[key].action if key in steps else ""
             was = steps[key].id if action == "adopt" else ids.get(key, id_)
             assert action in ("create", "recreate") or was == id_, (
-                f"{action} {key}: was {was}, is {id_}: {told}"
+                f"{action} {key}: was {was}, is {id_}: {text}"
             )
-        return told
+        return text
 
     def ids(self) -> dict[str, str]:
         owner = self.owner()
@@ -339,7 +339,7 @@ class Operator:
             if not (conflicts := self.house.plan(True).conflicts):
                 break
             self.give_way({c.id for c in conflicts})
-        told = self.applied()
+        text = self.applied()
         owner = self.owner()
         if owner is not None and owner.state is not PodState.RELEASED:
             there = {t.id for t in self.marked(owner)}
@@ -348,7 +348,7 @@ class Operator:
             receipt = self.house.service.site_receipt(self.house.operator).receipt
             assert receipt.clean, receipt
             listed = {word for i in receipt.items for word in i.subject.split()}
-            assert there <= listed, f"{told}: not listed: {there - listed}"
+            assert there <= listed, f"{text}: not listed: {there - listed}"
         self.others.check()
         self.others.leave_all()
         self.house.clock.sleep(900)
@@ -373,13 +373,13 @@ class Operator:
 
     def applied(self) -> str:
         for _ in range(6):
-            told = self.settle(adopt=True)
-            if "not yet" not in told and "refused" not in told:
-                return told
+            text = self.settle(adopt=True)
+            if "not yet" not in text and "refused" not in text:
+                return text
             self.others.leave_all()
             for thing in (t for t in self.house.cloud.things() if t.id in self.given and t.mark is None):
                 self.house.cloud.lose(thing)  # its adoption was given up before its first visit
-        raise AssertionError(told)
+        raise AssertionError(text)
 
     def unused(self, work: Callable[[], Any]) -> None:
         """Others leave the site's networks."""

@@ -173,7 +173,7 @@ def test_pod_under_way_becomes_ready(recorded: Recorded) -> None:
 
 
 def test_audit_reports_only_what_was_wrong_before(recorded: Recorded) -> None:
-    """Only what is wrong was wrong then: the server that somebody deleted."""
+    """Only what is wrong was wrong then: a server deleted by its tenant."""
     house = recorded.house
     report = house.service.audit(house.operator)
     assert {(f.category, f.pod) for f in report.findings} == {
@@ -181,7 +181,7 @@ def test_audit_reports_only_what_was_wrong_before(recorded: Recorded) -> None:
         ("late", "corrected"),
         ("late", "haunted"),
         ("orphan", "abandoned"),
-        ("different", None),  # the P_Key of `stale`, which a standby manager may still be told of
+        ("different", None),  # the P_Key of `stale`, which a standby manager may still have
     }, report.findings
 
 

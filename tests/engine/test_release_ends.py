@@ -52,7 +52,7 @@ def test_endless_removal_costs_only_its_node(house: House) -> None:
     capacity = house.store.capacity()
     assert receipt.quarantined == (bad,)
     assert set(capacity.quarantines) == {bad} and not capacity.holds
-    assert receipt.abandoned is not None and receipt.abandoned.kept == (), "nobody uses its numbers"
+    assert receipt.abandoned is not None and receipt.abandoned.kept == (), "its numbers aren't used"
     assert {(i.plane, i.result) for i in receipt.items if i.result != "clean"} == {("guest", "unknown")}
 
 

@@ -76,7 +76,7 @@ def test_two_workers_count_no_second_twice(house: House, clock: HandClock) -> No
 
 
 def test_time_between_two_processes_counts_little(house: House, clock: HandClock) -> None:
-    """Perhaps none ran; restarts that go on for ever end a release all the same."""
+    """Perhaps none ran; endless restarts end a release all the same."""
     pod = releasing(house)
     restarts = 0
     while look(house, pod).state is PodState.RELEASING:
@@ -91,7 +91,7 @@ Opens = Callable[[], object]
 
 
 def unread(house: House) -> Opens:
-    """The gate is closed, as nobody can read what the cloud remembers."""
+    """The gate is closed, as what the cloud remembers can't be read."""
     planted = house.cloud.plant(Fault.UNREACHABLE, verb="witness", times=None)
     house.database.losses += 1
     return planted.lift

@@ -89,9 +89,9 @@ def test_receipt_has_the_end_of_every_server_on_a_node(house: House) -> None:
     house.cloud.ends(first.id, Ending(Ended.NO_RECORD, "archived"))
     house.release(pod)
     visit(house, pod, 5)
-    told = guests(house, pod)
-    assert set(told) > {first.id, second.id} and len(told) == 3
-    assert {i.result for i in told.values()} == {"clean"}
+    ends = guests(house, pod)
+    assert set(ends) > {first.id, second.id} and len(ends) == 3
+    assert {i.result for i in ends.values()} == {"clean"}
 
 
 def test_end_of_one_server_is_not_taken_for_the_next_ones(house: House) -> None:
@@ -178,9 +178,9 @@ def test_former_server_that_reappears_is_found_whatever_its_mark(house: House) -
 def test_hidden_host_attribute_does_not_mean_no_host(
     house: House, how: Ended, facts: dict[str, object], result: str
 ) -> None:
-    """Its attribute is for administrators: a policy or another token hides it, and nobody knows where it was."""
+    """Its attribute is for administrators: a policy or another token hides it, and where it was is unknown."""
     pod = house.ready()
     record = replace(row(house, pod, pod.nodes[0]), state=RowState.ABSENT, facts=facts)
-    house.cloud.ends(str(record.outside_id), Ending(how, "as told"))
+    house.cloud.ends(str(record.outside_id), Ending(how, "as given"))
     (reading,) = read_guests(pod, [record], house.world, pod.nodes)
     assert reading.result == result

@@ -313,7 +313,7 @@ def test_quarantine_is_noted_before_it_is_written(house: House, by: str) -> None
 
 
 def test_process_killed_before_writing_a_quarantine_closes_no_gate(house: House) -> None:
-    """What the cloud was told of is counted in the database; the next visit keeps the node back."""
+    """What the cloud has noted is counted in the database; the next visit quarantines the node."""
     house.ready()
     house.gate.look()
     known = house.cloud.witnesses[house.site.name]

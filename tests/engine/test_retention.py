@@ -129,7 +129,7 @@ def test_never_requested_row_outlives_nothing_that_it_needs(house: House) -> Non
 
 @pytest.mark.parametrize("doubt", ["late_until = now()", "held_until = now() - interval '1 h'"])
 def test_possibly_requested_row_is_kept(house: House, doubt: str) -> None:
-    """A worker died; whoever takes the pod next looks for everything, by its rows."""
+    """A worker died; the next one looks for everything, by its rows."""
     planted = house.cloud.plant(Fault.UNREACHABLE, kind=Kind.ROUTER, times=None)
     pod = house.order(make("doubt", 1).model_copy(update={"access": AccessOrder(floating_ip="each")}))
     house.worker.run_once()
@@ -297,7 +297,7 @@ def test_held_numbers_keep_their_rows(house: House) -> None:
 
 
 def test_mark_of_a_pod_without_rows_is_left_to_a_person(house: House) -> None:
-    """What bears it can't be told from a copy any more: it is reported, and left alone."""
+    """Its resources can't be distinguished from copies any more: they are reported, and left alone."""
     pod = released(house)
     prune(house, 6)
     mark = Mark("lab", Owner.pod(pod.id), "network/rdma")
@@ -342,13 +342,13 @@ def test_killed_round_is_followed_by_another(house: House) -> None:
     house.clock.sleep(3601)
     assert keeper(house, batch=3).run_due() == 3600.0
     assert rows(house, "resource", pod) == 0
-    told = {
+    counts = {
         s.labels["what"]: s.value
         for m in StoreCollector(house.store).collect()
         for s in m.samples
         if "what" in s.labels
     }
-    assert told["tombstones"] > 0
+    assert counts["tombstones"] > 0
 
 
 def test_concurrent_rounds_and_releases_do_not_interfere(house: House) -> None:
@@ -373,13 +373,13 @@ def test_concurrent_rounds_and_releases_do_not_interfere(house: House) -> None:
 
 
 def test_retention_shorter_than_the_sweep_is_refused() -> None:
-    """A policy under which the sweep would look for what nobody knows any more is refused."""
+    """A policy under which the sweep would look for what has no rows any more is refused."""
     with pytest.raises(ValidationError, match="at least 2d"):
         RetentionPolicy(tombstones="47h")
 
 
 def test_old_partition_file_is_cleaned_without_rows(house: House) -> None:
-    """A manager is restored with a file of long ago: what stands in weft's own section nobody else wrote."""
+    """A manager is restored with an old file: only weft has written weft's own section."""
     pod = house.ready()
     files = {m.name: m.text for m in house.fabric.managers}
     house.release(pod)
@@ -395,7 +395,7 @@ def test_old_partition_file_is_cleaned_without_rows(house: House) -> None:
 
 
 def test_failing_kind_does_not_block_others(house: House) -> None:
-    """It is told at the end; what was removed before and after it is counted."""
+    """It is reported at the end; what was removed before and after it is counted."""
     released(house)
     house.clock.sleep(86400 * 100)
     with psycopg.connect(house.database.url, autocommit=True) as connection:

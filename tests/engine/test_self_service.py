@@ -107,7 +107,7 @@ def test_tenants_see_neither_type_nor_number(house: House) -> None:
 
 
 def test_pod_with_a_vlan_can_be_released_by_a_site_without_vlans(house: House) -> None:
-    """It can be released, and not changed: nobody knows any more where its VLAN is."""
+    """It can be released, and not changed: where its VLAN is isn't known any more."""
     pod = house.ready()
     apply(house, SELF_SERVICE)
     site: Site = house.store.site().site

@@ -90,7 +90,7 @@ def test_apart_holds_whichever_pod_came_first(house: House, first: str) -> None:
 
 
 def test_operators_give_names_and_tenants_ids(house: House) -> None:
-    """Names are looked up for operators, who are told of unknown ones; a tenant's are taken as given, each once."""
+    """Names are looked up for operators, and unknown ones refused; a tenant's are taken as given, each once."""
     tokens = house.cloud.offers.tokens
     someone = next(iter(tokens.values()))
     for id_, name in (("4f1", "research"), ("77a", "twin"), ("77b", "twin")):
@@ -125,7 +125,7 @@ def test_apart_from_reveals_no_projects(house: House) -> None:
         assert made.order.locality.apart_from == apart
         return made.model_copy(update={"order": None})
 
-    assert planned(theirs) == planned("research") == planned("nobody") == planned("0" * 32)
+    assert planned(theirs) == planned("research") == planned("unknown") == planned("0" * 32)
     reader = house.request("team-a", "reader")
     for locality in (EXCLUSIVE, {"apart_from": ["team-b"]}):
         with pytest.raises(ForbiddenError, match="may not do pods:create_exclusive"):
@@ -134,7 +134,7 @@ def test_apart_from_reveals_no_projects(house: House) -> None:
 
 
 def test_operator_decides_who_may_close_leaves_to_others(house: House, tmp_path: Path) -> None:
-    """By a rule of its own: whoever may not is told which; orders that close nothing go on as before."""
+    """By a rule of its own: a caller without the right reads which; orders that close nothing go on as before."""
     file = tmp_path / "policy.yaml"
     file.write_text("'pods:create_exclusive': rule:operator\n")
     house.service = Service(house.store, house.keeper, Policy(file), house.clock, house.listener)
@@ -167,7 +167,7 @@ def test_bookings_share_leaves_on_the_same_terms(house: House, clock: HandClock)
 
 
 def test_lease_is_not_extended_into_an_exclusive_booking(house: House, clock: HandClock) -> None:
-    """Its own nodes are free then, but its leaf is promised to who shares it with nobody; and uplinks likewise."""
+    """Its own nodes are free then, but its leaf is booked for an exclusive pod; and uplinks likewise."""
     pod = house.run(
         order(house, "team-b", "b", 2, duration="1h", locality={"required": "leaf"}), PodState.READY
     )
@@ -185,7 +185,7 @@ def test_lease_is_not_extended_into_an_exclusive_booking(house: House, clock: Ha
 
 
 def test_queue_respects_apart(house: House) -> None:
-    """Orders of two projects that wait for the same leaves: exclusive ones take turns, nobody is forgotten."""
+    """Orders of two projects that wait for the same leaves: exclusive ones take turns, none is forgotten."""
     first = house.ready(make("first", 16))
     pods = [
         house.store.find_pod(house.service.create_pod(house.request(project), one).id, None)
@@ -210,7 +210,7 @@ def test_queue_respects_apart(house: House) -> None:
 
 
 def test_concurrent_orders_and_queues_keep_the_terms(house: House) -> None:
-    """Direct orders and two workers' queues race for sixteen nodes: whoever is at odds is never on one leaf."""
+    """Direct orders and two workers' queues race for sixteen nodes: pods that exclude each other never share a leaf."""
     first = house.ready(make("first", 16))
     wishes: list[tuple[str, Order]] = []
     for n in range(12):

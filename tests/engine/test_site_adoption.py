@@ -25,7 +25,7 @@ def house(database: Database, database_url: str) -> Generator[SiteHouse]:
 
 @pytest.mark.parametrize("project", ["service", "team-b"])
 def test_resources_of_others_are_left_alone(house: SiteHouse, project: str) -> None:
-    """Another's network has the VLAN: told with what to do, and nothing is changed."""
+    """Another's network has the VLAN: reported with what to do, and nothing is changed."""
     network = house.others_network(project)
     was = dict(network.fields)
     (conflict,) = house.plan().conflicts
@@ -142,7 +142,7 @@ def test_replacement_of_a_lost_resource_is_adopted(house: SiteHouse, key: str) -
 
 
 def test_resource_back_before_the_visit_is_kept(house: SiteHouse) -> None:
-    """Another process may have made it anew since the plan."""
+    """Another process may have recreated it since the plan."""
     house.applied()
     key = "security_group/lab/storage"
     lost = house.mine()[key]
@@ -230,7 +230,7 @@ def test_resource_on_a_network_being_removed_is_not_adopted(house: SiteHouse) ->
 
 
 def test_copied_mark_hides_nothing(house: SiteHouse) -> None:
-    """Whoever sees the shared network sees the mark of its owner."""
+    """Everyone who sees the shared network sees the mark of its owner."""
     owner = house.applied()
     network = house.mine()["network/storage"]
     mark = Mark("lab", owner.owner, "port/nas2/eth0")

@@ -21,7 +21,7 @@ def document(site: Site, **changes: object) -> dict[str, object]:
 
 
 def test_change_of_an_older_site_is_refused(house: House) -> None:
-    """Two operators start from one generation: the second one is told, and nothing of the first one's is lost."""
+    """Two operators start from one generation: the second one is refused, and nothing of the first one's is lost."""
     verbs, olga = house.service, house.operator
     base = verbs.show_site(olga).generation
     assert verbs.activate_site(olga, document(house.site), base).generation == base + 1
@@ -59,7 +59,7 @@ def test_cables_are_adopted_only_into_the_compared_site(house: House) -> None:
     ask = house.fabric.topology
 
     def meanwhile() -> Any:
-        house.store.activate_site(house.site, "somebody else")
+        house.store.activate_site(house.site, "another operator")
         return ask()
 
     house.fabric.topology = meanwhile
@@ -100,7 +100,7 @@ class Clock:
 
 
 def test_drivers_of_an_old_site_are_closed_after_their_last_use(house: House) -> None:
-    """Not while somebody still works with them, and not at once after: what was begun may go on."""
+    """Not while they are in use, and not at once after: what was begun may go on."""
     made: list[Driver] = []
 
     def build(site: Site) -> World:

@@ -46,7 +46,7 @@ def house(database: Database, database_url: str) -> Generator[FlavorHouse]:
 
 
 def test_flavor_is_planned_applied_changed_and_removed(house: FlavorHouse) -> None:
-    """A key that goes is told to the driver, which must know that it is there by weft's doing."""
+    """The driver gets a removed key, and must know that it is there by weft's doing."""
     house.flavored(**{"hw:mem_page_size": "large"})
     assert {f"create {FLAVOR}", f"create {IMAGE}"} <= set(house.steps())
     house.applied()
@@ -64,7 +64,7 @@ def test_flavor_is_planned_applied_changed_and_removed(house: FlavorHouse) -> No
 
 
 def test_resized_flavor_is_another_one_and_waits_for_pods(house: FlavorHouse) -> None:
-    """Nova can't change how large one is: told before, and refused while pods have servers of it."""
+    """Nova can't resize one: that is reported before, and refused while pods have servers of it."""
     house.applied()
     pod = house.ready()
     with psycopg.connect(house.database.url, autocommit=True) as connection:

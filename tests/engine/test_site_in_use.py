@@ -1,4 +1,4 @@
-"""What others use of a site's networks stays, whoever ends what: ports' ways out, and subnets that nobody described."""
+"""What others use of a site's networks stays, whatever is removed: ports' ways out, and undescribed subnets."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def repaired(house: SiteHouse) -> AuditReport:
 
 
 def without_ways(house: SiteHouse) -> None:
-    """As if nobody used it: a router takes its ports along, which the simulated one doesn't have."""
+    """As if it were unused: a router takes its ports along, which the simulated one doesn't have."""
     for port in [p for p in house.cloud.ports if p.mark is None]:
         house.cloud.lose(port)
 
@@ -79,8 +79,8 @@ def test_repair_keeps_the_router_of_a_network_in_use(house: SiteHouse, owner: Ow
     port = in_use(house)
     report = repaired(house)
     assert marked(house) == STORAGE | OUTSIDE
-    told = {str(f.repair) for f in report.findings if f.category == "orphan" and not f.repaired}
-    assert told == {
+    repairs = {str(f.repair) for f in report.findings if f.category == "orphan" and not f.repaired}
+    assert repairs == {
         f"others use network storage: port theirs ({port.id}) of project team-a; remove them first"
     }
     without_ways(house)
@@ -278,7 +278,7 @@ def test_destroy_is_refused_if_it_removes_a_subnet_of_others(house: SiteHouse) -
 def test_apply_removes_no_subnet_of_others(house: SiteHouse, vlan: int | None) -> None:
     house.applied()
     subnet = by_hand(house)
-    assert house.plan().nothing, "it is in nobody's way"
+    assert house.plan().nothing, "it is no conflict"
     house.end("gateways", vlan)
     (conflict,) = house.plan().conflicts
     assert conflict.key == "network/gateways" and f"others use it: subnet old ({subnet.id})" in conflict.what

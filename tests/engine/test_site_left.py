@@ -164,7 +164,7 @@ def test_resource_with_a_live_owner_is_not_adopted(house: SiteHouse) -> None:
 
 
 def test_adoption_is_not_permanent(house: SiteHouse) -> None:
-    """A network that is made anew, or comes back later, is another one than that which was adopted."""
+    """A network that is recreated, or comes back later, is another one than that which was adopted."""
     network = house.others_network()
     house.applied(adopt=True)
     house.change(gateways={"vlan": 14})
@@ -179,7 +179,7 @@ def test_adoption_is_not_permanent(house: SiteHouse) -> None:
     assert desired is not None and desired.adopted == {}
 
 
-# -- nobody begins to use what goes -----------------------------------------------------------------------------
+# -- no new use of what is being removed ------------------------------------------------------------------------
 
 
 def routed(name: str) -> Order:

@@ -121,8 +121,8 @@ def test_drift_is_planned_reported_and_repaired(house: PortsHouse) -> None:
     house.port("tor02/Ethernet31").access = None
     house.port("tor01/Ethernet32").trunk = {77}
     house.fake.switches["tor02"].config.vlans[13] = "by-hand"
-    told = house.segment_steps()
-    assert set(told["change segment/gateways"]) == {
+    steps = house.segment_steps()
+    assert set(steps["change segment/gateways"]) == {
         ("port tor01/Ethernet31", "in VLAN 12", "access"),
         ("port tor02/Ethernet31", "no member", "access"),
         ("port tor01/Ethernet32", "access with VLAN 77 besides", "access"),
@@ -136,7 +136,7 @@ def test_drift_is_planned_reported_and_repaired(house: PortsHouse) -> None:
 
 
 def test_foreign_ports_are_reported_and_block_the_removal(house: PortsHouse) -> None:
-    """A port that weft knows nothing of, in the VLAN by somebody's hand: its VLAN isn't taken away under it."""
+    """A port that weft knows nothing of, put into the VLAN by hand: its VLAN isn't removed."""
     house.applied()
     house.fake.put(FOREIGN, GATEWAYS)
     assert house.plan().nothing
@@ -216,9 +216,9 @@ def test_foreign_vlan_is_a_conflict_or_adopted(house: PortsHouse) -> None:
     with pytest.raises(ConflictError, match="ipu-gw"):
         house.ask()
     assert house.access() == {"tor01/Ethernet31": GATEWAYS}
-    told = house.segment_steps(adopt=True)["adopt segment/gateways"]
-    assert ("port tor02/Ethernet31", "no member", "access") in told
-    assert not [field for field, _, _ in told if field == "port tor01/Ethernet31"]
+    steps = house.segment_steps(adopt=True)["adopt segment/gateways"]
+    assert ("port tor02/Ethernet31", "no member", "access") in steps
+    assert not [field for field, _, _ in steps if field == "port tor01/Ethernet31"]
     house.applied(adopt=True)
     assert house.access() == ACCESS
     mark = Mark("lab", house.site_owner().owner, "segment/gateways")
@@ -284,7 +284,7 @@ def test_trunk_keeps_its_other_vlans(house: PortsHouse) -> None:
 
 
 def test_trunk_of_every_vlan_is_reported(house: PortsHouse) -> None:
-    """Nobody has put it into the VLAN, so it is in nobody's way: what is behind it reaches the BMCs all the same."""
+    """Its VLANs weren't chosen deliberately, so it is no conflict: what is behind it reaches the BMCs all the same."""
     config = house.port(FOREIGN)
     config.access, config.trunk = 1, set(range(1, 4095))
     [note] = [n for n in house.plan().notes if FABRIC in n]
@@ -320,7 +320,7 @@ GHOST = Owner("site", "00000001-0000-4000-8000-00000000000f")
 
 
 def left_behind(house: PortsHouse) -> None:
-    """What a weft had set whose database nobody has any more."""
+    """What a weft had set whose database is lost."""
     name = vlan_name(Mark("lab", GHOST, "segment/gateways"))
     for switch in SWITCHES:
         house.fake.switches[switch].config.vlans[GATEWAYS] = name
@@ -347,7 +347,7 @@ def test_settings_of_a_lost_database_are_adopted(house: PortsHouse) -> None:
 
 
 def test_settings_of_a_lost_database_are_removed_once_unused(house: PortsHouse) -> None:
-    """Whose the ports are, nobody knows any more: they aren't taken away from under somebody."""
+    """Whose the ports are isn't known any more: their VLAN isn't removed while they are in it."""
     left_behind(house)
 
     def repaired() -> list[Finding]:
@@ -385,7 +385,7 @@ def test_port_moves_to_a_new_network_in_one_apply(house: PortsHouse) -> None:
     assert [c for c in house.plan().conflicts if c.key.startswith("segment/")] == []
     house.port("tor01/Ethernet32").trunk = {77}
     [conflict] = [c for c in house.plan().conflicts if c.key.startswith("segment/")]
-    assert "VLAN 77 with a tag" in conflict.what, "what else it carries is somebody's"
+    assert "VLAN 77 with a tag" in conflict.what, "what else it carries belongs to others"
     house.port("tor01/Ethernet32").trunk = set()
     house.applied()
     assert house.access() == {**ACCESS, "tor01/Ethernet32": 15} and house.plan().nothing

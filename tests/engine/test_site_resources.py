@@ -181,7 +181,7 @@ def test_audit_finds_a_tenant_that_takes_a_name(house: SiteHouse, name: str) -> 
 
 @pytest.mark.parametrize("where", ["lab", "other"])
 def test_audit_finds_a_tenant_that_takes_an_rnics_name(house: SiteHouse, where: str) -> None:
-    """Its own port is the pod's that it is in, if any. In another cloud, nobody asks this one's name server for it."""
+    """Its own port is the pod's that it is in, if any. In another cloud, this one's name server isn't asked for it."""
     house.applied()
     example = load_site(EXAMPLES / "sites" / "ipupod64" / "site.yaml")
     machine, *_ = example.ipu_machines
@@ -231,7 +231,7 @@ def test_gateway_address_is_kept_from_tenants(house: SiteHouse) -> None:
     assert house.mine().keys() == KEYS, "the site's own router has it"
     house.change(storage=_with_gateway(house, nat=False) | {"shared_with": []})
     house.applied()
-    assert "gateway/storage/storage" not in house.mine(), "nobody else is there"
+    assert "gateway/storage/storage" not in house.mine(), "no one else is there"
 
 
 def _with_gateway(house: SiteHouse, nat: bool) -> dict[str, object]:

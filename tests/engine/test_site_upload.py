@@ -255,7 +255,7 @@ def test_other_process_reads_only_changed_parts(house: House, monkeypatch: pytes
 
 
 def test_generation_without_its_part_is_unreadable(house: House) -> None:
-    """A row that somebody deleted: nobody goes on with the rest."""
+    """A row was deleted: weft doesn't go on with the rest."""
     applied(house, cut(large()))
     rows(house, "DELETE FROM site_part WHERE digest = (SELECT min(digest) FROM site_part) RETURNING 1")
     with pytest.raises(UnreadableError, match="generation 2 of the site"):
@@ -285,7 +285,7 @@ def test_unfinished_uploads_are_bounded(house: House, monkeypatch: pytest.Monkey
 
 
 def test_one_of_two_concurrent_applies_wins(house: House, database_url: str) -> None:
-    """Both send the same parts and more; one is in force, the other is told, and no part of either is lost."""
+    """Both send the same parts and more; one is active, the other is refused, and no part of either is lost."""
     sites = [cut(large(maintenance=f"fan {n}")) for n in range(4)]
     databases = [Database(database_url) for _ in sites]
     outcomes: list[object] = []

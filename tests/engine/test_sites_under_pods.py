@@ -92,7 +92,7 @@ def test_site_cannot_change_the_role_of_a_held_node(house: House, what: str) -> 
 
 
 def loses(house: House, node: str) -> Callable[[], object]:
-    """An operator's new site without a node, which nobody holds."""
+    """An operator's new site without a node that no pod holds."""
     document = without(house.site, node).model_dump(mode="json")
     return lambda: house.service.activate_site(house.operator, document)
 

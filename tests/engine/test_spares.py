@@ -58,7 +58,7 @@ def test_idle_spare_is_clean_but_not_with_a_p_key(house: House) -> None:
 
 
 def test_spare_is_freed_with_the_rest_and_named_in_the_receipt(house: House) -> None:
-    """Until then nobody else gets it, not even as the last node."""
+    """Until then no other pod gets it, not even as the last node."""
     pod = house.run(house.order(spared("train", 3, 1)), PodState.READY)
     with pytest.raises(RefusedError) as caught:
         house.order(make("all", 13))

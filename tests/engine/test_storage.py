@@ -39,8 +39,8 @@ def test_share_is_open_to_the_pods_ports_and_gone_before_the_receipt(house: Hous
     assert [len(s.rdma_addresses) for s in shown.servers] == [2, 2]
     signed = receipt(house, pod)
     assert signed.clean
-    told = [i.plane for i in signed.items if i.result == "clean"]
-    assert (told.count("share"), told.count("share_access")) == (1, 2)
+    clean = [i.plane for i in signed.items if i.result == "clean"]
+    assert (clean.count("share"), clean.count("share_access")) == (1, 2)
     assert not house.cloud.things(Kind.SHARE) and not house.cloud.things(Kind.SHARE_ACCESS)
 
 
@@ -81,7 +81,7 @@ def test_servers_mount_storage_beside_the_tenants_user_data(house: House) -> Non
 
 
 def test_kept_data_stays_and_is_named_in_the_receipt(house: House) -> None:
-    """With its id, its new name and the project; it bears no mark any more, and nobody takes it later."""
+    """With its id, its new name and the project; it bears no mark any more, and no later pod takes it."""
     pod = ready(house, {**SHARE, "keep": True}, {**VOLUME, "keep": True})
     share = house.cloud.thing("share/data")
     signed = receipt(house, pod)

@@ -60,7 +60,7 @@ def test_share_deleted_by_a_tenant_is_reported_not_recreated(house: House) -> No
 
 
 def test_volume_deleted_by_a_tenant_is_reported_and_a_detached_one_attached(house: House) -> None:
-    """What was detached is attached again; what was deleted is told."""
+    """What was detached is attached again; what was deleted is reported."""
     pod = ready(house, VOLUME)
     house.cloud.lose(house.cloud.thing("volume_attachment/work/gpu01"))
     pod = again(house, pod)
@@ -124,7 +124,7 @@ def _abandoned(house: House, pod: PodRecord) -> None:
 
 @pytest.mark.parametrize(("entry", "kind"), [(SHARE, Kind.SHARE), (VOLUME, Kind.VOLUME)])
 def test_undeletable_data_holds_no_numbers(house: House, entry: dict[str, Any], kind: Kind) -> None:
-    """A replica or a backup keeps it for ever: an operator ends the release, and its P_Key and VLAN are the next pod's;
+    """A replica or a backup keeps it forever: an operator abandons the release, its P_Key and VLAN are the next pod's;
     the sweep takes the data away once that can be done, and nothing of the next pod's.
     """
     pod = ready(house, entry)
@@ -146,7 +146,7 @@ def test_undeletable_data_holds_no_numbers(house: House, entry: dict[str, Any], 
 
 
 def test_remaining_rule_keeps_the_numbers(house: House) -> None:
-    """Whoever got the addresses next could read the data."""
+    """The next holder of the addresses could read the data."""
     pod = ready(house, SHARE)
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SHARE_ACCESS, times=None)
     _abandoned(house, pod)

@@ -1,4 +1,4 @@
-"""The sweep: what came back after a receipt was signed is found, taken back and told; what is foreign is kept apart."""
+"""The sweep: what came back after a receipt was signed is found, removed and reported; foreign ports quarantine."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_sweep_finds_nothing_where_nothing_is_left(house: House) -> None:
 
 
 def test_late_creation_is_removed_and_reported(house: House) -> None:
-    """A10: RELEASED with a clean receipt, and a server on a node that nobody holds."""
+    """A10: RELEASED with a clean receipt, and a server on a free node."""
     pod = released(house)
     node = pod.nodes[0]
     late(house, pod, Kind.SERVER, f"server/{node}", host=node, ports=())
@@ -73,8 +73,8 @@ def test_late_creation_is_removed_and_reported(house: House) -> None:
     found = corrections(house, pod)
     assert [(c.kind, c.where) for c in found] == [("server", "lab")]
     assert found[0].gone_at is not None
-    told = [f for f in house.service.audit(house.operator).findings if f.category == "late"]
-    assert [(f.pod_id, f.repaired) for f in told] == [(str(pod.id), True)]
+    late_findings = [f for f in house.service.audit(house.operator).findings if f.category == "late"]
+    assert [(f.pod_id, f.repaired) for f in late_findings] == [(str(pod.id), True)]
     counts = house.store.counts().traces
     assert (counts["open"], counts["gone"]) == (0, 1)
 
@@ -125,7 +125,7 @@ def test_p_key_that_comes_back_is_removed_again(house: House) -> None:
 
 
 def test_foreign_p_key_on_a_freed_node_quarantines_it(house: House) -> None:
-    """Somebody else's partition inside weft's range: told, not touched, and the node is given to nobody."""
+    """Someone else's partition inside weft's range: reported, not touched, and the node isn't assigned."""
     pod = released(house)
     guid = house.site.node_by_name[pod.nodes[0]].hcas_on("ib0")[0].port_guid
     foreign = house.site.fabrics["ib0"].segments.first + 7
@@ -199,7 +199,7 @@ def test_each_resource_is_searched_for_at_growing_intervals(house: House) -> Non
 
 
 def test_one_worker_sweeps_at_a_time(house: House) -> None:
-    """Whoever moves the row's time on; and it is due again after the time that is set."""
+    """The worker that advances the row's time; and it is due again after the time that is set."""
     first, second = sweeper(house), sweeper(house)
     house.clock.sleep(3600 * 24 * 3650)  # the row's time is the embedded database's own
     assert first.run_due() == 300.0

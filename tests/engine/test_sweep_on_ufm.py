@@ -20,7 +20,7 @@ def test_partition_restored_by_a_stale_writer_is_removed_again(house: House, tmp
     assert number and number not in ufm.ufm.pkeys
     ports = [h.port_guid for n in pod.nodes for h in house.site.node_by_name[n].hcas_on("ib0")]
     other = house.site.fabrics["ib0"].segments.last + 1
-    for key in (number, other):  # the other one isn't in weft's range: somebody else's for good
+    for key in (number, other):  # the other one isn't in weft's range: it stays someone else's
         ufm.ufm.set_pkeys(foreign(f"{key:#x}", {f"{g:016x}": "full" for g in ports}))
     assert all(number | 0x8000 in ufm.fabric.wire.hosts[g] for g in ports)
     sweep(house)

@@ -1,4 +1,4 @@
-"""A20: numbers that somebody else uses in Neutron are not given out; one that is taken in the meantime is replaced."""
+"""A20: numbers that others use in Neutron are not assigned; one that is taken in the meantime is replaced."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_concurrent_change_keeps_the_new_number(house: House) -> None:
 
 
 def test_release_requested_meanwhile_wins(house: House) -> None:
-    """Nothing is recreated for a pod that nobody wants any more."""
+    """Nothing is recreated for a pod that isn't wanted any more."""
     vlan = house.site.clouds["lab"].management
     pod = house.order()
     stranger(house, vlan.physical_network, vlan.segments.first)

@@ -52,7 +52,7 @@ def work(house: House, most: int = 9, releases: int = 9) -> list[Held]:
 
 
 def test_work_comes_before_observations(house: House) -> None:
-    """Whoever has waited longer: a release, a repair and a change are no looks; each is in one of the two only."""
+    """Even before longer waits: releases, repairs and changes are no observations; each is in one of the two only."""
     pods = ready(house, "a", "b", "c", "d")
     sql(house, "UPDATE pod SET next_at = now() - interval '1 hour'")
     house.release(pods[1])
@@ -74,7 +74,7 @@ def test_releases_have_places_of_their_own(house: House) -> None:
 
 
 def test_many_owners_are_claimed_with_one_statement(house: House) -> None:
-    """The one that has waited longest first, each under its own token, and nobody twice."""
+    """The one that has waited longest first, each under its own token, and none twice."""
     pods = ready(house, "a", "b", "c")
     for minutes, pod in enumerate(pods):
         sql(
@@ -128,7 +128,7 @@ def test_unchanged_owners_are_handed_back_together(house: House) -> None:
 
 
 def test_notes_are_written_with_the_next_statement_or_not_at_all(house: House) -> None:
-    """Whoever lost the owner between note and write writes nothing of it, and lets go of nothing."""
+    """A worker that lost the owner between note and write writes nothing of it, and hands nothing back."""
     (pod,) = ready(house, "a")
     sql(house, "UPDATE pod SET next_at = now()")
     (held,) = looks(house)
@@ -184,7 +184,7 @@ def test_visit_waiting_behind_a_slow_one_is_handed_back(
     """A release of it needn't wait for the other's visit, whose cloud hangs."""
     monkeypatch.setattr(lane_module, "AHEAD", 3600.0)
     monkeypatch.setattr(lane_module, "SLOW", 3600.0)
-    monkeypatch.setattr(worker_module, "LONGEST_SLEEP", 0.05)  # nothing else is due, and nobody wakes it
+    monkeypatch.setattr(worker_module, "LONGEST_SLEEP", 0.05)  # nothing else is due, and nothing wakes it
     slow = house.new_worker("slow", replace(house.loop, pods_at_once=1))
     slow._work.begin(lambda: slow._work.ended() and None)  # pyright: ignore[reportPrivateUsage]
     house.order(ORDER.model_copy(update={"name": "hangs", "nodes": ONE}))

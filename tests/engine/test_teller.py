@@ -1,4 +1,4 @@
-"""Whoever follows an owner is told of its events after they were written, and no write waits for that."""
+"""Followers of an owner are notified of its events after they were written, and no write waits for that."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 def heard(connection: psycopg.Connection[Any]) -> set[str]:
-    """Of which owners was told until now."""
+    """Owners whose followers were notified so far."""
     connection.execute("SELECT pg_notify('weft_event', 'the last')")
-    told: set[str] = set()
+    notified: set[str] = set()
     for notice in connection.notifies():
         if notice.payload == "the last":
-            return told
-        told.update(notice.payload.split(","))
+            return notified
+        notified.update(notice.payload.split(","))
     raise AssertionError("it was not heard")
 
 
@@ -75,10 +75,13 @@ def test_write_ends_before_its_notification(house: House) -> None:
 
 def test_many_owners_share_few_notifications() -> None:
     said = [("events", f"{n:036}") for n in range(450)] + [("work", "")]
-    told = joined(said)
-    assert [(c, len(p.split(","))) for c, p in told] == [("events", 200)] * 2 + [("events", 50), ("work", 1)]
-    assert [(c, one) for c, p in told for one in p.split(",")] == said
-    assert max(len(p) for _, p in told) < 8000
+    notified = joined(said)
+    assert [(c, len(p.split(","))) for c, p in notified] == [("events", 200)] * 2 + [
+        ("events", 50),
+        ("work", 1),
+    ]
+    assert [(c, one) for c, p in notified for one in p.split(",")] == said
+    assert max(len(p) for _, p in notified) < 8000
 
 
 def test_write_without_an_event_does_not_notify(house: House) -> None:
@@ -123,7 +126,7 @@ def test_event_of_a_transaction_is_notified_after_it(house: House) -> None:
 
 
 def test_order_is_notified_after_its_confirmation(house: House) -> None:
-    """While its nodes are claimed others wait for the lock, and whoever notifies waits for the disk of all who do."""
+    """While its nodes are claimed others wait for the lock, and notifying transactions wait for each other's disk."""
     begun, goes_on = threading.Event(), threading.Event()
 
     def before(name: str, values: Mapping[str, Any]) -> None:
@@ -159,45 +162,45 @@ def test_making_an_unclaimed_order_due_notifies_workers(house: House) -> None:
 
 
 def test_failed_notification_is_repeated() -> None:
-    """A connection that was cut is weft's own: whoever follows has heard nothing of it. A defect is no reason to."""
-    told: list[list[Any]] = []
+    """A connection that was cut is weft's own: followers have missed it. A defect is no reason to."""
+    notified: list[list[Any]] = []
 
     def send(said: Any) -> None:
-        told.append([payload for _, payload in said])
-        if len(told) <= 2:
+        notified.append([payload for _, payload in said])
+        if len(notified) <= 2:
             raise TemporaryError("talk to the database", "pg", "away")
-        if "b" in told[-1]:
-            raise RuntimeError("nobody expects this")
+        if "b" in notified[-1]:
+            raise RuntimeError("unexpected")
 
     teller = Teller(send, again=0.0)
     teller.tell(("events", "a"))
-    wait_for(lambda: len(told) == 3)
+    wait_for(lambda: len(notified) == 3)
     for name in ("b", "c"):
         teller.tell(("events", name))
         teller.wait()
     teller.close()
     teller.tell(("events", "after the end"))
-    assert told == [["a"], ["a"], ["a"], ["b"], ["c"]]
+    assert notified == [["a"], ["a"], ["a"], ["b"], ["c"]]
 
 
 def test_closing_does_not_wait_for_failing_notifications() -> None:
-    told: list[Any] = []
+    notified: list[Any] = []
 
     def send(said: Any) -> None:
-        told.append(said)
+        notified.append(said)
         raise TemporaryError("talk to the database", "pg", "away")
 
     teller = Teller(send, again=LONG)
     teller.tell(("events", "a"))
-    wait_for(lambda: bool(told))
+    wait_for(lambda: bool(notified))
     teller.close()
-    assert 1 <= len(told) <= 2
+    assert 1 <= len(notified) <= 2
 
 
 def test_notification_without_a_thread_is_sent_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """The write that it follows is over: it isn't undone, nor are all later ones untold."""
-    told: list[Any] = []
-    teller = Teller(lambda said: told.extend(payload for _, payload in said))
+    notified: list[Any] = []
+    teller = Teller(lambda said: notified.extend(payload for _, payload in said))
 
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -206,8 +209,8 @@ def test_notification_without_a_thread_is_sent_with_the_next(monkeypatch: pytest
         patch.setattr(threading.Thread, "start", refuse)
         teller.tell(("events", "a"))
     teller.tell(("events", "b"))
-    wait_for(lambda: sorted(told) == ["a", "b"])
+    wait_for(lambda: sorted(notified) == ["a", "b"])
     teller.wait()
     teller.tell(("events", "c"))
     teller.close()
-    assert sorted(told) == ["a", "b", "c"]
+    assert sorted(notified) == ["a", "b", "c"]

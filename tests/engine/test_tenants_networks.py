@@ -41,7 +41,7 @@ def test_share_of_a_pods_network_is_removed_by_a_visit(house: House) -> None:
 
 
 def test_share_in_use_degrades_the_pod_until_the_port_is_removed(house: House) -> None:
-    """Neutron doesn't take a share back that somebody uses; an operator's repair removes the port, then the share."""
+    """Neutron refuses to remove a share in use; an operator's repair removes the port, then the share."""
     pod = house.ready()
     network = house.cloud.thing("network/rdma")
     house.cloud.share(network, "team-b")
@@ -80,7 +80,7 @@ def test_tenants_own_port_on_the_management_network_is_shown_and_stays(house: Ho
 
 
 def test_release_names_the_blocking_port_and_repair_removes_it(house: House) -> None:
-    """A12: RELEASING forever, and nobody said why."""
+    """A12: RELEASING forever, and without a reason."""
     pod = house.ready()
     port = guest(house, "network/management", "team-a")
     house.release(pod)

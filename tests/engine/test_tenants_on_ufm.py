@@ -48,7 +48,7 @@ class Moved:
         return [f"{m} {p}" for m, p in self.ufm.ufm.calls if m != "GET"]
 
     def foreign_numbers(self, repair: bool = False) -> set[str]:
-        """P_Keys that the audit lists as nobody's."""
+        """P_Keys that the audit lists as unowned."""
         report = self.house.service.audit(self.house.operator, repair)
         return {f.subject for f in report.findings}
 

@@ -216,7 +216,7 @@ def test_silent_cloud_changes_nothing_and_becomes_unknown(
 
 
 def test_silent_place_does_not_hide_other_errors(house: TenantHouse) -> None:
-    """A member that can't be read one by one either: the whole look is void, and nobody is taken out."""
+    """A member that can't be read one by one either: the whole look is void, and no member is taken out."""
     network = house.network()
     port = house.adapter(network)
     house.ready(network)
@@ -240,7 +240,7 @@ def test_silent_place_does_not_hide_other_errors(house: TenantHouse) -> None:
 
 
 def test_adapter_that_changes_networks_is_never_in_both(house: TenantHouse) -> None:
-    """Nova gives it to the next server long before the fabric lets go of it."""
+    """Nova gives it to the next server long before the fabric has removed it."""
     first, second = house.network("a", house.free_number(10)), house.network("b", house.free_number(11))
     port = house.adapter(first)
     house.ready(first)
@@ -321,7 +321,7 @@ def test_node_of_a_pod_is_not_given_to_a_network(house: TenantHouse) -> None:
 
 
 def test_tenants_server_without_an_adapter_is_foreign(house: TenantHouse) -> None:
-    """On a node that nobody has, in a network of its own, it is what the cloud is for; placement avoids it anyway."""
+    """On a free node, in a network of its own, it is what the cloud is for; placement avoids it anyway."""
 
     def foreign() -> list[str]:
         found = house.service.audit(house.operator).findings

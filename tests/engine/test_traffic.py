@@ -117,7 +117,7 @@ def test_pod_is_tested_before_it_is_ready_and_not_again(house: ProbedHouse) -> N
 
 def test_adapters_are_tested_before_guests_have_them(house: ProbedHouse) -> None:
     """Once the segment is there, and before any server is asked for: then they are their hosts'. What was known then
-    is told the prober when it tries again, also by another worker."""
+    is passed to the prober when it tests again, also by another worker."""
     servers: list[int] = []
     house.prober.known = lambda segment: (
         servers.append(len(house.cloud.servers)),
@@ -127,8 +127,8 @@ def test_adapters_are_tested_before_guests_have_them(house: ProbedHouse) -> None
     [segment] = house.prober.begun
     assert servers == [0] and sorted(segment.ports) == ports(house, pod)
     assert house.prober.tried == [frozenset(segment.ports)]
-    told = [e.message for e in house.store.events(pod.id, 0) if "before servers are there" in e.message]
-    assert told == ["before servers are there: 8 adapters of ib0 that hear each other"]
+    messages = [e.message for e in house.store.events(pod.id, 0) if "before servers are there" in e.message]
+    assert messages == ["before servers are there: 8 adapters of ib0 that hear each other"]
 
 
 def test_serving_pod_is_not_tested_again_for_a_recreated_server(house: ProbedHouse) -> None:
@@ -159,7 +159,7 @@ def test_only_new_members_of_a_growing_pod_are_tested_first(house: ProbedHouse) 
         pod = visits(house, pod, 1)
         if pod.ready_generation == pod.generation:
             break
-    assert len(house.prober.begun) == 2, "nobody is new"
+    assert len(house.prober.begun) == 2, "no member is new"
     assert house.prober.tried[-1] == {*ports(house, pod)} and len(pod.nodes) == 2
 
 
@@ -307,7 +307,7 @@ def test_plan_and_receipt_say_if_there_are_no_agents(house: ProbedHouse) -> None
 
 
 def test_silent_agents_count_as_problems_of_the_fabric(house: ProbedHouse) -> None:
-    """Nobody else would notice: with `warn` every pod goes on getting READY."""
+    """Nothing else would show it: with `warn` every pod goes on getting READY."""
 
     def problems() -> int:
         FabricKeeper(house.database, lambda: house.world).tend()

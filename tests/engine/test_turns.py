@@ -1,4 +1,4 @@
-"""The database that tests have in turn: rows go, and whoever leaves more than rows has the next one get a new one."""
+"""The database that tests share in turn: rows are removed, and a test that leaves more causes a new database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def do(database: Database, statement: str) -> None:
         connection.execute(statement.encode())
 
 
-def told(database: Database, query: str) -> object:
+def value_of(database: Database, query: str) -> object:
     with psycopg.connect(database.url, autocommit=True) as connection:
         row = connection.execute(query.encode()).fetchone()
         return row and row[0]
@@ -38,7 +38,7 @@ def test_rows_of_one_test_are_gone_in_the_next(turns: Turns) -> None:
     """Few rows, many, changed ones that migrations make, and sequences."""
     seen = "SELECT (SELECT count(*) FROM secret), (SELECT array_agg(q)::text FROM queue q)"
     with turns.one() as first:
-        before = told(first, f"SELECT t::text FROM ({seen}) t")
+        before = value_of(first, f"SELECT t::text FROM ({seen}) t")
         do(
             first,
             "INSERT INTO secret SELECT 'many' || n, decode(md5(n::text), 'hex') FROM generate_series(1, 9000) n",
@@ -46,7 +46,7 @@ def test_rows_of_one_test_are_gone_in_the_next(turns: Turns) -> None:
         do(first, "UPDATE queue SET next_at = now() + interval '1 day'")
     with turns.one() as second:
         assert second is first
-        assert told(second, f"SELECT t::text FROM ({seen}) t") == before
+        assert value_of(second, f"SELECT t::text FROM ({seen}) t") == before
     assert turns.replaced == []
 
 

@@ -112,7 +112,7 @@ def named(house: House, thing: Thing) -> list[str]:
 def test_port_without_a_function_with_the_mac_is_only_named(
     house: House, tmp_path: Path, vnic: str, project: str
 ) -> None:
-    """Somebody's, or one that the site has adopted: its server is on no fabric with it. The pod keeps everything."""
+    """Someone's, or one that the site has adopted: its server is on no fabric with it. The pod keeps everything."""
     manager = with_ufm(house, tmp_path)
     victim = house.run(house.order(small("victim")), PodState.READY)
     mac = port(victim).mac

@@ -132,7 +132,7 @@ def test_change_with_a_lost_answer_is_waited_for_by_another_process(house: TwoHo
     assert number not in fabric.snapshot().ports_in
     house.release(pod)
     waiting = house.here(pod)
-    assert waiting.state is PodState.RELEASING and "nobody knows what became" in waiting.reason
+    assert waiting.state is PodState.RELEASING and "outcome of a request is unknown" in waiting.reason
     assert waiting.late_until is not None and waiting.late_until >= pod.late_until
     house.front.arrive()
     assert number in fabric.snapshot().ports_in or house.front.plan.speaks == "nvue"

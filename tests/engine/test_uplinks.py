@@ -40,7 +40,7 @@ def test_uplinks_of_a_booking_are_kept_for_its_time(house: House, clock: HandClo
 
 
 def test_bandwidth_without_known_uplinks_is_refused(house: House) -> None:
-    """And an order that waits when the cables leave the site says what is wrong, and nobody else suffers."""
+    """And an order that waits when the cables leave the site says what is wrong, and no other is affected."""
     waits = order(house, "team-a", "waits", 2, gbps=100, queue=True)
     other = queue(house, "other", 2)
     links = tuple(k for k in house.site.links if "/" in k.a or "/" in k.b)

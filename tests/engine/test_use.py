@@ -53,7 +53,7 @@ def test_use_is_read_once_per_run(house: House) -> None:
 
 
 def test_use_is_read_from_indexes(house: House, database_url: str) -> None:
-    """Rows of pods stay for ever: reading all of them would take longer every year."""
+    """Rows of pods are never removed: reading all of them would take longer every year."""
     with psycopg.connect(database_url) as connection:
         connection.execute("SET enable_seqscan = off")
         query = f"EXPLAIN (FORMAT json) {queries()['use_of_projects']}"

@@ -22,7 +22,7 @@ GROUP, MANAGEMENT, ADAPTER = "security_group", "port/{node}/management", "port/{
 
 @dataclass
 class Obstacle:
-    """What somebody made, and how its use shows that it goes on."""
+    """What others created, and how its use shows that it goes on."""
 
     id: str
     goes_on: Callable[[], bool]
@@ -168,7 +168,7 @@ def test_trunk_on_an_adapters_port_is_removed_from_a_live_pod(house: House) -> N
 
 
 def test_uses_of_an_orphan_end_before_it_is_removed(house: House) -> None:
-    """A released pod's group that came back, with a port of somebody's in it: the port stays."""
+    """A released pod's group that came back, with someone's port in it: the port stays."""
     pod = house.run(house.ready(make("used", 1)), PodState.READY)
     group = own(house, pod, GROUP)
     port = house.cloud.add(Kind.PORT, "login", "team-a", security_groups=(group.id,), network="x")

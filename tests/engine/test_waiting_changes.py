@@ -79,7 +79,7 @@ def test_change_during_the_start_is_started(house: House, count: int) -> None:
 
 
 def test_extension_during_the_start_lasts(house: House, clock: HandClock) -> None:
-    """The lease that its tenant was told is the one that its pod has."""
+    """The lease that its tenant was promised is the one that its pod has."""
     end = clock.now() + timedelta(hours=1)
     pod = queue(house, "next", 2, end=end)
     longer = end + timedelta(hours=5)

@@ -1,4 +1,4 @@
-"""Every wait for the database has a bound, and who waited too long is told when to come back."""
+"""Every wait for the database has a bound, and a request that waited too long is answered with when to retry."""
 
 from __future__ import annotations
 
@@ -60,8 +60,10 @@ def test_long_wait_for_the_capacity_lock_is_answered_503(house: House, database_
             )
         assert answer.status_code == 503, answer.text
         assert answer.headers["Retry-After"] == "2"
-        told = answer.json()["detail"]
-        assert told == "talk to the database (the database): blocked by others for too long; will be retried"
+        detail = answer.json()["detail"]
+        assert (
+            detail == "talk to the database (the database): blocked by others for too long; will be retried"
+        )
         assert second.service.list_pods(second.request()) == []
         second.close()
 

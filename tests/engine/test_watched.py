@@ -44,7 +44,7 @@ def subjects(house: House, pod: PodRecord) -> set[str]:
 
 
 def test_unrepairable_port_does_not_stop_observation(house: House) -> None:
-    """The tenant edits it; the pod goes on being watched, what happens next is told too, and it comes back."""
+    """The tenant edits it; the pod goes on being observed, what happens next is reported too, and it comes back."""
     pod = house.ready()
     port = house.cloud.thing(f"port/{pod.nodes[0]}/mlx5_0")
     address = port.fields["address"]
@@ -65,7 +65,7 @@ def test_unrepairable_port_does_not_stop_observation(house: House) -> None:
 
 
 def test_failed_pod_is_still_observed(house: House) -> None:
-    """One server never comes, the other runs: what a tenant does to that one's port is told, and the audit sees it."""
+    """One server never comes, the other runs: what a tenant does to its port is reported, and the audit sees it."""
     house.cloud.plant(Fault.BROKEN, key="server/gpu01", times=None, reason="No valid host was found.")
     pod = house.run(house.order(), PodState.FAILED)
     (other,) = set(pod.nodes) - {"gpu01"}
@@ -78,8 +78,10 @@ def test_failed_pod_is_still_observed(house: House) -> None:
     assert port in subjects(house, pod)
     findings = [f for f in house.service.audit(house.operator, repair=True).findings if f.subject == port]
     assert [f.repair for f in findings] and "FAILED" in findings[0].repair
-    told = {c.type: c.message for c in shown(house.service.show_pod(house.operator, str(pod.id))).conditions}
-    assert told[Aspect.PLACED] == "" and "192.0.2.1" not in told[Aspect.READY]
+    messages = {
+        c.type: c.message for c in shown(house.service.show_pod(house.operator, str(pod.id))).conditions
+    }
+    assert messages[Aspect.PLACED] == "" and "192.0.2.1" not in messages[Aspect.READY]
 
 
 def test_retry_clears_the_condition_and_continues(house: House) -> None:

@@ -59,7 +59,7 @@ def test_rows_of_killed_workers_are_removed(house: House) -> None:
 
 
 def test_overdue_pod_is_counted_without_a_worker(house: House) -> None:
-    """An order that no worker takes: `weft_pods_overdue` rises, though nobody raises an alarm."""
+    """An order that no worker takes: `weft_pods_overdue` rises, though no alarm is raised."""
     pod = house.order()
     assert metrics(house)["weft_pods_overdue PLACED"] == 0
     with psycopg.connect(house.database.url) as connection:

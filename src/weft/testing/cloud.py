@@ -4,7 +4,7 @@
     token = cloud.add_user("alice", project="team-a", roles=("member",))
     cloud.plant(Fault.LOST_ANSWER, kind=Kind.PORT)           # the ports are created, the answer is lost
     cloud.plant(Fault.BROKEN, key="server/gpu02", reason="No valid host was found.")
-    cloud.thing("server/gpu01").fields["host"] = "gpu09"     # somebody else's change
+    cloud.thing("server/gpu01").fields["host"] = "gpu09"     # someone else's change
 
 It refuses what the real one refuses: duplicate segments and addresses, deleting a network with ports, a second whole
 adapter on one host, exceeding the quota. It passes the contract suite of the real driver.
@@ -73,8 +73,8 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
         if thing.kind is Kind.SERVER:
             self._note_host(thing)
         if scope.leaving and resource.spec.stays and thing.mark is None and thing.gone_at is None:
-            told = f"it stays in project {thing.project_id}"
-            return Observed(thing.id, Status.KEPT, told, name=thing.name)
+            reason = f"it stays in project {thing.project_id}"
+            return Observed(thing.id, Status.KEPT, reason, name=thing.name)
         found = unsaid(thing, thing.observed(scope.mark(resource.key), wanted_fields(resource, ids), now))
         found = seen_aggregate(thing, resource, found)
         if (

@@ -104,7 +104,7 @@ class Planted:
 
 @dataclass(slots=True)
 class Thing:
-    """Something in the cloud. Tests may change every field, as somebody else might.
+    """Something in the cloud. Tests may change every field, as someone else might.
 
     Attributes:
         fields: the spec's fields with ids for keys; a change here is a difference that `find` reports.
@@ -171,7 +171,7 @@ class Thing:
 
 @dataclass(slots=True)
 class Trunk:
-    """Somebody's trunk: ids of the port that is its parent, and of its subports."""
+    """Someone's trunk: ids of the port that is its parent, and of its subports."""
 
     id: str
     name: str
@@ -252,7 +252,7 @@ class Offers:
     leaked: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """The same of allocations for so long that the listing of all hosts has them."""
     reserved: dict[str, str] = field(default_factory=dict[str, str])
-    """Nova host -> what of it Placement gives to nobody."""
+    """Nova host -> what of it Placement has reserved."""
     busy: dict[str, str] = field(default_factory=dict[str, str])
     """Machine -> what Ironic does with it."""
     machines: dict[str, SeenMachine] = field(default_factory=dict[str, SeenMachine])

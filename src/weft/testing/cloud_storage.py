@@ -14,7 +14,7 @@ _KINDS = {"share": Kind.SHARE, "volume": Kind.VOLUME}
 
 
 class FakeStorage(CloudStore):
-    """`StorageOffers`. What exists are things of a project, whoever made them."""
+    """`StorageOffers`. What exists are things of a project, whatever created them."""
 
     def check_storage(
         self, project_id: str, entries: Sequence[StorageOrder], offer: Storage, mine: Collection[str] = ()

@@ -35,7 +35,7 @@ class CloudStore:
         clock: None: the real one.
 
     Attributes:
-        trunks: id -> those that somebody made.
+        trunks: id -> those that someone created.
         offers: images, flavors, quotas, hosts, key pairs, tokens: change them as you like.
         unlisted: ids of networks and ports that a listing of tenants' networks omits although they exist.
         unseen_projects: whose networks and ports weft's user is no longer shown, in a listing or by id.
@@ -64,7 +64,7 @@ class CloudStore:
         self._meanwhile: dict[str, Callable[[], object]] = {}
 
     def meanwhile(self, verb: str, work: Callable[[], object]) -> None:
-        """Do something right before the next call of a verb, as somebody else might at that moment."""
+        """Do something right before the next call of a verb, as someone else might at that moment."""
         self._meanwhile[verb] = work
 
     def plant(
@@ -102,12 +102,12 @@ class CloudStore:
     def add(
         self, kind: AnyKind, name: str, project: str, mark: Mark | None = None, **fields: object
     ) -> Thing:
-        """Add something as somebody else: an orphan with a mark, or a foreign one without."""
+        """Add something as someone else: an orphan with a mark, or a foreign one without."""
         with self._lock:
             return self._put(kind, name, project, mark, dict(fields))
 
     def lose(self, thing: Thing) -> None:
-        """Delete it as somebody else."""
+        """Delete it as someone else."""
         with self._lock:
             self._end(self._things.pop(thing.id, thing))
 

@@ -17,7 +17,7 @@ _INTERFACE = "network:router_interface"
 class FakeUses(CloudStore):
     """`Networks` without the segments.
 
-    Somebody's port has what uses it in `owner` and `device_id`, a floating IP its `port` and `router`, all as fields;
+    Someone's port has what uses it in `owner` and `device_id`, a floating IP its `port` and `router`, all as fields;
     a security group that is shared by RBAC says so in its fact `rbac`.
     """
 

@@ -2,7 +2,7 @@
 
     fabric = FakeEthernet(site, "eth0")
     fabric.switches["leaf01"].reachable = False                  # it can't be read: unknown, not fine
-    fabric.put("leaf01/Ethernet9", 101)                          # somebody else puts a port into a VLAN
+    fabric.put("leaf01/Ethernet9", 101)                          # someone else puts a port into a VLAN
     fabric.switches["leaf01"].freeze()                           # a proxy keeps answering with the old state
     fabric.lose_answer = True                                    # the next change is made, its answer is lost
     fabric.late = True                                           # the next change comes when arrive() is called
@@ -208,7 +208,7 @@ class _Simulated(EthernetFabric):
             switch.config = other.switches[name].config
 
     def put(self, port: str, number: int | None, mode: Mode = Mode.ACCESS) -> None:
-        """Put a port into a VLAN as somebody else, or (None) take it out of all."""
+        """Put a port into a VLAN as someone else, or (None) take it out of all."""
         switch, _, name = port.partition("/")
         trunk = {number} if number is not None and mode is Mode.TRUNK else set[int]()
         access = number if mode is Mode.ACCESS else None

@@ -122,18 +122,18 @@ def how(state: PodState, since: datetime, why: str = "") -> tuple[Phase, Conditi
     }
     phases |= {PodState.RELEASING: Phase.RELEASING, PodState.RELEASED: Phase.RELEASED}
     reached = (Aspect.WIRED, Aspect.BOOTED, Aspect.READY)
-    told: dict[Aspect, tuple[Truth, Cause]] = {
+    known: dict[Aspect, tuple[Truth, Cause]] = {
         a: ("true", Cause.DONE) if done > i + 1 else ("false", Cause.UNDER_WAY)
         for i, a in enumerate(reached)
         if done > i
     }
     if state is PodState.FAILED:
-        told[Aspect.FAILED] = ("true", Cause.PERSON_NEEDED)
+        known[Aspect.FAILED] = ("true", Cause.PERSON_NEEDED)
     if state in (PodState.RELEASING, PodState.RELEASED):
-        told[Aspect.CLEAN] = ("true" if state is PodState.RELEASED else "false", Cause.UNDER_WAY)
+        known[Aspect.CLEAN] = ("true" if state is PodState.RELEASED else "false", Cause.UNDER_WAY)
     conditions = tuple(
         Condition(type=a, status=s, reason=c, since=since, message=why if a is DECIDES[state] else "")
-        for a, (s, c) in told.items()
+        for a, (s, c) in known.items()
     )
     return phases.get(state, Phase.BUILDING), conditions
 

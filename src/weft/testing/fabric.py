@@ -3,7 +3,7 @@
     fabric = FakeFabric(site, "ib0", seed=1)                 # an `OpenSm`
     fabric.manager("sm1").stop()                             # the standby takes over, with its own file
     fabric.manager("sm2").reachable = False                  # its agent doesn't answer
-    fabric.manager("sm1").text = "no partition file"         # somebody else's edit, then .sweep()
+    fabric.manager("sm1").text = "no partition file"         # someone else's edit, then .sweep()
     fabric.cut(guid); fabric.write_key(guid, 0x8101)         # a disconnected cable; drift unknown to the manager
     fabric.plant(Fault.LOST_ANSWER)                          # the change is made, the answer is lost
 

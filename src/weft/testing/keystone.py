@@ -53,7 +53,7 @@ class FakeKeystone:
     Attributes:
         weft_url: weft's catalog entry; empty: none.
         answer: a false answer to requests about a valid token.
-        projects: id -> name of those in which whoever asks has a role.
+        projects: id -> name of those in which the caller has a role.
     """
 
     identity: FakeIdentity

@@ -9,7 +9,7 @@ pod.make_partition(pod_id, "mine")      # the tenant's, on all machines of the c
 pod.lose_controller(scope.owner.id)     # the virtual machine is gone, the machines are still bound to it
 pod.away.add("ipum2")                   # its agent doesn't answer
 pod.stuck.add("ipum2")                  # its agent can't clear it
-pod.owners["ipum1"] = "somebody-else"
+pod.owners["ipum1"] = "someone-else"
 pod.owners["ipum1"] = ""                # its agent has forgotten its controller; what is set up stays
 """
 
@@ -57,7 +57,7 @@ class FakeVipu:
         self.proofs = 0
         self.meanwhile: Callable[[], object] = lambda: None
 
-    # -- by other hands --------------------------------------------------------------------------------------
+    # -- changes by others -----------------------------------------------------------------------------------
 
     def boot(self, scope: Scope, graph: Graph) -> FakeController:
         """What the controller's cloud-init does."""
@@ -206,7 +206,7 @@ class FakeVipu:
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _seen_agent(self, scope: Scope, key: str, machine: str) -> Observed | None:
-        """None: it is bound to nobody, and nothing is set up."""
+        """None: it isn't bound, and nothing is set up."""
         owner, facts = self._owner(machine), {"controller": self.owners[machine]}
         if not owner:
             many = len(self.settings[machine])
@@ -269,7 +269,7 @@ class FakeVipu:
         return controller
 
     def _no_answer(self, asked: str) -> UnknownError:
-        return UnknownError(asked, self.name, "nobody answers", delay=0.1)
+        return UnknownError(asked, self.name, "no answer", delay=0.1)
 
 
 def _machines(resource: Resource) -> tuple[str, ...]:

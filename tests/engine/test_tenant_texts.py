@@ -47,8 +47,8 @@ def test_tenant_reads_why_its_own_server_failed(house: House) -> None:
     shown = verbs(house).show_pod(house.request(), pod.name)
     assert "create train-0 " in shown.reason and "it failed" in shown.reason
     hosts = {n.nova_host for n in house.site.nodes}
-    told = shown.model_dump_json(include={"reason", "resources"})
-    assert not [h for h in hosts if f"on {h}" in told]
+    text = shown.model_dump_json(include={"reason", "resources"})
+    assert not [h for h in hosts if f"on {h}" in text]
 
 
 def test_tenant_does_not_read_operators_and_others_words(house: House) -> None:
@@ -71,12 +71,12 @@ def test_tenant_does_not_read_details_of_a_silent_fabric(house: House) -> None:
     """Which key, which agent and what to type is the operators'."""
     for manager in house.fabric.managers:
         manager.reachable = False
-    with pytest.raises(UnknownError) as told:
+    with pytest.raises(UnknownError) as error:
         verbs(house).plan_pod(house.request(), make("x", 1))
     with pytest.raises(WeftError) as whole:
         verbs(house).plan_pod(house.operator, make("x", 1))
-    assert str(told.value) != str(whole.value)
-    assert (told.value.of, told.value.answer) == ("the site", OPERATORS)
+    assert str(error.value) != str(whole.value)
+    assert (error.value.of, error.value.answer) == ("the site", OPERATORS)
 
 
 def test_reason_of_a_resource_keeps_its_code(house: House) -> None:
