@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.engine.house import ORDER, QUICK, House
-from tests.engine.test_takes import sql
+from tests.engine.test_ownerclaims import sql
 from tests.engine.timehouse import HandClock
 from weft.engine.database import Database
 from weft.engine.settings import LoopSettings

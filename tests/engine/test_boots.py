@@ -11,7 +11,7 @@ from datetime import datetime
 import pytest
 
 from tests.engine.house import ORDER, QUICK, House
-from tests.engine.test_takes import sql
+from tests.engine.test_ownerclaims import sql
 from tests.helpers.explained import scanned
 from tests.helpers.waiting import wait_for
 from weft.engine import asking

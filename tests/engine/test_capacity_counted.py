@@ -303,7 +303,7 @@ def test_wrong_count_admits_no_second_claim(house: House) -> None:
     pod = house.order()
     capacity = house.store.capacity()
     kept = next(iter(house.database._kept.values()))
-    house.database._kept[type(kept)] = module._Known(module.Counted(), kept.since, kept.server)
+    house.database._kept[type(kept)] = module._CountedState(module.Counted(), kept.since, kept.server)
     assert capacity.holds and not house.store.capacity().holds, "it counts wrongly"
     with pytest.raises(WeftError):
         house.order(ORDER.model_copy(update={"name": "second"}))
@@ -319,7 +319,7 @@ def test_failover_makes_the_count_start_over(house: House, was: dict[str, str]) 
     house.store.capacity()
     kept = next(iter(house.database._kept.values()))
     known = {"counted": module.Counted(), "since": kept.since, "server": kept.server, **was}
-    house.database._kept[type(kept)] = module._Known(**known)
+    house.database._kept[type(kept)] = module._CountedState(**known)
     assert set(house.store.capacity().holds) == set(pod.nodes)
 
 

@@ -139,7 +139,7 @@ def test_pod_can_be_changed_again_while_it_changes(house: House) -> None:
 def test_visit_of_an_older_generation_writes_nothing(house: House) -> None:
     """A worker that holds generation 1 when 2 is written is refused, in writes and before calls; it hands back."""
     pod = house.ready()
-    old = house.store.take(pod.id, "old")
+    old = house.store.claim_owner(pod.id, "old")
     assert old is not None
     apply(house, sized(3))
     before = house.store.resources(pod.id)
@@ -149,7 +149,7 @@ def test_visit_of_an_older_generation_writes_nothing(house: House) -> None:
         old.check()
     assert issubclass(ChangedError, LostError)
     assert house.store.resources(pod.id) == before
-    old.give_up(0.0)
+    old.hand_back_unwritten(0.0)
     settle(house, pod)
 
 
@@ -270,10 +270,10 @@ def test_killed_worker_is_replaced_in_a_change(house: House) -> None:
     pod = house.ready(sized(3))
     gone = pod.nodes[0]
     apply(house, sized(2), gone)
-    dead = house.store.take(pod.id, "dead")
+    dead = house.store.claim_owner(pod.id, "dead")
     assert dead is not None
     dead.change([Change(r.key, RowState.DELETING) for r in dead.resources() if r.resource.node == gone])
-    dead.give_up(0.0)
+    dead.hand_back_unwritten(0.0)
     now = settle(house, pod)
     assert held(house, now) == set(now.nodes)
     assert len(servers(house)) == 2

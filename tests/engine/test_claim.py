@@ -159,7 +159,7 @@ def test_late_refusal_releases_the_pod(house: House) -> None:
 
     def taken() -> None:
         pod = house.store.find_pod("train", "team-a")
-        assert house.store.take(pod.id, "another") is not None
+        assert house.store.claim_owner(pod.id, "another") is not None
         house.cloud.offers.quotas["team-a", "servers"] = 1
 
     unconfirmed(house, taken)

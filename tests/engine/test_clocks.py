@@ -82,7 +82,7 @@ def test_hold_runs_out_by_the_databases_clock(house: House) -> None:
     """Holds are written and compared there alone."""
     house.order()
     with house.database.transaction() as tx:
-        assert tx.row("take_work", worker="w", hold=30.0, late=0.0, most=1, releases=1)
+        assert tx.row("claim_work", worker="w", hold=30.0, late=0.0, most=1, releases=1)
     with psycopg.connect(house.database.url) as connection:
         left = connection.execute("SELECT held_until, held_until > now() FROM pod").fetchone()
     assert left is not None and near(left[0], seconds=30) and left[1]

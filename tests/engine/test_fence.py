@@ -31,7 +31,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 def take(house: House, worker: str = "w1") -> HeldPod | None:
     with house.database.transaction() as tx:
-        row = tx.row("take_work", worker=worker, hold=30.0, late=0.0, most=1, releases=1)
+        row = tx.row("claim_work", worker=worker, hold=30.0, late=0.0, most=1, releases=1)
     return HeldPod(house.database, PodRecord.of(row)) if row else None
 
 
@@ -70,7 +70,7 @@ def test_suspended_worker_cannot_write(house: House) -> None:
         first.set(WIRING)
     assert house.store.find_pod(str(first.pod.id), None).state is PodState.PLACED
     second.set(WIRING)
-    first.give_up(0.0)
+    first.hand_back_unwritten(0.0)
     assert take(house, "w3") is None, "the old holder handed back the new holder's pod"
 
 
@@ -116,7 +116,7 @@ def test_wake_up_during_a_visit_is_not_lost(house: House) -> None:
     held = take(house)
     assert held
     house.release(pod)
-    held.give_up(3600.0)
+    held.hand_back_unwritten(3600.0)
     again = take(house)
     assert again and again.wanted == "absent"
 

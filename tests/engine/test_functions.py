@@ -282,7 +282,7 @@ def test_freed_functions_are_locked_in_the_same_order(house: House, way: str) ->
     signed = house.store.receipt(house.run(before, PodState.RELEASED).id)
     one = house.run(house.order(small("one", count=2)), PodState.READY)
     first, last = sorted(held(house))
-    taken = house.store.take(one.id, "w")
+    taken = house.store.claim_owner(one.id, "w")
     assert isinstance(taken, HeldPod) and signed is not None and set(one.nodes) == set(before.nodes)
     with house.database.statement() as tx:
         # Rows go with their servers', the first one's first.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.engine.house import ORDER, House
-from tests.engine.test_takes import ONE, house, ready, silent_hosts, sql, work
+from tests.engine.test_ownerclaims import ONE, house, ready, silent_hosts, sql, work
 from tests.helpers.statements import on_statements
 from tests.helpers.waiting import wait_for
 from weft.engine import worker as worker_module
@@ -107,13 +107,13 @@ def test_stopping_worker_hands_back_observed_pods(house: House, monkeypatch: pyt
 def test_pod_claimed_again_at_once_keeps_its_heartbeat(house: House) -> None:
     """By the turn's thread, before the visit's thread, which has handed it back, has forgotten it."""
     house.cloud.plant(Fault.STUCK, kind=Kind.SERVER)
-    ordered(house).hand_back()
+    ordered(house).hand_back_unvisited()
     again: list[Held] = []
 
     def after(name: str, values: Mapping[str, Any]) -> None:
         if name == "write_held" and values["delay"] >= 0 and not again:
             sql(house, "UPDATE pod SET next_at = now()")
-            again.extend(worker._take_work(1, 0))  # pyright: ignore[reportPrivateUsage]
+            again.extend(worker._claim_work(1, 0))  # pyright: ignore[reportPrivateUsage]
 
     with on_statements(house.database) as database:
         worker = house.new_worker("w2", database=database)
@@ -126,14 +126,14 @@ def test_pod_claimed_again_at_once_keeps_its_heartbeat(house: House) -> None:
 def test_retry_is_not_undone_by_an_earlier_visit(house: House) -> None:
     held = ordered(house)
     held.set(News(Aspect.FAILED, "true", Cause.PERSON_NEEDED, "it broke 3 times"))
-    held.let_go(0.0)
+    held.hand_back(0.0)
     (held,) = work(house)
     held.records()
     house.store.retry(held.owner.id, "please")
     held.explain("the cloud hangs")
     with pytest.raises(ChangedError):
-        held.let_go(5.0, 1)
-    held.give_up(0.0)
+        held.hand_back(5.0, 1)
+    held.hand_back_unwritten(0.0)
     assert house.store.find_pod("a", None).state is not PodState.FAILED
     (held,) = work(house)
     assert held.state is not PodState.FAILED
@@ -143,7 +143,7 @@ def test_handed_back_owner_wakes_other_workers(house: House) -> None:
     held = ordered(house)
     time.sleep(0.3)  # notifications of the order have arrived
     mark = house.listener.mark()
-    held.hand_back()
+    held.hand_back_unvisited()
     assert house.listener.wait(mark, 10.0)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.house import ORDER, impatient, stood_still
 from tests.engine.ipuhouse import POD, IpuHouse, order
-from tests.engine.test_takes import sql
+from tests.engine.test_ownerclaims import sql
 from weft.app.shown import shown
 from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher

@@ -12,13 +12,13 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.engine.house import ORDER, House
-from tests.engine.test_takes import ONE, looks, ready, sql
+from tests.engine.test_ownerclaims import ONE, looks, ready, sql
 from tests.engine.timehouse import messages
 from tests.helpers.waiting import wait_for
 from weft.engine.database import Database
 from weft.engine.heldpod import HeldPod
+from weft.engine.ownerclaims import UnchangedOwners, extend_holds
 from weft.engine.records import StaleNumber
-from weft.engine.takes import Seen, extend
 from weft.model.resources import Kind
 
 _NETWORKS = """
@@ -101,15 +101,15 @@ def test_unchanged_owners_are_handed_back_beside_a_locked_row(house: House) -> N
     """The worker holds it until it can be handed back as well."""
     one, other = ready(house, "one", "other")
     sql(house, "UPDATE pod SET next_at = now()")
-    seen = Seen(house.database)
+    seen = UnchangedOwners(house.database)
     for held in looks(house):
         held._notes.watch({}, None, "")  # type: ignore[attr-defined]  # pyright: ignore[reportPrivateUsage]
         seen.add(held, 3600.0)
     later = "SELECT name FROM pod WHERE held_until IS NULL AND next_at > now() + interval '1 minute'"
     with locked_pod(house, other.id):
-        assert [held.owner.id for held in seen.let_go()] == [one.id]
+        assert [held.owner.id for held in seen.hand_back()] == [one.id]
         assert sql(house, later) == [("one",)] and seen.age is not None
-    assert [held.owner.id for held in seen.let_go()] == [other.id]
+    assert [held.owner.id for held in seen.hand_back()] == [other.id]
     assert len(sql(house, later)) == 2 and seen.age is None
 
 
@@ -123,20 +123,20 @@ def test_heartbeats_are_sent_beside_a_locked_row(house: House) -> None:
     sql(house, "UPDATE pod SET wanted = 'absent' WHERE id = %s", one.id)
     long = "SELECT name FROM pod WHERE held_until > now() + interval '20 s' ORDER BY name"
     with locked_pod(house, other.id):
-        assert [h.owner.id for h in extend(house.database, list(held.values()))] == [other.id]
+        assert [h.owner.id for h in extend_holds(house.database, list(held.values()))] == [other.id]
         assert sql(house, long) == [("one",)]
     assert [p for p, h in held.items() if h.lost.is_set()] == [lost.id]
     assert [held[pod.id].wanted for pod in (one, other)] == ["absent", "present"]
-    assert extend(house.database, [held[other.id]]) == []
+    assert extend_holds(house.database, [held[other.id]]) == []
     assert sql(house, long) == [("one",), ("other",)]
-    assert extend(house.database, []) == []
+    assert extend_holds(house.database, []) == []
 
 
 def test_heartbeat_of_a_locked_row_is_soon_repeated(house: House) -> None:
     (pod,) = ready(house, "one")
     sql(house, "UPDATE pod SET next_at = now()")
     worker = house.worker
-    taken = worker._take_looks(1)  # pyright: ignore[reportPrivateUsage]
+    taken = worker._claim_ready(1)  # pyright: ignore[reportPrivateUsage]
     with locked_pod(house, pod.id):
         assert worker._signs_of_life() == 1.0  # pyright: ignore[reportPrivateUsage]
     assert worker._signs_of_life() == 10.0 and not taken[0].lost.is_set()  # pyright: ignore[reportPrivateUsage]
@@ -164,7 +164,7 @@ def test_quarantining_and_freeing_a_node_do_not_deadlock(house: House) -> None:
 def test_concurrent_quarantines_lock_nodes_in_one_order(house: House) -> None:
     """Pods that share them, which end at the same time."""
     (pod,) = ready(house, "one")
-    held = house.store.take(pod.id, "w")
+    held = house.store.claim_owner(pod.id, "w")
     assert isinstance(held, HeldPod)
     nodes = sorted(n.name for n in house.site.nodes)[:2]
     for node in nodes:
@@ -181,7 +181,7 @@ def test_concurrent_quarantines_lock_nodes_in_one_order(house: House) -> None:
 
 def test_stale_numbers_are_held_in_the_order_in_which_they_are_freed(house: House) -> None:
     (pod,) = ready(house, "one")
-    held = house.store.take(pod.id, "w")
+    held = house.store.claim_owner(pod.id, "w")
     assert held is not None
     stale = [StaleNumber("ib0", manager, 7, "away", "0x7") for manager in ("sm1", "sm2")]
     held.keep_stale_numbers(stale)
@@ -213,11 +213,11 @@ def test_tenants_networks_are_read_beside_a_locked_one(house: House) -> None:
 # -- what was locked before it is written --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("statement", ["insert_event", "tell_owner"])
+@pytest.mark.parametrize("statement", ["insert_event", "insert_segment_event"])
 def test_events_of_an_owner_are_seen_in_order(house: House, statement: str) -> None:
     """A follower asks for those after the last one: none may appear before it later."""
     (pod,) = ready(house, "one")
-    held = house.store.take(pod.id, "w")
+    held = house.store.claim_owner(pod.id, "w")
     assert held is not None
     last = house.store.events(pod.id, 0)[-1].sequence
     with ThreadPoolExecutor(1) as pool:

@@ -15,8 +15,8 @@ from weft.engine.epoch import note_epoch
 from weft.engine.gate import ClosedError
 from weft.engine.membership import AWAY, OTHERS
 from weft.engine.occupancy import FOREIGN
+from weft.engine.ownerclaims import claim_work
 from weft.engine.records import PodRecord
-from weft.engine.takes import take_work
 from weft.model.errors import ConflictError, RefusedError, UnknownError
 from weft.model.order import Order
 from weft.model.pod import PodState
@@ -478,7 +478,7 @@ def test_outdated_count_of_a_claimed_pod_is_read_again(house: House) -> None:
     site, facts = house.site.name, house.cloud
     known = facts.witnesses[site]
     house.order(ORDER.model_copy(update={"name": "next"}))
-    (held,) = take_work(house.database, "w", 0.0, 9, 9, threading.Event()).readable
+    (held,) = claim_work(house.database, "w", 0.0, 9, 9, threading.Event()).readable
     claims = known.number + 1
     assert held.claims == claims
 

@@ -168,7 +168,7 @@ def test_shared_hosts_are_watched_for_each_pod(house: House) -> None:
 
     def visit(*pods: PodRecord) -> list[PodRecord]:
         for pod in pods:
-            held = house.store.take(pod.id, "test")
+            held = house.store.claim_owner(pod.id, "test")
             assert held is not None
             house.worker._visit(held)
         return [house.store.find_pod(str(p.id), None) for p in pods]

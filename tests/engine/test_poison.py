@@ -12,17 +12,17 @@ import pytest
 
 import weft.engine.worker as worker_module
 from tests.engine.house import ORDER, House
-from tests.engine.test_takes import sql
+from tests.engine.test_ownerclaims import sql
 from tests.engine.timehouse import HandClock, look, make, messages, queue
 from tests.helpers.statements import on_statements
 from tests.helpers.waiting import wait_for
 from weft.app.metrics import StoreCollector
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.listener import Listener
+from weft.engine.ownerclaims import claim_ready
 from weft.engine.pulse import Pulse
 from weft.engine.records import PodRecord
 from weft.engine.store import Store
-from weft.engine.takes import take_looks
 from weft.engine.unreadable import UnreadableError
 from weft.model.errors import PermanentError, TemporaryError
 from weft.model.pod import PodState
@@ -304,7 +304,7 @@ def test_worker_that_lost_an_owner_does_not_park_it(house: House) -> None:
 
     def loses() -> None:
         sql(house, "UPDATE pod SET held_until = now() - interval '1 s'")
-        assert house.store.take(pod.id, "newer") is not None
+        assert house.store.claim_owner(pod.id, "newer") is not None
 
     unreadable_visit(house, pod, loses)
     assert sql(house, "SELECT worker, held_until > now(), parked, alarmed FROM pod") == [
@@ -316,9 +316,9 @@ def test_worker_that_lost_an_owner_does_not_park_it(house: House) -> None:
 def test_unreadable_row_is_left_to_its_holder(house: House) -> None:
     pod = house.ready(make("train", 1))
     spoil(house, pod, "plan = '{}'")
-    taken = take_looks(house.database, "older", 0.0, 9, threading.Event())
+    taken = claim_ready(house.database, "older", 0.0, 9, threading.Event())
     sql(house, "UPDATE pod SET token = token + 1, worker = 'newer'")
-    house.worker._in_hand(taken)  # pyright: ignore[reportPrivateUsage]
+    house.worker._register(taken)  # pyright: ignore[reportPrivateUsage]
     assert sql(house, "SELECT worker, held_until > now(), parked FROM pod") == [("newer", True, None)]
 
 

@@ -300,10 +300,10 @@ def test_quarantine_is_noted_before_it_is_written(house: House, by: str) -> None
     else:
         house.database.gate.look()
         known = house.cloud.witnesses[house.site.name]
-        held = house.store.take(pod.id, "w9")
+        held = house.store.claim_owner(pod.id, "w9")
         assert isinstance(held, HeldPod)
         held.quarantine({"gpu09": "a guest may run on it"})
-        held.give_up(0.0)
+        held.hand_back_unwritten(0.0)
         assert house.cloud.witnesses[house.site.name].number > known.number
     assert "gpu09" in house.store.capacity().quarantines
     restore(house.database.url)

@@ -9,7 +9,7 @@ from tests.engine.house import House, impatient, lost_hold
 from tests.engine.timehouse import make
 from weft.engine.outside import look_outside
 from weft.engine.records import PodRecord
-from weft.engine.strangers import Members
+from weft.engine.strangers import StrangerCheck
 from weft.engine.sweep import Sweeper
 from weft.engine.traces import Traces
 from weft.model.mark import Mark
@@ -239,7 +239,8 @@ def test_pod_released_during_the_round_is_no_stranger(house: House) -> None:
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     assert (
-        Members(house.store, house.world, house.site, Traces(house.database)).check([before], outside) == []
+        StrangerCheck(house.store, house.world, house.site, Traces(house.database)).check([before], outside)
+        == []
     )
     assert not house.store.capacity().quarantines and alarms(house, before) == []
 

@@ -167,13 +167,13 @@ def test_worker_that_holds_a_left_network_writes_nothing_more(moved: Moved) -> N
     house.adapter(mine, "gpu15")
     house.ready(mine)
     owner = house.owner_id(mine)
-    held = house.store.take(owner, "slow")
+    held = house.store.claim_owner(owner, "slow")
     assert held is not None
     house.serve(False, leave=True)
     house.tenants.look()
     with pytest.raises(LostError):
         held.check()
-    held.give_up(0.0)
+    held.hand_back_unwritten(0.0)
     assert house.see(owner).state is PodState.RELEASED
 
 

@@ -452,14 +452,14 @@ def test_replaced_site_removes_nothing(house: TenantHouse) -> None:
 def test_hint_ends_the_pause_without_saying_anything(house: TenantHouse) -> None:
     looked = threading.Semaphore(0)
 
-    class Told(TenantKeeper):
+    class ObservedKeeper(TenantKeeper):
         def look(self) -> bool:
             found = super().look()
             looked.release()
             return found
 
     settings = TenantSettings(every=3600.0, soon=3600.0, pause=0.0)
-    keeper = Told(house.database, house.keeper.world, house.keeper.site, settings=settings)
+    keeper = ObservedKeeper(house.database, house.keeper.world, house.keeper.site, settings=settings)
     house.listener.add_follower(keeper)
     keeper.start()
     try:
@@ -467,7 +467,7 @@ def test_hint_ends_the_pause_without_saying_anything(house: TenantHouse) -> None
         network = house.network()
         house.adapter(network)
         with house.database.transaction() as tx:
-            tx.run("tell_tenant_networks")
+            tx.run("notify_tenant_networks")
         assert looked.acquire(timeout=30)
         keeper.came("00000000-0000-4000-8000-000000000000")
         keeper.came(HINT)

@@ -74,7 +74,7 @@ class Turns:
 
     def _remains(self, database: Database, before: set[threading.Thread]) -> str:
         """Why another test must not have this database, or nothing."""
-        database.wait_until_told()
+        database.wait_until_notified()
         database.clock, database.gate = None, Ungated()
         database.forget()  # rows are taken away behind its back
         pool = database._pool  # pyright: ignore[reportPrivateUsage]

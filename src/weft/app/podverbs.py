@@ -10,7 +10,7 @@ from weft.app.policy import CHANGES
 from weft.app.verbs import Request
 from weft.engine.claim import claim_now
 from weft.engine.epoch import check_epoch
-from weft.engine.lookout import Seen
+from weft.engine.lookout import PodCallback
 from weft.engine.records import PodRecord
 from weft.engine.shownrecords import FoundPod
 from weft.engine.signing import Signer
@@ -108,7 +108,7 @@ class PodVerbs(OrderDesk):
         """Which pod it is and how far, for a caller who may do this with it."""
         return self._whose(request, rule, name)
 
-    def watching(self, pod_id: UUID, seen: Seen) -> AbstractContextManager[None]:
+    def watching(self, pod_id: UUID, seen: PodCallback) -> AbstractContextManager[None]:
         """See `Lookout.watching`. For a pod that was found for the caller in the same request."""
         return self._lookout.watching(pod_id, seen)
 

@@ -16,7 +16,7 @@ from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.shown import shown
 from weft.app.verbs import TENANTS, Request
-from weft.engine.lookout import Seen
+from weft.engine.lookout import PodCallback
 from weft.engine.shownrecords import FoundPod
 from weft.model.errors import (
     ConflictError,
@@ -57,7 +57,7 @@ class _Redacted:
         with _told_errors():
             return self._verbs.find_pod(request, rule, name)
 
-    def watching(self, pod_id: UUID, seen: Seen) -> AbstractContextManager[None]:
+    def watching(self, pod_id: UUID, seen: PodCallback) -> AbstractContextManager[None]:
         """No answer to the caller: what is waited for is asked for by a verb."""
         return self._verbs.watching(pod_id, seen)
 

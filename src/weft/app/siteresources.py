@@ -9,7 +9,7 @@ from weft.app.desk import Desk
 from weft.app.show import record_view
 from weft.app.verbs import Request
 from weft.engine.database import Tx
-from weft.engine.othersports import Own, in_groups, listed, others_on
+from weft.engine.othersports import OwnResources, in_groups, listed, others_on
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.ownerstore import release_owner
 from weft.engine.records import ResourceRecord
@@ -158,7 +158,7 @@ class SiteResourceVerbs(Desk):
             return {id_: r.resource.name for id_, r in here.items()}
 
         for where in sorted({r.resource.where for r in there.values()} & world.clouds.keys()):
-            own = Own.of([r for r in records if r.resource.where == where])
+            own = OwnResources.of([r for r in records if r.resource.where == where])
             if networks := named(Kind.NETWORK, where):
                 others = others_on(world, where, networks, own)
                 found += [f"{one} on {networks[net]}" for net, on_it in others.items() for one in on_it]

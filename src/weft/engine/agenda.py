@@ -35,7 +35,7 @@ EVERY = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class WaitingNote:
     """What is known about an order that keeps waiting.
 
     Attributes:
@@ -63,7 +63,7 @@ class Agenda:
 
     next_at: float
     start: Waiter | None = None
-    notes: dict[UUID, Note] = field(default_factory=dict[UUID, Note])
+    notes: dict[UUID, WaitingNote] = field(default_factory=dict[UUID, WaitingNote])
     impossible: dict[UUID, str] = field(default_factory=dict[UUID, str])
 
 
@@ -147,9 +147,9 @@ def _enter_all(
 
 def _denied_notes(
     waiting: Sequence[Waiter], denied: Mapping[UUID, str], bookings: Mapping[str, Keep]
-) -> dict[UUID, Note]:
+) -> dict[UUID, WaitingNote]:
     return {
-        one.id: Note(denied[one.id], None, None, bookings.get(str(one.id)) if one.fixed else None)
+        one.id: WaitingNote(denied[one.id], None, None, bookings.get(str(one.id)) if one.fixed else None)
         for one in waiting
         if one.id in denied
     }
@@ -196,7 +196,7 @@ def _shares(
             return one
         kept = seen.bookings.get(pod)
         expected = max(kept.start, now) if kept and kept.came is None else None
-        found.notes[one.id] = Note(
+        found.notes[one.id] = WaitingNote(
             seen.why.get(pod, queued.NO_CAPACITY()), seen.place.get(pod), expected, kept
         )
     due = [p.start for p in seen.bookings.values() if p.start > now and p.came is None]
@@ -264,11 +264,11 @@ def _enter(queue: Queue, one: Waiter, ask: Ask, booking: Keep | None, now: float
 
 def _notes(
     queue: Queue, book: Book, where: Where, mine: Sequence[Waiter], now: float, forecast: bool
-) -> dict[UUID, Note]:
+) -> dict[UUID, WaitingNote]:
     units = shape_named(where.shape).units
     expected = expected_starts(queue, now) if forecast else {}
     rank = {w.ask.pod: n for n, w in enumerate((w for w in queue.ranked(now) if not w.fixed), start=1)}
-    notes: dict[UUID, Note] = {}
+    notes: dict[UUID, WaitingNote] = {}
     for one in mine:
         pod = str(one.id)
         position = rank.get(pod)
@@ -277,11 +277,11 @@ def _notes(
             came, kept = opening
             nodes = names(queue.timeline, kept.bits)
             booking = Keep(pod, one.project, nodes, kept.start, kept.end, one.name, kept.terms, came=came)
-            notes[one.id] = Note(why, position, None, booking)
+            notes[one.id] = WaitingNote(why, position, None, booking)
             continue
         entries = queue.timeline.reservations.of(pod)
         if pod not in queue.bookings or not entries:
-            notes[one.id] = Note(why, position, expected.get(pod))
+            notes[one.id] = WaitingNote(why, position, expected.get(pod))
             continue
         booking = entries[0]
         kept = Keep(
@@ -296,11 +296,11 @@ def _notes(
         if booking.start > now:
             code = queued.STARTS_AT if one.fixed else queued.STARTS_BY
             why = code(start=minute(booking.start), units=units, n=booked(kept.nodes))
-        notes[one.id] = Note(why, position, max(booking.start, now), kept)
+        notes[one.id] = WaitingNote(why, position, max(booking.start, now), kept)
     return notes
 
 
-def _with_bookings(book: Book, mine: Sequence[Waiter], notes: Mapping[UUID, Note]) -> Book:
+def _with_bookings(book: Book, mine: Sequence[Waiter], notes: Mapping[UUID, WaitingNote]) -> Book:
     """The book with these bookings: a node may be on several fabrics, and must not be booked on two of them."""
     names = {str(w.id) for w in mine}
     kept = [note.booking for w in mine if (note := notes.get(w.id)) and note.booking]

@@ -19,7 +19,7 @@ _NOT_WEFTS = "nothing: weft doesn't configure this fabric; see Neutron's port an
 _NOT_OURS = "nothing: it doesn't carry weft's mark; someone must look at it"
 _RUNS = "stop what runs there, or take the function's address off at its host: a server may run that the cloud forgot"
 
-Owned = Mapping[int, tuple[OwnerRecord, frozenset[str]]]
+OwnedNumbers = Mapping[int, tuple[OwnerRecord, frozenset[str]]]
 """Number of a segment -> the live owner that has it, or is about to gain or lose it, and ids of its members."""
 
 
@@ -35,7 +35,7 @@ class WireAudit:
 
     site: Site
     fabric: str
-    owned: Owned
+    owned: OwnedNumbers
     released: Collection[int]
     reported: Collection[object]
     findings: Findings

@@ -145,7 +145,7 @@ def _keep(row: Row, name: str, label: str, terms: Terms = NO_TERMS) -> Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CountedState:
     """What this process has counted, as of the snapshot of one statement.
 
     Attributes:
@@ -171,7 +171,7 @@ def read_capacity(tx: Tx, lock: bool = False) -> Capacity:
     Args:
         lock: take the lock of `lock_capacity` before, in the same round trip, for a claim that is confirmed later.
     """
-    known = tx.kept.get(_Known) or _Known(Counted())
+    known = tx.kept.get(_CountedState) or _CountedState(Counted())
     values: dict[str, object] = {"at": tx.given, "gone": GONE_FOR}
     since = {"since": known.since, "server": known.server, "gone_since": known.at and known.at - COMMITTED}
     rows = (
@@ -180,12 +180,12 @@ def read_capacity(tx: Tx, lock: bool = False) -> Capacity:
         else tx.rows("capacity_changes", **values, **since)
     )
     if any(row["document"]["whole"] for row in rows if row["what"] == "frame"):
-        known, rows = _Known(Counted()), tx.rows("capacity_whole", **values, gone_since=None)
+        known, rows = _CountedState(Counted()), tx.rows("capacity_whole", **values, gone_since=None)
     changed: dict[str, dict[str, Any]] = {"owner": {}, "quarantine": {}, "reservation": {}, "frame": {}}
     for row in rows:
         changed[row["what"]][row["name"]] = row["document"]
     frame = changed["frame"][""]
-    counted = known.counted.but(
+    counted = known.counted.replacing(
         {UUID(owner): Holding.of(UUID(owner), document) for owner, document in changed["owner"].items()},
         {node: timed(row) if row else None for node, row in changed["quarantine"].items()},
         {name: timed(row) if row else None for name, row in changed["reservation"].items()},
@@ -193,5 +193,5 @@ def read_capacity(tx: Tx, lock: bool = False) -> Capacity:
     at = tx.learn(time_in_json(frame["at"]))
     known.gone.add(frame["gone"], at.timestamp())
     if not frame["own"]:  # otherwise it may include what is never committed
-        tx.kept[_Known] = _Known(counted, frame["since"], frame["server"], at, known.gone)
+        tx.kept[_CountedState] = _CountedState(counted, frame["since"], frame["server"], at, known.gone)
     return Capacity.of(counted, at, known.gone, frame)

@@ -60,8 +60,8 @@ class ClaimRows:
             if tx.row("confirm_pod", id=plan.pod_id) is None:
                 lost = "the claim was lost in a crash of the database"
                 raise TemporaryError(f"place pod {plan.order.name}", "weft", lost, "order again")
-        self.database.tell_workers()
-        self.database.tell(UUID(plan.pod_id))
+        self.database.notify_workers()
+        self.database.notify(UUID(plan.pod_id))
 
     def drop_claim(self, plan: Plan) -> bool:
         """Undo a claim that wasn't confirmed, without a trace. False: it was confirmed."""

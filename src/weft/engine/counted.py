@@ -142,7 +142,7 @@ class Counted:
     reservations: Mapping[str, Row] = field(default_factory=dict[str, Row])
     leases: Leases = NO_LEASES
 
-    def but(
+    def replacing(
         self,
         owners: Mapping[UUID, Holding],
         quarantines: Mapping[str, Row | None],

@@ -16,10 +16,10 @@ from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import Jsonb
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from weft.engine.listener import EVENT, WORK, Said, joined
+from weft.engine.listener import EVENT, WORK, Notification, joined
+from weft.engine.notifier import Notifier
 from weft.engine.postgres import LOCK_TIMEOUT, address_of, connecting, outside_error
 from weft.engine.sql import migrations, queries
-from weft.engine.teller import Teller
 from weft.engine.ungated import Gated, Ungated
 from weft.model.errors import PermanentError
 
@@ -160,27 +160,27 @@ class Database:
                 "check --database and that it runs",
             ) from error
         self._migrate()
-        self._teller = Teller(self._tell)
+        self._notifier = Notifier(self._send)
 
     def close(self) -> None:
-        self._teller.close()
+        self._notifier.close()
         self._pool.close()
 
-    def tell(self, owner_id: UUID) -> None:
+    def notify(self, owner_id: UUID) -> None:
         """Notify followers of an owner soon of events that a finished transaction has written."""
-        self._teller.tell((EVENT, str(owner_id)))
+        self._notifier.notify((EVENT, str(owner_id)))
 
-    def tell_workers(self) -> None:
+    def notify_workers(self) -> None:
         """Notify workers that a finished transaction has made an owner due, which no trigger does here."""
-        self._teller.tell((WORK, ""))
+        self._notifier.notify((WORK, ""))
 
-    def wait_until_told(self) -> None:
+    def wait_until_notified(self) -> None:
         """Wait until no notification is left to send."""
-        self._teller.wait()
+        self._notifier.wait()
 
-    def _tell(self, said: Sequence[Said]) -> None:
+    def _send(self, notifications: Sequence[Notification]) -> None:
         with self.statement() as tx:
-            tx.rows("tell", said=Jsonb(joined(said)))
+            tx.rows("send_notifications", notifications=Jsonb(joined(notifications)))
 
     @contextmanager
     def transaction(self) -> Generator[Tx]:

@@ -142,7 +142,7 @@ def read_hosts(
 
     Args:
         maybe: Nova host -> why a guest of the pod may run there, though no listing shows it.
-        beside: as in `Reader`.
+        beside: as in `ReleaseReader`.
     """
     servers = [r for r in records if r.kind.row.on_host]
     own = {one.outside_id for r in servers for one in (*r.predecessors, r) if one.outside_id}

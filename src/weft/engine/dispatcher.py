@@ -16,7 +16,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from weft.engine.agenda import EVERY, Agenda, Note, agenda
+from weft.engine.agenda import EVERY, Agenda, WaitingNote, agenda
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.database import Row, Tx
 from weft.engine.documents import said, written
@@ -53,7 +53,7 @@ UNKNOWN_YET = queued.OCCUPANTS_UNREAD()
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _RunInput:
     """Input of a run.
 
     Attributes:
@@ -71,7 +71,7 @@ class _Run:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _QueueState:
     """What was read in one transaction."""
 
     waiting: dict[UUID, Waiter]
@@ -132,7 +132,7 @@ class Dispatcher:
             if self._guarded(run, chosen, look.capacity):
                 started.append(chosen.name)
 
-    def _begin(self, waiting: Collection[Waiter]) -> _Run:
+    def _begin(self, waiting: Collection[Waiter]) -> _RunInput:
         record = self._store.site()
         site, inputs = record.site, self._gather(record, waiting)
         reasons = {w.id: _in_the_way(w, inputs.get(_cloud(w, site))) for w in waiting}
@@ -142,9 +142,9 @@ class Dispatcher:
             stuck = {p: why_not_started(tx, p, site) for p in sorted({w.project for w in waiting})}
         used = {r["project_id"]: float(r["seconds"] or 0) for r in rows}
         denied = {w.id: error.message if (error := reasons[w.id]) else stuck[w.project] for w in waiting}
-        return _Run(record, inputs, {i: why for i, why in denied.items() if why}, used)
+        return _RunInput(record, inputs, {i: why for i, why in denied.items() if why}, used)
 
-    def _guarded(self, run: _Run, chosen: Waiter, seen: Capacity) -> bool:
+    def _guarded(self, run: _RunInput, chosen: Waiter, seen: Capacity) -> bool:
         """A bug triggered by one order must not block the others."""
         try:
             return self._try(run, chosen, seen)
@@ -155,7 +155,7 @@ class Dispatcher:
             run.denied[chosen.id] = f"defect in weft ({type(error).__name__}); please report it with the log"
             return False
 
-    def _try(self, run: _Run, chosen: Waiter, seen: Capacity) -> bool:
+    def _try(self, run: _RunInput, chosen: Waiter, seen: Capacity) -> bool:
         """Query quotas and occupants of the nodes, which takes time, then decide again under the lock.
 
         A refusal is added to `denied`.
@@ -187,7 +187,7 @@ class Dispatcher:
         log.info("pod %s (%s) leaves the queue", chosen.name, chosen.id)
         return True
 
-    def _is_free(self, run: _Run, one: Waiter, given: PlanningInput, plan: Plan) -> bool:
+    def _is_free(self, run: _RunInput, one: Waiter, given: PlanningInput, plan: Plan) -> bool:
         """Whether the plan's nodes are empty; removes those in use by others from the input."""
         try:
             check_epoch(self._store.database, given.world.clouds[plan.cloud], given.site.name, plan.cloud)
@@ -213,7 +213,7 @@ class Dispatcher:
             tx.run("touch_queue", at=now + timedelta(seconds=AGAIN))
         return True
 
-    def _look(self, tx: Tx, run: _Run, forecast: bool = False) -> _Look:
+    def _look(self, tx: Tx, run: _RunInput, forecast: bool = False) -> _QueueState:
         """Raises `SiteChangedError` if the active site isn't the run's."""
         now, waiting, site = tx.now(), self._list.read(tx), run.site.site
         capacity = read_capacity(tx)
@@ -221,7 +221,7 @@ class Dispatcher:
         state = health(site, (g for g in run.inputs.values() if isinstance(g, PlanningInput)), capacity)
         everyone = list(waiting.values())
         found = agenda(site, capacity, everyone, run.used, state, run.denied, now.timestamp(), forecast)
-        return _Look(waiting, capacity, found)
+        return _QueueState(waiting, capacity, found)
 
     def _plan(self, one: Waiter, given: PlanningInput, capacity: Capacity, now: float) -> Plan | str:
         """The plan with which it starts now, or why it can't."""
@@ -239,7 +239,7 @@ class Dispatcher:
             tx.run("drop_booking", pod_id=one.id)
             self._store.claim(tx, plan)
 
-    def _write_notes(self, run: _Run, expected: Mapping[UUID, float | None]) -> bool:
+    def _write_notes(self, run: _RunInput, expected: Mapping[UUID, float | None]) -> bool:
         """Record reasons, queue positions and bookings; False if an order could start after all.
 
         For orders without a booking the estimate made without the lock is good enough, and it takes longest.
@@ -268,7 +268,7 @@ class Dispatcher:
             tx.run("touch_queue", at=moment(look.agenda.next_at))
         return True
 
-    def _note(self, tx: Tx, one: Waiter, note: Note, booked: Row | None) -> None:
+    def _note(self, tx: Tx, one: Waiter, note: WaitingNote, booked: Row | None) -> None:
         expected = time_of(note.expected) if note.expected is not None else None
         moved = (note.position, expected) != (one.position, one.expected_start)
         if moved or not same(note.reason, one.reason):

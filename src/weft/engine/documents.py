@@ -63,10 +63,10 @@ def read(kind: type[D], stored: Mapping[str, Any], steps: Sequence[Step] = STEPS
     """
     if not isinstance(stored, Stored) or steps is not STEPS or len(stored.text) > _LONGEST:
         return kind.model_validate(upcast(kind, stored, steps, PARTS))
-    known = _KNOWN.get(kind, stored.text)
+    known = _CACHE.get(kind, stored.text)
     if known is None:
         known = kind.model_validate(upcast(kind, stored, steps, PARTS))
-        _KNOWN.put(kind, stored.text, known)
+        _CACHE.put(kind, stored.text, known)
     return cast(D, known)
 
 
@@ -80,7 +80,7 @@ def written(document: Document) -> Jsonb:
     return Jsonb({FIELD: newest(STEPS), **document.model_dump(mode="json")})
 
 
-class _Known:
+class _DocumentCache:
     """A cache of recently read documents by their text; they are frozen and can be shared. Thread-safe."""
 
     def __init__(self, most: int) -> None:
@@ -105,7 +105,7 @@ class _Known:
                 self._size -= len(oldest)
 
 
-_KNOWN = _Known(1 << 20)
+_CACHE = _DocumentCache(1 << 20)
 _LONGEST = 1 << 18
 """Bytes; sites are cached by `weft.engine.siteparts`."""
 

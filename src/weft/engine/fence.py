@@ -99,7 +99,7 @@ class Fence:
             self._says = False
             yield tx
         if self._says:
-            self._database.tell(self.owner.id)
+            self._database.notify(self.owner.id)
 
     def _fenced(self, name: str, **values: object) -> Row:
         """A write that is one statement with the fence in it; returns its row. Updates this fence as `write` does."""
@@ -185,7 +185,7 @@ class Fence:
         self.owner = replace(self.owner, late_until=row["late_until"])
         return max(0.0, float(row["seconds"]))
 
-    def say_in(self, tx: Tx, events: Iterable[Event]) -> None:
+    def insert_events(self, tx: Tx, events: Iterable[Event]) -> None:
         """Add events in a transaction of `write`, after which followers of the owner are notified."""
         rows = [
             {"owner_id": self.owner.id, "at": tx.now(), "type": kind, "message": said(message), "key": key}

@@ -61,7 +61,7 @@ class ClosedError(TemporaryError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _CloudNote:
     """What was read of one cloud.
 
     Attributes:
@@ -93,7 +93,7 @@ class Gate:
         self._database, self._where, self._monotonic = database, where, monotonic
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self._asking, self._noting, self._foretelling = Asking("gate"), Asking("note"), threading.Lock()
-        self._looks: Mapping[str, _Look] = {}
+        self._looks: Mapping[str, _CloudNote] = {}
         self._known: tuple[str, Mapping[str, Witnesses]] | None = None
         self.hurry: Callable[[], None] = lambda: None
         """Called when there is something to note soon."""
@@ -151,7 +151,7 @@ class Gate:
     def found_behind(self, cloud: str) -> None:
         """Another process has read that the cloud remembers more."""
         note_behind(self._database, cloud, True)
-        self._keep(cloud, _Look(self._monotonic(), self._database.losses, behind=True))
+        self._keep(cloud, _CloudNote(self._monotonic(), self._database.losses, behind=True))
 
     def look(self) -> None:
         """Read every cloud's note now."""
@@ -225,22 +225,22 @@ class Gate:
         except WeftError as error:
             log.warning("cloud %s: how far the database has come can't be noted: %s", cloud, error)
             return
-        self._keep(cloud, _Look(self._monotonic(), losses, note))
+        self._keep(cloud, _CloudNote(self._monotonic(), losses, note))
 
     # -- reading ------------------------------------------------------------------------------------------------
 
-    def _current(self, clouds: Collection[str]) -> Mapping[str, _Look]:
+    def _current(self, clouds: Collection[str]) -> Mapping[str, _CloudNote]:
         """The last answer of every cloud; one that couldn't be read in time has an error."""
         looks = self._looks
         if looks and looks.keys() >= set(clouds) and all(map(self._counts, looks.values())):
             return looks
         return self._read(reread=not looks or not looks.keys() >= set(clouds))
 
-    def _counts(self, look: _Look) -> bool:
+    def _counts(self, look: _CloudNote) -> bool:
         lasts = AGAIN if look.behind or look.error else EVERY
         return self._monotonic() - look.at < lasts and look.losses == self._database.losses
 
-    def _read(self, reread: bool, all_: bool = False) -> Mapping[str, _Look]:
+    def _read(self, reread: bool, all_: bool = False) -> Mapping[str, _CloudNote]:
         """Ask the clouds, which have a few seconds to answer; concurrent callers wait for the same answers.
 
         Args:
@@ -267,9 +267,9 @@ class Gate:
         finally:
             self._lock.release()
 
-    def _late(self, losses: int) -> _Look:
+    def _late(self, losses: int) -> _CloudNote:
         of = f"no answer within {PATIENCE:.0f} s"
-        return _Look(self._monotonic(), losses, error=UnknownError(_ASKED, "the cloud", of))
+        return _CloudNote(self._monotonic(), losses, error=UnknownError(_ASKED, "the cloud", of))
 
     def _places(self, reread: bool = False) -> tuple[str, Mapping[str, Witnesses]]:
         if self._known is None or reread:
@@ -285,15 +285,17 @@ class Gate:
             note = facts.witness(site)
             behind = is_behind(self._database, note, cloud, again=lambda: facts.witness(site))
             note_behind(self._database, cloud, behind)
-            look = _Look(self._monotonic(), losses, note, behind)
+            look = _CloudNote(self._monotonic(), losses, note, behind)
         except WeftError as error:
-            look = _Look(self._monotonic(), losses, error=error)
+            look = _CloudNote(self._monotonic(), losses, error=error)
         except Exception as error:
             log.exception("cloud %s: defect in weft", cloud)
-            look = _Look(self._monotonic(), losses, error=UnknownError(_ASKED, cloud, type(error).__name__))
+            look = _CloudNote(
+                self._monotonic(), losses, error=UnknownError(_ASKED, cloud, type(error).__name__)
+            )
         self._keep(cloud, look)
 
-    def _keep(self, cloud: str, look: _Look) -> None:
+    def _keep(self, cloud: str, look: _CloudNote) -> None:
         if look.error and not _lasts(self._looks.get(cloud), look.losses) and self._was_behind(cloud):
             look = replace(look, behind=True, error=None)
         with self._writing:
@@ -309,13 +311,13 @@ class Gate:
             return False  # the database is silent, so the state is unknown
 
 
-def _lasts(known: _Look | None, losses: int) -> bool:
+def _lasts(known: _CloudNote | None, losses: int) -> bool:
     """Whether an answer stays valid if a later look fails or is late: it came from this server, which hasn't been
     replaced since; or the database was behind, which no other connection changes."""
     return known is not None and not known.error and (known.behind or known.losses == losses)
 
 
-def _has(look: _Look, count: int) -> bool:
+def _has(look: _CloudNote, count: int) -> bool:
     return look.note is not None and look.note.number >= count
 
 

@@ -51,7 +51,7 @@ class Held(NotesHeld):
         """Report, once in a state, that a person must look: it exceeds its limit, or can't go on by itself."""
         with self.write() as tx:
             if tx.run("set_alarmed", id=self.owner.id):
-                self.say_in(tx, [("alarm", message, None)])
+                self.insert_events(tx, [("alarm", message, None)])
 
     def repaired(self) -> None:
         """What an operator asked to repair was repaired, or attempted."""
@@ -75,7 +75,7 @@ class Held(NotesHeld):
         with self.write() as tx:
             if tx.run("abandon_owner", id=self.owner.id, **values):
                 said = pods.ABANDON_REQUESTED(user=asked.by, reason=reason)
-                self.say_in(tx, [("release", said, None)])
+                self.insert_events(tx, [("release", said, None)])
         self.owner = replace(self.owner, abandoned=asked)
 
     def quarantine(self, nodes: Mapping[str, str]) -> None:
@@ -84,12 +84,12 @@ class Held(NotesHeld):
             return
         if nodes.keys() - self.quarantined():
             self.flush()
-            with self.way.outside():
+            with self.lane.outside():
                 self._database.gate.foretell()
         with self.write() as tx:
             for node, reason in sorted(nodes.items()):  # owners that share them lock them in the same order
                 if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.owner.id):
-                    self.say_in(tx, [("quarantine", f"{node}: {reason}", None)])
+                    self.insert_events(tx, [("quarantine", f"{node}: {reason}", None)])
         self._database.gate.hurry()
 
     def quarantined(self) -> frozenset[str]:
@@ -185,33 +185,33 @@ class Held(NotesHeld):
         self._fenced(
             "release_held", **self._of_owner(notes), moved=True, events=notes.stored_events(), **values
         )
-        self._database.tell(self.owner.id)
+        self._database.notify(self.owner.id)
         self.gone = True
 
-    def let_go(self, delay: float, failures: int = 0) -> None:
+    def hand_back(self, delay: float, failures: int = 0) -> None:
         """Write the notes and hand the owner back; it is due after `delay` seconds, or at once if it was woken
         meanwhile.
 
-        Raises like every write; then nothing was written, and the caller uses `give_up`.
+        Raises like every write; then nothing was written, and the caller uses `hand_back_unwritten`.
         """
         if self.gone:
             return
         if self._notes:
-            self._notes.let_go(max(0.0, delay), failures, self.owner.woken)
+            self._notes.hand_back(max(0.0, delay), failures, self.owner.woken)
             self.flush()
         else:
-            self.give_up(delay, failures)
+            self.hand_back_unwritten(delay, failures)
 
-    def only_seen(self) -> Mapping[str, str] | None:
+    def unchanged_nodes(self) -> Mapping[str, str] | None:
         """Nodes that were observed, if nothing else needs to be written and they may all be in its segment."""
-        return None if self._lands is not None else self._notes.only_seen()
+        return None if self._lands is not None else self._notes.unchanged_nodes()
 
-    def hand_back(self) -> None:
+    def hand_back_unvisited(self) -> None:
         """Hand back an owner whose visit didn't begin: it is unchanged and keeps its place in the line."""
-        self.give_up(None, self.owner.failures)
+        self.hand_back_unwritten(None, self.owner.failures)
 
-    def give_up(self, delay: float | None, failures: int = 0) -> None:
-        """Hand it back without the notes. Unlike `let_go`, this never fails because the owner has another generation or
+    def hand_back_unwritten(self, delay: float | None, failures: int = 0) -> None:
+        """Hand it back without the notes. Unlike `hand_back`, this doesn't fail if the owner has another generation or
         another holder.
 
         Args:
@@ -220,7 +220,7 @@ class Held(NotesHeld):
         lands, self._notes = self.lands, Notes()
         with self._database.statement() as tx:
             tx.run(
-                "give_up_owner",
+                "hand_back_owner",
                 id=self.owner.id,
                 token=self.owner.token,
                 failures=failures,

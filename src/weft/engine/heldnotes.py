@@ -17,7 +17,7 @@ from weft.engine.database import Database, Row
 from weft.engine.documents import said
 from weft.engine.fence import Event, LostError
 from weft.engine.heldnumbers import NumbersHeld
-from weft.engine.lane import ALONE, Way
+from weft.engine.lane import ALONE, VisitLane
 from weft.engine.notes import Notes
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.postgres import FIRST
@@ -59,10 +59,10 @@ class NotesHeld(NumbersHeld):
     """Resources, phase and conditions of an owner, as its row has them and as a visit has noted them since.
 
     Attributes:
-        way: how the visit yields to the worker's other visits.
+        lane: how the visit yields to the worker's other visits.
     """
 
-    way: Way = ALONE
+    lane: VisitLane = ALONE
 
     def __init__(self, database: Database, owner: OwnerRecord, leave: threading.Event | None = None) -> None:
         super().__init__(database, owner, leave)
@@ -158,7 +158,7 @@ class NotesHeld(NumbersHeld):
         when this worker dies are made up for by the next one, which finds that the hold ran out and looks for
         everything (`_look_for_all`).
         """
-        self.way.give_way()
+        self.lane.give_way()
         notes, now = self._notes, self._database.monotonic()
         if notes.first or (notes.announces and now - self._written > WRITTEN_EVERY):
             self.flush()
@@ -256,7 +256,7 @@ class NotesHeld(NumbersHeld):
             raise
         at, self._written = row["at"], self._database.monotonic()
         if notes.events:
-            self._database.tell(self.owner.id)
+            self._database.notify(self.owner.id)
         if self._lands is not None:
             self.owner, self._lands = (
                 replace(self.owner, late_until=at),
@@ -273,7 +273,7 @@ class NotesHeld(NumbersHeld):
             )
         if notes.done:
             self.owner = replace(self.owner, ready_at=at)
-        notes.tell(row["withheld"])
+        notes.log_withheld(row["withheld"])
 
     def _of_owner(self, notes: Notes) -> dict[str, object]:
         if not notes.conditions:

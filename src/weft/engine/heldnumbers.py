@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from weft.engine.database import Tx
 from weft.engine.fence import Fence
-from weft.engine.ownerrecord import Taken
+from weft.engine.ownerrecord import TakenNumber
 from weft.engine.records import StaleNumber
 from weft.model.errors import PermanentError
 from weft.model.messages import pods
@@ -20,7 +20,7 @@ from weft.model.receipt import ReceiptItem
 class NumbersHeld(Fence):
     """Spaces and numbers of an owner. No other owner gets a number that may still be in use outside."""
 
-    def number_taken(self, taken: Taken) -> None:
+    def number_taken(self, taken: TakenNumber) -> None:
         """Record that someone else uses a number: it is replaced once nothing of the owner is left outside."""
         with self.write() as tx:
             tx.run("number_taken", id=self.owner.id, taken=Jsonb(asdict(taken)))
@@ -62,7 +62,7 @@ class NumbersHeld(Fence):
         with self.write() as tx:
             for space, number in sorted(numbers):
                 tx.run("give_back_number", space=space, number=number, owner_id=self.owner.id)
-                self.say_in(tx, [("release", pods.NUMBER_FREE(space=space, number=number), None)])
+                self.insert_events(tx, [("release", pods.NUMBER_FREE(space=space, number=number), None)])
             read = Jsonb([i.model_dump(mode="json") for i in items])
             tx.run("insert_given_back", owner_id=self.owner.id, nodes=[], at=tx.now(), items=read)
             tx.run("touch_queue", at=tx.now())
@@ -85,4 +85,4 @@ class NumbersHeld(Fence):
                     reason=key.reason,
                 )
                 text = f"segment {key.text} stays held: {key.manager}: {key.reason}"
-                self.say_in(tx, [("release", text, None)])
+                self.insert_events(tx, [("release", text, None)])

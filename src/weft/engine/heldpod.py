@@ -19,7 +19,7 @@ from weft.model.plan import Plan
 from weft.model.receipt import ReceiptItem
 from weft.model.resources import Resource
 
-Ports = Mapping[str, tuple[Membership, ...]]
+SegmentPorts = Mapping[str, tuple[Membership, ...]]
 """Key of a segment -> ports that are or were in it."""
 
 
@@ -68,7 +68,7 @@ class HeldPod(Held):
         with self._database.statement() as tx:
             return frozenset(r["node"] for r in tx.rows("nodes_withheld", pod_id=self.pod.id))
 
-    def leaving(self) -> dict[str, Ports]:
+    def leaving(self) -> dict[str, SegmentPorts]:
         """Node that the pod still holds and doesn't want any more -> its ports that were in the pod's segments."""
         if self.pod.generation == 1:
             return {}  # only a change leaves nodes
@@ -102,7 +102,7 @@ class HeldPod(Held):
             read = Jsonb([i.model_dump(mode="json") for i in items])
             tx.run("insert_given_back", owner_id=self.pod.id, nodes=list(said), at=now, items=read)
             tx.run("touch_queue", at=now)
-            self.say_in(tx, [("release", what, None) for what in said.values()])
+            self.insert_events(tx, [("release", what, None) for what in said.values()])
 
     def servers_on(self, nodes: Collection[str]) -> frozenset[str]:
         """Ids of all pods' servers on these nodes, where several share them."""

@@ -36,7 +36,7 @@ SLOW = 1.0
 """Seconds without a freed place after which visits that were handed out ahead are handed back."""
 
 
-class Way(Protocol):
+class VisitLane(Protocol):
     """How a visit yields to the other visits of its process."""
 
     def aside(self) -> AbstractContextManager[None]:
@@ -69,7 +69,7 @@ ALONE = Alone()
 
 
 class Lane:
-    """Thread-safe. The `Way` of its visits.
+    """Thread-safe. The `VisitLane` of its visits.
 
     Args:
         name: prefix of its threads' names.

@@ -6,7 +6,7 @@ from itertools import chain
 
 from weft.engine.documents import said
 from weft.engine.readback import unfree
-from weft.engine.release import Reader
+from weft.engine.release import ReleaseReader
 from weft.engine.released import released_owners_with_numbers, released_pods_with_numbers
 from weft.engine.store import Store
 from weft.engine.unreadable import UnreadableError
@@ -37,7 +37,7 @@ def free_numbers(store: Store, world: World, site: Site, clock: Clock) -> list[s
             unread.append(str(error))
             continue
         now = clock.now()
-        read = Reader(owner, resources, world, site, clock, now, numbers=numbers).read()
+        read = ReleaseReader(owner, resources, world, site, clock, now, numbers=numbers).read()
         unread += [f"{i.plane} {i.subject}: {i.seen}" for i in read.items if i.result == "unknown"]
         free = numbers - unfree(read, numbers)
         if not free:

@@ -24,7 +24,7 @@ from weft.model.pod import PodState
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Remaining:
     """What isn't gone yet.
 
     Attributes:
@@ -36,9 +36,9 @@ class Left:
     kept: bool = False
 
 
-def let_go(
+def remove_unwanted(
     held: HeldPod, walker: Walker, read: Callable[[frozenset[str]], ReadBack], settings: LoopSettings
-) -> Left | None:
+) -> Remaining | None:
     """One attempt; None: nothing is left of what the newest generation doesn't want.
 
     Args:
@@ -75,7 +75,7 @@ def let_go(
         held.quarantine({node: reasons[node] for node in nodes if node in reasons})
     why = "; ".join(f"{n}: {w}" for n, w in sorted(reasons.items())[:3])
     kept = not others and nodes <= held.quarantined()
-    return Left(wait or Wait(why, settings.delay(held.pod.failures + 1)), kept)
+    return Remaining(wait or Wait(why, settings.delay(held.pod.failures + 1)), kept)
 
 
 def _note_ended(held: HeldPod, records: Iterable[ResourceRecord], proofs: Mapping[str, str]) -> None:

@@ -100,7 +100,7 @@ class FabricLedger:
 
     def tell(self, owner: Owner, message: str) -> None:
         with self._database.transaction() as tx:
-            tx.run("tell_owner", owner_id=owner.id, message=said(message))
+            tx.run("insert_segment_event", owner_id=owner.id, message=said(message))
             tx.run("wake_owner", id=owner.id)
             tx.run("notify", owner_id=owner.id)
 

@@ -23,14 +23,14 @@ WORK, EVENT = "weft_work", "weft_event"
 """Channels: something is due sooner (no payload), and events of pods (their ids)."""
 AND, TOGETHER = ",", 200
 """The separator of ids, and how many go into one notification: PostgreSQL takes 8,000 octets."""
-Said = tuple[str, str]
+Notification = tuple[str, str]
 """A channel and a payload."""
 
 
-def joined(said: Sequence[Said]) -> list[Said]:
+def joined(notifications: Sequence[Notification]) -> list[Notification]:
     """The same in few notifications: each costs every listener as much as its payload."""
     of_each: dict[str, list[str]] = {}
-    for channel, payload in said:
+    for channel, payload in notifications:
         of_each.setdefault(channel, []).append(payload)
     return [
         (channel, AND.join(payloads[i : i + TOGETHER]))

@@ -30,7 +30,7 @@ LIMIT = 60.0
 AFTER_TROUBLE = 1.0
 """Seconds after which a failed read is tried again."""
 
-Seen = Callable[[FoundPod | None], None]
+PodCallback = Callable[[FoundPod | None], None]
 """Called with a pod in the lookout's thread; None: there is no such pod. It must not block."""
 
 
@@ -41,14 +41,14 @@ class Lookout:
         self._database = database
         self._pulse = pulse or Pulse()
         self._condition = threading.Condition()
-        self._waiting: dict[str, list[Seen]] = {}
+        self._waiting: dict[str, list[PodCallback]] = {}
         self._due: set[str] = set()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         listener.add_follower(self)
 
     @contextmanager
-    def watching(self, pod_id: UUID, seen: Seen) -> Generator[None]:
+    def watching(self, pod_id: UUID, seen: PodCallback) -> Generator[None]:
         """Call `seen` with the pod, or another owner, now and after each of its events, until the block ends."""
         key = str(pod_id)
         with self._condition:

@@ -92,7 +92,7 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool, max_age
     shares, follows = pod.plan.order.nodes.sharing == "shared", has_followers(records.values())
     nodes, unknown = held_nodes(site, pod.plan.cloud, pod.held)
     seen = world.clouds[pod.plan.cloud].on_hosts([n.nova_host for n in nodes]) if nodes else {}
-    found = _Nodes(unknown=unknown)
+    found = _NodeChecks(unknown=unknown)
     for node in nodes:
         servers = [r for r in records.values() if r.kind.row.on_host and r.resource.node == node.name]
         try:
@@ -135,7 +135,7 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool, max_age
 
 
 @dataclass(slots=True)
-class _Nodes:
+class _NodeChecks:
     """What was found so far; as in `Watched`, and `details`: node whose adapters are out -> why, for operators."""
 
     unknown: dict[str, str]
@@ -148,7 +148,7 @@ class _Nodes:
 
 
 def _bystanders(
-    found: _Nodes, pod: PodRecord, world: World, fabric: str, records: Mapping[str, ResourceRecord]
+    found: _NodeChecks, pod: PodRecord, world: World, fabric: str, records: Mapping[str, ResourceRecord]
 ) -> frozenset[str]:
     """Drop reasons of nodes whose other occupants have no adapter of the fabric; returns ports of theirs that are
     out."""

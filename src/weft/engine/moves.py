@@ -35,7 +35,7 @@ Guard = Callable[[Batch], Iterable[tuple[str, WeftError]]]
 
 
 @dataclass
-class _Made:
+class _CreateResult:
     """Results of an attempt to create a batch.
 
     Attributes:
@@ -85,7 +85,7 @@ class Moves:
         self._announce(new, known)
         differing = [r for r in self.fresh(batch) if r.differences]
         if new or differing:
-            made: _Made = yield lambda: self._make(driver, self.fresh(new), differing)
+            made: _CreateResult = yield lambda: self._make(driver, self.fresh(new), differing)
             self._accepted(self.fresh([*new, *differing]), made)
         return self._wait(batch, RowState.SETTLED, "to settle")
 
@@ -112,9 +112,9 @@ class Moves:
             [("step", pods.CREATING(name=r.resource.name), r.key) for r in new if r.key not in known],
         )
 
-    def _make(self, driver: ResourceDriver, new: Batch, differing: Batch) -> _Made:
+    def _make(self, driver: ResourceDriver, new: Batch, differing: Batch) -> _CreateResult:
         """Create, update, and observe those whose dependents wait for them to settle; ends at the first error."""
-        made = _Made()
+        made = _CreateResult()
         try:
             if new:
                 made.ended = proofs(self._held.owner.project_id, new, self._world)
@@ -136,7 +136,7 @@ class Moves:
             made.error = error
         return made
 
-    def _accepted(self, batch: Batch, made: _Made) -> None:
+    def _accepted(self, batch: Batch, made: _CreateResult) -> None:
         """Note the outcomes and what was observed then; raise the worst error after that."""
         self._held.may_land([made.error, *(o.error for o in made.outcomes.values())])
         enough = RowState.PENDING if batch[0].kind.row.settles else RowState.SETTLED

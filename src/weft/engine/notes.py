@@ -76,10 +76,10 @@ class Notes:
     def watch(self, nodes: Mapping[str, str], segment: Resource | None, about: str) -> None:
         self.watched, self.segment, self.about = nodes, segment, about
 
-    def let_go(self, delay: float, failures: int, woken: int) -> None:
+    def hand_back(self, delay: float, failures: int, woken: int) -> None:
         self._leaving = {"delay": delay, "failures": failures, "woken": woken}
 
-    def only_seen(self) -> Mapping[str, str] | None:
+    def unchanged_nodes(self) -> Mapping[str, str] | None:
         """`watched`, if there is nothing else to write and no reason among them."""
         if self.changes or self.events or self.conditions or self.done or self.segment is not None:
             return None
@@ -105,7 +105,7 @@ class Notes:
             **self._leaving,
         }
 
-    def tell(self, withheld: Iterable[str]) -> None:
+    def log_withheld(self, withheld: Iterable[str]) -> None:
         """Log for operators which nodes' adapters are newly out of the segment."""
         for node in withheld:
             why = (self.watched or {})[node]

@@ -19,11 +19,11 @@ from weft.ports.existing import NamedPort, NamedSubnet
 
 SHOWN = 5
 """Most things that a sentence names."""
-Other = NamedPort | NamedSubnet
+OthersUse = NamedPort | NamedSubnet
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class OwnResources:
     """A site's own resources in one cloud, by ids.
 
     Attributes:
@@ -38,7 +38,7 @@ class Own:
     subnets: frozenset[str]
 
     @classmethod
-    def of(cls, records: Collection[ResourceRecord]) -> Own:
+    def of(cls, records: Collection[ResourceRecord]) -> OwnResources:
         ids = frozenset(r.outside_id for r in records if r.outside_id)
         return cls(ids, at_rest(records, Kind.PORT), at_rest(records, Kind.SUBNET))
 
@@ -64,14 +64,16 @@ def seen_on(
     return found
 
 
-def _believed(found: Sequence[Other], known: Collection[str], what: str, on: str, where: str) -> None:
+def _believed(found: Sequence[OthersUse], known: Collection[str], what: str, on: str, where: str) -> None:
     """Raise `UnknownError` for a listing without any of these."""
     if known and not {one.id for one in found}.intersection(known):
         said = f"{len(found)} {what}, and none of the {len(known)} of weft's own"
         raise UnknownError(f"list {what} {on}", where, said, "ask again")
 
 
-def others_on(world: World, where: str, networks: Collection[str], own: Own) -> dict[str, list[Other]]:
+def others_on(
+    world: World, where: str, networks: Collection[str], own: OwnResources
+) -> dict[str, list[OthersUse]]:
     """Id of a network -> what others have there that keeps it from being deleted; networks without any are left out.
 
     Raises `UnknownError`.
@@ -80,7 +82,7 @@ def others_on(world: World, where: str, networks: Collection[str], own: Own) -> 
 
 
 def _seen(
-    world: World, where: str, networks: Collection[str], own: Own
+    world: World, where: str, networks: Collection[str], own: OwnResources
 ) -> tuple[Sequence[NamedPort], Sequence[NamedSubnet]]:
     """Ports and subnets of all projects."""
     ports, subnets = seen_on(world, where, networks, own.ports), world.clouds[where].subnets_on(networks)
@@ -88,9 +90,11 @@ def _seen(
     return ports, subnets
 
 
-def _others(ports: Sequence[NamedPort], subnets: Sequence[NamedSubnet], own: Own) -> dict[str, list[Other]]:
+def _others(
+    ports: Sequence[NamedPort], subnets: Sequence[NamedSubnet], own: OwnResources
+) -> dict[str, list[OthersUse]]:
     mine = [p for p in ports if not p.holds or p.id in own.ids or p.device in own.ids]
-    found: dict[str, list[Other]] = {}
+    found: dict[str, list[OthersUse]] = {}
     for one in (*(p for p in ports if p not in mine), *(s for s in subnets if s.id not in own.ids)):
         found.setdefault(one.network, []).append(one)
     return found
@@ -121,7 +125,7 @@ def keeping(
     going: Collection[str],
     records: Mapping[str, ResourceRecord],
     there: Mapping[str, str],
-) -> Iterator[tuple[str, list[Other]]]:
+) -> Iterator[tuple[str, list[OthersUse]]]:
     """What others have on networks and subnets that would be deleted; if a network goes with its subnets, only the
     network is reported.
 
@@ -141,7 +145,7 @@ def keeping(
         ports, subnets = (
             frozenset(there[r.key] for r in on_them if r.kind is kind) for kind in (Kind.PORT, Kind.SUBNET)
         )
-        own = Own(frozenset(there[r.key] for r in here), ports, subnets)
+        own = OwnResources(frozenset(there[r.key] for r in here), ports, subnets)
         others = others_on(world, where, {there[key] for key in nets}, own)
         for record in (r for r in here if r.key in named):
             on_it = [o for o in others.get(there[named[record.key]], ()) if _is_in(o, record)]
@@ -157,7 +161,7 @@ def network_key(record: ResourceRecord) -> str:
     return record.key if isinstance(spec, NetworkSpec) else ""
 
 
-def _is_in(other: Other, record: ResourceRecord) -> bool:
+def _is_in(other: OthersUse, record: ResourceRecord) -> bool:
     spec = record.resource.spec
     if not isinstance(spec, SubnetSpec):
         return True
@@ -195,7 +199,7 @@ def _held_in(world: World, where: str, strays: Sequence[Stray]) -> dict[str, str
     # The rest may be on networks that have an owner again.
     on_them = [t for t in things if t.facts.get("network") in names]
     known = (frozenset(t.id for t in on_them if t.kind is kind) for kind in (Kind.PORT, Kind.SUBNET))
-    own = Own(frozenset(t.id for t in things), *known)
+    own = OwnResources(frozenset(t.id for t in things), *known)
     ports, subnets = _seen(world, where, names, own)
     why = {
         network: f"others use network {names[network]}: {listed(others)}; remove them first"

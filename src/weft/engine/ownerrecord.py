@@ -32,7 +32,7 @@ class Abandonment:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenNumber:
     """Which answer said that someone else uses a number, with the fields of a `TakenError`."""
 
     asked: str
@@ -86,7 +86,7 @@ class OwnerRecord:
     worked_at: datetime | None
     worked_by: str
     swept_at: datetime | None
-    taken: Taken | None
+    taken: TakenNumber | None
     watched_at: datetime | None
     generation: int
     retries: int
@@ -138,5 +138,5 @@ def owner_fields(row: Mapping[str, Any]) -> dict[str, Any]:
         "phase": Phase(row["phase"]),
         "conditions": tuple(Condition.model_validate(c) for c in row["conditions"]),
         "abandoned": abandoned if row["abandoned_at"] else None,
-        "taken": Taken(**row["taken"]) if row["taken"] else None,
+        "taken": TakenNumber(**row["taken"]) if row["taken"] else None,
     }

@@ -20,13 +20,13 @@ from weft.engine.heldnotes import News
 from weft.engine.readback import ReadBack
 from weft.engine.receiptmaking import make_receipt
 from weft.engine.records import ResourceRecord, RowState
-from weft.engine.release import Reader
+from weft.engine.release import ReleaseReader
 from weft.engine.seen import seen_of
 from weft.engine.verifier import Verdict, verify
-from weft.engine.visitor import Look, Tools, Visitor, news_of, not_ready, seen_again
+from weft.engine.visitor import NextVisit, Tools, Visitor, news_of, not_ready, seen_again
 from weft.engine.waits import Wait
 from weft.engine.walker import Walker
-from weft.engine.wants import Wanted, Wants
+from weft.engine.wants import DesiredResources, Wants
 from weft.model.errors import PermanentError, TemporaryError, WeftError
 from weft.model.kindrow import Home
 from weft.model.messages import pods
@@ -66,18 +66,18 @@ class OwnerVisitor(Visitor[Held]):
 
     # -- present ------------------------------------------------------------------------------------------------
 
-    def _present(self, held: Held) -> Look:
+    def _present(self, held: Held) -> NextVisit:
         left: Wait | None = None
         trouble: WeftError | None = None
-        wanted: Wanted | None = None
+        wanted: DesiredResources | None = None
         try:
             wanted = self._wanted(held)
             # First: what is wanted again isn't removed, and what can't be removed blocks nothing else.
             self._follow(held, wanted, gone=False)
-            left = self._let_go(held, wanted.graph)
+            left = self._remove_unwanted(held, wanted.graph)
             old = any(not r.wanted for r in held.resources())
             if old and self._follow(held, wanted, gone=left is None):
-                left = self._let_go(held, wanted.graph)
+                left = self._remove_unwanted(held, wanted.graph)
         except WeftError as error:
             if wanted is None and held.phase is Phase.BUILDING:
                 raise
@@ -87,11 +87,11 @@ class OwnerVisitor(Visitor[Held]):
 
     def _onward(
         self, held: Held, adopted: Mapping[str, str], left: Wait | None, trouble: WeftError | None
-    ) -> Look:
+    ) -> NextVisit:
         """Args: left: what still waits to be removed. trouble: why what is wanted now is unknown or impossible."""
         wait = self._build(held, adopted)
         if wait is not None:
-            return Look(wait.delay)
+            return NextVisit(wait.delay)
         if held.phase is Phase.BUILDING and not is_true(held.conditions, Aspect.BOOTED):
             made = [News(a, "true", Cause.DONE) for a in (Aspect.WIRED, Aspect.BOOTED)]
             held.become(*made, News(Aspect.READY, "unknown", Cause.UNDER_WAY))
@@ -100,14 +100,16 @@ class OwnerVisitor(Visitor[Held]):
             return self._judge(held, verdict, left, trouble)
         age = (held.at - held.since).total_seconds()
         if held.phase is Phase.BUILDING and age < self._settings.verify_patience:
-            return Look(self._settings.poll(age))
+            return NextVisit(self._settings.poll(age))
         held.become(not_ready(verdict), phase=Phase.SERVING)
         lost = [r for r in held.resources() if r.wanted and r.state is not RowState.SETTLED]
         held.note((), [("repair", pods.REPAIRING(name=r.resource.name, why=r.reason), r.key) for r in lost])
         wait = self._build(held, adopted)
-        return self._judge(held, self._verdict(held), left, trouble) if wait is None else Look(wait.delay)
+        return (
+            self._judge(held, self._verdict(held), left, trouble) if wait is None else NextVisit(wait.delay)
+        )
 
-    def _judge(self, held: Held, verdict: Verdict, left: Wait | None, trouble: WeftError | None) -> Look:
+    def _judge(self, held: Held, verdict: Verdict, left: Wait | None, trouble: WeftError | None) -> NextVisit:
         if trouble is not None:
             verdict = replace(verdict, problems=(unread("", trouble), *verdict.problems))
         if not verdict.fine:
@@ -115,19 +117,19 @@ class OwnerVisitor(Visitor[Held]):
             held.become(not_ready(verdict), phase=Phase.SERVING)
             if isinstance(trouble, PermanentError):
                 held.alarm(pods.STATE(state=held.state, why=trouble.message))
-            return Look(self._settings.delay(failures), failures)
+            return NextVisit(self._settings.delay(failures), failures)
         over = () if left else (Aspect.CHANGING,)
         held.become(News(Aspect.READY, "true", Cause.DONE), phase=Phase.SERVING, without=over)
         if left is None:
             held.change_done()
         if held.owner.repair:
             held.repaired()
-        return Look(self._settings.observe_every)
+        return NextVisit(self._settings.observe_every)
 
     def _verdict(self, held: Held, max_age: float = 0.0) -> Verdict:
         held.about_to_ask()  # a reading may take long
         records = held.resources()
-        verdict = verify(held.owner, records, held.world, self._pool, max_age, held.way)
+        verdict = verify(held.owner, records, held.world, self._pool, max_age, held.lane)
         held.note(news_of(records, verdict.changes))
         return verdict
 
@@ -151,7 +153,7 @@ class OwnerVisitor(Visitor[Held]):
 
     # -- what is wanted -----------------------------------------------------------------------------------------
 
-    def _wanted(self, held: Held) -> Wanted:
+    def _wanted(self, held: Held) -> DesiredResources:
         want = self._wants.get(held.owner.kind)
         if want is None:
             then = "upgrade the workers, or release it"
@@ -160,7 +162,7 @@ class OwnerVisitor(Visitor[Held]):
             )
         return want(held.owner, held.site, held.world)
 
-    def _follow(self, held: Held, wanted: Wanted, gone: bool) -> bool:
+    def _follow(self, held: Held, wanted: DesiredResources, gone: bool) -> bool:
         """Make the rows what is wanted now, in one transaction with the numbers they claim. Returns whether any
         changed.
 
@@ -201,7 +203,7 @@ class OwnerVisitor(Visitor[Held]):
         back = _there(held, replaced, again)
         return {r.key: adopted[r.key] for r in replaced if r.key not in again or r.key in back}
 
-    def _write(self, held: Held, news: Follow, wanted: Wanted, taken: Mapping[str, str]) -> None:
+    def _write(self, held: Held, news: Follow, wanted: DesiredResources, taken: Mapping[str, str]) -> None:
         """Args: taken: key of an existing row -> id of the resource to adopt for it."""
         graph = wanted.graph
         position = {r.key: i for i, r in enumerate(graph.resources)}
@@ -234,7 +236,7 @@ class OwnerVisitor(Visitor[Held]):
 
     # -- what isn't wanted any more -----------------------------------------------------------------------------
 
-    def _let_go(self, held: Held, graph: Graph) -> Wait | None:
+    def _remove_unwanted(self, held: Held, graph: Graph) -> Wait | None:
         """Remove what isn't wanted any more; numbers that nothing uses are returned after they were read back clean.
 
         Args:
@@ -260,7 +262,9 @@ class OwnerVisitor(Visitor[Held]):
     def _reader(self, held: Held, records: list[ResourceRecord]) -> ReadBack:
         world, numbers, site = held.world, held.numbers(), held.site
         holding = _nodes_in(records, site)  # it holds no nodes, but its number may be at their ports
-        return Reader(held.owner, records, world, site, self._clock, held.at, holding, numbers=numbers).read()
+        return ReleaseReader(
+            held.owner, records, world, site, self._clock, held.at, holding, numbers=numbers
+        ).read()
 
     # -- absent -------------------------------------------------------------------------------------------------
 
@@ -278,11 +282,11 @@ class OwnerVisitor(Visitor[Held]):
 
     # -- errors -------------------------------------------------------------------------------------------------
 
-    def _permanent(self, held: Held, error: PermanentError) -> Look:
+    def _permanent(self, held: Held, error: PermanentError) -> NextVisit:
         failures = held.owner.failures + 1
         held.explain(error.message, Cause.PERSON_NEEDED)
         held.alarm(pods.STATE(state=held.state, why=error.message))
-        return Look(self._settings.delay(failures), failures)
+        return NextVisit(self._settings.delay(failures), failures)
 
 
 def _there(held: Held, rows: Sequence[ResourceRecord], ids: Mapping[str, str]) -> set[str]:

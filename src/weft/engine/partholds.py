@@ -15,7 +15,7 @@ from weft.model.plan import Plan
 
 log = logging.getLogger(__name__)
 
-Parts = Iterable[tuple[str, Part]]
+NodeParts = Iterable[tuple[str, Part]]
 """Node, and what a server has of it."""
 
 
@@ -87,7 +87,7 @@ def part_of(row: Row) -> Part:
     )
 
 
-def parts_document(parts: Parts) -> Jsonb | None:
+def parts_document(parts: NodeParts) -> Jsonb | None:
     """What is booked for an order of parts of nodes; None: whole nodes."""
     rows = [{"node": node, "part": part.model_dump(mode="json")} for node, part in parts]
     return Jsonb(rows) if rows else None

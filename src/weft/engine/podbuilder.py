@@ -110,7 +110,7 @@ class PodBuilder(Visitor[HeldPod]):
         return last is None or (held.at - last).total_seconds() >= self._settings.watch_every
 
     def _watch_nodes(self, held: HeldPod, arriving: bool, max_age: float = 0.0) -> Watched:
-        with held.way.outside():
+        with held.lane.outside():
             return watch_nodes(held, held.world, held.site, arriving, max_age)
 
     def _verdict(self, held: HeldPod, max_age: float = 0.0, waited_for: bool = True) -> Verdict:
@@ -123,7 +123,7 @@ class PodBuilder(Visitor[HeldPod]):
         watched = self._watch_nodes(held, held.pod.repair, max_age)
         records = held.resources()
         pool = self._pool if waited_for else None
-        verdict = verify(held.pod, records, held.world, pool, max_age, held.way)
+        verdict = verify(held.pod, records, held.world, pool, max_age, held.lane)
         held.note(news_of(records, verdict.changes))
         problems, notes = (*watched.problems, *verdict.problems), (*watched.notes, *verdict.notes)
         verdict = replace(verdict, problems=problems, notes=notes)
@@ -134,7 +134,7 @@ class PodBuilder(Visitor[HeldPod]):
         changing = held.pod.ready_generation < held.pod.generation
         if not held.world.probers or (is_true(held.conditions, Aspect.READY) and not changing):
             return verdict
-        with held.way.aside():
+        with held.lane.aside():
             found = tried(held.resources(), held.world, held.site)
         looked_at = {**verdict.looked_at, **found.looked_at}
         return replace(

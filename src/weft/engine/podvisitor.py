@@ -9,18 +9,18 @@ from weft.engine.doubt import DoubtError, doubt
 from weft.engine.fence import LATE, Event
 from weft.engine.heldnotes import News
 from weft.engine.heldpod import HeldPod
-from weft.engine.leaving import Left, let_go
+from weft.engine.leaving import Remaining, remove_unwanted
 from weft.engine.membership import has_followers
-from weft.engine.ownerrecord import Taken
+from weft.engine.ownerrecord import TakenNumber
 from weft.engine.podbuilder import PodBuilder
 from weft.engine.readback import ReadBack
 from weft.engine.receiptmaking import make_receipt
 from weft.engine.records import ResourceRecord
-from weft.engine.release import Reader
+from weft.engine.release import ReleaseReader
 from weft.engine.renumber import renumber
 from weft.engine.seen import left_alone
 from weft.engine.verifier import Verdict, verify
-from weft.engine.visitor import Look, news_of, not_ready, seen_again
+from weft.engine.visitor import NextVisit, news_of, not_ready, seen_again
 from weft.engine.waits import Wait
 from weft.engine.walker import Walker
 from weft.model.errors import TakenError, TemporaryError, WeftError
@@ -39,17 +39,17 @@ class PodVisitor(PodBuilder):
         closed = super()._closed(held)
         return closed if closed or held.owner.abandoned is not None else doubt(held)
 
-    def _only_look(self, held: HeldPod, closed: TemporaryError) -> Look:
+    def _only_observe(self, held: HeldPod, closed: TemporaryError) -> NextVisit:
         if isinstance(closed, DoubtError) and held.wanted == "absent":
             self._begin_release(held)  # so that an operator may abandon it
-        return super()._only_look(held, closed)
+        return super()._only_observe(held, closed)
 
-    def _release(self, held: HeldPod) -> Look:
+    def _release(self, held: HeldPod) -> NextVisit:
         if held.owner.abandoned is not None and self._is_doubted(held):
             self._wait_for_late(held)  # what it had may be another pod's: nothing is removed
             self._begin_release(held)
             read = self._read_back(held)
-            if read.over or self._gives_up(held):
+            if read.over or self._abandons_now(held):
                 return self._abandon(held, read)
             raise TemporaryError("read back what it had", held.pod.site or "weft", read.reason())
         return super()._release(held)
@@ -59,22 +59,22 @@ class PodVisitor(PodBuilder):
         try:
             return doubt(held) is not None
         except WeftError:
-            if not self._gives_up(held):
+            if not self._abandons_now(held):
                 raise
             return True
 
     # -- present ------------------------------------------------------------------------------------------------
 
-    def _present(self, held: HeldPod) -> Look:
+    def _present(self, held: HeldPod) -> NextVisit:
         if is_true(held.conditions, Aspect.FAILED):
             return self._stay(held)
         if held.pod.taken is not None and held.phase is not Phase.SERVING:
             return self._renumber(held, held.pod.taken)
-        left = self._let_go(held)
+        left = self._remove_unwanted(held)
         look = self._onward(held, left)
         return replace(look, delay=min(look.delay, left.wait.delay)) if left else look
 
-    def _onward(self, held: HeldPod, left: Left | None) -> Look:
+    def _onward(self, held: HeldPod, left: Remaining | None) -> NextVisit:
         """Args: left: what still waits to be removed."""
         if held.phase is Phase.SERVING:
             changing = held.pod.ready_generation < held.pod.generation
@@ -87,24 +87,24 @@ class PodVisitor(PodBuilder):
             except TakenError as error:
                 if is_true(held.conditions, Aspect.WIRED):
                     raise
-                held.number_taken(Taken(error.asked, error.of, error.answer, error.key))
-                return Look(0.0, held.pod.failures + 1)
+                held.number_taken(TakenNumber(error.asked, error.of, error.answer, error.key))
+                return NextVisit(0.0, held.pod.failures + 1)
             if wait is not None:
-                return Look(wait.delay)
+                return NextVisit(wait.delay)
             made = [News(a, "true", Cause.DONE) for a in (Aspect.WIRED, Aspect.BOOTED)]
             held.become(*made, News(Aspect.READY, "unknown", Cause.UNDER_WAY))
         return self._verify(held, left)
 
     # -- a change -----------------------------------------------------------------------------------------------
 
-    def _let_go(self, held: HeldPod) -> Left | None:
+    def _remove_unwanted(self, held: HeldPod) -> Remaining | None:
         """Remove what the newest generation doesn't want; None: nothing of it is left."""
         try:
             wait = self._leave_first(held)
         except WeftError as error:
             wait = Wait(error.message, self._settings.delay(held.pod.failures + 1))
         if wait is not None:
-            return Left(wait)
+            return Remaining(wait)
         walker = Walker(held, held.world, self._settings, self._pool)
 
         def read(nodes: frozenset[str]) -> ReadBack:
@@ -112,7 +112,7 @@ class PodVisitor(PodBuilder):
             held.quarantine(found.elsewhere)
             return found
 
-        return let_go(held, walker, read, self._settings)
+        return remove_unwanted(held, walker, read, self._settings)
 
     def _leave_first(self, held: HeldPod) -> Wait | None:
         """Take adapters of nodes that are cleaned out of the segment first: the cleaning system isn't the tenant's."""
@@ -125,7 +125,7 @@ class PodVisitor(PodBuilder):
             return Wait(LATE, late)  # a late request may put one of them back
         return wait
 
-    def _change(self, held: HeldPod, left: Left | None) -> Look:
+    def _change(self, held: HeldPod, left: Remaining | None) -> NextVisit:
         """Create what the newest generation added; meanwhile the pod keeps its state and goes on serving."""
         n = held.pod.generation
         try:
@@ -134,16 +134,16 @@ class PodVisitor(PodBuilder):
             return self._stuck(held, error)
         if wait is not None:
             self._changing(held, pods.CHANGING(n=n))
-            return Look(wait.delay)
+            return NextVisit(wait.delay)
         verdict = self._verdict(held)
         if not verdict.fine and self._newest(held) < self._settings.verify_patience:
             self._changing(held, pods.CHANGING(n=n))
-            return Look(self._settings.poll(self._newest(held)))
+            return NextVisit(self._settings.poll(self._newest(held)))
         if left is not None and not left.kept and verdict.fine:
             self._changing(
                 held, pods.CHANGING(n=n, why=left.wait.reason), News(Aspect.READY, "true", Cause.DONE)
             )
-            return Look(left.wait.delay)
+            return NextVisit(left.wait.delay)
         return self._judge(held, verdict, left)
 
     def _changing(self, held: HeldPod, why: str, *news: News) -> None:
@@ -158,12 +158,12 @@ class PodVisitor(PodBuilder):
         new = [r for r in records if r.wanted and r.generation > last and r.key not in alone]
         return min(((held.at - (r.since or held.at)).total_seconds() for r in new), default=1e9)
 
-    def _stuck(self, held: HeldPod, error: WeftError) -> Look:
+    def _stuck(self, held: HeldPod, error: WeftError) -> NextVisit:
         """Report that the change makes no progress; what existed before it is still observed, and decides READY."""
         old = [r for r in held.resources() if r.wanted and r.generation <= held.pod.ready_generation]
         watched = self._watch_nodes(held, arriving=held.pod.repair)
-        records, keys, way = held.resources(), {r.key for r in old}, held.way
-        verdict = verify(held.pod, records, held.world, self._pool, way=way, only=keys)
+        records, keys, lane = held.resources(), {r.key for r in old}, held.lane
+        verdict = verify(held.pod, records, held.world, self._pool, lane=lane, only=keys)
         held.note(news_of(old, verdict.changes))
         on = {r.resource.node for r in old}
         known = (p for p in watched.problems if not p.nodes or on.intersection(p.nodes))
@@ -179,20 +179,20 @@ class PodVisitor(PodBuilder):
             self._changing(held, why, News(Aspect.READY, "true", Cause.DONE, about))
         if temporary is None or temporary.alarming:
             held.alarm(pods.STATE(state=held.state, why=held.reason))
-        return Look(max(temporary.delay if temporary else 0.0, self._settings.delay(failures)), failures)
+        return NextVisit(max(temporary.delay if temporary else 0.0, self._settings.delay(failures)), failures)
 
-    def _renumber(self, held: HeldPod, taken: Taken) -> Look:
+    def _renumber(self, held: HeldPod, taken: TakenNumber) -> NextVisit:
         """A number is in use by someone else: remove everything that was created, then recreate it with another
         number."""
         walker = Walker(held, held.world, self._settings, self._pool)
         wait = walker.tear_down(wanted="present")
         if wait is not None:
-            return Look(wait.delay)
+            return NextVisit(wait.delay)
         self._give_up_number(held, taken)
         renumber(held, taken, held.world, held.site)
-        return Look(0.0, held.pod.failures + 1)
+        return NextVisit(0.0, held.pod.failures + 1)
 
-    def _give_up_number(self, held: HeldPod, taken: Taken) -> None:
+    def _give_up_number(self, held: HeldPod, taken: TakenNumber) -> None:
         """Read segments that lose their number back as at a release: a manager that was away may still have the
         number."""
         records = held.resources()
@@ -203,37 +203,37 @@ class PodVisitor(PodBuilder):
         if not keys:
             return
         self._wait_for_late(held)
-        with held.way.aside():
+        with held.lane.aside():
             read = self._reader(held, ()).read_segments(keys)
         if not read.over:
             held.note(seen_again(read))
             raise TemporaryError("give up a number", held.pod.site or "weft", read.reason())
         held.keep_stale_numbers(read.stale)
 
-    def _verify(self, held: HeldPod, left: Left | None) -> Look:
+    def _verify(self, held: HeldPod, left: Remaining | None) -> NextVisit:
         """The first verdict; a port may come up a moment after its server, so problems aren't reported at once."""
         verdict = self._verdict(held)
         age = (held.at - held.since).total_seconds()
         if verdict.fine or age >= self._settings.verify_patience:
             return self._judge(held, verdict, left)
-        return Look(self._settings.poll(age))
+        return NextVisit(self._settings.poll(age))
 
-    def _stay(self, held: HeldPod) -> Look:
+    def _stay(self, held: HeldPod) -> NextVisit:
         """Watch the servers that a FAILED pod may have, like any pod's; change only memberships that must not be."""
         delay = self._settings.observe_every
         watched = self._watch_nodes(held, arriving=True)
         self._renew_segment(held)
         made = [r for r in held.resources() if r.outside_id]
         if not made:
-            return Look(delay)
-        verdict = verify(held.pod, made, held.world, self._pool, way=held.way)
+            return NextVisit(delay)
+        verdict = verify(held.pod, made, held.world, self._pool, lane=held.lane)
         held.note(news_of(made, verdict.changes))
         self._report(
             held,
             replace(verdict, problems=(*watched.problems, *verdict.problems)),
             "not everything was created",
         )
-        return Look(delay)
+        return NextVisit(delay)
 
     def _report(
         self, held: HeldPod, verdict: Verdict, otherwise: str = "", phase: Phase | None = None
@@ -241,14 +241,14 @@ class PodVisitor(PodBuilder):
         """Report what keeps the pod from being READY."""
         held.become(not_ready(verdict, otherwise), phase=phase)
 
-    def _judge(self, held: HeldPod, verdict: Verdict, left: Left | None) -> Look:
+    def _judge(self, held: HeldPod, verdict: Verdict, left: Remaining | None) -> NextVisit:
         """READY if everything is as wanted; otherwise the pod is due again soon."""
         if not verdict.fine:
             failures = held.pod.failures + 1
             self._report(held, verdict, phase=Phase.SERVING)
             if held.pod.repair and {p.key for p in verdict.problems} <= _of_data(held.resources()):
                 held.repaired()
-            return Look(self._settings.delay(failures), failures)
+            return NextVisit(self._settings.delay(failures), failures)
         events: list[Event] = []
         if not is_true(held.conditions, Aspect.READY):
             self._prove(held)
@@ -262,7 +262,7 @@ class PodVisitor(PodBuilder):
             held.change_done()
         if held.pod.repair:
             held.repaired()
-        return Look(self._settings.observe_every)
+        return NextVisit(self._settings.observe_every)
 
     def _prove(self, held: HeldPod) -> None:
         """Where a pod can be tried out as its tenant would, it isn't READY before that succeeds."""
@@ -280,12 +280,12 @@ class PodVisitor(PodBuilder):
                 held.flush()
                 driver.clear_proof(scope, resources)
 
-    def _observe(self, held: HeldPod, left: Left | None) -> Look:
+    def _observe(self, held: HeldPod, left: Remaining | None) -> NextVisit:
         """Observe a pod that was built; repair what weft may repair unasked."""
         if is_true(held.conditions, Aspect.REPAIRING):
             wait = self._go_on_repairing(held)
             if wait is not None:
-                return Look(wait.delay)
+                return NextVisit(wait.delay)
         verdict = self._verdict(held, self._fabric_age(held), waited_for=held.state is not PodState.READY)
         if verdict.fine or all(p.unknown for p in verdict.problems):
             return self._judge(held, verdict, left)
@@ -294,7 +294,7 @@ class PodVisitor(PodBuilder):
         if wait is None:
             return self._judge(held, self._verdict(held), left)
         held.become(News(Aspect.REPAIRING, "true", Cause.UNDER_WAY))
-        return Look(wait.delay)
+        return NextVisit(wait.delay)
 
     def _go_on_repairing(self, held: HeldPod) -> Wait | None:
         """Continue without observing everything at each visit; once it ends, the next visit observes everything."""
@@ -313,13 +313,13 @@ class PodVisitor(PodBuilder):
         held.quarantine(read.elsewhere)  # at once: nothing else keeps them from being assigned
         return read
 
-    def _reader(self, held: HeldPod, holding: Collection[str]) -> Reader:
+    def _reader(self, held: HeldPod, holding: Collection[str]) -> ReleaseReader:
         former: dict[str, tuple[Membership, ...]] = {}
         for node, ports in held.leaving().items():
             for key, members in ports.items() if node in holding else ():
                 former[key] = (*former.get(key, ()), *members)
         records = held.read_resources()
-        return Reader(
+        return ReleaseReader(
             held.pod,
             records,
             held.world,

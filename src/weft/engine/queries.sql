@@ -491,7 +491,7 @@ counted AS (
 ), subnets AS (
     INSERT INTO subnet_hold (owner_id, cloud, plane, cidr)
     SELECT %(owner_id)s::uuid, %(cloud)s, s.* FROM jsonb_to_recordset(%(subnets)s) AS s (plane text, cidr text)
-), told AS (
+), written_events AS (
     INSERT INTO event (owner_id, at, type, message) SELECT %(owner_id)s::uuid, %(at)s, 'state', m.said
     FROM jsonb_array_elements(%(messages)s) WITH ORDINALITY AS m (said, n) ORDER BY m.n
 )
@@ -700,7 +700,7 @@ WITH it AS MATERIALIZED (
     FROM it WHERE p.id = it.id AND NOT it.withdrawn AND it.state <> 'RELEASED'
 ), unbooked AS (
     DELETE FROM booking r USING it WHERE r.pod_id = it.id AND it.withdrawn
-), told AS (
+), written_events AS (
     INSERT INTO event (owner_id, at, type, message)
     SELECT it.id, it.at, e.type, e.message FROM it, (VALUES
         (1, 'release', %(message)s::jsonb), (2, 'state', %(withdrawn)s::jsonb)) AS e (n, type, message)
@@ -715,7 +715,7 @@ SELECT asked OR withdrawn AS asked, pg_notify('weft_event', id::text) FROM it;
 WITH asked AS (
     UPDATE owner SET wanted = 'absent', woken = woken + 1, next_at = now(), failures = 0
     WHERE id = %(id)s AND wanted = 'present' RETURNING id
-), told AS (
+), written_events AS (
     INSERT INTO event (owner_id, at, type, message)
     SELECT id, coalesce(%(at)s::timestamptz, clock_timestamp()), 'release', %(message)s FROM asked
 )
@@ -739,7 +739,7 @@ WITH ended AS (
         AND r.document ->> 'where' = s.place AND o.id = r.owner_id AND o.state = 'RELEASED'
 ), numbers AS (
     DELETE FROM number_hold WHERE owner_id IN (SELECT id FROM ended)
-), told AS (
+), written_events AS (
     INSERT INTO event (owner_id, at, type, message) SELECT id, %(at)s, 'release', %(message)s FROM ended
 )
 SELECT pg_notify('weft_event', id::text) FROM ended;
@@ -883,12 +883,12 @@ WITH it AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 ), ended AS (
     UPDATE pod p SET wanted = 'absent', woken = woken + 1, next_at = now() FROM it WHERE p.id = it.id
-), told AS (
+), written_events AS (
     INSERT INTO event (owner_id, at, type, message) SELECT id, %(at)s, 'release', %(message)s FROM it
 )
 SELECT id, pg_notify('weft_event', id::text) FROM it;
 
--- part: taken
+-- part: claimed
 -- Owners of any kind, unless a worker holds them; the token grows, so an older holder is refused. A holder that never
 -- handed back may have a request under way: late_until. With the pod's row, if it is a pod: as it is locked, so that
 -- nothing of it is older than the token; and how many claims its cloud has had, its own included. Of its plan's graph
@@ -913,7 +913,7 @@ SELECT taken.*, due.id, due.kind, (SELECT max(generation) FROM site) AS site_gen
         @ends AS number
 FROM due LEFT JOIN taken ON taken.id = due.id LEFT JOIN epoch e ON e.cloud = taken.plan ->> 'cloud' ORDER BY due.wanted = 'absent' DESC, due.next_at
 
--- name: take_work
+-- name: claim_work
 -- Owners with more to do than an observation of what is READY, so many of each sort: releases first, since they free
 -- capacity and each of their steps would wait behind everything that boots; then those that have waited longest.
 WITH releases AS (
@@ -929,9 +929,9 @@ WITH releases AS (
 ), due AS (
     SELECT * FROM releases UNION ALL SELECT * FROM others
 ),
-@taken;
+@claimed;
 
--- name: take_looks
+-- name: claim_ready
 -- Those of the others that have waited longest.
 WITH due AS (
     SELECT id, kind, wanted, next_at FROM owner
@@ -939,7 +939,7 @@ WITH due AS (
       AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
     ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT %(most)s
 ),
-@taken;
+@claimed;
 
 -- name: next_owner_at
 -- Seconds until the next unheld owner of each sort is due, to know how long to sleep.
@@ -992,7 +992,7 @@ FROM owner WHERE id = %(id)s AND greatest(late_until, acts_until) IS NOT NULL;
 SELECT wanted, generation, retries, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at
 FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now() FOR UPDATE;
 
--- part: it
+-- part: fenced
 -- The fence of a write by a worker, in the statement itself: no row, and nothing written, if another worker holds the
 -- owner or it has another generation, or was retried.
 held AS MATERIALIZED (
@@ -1003,9 +1003,9 @@ held AS MATERIALIZED (
     SELECT held.*, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM held
 )
 
--- part: told
+-- part: written_events
 -- The events of such a write. Followers are notified after it, by another statement.
-told AS (
+written_events AS (
     INSERT INTO event (owner_id, at, type, message, key)
     SELECT it.id, it.at, e.type, e.message, e.key FROM it, ROWS FROM (
         jsonb_to_recordset(%(events)s) AS (type text, message jsonb, key text)) WITH ORDINALITY AS e (type, message, key, n)
@@ -1026,7 +1026,7 @@ told AS (
 -- doesn't), or at once if the owner was woken meanwhile. Lands: a request with an unknown or unwritten outcome may take
 -- effect for so many seconds more, and the next worker looks for everything (null: there is none).
 WITH
-@it, changed AS (
+@fenced, changed AS (
     UPDATE resource r SET state = c.state, outside_id = coalesce(c.outside_id, r.outside_id), reason = c.reason,
         differences = c.differences, former = coalesce(c.former, r.former),
         facts = CASE WHEN c.facts <> '{}' OR c.outside_id <> r.outside_id THEN c.facts ELSE r.facts END,
@@ -1067,14 +1067,14 @@ WITH
         state = CASE r.state WHEN 'settled' THEN 'pending' ELSE r.state END
     FROM it WHERE r.owner_id = it.id AND r.key = %(key)s
 ),
-@told
+@written_events
 SELECT wanted, at, ARRAY(SELECT node FROM withheld WHERE withheld <> '') AS withheld FROM it;
 
 -- name: release_held
 -- The end of an owner: its receipt, its capacity except the numbers in `kept` (as `space number`), and its state; and
 -- the worker hands it back. Virtual functions are freed with their nodes, as in give_back_node.
 WITH
-@it, signed AS (
+@fenced, signed AS (
     INSERT INTO receipt (owner_id, document, at) SELECT it.id, %(receipt)s, it.at FROM it
 ), functions AS MATERIALIZED (
     SELECT FROM function_hold f JOIN it ON it.id = f.pod_id ORDER BY f.node, f.function FOR UPDATE OF f
@@ -1094,10 +1094,10 @@ WITH
             @conditions
     FROM it WHERE p.id = it.id
 ),
-@told
+@written_events
 SELECT wanted, at FROM it;
 
--- name: let_go_seen
+-- name: hand_back_unchanged
 -- Hands back unchanged owners that were observed (`nodes`: those whose adapters may be in their segments), as
 -- write_held does. No row: another worker holds it, or it has another generation; not `gone`: its row is locked, and it
 -- is handed back with the next ones.
@@ -1120,7 +1120,7 @@ WITH mine AS MATERIALIZED (
 )
 SELECT mine.id, held.id IS NOT NULL AS gone FROM mine LEFT JOIN held ON held.id = mine.id;
 
--- name: give_up_owner
+-- name: hand_back_owner
 -- Hands an owner back: due after a delay (none: since when it was due), or at once if it was woken meanwhile; lands: as
 -- in write_held.
 UPDATE owner SET worker = NULL, held_until = NULL, failures = %(failures)s,
@@ -1211,10 +1211,10 @@ INSERT INTO secret (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT (name)
 -- Notifies followers of an event of a pod. Workers are woken by triggers of what makes work due.
 SELECT pg_notify('weft_event', %(owner_id)s);
 
--- name: tell
--- Notifies of what other transactions have written (`said`: channel, payload). It needn't be on disk: it only wakes.
-SELECT set_config('synchronous_commit', 'off', true), pg_notify(said.one ->> 0, said.one ->> 1)
-FROM jsonb_array_elements(%(said)s) AS said (one);
+-- name: send_notifications
+-- Notifies of what other transactions have written (channel, payload). It needn't be on disk: it only wakes.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify(n.one ->> 0, n.one ->> 1)
+FROM jsonb_array_elements(%(notifications)s) AS n (one);
 
 -- name: segments_wanted
 -- Segments of a fabric that were created for live pods and whose removal wasn't requested; as text, the key of a cache:
@@ -1230,7 +1230,7 @@ SELECT p.plan, ARRAY(SELECT h.leaving_ports -> %(key)s FROM node_hold h
     WHERE h.pod_id = p.id AND h.leaving_ports ? %(key)s) AS leaving
 FROM pod p WHERE p.id = %(id)s AND p.plan IS NOT NULL;
 
--- name: tell_owner
+-- name: insert_segment_event
 -- An event of a pod's segment that was found outside of the pod's own visits.
 WITH it AS MATERIALIZED (SELECT id FROM owner WHERE id = %(owner_id)s FOR UPDATE)
 INSERT INTO event (owner_id, at, type, message, key)
@@ -1266,8 +1266,8 @@ WHERE r.outside_id = ANY(%(ids)s) OR r.owner_id = ANY(%(owners)s);
 -- Which of these owners the database knows.
 SELECT id, kind, name, project_id, state, released_at FROM owner WHERE id = ANY(%(owners)s);
 
--- name: take_this_owner
--- One out of turn, if no worker holds it; the token grows as in take_work.
+-- name: claim_owner
+-- One out of turn, if no worker holds it; the token grows as in claim_work.
 UPDATE owner SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
     late_until = CASE WHEN held_until IS NULL THEN late_until
         ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
@@ -1714,7 +1714,7 @@ DELETE FROM fabric_status WHERE NOT fabric = ANY(%(fabrics)s);
 SELECT fabric, known, problems, port_errors, extract(epoch FROM now() - read_at)::float8 AS age
 FROM fabric_status ORDER BY fabric;
 
--- name: tell_tenant_networks
+-- name: notify_tenant_networks
 -- The cloud has reported that something changed: the keeper of tenants' networks looks.
 SELECT pg_notify('weft_event', 'tenant networks');
 

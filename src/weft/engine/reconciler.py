@@ -10,7 +10,7 @@ from weft.engine.heldpod import HeldPod
 from weft.engine.ownervisitor import OwnerVisitor
 from weft.engine.podvisitor import PodVisitor
 from weft.engine.settings import LoopSettings
-from weft.engine.visitor import Look, Tools
+from weft.engine.visitor import NextVisit, Tools
 from weft.engine.wants import Wants
 from weft.engine.world import World
 from weft.model.receipt import Receipt, SignedReceipt
@@ -42,7 +42,7 @@ class Reconciler:
         self._ask = lambda: (world(), site())
         self._known: tuple[int, World, Site] | None = None
 
-    def visit(self, held: Held) -> Look:
+    def visit(self, held: Held) -> NextVisit:
         """Do what can be done now for an owner; see `Visitor`."""
         if isinstance(held, HeldPod):
             return self._pods.visit(held, self._current)

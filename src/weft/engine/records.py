@@ -179,7 +179,7 @@ class PodRecord(OwnerRecord):
         order: what was ordered, its key read.
         placed: the plan whose graph the loop realizes; None while the order waits. While a worker holds the pod, the
             plan's graph has only the segments and gives no reasons for its nodes: the rest is in the rows
-            (`weft.engine.takes`).
+            (`weft.engine.ownerclaims`).
         not_before: of an order that waits: when it may start.
         fixed: its start was booked with the order; other waiting orders are in the queue.
         position: its place in the queue, from 1.

@@ -32,7 +32,7 @@ def _nobody(nodes: Collection[str]) -> frozenset[str]:
     return frozenset()
 
 
-class Reader:
+class ReleaseReader:
     """Reads back what was removed of one owner.
 
     Args:

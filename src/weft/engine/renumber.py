@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.engine.capacity import read_capacity
 from weft.engine.documents import written
 from weft.engine.heldpod import HeldPod
-from weft.engine.ownerrecord import Taken
+from weft.engine.ownerrecord import TakenNumber
 from weft.engine.world import World
 from weft.model.errors import PermanentError
 from weft.model.messages import pods
@@ -14,7 +14,7 @@ from weft.model.spaces import SEGMENT
 from weft.planning.shapes.numbers import physical_networks, renumbered, with_segments
 
 
-def renumber(held: HeldPod, taken: Taken, world: World, site: Site) -> None:
+def renumber(held: HeldPod, taken: TakenNumber, world: World, site: Site) -> None:
     """Replace the taken number in the plan of a pod of which everything has been seen absent.
 
     Raises `PermanentError` if no number is left, and the errors of the cloud and the fabric if they can't be asked.
@@ -41,5 +41,5 @@ def renumber(held: HeldPod, taken: Taken, world: World, site: Site) -> None:
                 tx.run("give_back_number", space=space, number=before.get(space), owner_id=held.pod.id)
                 tx.run("hold_number", space=space, number=after[space], owner_id=held.pod.id)
                 message = pods.NUMBER_TAKEN(space=space, number=before.get(space), now=after[space])
-                held.say_in(tx, [("repair", message, taken.key)])
+                held.insert_events(tx, [("repair", message, taken.key)])
         tx.run("renumber_pod", id=held.pod.id, plan=written(new))

@@ -15,6 +15,7 @@ from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import said
 from weft.engine.fence import HOLD_SECONDS, LATE_SECONDS
 from weft.engine.held import Held
+from weft.engine.ownerclaims import UnreadableOwner
 from weft.engine.ownerstore import hold, read_owner, release_owner
 from weft.engine.podlist import UNREADABLE
 from weft.engine.podrows import PodRows
@@ -23,7 +24,6 @@ from weft.engine.records import PodRecord
 from weft.engine.revival import revive
 from weft.engine.settings import LoopSettings
 from weft.engine.siteparts import SiteRecord, Sites
-from weft.engine.takes import Unread
 from weft.engine.unreadable import UnreadableError
 from weft.model.messages import pods
 from weft.model.pod import PodState
@@ -128,7 +128,7 @@ class Store(ClaimRows, PodRows, RecordRows):
 
     # -- pods ---------------------------------------------------------------------------------------------------
 
-    def park(self, unread: Unread) -> None:
+    def park(self, unread: UnreadableOwner) -> None:
         """Set aside an owner held by a worker whose row can't be read, with the reason and an alarm, and hand it back.
         It is retried later, or at once if it was woken meanwhile.
 
@@ -170,10 +170,10 @@ class Store(ClaimRows, PodRows, RecordRows):
             )
             return release_owner(tx, pod_id, message, tx.given) if row is None else row["asked"]
 
-    def take(self, owner_id: UUID, worker: str) -> Held | None:
+    def claim_owner(self, owner_id: UUID, worker: str) -> Held | None:
         """Claim an owner out of turn, like a worker; None if a worker holds it, or it is released."""
         with self.database.transaction() as tx:
-            row = tx.row("take_this_owner", id=owner_id, worker=worker, hold=HOLD_SECONDS, late=LATE_SECONDS)
+            row = tx.row("claim_owner", id=owner_id, worker=worker, hold=HOLD_SECONDS, late=LATE_SECONDS)
             owner = read_owner(tx, owner_id) if row is not None else None
         return None if owner is None else hold(self.database, owner)
 

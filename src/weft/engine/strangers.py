@@ -20,7 +20,7 @@ HOST, MEMBERSHIP = "host", "membership"
 """Kinds of traces that belong to others."""
 
 
-class Members:
+class StrangerCheck:
     """Reports foreign members and quarantines the node, which the next tenant would share with them."""
 
     def __init__(self, store: Store, world: World, site: Site, traces: Traces) -> None:

@@ -33,7 +33,7 @@ from weft.engine.released import (
 )
 from weft.engine.seen import seen_of
 from weft.engine.store import Store
-from weft.engine.strangers import Members
+from weft.engine.strangers import StrangerCheck
 from weft.engine.strayturns import next_turn
 from weft.engine.takeback import Stray, TakeBack
 from weft.engine.traces import Trace, Traces, sentence
@@ -49,7 +49,7 @@ from weft.ports.resources import Scope
 
 log = logging.getLogger(__name__)
 
-Owned = TypeVar("Owned", bound=OwnerRecord)
+ReleasedOwner = TypeVar("ReleasedOwner", bound=OwnerRecord)
 
 EVERY = 300.0
 """Seconds between two sweeps."""
@@ -117,7 +117,7 @@ class Sweeper(Periodic):
         kept = self._take_back(outside, world, unread)
         since, still, looked = outside.began_at - LOOKED_AFTER, self._traces.open(), set[UUID]()
 
-        def looked_for(owners: Iterable[Owned]) -> Iterator[Owned]:
+        def looked_for(owners: Iterable[ReleasedOwner]) -> Iterator[ReleasedOwner]:
             for owner in owners:
                 looked.add(owner.id)
                 self._look_if_due(owner, still, outside, world, kept, unread)
@@ -125,7 +125,7 @@ class Sweeper(Periodic):
 
         list(looked_for(released_owners(database, since)))
         pods = looked_for(released_pods(database, since))
-        unread += Members(self._store, world, site, self._traces).check(pods, outside)
+        unread += StrangerCheck(self._store, world, site, self._traces).check(pods, outside)
         unread += self._look_for_others({r["owner_id"] for r in still} - looked, still, outside, world, kept)
         unread += free_numbers(self._store, world, site, self._clock)
         self._end_wires(outside)

@@ -9,9 +9,9 @@ from typing import Literal
 from uuid import UUID
 
 from weft.engine.held import Held
+from weft.engine.ownerclaims import extend_holds
 from weft.engine.owners import Claim, Owners, Ownership
 from weft.engine.store import Store
-from weft.engine.takes import extend
 from weft.engine.traces import Trace, Traces, sentence
 from weft.engine.world import World
 from weft.model.errors import TemporaryError, WeftError
@@ -135,21 +135,21 @@ class TakeBack:
         self._until_gone(where, [s.thing for s in batch if s.ownership.claim is not Claim.SECOND])
         for owner in sorted(o for o in seconds if o):
             things = [s.thing for s in batch if s.ownership.owner == owner]
-            held = self._store.take(UUID(owner.id), "audit")
+            held = self._store.claim_owner(UUID(owner.id), "audit")
             if held is None:
                 self.left.update({(kind, t.id): "its owner is being worked on: try again" for t in things})
                 continue
             try:
                 self._until_gone(where, things, held)
             finally:
-                held.give_up(0.0, held.owner.failures)  # its own loop goes on as before
+                held.hand_back_unwritten(0.0, held.owner.failures)  # its own loop goes on as before
 
     def _until_gone(self, where: str, things: list[Marked], held: Held | None = None) -> None:
         deadline = self._clock.monotonic() + self._patience
         asked = False
         while things := self._still_ours(things):
             if held is not None:
-                extend(self._store.database, [held])
+                extend_holds(self._store.database, [held])
                 if held.lost.is_set():
                     return
             things = self._once(where, things)

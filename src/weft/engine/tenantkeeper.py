@@ -1,6 +1,6 @@
 """Keeps the segments of networks that tenants created in a cloud: looks periodically, and soon after a hint.
 
-A hint (`tell_tenant_networks`) may be lost, late, or wrong: the periodic look finds the same. What a look finds is
+A hint (`notify_tenant_networks`) may be lost, late, or wrong: the periodic look finds the same. What a look finds is
 recorded (`weft.engine.tenantlook`); the loop realizes it, as for every owner.
 """
 
@@ -135,7 +135,7 @@ class TenantKeeper(Periodic):
 def hint_networks_changed(database: Database) -> None:
     """Wake the keeper. Raises `TemporaryError` if the database can't be reached."""
     with database.statement() as tx:
-        tx.run("tell_tenant_networks")
+        tx.run("notify_tenant_networks")
 
 
 def places(site: Site) -> Iterable[tuple[str, str]]:

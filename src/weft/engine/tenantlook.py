@@ -34,7 +34,7 @@ BY = "weft"
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownNetwork:
     """A network that weft already serves, or is about to stop serving (`leaving`)."""
 
     owner_id: UUID
@@ -43,7 +43,7 @@ class _Known:
     leaving: bool
 
     @classmethod
-    def of(cls, row: Row) -> _Known:
+    def of(cls, row: Row) -> _KnownNetwork:
         served = read(ServedNetwork, row["document"])
         return cls(row["owner_id"], row["project_id"], served, row["wanted"] == "absent")
 
@@ -76,7 +76,7 @@ class TenantLook:
             rows = tx.rows("tenant_networks", cloud=self._cloud, fabric=self._fabric)
             ours = tx.rows("networks_of_weft", cloud=self._cloud)
             nodes = tx.rows("nodes_of_pods")
-        known = {row["network_id"]: _Known.of(row) for row in rows}
+        known = {row["network_id"]: _KnownNetwork.of(row) for row in rows}
         self._release_those_gone({i: one for i, one in known.items() if i not in listed and not one.leaving})
         mine = [n for n in listed.values() if self._is_tenants(n, known, ours)]
         tenants = [whole for n in mine if (whole := self._complete(n, known.get(n.id))) is not None]
@@ -96,7 +96,9 @@ class TenantLook:
 
     # -- reading ------------------------------------------------------------------------------------------------
 
-    def _is_tenants(self, network: TenantNetwork, known: Mapping[str, _Known], ours: Sequence[Row]) -> bool:
+    def _is_tenants(
+        self, network: TenantNetwork, known: Mapping[str, _KnownNetwork], ours: Sequence[Row]
+    ) -> bool:
         """Whether weft didn't create it. If weft knows its id, a mark proves nothing, as a tenant may have written
         it."""
         if network.id in known:
@@ -104,7 +106,7 @@ class TenantLook:
         mine = any(r["id"] == network.id or (r["id"] is None and r["number"] == network.number) for r in ours)
         return not mine and (network.mark is None or network.mark.site != self._site.name)
 
-    def _release_those_gone(self, unlisted: Mapping[str, _Known]) -> None:
+    def _release_those_gone(self, unlisted: Mapping[str, _KnownNetwork]) -> None:
         for network, one in sorted(unlisted.items()):
             try:
                 gone = self._world.clouds[self._cloud].is_gone(network, one.project_id)
@@ -117,7 +119,7 @@ class TenantLook:
                     self._fence.hold(tx)
                     release_owner(tx, one.owner_id, message, tx.now())
 
-    def _complete(self, network: TenantNetwork, known: _Known | None) -> TenantNetwork | None:
+    def _complete(self, network: TenantNetwork, known: _KnownNetwork | None) -> TenantNetwork | None:
         """Add members that the listing omits, though the cloud still has them; None: unknown."""
         shown = {p.id for p in network.ports}
         missing = [p.id for p in known.served.ports if p.member and p.id not in shown] if known else []
@@ -148,7 +150,7 @@ class TenantLook:
             return replace(around, silent=self._silent)
         return replace(around, elsewhere=elsewhere) if elsewhere else None
 
-    def _around(self, known: Mapping[str, _Known], nodes: Sequence[Row]) -> Around:
+    def _around(self, known: Mapping[str, _KnownNetwork], nodes: Sequence[Row]) -> Around:
         mine = self._site.fabrics[self._fabric].segments
         ports = self._snapshot.ports if self._snapshot else {}
         return Around(
@@ -163,7 +165,11 @@ class TenantLook:
     # -- judging ------------------------------------------------------------------------------------------------
 
     def _served(
-        self, network: TenantNetwork, planned: Sequence[PlannedPort], known: _Known | None, at: datetime
+        self,
+        network: TenantNetwork,
+        planned: Sequence[PlannedPort],
+        known: _KnownNetwork | None,
+        at: datetime,
     ) -> ServedNetwork:
         before = {p.id: p for p in known.served.ports} if known else {}
         same = known is not None and known.served.number == network.number
@@ -229,7 +235,7 @@ class TenantLook:
     def _write(
         self,
         served: Sequence[ServedNetwork],
-        known: Mapping[str, _Known],
+        known: Mapping[str, _KnownNetwork],
         networks: Mapping[str, TenantNetwork],
         at: datetime,
     ) -> None:
@@ -255,7 +261,7 @@ class TenantLook:
                 served.network,
             )
 
-    def _change(self, before: _Known, served: ServedNetwork, at: datetime) -> None:
+    def _change(self, before: _KnownNetwork, served: ServedNetwork, at: datetime) -> None:
         values = self._values(served, at)
         with self._database.transaction() as tx:
             self._fence.hold(tx)
@@ -283,7 +289,7 @@ class TenantLook:
             "waits_since": min(waits, default=None),
         }
 
-    def _insert_events(self, tx: Tx, before: _Known, served: ServedNetwork) -> None:
+    def _insert_events(self, tx: Tx, before: _KnownNetwork, served: ServedNetwork) -> None:
         """An event for each port that became a member, or is one no longer."""
         was = {p.id: p for p in before.served.ports}
         now = {p.id: p for p in served.ports}

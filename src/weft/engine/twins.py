@@ -57,7 +57,7 @@ class Twins:
 
 
 @dataclass(slots=True)
-class _Found:
+class _TwinSearch:
     out: set[str] = field(default_factory=set[str])
     unknown: set[str] = field(default_factory=set[str])
     problems: list[Problem] = field(default_factory=list[Problem])
@@ -77,7 +77,7 @@ def twins(
         members: fabric -> the pod's segment there, with all members that may be in it.
         max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
     """
-    found, ports = _Found(), same_address(pod, records, members, world)
+    found, ports = _TwinSearch(), same_address(pod, records, members, world)
     by_mac = {mac: m.port for spec in members.values() for m in spec.members if (mac := mac_behind(m.port))}
     if isinstance(ports, WeftError):
         found.unknown |= set(by_mac.values())
@@ -165,7 +165,7 @@ def twin(
 
 
 def _on_fabric(
-    fabric: str, spec: SegmentSpec, world: World, site: Site, found: _Found, max_age: float
+    fabric: str, spec: SegmentSpec, world: World, site: Site, found: _TwinSearch, max_age: float
 ) -> None:
     """Ids that are also elsewhere, as the fabric shows."""
     functions = [m for m in spec.members if m.behind]

@@ -9,7 +9,7 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from weft.engine.intruders import intruders
-from weft.engine.lane import ALONE, Way
+from weft.engine.lane import ALONE, VisitLane
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.records import Change, PodRecord, ResourceRecord, RowState
 from weft.engine.seen import observed_change, seen_of
@@ -62,7 +62,7 @@ def verify(
     world: World,
     pool: Executor | None,
     max_age: float = 0.0,
-    way: Way = ALONE,
+    lane: VisitLane = ALONE,
     only: Container[str] | None = None,
 ) -> Verdict:
     """Verify servers on their hosts, ports bound on their segments, and the fabric's own evidence.
@@ -73,7 +73,7 @@ def verify(
         records: all of its resources: anything else belongs to someone else.
         pool: for readings that can run at the same time; None: nothing waits for the verdict, read one after the other.
         max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
-        way: the visit's, which waits for fabric and cloud.
+        lane: the visit's, which waits for fabric and cloud.
         only: keys of those to verify; None: all.
     """
     places: dict[str, dict[AnyKind, list[ResourceRecord]]] = {}
@@ -85,7 +85,7 @@ def verify(
     found: dict[str, Callable[[], _Looks]] = {}
     # Waiting for a fabric takes no place: visits that wait together share a reading.
     fabrics = [where for where, kinds in places.items() if _of_fabric(kinds)]
-    with way.outside():
+    with lane.outside():
         for where, kinds in places.items():
             if where in fabrics:
                 found[where] = _begin(pool, _look_at_fabric, owner, kinds, world, max_age)
@@ -94,7 +94,7 @@ def verify(
                 found[where] = _begin(None if alone else pool, _look, owner, kinds, world, ids)
         looks = {where: look() for where, look in found.items() if where not in fabrics}
     if fabrics:
-        with way.aside():
+        with lane.aside():
             looks |= {where: found[where]() for where in fabrics}
     verdict = _judged(places, looks)
     if not isinstance(owner, PodRecord) or others is None:

@@ -43,7 +43,7 @@ _NO_REASON = "no reason known"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class NextVisit:
     """When the owner is due again.
 
     Attributes:
@@ -80,7 +80,7 @@ class Visitor(ABC, Generic[H]):
         self._settings, self._pool = tools.settings, tools.pool
         self._life = uuid4().hex
 
-    def visit(self, held: H, current: Callable[[Held], tuple[World, Site]]) -> Look:
+    def visit(self, held: H, current: Callable[[Held], tuple[World, Site]]) -> NextVisit:
         """Do what can be done now. Every error becomes a reason and a time of the next visit: the loop goes on."""
         try:
             held.records()  # also sets `held.at`
@@ -89,15 +89,15 @@ class Visitor(ABC, Generic[H]):
             if held.wanted == "absent" or held.owner.changed_at is not None:
                 held.count_work(self._life, closed is None)
             if closed is not None:
-                look = self._only_look(held, closed)
+                look = self._only_observe(held, closed)
             else:
                 look = self._release(held) if held.wanted == "absent" else self._present(held)
         except ClosedError as error:
-            look = self._only_look(held, error)
+            look = self._only_observe(held, error)
         except UnreadableError:
             raise  # never act on rows that can't be read: the worker parks the owner
         except NotYetError as error:
-            look = Look(error.delay)
+            look = NextVisit(error.delay)
         except TemporaryError as error:
             look = self._again(held, error)
         except PermanentError as error:
@@ -127,10 +127,10 @@ class Visitor(ABC, Generic[H]):
         if (closed := self._shut(held)) is not None:
             raise closed
 
-    def _only_look(self, held: H, closed: TemporaryError) -> Look:
+    def _only_observe(self, held: H, closed: TemporaryError) -> NextVisit:
         """Observe without changing anything, and report the state and why nothing is done; no resource row changes."""
         if held.wanted == "present" and held.phase is Phase.SERVING:
-            verdict = verify(held.owner, held.resources(), held.world, self._pool, way=held.way)
+            verdict = verify(held.owner, held.resources(), held.world, self._pool, lane=held.lane)
             if verdict.fine:
                 known = find(held.conditions, Aspect.READY)
                 held.become(
@@ -143,10 +143,10 @@ class Visitor(ABC, Generic[H]):
             held.explain(closed.message)
         if closed.alarming:
             held.alarm(pods.STATE(state=held.state, why=closed.message))
-        return Look(closed.delay, held.owner.failures)  # nothing was tried
+        return NextVisit(closed.delay, held.owner.failures)  # nothing was tried
 
     @abstractmethod
-    def _present(self, held: H) -> Look:
+    def _present(self, held: H) -> NextVisit:
         """A visit to an owner that is wanted."""
 
     @abstractmethod
@@ -202,7 +202,7 @@ class Visitor(ABC, Generic[H]):
 
     # -- absent -------------------------------------------------------------------------------------------------
 
-    def _release(self, held: H) -> Look:
+    def _release(self, held: H) -> NextVisit:
         self._begin_release(held)
         self._end_in_time(held)
         at_once = frozenset({Home.FABRIC}) if self._overdue(held) else frozenset[Home]()
@@ -216,19 +216,19 @@ class Visitor(ABC, Generic[H]):
             self._check_open(held)
             if held.owner.abandoned is not None:
                 self._wait_for_late(held)
-                if self._gives_up(held):
+                if self._abandons_now(held):
                     return self._abandon(held, self._read_back(held))
             elif self._overdue(held) and not held.late():
                 self._keep_back(held, self._read_back(held))
             raise
         if wait is not None:
-            return Look(wait.delay)
+            return NextVisit(wait.delay)
         self._wait_for_late(held)
-        with held.way.aside():  # waits for a reading of the fabric, which other visits share
+        with held.lane.aside():  # waits for a reading of the fabric, which other visits share
             read = self._read_back(held)
         if not read.over:
             self._check_open(held)
-            if held.owner.abandoned is not None and self._gives_up(held):
+            if held.owner.abandoned is not None and self._abandons_now(held):
                 return self._abandon(held, read)
             # Something we removed may be back: recreated by a person, or by a delayed request.
             held.note(seen_again(read))
@@ -238,7 +238,7 @@ class Visitor(ABC, Generic[H]):
         self._check_open(held)
         held.keep_stale_numbers(read.stale)
         held.released(self._sign(self._receipt(held, read)))
-        return Look(0.0)
+        return NextVisit(0.0)
 
     def _end_in_time(self, held: H) -> None:
         """Abandon a release that exceeds its limit: what it waits for may never come."""
@@ -259,7 +259,7 @@ class Visitor(ABC, Generic[H]):
         assert asked is not None
         return min((held.at - asked.at).total_seconds(), held.worked - asked.worked)
 
-    def _gives_up(self, held: H) -> bool:
+    def _abandons_now(self, held: H) -> bool:
         """Whether an abandoned release ends with what is in its way now; the next visit may find it gone."""
         failed = held.owner.failures
         late = self._since_asked(held) >= self._settings.patience_servers
@@ -272,7 +272,7 @@ class Visitor(ABC, Generic[H]):
             clean = News(Aspect.CLEAN, "false", Cause.UNDER_WAY)
             held.become(clean, phase=Phase.RELEASING, without=over)
 
-    def _abandon(self, held: H, read: ReadBack) -> Look:
+    def _abandon(self, held: H, read: ReadBack) -> NextVisit:
         """End the release as it is, as requested: what wasn't seen clean is kept back, and the receipt says so."""
         asked = held.owner.abandoned
         assert asked is not None
@@ -286,7 +286,7 @@ class Visitor(ABC, Generic[H]):
         receipt = self._sign(self._receipt(held, read, abandoned))
         held.keep_stale_numbers(read.stale)
         held.released(receipt, kept, pods.ABANDONED(user=asked.by, reason=asked.reason))
-        return Look(0.0)
+        return NextVisit(0.0)
 
     def _wait_for_late(self, held: H) -> None:
         """A request with an unknown outcome may take effect after everything was removed: read back only after that."""
@@ -305,14 +305,14 @@ class Visitor(ABC, Generic[H]):
 
     # -- errors -------------------------------------------------------------------------------------------------
 
-    def _again(self, held: H, error: TemporaryError) -> Look:
+    def _again(self, held: H, error: TemporaryError) -> NextVisit:
         failures = held.owner.failures + 1
         held.explain(error.message)
         if error.alarming:
             held.alarm(pods.STATE(state=held.state, why=error.message))
-        return Look(max(error.delay, self._settings.delay(failures)), failures)
+        return NextVisit(max(error.delay, self._settings.delay(failures)), failures)
 
-    def _permanent(self, held: H, error: PermanentError) -> Look:
+    def _permanent(self, held: H, error: PermanentError) -> NextVisit:
         """What is being built can't go on; what serves, or goes, is worked on as before."""
         failures = held.owner.failures + 1
         if held.phase is Phase.BUILDING and held.state is not PodState.FAILED:
@@ -320,7 +320,7 @@ class Visitor(ABC, Generic[H]):
             held.alarm(pods.STATE(state="FAILED", why=error.message))
         else:
             held.explain(error.message, Cause.PERSON_NEEDED)
-        return Look(self._settings.delay(failures), failures)
+        return NextVisit(self._settings.delay(failures), failures)
 
     def _watch(self, held: H) -> None:
         """A state that outlasts its limit raises an alarm, once."""

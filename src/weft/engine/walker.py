@@ -222,7 +222,7 @@ class _Round:
     def _place(self, asked: Iterable[_Asked]) -> AbstractContextManager[None]:
         """Frees the visit's place while it waits: at once if a fabric is among those asked, else if no answer comes for
         long."""
-        return self._held.way.aside() if any(map(_is_of_fabric, asked)) else self._held.way.outside()
+        return self._held.lane.aside() if any(map(_is_of_fabric, asked)) else self._held.lane.outside()
 
     def _goes_here(self, asked: _Asked) -> bool:
         """Whether this thread asks by itself: nothing runs beside it, or only a fabric, which takes long, and what

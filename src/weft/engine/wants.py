@@ -16,7 +16,7 @@ S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredResources:
     """What is wanted of one owner now.
 
     Attributes:
@@ -45,9 +45,9 @@ class Want(Generic[S]):
     graph: Callable[[OwnerRecord, Site, S], Graph]
     adopted: Callable[[S], Mapping[str, str]] = _none
 
-    def __call__(self, owner: OwnerRecord, site: Site, world: World) -> Wanted:
+    def __call__(self, owner: OwnerRecord, site: Site, world: World) -> DesiredResources:
         seen = self.look(owner, world)
-        return Wanted(self.graph(owner, site, seen), self.adopted(seen))
+        return DesiredResources(self.graph(owner, site, seen), self.adopted(seen))
 
 
 Wants = Mapping[OwnerKind, Want[Any]]

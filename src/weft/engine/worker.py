@@ -19,14 +19,21 @@ from weft.engine.fence import HOLD_SECONDS, ChangedError, LostError
 from weft.engine.held import Held
 from weft.engine.lane import Lane
 from weft.engine.listener import Listener
+from weft.engine.ownerclaims import (
+    ClaimedOwners,
+    UnchangedOwners,
+    UnreadableOwner,
+    claim_ready,
+    claim_work,
+    extend_holds,
+)
 from weft.engine.pulse import Pulse
 from weft.engine.reconciler import Reconciler
 from weft.engine.settings import LoopSettings
 from weft.engine.store import Store
-from weft.engine.takes import Seen, Taken, Unread, extend, take_looks, take_work
 from weft.engine.tuning import tune
 from weft.engine.unreadable import UnreadableError
-from weft.engine.visitor import Look
+from weft.engine.visitor import NextVisit
 from weft.model.errors import WeftError
 from weft.model.pod import Cause
 
@@ -73,7 +80,7 @@ class Worker:
         self._held: dict[UUID, Held] = {}
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._seen = Seen(database)
+        self._unchanged = UnchangedOwners(database)
         self._said = float("-inf")
         aside, wake = settings.aside_at_once, listener.wake
         self._releases = Lane("release", settings.releases_at_once, aside, freed=wake)
@@ -102,10 +109,10 @@ class Worker:
         self._listener.wake()
         for lane in (self._work, self._releases, self._looks):
             lane.close()
-        self._let_go_seen()
+        self._hand_back_unchanged()
         while self.busy() and time.monotonic() < deadline:
             time.sleep(0.02)
-            self._let_go_seen()
+            self._hand_back_unchanged()
         self._over.set()  # heartbeats until here: an owner handed back in time delays no other worker
         for thread in self._threads:
             thread.join(max(0.1, deadline - time.monotonic()))
@@ -121,7 +128,7 @@ class Worker:
 
     def run_once(self) -> bool:
         """Claim one owner that is due and visit it in this thread; False if none was. For tests and tools."""
-        taken = self._take_work(0, 1) or self._take_work(1, 0) or self._take_looks(1)
+        taken = self._claim_work(0, 1) or self._claim_work(1, 0) or self._claim_ready(1)
         for held in taken:
             self._visit(held)
         return bool(taken)
@@ -163,8 +170,8 @@ class Worker:
 
     def _turn(self) -> None:
         mark = self._listener.mark()
-        if (self._seen.age or 0.0) >= SEEN_SECONDS:
-            self._let_go_seen()
+        if (self._unchanged.age or 0.0) >= SEEN_SECONDS:
+            self._hand_back_unchanged()
         self._work.hand_back()
         while not self._stop.is_set() and self._hand_out_work():
             pass
@@ -173,7 +180,7 @@ class Worker:
         assert due is not None
         looks = self._until_looks(due)
         if looks is not None and looks <= 0:
-            for held in self._take_looks(self._looks.free):
+            for held in self._claim_ready(self._looks.free):
                 self._begin(held, self._looks)
         self._listener.wait(mark, self._pause(due))
 
@@ -182,19 +189,19 @@ class Worker:
         most, releases = self._work.free, self._releases.free
         if not most and not releases:
             return False
-        taken = self._take_work(most, releases)
+        taken = self._claim_work(most, releases)
         for held in taken:
             self._begin(held, self._releases if held.owner.wanted == "absent" else self._work)
         return len(taken) == most + releases
 
     def _begin(self, held: Held, lane: Lane) -> None:
-        held.way = lane
-        lane.begin(lambda: self._visit(held, lane), lambda: self._hand_back(held))
+        held.lane = lane
+        lane.begin(lambda: self._visit(held, lane), lambda: self._hand_back_unvisited(held))
 
-    def _hand_back(self, held: Held) -> None:
+    def _hand_back_unvisited(self, held: Held) -> None:
         """Hand back an owner on which nothing was begun, for any worker that has time."""
         try:
-            held.hand_back()
+            held.hand_back_unvisited()
         except WeftError as error:
             log.warning("%s (%s) can't be handed back: %s", held.owner, held.owner.id, error)
         self._forget(held)
@@ -220,19 +227,19 @@ class Worker:
             due["releases"] if self._releases.free else None,
             due["work"] if self._work.free else None,
             self._until_looks(due),
-            None if self._seen.age is None else SEEN_SECONDS,
+            None if self._unchanged.age is None else SEEN_SECONDS,
         ]
         soonest = min((seconds for seconds in known if seconds is not None), default=LONGEST_SLEEP)
         return min(max(soonest, 0.05), LONGEST_SLEEP)
 
-    def _take_work(self, most: int, releases: int) -> Sequence[Held]:
+    def _claim_work(self, most: int, releases: int) -> Sequence[Held]:
         late = self._settings.late
-        return self._in_hand(take_work(self._database, self.name, late, most, releases, self._stop))
+        return self._register(claim_work(self._database, self.name, late, most, releases, self._stop))
 
-    def _take_looks(self, most: int) -> Sequence[Held]:
-        return self._in_hand(take_looks(self._database, self.name, self._settings.late, most, self._stop))
+    def _claim_ready(self, most: int) -> Sequence[Held]:
+        return self._register(claim_ready(self._database, self.name, self._settings.late, most, self._stop))
 
-    def _in_hand(self, taken: Taken) -> Sequence[Held]:
+    def _register(self, taken: ClaimedOwners) -> Sequence[Held]:
         """Register claimed owners; park those whose rows can't be read."""
         with self._lock:
             self._held.update({held.owner.id: held for held in taken.readable})
@@ -245,13 +252,13 @@ class Worker:
         seen = False
         try:
             if self._stop.is_set():
-                held.hand_back()
+                held.hand_back_unvisited()
             else:
                 seen = self._one_visit(held)
         except LostError:
             log.warning("%s (%s) was taken over by another worker", held.owner, held.owner.id)
         except UnreadableError as error:
-            self._park(Unread(held.owner.id, held.owner.token, held.owner.woken, error, held.lands))
+            self._park(UnreadableOwner(held.owner.id, held.owner.token, held.owner.woken, error, held.lands))
         except WeftError as error:
             log.warning("%s (%s): %s", held.owner, held.owner.id, error)
         except Exception:
@@ -264,13 +271,13 @@ class Worker:
         look = self._guarded(held)
         if held.lost.is_set():
             return False
-        if held.only_seen() is not None and not look.failures:
-            self._seen.add(held, look.delay)
+        if held.unchanged_nodes() is not None and not look.failures:
+            self._unchanged.add(held, look.delay)
             return True
         try:
-            held.let_go(look.delay, look.failures)
+            held.hand_back(look.delay, look.failures)
         except ChangedError:
-            held.give_up(0.0, held.owner.failures)
+            held.hand_back_unwritten(0.0, held.owner.failures)
         return False
 
     def _ended(self, held: Held, lane: Lane | None, seen: bool) -> None:
@@ -278,27 +285,27 @@ class Worker:
         if not seen:
             self._forget(held)
         last = lane is None or lane.ended()
-        if lane is not self._looks or last or self._seen.many:
-            self._let_go_seen()
+        if lane is not self._looks or last or self._unchanged.many:
+            self._hand_back_unchanged()
         if lane is None or last or (lane is not self._looks and lane.free):
             self._listener.wake()
 
-    def _let_go_seen(self) -> None:
-        self._forget(*self._seen.let_go())
+    def _hand_back_unchanged(self) -> None:
+        self._forget(*self._unchanged.hand_back())
 
-    def _park(self, unread: Unread) -> None:
+    def _park(self, unread: UnreadableOwner) -> None:
         """On failure, its hold runs out."""
         try:
             self._store.park(unread)
         except WeftError as error:
             log.warning("owner %s: %s, after %s", unread.id, error, unread.error)
 
-    def _guarded(self, held: Held) -> Look:
+    def _guarded(self, held: Held) -> NextVisit:
         """A defect of weft in one pod must not end the loop for all, and what it hid from observation isn't healthy."""
         try:
             return self._reconciler.visit(held)
         except ChangedError:
-            return Look(0.0)
+            return NextVisit(0.0)
         except (LostError, WeftError):
             raise
         except Exception as error:
@@ -309,7 +316,7 @@ class Worker:
             )
             held.explain(f"unknown: {why}", Cause.UNREADABLE)
             held.alarm(f"{held.state}: {why}")
-            return Look(self._settings.delay(failures), failures)
+            return NextVisit(self._settings.delay(failures), failures)
 
     def _heartbeat_turn(self) -> None:
         self._over.wait(self._signs_of_life())
@@ -318,7 +325,7 @@ class Worker:
         """Heartbeat for every owner held; returns seconds until the next."""
         with self._lock:
             held = list(self._held.values())
-        again = extend(self._database, held)
+        again = extend_holds(self._database, held)
         if time.monotonic() - self._said >= SIGN_SECONDS:
             self._store.worker_lives(self.name)
             self._said = time.monotonic()

@@ -10,14 +10,14 @@ import psycopg
 import pytest
 
 from tests.engine.house import ORDER, House
-from tests.engine.test_takes import ONE, sql, work
+from tests.engine.test_ownerclaims import ONE, sql, work
 from tests.helpers.statements import on_statements
 from tests.helpers.waiting import wait_for
 from weft.engine.database import Database
 from weft.engine.held import Held
 from weft.engine.listener import joined
-from weft.engine.takes import take_work
-from weft.engine.teller import Teller
+from weft.engine.notifier import Notifier
+from weft.engine.ownerclaims import claim_work
 from weft.model.errors import TemporaryError
 
 LONG = 60.0
@@ -48,26 +48,26 @@ def test_write_ends_before_its_notification(house: House) -> None:
     begun, goes_on, sent = threading.Event(), threading.Event(), list[Any]()
 
     def before(name: str, values: Mapping[str, Any]) -> None:
-        if name == "tell":
-            sent.append(values["said"].obj)
+        if name == "send_notifications":
+            sent.append(values["notifications"].obj)
             begun.set()
             assert goes_on.wait(LONG)
 
-    house.database.wait_until_told()
+    house.database.wait_until_notified()
     with (
         psycopg.connect(house.database.url, autocommit=True) as listening,
         on_statements(house.database) as mine,
     ):
         mine.before = before
         listening.execute("LISTEN weft_event")
-        held = take_work(mine, "w", 0.0, 9, 0, threading.Event()).readable
+        held = claim_work(mine, "w", 0.0, 9, 0, threading.Event()).readable
         for one in held:
             one.say("step", "it goes on")
             assert begun.wait(LONG)
         said = "SELECT count(*) FROM event WHERE message = '\"it goes on\"'"
         assert sql(house, said) == [(3,)] and not heard(listening)
         goes_on.set()
-        mine.wait_until_told()
+        mine.wait_until_notified()
         assert heard(listening) == {str(p.id) for p in pods}
         both = ",".join(sorted(str(p.id) for p in pods if str(p.id) not in str(sent[0])))
         assert sent[1:] == [[("weft_event", both)]], "those that came meanwhile are one statement"
@@ -87,12 +87,12 @@ def test_many_owners_share_few_notifications() -> None:
 def test_write_without_an_event_does_not_notify(house: House) -> None:
     house.order(ORDER.model_copy(update={"name": "a", "nodes": ONE}))
     sql(house, "UPDATE pod SET next_at = now()")
-    house.database.wait_until_told()
+    house.database.wait_until_notified()
     (held,) = work(house)
     with psycopg.connect(house.database.url, autocommit=True) as listening:
         listening.execute("LISTEN weft_event")
         _note_a_look(held)
-        house.database.wait_until_told()
+        house.database.wait_until_notified()
         assert not heard(listening)
 
 
@@ -107,21 +107,21 @@ def test_event_of_a_transaction_is_notified_after_it(house: House) -> None:
     pod = house.order(ORDER.model_copy(update={"name": "a", "nodes": ONE}))
     sql(house, "UPDATE pod SET next_at = now()")
     (held,) = work(house)
-    house.database.wait_until_told()
+    house.database.wait_until_notified()
     with psycopg.connect(house.database.url, autocommit=True) as listening:
         listening.execute("LISTEN weft_event")
         with pytest.raises(KeyError), held.write() as tx:
-            held.say_in(tx, [("alarm", "it lasts", None)])
+            held.insert_events(tx, [("alarm", "it lasts", None)])
             raise KeyError
         with held.write():
             pass
-        house.database.wait_until_told()
+        house.database.wait_until_notified()
         assert not heard(listening)
         with held.write() as tx:
-            held.say_in(tx, [("alarm", "it lasts", None)])
-            house.database.wait_until_told()
+            held.insert_events(tx, [("alarm", "it lasts", None)])
+            house.database.wait_until_notified()
             assert not heard(listening)
-        house.database.wait_until_told()
+        house.database.wait_until_notified()
         assert heard(listening) == {str(pod.id)}
 
 
@@ -130,7 +130,7 @@ def test_order_is_notified_after_its_confirmation(house: House) -> None:
     begun, goes_on = threading.Event(), threading.Event()
 
     def before(name: str, values: Mapping[str, Any]) -> None:
-        if name == "tell":
+        if name == "send_notifications":
             begun.set()
             assert goes_on.wait(LONG)
 
@@ -145,7 +145,7 @@ def test_order_is_notified_after_its_confirmation(house: House) -> None:
         assert begun.wait(LONG) and not heard(listening)
         assert sql(house, "SELECT next_at <= now() FROM pod") == [(True,)]
         goes_on.set()
-        mine.wait_until_told()
+        mine.wait_until_notified()
         assert heard(listening) == {view.id, ""}
 
 
@@ -153,7 +153,7 @@ def test_making_an_unclaimed_order_due_notifies_workers(house: House) -> None:
     """Its release, say, before it was confirmed."""
     pod = house.order()
     sql(house, "UPDATE pod SET next_at = now() + interval '1 hour'")
-    house.database.wait_until_told()
+    house.database.wait_until_notified()
     with psycopg.connect(house.database.url, autocommit=True) as listening:
         listening.execute("LISTEN weft_event")
         listening.execute("LISTEN weft_work")
@@ -172,14 +172,14 @@ def test_failed_notification_is_repeated() -> None:
         if "b" in notified[-1]:
             raise RuntimeError("unexpected")
 
-    teller = Teller(send, again=0.0)
-    teller.tell(("events", "a"))
+    notifier = Notifier(send, again=0.0)
+    notifier.notify(("events", "a"))
     wait_for(lambda: len(notified) == 3)
     for name in ("b", "c"):
-        teller.tell(("events", name))
-        teller.wait()
-    teller.close()
-    teller.tell(("events", "after the end"))
+        notifier.notify(("events", name))
+        notifier.wait()
+    notifier.close()
+    notifier.notify(("events", "after the end"))
     assert notified == [["a"], ["a"], ["a"], ["b"], ["c"]]
 
 
@@ -190,27 +190,27 @@ def test_closing_does_not_wait_for_failing_notifications() -> None:
         notified.append(said)
         raise TemporaryError("talk to the database", "pg", "away")
 
-    teller = Teller(send, again=LONG)
-    teller.tell(("events", "a"))
+    notifier = Notifier(send, again=LONG)
+    notifier.notify(("events", "a"))
     wait_for(lambda: bool(notified))
-    teller.close()
+    notifier.close()
     assert 1 <= len(notified) <= 2
 
 
 def test_notification_without_a_thread_is_sent_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The write that it follows is over: it isn't undone, nor are all later ones untold."""
+    """The write before it is over: it isn't undone, and later notifications are still sent."""
     notified: list[Any] = []
-    teller = Teller(lambda said: notified.extend(payload for _, payload in said))
+    notifier = Notifier(lambda said: notified.extend(payload for _, payload in said))
 
     def refuse(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
-        teller.tell(("events", "a"))
-    teller.tell(("events", "b"))
+        notifier.notify(("events", "a"))
+    notifier.notify(("events", "b"))
     wait_for(lambda: sorted(notified) == ["a", "b"])
-    teller.wait()
-    teller.tell(("events", "c"))
-    teller.close()
+    notifier.wait()
+    notifier.notify(("events", "c"))
+    notifier.close()
     assert sorted(notified) == ["a", "b", "c"]

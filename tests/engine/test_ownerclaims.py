@@ -16,8 +16,8 @@ from weft.engine import worker as worker_module
 from weft.engine.database import Database
 from weft.engine.fence import LostError
 from weft.engine.held import Held
+from weft.engine.ownerclaims import UnchangedOwners, claim_ready, claim_work
 from weft.engine.records import PodRecord
-from weft.engine.takes import Seen, take_looks, take_work
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.ports.occupants import OnHost
@@ -44,11 +44,11 @@ def sql(house: House, statement: str, *values: object) -> list[tuple[object, ...
 
 
 def looks(house: House, most: int = 9) -> list[Held]:
-    return list(take_looks(house.database, "w", 0.0, most, threading.Event()).readable)
+    return list(claim_ready(house.database, "w", 0.0, most, threading.Event()).readable)
 
 
 def work(house: House, most: int = 9, releases: int = 9) -> list[Held]:
-    return list(take_work(house.database, "w", 0.0, most, releases, threading.Event()).readable)
+    return list(claim_work(house.database, "w", 0.0, most, releases, threading.Event()).readable)
 
 
 def test_work_comes_before_observations(house: House) -> None:
@@ -109,15 +109,15 @@ def test_unchanged_owners_are_handed_back_together(house: House) -> None:
     """Not those that another worker has by now, and those that were woken, or changed, meanwhile are due at once."""
     fine, woken, changed, lost = ready(house, "fine", "woken", "changed", "lost")
     sql(house, "UPDATE pod SET next_at = now()")
-    seen = Seen(house.database)
+    seen = UnchangedOwners(house.database)
     for held in looks(house):
         held._notes.watch({}, None, "")  # type: ignore[attr-defined]  # pyright: ignore[reportPrivateUsage]
         seen.add(held, 3600.0)
     house.store.wake(woken.id)
     sql(house, "UPDATE pod SET generation = generation + 1 WHERE id = %s", changed.id)
     sql(house, "UPDATE pod SET token = token + 1, worker = 'other' WHERE id = %s", lost.id)
-    assert len(seen.let_go()) == 4
-    assert seen.let_go() == []
+    assert len(seen.hand_back()) == 4
+    assert seen.hand_back() == []
     rows = sql(house, "SELECT id, worker, next_at > now() + interval '1 minute' FROM pod")
     assert {row[0]: row[1:] for row in rows} == {
         fine.id: (None, True),
@@ -135,7 +135,7 @@ def test_notes_are_written_with_the_next_statement_or_not_at_all(house: House) -
     held.note((), [("step", "never to be read", None)])
     sql(house, "UPDATE pod SET token = token + 1")
     with pytest.raises(LostError):
-        held.let_go(0.0)
+        held.hand_back(0.0)
     assert "never to be read" not in [e.message for e in house.store.events(pod.id, 0)]
     assert house.store.find_pod("a", None).state is PodState.READY
     assert sql(house, "SELECT held_until > now() FROM pod") == [(True,)]
@@ -231,10 +231,10 @@ def test_returned_pod_keeps_queue_position_and_failure_count(house: House) -> No
     sql(house, "UPDATE pod SET failures = 3, next_at = now() - interval '1 minute'")
     asked = "SELECT next_at, failures, held_until IS NULL FROM pod"
     before = sql(house, asked)
-    (held,) = take_work(house.database, "w", 30.0, 1, 0, threading.Event()).readable
-    held.hand_back()
+    (held,) = claim_work(house.database, "w", 30.0, 1, 0, threading.Event()).readable
+    held.hand_back_unvisited()
     assert sql(house, asked) == before
-    (held,) = take_work(house.database, "w", 30.0, 1, 0, threading.Event()).readable
+    (held,) = claim_work(house.database, "w", 30.0, 1, 0, threading.Event()).readable
     house.store.wake(held.owner.id)
-    held.hand_back()
+    held.hand_back_unvisited()
     assert sql(house, "SELECT next_at > now() - interval '50 seconds', failures FROM pod") == [(True, 3)]

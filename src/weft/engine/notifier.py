@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from weft.engine.listener import Said
+from weft.engine.listener import Notification
 from weft.model.errors import WeftError
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ AGAIN = 1.0
 """Seconds until a failed notification is sent again: a connection may have been cut."""
 
 
-class Teller:
+class Notifier:
     """Thread-safe; its one thread starts with the first notification.
 
     Args:
@@ -32,21 +32,21 @@ class Teller:
         again: see `AGAIN`.
     """
 
-    def __init__(self, send: Callable[[Sequence[Said]], None], again: float = AGAIN) -> None:
+    def __init__(self, send: Callable[[Sequence[Notification]], None], again: float = AGAIN) -> None:
         self._send, self._again = send, again
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="teller")
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="notifier")
         self._condition = threading.Condition()
-        self._due: set[Said] = set()
+        self._due: set[Notification] = set()
         self._busy = self._hurries = self._closed = False
 
-    def tell(self, *said: Said) -> None:
+    def notify(self, *notifications: Notification) -> None:
         """Send these soon, together with what comes meanwhile."""
         with self._condition:
-            self._due.update(said)
+            self._due.update(notifications)
             if self._busy or self._closed:
                 return
             try:
-                self._pool.submit(self._tell)
+                self._pool.submit(self._run)
                 self._busy = True
             except RuntimeError as error:  # from the system: the next call may get a thread
                 log.error("no thread to send notifications: %s", error)
@@ -65,7 +65,7 @@ class Teller:
             self._condition.notify_all()
         self._pool.shutdown()
 
-    def _tell(self) -> None:
+    def _run(self) -> None:
         while True:
             with self._condition:
                 due, self._due = sorted(self._due), set()
@@ -79,7 +79,7 @@ class Teller:
                     self._due.update(left)
                 self._condition.wait_for(lambda: self._hurries, self._again if left else PAUSE)
 
-    def _left(self, due: Sequence[Said]) -> Sequence[Said]:
+    def _left(self, due: Sequence[Notification]) -> Sequence[Notification]:
         """Send them; returns those that must be sent again."""
         try:
             self._send(due)

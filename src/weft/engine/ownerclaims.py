@@ -25,7 +25,7 @@ MANY = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadableOwner:
     """An owner held by a worker whose rows can't be read.
 
     Attributes:
@@ -40,20 +40,20 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ClaimedOwners:
     """Owners held by a worker, the one that has waited longest first, with their resources read ahead."""
 
     readable: tuple[Held, ...]
-    unreadable: tuple[Unread, ...]
+    unreadable: tuple[UnreadableOwner, ...]
 
     @property
     def number(self) -> int:
         return len(self.readable) + len(self.unreadable)
 
 
-def take_work(
+def claim_work(
     database: Database, worker: str, late: float, most: int, releases: int, leave: threading.Event
-) -> Taken:
+) -> ClaimedOwners:
     """Claim owners with work to do: being built, changed or repaired, or observed to differ; and releases.
 
     Args:
@@ -61,17 +61,19 @@ def take_work(
         most: without releases; `releases`, which come first, limits these.
         leave: see `Held`.
     """
-    return _take("take_work", database, leave, worker=worker, late=late, most=most, releases=releases)
+    return _claim("claim_work", database, leave, worker=worker, late=late, most=most, releases=releases)
 
 
-def take_looks(database: Database, worker: str, late: float, most: int, leave: threading.Event) -> Taken:
+def claim_ready(
+    database: Database, worker: str, late: float, most: int, leave: threading.Event
+) -> ClaimedOwners:
     """Claim owners that were as they should be when last observed."""
-    return _take("take_looks", database, leave, worker=worker, late=late, most=most)
+    return _claim("claim_ready", database, leave, worker=worker, late=late, most=most)
 
 
-def _take(name: str, database: Database, leave: threading.Event, **values: object) -> Taken:
+def _claim(name: str, database: Database, leave: threading.Event, **values: object) -> ClaimedOwners:
     readable: list[Held] = []
-    unreadable: list[Unread] = []
+    unreadable: list[UnreadableOwner] = []
     with database.statement() as tx:
         rows = tx.rows(name, hold=HOLD_SECONDS, **values)
         resources: dict[UUID, list[Row]] = {row["id"]: [] for row in rows}
@@ -82,13 +84,13 @@ def _take(name: str, database: Database, leave: threading.Event, **values: objec
             try:
                 held = hold(database, record_of(whole), leave)
             except UnreadableError as error:
-                unreadable.append(Unread(row["id"], whole["token"], whole["woken"], error))
+                unreadable.append(UnreadableOwner(row["id"], whole["token"], whole["woken"], error))
                 continue
             held.site_generation = row["site_generation"]
             held.claims, held.accepted = row["number"], row["accepted_at"]
             held.read_ahead(resources[row["id"]])
             readable.append(held)
-    return Taken(tuple(readable), tuple(unreadable))
+    return ClaimedOwners(tuple(readable), tuple(unreadable))
 
 
 def _whole(tx: Tx, row: Row) -> Row:
@@ -100,7 +102,7 @@ def _whole(tx: Tx, row: Row) -> Row:
     return found
 
 
-def extend(database: Database, held: Sequence[Held]) -> list[Held]:
+def extend_holds(database: Database, held: Sequence[Held]) -> list[Held]:
     """Heartbeats for owners held by a worker, `MANY` at a time. Returns those whose rows were locked, to be tried again
     soon; of those that another worker holds by now, `Held.lost` is set.
     """
@@ -120,7 +122,7 @@ def extend(database: Database, held: Sequence[Held]) -> list[Held]:
     return left
 
 
-class Seen:
+class UnchangedOwners:
     """Owners that were observed to be unchanged, to be handed back in batches. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
@@ -146,7 +148,7 @@ class Seen:
         with self._lock:
             return time.monotonic() - self._since if self._seen else None
 
-    def let_go(self) -> list[Held]:
+    def hand_back(self) -> list[Held]:
         """Hand back all that were added and return them, except those whose rows are locked, which go with the next
         batch. Those with a newer generation are due at once.
 
@@ -167,11 +169,13 @@ class Seen:
             for held, delay in seen
         ]
         nodes = [
-            {"id": str(held.owner.id), "node": node} for held, _ in seen for node in held.only_seen() or ()
+            {"id": str(held.owner.id), "node": node}
+            for held, _ in seen
+            for node in held.unchanged_nodes() or ()
         ]
         try:
             with self._database.statement() as tx:
-                rows = tx.rows("let_go_seen", owners=Jsonb(owners), nodes=Jsonb(nodes), at=tx.given)
+                rows = tx.rows("hand_back_unchanged", owners=Jsonb(owners), nodes=Jsonb(nodes), at=tx.given)
         except WeftError as error:
             log.warning("%d visited owners can't be handed back: %s", len(seen), error)
             return [held for held, _ in seen]
@@ -182,12 +186,12 @@ class Seen:
         over = [held for held, _ in seen if gone.get(held.owner.id, True)]
         for held in over:
             if held.owner.id not in gone:
-                _give_up(held)
+                _hand_back_unwritten(held)
         return over
 
 
-def _give_up(held: Held) -> None:
+def _hand_back_unwritten(held: Held) -> None:
     try:
-        held.give_up(0.0, held.owner.failures)
+        held.hand_back_unwritten(0.0, held.owner.failures)
     except WeftError as error:
         log.warning("%s (%s) can't be handed back: %s", held.owner, held.owner.id, error)
