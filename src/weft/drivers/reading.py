@@ -1,8 +1,9 @@
 """One reading at a time, shared by all callers that asked before it began, since readings are expensive.
 
 A reading says nothing about changes after it began. So callers get one that began after their request (or at most the
-given time before), and never one that began before the last change of this process. Who has just made that change needs
-no other than one that began after it: all whose changes were one change share a reading, too.
+given time before), and never one that began before the last change of this process. A caller that has just
+made that change needs only a reading that began after it, so callers whose changes were batched share a
+reading, too.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class SharedReading(Generic[T]):
         self._waiting = 0
 
     def changed(self) -> None:
-        """A change has completed: earlier readings aren't used any more."""
+        """A change has completed: don't use earlier readings any more."""
         with self._lock:
             self._changed = self._monotonic()
 
@@ -58,7 +59,7 @@ class SharedReading(Generic[T]):
         """A reading that began at most this many seconds before the call; 0: after it.
 
         Args:
-            patient: nobody waits for it soon; it isn't begun before its time (`weft.drivers.pace`).
+            patient: the reading may be delayed (`weft.drivers.pace`).
 
         Raises what the reading raised, for all that waited for it.
         """
@@ -67,10 +68,10 @@ class SharedReading(Generic[T]):
         return self._since(oldest, patient)
 
     def since_change(self) -> T:
-        """A reading that began after the last change, whoever asked for it. Raises as `get`."""
+        """A reading that began after the last change, possibly another caller's. Raises as `get`."""
         with self._lock:
             last = self._last
-            # One that failed is for those who waited for it.
+            # A failed reading counts only for its own callers.
             oldest = self._changed if last is None or last.error is None else self._monotonic()
         return self._since(oldest)
 

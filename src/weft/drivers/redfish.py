@@ -1,4 +1,4 @@
-"""What a host's BMC says of its interfaces, read only.
+"""A host's interfaces as its BMC reports them, read only.
 
 Source: DMTF's Redfish (ComputerSystem, Manager, EthernetInterface), by OpenStack's client, sushy.
 """
@@ -25,7 +25,7 @@ MOST = 256
 
 def discover(address: str, user: str, password: str, ca: str | bool = True, port: int = 443) -> Record:
     """The BMC's own interface as `bmc`, and the host's interfaces by their ids: those of the system, and ports of
-    adapters that aren't among them. What can't be read of adapters is noted.
+    adapters that aren't among them. Adapters that can't be read are noted.
 
     Args:
         ca: PEM file of the authority that signed the BMC's certificate; True: the authorities of this host.
@@ -35,7 +35,7 @@ def discover(address: str, user: str, password: str, ca: str | bool = True, port
     name = f"Redfish at {address}"
     trusted: Any = ca  # sushy takes a path too, as requests does, but declares a bool
     try:
-        # Basic authentication, since a session is something that a reader would have to make and take away.
+        # Basic authentication, since a session would have to be created and deleted.
         root = sushy.Sushy(
             f"https://{address}:{port}",
             verify=trusted,
@@ -77,7 +77,8 @@ def _cells(root: Any, address: str, bmc: str, notes: list[str]) -> Iterator[tupl
     macs: dict[str, str] = {}
     for system in root.get_system_collection().get_members():
         for one in _members(system):
-            # What is burnt in is the interface's own; the current one may be of a bond, or set by somebody.
+            # The permanent address is the interface's own; the current one may be a bond's, or set by
+            # software.
             mac = one.permanent_mac_address or one.mac_address
             if not one.identity:
                 raise KeyError("Id")  # required by the schema: this isn't an interface
@@ -105,7 +106,7 @@ def _cells(root: Any, address: str, bmc: str, notes: list[str]) -> Iterator[tupl
 
 
 def _called(written: str, mac: str, names: dict[str, str], macs: dict[str, str], address: str) -> str:
-    """The interface's name here. A BMC of several systems may have one name for an interface of each."""
+    """The interface's name here. A BMC with several systems may use one name for an interface of each."""
     try:
         name = interface_called(written, names)
         if macs.setdefault(name, mac) != mac:

@@ -1,4 +1,4 @@
-"""Ports of a host's network adapters as its BMC has them: what it doesn't list as interfaces of the system.
+"""Ports of a host's network adapters as its BMC reports them, in addition to the interfaces of the system.
 
 Source: DMTF's Redfish: Chassis, NetworkAdapter, Port (`Ethernet`, `InfiniBand`), NetworkDeviceFunction, and
 NetworkPort, which Port replaced. sushy follows the links; of the documents, only these properties are read.
@@ -13,9 +13,9 @@ from typing import Any
 from sushy import exceptions
 
 MOST = 256
-"""Adapters, and ports of one, that are read of one BMC."""
+"""Most adapters of one BMC, and most ports of an adapter, that are read."""
 _ODD = (exceptions.SushyError, AttributeError, KeyError, TypeError, ValueError)
-"""What a document of another shape ends in."""
+"""Errors raised by documents of an unexpected shape."""
 _NO_GUIDS = frozenset({"", "0", "0x0", "0000:0000:0000:0000", "0000000000000000"})
 
 
@@ -24,7 +24,7 @@ class AdapterPort:
     """Attributes:
     adapter, port: their ids.
     ports: number of ports that the adapter has.
-    mac: None: it has none, as InfiniBand's.
+    mac: None if it has none, such as InfiniBand's.
     """
 
     adapter: str
@@ -38,7 +38,7 @@ class AdapterPort:
 @dataclass(slots=True)
 class AdapterPorts:
     """Attributes:
-    unread: what of it couldn't be read, a sentence each.
+    unread: what couldn't be read, one sentence each.
     """
 
     ports: list[AdapterPort] = field(default_factory=list[AdapterPort])
@@ -46,7 +46,7 @@ class AdapterPorts:
 
 
 def adapter_ports(root: Any) -> AdapterPorts:
-    """Of all chassis. Raises what sushy raises if the BMC doesn't answer or refuses the user."""
+    """Ports of all chassis. Raises what sushy raises if the BMC doesn't answer or refuses the user."""
     found = AdapterPorts()
     for chassis in _members(root, "get_chassis_collection", "its chassis", found):
         for adapter in _members(
@@ -60,7 +60,8 @@ def adapter_ports(root: Any) -> AdapterPorts:
 
 
 def _of_adapter(adapter: Any, found: AdapterPorts) -> list[AdapterPort]:
-    """From the first of its collections that says an address: ports, their functions, ports of the older schema."""
+    """Ports from the adapter's first collection that has addresses: ports, device functions, ports of the
+    older schema."""
     for name, read in (
         ("ports", _port),
         ("network_device_functions", _function),
@@ -90,7 +91,7 @@ def _port(row: Mapping[str, Any]) -> _Said:
 
 
 def _function(row: Mapping[str, Any]) -> _Said:
-    """What is burnt in is its own, as for interfaces."""
+    """Addresses of a device function; the permanent ones, as for interfaces."""
     ethernet, infiniband = _mapping(row, "Ethernet"), _mapping(row, "InfiniBand")
     mac = ethernet.get("PermanentMACAddress") or ethernet.get("MACAddress")
     node = infiniband.get("PermanentNodeGUID") or infiniband.get("NodeGUID")
@@ -106,7 +107,7 @@ def _old_port(row: Mapping[str, Any]) -> _Said:
 
 
 def _members(owner: Any, name: str, what: str, found: AdapterPorts) -> Sequence[Any]:
-    """Those of a collection, which is optional; one that is there and can't be read is noted."""
+    """Members of an optional collection; a collection that can't be read is noted."""
     try:
         collection: Any = getattr(owner, name)
         if callable(collection):
@@ -129,7 +130,7 @@ def _members(owner: Any, name: str, what: str, found: AdapterPorts) -> Sequence[
 
 
 def _unread(error: Exception, what: str, found: AdapterPorts) -> Sequence[Any]:
-    """Raises what says that the BMC doesn't answer, or refuses the user."""
+    """Note it; raises the error again if the BMC doesn't answer, or refuses the user."""
     if isinstance(error, exceptions.AccessError | exceptions.ConnectionError):
         raise error
     found.unread.append(f"{what}: not as Redfish describes them")
@@ -159,9 +160,9 @@ def _guid(text: Any) -> str | None:
 
 
 def cells_of(ports: Sequence[AdapterPort], known: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Name of an interface, attribute and text, of ports that aren't known by their MAC addresses.
+    """Name of an interface, attribute and text, for ports whose MAC addresses aren't known yet.
 
-    A port is called after its adapter and itself, and after its adapter alone if it is the first one.
+    A port is named after its adapter and itself, or after its adapter alone if it is the only one.
 
     Args:
         known: MAC address in lower case -> name of the interface that has it.

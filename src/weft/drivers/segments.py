@@ -25,7 +25,7 @@ class SegmentDriver(ABC, Generic[S]):
     Args:
         ledger: weft's own records of this fabric's segments.
         snapshots: class of this driver's snapshots.
-        holder: what keeps the segments, as errors name it.
+        holder: name of what holds the segments, for errors.
     """
 
     def __init__(self, site: Site, fabric: str, ledger: Ledger, snapshots: type[S], holder: str) -> None:
@@ -57,17 +57,17 @@ class SegmentDriver(ABC, Generic[S]):
         return {r.key: self.observe(scope.mark(r.key), segment_of(r), snapshot) for r in wanted}
 
     def _reading_for(self, scope: Scope) -> S:
-        """What `find` answers by."""
+        """The reading that `find` uses."""
         return self._reading.since_change() if scope.changed else self.snapshot(patient=scope.patient)
 
     def _own(self, snapshot: Snapshot) -> S:
-        """Raises `TypeError` for a snapshot that another driver took."""
+        """The snapshot as this driver's. Raises `TypeError` for another driver's."""
         if not isinstance(snapshot, self._snapshots):
             raise TypeError(f"a snapshot of fabric {snapshot.fabric} that another driver took")
         return snapshot
 
     def _outside_range(self, number: int) -> PermanentError | None:
-        """Why a number can't be used; None: it is in weft's range."""
+        """Why a number can't be used; None if it is in weft's range."""
         if number in self._range:
             return None
         first, last = self._words.text(self._range.first), self._words.text(self._range.last)
@@ -87,11 +87,11 @@ class OneByOne(SegmentDriver[S]):
 
     @abstractmethod
     def _take(self, scope: Scope, resource: Resource) -> None:
-        """Take the segment away if it is still the scope's; safe to repeat."""
+        """Delete the segment if it is still the scope's; safe to repeat."""
 
     @abstractmethod
     def _take_marked(self, thing: Marked) -> None:
-        """Take away what the audit found if it is still what the audit saw."""
+        """Delete what the audit found if it is unchanged."""
 
     def create(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]

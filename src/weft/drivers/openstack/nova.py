@@ -58,7 +58,8 @@ class Servers(KindDriver):
         # Tags only narrow the listing, and a tenant can remove them: if an id isn't known, all are listed.
         narrowed = {"tags": owner_tag(call.scope.owner)} if all(r.key in call.ids for r in wanted) else {}
         rows, mine = self._listed(call.project, narrowed), frozenset(call.ids.values())
-        # Whoever made another one may have copied the mark: weft's own are of its user, or known by their ids.
+        # Other users may have copied the mark: weft's own servers belong to its user, or are known by their
+        # ids.
         by = {str(r.raw["user_id"]) for r in rows if r.mark and r.id not in mine and "user_id" in r.raw}
         others = by - {call.project.compute.signed_in_user()} if by else by
         return [
@@ -78,7 +79,7 @@ class Servers(KindDriver):
         return compute_control(call.project)
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
-        """Their ports, once all are stable: during builds each read slows down the cloud."""
+        """Add their ports, once all are stable: during builds each read slows down the cloud."""
         if any(self.status(row)[0] is Status.PENDING for row in rows):
             return rows
         held: dict[str, set[str]] = {row.id: set() for row in rows}
@@ -138,7 +139,7 @@ class Servers(KindDriver):
         raw = row.raw
         host = "OS-EXT-SRV-ATTR:host"
         return {
-            **({"host": raw[host]} if host in raw else {}),  # not shown is not none
+            **({"host": raw[host]} if host in raw else {}),  # a hidden host doesn't mean that there is none
             "status": raw["status"],
             "flavor": raw["flavor"].get("original_name"),
             "created_at": raw.get("created"),
@@ -155,7 +156,7 @@ class Servers(KindDriver):
             answer = call.project.compute.ask(asked, "POST", "/servers", json=body, ok=(400, 409))
             if answer.fine:
                 return str(call.project.compute.part(asked, answer, "server", reading=False)["id"])
-            # Its ports are in use already, perhaps by a server that a lost answer created.
+            # Its ports are in use already, perhaps by a server whose creation had no answer.
             there = ours(self.rows(call, [resource]), call.scope, [resource], call.ids)
             if resource.key in there:
                 return there[resource.key][0].id
@@ -208,7 +209,7 @@ class Servers(KindDriver):
 
 
 def unlock_server(project: Project, server: str) -> None:
-    """Undo a lock, which refuses what changes the server; fine if there is none, or no server."""
+    """Remove a lock, which blocks changes of the server; no error if there is no lock, or no server."""
     _act(project, server, "unlock")
 
 
@@ -284,7 +285,8 @@ class KeyPairs(KindDriver):
 
 
 def _check_machine(call: Call, asked: str, resource: Resource) -> None:
-    """Raises `NotYetError`: Nova doesn't have the machine yet; `PermanentError`: it would boot what nobody checked."""
+    """Raises `NotYetError` if Nova doesn't have the machine yet; `PermanentError` if it would boot an
+    unchecked image."""
     spec = resource.spec
     assert isinstance(spec, ServerSpec)
     if why := unoffered(call.own, spec.host):
@@ -340,5 +342,6 @@ def _without_comment(public_key: str) -> str:
 
 
 def _tags(owner: Owner) -> list[str]:
-    """Only to narrow listings: the mark is the description. (Nova's tags hold 60 characters: no site names.)"""
+    """Tags, used only to narrow listings: the mark is the description. (Nova's tags hold 60 characters: no
+    site names.)"""
     return ["weft", owner_tag(owner)]

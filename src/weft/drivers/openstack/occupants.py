@@ -32,13 +32,13 @@ from weft.ports.occupants import Ended, Ending, Occupant, OnHost
 from weft.ports.patience import patience, waiting_at_most
 
 _Listing = tuple[float, Mapping[str, OnHost]]
-"""When it began, in this process's seconds, and host -> what is on it."""
+"""When it began, in monotonic seconds, and host -> what is on it."""
 FRESH = 30.0
 """Seconds that a listing of all hosts is fresh. Nova takes about 9 ms per host for it."""
 STALE = 300.0
 """Seconds after which it is no longer used while a new one is read."""
 UNREADABLE = (OutsideError, KeyError, TypeError, ValueError, AttributeError)
-"""No answer, or one that Nova or Placement would not give."""
+"""Errors of a missing answer, or of one that isn't Nova's or Placement's."""
 
 
 class OpenStackOccupants:
@@ -46,7 +46,7 @@ class OpenStackOccupants:
 
     Args:
         by_ironic: machines of which Nova knows nothing (`weft.drivers.openstack.metalfacts`).
-        machines: these, and those that Nova deploys.
+        machines: those machines, and those that Nova deploys.
     """
 
     def __init__(
@@ -75,7 +75,8 @@ class OpenStackOccupants:
         return listed[1]
 
     def _newer_than(self, known: _Listing | None) -> _Listing:
-        """The next listing. It goes on when a caller's time is over: a large cloud's takes longer than that."""
+        """The next listing. It continues after a caller's time limit, since listing a large cloud takes
+        longer."""
         asked = "list what is on the hosts"
         if self._renewal.acquire(blocking=False):
             if self._listed is known:
@@ -136,20 +137,22 @@ class OpenStackOccupants:
             except UNREADABLE as error:
                 return Ending(Ended.UNKNOWN, _sentence(error))
 
-        # In threads of its own: a tenant can make its servers' records long, and no other question waits behind them.
+        # Its own threads: a tenant can make its servers' records long, and other requests must not wait
+        # behind them.
         with ThreadPoolExecutor(self._requests, thread_name_prefix="endings") as reading:
             return dict(zip(wanted, reading.map(one, wanted), strict=True))
 
     # -- listing all ------------------------------------------------------------------------------------------------
 
     def _renew(self) -> None:
-        """In a thread of its own, which holds the refresh lock, and waits as long as a listing of a cloud may take."""
+        """Runs in its own thread, which holds the refresh lock, and waits as long as listing a cloud may
+        take."""
         self._unlisted = None
         try:
             with waiting_at_most(TIMEOUT):
                 self._list()
         except UNREADABLE as error:
-            self._unlisted = error  # the old one goes stale; callers hear of it then
+            self._unlisted = error  # callers get it once the old listing is stale
         finally:
             self._renewal.release()
 
@@ -164,9 +167,9 @@ class OpenStackOccupants:
             if row.get("hypervisor_type") == "ironic":
                 machines.add(host)
         for machine in self._by_ironic:
-            found.pop(machine, None)  # a Nova that has it, too, has nothing to say of it
+            found.pop(machine, None)  # Ironic decides, even if Nova has the machine, too
         found |= self._allocated({h: ids[h] for h, one in found.items() if not one.occupants}, found)
-        # Nova reserves a machine whenever Ironic doesn't have it free, and says so a minute late.
+        # Nova reserves a machine whenever it isn't free in Ironic, up to a minute late.
         found |= {host: replace(found[host], withheld="") for host in machines & found.keys()}
         if self._by_ironic:
             found |= self._on_machines()
@@ -175,7 +178,7 @@ class OpenStackOccupants:
     def _allocated(
         self, empty: Mapping[str, Sequence[str]], found: Mapping[str, OnHost]
     ) -> Mapping[str, OnHost]:
-        """What Placement has of hosts on which Nova lists nothing, such as an allocation whose server is gone."""
+        """Placement's allocations of hosts on which Nova lists nothing, such as one whose server is gone."""
         known, unknown, withheld = self._consumers.round(self._sessions.own(), empty, _sentence)
         seen = {
             host: tuple(
@@ -191,7 +194,7 @@ class OpenStackOccupants:
         return {**read, **{host: replace(found[host], unknown=why) for host, why in unknown.items()}}
 
     def _on_machines(self) -> Mapping[str, OnHost]:
-        """Without Ironic's answer they are unknown; the hosts of virtual machines are what they are."""
+        """Machines are unknown if Ironic doesn't answer; the hosts of virtual machines aren't affected."""
         try:
             return on_machines(self._sessions.own(), self._by_ironic)
         except UNREADABLE as error:
@@ -204,7 +207,8 @@ class OpenStackOccupants:
         self._ids = {host: tuple(own) for host, own in ids.items()}
 
     def _known_hosts(self, afresh: bool) -> Collection[str]:
-        """Names of hosts, of bare metal of machines; with those that Nova lists now if `afresh`, if it answers."""
+        """Names of hosts, and of bare-metal machines; with those that Nova lists now if `afresh`, provided
+        that it answers."""
         if afresh:
             with suppress(*UNREADABLE):
                 self._list_ids()
@@ -259,7 +263,8 @@ class OpenStackOccupants:
         return OnHost(there, down=down, busy=busy, withheld=_withheld(withheld))
 
     def _use(self, host: str) -> str:
-        """What Ironic does with a machine, also while Nova doesn't say what is on it; empty: nothing, or unknown."""
+        """What Ironic does with a machine, even while Nova doesn't say what is on it; empty if nothing, or
+        unknown."""
         if host not in self._machines:
             return ""
         try:
@@ -269,9 +274,9 @@ class OpenStackOccupants:
 
 
 def _another(node: Json, there: Iterable[Occupant]) -> str:
-    """Why what runs on a machine isn't what Nova has there: Ironic knows nothing of it; empty: it does.
-
-    As after its database was restored from a backup: it may deploy the machine for somebody else, or switch it off.
+    """Why a machine doesn't run what Nova lists there: Ironic doesn't know the instance; empty if it does.
+    This happens after Ironic's database was restored from a backup: it may deploy the machine for someone
+    else, or switch it off.
     """
     servers = sorted(one.id for one in there if one.nova)
     instance = instance_of(node)
@@ -291,7 +296,8 @@ def _hypervisor(own: Project, host: str, provider: str) -> Json:
 def _servers(row: Json, consumers: Collection[str] = ()) -> list[Occupant]:
     """Before microversion 2.75 `servers` is missing if there are none.
 
-    For each machine Nova lists the servers of all machines of its nova-compute: those that Placement has there are its.
+    For each machine Nova lists the servers of all machines of its nova-compute: its own are those that
+    Placement has there.
     """
     rows: Sequence[Json] = row.get("servers") or ()
     if row.get("hypervisor_type") == "ironic":

@@ -1,4 +1,4 @@
-"""What belongs to things of the site that are in the cloud, and has an id of its own: rules, shares, interfaces."""
+"""Parts of the site's resources in the cloud that have ids of their own: rules, shares, interfaces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.ports.existing import Part
 
 
 def parts_of(sessions: Sessions, wanted: Sequence[Resource], ids: Mapping[str, str]) -> list[Part]:
-    """Of those of the wanted resources that have an id. Raises `UnknownError`.
+    """Parts of those desired resources that have an id. Raises `UnknownError`.
 
     Args:
         ids: key -> id.
@@ -33,7 +33,7 @@ def parts_of(sessions: Sessions, wanted: Sequence[Resource], ids: Mapping[str, s
 
 def _shares(own: Project, shared: Sequence[str], kind: str) -> Iterator[Part]:
     for row in shares_of(own, shared, kind) if shared else ():
-        if row["action"] == "access_as_shared":  # what is external, Neutron itself shows to everybody
+        if row["action"] == "access_as_shared":  # Neutron itself shares external networks with all projects
             fields = {name: row[name] for name in ("action", "target_tenant")}
             yield Part("share", row["object_id"], row["id"], fields)
 

@@ -1,4 +1,4 @@
-"""Threads of one cloud's driver, by service: those that wait for one service are no other's."""
+"""Threads of one cloud's driver, by service, so that waiting for one service doesn't block another."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import Any, NamedTuple
 
 
 class Carrying(ThreadPoolExecutor):
-    """Work in its threads has the context of whoever submits it, such as how long that waits."""
+    """Runs work in the context of the submitting thread, such as its time limit."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         return super().submit(copy_context().run, fn, *args, **kwargs)
 
 
 class Threads(NamedTuple):
-    """Of one service. Work on a kind may wait for its requests, requests wait for nothing: two pools can't deadlock."""
+    """Pools of one service. Work on a kind may wait for requests, but requests wait for nothing, so that
+    there are no deadlocks."""
 
     kinds: Carrying
     requests: Carrying
 
 
 class Pools:
-    """A pair of pools for each service; their threads are started when they are needed.
+    """A pair of pools for each service; threads are started on demand.
 
     Args:
         name: of the cloud.

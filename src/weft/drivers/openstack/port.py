@@ -18,18 +18,18 @@ from weft.model.specs import FloatingIPSpec, PortSpec
 WHOLE_ADAPTER_VIFS = ("hostdev_physical", "ib_hostdev")
 """What Neutron's drivers bind a `direct-physical` port as (sriovnicswitch; networking-mlnx)."""
 VIRTUAL_FUNCTION_VIFS = ("hw_veb", "ib_hostdev")
-"""The same of a `direct` port: networking-mlnx has one word for both, and Nova gives it what the vnic type says."""
+"""The same for a `direct` port: networking-mlnx has one name for both, and Nova goes by the vnic type."""
 OFFLOADED_VIF = "ovs"
-"""Of a `direct` port, too: its virtual function is behind its NIC's embedded switch."""
+"""Also for a `direct` port, whose virtual function is behind its NIC's embedded switch."""
 NOT_BOUND = ("unbound", "binding_failed")
 MACHINES = "baremetal:none"
-"""`device_owner` of a machine's port, as Ironic has it of its own: Neutron lets no project delete such a port."""
+"""`device_owner` of a machine's port, as Ironic sets it, too: Neutron lets no project delete such a port."""
 EXTERNAL = "weft:external"
 """Field that `observe` adds to a floating IP's row: its external network by the name in the spec, if it has that."""
 REACH = "weft:reach"
 """Field that `prepare` adds to a port on a network of the site: whether the tenant's project sees it."""
 MANY = 20
-"""Ports from which on each network is listed by itself."""
+"""From this number of ports on, each network is listed separately."""
 
 _VIFS = {"direct-physical": "whole adapter", "direct": "virtual function"}
 _VIF_WORDS = {
@@ -42,7 +42,7 @@ _VIF_WORDS = {
         **dict.fromkeys(WHOLE_ADAPTER_VIFS, "whole adapter"),
     },
 }
-"""vnic type -> what the bound port is, by its VIF; of other types what is under the empty one."""
+"""vnic type -> what the bound port is, by its VIF; the empty key is for all other types."""
 
 
 def _network_id(call: Call, key: str, site_network: str | None) -> str | None:
@@ -77,7 +77,7 @@ class Ports(NeutronKind):
     )
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
-        """Of many ports on several networks each network's at a time: Neutron spends more on each port than on each
+        """List many ports network by network, in parallel: Neutron spends more time on each port than on each
         request, and its API has several processes."""
         by_network: dict[tuple[str, str | None], list[Resource]] = {}
         for resource in wanted:
@@ -98,7 +98,7 @@ class Ports(NeutronKind):
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
         """For a network that isn't the pod's, look it up from the tenant's project."""
         if call.scope.owner.kind == "site":
-            return rows  # no tenant's at all
+            return rows  # no port of a tenant
         ours = set(call.ids.values())
         foreign = sorted({row.raw["network_id"] for row in rows} - ours)
         if call.project is call.tenant or not foreign:
@@ -115,8 +115,8 @@ class Ports(NeutronKind):
         ]
 
     def all_rows(self, own: Project) -> list[Row]:
-        """Marked ports are on marked networks, or on the service user's own, or are its own: weft creates them nowhere
-        else."""
+        """Marked ports are on marked networks, on the service user's networks, or belong to it: weft creates
+        them nowhere else."""
         networks = own.network.listing(
             outside.REQUEST(verb="list", what="networks"),
             "/networks",
@@ -134,7 +134,8 @@ class Ports(NeutronKind):
         return [row for row in {row.id: row for row in rows}.values() if row.mark is not None]
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
-        """A port of a machine deployed without Nova has its user taken off first: nobody else does so."""
+        """A port of a machine deployed without Nova is detached from its user first, since nothing else does
+        so."""
         if row.raw.get("device_owner") == MACHINES:
             free = {"port": {"device_id": "", "device_owner": ""}}
             asked, path = f"free port {row.name}", f"/ports/{row.id}"
@@ -184,7 +185,7 @@ class Ports(NeutronKind):
         return body
 
     def dropped(self, resource: Resource, raw: Json) -> WeftError | None:
-        """Neutron takes a name and forgets it, unless it has a domain of its own for names."""
+        """Neutron accepts a name and drops it, unless a DNS domain is configured."""
         spec = resource.spec
         assert isinstance(spec, PortSpec)
         if spec.dns_name is None or raw.get("dns_name") == spec.dns_name:
@@ -203,7 +204,7 @@ class Ports(NeutronKind):
         fields: dict[str, object] = {
             "network": _network_id(call, spec.network, spec.site_network) or spec.network,
             "vnic_type": spec.vnic_type,
-            # Which other addresses it may send from: as its owner sets, with 0.0.0.0/0 any.
+            # Other addresses it may send from, as its owner sets them; 0.0.0.0/0 means any.
             "address_pairs": frozenset[str](),
             "security_groups": frozenset(call.ids.get(key, key) for key in spec.security_groups)
             or "no port security",

@@ -1,7 +1,6 @@
-"""Keys that weft sets on things which have others besides: compared and told together, others left alone.
-
-What a key was before weft set it is noted on the thing itself, and a note is only ever completed: a second look would
-see weft's own value. Only keys that are noted are set, and given back.
+"""Keys that weft sets on resources that have other keys, too: compared and reported together; others are left
+alone. The former value of a key is recorded in a note on the resource itself, and a note is only ever
+extended: a second reading would see weft's own value. Only recorded keys are set and restored.
 
 Notes of versions before 2 have only keys that were there with another value, and no version beside them.
 """
@@ -18,9 +17,9 @@ from weft.model.resources import Difference, Observed
 from weft.model.specs import PropertiesSpec
 
 VERSION = "2"
-"""Of notes: beside each one, in a key of its own."""
+"""Version of notes, stored next to each one, in a key of its own."""
 Note = Mapping[str, str | None]
-"""Key -> the value that it had before weft set it; None: there was none."""
+"""Key -> its value from before weft set it; None: there was none."""
 
 
 def read_note(text: str) -> dict[str, str | None]:
@@ -34,7 +33,7 @@ def read_note(text: str) -> dict[str, str | None]:
 
 
 def completed(note: Note, spec: PropertiesSpec) -> dict[str, str | None]:
-    """A note of a version before 2, with the keys that it leaves out: weft alone has set them."""
+    """A note of a version before 2, completed with the keys that it omits: only weft has set them."""
     return {**dict.fromkeys((*spec.keys, *spec.former)), **note}
 
 
@@ -44,20 +43,20 @@ def to_note(note: Note, keys: Collection[str], there: Mapping[str, str]) -> dict
 
 
 def check_given_back(asked: str, by: str, note: Note, there: Mapping[str, str]) -> None:
-    """Raises `TemporaryError` unless everything noted is there as it was."""
+    """Raises `TemporaryError` unless everything recorded is as it was."""
     if wrong := sorted(key for key, value in note.items() if there.get(key) != value):
         seen = ", ".join(f"{k}={there.get(k) or 'none'} and had {note[k] or 'none'}" for k in wrong)
         raise TemporaryError(asked, by, f"it was given its values again, and has {seen}"[:300])
 
 
 def note_lost(asked: str, by: str, note: str) -> PermanentError:
-    """The error if nothing says any more what a thing had before."""
+    """The error if the former values of a resource are no longer recorded."""
     seen = f"{note}, in which weft noted what it had before, isn't there"
     return PermanentError(asked, by, seen, "set what it should have, then remove weft's mark from it")
 
 
 def note_incomplete(asked: str, by: str, note: str) -> PermanentError:
-    """The error if a note of a version before 2 is all there is: no site file names the keys that it leaves out."""
+    """The error if there is only a note of a version before 2: no site file names the keys that it omits."""
     seen = f"{note} is of an older weft, and doesn't have all keys that weft has set"
     return PermanentError(asked, by, seen, "set what it should have, then remove weft's mark from it")
 
@@ -65,10 +64,10 @@ def note_incomplete(asked: str, by: str, note: str) -> PermanentError:
 def with_keys(
     observed: Observed, field: str, spec: PropertiesSpec, there: Mapping[str, str], note: Note
 ) -> Observed:
-    """With a difference for every key of weft's that isn't as wanted.
+    """The observed state, with a difference for every key of weft's that isn't as desired.
 
     Args:
-        there: what the thing has now; `note`: what it had before weft, of keys that weft has set.
+        there: the resource's current values; `note`: former values of the keys that weft set.
     """
     wanted = {**{k: note[k] for k in spec.former if k in note}, **spec.keys}
     wrong = sorted(k for k, value in wanted.items() if there.get(k) != value)

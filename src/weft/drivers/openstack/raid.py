@@ -1,4 +1,4 @@
-"""Software RAID of machines by Ironic's agent: what is asked for, and whether it is there. Pure.
+"""Software RAID of machines by Ironic's agent: what to request, and whether it exists. Pure.
 
 Source: ironic 39, `drivers.modules.agent.AgentRAID`, `drivers/raid_config_schema.json`, api-ref (target RAID
 configuration); ironic-python-agent 11, `hardware.GenericHardwareManager.validate_configuration`.
@@ -17,11 +17,11 @@ STEPS: Sequence[Json] = (
     {"interface": "deploy", "step": "erase_devices_metadata"},
     {"interface": "raid", "step": "create_configuration"},
 )
-"""Of a manual cleaning. The agent makes no array on disks with partitions."""
+"""Steps of a manual cleaning. The agent creates no array on disks with partitions."""
 
 
 def target_of(arrays: Sequence[LogicalDisk]) -> Json:
-    """`target_raid_config`; empty: none are listed."""
+    """`target_raid_config`; empty if no arrays are listed."""
     disks: list[Json] = [
         {
             "raid_level": one.level,
@@ -36,7 +36,7 @@ def target_of(arrays: Sequence[LogicalDisk]) -> Json:
 
 
 def array_differences(target: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[str, ...]:
-    """How the arrays that Ironic has made of a machine differ from these."""
+    """How the arrays that Ironic created on a machine differ from these."""
     wanted, there = _disks(target), _disks(node.get("raid_config"))
     if len(wanted) != len(there):
         return (f"it has {len(there)} arrays, and should have {len(wanted)}",)
@@ -49,7 +49,8 @@ def array_differences(target: Mapping[str, Any], node: Mapping[str, Any]) -> tup
 
 
 def unlike_target(node: Mapping[str, Any]) -> str:
-    """Why a machine's arrays aren't what Ironic is to make of its disks; empty: they are, or are another's affair."""
+    """Why a machine's arrays differ from Ironic's target; empty if they don't, or if Ironic doesn't manage
+    them."""
     target: object = node.get("target_raid_config")
     if node.get("raid_interface") != "agent" or not isinstance(target, Mapping) or not target:
         return ""

@@ -42,7 +42,7 @@ class Routers(NeutronKind):
     def changes(self, call: Call, resource: Resource, fields: frozenset[str]) -> Json:
         body = self.body(call, resource) if fields & {"external_network", "nat"} else {}
         if "nat" in fields:
-            # By default only administrators may say it, of either value.
+            # By default only administrators may set it, to either value.
             body["external_gateway_info"]["enable_snat"] = True
         return body
 
@@ -71,7 +71,7 @@ class Routers(NeutronKind):
         return {
             "external_network": self._own_external(call, resource) or _spec(resource).external_network,
             "subnets": frozenset(call.ids.get(key, key) for key in spec.subnets),
-            # Of a pod's it is the cloud's default, or its tenant's.
+            # For a pod's router it is the cloud's default, or its tenant's choice.
             **({"nat": True} if call.scope.owner.kind == "site" else {}),
         }
 
@@ -80,7 +80,7 @@ class Routers(NeutronKind):
         return {
             "external_network": row.raw[EXTERNAL],
             "subnets": row.raw[INTERFACES],
-            # A cloud without the extension has no routers without translation.
+            # A cloud without the extension has no routers without NAT.
             **({"nat": bool(outside.get("enable_snat", True))} if outside else {}),
         }
 
@@ -121,7 +121,7 @@ class Routers(NeutronKind):
         project.network.ask(asked, "PUT", f"{path}/add_router_interface", json={"subnet_id": subnet})
 
     def _detach(self, project: Project, row: Row, subnet: str) -> None:
-        """Refused as long as floating IPs go through it, also those of others."""
+        """Neutron refuses it while floating IPs use it, also those of others."""
         asked = f"remove interface of router {row.name} on subnet {subnet}"
         path, body = f"/routers/{row.id}/remove_router_interface", {"subnet_id": subnet}
         answer = project.network.ask(asked, "PUT", path, json=body, ok=(404, 409))

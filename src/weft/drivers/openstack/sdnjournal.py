@@ -1,12 +1,12 @@
-"""Rows of `sdn_journal` in Neutron's database that networking-mlnx's driver `mlnx_sdn_assist` has given up by accident.
+"""Rows of `sdn_journal` in Neutron's database that networking-mlnx's driver `mlnx_sdn_assist` has abandoned
+by accident. The driver sets a row to `processing`, sends it, and sets it to its next state. If there was no
+answer, if it came too late, or if Neutron ended midway, the row stays `processing` forever: its own
+maintenance, which would set such rows to `pending` again after `processing_timeout`, has failed in every run
+since Neutron dropped the session that it uses. This module does what that maintenance would do
+(networking-mlnx 21, `db.reset_processing_rows` and `db.delete_rows_by_state_and_time`): completed rows, some
+for every change of a port, are never removed either.
 
-The driver sets a row to `processing`, sends it, and sets it to something else. If nobody answered, if the answer came
-too late, or if Neutron ended in the middle, the row stays `processing` for ever: its own maintenance, which would set
-such rows to `pending` again after `processing_timeout`, fails in every run since Neutron dropped the session that it
-uses. This does what that maintenance would do (networking-mlnx 21, `db.reset_processing_rows` and
-`db.delete_rows_by_state_and_time`): completed rows, some for every change of a port, are never removed either.
-
-SQLAlchemy, because Neutron's database is named by one of its URLs, whatever server it is.
+It uses SQLAlchemy because Neutron's configuration has the database as an SQLAlchemy URL, whatever the server.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class StuckRow:
 
     Attributes:
         operation: POST, PUT or DELETE; of the object `object_type` (`Network`, `Port`) `object_id`.
-        seconds: since it was last touched.
+        seconds: time since it was last changed.
     """
 
     id: str
@@ -93,8 +93,8 @@ class SdnJournal:
     def stuck(self, older: int) -> Sequence[StuckRow]:
         """Rows that are `processing` for more than `older` seconds, oldest first.
 
-        Raises `UnknownError` if the database can't be asked; `PermanentError` if it has no such table; `InputError` if
-        its driver doesn't take the URL's parameters.
+        Raises `UnknownError` if the database can't be queried; `PermanentError` if it has no such table;
+        `InputError` if its driver rejects the URL's parameters.
         """
         asked = "read sdn_journal"
         try:
@@ -115,7 +115,7 @@ class SdnJournal:
         ]
 
     def free(self, rows: Collection[StuckRow], older: int) -> int:
-        """Have the driver send these rows again; the number of those that were still stuck. Raises as `stuck`."""
+        """Have the driver send these rows again; returns how many were still stuck. Raises as `stuck`."""
         try:
             with self._connected() as connection, connection.begin():
                 now = _now(connection)
@@ -129,7 +129,8 @@ class SdnJournal:
             raise self._error("set rows of sdn_journal to pending", error) from None
 
     def prune(self, older: int) -> int:
-        """Remove rows that are `completed` for more than `older` seconds; how many. Raises as `stuck`."""
+        """Remove rows that are `completed` for more than `older` seconds; returns how many. Raises as
+        `stuck`."""
         try:
             with self._connected() as connection, connection.begin():
                 before = _now(connection) - timedelta(seconds=older)
@@ -140,7 +141,8 @@ class SdnJournal:
 
     @contextmanager
     def _connected(self) -> Generator[Connection]:
-        """Drivers are given the URL's parameters when they connect, and raise anything for one that they don't take."""
+        """Drivers get the URL's parameters when they connect, and may raise any exception for one that they
+        reject."""
         try:
             connection = self._engine.connect()
         except (TypeError, ValueError, LookupError, AttributeError, OSError) as error:

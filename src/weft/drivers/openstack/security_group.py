@@ -1,5 +1,5 @@
-"""Security groups: SSH from given networks, everything within the group, everything outbound; exactly that. Closed ones
-allow what their rules say and nothing else."""
+"""Security groups: exactly SSH from given networks, everything within the group, and everything outbound.
+Closed groups allow only what their rules say."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class SecurityGroups(NeutronKind):
             set_shares(call.project, "security_group", row.id, resource.name, spec.shared_with)
 
     def prepare(self, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
-        """Whom the site's own are shared with, who know them by name; what a tenant does with its pods' groups is its
-        own affair."""
+        """Add the projects that the site's own groups are shared with, which use them by name; what a tenant
+        does with its pods' groups isn't compared."""
         if call.scope.owner.kind != "site":
             return rows
         with_whom = shared_projects(call.project, [row.id for row in rows], "security_group")
@@ -86,7 +86,7 @@ class SecurityGroups(NeutronKind):
         others = {r for r in rules if not _is_ssh(r)}
         base = set(_base_rules(row.id))
         words = {_words(r) for r in others - base}
-        # The rules that every open group has are one word, unless some are missing.
+        # The rules that every open group has are summarized in one word, unless some are missing.
         if base <= others:
             words.add(INSIDE)
         elif base & others:

@@ -1,4 +1,4 @@
-"""The segments of Neutron's networks, read in one way everywhere.
+"""The segments of Neutron's networks.
 
 A network with one segment has it as `provider:*`; one with several (a routed provider network) has `segments` instead,
 and no `provider:*` at all. Source: neutron, `plugins.ml2.managers.TypeManager.extend_network_dict_provider`.
@@ -24,12 +24,12 @@ _NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One of a network's.
+    """One segment of a network.
 
     Attributes:
         type: such as `vlan` or `flat`.
-        place: its physical network; None: it is on none.
-        number: VLAN id or VNI; None: it has none.
+        place: its physical network; None if it is on none.
+        number: VLAN id or VNI; None if it has none.
     """
 
     type: str
@@ -40,13 +40,13 @@ class Segment:
 def read_segments(
     own: Project, asked: str, rows: Sequence[Json], *, of_others: bool = False
 ) -> Mapping[str, Sequence[Segment]]:
-    """Id of a network -> its segments; without the networks that Neutron doesn't show them of, which are logged.
-
-    Raises `UnknownError` if it shows them of no network: then a policy is missing.
+    """Id of a network -> its segments. Networks whose segments Neutron doesn't show are logged and left out.
+    Raises `UnknownError` if Neutron shows no network's segments: then a policy is missing.
 
     Args:
         rows: networks, with their projects and `SHOWN`.
-        of_others: also if it shows them of no network of another project, where absence has consequences.
+        of_others: raise also if it shows them for no network of another project, where absence has
+        consequences.
     """
     found = {str(row["id"]): read for row in rows if (read := _of(row)) is not None}
     hidden = sorted(str(row["id"]) for row in rows if str(row["id"]) not in found)

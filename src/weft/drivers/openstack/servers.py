@@ -1,7 +1,6 @@
-"""Which servers have booted; what tenants have done with theirs: reboot, rescue, and consoles.
-
-The latter in the server's own project, as weft's user. Source: Nova's api-ref, "List Servers Detailed", "Servers - run
-an action", "Create Console".
+"""Which servers have booted; and tenants' actions: reboot, rescue, and consoles. Actions use the server's own
+project, as weft's user. Source: Nova's api-ref, "List Servers Detailed", "Servers - run an action", "Create
+Console".
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ BODIES: dict[Action, Json] = {
     Action.UNRESCUE: {"unrescue": None},
 }
 REFUSED = (400, 404, 409, 501)
-"""Statuses with which Nova says that this server can't, or can't now."""
+"""Statuses of Nova's answer if this server can't do it, or can't now."""
 
 
 class OpenStackServers:
@@ -69,17 +68,17 @@ class OpenStackServers:
         return ConsoleView(type=kind["type"], url=found["url"])
 
     def servers_named(self, project_id: str, names: Collection[str]) -> frozenset[str]:
-        """Of those that Nova doesn't have, deployed by Ironic alone, none is found: their names are weft's alone."""
+        """Servers deployed by Ironic without Nova aren't found: only weft knows their names."""
         if not names:
             return frozenset()
-        # Nova's filter is a regular expression, to which no character of a host name means another one.
+        # Nova's filter is a regular expression; host names have no special characters.
         params = {"name": f"^{_beginning(min(names), max(names))}"}
         compute = self._sessions.project(project_id).compute
         rows = compute.listing("list servers by name", "/servers", "servers", params)
         return frozenset(str(row.get("name")).lower() for row in rows) & frozenset(names)
 
     def built(self, since: datetime, awaited: Callable[[], Collection[str]]) -> Collection[str]:
-        """Where one of both services doesn't answer, it is told what the other one says."""
+        """If one of the two services doesn't answer, the answer of the other one is used."""
         machines = [one for one in awaited() if "@" in one] if self._without_nova else []
         found, errors = set[str](), list[OutsideError]()
         for ask in (self._built_by_nova, partial(booted, self._sessions.own(), machines)):
@@ -99,7 +98,7 @@ class OpenStackServers:
 
 
 def _beginning(one: str, other: str) -> str:
-    """What both begin with: of the first and the last of a sorted list, what all begin with."""
+    """The common prefix of both; of the first and the last of a sorted list it is that of all."""
     same = (a == b for a, b in zip(one, other, strict=False))
     return "".join(a for a, _ in zip(one, takewhile(bool, same), strict=False))
 

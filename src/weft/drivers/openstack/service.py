@@ -1,4 +1,4 @@
-"""One service of the cloud: requests, pages, and what its answers and its silence mean."""
+"""One service of the cloud: requests, paging, and the interpretation of its answers and its silence."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _MICROVERSIONS = {
 Json = dict[str, Any]
 Params = Mapping[str, str | int | Sequence[str]]
 ROUND = 1000
-"""Rows at which services cut listings: `osapi_max_limit`, `max_limit`. A whole multiple of it without a link to more
-isn't known to be all there is."""
+"""Number of rows at which services truncate listings: `osapi_max_limit`, `max_limit`. A whole multiple of it
+without a link to more may not be complete."""
 _UNPAGED = frozenset({"/os-services", "/os-aggregates", "/auth/projects"})
-"""Listings that Nova and Keystone always give whole; Keystone says `truncated` where it has a limit."""
+"""Listings that Nova and Keystone never page; Keystone sets `truncated` if it has a limit."""
 _BY_OFFSET = frozenset({"shared-file-system"})
 
 
@@ -109,14 +109,13 @@ class Service:
         only: Filters | None = None,
         shown: Mapping[str, str] | None = None,
     ) -> list[Json]:
-        """All rows of a collection, or those that a filter names.
-
-        Services and proxies drop filters that they don't know or don't allow, and answer with everything: rows that
-        another value, or none, is shown for are no answer to what was asked. As many requests as URLs take.
+        """All rows of a collection, or those that a filter selects, with as many requests as the length of
+        URLs requires. Services and proxies drop filters that they don't know or don't allow, and answer with
+        everything: rows that show another value, or none, make the answer unknown.
 
         Args:
-            only: filter -> its value, or values of which one is meant; without any, there are no rows.
-            shown: filter -> the field of a row that shows it, where its name is another.
+            only: filter -> its value, or alternative values; with no value there are no rows.
+            shown: filter -> the field of a row that shows it, if it has another name.
 
         Raises `UnknownError`.
         """
@@ -141,10 +140,9 @@ class Service:
     def _pages(self, asked: str, path: str, collection: str, params: Params | None) -> list[Json]:
         """All rows, page after page.
 
-        A round number of rows without a link may be cut: it is read again with a limit, with which services give links.
-
-        Raises `UnknownError` for anything that isn't such a listing: an answer that doesn't say what exists says
-        nothing about what doesn't.
+        A round number of rows without a link may be truncated: it is read again with a limit, for which
+        services add links. Raises `UnknownError` for anything that isn't such a listing: an answer that
+        doesn't say what exists proves no absence.
         """
         rows, _, whole = self._followed(asked, path, collection, params)
         if whole:
@@ -158,7 +156,7 @@ class Service:
     def _followed(
         self, asked: str, path: str, collection: str, params: Params | None
     ) -> tuple[list[Json], Answer, bool]:
-        """The rows that links lead to, the last answer, and whether these are all of them as far as that shows.
+        """The rows that links lead to, the last answer, and whether the listing looks complete.
 
         The next page is in `{collection}_links` (Nova, Neutron) or is `next` of the body (Ironic, Glance).
         """
@@ -188,10 +186,9 @@ class Service:
                 raise self._misshapen(asked, answer, f"a listing without an end ({len(pages)} pages)")
 
     def _by_offset(self, asked: str, path: str, collection: str, params: Params | None) -> list[Json]:
-        """Manila's pages: it cuts at `osapi_max_limit`, gives a link only to who sends a limit, and ignores the link's
-        marker (manila 23, `api.common._get_collection_links`).
-
-        Each page begins with the last row of the one before: what is deleted meanwhile moves the rest.
+        """Manila's pages: it truncates at `osapi_max_limit`, adds a link only if the request has a limit, and
+        ignores the link's marker (manila 23, `api.common._get_collection_links`). Each page begins with the
+        last row of the one before, since deletions in between move the rest.
         """
         rows: dict[str, Json] = {}
         for _ in range(MOST_PAGES):
@@ -226,9 +223,9 @@ class Service:
         Args:
             asked: the request in words, for the error, such as `create port weft-1a2b-port-gpu01`.
             ok: statuses of 400 and above that the caller handles.
-            microversion: instead of the one that all requests to the service have.
+            microversion: replaces the one that all requests to the service have.
         """
-        if ".." in path.partition("?")[0].split("/"):  # an id that leads to something else
+        if ".." in path.partition("?")[0].split("/"):  # an id that would change the path
             raise UnknownError(asked, self._of(), "not asked: an id in its path isn't one")
         reading, version = method == "GET", microversion or _MICROVERSIONS.get(self._type)
         extra: dict[str, Any] = {"microversion": version} if version else {}
@@ -253,11 +250,11 @@ class Service:
         return answer
 
     def signed_in_project(self) -> str:
-        """Id of the project that the token is for."""
+        """Id of the token's project."""
         return self._signed_in(Adapter.get_project_id)
 
     def signed_in_user(self) -> str:
-        """Id of the user that the token is of: weft's own."""
+        """Id of the token's user: weft's own."""
         return self._signed_in(Adapter.get_user_id)
 
     def token(self) -> str:
@@ -272,13 +269,14 @@ class Service:
             raise error_of_exception("sign in", self._of(), error, True) from error
 
     def error(self, asked: str, answer: Answer, reading: bool = False) -> OutsideError:
-        """The error of an answer that `ask` was told to let through."""
+        """The error of an answer whose status was passed to `ask` as `ok`."""
         if not answer.request_id or answer.status in (401, 403):
             self._doubt(False)
         return error_of_answer(asked, self._of(), answer, reading, _MICROVERSIONS.get(self._type))
 
     def unseen(self, asked: str, seen: str) -> UnknownError:
-        """The error if a positive control isn't seen. The token may lack a role that was granted again meanwhile."""
+        """The error if the positive control isn't seen. The token may lack a role that was granted again
+        meanwhile."""
         self._doubt(False)
         then = "check the roles of weft's user in this project (docs/operating-roles.md), and the catalog"
         return UnknownError(asked, self._type, seen, then)

@@ -38,9 +38,9 @@ class Project:
     """The services as one project sees them. `project_id` is None for the service user's own project.
 
     Attributes:
-        own: the service user's own project, which sees things of all.
+        own: the service user's own project, which sees resources of all projects.
         cleaning: what the site demands of machines and their cleaning.
-        cleanings: what weft has seen of them.
+        cleanings: the cleanings that weft has watched.
     """
 
     project_id: str | None
@@ -176,15 +176,15 @@ class Sessions:
     def _forget(self, project_id: str | None, nowhere: bool) -> None:
         """Forget what authentication returned (token, catalog, version documents), as it may have been wrong.
 
-        keystoneauth caches it for the process's lifetime. So it is dropped at once if it leads nowhere, and once per
-        `DOUBT_PAUSE` if no service answered where it leads.
+        keystoneauth caches it for the process's lifetime. So it is dropped at once if an address doesn't
+        exist, and once per `DOUBT_PAUSE` if no service answered there.
         """
         with self._lock:
             now = time.monotonic()
             if nowhere or now - self._doubted.get(project_id, -DOUBT_PAUSE) >= DOUBT_PAUSE:
                 self._doubted[project_id] = now
                 self._projects.pop(project_id, None)
-                # Not emptied: those who still hold it would refill it with what they know.
+                # Replaced, not emptied: its current users would refill it with what they know.
                 self._discovery = {}
 
     def _session(self, **given: Any) -> Session:

@@ -1,6 +1,5 @@
-"""Access rules of Manila's shares as it has them: listed, compared, and revoked.
-
-A tenant can keep one from being revoked with a lock, and with its share in the recycle bin: both are undone.
+"""Access rules of Manila's shares: listed, compared, and revoked.
+A tenant can prevent revocation with a lock, or by moving the share into the recycle bin: both are undone.
 
 Sources: see `weft.drivers.openstack.manila`.
 """
@@ -20,12 +19,13 @@ from weft.model.mark import Mark
 LOCKS, SOFT_DELETION = "2.81", "2.69"
 """Microversions."""
 RULES, ADDRESSES = "weft:rules", "weft:addresses"
-"""Fields that are added to rows: all access rules of a share; addresses of the pod's ports by their keys."""
+"""Fields added to rows: all access rules of a share; addresses of the pod's ports by their keys."""
 DENYING = frozenset({"queued_to_deny", "denying"})
 
 
 def rules_of(project: Project, share: str, is_gone: Callable[[], bool] | None = None) -> list[Json]:
-    """All access rules of a share. Args: is_gone: asked if there are none to be read: one that is gone has none."""
+    """All access rules of a share. Args: is_gone: called if none can be read, since a deleted share has
+    none."""
     asked = f"list access rules of share {share}"
     params = {"share_id": share}
     answer = project.share.ask(asked, "GET", "/share-access-rules", params=params, ok=(400, 404))
@@ -33,7 +33,7 @@ def rules_of(project: Project, share: str, is_gone: Callable[[], bool] | None = 
         rows = project.share.rows(asked, answer, "access_list")
         if any(
             row.get("share_id", share) != share for row in rows
-        ):  # a listing doesn't show it in each release
+        ):  # not every release shows it in a listing
             raise UnknownError(asked, "Manila", "asked for the rules of this share, it shows others")
         return rows
     if is_gone is not None and is_gone():
@@ -42,8 +42,8 @@ def rules_of(project: Project, share: str, is_gone: Callable[[], bool] | None = 
 
 
 def deny(project: Project, share: str, rule: str) -> None:
-    """Revoke a rule; fine if it is absent. A tenant's lock on it, or the share's stay in the recycle bin, is undone
-    first."""
+    """Revoke a rule; no error if it is absent. A tenant's lock is removed, and a share restored from the
+    recycle bin, first."""
     asked, path = f"revoke access rule {rule} of share {share}", f"/shares/{share}/action"
     body = {"deny_access": {"access_id": rule}}
     answer = project.share.ask(asked, "POST", path, json=body, ok=(404, *REFUSED))
@@ -57,7 +57,8 @@ def deny(project: Project, share: str, rule: str) -> None:
 
 
 def restore(project: Project, share: str) -> bool:
-    """Take a share out of the recycle bin; whether it was in there. A Manila without one has nothing in it."""
+    """Restore a share from the recycle bin; returns whether it was there. A Manila without a recycle bin has
+    nothing in it."""
     asked, path = f"restore share {share}", f"/shares/{share}"
     found = project.share.ask(asked, "GET", path, ok=(404, 406), microversion=SOFT_DELETION)
     if found.status != 200 or not project.share.part(asked, found, "share").get("is_soft_deleted"):
@@ -68,7 +69,7 @@ def restore(project: Project, share: str) -> bool:
 
 
 def unlock(project: Project, thing_id: str) -> list[str]:
-    """Remove the locks on a share or a rule; which ones. A Manila without locks has none."""
+    """Remove the locks on a share or a rule, and return which. A Manila without locks has none."""
     asked = f"list locks on {thing_id}"
     params = {"resource_id": thing_id}
     answer = project.share.ask(
@@ -87,7 +88,8 @@ def unlock(project: Project, thing_id: str) -> list[str]:
 
 
 def in_the_way(call: Call, rules: list[Json], address: str) -> tuple[list[Json], list[Json]]:
-    """Rules for the same address, as Manila compares them (ADDRESS/32 is), and foreign ones that aren't shown."""
+    """Rules for the same address, as Manila compares them (ADDRESS/32 is the same), and foreign rules with
+    hidden addresses."""
     own, wanted = set(call.ids.values()), ip_network(address)
     networks = [(rule, _network(rule)) for rule in rules]
     same = [rule for rule, network in networks if network == wanted]
@@ -95,7 +97,7 @@ def in_the_way(call: Call, rules: list[Json], address: str) -> tuple[list[Json],
 
 
 def _network(rule: Json) -> IPv4Network | IPv6Network | None:
-    """Whom a rule lets in; None: it isn't shown, or no address."""
+    """The network a rule admits; None if it is hidden, or isn't an address."""
     try:
         return ip_network(str(rule["access_to"]), strict=False)
     except ValueError:
@@ -110,9 +112,8 @@ def rule_row(raw: Json, share: str, project_id: str | None) -> Row:
 
 
 def foreign_rules(call: Call, row: Row) -> list[Json]:
-    """Rules that let others in: neither one of the pod's by its id, nor for an address of the pod's.
-
-    A tenant can copy metadata, and hide an address (it is shown as asterisks).
+    """Rules that admit others: neither the pod's by id, nor for one of the pod's addresses. Metadata doesn't
+    count, since a tenant can copy it; a tenant can also hide an address (shown as asterisks).
     """
     own, addresses = set(call.ids.values()), set(row.raw[ADDRESSES].values())
     return [

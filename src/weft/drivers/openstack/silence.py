@@ -1,11 +1,9 @@
-"""Which services are silent: they take requests and don't answer. Known to the whole process.
-
-A request to such a service would hold a thread until its time is over. So while a service is silent, requests to it
-fail at once, except for one read at a time that tries it. Services are told apart by their addresses, and so are those
-of several clouds.
-
-What one caller asks for may take longer than that caller waits, while everything else would be answered at once. So a
-request with a caller's own short limit says less than one of weft's: those of two callers make a service silent.
+"""Silent services, which accept requests and don't answer; shared by the whole process. A request to such a
+service would hold a thread until it times out. So while a service is silent, requests to it fail at once,
+except for one read at a time that probes it. Services, also of several clouds, are distinguished by address.
+One caller's request may take longer than that caller waits, while everything else would be answered at once.
+So a request with a caller's own short limit counts less than weft's own: it takes two callers to make a
+service silent.
 """
 
 from __future__ import annotations
@@ -19,11 +17,12 @@ from urllib.parse import urlsplit
 import requests
 
 SILENT_SECONDS = 15.0
-"""From one try of a silent service to the next; and the limit of a try."""
+"""Interval between probes of a silent service; and the time limit of a probe."""
 UNANSWERED_SECONDS = 10.0
 UNANSWERED_READS = 2
-"""So many reads that have waited for so long, while nothing was answered, make a service silent; all of one caller's
-count as one. One alone may be a long listing; it makes the service silent when its own time is over."""
+"""This many reads that have waited for `SILENT_SECONDS`, while nothing was answered, make a service silent;
+all reads of one caller count as one. A single read may be a long listing; it makes the service silent when it
+times out."""
 
 
 class SilentError(requests.ConnectionError):
@@ -35,13 +34,15 @@ class _Heard:
     """What is known of a service; times are monotonic seconds.
 
     Attributes:
-        reads: beginnings of the reads that wait for an answer, and whose time limits each (empty: nobody's).
-        missed: callers whose time was over -> when the first such request began; nothing was answered since.
+        reads: start of each read that waits for an answer, and the caller whose limit it has (empty: weft's
+        own).
+        missed: callers whose requests timed out -> when the first such request began; nothing was answered
+        since.
         begun: when an answer last began to arrive.
-        ended: when one was last there as a whole.
-        silent: since when nothing is heard; None: it isn't silent.
-        tried: when it was last tried.
-        trying: a read tries it now.
+        ended: when an answer was last complete.
+        silent: since when it has been silent; None: it isn't silent.
+        tried: when it was last probed.
+        trying: a probe is in progress.
     """
 
     reads: dict[object, tuple[float, str]] = field(default_factory=dict[object, tuple[float, str]])
@@ -53,7 +54,7 @@ class _Heard:
     trying: bool = False
 
     def judge(self, now: float) -> None:
-        """Reads that have waited for long make it silent; the next read tries it at once."""
+        """Mark it silent if reads have waited for long; the next read probes it at once."""
         if self.silent is None:
             reads = self.reads.values()
             overdue = [(at, who) for at, who in reads if now - max(at, self.begun) >= UNANSWERED_SECONDS]
@@ -62,7 +63,7 @@ class _Heard:
                 self.silent = max(min(at for at, _ in overdue), self.begun)
 
     def missed_by(self, who: str, began: float, now: float) -> None:
-        """A request wasn't answered in time. Args: who: whose time it was, empty: weft's own."""
+        """A request timed out. Args: who: the caller whose limit it was; empty: weft's own."""
         if self.silent is None and who:
             self.missed = {w: at for w, at in self.missed.items() if at >= self.ended}
             self.missed.setdefault(who, began)
@@ -74,10 +75,10 @@ class _Heard:
 
 
 class Asking:
-    """One request on its way. Exactly one of `answered` and `failed` ends it.
+    """One request in progress. Exactly one of `answered` and `failed` ends it.
 
     Attributes:
-        tries: it is the one that tries a silent service.
+        tries: whether it probes a silent service.
     """
 
     def __init__(self, silences: Silences, heard: _Heard, began: float, tries: bool, who: str) -> None:
@@ -90,14 +91,15 @@ class Asking:
             self._heard.begun = self._silences.now()
 
     def answered(self) -> None:
-        """Its answer is there: the service isn't silent."""
+        """Its answer is complete: the service isn't silent."""
         with self._silences.lock:
             self._end()
             self._heard.begun = self._heard.ended = self._silences.now()
             self._heard.silent = None
 
     def failed(self, in_time: bool) -> None:
-        """Without an answer. Args: in_time: something said so at once, such as a refused connection."""
+        """It ends without an answer. Args: in_time: something responded at once, such as with a refused
+        connection."""
         with self._silences.lock:
             self._end()
             if in_time:
@@ -127,8 +129,8 @@ class Silences:
         """Before a request. Raises `SilentError`.
 
         Args:
-            read: it changes nothing, and may try a silent service.
-            who: whose short time limits it (`weft.ports.patience.impatient`).
+            read: it changes nothing, and may probe a silent service.
+            who: caller with a short time limit (`weft.ports.patience.impatient`).
         """
         name = service_of(url)
         with self.lock:
@@ -146,10 +148,11 @@ class Silences:
 
 
 def service_of(url: str) -> str:
-    """Where a service is: its host and port, and the first part of the path, since several may share a port."""
+    """Address of a service: its host and port, and the first segment of the path, since several may share a
+    port."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/{parts.path.lstrip('/').partition('/')[0]}"
 
 
 SILENCES = Silences()
-"""The one of the process."""
+"""The instance of this process."""

@@ -1,4 +1,5 @@
-"""What Manila's and Cinder's resources have in common: the mark as description, and letting go of what stays."""
+"""What Manila's and Cinder's resources have in common: the mark as description, and handing over what
+stays."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from weft.model.uses import InUseError, Use
 
 GOING = frozenset({"deleting", "deferred_deleting"})
 REFUSED = (400, 403, 409)
-"""What a deletion is refused with if something hangs on it, is locked, or in use."""
+"""Statuses of a refused deletion: something depends on it, or it is locked or in use."""
 
 
 class StorageKind(KindDriver):
@@ -35,7 +36,7 @@ class StorageKind(KindDriver):
 
     @abstractmethod
     def body(self, call: Call, resource: Resource) -> Json:
-        """What the creation says besides name and mark."""
+        """Body of the creation, without name and mark."""
 
     @abstractmethod
     def named(self, name: str, description: str) -> Json:
@@ -43,11 +44,12 @@ class StorageKind(KindDriver):
 
     @abstractmethod
     def clear(self, project: Project, row: Row) -> str:
-        """Take away what others put on it and keeps it from being deleted; what that was, or an empty string."""
+        """Remove what others put on it and prevents its deletion; returns what that was, or an empty
+        string."""
 
     @abstractmethod
     def uses(self, project: Project, row: Row) -> list[Use]:
-        """What keeps it from being deleted now. Raises `UnknownError`."""
+        """What prevents its deletion now. Raises `UnknownError`."""
 
     def rows(self, call: Call, wanted: Sequence[Resource]) -> list[Row]:
         return self.project_rows(call.project)
@@ -92,7 +94,8 @@ class StorageKind(KindDriver):
         return {"gib": row.raw.get("size"), "status": row.raw["status"]}
 
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]:
-        """Neither service has names of its own that are unique: what a lost answer made is looked for first."""
+        """Neither service has unique names: first search for what a request without an answer may have
+        created."""
         there = ours(self.rows(call, wanted), call.scope, wanted, {})
 
         def one(resource: Resource) -> str:
@@ -157,7 +160,7 @@ class StorageKind(KindDriver):
 
 
 def types_seen(service: Service, item: str) -> str:
-    """The service's types, which every project sees, and of which there is at least one. Raises `UnknownError`."""
+    """See the service's types: every project sees at least one. Raises `UnknownError`."""
     asked, collection = f"list {item} types", "share_types" if item == "share" else "volume_types"
     types = service.listing(asked, "/types", collection)
     if not types:
@@ -166,7 +169,8 @@ def types_seen(service: Service, item: str) -> str:
 
 
 def addresses_of(call: Call, keys: Iterable[str]) -> Mapping[str, str]:
-    """Key of a port -> its IPv4 address as Neutron has it now; without those that aren't there yet, or any more."""
+    """Key of a port -> its current IPv4 address in Neutron; without ports that don't exist yet, or any
+    more."""
     ids = {call.ids[key]: key for key in keys if key in call.ids}
     found: dict[str, str] = {}
     asked, params = "read the addresses of ports that mount shares", {"fields": ("id", "fixed_ips")}

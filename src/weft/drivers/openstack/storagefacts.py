@@ -1,4 +1,4 @@
-"""What is read of a cloud's storage before it is ordered: types, what exists, quotas."""
+"""Facts about a cloud's storage, read before an order: types, existing storage, quotas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LIMITS: Mapping[Kind, Mapping[str, tuple[str, str]]] = {
         "volume gigabytes": ("maxTotalVolumeGigabytes", "totalGigabytesUsed"),
     },
 }
-"""Kind -> quota -> names of its limit and of what is used."""
+"""Kind -> quota -> names of its limit and of its use."""
 
 
 class OpenStackStorage:
@@ -40,7 +40,7 @@ class OpenStackStorage:
         return tuple(_checked(there, n, entry, offer, mine) for n, entry in enumerate(entries))
 
     def storage_limits(self, project: Project, graph: Graph) -> dict[str, tuple[int, int]]:
-        """Quota -> limit and how much is used, of the services that a graph needs."""
+        """Quota -> limit and use, of the services that a graph needs."""
         kinds = {r.kind for r in graph.resources}
         found: dict[str, tuple[int, int]] = {}
         for kind in (k for k in _LIMITS if k in kinds):
@@ -53,7 +53,7 @@ class OpenStackStorage:
 
 
 class _There:
-    """A project's shares and volumes, each listed once, when the first is asked for."""
+    """A project's shares and volumes, each listed once, on first use."""
 
     def __init__(self, project: Project) -> None:
         self.project = project

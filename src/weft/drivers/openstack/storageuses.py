@@ -1,7 +1,8 @@
-"""What keeps shares and volumes from being deleted, put there by anyone, once weft has taken away what it may.
+"""Uses, by anyone, that prevent the deletion of shares and volumes once weft has removed what it may.
 
 Sources: Cinder's api-ref (volumes, with `group_id` from microversion 3.13; snapshots; backups), Manila's (shares;
-snapshots; share replicas, experimental before microversion 2.56). Both services show a project what is its own alone.
+snapshots; share replicas, experimental before microversion 2.56). Both services show a project only what is
+its own.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _COPIED = "active"
 
 
 def of_volume(project: Project, volume: str) -> list[Use]:
-    """Attachments, snapshots, backups under way, its group. Raises `UnknownError`."""
+    """Attachments, snapshots, backups in progress, its group. Raises `UnknownError`."""
     mine = project.project_id or ""
     base = Use("snapshot", "", Kind.VOLUME, volume, project_id=mine)
     raw = project.volume.item(f"look at volume {volume}", f"/volumes/{volume}", "volume", microversion=GROUPS)
-    # Each by its server: the pod's own are known by these ids, and weft takes it from them itself.
+    # Each by its server: the pod's own are known by these ids, and weft detaches it from them itself.
     found = [
         replace(
             base, kind="attachment", id=str(one["server_id"]), owner="compute:", device=str(one["server_id"])

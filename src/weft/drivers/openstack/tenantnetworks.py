@@ -46,7 +46,7 @@ class OpenStackTenantNetworks:
         filters = {PLACE: physical_network, "fields": _NETWORK}
         rows = own.network.listing(asked, "/networks", "networks", filters)
         segments = read_segments(own, asked, rows, of_others=True)
-        # One with several segments is the cloud's own: only administrators can create it.
+        # A network with several segments is the cloud's own: only administrators can create it.
         numbers = {
             network: there[0].number
             for network, there in segments.items()
@@ -111,12 +111,10 @@ class OpenStackTenantNetworks:
         return found, there
 
     def _by_id(self, item: str, thing_id: str, project_id: str) -> Json | None:
-        """A thing on a network of a project; None only if it is proved to be gone.
-
-        To a token without rights over other projects Neutron answers 404 for everything, and so does one of several
-        API servers that lacks weft's policies. So after each 404 the same token must see the project's group `default`,
-        and where weft has a role in the project, a token of the project, which needs no policies of weft's, must be
-        told the same.
+        """A resource on a project's network; None only if it is proved absent. Neutron answers 404 for
+        everything to a token without rights over other projects, and so does an API server that lacks weft's
+        policies. So after each 404 the same token must see the project's group `default`; and where weft has
+        a role in the project, a token of the project, which needs no policies, must get the same answer.
         """
         for eyes in self._eyes(project_id):
             asked, path = f"read {item} {thing_id}", f"/{item}s/{thing_id}"
@@ -177,9 +175,8 @@ def _port(row: Json) -> TenantPort:
 
 
 def _sent_from(asked: str, row: Json, ends: Sequence[End]) -> Iterable[End]:
-    """Those that a port's pairs let it send from.
-
-    A pair without a MAC address has the port's own, and an address may be a whole subnet.
+    """Those that a port's address pairs let it send from. A pair without a MAC address uses the port's own,
+    and an address may be a whole subnet.
     """
     try:
         pairs = (

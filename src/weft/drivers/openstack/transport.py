@@ -17,11 +17,11 @@ TIMEOUT = 180.0
 """Seconds for one answer to its last byte: a bulk creation of many ports takes a loaded Neutron a minute, and so does a
 listing of everything."""
 READ_SECONDS = 60.0
-"""The same of a read, unless `weft.ports.patience` says otherwise."""
+"""The same for a read, unless `weft.ports.patience` says otherwise."""
 WRITE_SECONDS = 60.0
-"""The same of a change that a caller waits for."""
+"""The same for a change that a caller waits for."""
 CONNECT_SECONDS = 10.0
-"""Seconds for a connection."""
+"""Seconds to connect."""
 LARGEST = 256 << 20
 """Maximum bytes of one answer; 100,000 ports are 60 MB."""
 CHUNK = 1 << 16
@@ -33,7 +33,7 @@ class BoundedAdapter(HTTPAdapter):
     silences: Silences = SILENCES
 
     def send(self, request: requests.PreparedRequest, *given: Any, **named: Any) -> requests.Response:
-        # A token is asked for by POST, and changes nothing.
+        # A token is requested by POST, which changes nothing.
         read = request.method in ("GET", "HEAD") or str(request.url).endswith("/auth/tokens")
         asking = self.silences.ask(str(request.url), read, impatient())
         try:
@@ -76,7 +76,7 @@ def _seconds(read: bool, tries: bool, given: object) -> float:
 
 
 def _is_over(error: BaseException) -> bool:
-    """Whether the time was over without a whole answer."""
+    """Whether the time limit passed without a complete answer."""
     return isinstance(error, requests.Timeout | ReadTimeoutError)
 
 

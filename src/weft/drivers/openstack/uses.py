@@ -1,9 +1,10 @@
-"""What uses things of weft's in Neutron, put there by anyone, and how a use is ended.
+"""Uses of weft's resources in Neutron, by anyone, and how a use is ended.
 
 A network's owner sees, and may remove, all ports on it, including other projects' (Neutron's policies `get_port` and
-`delete_port`: NET_OWNER; `_port_filter_hook` of its database); only the owner can create subnets and shares of it. In a
-security group that is shared by RBAC may be ports of other projects on networks of their own, which only weft's
-policies show. Who sees a port can make a trunk of it, or a subport of one (neutron, `services.trunk.validators`).
+`delete_port`: NET_OWNER; `_port_filter_hook` of its database); only the owner can create subnets and shares
+of it. A security group that is shared by RBAC may have ports of other projects on networks of their own,
+which only weft's policies show. Anyone who sees a port can make it a trunk's parent or subport (neutron,
+`services.trunk.validators`).
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def of_ports(project: Project, ports: Collection[str]) -> list[Use]:
     asked = "list trunks of ports"
     rows = project.network.listing(asked, "/trunks", "trunks", fields, only={"port_id": ids})
     found += [Use("trunk", r["id"], Kind.PORT, r["port_id"], r["name"], r["project_id"]) for r in rows]
-    # A subport says itself which trunk it is of: trunks can't be listed by their subports.
+    # A subport names its trunk: trunks can't be listed by their subports.
     for row in _ports(project, {"id": ids}, "look for subports"):
         if row["device_owner"] == SUBPORT:
             found.append(
@@ -88,7 +89,7 @@ def of_ports(project: Project, ports: Collection[str]) -> list[Use]:
 
 
 def of_routers(project: Project, routers: Collection[str]) -> list[Use]:
-    """Interfaces, and floating IPs that go through them."""
+    """Interfaces, and floating IPs that use them."""
     if not routers:
         return []
     own, ids = project.own(), sorted(routers)
@@ -100,7 +101,7 @@ def of_routers(project: Project, routers: Collection[str]) -> list[Use]:
 
 
 def on_subnets(project: Project, subnets: Collection[str]) -> list[Use]:
-    """Ports with addresses of them."""
+    """Ports with addresses on them."""
     found: list[Use] = []
     for subnet in sorted(subnets):
         rows = _ports(project, {"fixed_ips": f"subnet_id={subnet}"}, "list ports of a subnet")
@@ -118,9 +119,10 @@ USES: Mapping[Kind, Callable[[Project, Collection[str]], list[Use]]] = {
 
 
 def in_the_way(project: Project, kind: Kind, thing_id: str) -> list[Use]:
-    """What uses one thing, the first of the project's own with names of their servers. Raises `UnknownError`."""
+    """What uses one resource; the first uses of the project's own have names of their servers. Raises
+    `UnknownError`."""
     found = USES[kind](project, [thing_id]) if kind in USES else []
-    # A share keeps nothing, and a router's interfaces weft removes itself, on whatever network they are.
+    # A share prevents no deletion, and weft itself removes a router's interfaces, on any network.
     found = [
         use
         for use in found
@@ -130,7 +132,7 @@ def in_the_way(project: Project, kind: Kind, thing_id: str) -> list[Use]:
 
 
 def with_server(project: Project, use: Use) -> Use:
-    """With the name of the server that has it, if that is the project's own."""
+    """The use with its server's name, if the server is the project's own."""
     mine = project.project_id is not None and use.is_of(project.project_id)
     if not (mine and _ID.fullmatch(use.device) and use.owner.startswith("compute:")):
         return use
@@ -140,25 +142,26 @@ def with_server(project: Project, use: Use) -> Use:
     except WeftError:
         return use  # only its name is missing
     if row is None or row.get("tenant_id") != project.project_id:
-        return use  # whoever has a port may write any server's id there
+        return use  # a port's owner may write any server's id there
     return replace(use, server=str(row.get("name") or ""))
 
 
 def end_use(project: Project, theirs: Project | None, use: Use) -> None:
-    """End it; fine if it has ended. Raises the error.
+    """End it; no error if it has ended. Raises the error.
 
     Args:
-        project: whose thing is used.
-        theirs: whose thing uses it; None: weft has no role there.
+        project: owner of the used resource.
+        theirs: owner of the user; None: weft has no role there.
     """
     asked = f"take {use.kind.replace('_', ' ')} {use.id} off {use.of.row.one} {use.on}"
     subport = use.kind == "port" and use.owner == SUBPORT
     for one in (use.id, use.device) if subport or use.owner in ROUTER_INTERFACES else (use.id,):
-        if not _ID.fullmatch(one):  # whoever has a port may write anything as its device
+        if not _ID.fullmatch(one):  # a port's owner may write anything as its device
             raise UnknownError(asked, "network", f"{one[:80]!r} isn't an id", "look at the port")
     eyes = theirs or project
     if use.owner in ROUTER_INTERFACES:
-        # A router is changed with its owner's rights: one of the interfaces of weft's own, or somebody's router.
+        # Changing a router takes its owner's rights, whether the interface is on weft's router or on someone
+        # else's.
         router = project if use.of is Kind.ROUTER else eyes
         _change(router, asked, f"/routers/{use.device}/remove_router_interface", {"port_id": use.id}, use)
     elif use.kind == "port" and use.of is Kind.SECURITY_GROUP:
@@ -169,7 +172,7 @@ def end_use(project: Project, theirs: Project | None, use: Use) -> None:
         _change(eyes, asked, f"/trunks/{use.id}/remove_subports", {"sub_ports": [{"port_id": use.on}]}, use)
     elif use.kind == "trunk":
         _change(eyes, asked, f"/trunks/{use.id}", None, use)
-    else:  # the owner of a network, or of what is shared, deletes what is on it
+    else:  # the owner of a network, or of a shared resource, may delete what is on it
         if subport:
             body = {"sub_ports": [{"port_id": use.id}]}
             _change(eyes, asked, f"/trunks/{use.device}/remove_subports", body, use)
@@ -185,8 +188,8 @@ def _change(
     use: Use,
     headers: Mapping[str, str] | None = None,
 ) -> None:
-    """PUT the body, or DELETE. To a project without rights over a thing Neutron says that it doesn't exist: that is no
-    end of a use, unless the thing is a router of the project's own."""
+    """PUT the body, or DELETE. Neutron answers 404 to a project without rights over the resource: that
+    doesn't end a use, unless the resource is the project's own router."""
     method = "DELETE" if body is None else "PUT"
     answer = eyes.network.ask(asked, method, path, json=body, headers=headers, ok=(404,))
     own_router = use.of is Kind.ROUTER and use.owner in ROUTER_INTERFACES
@@ -231,7 +234,8 @@ def _port(row: Json, of: Kind, on: str) -> Use:
 
 
 def _not_the_clouds(rows: Sequence[Json]) -> list[Json]:
-    """Without ports of the cloud's agents, and without those that a router has beside its interface."""
+    """Without ports of the cloud's agents, and without those that a router has in addition to its
+    interface."""
     joined = {
         (row["network_id"], row["device_id"]) for row in rows if row["device_owner"] in ROUTER_INTERFACES
     }
@@ -265,14 +269,15 @@ def _shares(project: Project, kind: Kind, ids: Collection[str]) -> Iterable[Use]
 
 
 def shares_of(project: Project, shared: Collection[str], kind: str = "network") -> list[Json]:
-    """Neutron's RBAC policies for these networks, or other things, created by a project."""
+    """Neutron's RBAC policies for these networks or other resources, created by a project."""
     only = {"object_type": kind, "object_id": sorted(shared)}
     asked = f"list shares of {kind}s"
     return project.network.listing(asked, "/rbac-policies", "rbac_policies", only=only)
 
 
 def _has_trunks(project: Project) -> bool:
-    """Whether this Neutron has them: the extension is optional, and what isn't there is answered with 404."""
+    """Whether this Neutron has trunks: the extension is optional, and without it requests are answered with
+    404."""
     asked = "list Neutron's extensions"
     known = {row.get("alias") for row in project.network.listing(asked, "/extensions", "extensions")}
     if not known:

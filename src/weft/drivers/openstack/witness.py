@@ -1,4 +1,4 @@
-"""The note of how far weft's database had come, in the comment of a key pair of the service user.
+"""The record of how far weft's database had got, in the comment of a key pair of the service user.
 
 A key pair belongs to a user, so no tenant can see or change it, and it needs no role beyond having a token.
 """
@@ -33,7 +33,7 @@ class OpenStackWitness:
         older = _notes(compute, site)
         name = f"{_WORD}-{sha256(site.encode()).hexdigest()[:12]}-{witness.life}-{witness.number}"
         if name not in older:
-            # Nobody has the private half of this key: it only carries the comment.
+            # The private half of this key was discarded: the key only carries the comment.
             key = Ed25519PrivateKey.generate().public_key()
             text = key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
             comment = f"{_WORD}/{site}/{witness.life}/{witness.number}"

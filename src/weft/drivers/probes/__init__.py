@@ -1,4 +1,4 @@
-"""Tries an Ethernet fabric by agents beside its adapters (`weft probe-agent`)."""
+"""Tests an Ethernet fabric through agents next to its adapters (`weft probe-agent`)."""
 
 from weft.drivers.probes.prober import FrameProber
 

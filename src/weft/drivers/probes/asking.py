@@ -1,4 +1,5 @@
-"""One round of an Ethernet fabric's adapters: what agents are told to do, and what their answers mean."""
+"""One round of an Ethernet fabric's adapters: the agents' requests, and the interpretation of their
+answers."""
 
 from __future__ import annotations
 
@@ -16,15 +17,15 @@ from weft.model.probeapi import MOST_ASKED, EndResult, RoundEnd, RoundQuery, Sou
 from weft.model.specs import SegmentSpec
 
 ASKING = 4
-"""Members that ask for those without an agent."""
+"""Number of members that send ARP requests to those without an agent."""
 MOST_LATE = 0.5
-"""Of a round: so much later than at once its answer may come. All begin after they were asked, and end before they
-answer: so any two of them were there together for the rest of it."""
+"""Part of a round by which an agent's answer may be late. All agents begin after they were asked, and end
+before they answer, so any two of them overlapped for the rest of the round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Args: seconds: that a round lasts; size: of pings, in bytes."""
+    """Args: seconds: duration of a round; size: of pings, in bytes."""
 
     agents: Mapping[str, Agent]
     seconds: float
@@ -39,8 +40,8 @@ class Asker:
         apart: Sequence[End],
         forged: Sequence[SegmentSpec] = (),
     ) -> Round:
-        """Args: addresses: port -> address; inside: members with an agent; apart: those without, to be asked for;
-        forged: other VLANs whose tags members forge."""
+        """Run a round. Args: addresses: port -> address; inside: members with an agent; apart: members
+        without one, probed by ARP; forged: other VLANs whose tags members forge."""
         ends = (*inside, *others)
         marks = {e.port: secrets.token_hex(8) for e in ends}
         tags = {e.port: tags_of(e.port, segment, forged) for e in ends}
@@ -68,7 +69,8 @@ class Asker:
     def _ask(
         self, wanted: Mapping[str, list[RoundEnd]], ends: Sequence[End]
     ) -> tuple[dict[str, EndResult], dict[str, str]]:
-        """What agents tell of their ends, and why silence of some of these means nothing; all at the same time."""
+        """The agents' results by end, and why silence of some ends proves nothing; all are asked
+        concurrently."""
         number, begun = secrets.token_hex(8), time.monotonic()
         reported: dict[str, EndResult] = {}
         why: dict[str, str] = {}
@@ -128,14 +130,14 @@ def _after(asked: Sequence[tuple[str, str]], port: str) -> tuple[str, ...]:
 
 
 def _why(result: EndResult | None) -> str:
-    """Why silence of an end means nothing; empty: it does mean something."""
+    """Why silence of an end proves nothing; empty if it does prove something."""
     if result is None:
         return "its agent told nothing of it"
     return result.unknown or ("" if result.sent else "not all that it sent was seen to leave")
 
 
 def _twice(results: Collection[EndResult]) -> Iterator[tuple[str, str]]:
-    """Of two ends on one interface nobody knows whose it is."""
+    """Two ends on one interface are both unknown."""
     by_mac: dict[str, list[str]] = {}
     for one in results:
         by_mac.setdefault(one.mac, []).append(one.adapter)

@@ -9,7 +9,7 @@ from weft.model.errors import PermanentError, UnknownError
 from weft.model.probeapi import ProbeStatus, RoundQuery, RoundResult
 
 MORE_SECONDS = 10.0
-"""What an agent may take besides the round itself."""
+"""Time that an agent may take in addition to the round itself."""
 
 
 A = TypeVar("A", ProbeStatus, RoundResult)

@@ -1,4 +1,4 @@
-"""Tags that an end sends: its own pod's, and forged ones of other VLANs in use where somebody listens. Pure."""
+"""Tags that an end sends: its own pod's, and forged ones of other VLANs in use that have listeners. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from weft.model.fabrictypes import Mode
 from weft.model.specs import SegmentSpec
 
 MOST_FORGED = 2
-"""VLANs. Each is two sorts of tags more, besides three at most, and an agent takes `weft.model.probeapi.MOST_TAGS`."""
+"""Most VLANs to forge. Each adds two tags to at most three others, and an agent accepts
+`weft.model.probeapi.MOST_TAGS`."""
 LISTENERS = 2
-"""Of each such VLAN: half of a round's others at most, so that those of no pod aren't crowded out."""
+"""Listeners per such VLAN; in total at most half of a round's others, so that ports of no pod aren't crowded
+out."""
 
 
 def leaf(port: str) -> str:
@@ -19,7 +21,8 @@ def leaf(port: str) -> str:
 
 
 def ambiguous(segment: SegmentSpec, recorded: Collection[SegmentSpec]) -> frozenset[str]:
-    """Ports whose untagged frames a member may hear rightly: of a VLAN that a member's shared port is in too."""
+    """Ports whose untagged frames a member may legitimately hear: those of a VLAN that a member's shared port
+    is in, too."""
     shared = [s for s in _others(segment, recorded) if s.ports & segment.ports]
     return frozenset(m.port for s in shared for m in s.members if m.mode is not Mode.TRUNK)
 
@@ -27,12 +30,13 @@ def ambiguous(segment: SegmentSpec, recorded: Collection[SegmentSpec]) -> frozen
 def forged(
     segment: SegmentSpec, settled: Collection[SegmentSpec], strangers: Sequence[End]
 ) -> tuple[SegmentSpec, ...]:
-    """Whose tags are forged: those on members' own leaves first, and only where somebody can listen.
+    """The segments whose tags are forged: those on members' own leaves first, and only if a port of theirs
+    can listen.
 
     Args:
-        settled: segments that are on the fabric exactly as they are recorded: of one that is being changed nobody
-            knows who is in it.
-        strangers: who may take part and isn't a member.
+        settled: segments that are on the fabric exactly as recorded; the members of one that is being changed
+        aren't known.
+        strangers: ends that may take part and aren't members.
     """
     there, leaves = {e.port for e in strangers}, {leaf(p) for p in segment.ports}
     found = [s for s in _others(segment, settled) if s.ports & there and segment.ports - s.ports]
@@ -40,7 +44,8 @@ def forged(
 
 
 def listeners_first(strangers: Sequence[End], others: Sequence[SegmentSpec]) -> list[End]:
-    """Some of each of these VLANs before all others. Of shared ports first: these are their hosts' still."""
+    """Some ports of each of these VLANs, then all others. Shared ports come first, since their hosts still
+    have them."""
     first: list[End] = []
     for segment in others:
         modes = {m.port: m.mode for m in segment.members}
@@ -50,11 +55,12 @@ def listeners_first(strangers: Sequence[End], others: Sequence[SegmentSpec]) -> 
 
 
 def tags_of(port: str, segment: SegmentSpec, others: Sequence[SegmentSpec]) -> tuple[tuple[int, ...], ...]:
-    """What an end sends: a member of a trunk its own tag, others whatever might get in; then what might get a member
-    into another VLAN, and one of another VLAN into this one: its tag, also behind the end's own.
+    """The tags that an end sends. A member of a trunk sends its own tag, strangers any tag that might get in;
+    then come tags that might get a member into another VLAN, or an end of another VLAN into this one, also
+    behind the end's own.
 
     Args:
-        others: VLANs whose tags are forged; nobody forges one that it is in.
+        others: VLANs whose tags are forged; an end doesn't forge one that it is in.
     """
     number = segment.number
     mode = next((m.mode for m in segment.members if m.port == port), None)

@@ -1,8 +1,7 @@
-"""Who hears whom on an Ethernet fabric: rounds of all members and some others, weighed.
-
-A tenant can make its own adapter silent, or send what it has heard again: so silence of a server's own agent is told as
-what it is, and a mark is only known to those whom a frame of its end has reached. Members without an agent are asked
-for by ARP, by other members alone: to a stranger's request its own neighbours could answer in their place.
+"""Judges who hears whom on an Ethernet fabric, by rounds of all members and some others. A tenant can silence
+its own adapter, or replay what it has heard. So silence of a server's own agent is reported as such, and a
+mark is known only to ends that a frame of its sender has reached. Members without an agent are probed by ARP,
+only by other members: a stranger's request could be answered by the stranger's own neighbours.
 """
 
 from __future__ import annotations
@@ -36,7 +35,8 @@ class FrameProber:
     """`Prober` of one fabric; `close` closes its connections.
 
     Args:
-        in_use: names of nodes that pods hold: their adapters are others' neighbours only where there are no free ones.
+        in_use: names of nodes that pods hold: their adapters take part as strangers only if there are no free
+        ones.
         ledger: the fabric's segments, some of whose tags members forge.
     """
 
@@ -93,7 +93,7 @@ class FrameProber:
     def _weighed(
         self, segment: SegmentSpec, seen: Round, passed: Collection[str] = ()
     ) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-        """Problems, and notes. Args: passed: names of ends of which nothing is missed."""
+        """Problems and notes. Args: passed: names of ends that needn't be known any more."""
         problems = [
             *(self._problem(ProblemKind.NOT_HEARD, e, segment, who) for e, who in seen.missing()),
             *(self._problem(ProblemKind.HEARD, e, segment, _names(who)) for e, who in seen.crossing()),
@@ -124,7 +124,7 @@ class FrameProber:
         loud = list(seen.loud())
         unread = {n: f"frames of {n} were not tested: {why}" for n, why in seen.untried.items()}
         if seen.alone:
-            # Whose adapters those are, and what their agents say, is nothing to a tenant.
+            # Tenants must not learn whose adapters those are, nor what their agents report.
             why = "none of them could be tested" if seen.others else seen.alone
             why = why if seen.known else "no former member could be tested"
             unread[self._fabric] = f"whether others hear former members was not tested: {why}"
@@ -140,8 +140,8 @@ class FrameProber:
         return Clean(tuple(items)), tuple(unread[name] for name in sorted(left))
 
     def _missed(self, seen: Round) -> Mapping[str, Sequence[str]]:
-        """What isn't known and must be, and nodes that can't be given back until it is."""
-        # Of a machine nobody expects more: it has no agent, and nobody may reach it any more.
+        """What must be known and isn't, and the nodes that can't be given back until it is."""
+        # No more can be expected of a machine: it has no agent, and nothing may reach it any more.
         machines = {e.name for e in self._ends.values() if e.is_machine}
         missed = {name: [name.partition("/")[0]] for name in seen.untried if name not in machines}
         if seen.known and seen.others and seen.alone:
@@ -161,7 +161,7 @@ class FrameProber:
         detail = f"each sent, {how}, and none of them was heard by another"
         if modes == {*Mode}:
             detail += "; those on shared ports sent only with the tag"
-        if seen.kept_out:  # whose they are is nothing to a tenant
+        if seen.kept_out:  # tenants must not learn whose they are
             detail += f"; other VLANs whose tags they forged and got into none: {len(seen.kept_out)}"
         if seen.apart:
             ends += f", {len(seen.apart)} without an agent"
@@ -177,11 +177,11 @@ class FrameProber:
     def _rounds(
         self, segment: SegmentSpec, addresses: Mapping[str, str], again: Callable[[Round], bool]
     ) -> Round:
-        """As many as it takes for each two members to meet.
+        """Run as many rounds as are needed for every two members to meet.
 
         Args:
-            again: whether one is held once more, a while later: an agent may have had too many, an adapter may have
-                been coming up.
+            again: whether a round is repeated a while later: an agent may have had too many rounds, or an
+            adapter may have been coming up.
         """
         ends = [self._ends[p] for p in sorted(segment.ports) if p in self._ends]
         inside = [e for e in ends if e.agent]
@@ -218,7 +218,8 @@ class FrameProber:
         sought: Sequence[End],
         others: Sequence[SegmentSpec],
     ) -> Round:
-        """One round. If another VLAN was changed meanwhile, its tag may have become a member's own: one without."""
+        """Run one round. If a forged VLAN was changed meanwhile, its tag may have become a member's own:
+        repeat without it."""
         ends = strangers[:OTHERS]
         one = self._asker.round(segment, addresses, part, ends, sought, others)
         if not self._unchanged(others):
@@ -232,8 +233,8 @@ class FrameProber:
     def _strangers(
         self, segment: SegmentSpec, inside: Sequence[End]
     ) -> tuple[list[End], tuple[SegmentSpec, ...]]:
-        """Who isn't a member, and VLANs whose tags are forged. First some of these VLANs, then whom no pod has, and
-        who is on members' own leaves."""
+        """Ends that aren't members, and VLANs whose tags are forged. First come some ends of these VLANs,
+        then those that no pod has, and those on members' own leaves."""
         leaves, in_use = {leaf(e.port) for e in inside}, self._in_use()
         settled, recorded = self._ledger.wanted(settled=True), self._ledger.wanted()
         barred = segment.ports | ambiguous(segment, recorded.values())
@@ -276,14 +277,15 @@ def _silence(agent: Agent) -> str:
 
 
 def _doubtful(seen: Round, before: Collection[str] = ()) -> bool:
-    """Whether something isn't as it must be, or isn't known. Args: before: names of ends that needn't be known."""
-    # Where nobody of whom all was known before can be tested now, guests have the adapters.
+    """Whether something is wrong or unknown. Args: before: names of ends that needn't be known."""
+    # If none of the ends that were fully known before can be tested now, guests have the adapters.
     unknown = bool(seen.untried) and (bool(seen.known) or any(name not in before for name in seen.untried))
     return unknown or bool(seen.alone and seen.others) or any(seen.unanswered.values()) or any(seen.missing())
 
 
 def _left_open(seen: Round) -> bool:
-    """Whether silence doesn't mean anything of somebody yet; of those without an agent it never does."""
+    """Whether silence of some end proves nothing yet; silence of an end without an agent never proves
+    anything."""
     sure = len(seen.known) == len(seen.members) and not (seen.alone and seen.others)
     return not sure and not any(seen.loud())
 

@@ -1,4 +1,4 @@
-"""Rounds of an Ethernet fabric's adapters: who meets whom, and what is known afterwards. Pure."""
+"""Rounds of an Ethernet fabric's adapters: who takes part together, and what is known afterwards. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from weft.model.specs import SegmentSpec
 OTHERS = 8
 """Adapters that aren't members and take part in a round: those on the members' own leaves before the rest."""
 MOST_MEMBERS = MOST_ENDS - OTHERS
-"""Of a round: everybody hears everybody's broadcasts."""
+"""Most members of a round: every end hears all broadcasts."""
 MOST_GROUPS = 12
-"""Of members, any two of which meet in a round: 1,488 members in 66 rounds."""
+"""Most groups of members, any two of which meet in a round: 1,488 members take 66 rounds."""
 
 Ports = Mapping[str, frozenset[str]]
 
@@ -25,10 +25,10 @@ class End:
     """A port of the fabric that may take part.
 
     Attributes:
-        agent: name of the agent beside it; empty: none is. guest: it is in its tenant's hands.
-        mac: of its interface, if the site says so.
-        address: by which, and by its `mac`, one without agent is asked for; empty: it can't be.
-        is_machine: nothing of weft's can run beside it.
+        agent: name of the agent next to it; empty: there is none. guest: its tenant controls it.
+        mac: of its interface, if the site has it.
+        address: with `mac`, where an end without an agent is probed; empty: it can't be.
+        is_machine: no agent can run next to it.
     """
 
     port: str
@@ -43,14 +43,14 @@ class End:
 
     @classmethod
     def of_adapter(cls, node: Node, hca: Hca, agent: ProbeAgent | None) -> End:
-        """Of a bond it isn't said which of its two MAC addresses it has."""
+        """For a bond no MAC address is set, since it may have either of its two."""
         name, mac = f"{node.name}/{hca.name}", "" if hca.bond_pci else (hca.mac or "")
         beside, guest = (agent.name, agent.guest) if agent else ("", False)
         return cls(hca.port_id, name, node.name, str(hca.pci), beside, guest, mac=mac)
 
     @classmethod
     def of_machine(cls, machine: IpuMachine) -> End:
-        """Its address is its own, whichever pod has it."""
+        """An IPU-Machine's end, whose address is the same in every pod."""
         name, address = f"{machine.name}/rnic", str(machine.rnic_address)
         return cls(
             machine.port_id, name, machine.name, address=address, mac=machine.rnic_mac, is_machine=True
@@ -59,15 +59,15 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What was found out.
+    """The results of a round.
 
     Attributes:
-        members, others: who was to send and to listen.
-        apart: members without an agent, who were asked for.
-        heard: port -> ports whose broadcasts it heard, or who answered it. That is proof, whatever else is unknown of
-            the two: nobody can make up a mark.
+        members, others: ends that were to send and to listen.
+        apart: members without an agent, which were probed by ARP.
+        heard: port -> ports whose broadcasts it heard, or that answered it. That is proof, whatever else is unknown of
+            the two: marks can't be invented.
         asked, echoed: port -> addresses that it pinged, and that answered.
-        unknown: name of an end -> why its silence means nothing.
+        unknown: name of an end -> why its silence proves nothing.
         forged: other VLANs whose tags members sent, unless they are in them.
     """
 
@@ -82,7 +82,7 @@ class Round:
 
     @property
     def kept_out(self) -> tuple[SegmentSpec, ...]:
-        """Those of them that a known member tried to get into while somebody who is in it listened."""
+        """The forged VLANs that a known member tried to reach while one of their ports listened."""
         there, known = {e.port for e in self.listening}, {e.port for e in self.known}
         return tuple(s for s in self.forged if s.ports & there and known - s.ports)
 
@@ -93,23 +93,23 @@ class Round:
 
     @property
     def listening(self) -> tuple[End, ...]:
-        """Others that did."""
+        """Others that sent and listened in each round."""
         return self._sure(self.others)
 
     @property
     def answering(self) -> tuple[End, ...]:
-        """Members without an agent that answered another one."""
+        """Members without an agent that answered another member."""
         return self._sure(self.apart)
 
     @property
     def untried(self) -> Mapping[str, str]:
-        """Those unknown that are members."""
+        """The unknown ends that are members."""
         others = {e.name for e in self.others}
         return {name: why for name, why in sorted(self.unknown.items()) if name not in others}
 
     @property
     def alone(self) -> str:
-        """Why nobody who isn't a member has met members that are known; empty: somebody has."""
+        """Why no stranger took part together with known members; empty if one did."""
         if self.listening:
             return ""
         why = next((f"{e.name}: {self.unknown[e.name]}" for e in self.others), "")
@@ -125,20 +125,20 @@ class Round:
         return {p: tuple(sorted(self.asked[p] - self.echoed.get(p, frozenset()))) for p in ports}
 
     def missing(self) -> Iterator[tuple[End, list[str]]]:
-        """Members that don't hear others, and these."""
+        """Members, each with the others that it doesn't hear."""
         for listener in self.known:
             heard = self.heard.get(listener.port, frozenset())
             if missing := [s.name for s in self.known if s != listener and s.port not in heard]:
                 yield listener, missing
 
     def crossing(self) -> Iterator[tuple[End, list[End]]]:
-        """Who hears somebody although only one of them is a member, and whom."""
+        """Ends that hear others although only one of the two is a member, each with those it hears."""
         pairs = [(e, self._hears(e, self.members)) for e in self.others]
         pairs += [(e, self._hears(e, self.others)) for e in self.members]
         return ((e, heard) for e, heard in pairs if heard)
 
     def loud(self) -> Iterator[tuple[End, list[End]]]:
-        """Who hears a former member, and whom; or is one, and hears anybody."""
+        """Ends that hear a former member, or are one and hear anything, each with those it hears."""
         pairs = [(e, self._hears(e, (*self.members, *self.others, *self.apart))) for e in self.members]
         pairs += [(e, self._hears(e, self.members)) for e in self.others]
         return ((e, heard) for e, heard in pairs if heard)
@@ -148,12 +148,13 @@ class Round:
         return [s for s in senders if s.port in heard and s != listener]
 
     def and_then(self, other: Round) -> Round:
-        """Together with a round of others: whoever is unknown in one is unknown."""
+        """This round joined with one of other members: an end that is unknown in either is unknown."""
         forged = tuple(s for s in other.forged if s in self.forged or not self.members)
         return self._with(other, {**self.unknown, **other.unknown}, forged)
 
     def again(self, other: Round) -> Round:
-        """Together with a second round of the same members: what isn't known then isn't known."""
+        """This round joined with a repetition for the same members: what is unknown in the repetition is
+        unknown."""
         there = {e.name for e in (*other.members, *other.others, *other.apart)}
         before = {name: why for name, why in self.unknown.items() if name not in there}
         return self._with(other, {**before, **other.unknown}, other.forged)
