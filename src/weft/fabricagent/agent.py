@@ -27,7 +27,7 @@ from weft.model.mark import Mark
 _MAX_NAP = 0.05
 _DRIFT_SECONDS = 0.3
 _MAP_SECONDS = 3600
-"""While a change settles, an old map is sufficient: `tables` verifies it with each port's identity."""
+"""While a change settles, an old map suffices: `tables` verifies each port's identity."""
 
 
 class Agent(Observer):

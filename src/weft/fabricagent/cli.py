@@ -57,7 +57,8 @@ def add_commands(subparsers: Any) -> None:
 
 
 def run_agent(args: argparse.Namespace) -> int:
-    """Serve until SIGTERM or SIGINT. The simulator and the kernel free a client's slot only if it closes."""
+    """Serve until SIGTERM or SIGINT. The simulator and the kernel free a client's slot only when it
+    closes."""
     with said_plainly():
         config = read_config(config_path(args))
         agent = Agent(config)
@@ -81,7 +82,7 @@ def config_path(args: argparse.Namespace) -> Path:
 
 
 def serve(server: Server, config: Listens, name: str) -> None:
-    """Until SIGTERM or SIGINT."""
+    """Run a server until SIGTERM or SIGINT."""
     ending = EndSignal()
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -114,7 +115,7 @@ def run_certs(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def said_plainly(program: str = "fabric-agent") -> Any:
-    """User errors are one line, never a traceback; the caller then returns 2."""
+    """Report user errors in one line, without a traceback; the caller then returns 2."""
     try:
         yield
     except (WeftError, OSError) as error:

@@ -1,7 +1,6 @@
-"""Where ports are: the discoveries of `ibnetdiscover`, and what is believed by a series of them.
-
-A discovery leaves out what didn't answer in time, says so on stderr, and exits with 0: it is partial. What an earlier
-one showed is doubted, not gone, until a second, whole discovery lacks it too.
+"""Where ports are: the discoveries of `ibnetdiscover`, and what a series of them proves. A discovery leaves
+out what didn't answer in time, reports that on stderr, and exits with 0: it is partial. What an earlier one
+showed is doubted, not gone, until a second, whole discovery lacks it too.
 """
 
 from __future__ import annotations
@@ -23,13 +22,14 @@ PARTIAL_SECONDS = 3600.0
 
 @dataclass
 class Map:
-    """A discovery, when it was made, and what was learnt on the way.
+    """A discovery, its time, and what was learned along the way.
 
     Attributes:
-        hosts: port GUID -> where it is; where it was, of those that the discovery lacks and that are doubted.
-        switch_lids: switch GUID -> its LID, as `hosts`.
-        unsure: ends of cables that an earlier discovery had, lacking here, and not yet agreed to be gone.
-        silent: LIDs of switches that didn't answer when they were asked for a port that the discovery lacks.
+        hosts: port GUID -> its place; for doubted ports that the discovery lacks, the former place.
+        switch_lids: switch GUID -> its LID, likewise.
+        unsure: ends of cables that an earlier discovery had, that this one lacks, and that aren't confirmed
+        as gone.
+        silent: LIDs of switches that didn't answer about a port that the discovery lacks.
     """
 
     discovery: Discovery
@@ -47,7 +47,7 @@ class Map:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Why there may be more than the discovery shows; empty: there isn't."""
+        """Why the discovery may be incomplete; empty if it isn't."""
         lacking = f"{self.unsure} ends of cables that were discovered before aren't shown"
         return (*self.discovery.fabric.partial, *((lacking,) if self.unsure else ()))
 
@@ -56,7 +56,7 @@ class Discoverer:
     """Runs the diagnostic programs of one HCA port. Thread-safe.
 
     Args:
-        monotonic, sleep: other ones for tests.
+        monotonic, sleep: replaced in tests.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Discoverer:
         self._partial: tuple[float, int, tuple[str, ...]] = (-PARTIAL_SECONDS, 0, ())
 
     def topology(self) -> ObservedFabric:
-        """What is there now; `partial` if a second discovery doesn't settle what the first one lacks."""
+        """What exists now; `partial` if a second discovery doesn't confirm what the first one lacks."""
         for again in (True, False):
             found = self.map(0.0)
             if not again or not (found.unsure or found.discovery.fabric.partial):
@@ -79,12 +79,12 @@ class Discoverer:
         return found.discovery.fabric.model_copy(update={"partial": found.doubts})
 
     def partial(self) -> tuple[str, ...]:
-        """Why ports may be there that the last reading doesn't show; empty: it shows all. Asks nothing."""
+        """Why the last reading may lack ports; empty if it shows all. Sends no request."""
         with self._lock:
             return self._map.doubts if self._map else ()
 
     def troubles(self) -> list[str]:
-        """What discoveries of the last hour said on stderr, one sentence; asks nothing."""
+        """What discoveries of the last hour reported on stderr, in one sentence; sends no request."""
         with self._lock:
             when, number, said = self._partial
         if self._monotonic() - when >= PARTIAL_SECONDS:
@@ -119,7 +119,7 @@ class Discoverer:
         return replace(found, fabric=found.fabric.model_copy(update={"partial": partial}))
 
     def _merged(self, found: Discovery, now: float) -> Map:
-        """A discovery, with what an earlier one had and which is doubted."""
+        """A discovery merged with doubted entries of an earlier one."""
         partial = found.fabric.partial
         if partial:
             self._note_partial(partial)
@@ -170,7 +170,8 @@ class Discoverer:
             raise UnknownError(f"run {program}", "this host", str(error)) from error
 
     def lack(self, ends: Iterable[tuple[int, int]]) -> frozenset[tuple[int, int]]:
-        """Args: ends: ports that are down by their switch's own word. Returns all ends whose cables are doubted."""
+        """Note missing cables. Args: ends: ports that their switch reports as down. Returns all ends whose
+        cables are doubted."""
         with self._lock:
             self._ends.lack(ends, self._monotonic())
             return self._ends.doubted

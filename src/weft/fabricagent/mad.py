@@ -238,8 +238,8 @@ class MadClient:
         return self.get(lid, PORT_INFO, port)[43] & 0x0C == 0x0C
 
     def is_down(self, lid: int, port: int) -> bool:
-        """Whether a switch's port has no link by the switch's own word: nothing can be behind it (PortInfo.PortState is
-        Down, PortPhysicalState isn't LinkUp)."""
+        """Whether a switch reports that its port has no link, so that nothing can be behind it
+        (PortInfo.PortState is Down, PortPhysicalState isn't LinkUp)."""
         raw = self.get(lid, PORT_INFO, port)
         return raw[32] & 0x0F == _PORT_DOWN and raw[33] >> 4 != _LINK_UP
 

@@ -41,7 +41,7 @@ _ANY_PORT = 2
 
 
 class Observer:
-    """Of one subnet manager. Thread-safe."""
+    """Reads for one subnet manager. Thread-safe."""
 
     def __init__(self, config: AgentConfig) -> None:
         self._config = config
@@ -109,7 +109,7 @@ class Observer:
         return [f"opensm's log: {line}" for line in self._log.troubles()]
 
     def _attempts(self) -> list[str]:
-        """Who tried what, by opensm's log, with the names of the ports that have these LIDs now."""
+        """Refused attempts in opensm's log, with the names of the ports that have these LIDs now."""
         found = self._log.attempts(time.monotonic())
         if not found:
             return []
@@ -264,8 +264,8 @@ class Observer:
         return Paths(paths=tuple(probes))
 
     def options(self) -> AgentOptions:
-        """opensm's own options, by its file and, where it can tell, by itself. Raises `UnknownError` if they can't be
-        read."""
+        """opensm's options, from its file and, where possible, from the running process. Raises
+        `UnknownError` if they can't be read."""
         path = self._config.opensm.options_file
         read = read_options(path, self._file.path)
         pid = self._process.pid()

@@ -25,18 +25,19 @@ _TROUBLE = re.compile(r"PARSE ERROR|configuration in error|ERR 0512|ERR 0507|ERR
 _TRIED = re.compile(
     r"num:25[6789] \(|Bad [PQ]_Key:|ERR (?:1A04|2F13|2F18|2F19|2F1A|2F1B|430B|4608)\b|with non-matching sm_key"
 )
-"""Traps of wrong M_Keys and P_Keys, and what the manager and the administrator refused. OpenSM 3.3.23's own words."""
+"""Traps of wrong M_Keys and P_Keys, and requests that manager and administrator refused, as logged by OpenSM
+3.3.23."""
 _SECRET = re.compile(r"(sm_key:? ?|!= SM_Key: ?)0x[0-9a-f]+", re.IGNORECASE)
 _NOT_AGAIN = re.compile(r" TID:0x[0-9a-f]+| QP[12]:0x[0-9a-f]+")
-"""What differs each time that somebody tries the same."""
+"""Parts that differ between repetitions of the same attempt."""
 TRIED_SECONDS = 3600.0
-"""How long an attempt is told."""
+"""How long an attempt is reported."""
 _UP = "SUBNET UP"
 _KEPT = 20
 _NONE_YET = -1
-"""Instead of an inode: there was no log, so that all of one is new."""
+"""In place of an inode: there was no log, so that all of a log is new."""
 _MOST_TRIED = 1000
-"""Different attempts that are counted; who tries with ever new keys fills no memory."""
+"""Most different attempts that are counted, so that attempts with ever new keys don't fill the memory."""
 
 
 def digest(text: str | None) -> str:
@@ -186,7 +187,7 @@ class Log:
         self._tried: dict[str, tuple[int, float]] = {}
 
     def attempts(self, now: float) -> tuple[str, ...]:
-        """What somebody tried that keys or trust forbid, within the last `TRIED_SECONDS`: each once, with its number.
+        """Attempts that keys or trust forbid, within the last `TRIED_SECONDS`: each once, with its count.
 
         Args:
             now: seconds of the same clock each time.
@@ -204,14 +205,14 @@ class Log:
             return tuple(dict.fromkeys([*self._last, *self._now]))[-_KEPT:]
 
     def mark(self, now: float) -> None:
-        """Start of `since_mark`; the manager is told to sweep, at `now` seconds."""
+        """Start of `since_mark`; the manager is asked to sweep, at `now` seconds."""
         with self._lock:
             self._read()
             self._since = []
             self._asked_to_sweep = self._asked_to_sweep or now
 
     def silence(self, now: float) -> float:
-        """Seconds since the manager was first told to sweep without completing one; 0 if it has."""
+        """Seconds since the manager was first asked to sweep without completing one; 0 if it has."""
         with self._lock:
             self._read()
             return now - self._asked_to_sweep if self._asked_to_sweep else 0.0
@@ -247,7 +248,8 @@ class Log:
             self._line(line, now or time.monotonic(), first)
 
     def _line(self, line: str, now: float, old: bool) -> None:
-        """Args: old: it was there before the agent began: nobody knows when it was tried."""
+        """Process a line. Args: old: logged before the agent started, so that the time of the attempt isn't
+        known."""
         if not old and _TRIED.search(line):
             said = _NOT_AGAIN.sub("", _SECRET.sub(r"\1…", line.partition(" -> ")[2] or line)).strip()
             number, _ = self._tried.get(said, (0, 0.0))

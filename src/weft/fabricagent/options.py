@@ -1,4 +1,4 @@
-"""opensm's options file, as far as isolation depends on it. Of secrets it only reports whether they are set."""
+"""opensm's options, as far as isolation depends on them. Secrets are reported only as set or not."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from weft.planning.fabric.hardening import NAMES, masked
 _MOST = 4 << 20
 _PARTITIONS = "partition_config_file"
 _CLOCK_SECONDS = 2.0
-"""How exactly the start of a process is known."""
+"""Precision of a process's start time."""
 _SHORT, _SHORT_ALONE = "kNZWqP", "NWBorzAxeQyIvV"
 _LONG = ("smkey", "no_part_enforce", "part_enforce", "allow_both_pkeys", "console", "Pconfig")
-"""Options of opensm's command line (3.3.23) that isolation depends on, and short ones without a value. The priority
-isn't among them: a running manager says it itself."""
+"""Options of opensm's command line (3.3.23) that isolation depends on, and short ones without a value. The
+priority isn't among them: a running manager reports it itself."""
 
 
 def read_options(path: Path, partitions_file: Path) -> AgentOptions:
@@ -43,7 +43,7 @@ def read_options(path: Path, partitions_file: Path) -> AgentOptions:
     read = read_opensm_conf(text)
     found = {name: masked(name, value) for name, value in read.items() if name in NAMES}
     if found.get("no_partition_enforcement") == "TRUE":
-        found.pop("part_enforce", None)  # off by that: one weakness
+        found.pop("part_enforce", None)  # no_part_enforce switches it off: report one weakness
     problems = ()
     configured = read.get(_PARTITIONS, "")
     if configured and Path(configured).resolve() != partitions_file.resolve():
@@ -54,7 +54,7 @@ def read_options(path: Path, partitions_file: Path) -> AgentOptions:
 
 
 def of_the_process(process: Path, path: Path) -> tuple[str, ...]:
-    """Why a running opensm may have other options in force than its file, a sentence each.
+    """Why a running opensm may use other options than its file's, one sentence each.
 
     Args:
         process: its folder in /proc.
@@ -85,7 +85,7 @@ def of_the_process(process: Path, path: Path) -> tuple[str, ...]:
 
 
 def _config_file(command: Sequence[str]) -> str | None:
-    """The options file of a command line; of several the last."""
+    """The options file named by a command line; the last one, if several."""
     used: str | None = None
     for word, following in zip(command, (*command[1:], ""), strict=True):
         name, has_value, value = word.partition("=")

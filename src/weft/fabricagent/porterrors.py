@@ -1,8 +1,8 @@
 """Error counters of the fabric's cabled ports, and which of them grow: a bad cable or adapter, or refused packets.
 
-Counters are sums since somebody last reset them, so that a high one may be old; what has been added within the last
-hour says that something is wrong now. A counter that is full can't grow, so it counts as bad until somebody resets it.
-Nothing is ever reset here: other tools of the site read the same counters.
+Counters are sums since their last reset, so a high one may be old; growth within the last hour shows a
+current problem. A full counter can't grow, so it counts as bad until it is reset. Nothing is ever reset here:
+other tools of the site read the same counters.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from weft.planning.fabric.ibnetdiscover import Discovery
 EVERY = 60.0
 """Seconds between readings; a fabric of 800 hosts is read in a tenth of one."""
 SILENT_AGAIN = 600.0
-"""Seconds until a port is asked again that didn't answer twice in a row: each such request waits for its time-out."""
+"""Seconds until a port that didn't answer twice in a row is queried again: each such request waits for its
+time-out."""
 BREATH = 0.1
 """Seconds without a request after a time-out, so that P_Key readings, which share the client, get their turn."""
 WINDOW = 3600.0
 SHOWN = 50
-"""Ports that are told, the worst first."""
+"""Most ports that are reported, the worst first."""
 THRESHOLDS: Mapping[str, int] = {
     "SymbolErrorCounter": 10,
     "LinkErrorRecoveryCounter": 10,
@@ -44,7 +45,8 @@ THRESHOLDS: Mapping[str, int] = {
     "ExcessiveBufferOverrunErrors": 10,
     "VL15Dropped": 100,
 }
-"""The suggestions of infiniband-diags (`/etc/infiniband-diags/error_thresholds`), here for what an hour adds."""
+"""The thresholds suggested by infiniband-diags (`/etc/infiniband-diags/error_thresholds`), applied to one
+hour's growth."""
 _FULL: Mapping[str, int] = {
     "LinkErrorRecoveryCounter": 255,
     "LinkDownedCounter": 255,
@@ -63,7 +65,7 @@ Counters = Mapping[str, int]
 
 @dataclass(slots=True)
 class History:
-    """What ports said within the last hour. Not thread-safe.
+    """Ports' counters within the last hour. Not thread-safe.
 
     Attributes:
         readings: (when, port -> counters), the oldest first; the first may be older than the window, to compare with.
@@ -88,7 +90,7 @@ class History:
             if now is None:
                 continue
             for name, value in now.items():
-                # The first reading is only compared with.
+                # The first reading is only a base for comparison.
                 was = value if before is None else before.get(name, 0)
                 added = value - was if value >= was else value
                 if added:
@@ -98,7 +100,7 @@ class History:
 
 
 class Seen(NamedTuple):
-    """What the last reading says.
+    """Results of the last reading.
 
     Attributes:
         ports: the `SHOWN` worst of those with errors, the worst first; None: nothing was read yet, or nothing could be.
@@ -113,19 +115,20 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class _Silence:
-    """Of one port: how often in a row it didn't answer, and from when on it is asked again (monotonic time)."""
+    """How often in a row a port didn't answer, and from when on it is queried again (monotonic time)."""
 
     times: int = 0
     until: float = 0.0
 
 
 class PortErrorWatch:
-    """Reads all cabled ports from time to time, in a thread of its own: nobody waits for a reading. Thread-safe."""
+    """Reads all cabled ports periodically in its own thread, so that no caller waits for a reading.
+    Thread-safe."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._lock = threading.Lock()
-        """Guards what a reading leaves behind; never held while a port is asked."""
+        """Guards the results of readings; never held while a port is queried."""
         self._history = History()
         self._discovery: Discovery | None = None
         self._unread, self._failed = 0, ""
@@ -138,13 +141,13 @@ class PortErrorWatch:
         self._closed.set()
 
     def _go_on(self) -> None:
-        """Read from now on, whether anybody asks or not: what an hour adds is known only to who reads all the time."""
+        """Read periodically, without being asked: an hour's growth is known only from continuous reading."""
         while not self._closed.is_set():
             self.read(time.monotonic())
             self._closed.wait(EVERY)
 
     def look(self) -> Seen:
-        """What the last reading says; starts reading, and returns at once."""
+        """Results of the last reading; starts the reading thread, and returns at once."""
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._go_on, name="port-errors", daemon=True)
@@ -187,7 +190,7 @@ class PortErrorWatch:
         return found
 
     def read(self, now: float) -> None:
-        """Ask every cabled port once, except those that are silent; what went wrong is told by `look`.
+        """Query every cabled port once, except silent ones; `look` reports failures.
 
         Args:
             now: monotonic time.

@@ -1,8 +1,9 @@
 """The agent's HTTPS server: mutual TLS, JSON, one thread per connection.
 
 The standard library's server, because it passes the client's certificate to the handler (uvicorn doesn't), and because
-eight routes need no framework. Nobody may block it: connections are limited, and each step of one (handshake, headers,
-body, response) has a deadline, however slowly bytes arrive (`weft.fabricagent.connection`).
+eight routes need no framework. No client can block it: connections are limited, and each step of one
+(handshake, headers, body, response) has a deadline, however slowly bytes arrive
+(`weft.fabricagent.connection`).
 """
 
 from __future__ import annotations
@@ -114,8 +115,8 @@ class Server(ThreadingHTTPServer):
     """Listens immediately; `serve_forever` handles requests until `shutdown`.
 
     Args:
-        agent: what the routes are called with.
-        routes: method and path -> its call with the request's body; none: those of the fabric agent.
+        agent: passed to the routes' functions.
+        routes: method and path -> function of agent and request body; by default those of the fabric agent.
     """
 
     daemon_threads = True

@@ -1,7 +1,7 @@
-"""Certificates for the fabric agents and their client: a small authority of their own, nobody else's business.
+"""Certificates for the fabric agents and their client, from a small authority of their own.
 
 Keys are P-256. A server certificate carries its host names and addresses, a client certificate only its common name.
-An operator with an authority of their own uses that and needs nothing of this.
+Operators with an authority of their own don't need this module.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from weft.model.errors import InputError
 
 AUTHORITY_DAYS = 3650
 DAYS = 90
-"""Renewing needs no restart, so it can be often; a key that was copied is of use until then."""
+"""Validity of certificates. Renewing needs no restart, so it can be frequent; a copied key is useful only
+until then."""
 _CLOCKS_DIFFER = timedelta(minutes=5)
 
 
@@ -34,13 +35,14 @@ def make_certificates(
     renew: bool = False,
     new_authority: bool = False,
 ) -> list[Path]:
-    """Make what is missing: `ca.pem`/`ca.key`, `agent-NAME.pem`/`.key` for each agent, `CLIENT.pem`/`.key`.
+    """Create what is missing: `ca.pem`/`ca.key`, `agent-NAME.pem`/`.key` for each agent, `CLIENT.pem`/`.key`.
 
     Args:
-        folder: where to; made if missing. Keys are readable by their owner only.
+        folder: created if missing. Keys are readable by their owner only.
         agents: agent's name -> host names and IP addresses that it is reached at.
-        renew: make the agents' and the client's again though they are there; never the authority.
-        new_authority: make the authority and everything else again; what runs with the old ones isn't reached any more.
+        renew: recreate the agents' and the client's certificates, but never the authority.
+        new_authority: recreate the authority and everything else; agents with old certificates can't be
+        reached any more.
 
     Returns the files written. Raises InputError for an empty list of hosts, and for an authority of which the
     certificate or the key is elsewhere: it is never replaced without being asked for.

@@ -1,11 +1,9 @@
-"""What the ports themselves say: P_Key tables of hosts and of the leaf ports they are cabled to.
-
-Where a port is (LID, leaf, leaf port) comes from `ibnetdiscover`, kept for a while; a port that doesn't answer makes
-it be asked again. A full reading asks each port for its GUID too, so that a LID that was given to another port
-can't be taken for the old one. `poll` is the quick way used while a change settles.
-
-What a discovery doesn't show may be there (see `weft.fabricagent.discovery`). A port that an earlier one showed is
-asked where it was, and a leaf's port is vacant only if the leaf says that it has no link.
+"""P_Key tables read from the ports themselves: of hosts, and of the leaf ports they are cabled to. A port's
+place (LID, leaf, leaf port) comes from `ibnetdiscover`, cached for a while; a port that doesn't answer causes
+a new discovery. A full reading asks each port for its GUID too, so that a reassigned LID can't be mistaken
+for the old port. `poll` is the quick variant used while a change settles. What a discovery doesn't show may
+still exist (see `weft.fabricagent.discovery`). A port that an earlier one showed is queried at its former
+place, and a leaf's port is vacant only if the leaf reports that it has no link.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ class Wire:
     """The fabric as seen from one HCA port; safe for threads.
 
     Args:
-        client: instead of one of the port, for tests; so are `monotonic` and `sleep`.
+        client: replaces the port's own client in tests; so do `monotonic` and `sleep`.
     """
 
     def __init__(
@@ -116,7 +114,7 @@ class Wire:
         return [second.get(r.port_guid, r) for r in first]
 
     def poll(self, port_guids: Sequence[int]) -> list[Reading]:
-        """As `read`, with no check of identity and nothing tried twice."""
+        """Like `read`, without checking identities or retrying."""
         known = self.finder.map(3600)
         return [self._one(known, guid, check=False) for guid in port_guids]
 
@@ -142,9 +140,8 @@ class Wire:
             return Reading(guid, at=at, leaf_name=name, unreachable=str(error))
 
     def _missed(self, known: Map, at: HostPort) -> str:
-        """Why there is no use in asking a port that the discovery lacks, by its leaf's word; empty: it may answer.
-
-        A switch answers at once, and each port that is off would cost a time-out.
+        """Why querying a port that the discovery lacks is pointless, according to its leaf; empty if it may
+        answer. A switch answers at once, while each port that is off would cost a time-out.
         """
         lid = known.switch_lids.get(at.peer_guid)
         if lid is None:
@@ -172,12 +169,12 @@ class Wire:
     ) -> tuple[list[tuple[int, int, int, tuple[int, ...]]], dict[int, str]]:
         """(switch GUID, LID, port, entries) of leaf ports with nothing behind them; and leaves that could not be read.
 
-        That nothing is seen there doesn't suffice: the leaf must say that its port is down, and say so twice where
-        something was. One leaf without an answer must not make the whole fabric unknown. A switch that had hosts is a
-        leaf still when all of them are off.
+        Seeing nothing there doesn't suffice: the leaf must report its port as down, twice if something was
+        there before. One silent leaf must not make the whole fabric unknown. A switch that had hosts remains
+        a leaf when all of them are off.
 
         Args:
-            wait: look a second time, `AGAIN_SECONDS` later, if a port is down where something was before.
+            wait: read a second time, `AGAIN_SECONDS` later, if a port is down where something was before.
         """
         known = self.finder.map(MAX_AGE)
         unread: dict[int, str] = {}

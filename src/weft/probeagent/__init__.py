@@ -1,1 +1,1 @@
-"""`weft probe-agent`: sends frames from a host's adapters, and tells which ones came in, for weft."""
+"""`weft probe-agent`: sends frames from a host's adapters, and reports to weft which ones arrived."""

@@ -1,4 +1,4 @@
-"""One round on the adapters of this host: everybody sends, and tells whom it heard."""
+"""One round on the adapters of this host: each end sends, and reports what it heard."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from weft.probeagent.interface import Interface, by_pci
 from weft.probeagent.packets import Heard, broadcast, ping, read, who_has
 
 EVERY = 0.1
-"""Seconds between an end's broadcasts: a lost one is no silence."""
+"""Seconds between an end's broadcasts, of which some may get lost."""
 SEEK_EVERY = 5
 """Broadcasts between two requests for the same address."""
 MOST_ROUNDS = 8
-"""At the same time. Nobody waits for a place: a round that begins late is none."""
+"""Most concurrent rounds. Further ones are refused: a round that begins late is useless."""
 MOST_FRAMES = 1000
-"""That are read at a time: whoever floods an adapter keeps nobody from sending, nor from ending."""
+"""Most frames read at a time, so that a flood doesn't keep the round from sending or ending."""
 MOST_TURNS = 20
-"""At the end, until all is read that has come in by then."""
+"""Most such readings at the end, to read everything that has arrived by then."""
 PASSING = (errno.EMSGSIZE, errno.ENOBUFS, errno.EAGAIN)
-"""A frame that is larger than the interface's MTU, and isn't sent then; a queue that is full."""
+"""Errors that pass: a frame larger than the interface's MTU, which isn't sent; a full queue."""
 
 
 class ProbeAgent:
@@ -42,9 +42,9 @@ class ProbeAgent:
         return ProbeStatus(name=self._config.name)
 
     def round(self, query: RoundQuery) -> RoundResult:
-        """What can't be opened, or fails meanwhile, is unknown, and keeps no other from being tried.
+        """Run a round. An end that can't be opened, or fails, is unknown, and doesn't affect the others.
 
-        Raises `TemporaryError` if there are too many rounds already.
+        Raises `TemporaryError` if there are too many rounds.
         """
         if not self._places.acquire(blocking=False):
             raise TemporaryError("hold a round", "the probe agent", f"it holds {MOST_ROUNDS} already")
@@ -83,10 +83,10 @@ class ProbeAgent:
 
 
 class _End:
-    """One adapter while a round lasts.
+    """One adapter during a round.
 
     Attributes:
-        failed: why it can't go on, if so.
+        failed: why it can't continue; empty if it can.
     """
 
     def __init__(self, wanted: RoundEnd, query: RoundQuery, interface: Interface) -> None:
@@ -95,7 +95,7 @@ class _End:
         self._name, self._size = int(wanted.mark[:4], 16), query.size
         self._frames = [broadcast(interface.mac, self._number, self._mark, tags) for tags in wanted.tags]
         self._tags = wanted.tags[0] if wanted.tags else ()
-        # Who has no address and asks nevertheless looks like somebody who is about to take that address, RFC 5227.
+        # An ARP request without a sender's address looks like a probe for a free address (RFC 5227).
         self._asked = {IPv4Address(a) for a in wanted.asked} if interface.address else set[IPv4Address]()
         self._sought = {IPv4Address(s.address): bytes.fromhex(s.mac.replace(":", "")) for s in wanted.sought}
         self._spoken, self._was_down = 0, False
@@ -126,7 +126,7 @@ class _End:
         return ping(mac, to, own, asked, self._name, self._size, self._tags)
 
     def _send(self, frames: Collection[bytes]) -> None:
-        """One that can't be sent now keeps no other from it."""
+        """Send frames; one that can't be sent now doesn't stop the others."""
         for frame in frames:
             try:
                 self._interface.send(frame)
@@ -135,7 +135,7 @@ class _End:
                     raise
 
     def listen(self) -> bool:
-        """Whether more may have come in."""
+        """Read frames; returns whether more may have arrived."""
         with self._failing():
             for _ in range(MOST_FRAMES):
                 if (got := self._interface.receive()) is None:
@@ -162,14 +162,15 @@ class _End:
             self._echoed.add(seen.pong)
 
     def finish(self) -> None:
-        """Silence means something only of an end that had a link all the time, and has read all that came in."""
+        """Decide whether silence proves something: only if the end had a link all the time, and read
+        everything."""
         unread = all(self.listen() for _ in range(MOST_TURNS))
         with self._failing():
             lost = self._interface.lost()
             self._was_down |= not self._interface.running
             if self._was_down:
                 self.failed = self.failed or "its interface had no link"
-            # Of as many broadcasts as anybody sends in half a round, fewer lost ones can't be all.
+            # Fewer lost frames than the broadcasts of one end in half a round can't be all of an end's.
             if unread or lost >= self._spoken / 2:
                 self.failed = self.failed or f"it got more frames than it could read ({lost} were lost)"
 
@@ -187,7 +188,7 @@ class _End:
 
     @contextlib.contextmanager
     def _failing(self) -> Generator[None]:
-        """What doesn't pass by itself ends the end's part."""
+        """An error that doesn't pass ends this end's part in the round."""
         try:
             yield
         except OSError as error:

@@ -1,4 +1,5 @@
-"""Which frames a round's socket takes: a program for the kernel, so that no flood is read one by one. Pure.
+"""Which frames a round's socket accepts: a program for the kernel, so that floods aren't read frame by frame.
+Pure.
 
 Source: Linux, Documentation/networking/filter.rst (classic BPF), and linux/filter.h for the numbers.
 """
@@ -14,7 +15,7 @@ LOAD_HALF, LOAD_WORD, LOAD_BYTE, SET_X = 0x48, 0x40, 0x50, 0x01
 """Loads are relative to X, which is where the EtherType is."""
 IF_EQUAL, RETURN = 0x15, 0x06
 MOST_TAGS = 3
-"""That are in the frame: the kernel takes the outermost one of what comes in out of it."""
+"""Most tags within a frame: the kernel strips the outermost one of received frames."""
 TYPE_AT = 12
 REPLY, ICMP = 2, 1
 
@@ -32,8 +33,8 @@ def program(number: bytes, answers: bool) -> bytes:
     """An array of `struct sock_filter`.
 
     Args:
-        number: of the round, 8 octets: other rounds' broadcasts aren't taken.
-        answers: whether answers to ARP, and ICMP, are taken too.
+        number: of the round, 8 octets: other rounds' broadcasts aren't accepted.
+        answers: whether answers to ARP, and ICMP, are accepted too.
     """
     steps: list[_Step] = []
     for depth in range(MOST_TAGS + 1):

@@ -1,4 +1,4 @@
-"""A host's interface as a raw socket: of the agent's own network namespace, or of another."""
+"""A host's interface as a raw socket, in the agent's own network namespace or in another."""
 
 from __future__ import annotations
 
@@ -23,30 +23,29 @@ ALL = 3
 SOL_PACKET, ADD_MEMBERSHIP, STATISTICS, PROMISCUOUS = 263, 1, 6, 1
 ATTACH_FILTER = 26
 OUTGOING = 4
-"""Type of a packet that the host itself has sent, packet(7)."""
+"""Type of a packet that the host itself sent, packet(7)."""
 PCI = Path("/sys/bus/pci/devices")
 NET = Path("/sys/class/net")
 IPV6 = Path("/proc/sys/net/ipv6/conf")
-"""Of the namespace of the thread that looks."""
+"""IPv6 settings, of the calling thread's network namespace."""
 
 T = TypeVar("T")
 
 
 class Interface:
-    """Opened by its constructor, which sets it up if it is down, and leaves it so. Raises OSError.
-
-    Promiscuous while it lasts: an adapter may pass only frames of VLANs that its host knows.
+    """Opened by its constructor, which brings it up if it is down, and leaves it up. Raises OSError.
+    Promiscuous while open: an adapter may otherwise pass only frames of VLANs that its host knows.
 
     Args:
         program: which frames are received (`weft.probeagent.filter`).
-        expected: MAC address that it must have; None: any. Nothing is changed of one that has another.
+        expected: MAC address that it must have; None: any. An interface with another address isn't changed.
 
     Attributes:
         mac: its own; `address`: IPv4 address, if it has one.
     """
 
     def __init__(self, name: str, namespace: str | None, program: bytes, expected: str | None = None) -> None:
-        # A socket never gets what it has sent itself: by another one it is seen to leave.
+        # A socket never receives what it sent itself: another one observes that frames leave.
         self._name, self._namespace = name, namespace
         opened = _inside(namespace, lambda: _opened(name, program, expected))
         self._mouth, self._ear, self.mac, self.address = opened
@@ -61,12 +60,13 @@ class Interface:
 
     @property
     def running(self) -> bool:
-        """Whether it is up and has a link; of a bond, whether one of its interfaces has."""
+        """Whether it is up and has a link; for a bond, whether one of its interfaces has."""
         flags = _flags(self._ear, self._name)
         return bool(flags & IFF_UP and flags & IFF_RUNNING)
 
     def lost(self) -> int:
-        """Frames that came in since it was opened, and found no room in the adapter or in the socket."""
+        """Frames that arrived since it was opened, and were dropped by the adapter or the socket for lack of
+        space."""
         missed = _missed(self._name, self._namespace) - self._missed
         return missed + struct.unpack("II", self._ear.getsockopt(SOL_PACKET, STATISTICS, 8))[1]
 
@@ -74,7 +74,7 @@ class Interface:
         self._mouth.send(frame)
 
     def receive(self) -> tuple[bytes, bool] | None:
-        """The next frame, and whether the host itself has sent it; None: there is none now."""
+        """The next frame, and whether the host itself sent it; None if there is none now."""
         try:
             frame, where = self._ear.recvfrom(65535)
         except BlockingIOError:
@@ -85,7 +85,7 @@ class Interface:
 def by_pci(address: str) -> str:
     """Name of the interface that a PCI device has in this namespace. Raises OSError if it has none.
 
-    A device that is passed to a guest has another driver, and no interface here.
+    A device passed through to a guest has another driver, and no interface here.
     """
     if not all(part.isalnum() for part in address.replace(".", ":").split(":")):
         raise OSError(f"{address!r} is no PCI address")
@@ -97,7 +97,8 @@ def by_pci(address: str) -> str:
 
 
 def _of_function(interface: Path) -> bool:
-    """Whether it stands for a virtual function behind the device's embedded switch, Linux's `devlink` port names."""
+    """Whether it represents a virtual function behind the device's embedded switch, by Linux's `devlink` port
+    names."""
     try:
         return bool(
             re.fullmatch(r"(c\d+)?pf\d+(vf|sf)\d+", (interface / "phys_port_name").read_text().strip())
@@ -116,7 +117,7 @@ def _opened(
             raise OSError(f"interface {name} has the MAC address {mac.hex(':')}, the site says {expected}")
         flags = _flags(asking, name)
         if not flags & IFF_UP:
-            with contextlib.suppress(OSError):  # it would get an address from whoever is in the VLAN
+            with contextlib.suppress(OSError):  # it would get an address from others in the VLAN
                 (IPV6 / name / "disable_ipv6").write_text("1")
             _ioctl(asking, SIOCSIFFLAGS, name, struct.pack("H", flags | IFF_UP))
         with contextlib.suppress(OSError):  # it has none
@@ -130,7 +131,7 @@ def _opened(
 
 
 def _raw(name: str, program: bytes = b"") -> socket.socket:
-    """Args: program: it gets all frames that this takes; empty: none."""
+    """Open a raw socket. Args: program: filter of received frames; empty: it receives none."""
     made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     try:
         if program:
@@ -150,7 +151,8 @@ def _raw(name: str, program: bytes = b"") -> socket.socket:
 
 
 def _missed(name: str, namespace: str | None) -> int:
-    """Received frames for which the adapter had no room; `rx_dropped` also counts what no program of the host wants."""
+    """Received frames that the adapter dropped for lack of space; `rx_dropped` also counts frames without a
+    receiver."""
     if namespace is not None:  # sysfs has the agent's own interfaces
         return 0
     try:
@@ -168,7 +170,7 @@ def _ioctl(asking: socket.socket, request: int, name: str, value: bytes = b"") -
 
 
 def _inside(namespace: str | None, call: Callable[[], T]) -> T:
-    """Call it in a namespace: in a thread of its own, since a thread can't leave one without a way back."""
+    """Call a function in a namespace, in a new thread, since a thread may be unable to return from one."""
     if namespace is None:
         return call()
     made: list[T] = []

@@ -1,4 +1,4 @@
-"""Frames of a round: broadcasts with a mark, ARP requests, pings; and what of them comes in. Pure.
+"""Frames of a round: broadcasts with a mark, ARP requests, pings; and parsing of received ones. Pure.
 
 Sources: IEEE Std 802-2014, clause 9.2.4 (EtherType for local experiments); RFC 826 (ARP), RFC 5227 (a request without a
 sender's address); RFC 791, RFC 792 (ping), RFC 1071 (checksum).
@@ -13,7 +13,7 @@ from ipaddress import IPv4Address
 
 EXPERIMENT, ARP, IPV4, VLAN = 0x88B5, 0x0806, 0x0800, 0x8100
 VLANS = (VLAN, 0x88A8, 0x9100)
-"""What a tag begins with: IEEE Std 802.1Q-2018, 9.5, and what some switches put in front of another tag."""
+"""EtherTypes of tags: IEEE Std 802.1Q-2018, 9.5, and those that some switches use for outer tags."""
 BROADCAST = b"\xff" * 6
 TAGGED = tuple(struct.pack("!H", vlan) for vlan in VLANS)
 NAME = b"weft"
@@ -27,7 +27,7 @@ def broadcast(source: bytes, number: bytes, mark: bytes, tags: Iterable[int]) ->
 
 
 def who_has(source: bytes, own: IPv4Address | None, asked: IPv4Address, tags: Iterable[int]) -> bytes:
-    """Args: own: None: the sender has no address, which those asked don't mind."""
+    """An ARP request. Args: own: None: the sender has no address, which receivers accept."""
     body = struct.pack("!HHBBH", 1, IPV4, 6, 4, 1) + source + (own or IPv4Address(0)).packed
     return _frame(BROADCAST, source, tags, ARP, body + bytes(6) + asked.packed)
 
@@ -35,7 +35,8 @@ def who_has(source: bytes, own: IPv4Address | None, asked: IPv4Address, tags: It
 def ping(
     source: bytes, to: bytes, own: IPv4Address, asked: IPv4Address, name: int, size: int, tags: Iterable[int]
 ) -> bytes:
-    """Args: name: identifier of the pings of one round; size: of the IP packet, which may not be fragmented."""
+    """An ICMP echo request. Args: name: identifier of the pings of one round; size: of the IP packet, which
+    must not be fragmented."""
     data = bytes(n % 256 for n in range(size - 28))
     icmp = struct.pack("!BBHHH", PING, 0, 0, name, 1) + data
     icmp = icmp[:2] + struct.pack("!H", _checksum(icmp)) + icmp[4:]
@@ -48,7 +49,7 @@ def ping(
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What one frame was: a mark of the round, an answer to ARP (`has` and its `mac`), or an answer to a ping."""
+    """A parsed frame: a mark of the round, an answer to ARP (`has` and its `mac`), or an answer to a ping."""
 
     mark: bytes = b""
     has: IPv4Address | None = None
@@ -57,7 +58,7 @@ class Heard:
 
 
 def read(frame: bytes, number: bytes, name: int) -> Heard | None:
-    """None: nothing of this round. Tags in front don't matter, however many."""
+    """Parse a frame; None if it isn't of this round. Any number of tags in front are skipped."""
     at = 12
     while frame[at : at + 2] in TAGGED:
         at += 4

@@ -30,7 +30,7 @@ USER_VARIABLE, PASSWORD_VARIABLE = "WEFT_SWITCH_USER", "WEFT_SWITCH_PASSWORD"
 
 
 class UnheardError(UnknownError):
-    """The switch hasn't taken a request: no connection came to be, or weft's credentials were refused."""
+    """The switch hasn't processed a request: there was no connection, or weft's credentials were refused."""
 
 
 Stamps = tuple[tuple[int, int, int] | None, ...]
@@ -38,12 +38,12 @@ Stamps = tuple[tuple[int, int, int] | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Of one switch; `repr` shows no password."""
+    """Credentials for one switch; `repr` shows no password."""
 
     user: str
     password: str = field(repr=False)
     secret: str = field(default="", repr=False)
-    """Of privileged mode, where the switch has one and isn't spoken to by HTTPS."""
+    """Password of privileged mode, where the switch has one and isn't managed over HTTPS."""
 
 
 def credentials_for(
@@ -66,23 +66,21 @@ def credentials_for(
         found: dict[str, dict[str, Any]] = json.loads(Path(path).read_text())
         mine = found.get(switch) or found["default"]
         texts = mine["user"], mine["password"], mine.get("secret", "")
-        if not all(isinstance(text, str) for text in texts):  # a password of digits without quotes
+        if not all(isinstance(text, str) for text in texts):  # such as a password of digits without quotes
             raise TypeError
         return Credentials(*texts)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         said = f"{path} can't be read, or has neither {switch} nor default with user and password as strings"
-        raise PermanentError(
-            asked, of, said, "correct the file"
-        ) from None  # the cause may quote what is in it
+        raise PermanentError(asked, of, said, "correct the file") from None  # the cause may quote the file
 
 
 class Api:
     """HTTPS to one switch with basic authentication; its certificate is verified. Every call raises `UnknownError` if
-    nothing answers or the answer can't be read, `UnheardError` if the request can't have been taken; judging other
-    statuses is up to the caller.
+    nothing answers or the answer can't be read, `UnheardError` if the request can't have been processed; the
+    caller interprets other statuses.
 
     Args:
-        credentials: called when they are first needed, and when their file is another one than it was.
+        credentials: called when they are first needed, and again when their file was replaced.
         ca: PEM file, which is read again if it has changed; None: the system's authorities.
         file: the credentials', if they are in one.
         timeout: seconds for a whole answer.

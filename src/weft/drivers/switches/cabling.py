@@ -1,4 +1,4 @@
-"""Which ports of which switches a segment needs: its members', and the links on the paths between them. Pure."""
+"""The switch ports that a segment needs: its members', and links on the paths between them. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cached_property
 from weft.model.site import Site, Switching
 
 _Neighbours = Mapping[str, frozenset[str]]
-"""Switch -> those that links lead to from it."""
+"""Switch -> its neighbours over links."""
 
 
 def switch_of(port: str) -> str:
@@ -19,14 +19,14 @@ def switch_of(port: str) -> str:
 
 @dataclass(frozen=True)
 class Cabling:
-    """Of one fabric.
+    """The cabling of one fabric.
 
     Attributes:
         switches: names of all.
-        hosts: ids of hosts' ports, as sites name them.
+        hosts: ids of hosts' ports, as the site names them.
         links: (end, end, whether it is a peer link).
         bundles: a bond's ends, for every end of it.
-        others: ends of what is cabled here and never in a segment: boot ports, BMCs.
+        others: ends of hardware that is cabled here but never in a segment: boot ports, BMCs.
     """
 
     switches: tuple[str, ...]
@@ -72,9 +72,9 @@ class Cabling:
     def spread(self, ports: Iterable[str]) -> Mapping[str, frozenset[str]]:
         """Switch -> ends of links that must carry the segment there; has every switch that is needed.
 
-        Those on any shortest path between two members' switches, whichever the spanning tree uses now. A peer link
-        is on a path only where no other leads: it carries what both of its switches have. Without members, one switch
-        holds the segment.
+        Includes every shortest path between two members' switches, whichever the spanning tree uses now. A
+        peer link is on a path only if there is no other: it carries what both of its switches have. Without
+        members, one switch holds the segment.
         """
         leaves = sorted({switch_of(end) for port in ports for end in self.ends(port)})
         if not leaves:
@@ -98,7 +98,7 @@ class Cabling:
 
     @cached_property
     def _all_neighbours(self) -> _Neighbours:
-        """Those over peer links, too."""
+        """Neighbours, also over peer links."""
         return _neighbours((a, b) for a, b, _ in self.links)
 
 

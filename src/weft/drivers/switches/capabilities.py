@@ -1,4 +1,5 @@
-"""What a fabric of Ethernet switches can do. A module of its own, since planning without a server imports no driver."""
+"""Capabilities of a fabric of Ethernet switches. A separate module, since planning without a server imports
+no driver."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ from weft.model.fabric import Capabilities
 from weft.model.site import Site
 
 WEFT = Capabilities(virtual_functions=True)
-"""A virtual function's VLAN has its tag on the physical port; the host's SR-IOV agent sets it on the function."""
+"""A virtual function's VLAN is tagged on the physical port; the host's SR-IOV agent sets it on the
+function."""
 
 NEUTRON = Capabilities(
     virtual_functions=False,
@@ -33,7 +35,7 @@ REFUSED = (
 
 
 def capabilities_of(site: Site, fabric: str) -> Capabilities:
-    """By what the site says of its switches, and of agents beside its adapters."""
+    """Capabilities by the site's switches, and by the agents next to its adapters."""
     found = _of_switches(site, fabric)
     traffic = site.fabrics[fabric].traffic
     untried = () if traffic is not None else (UNTRIED,)

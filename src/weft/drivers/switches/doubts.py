@@ -1,4 +1,4 @@
-"""Changes of one switch of which nobody knows what became: they may show in a reading yet."""
+"""Changes of one switch whose outcome is unknown: they may still show in a reading."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ class Doubts:
         self._kept: list[tuple[Batch, float]] = []
 
     def add(self, batches: Iterable[Batch], seconds: float) -> None:
-        """Each by itself: what ends the doubt of one says nothing of another.
+        """Doubt each batch separately: what ends the doubt about one says nothing about another.
 
         Args:
-            seconds: how long they may land.
+            seconds: how long they may still take effect.
         """
         until = self._monotonic() + seconds
         with self._lock:
             self._kept += [(batch, until) for batch in batches]
 
     def left(self, state: SwitchState) -> list[Batch]:
-        """Those that a reading doesn't show and that may land yet; the others are forgotten."""
+        """Batches that a reading doesn't show and that may still take effect; the others are forgotten."""
         now = self._monotonic()
         with self._lock:
             self._kept = [(b, until) for b, until in self._kept if now < until and not b.done(state)]
             return [b for b, _ in self._kept]
 
     def override(self, batch: Batch) -> None:
-        """A change was read back: what was sent before it has landed by now, or never will, where it says something
-        else itself."""
+        """A change was read back: earlier batches that it contradicts have taken effect by now, or never
+        will."""
         with self._lock:
             self._kept = [(b, until) for b, until in self._kept if not batch.overrides(b)]

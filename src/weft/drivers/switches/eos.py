@@ -1,7 +1,7 @@
 """Arista EOS by eAPI: changes in a configuration session, which is committed as a whole or aborted.
 
-There is no `commit timer`: it would roll back what other sessions have committed meanwhile, and no VLAN of a host's
-port can cut weft off from the switch's management.
+A `commit timer` isn't used: it would roll back what other sessions committed meanwhile, and no VLAN of a
+host's port can cut off the switch's management.
 
 Sources: Arista eAPI guide (runCmds, error codes 1000 to 1005); EOS manual, "Configure Session", "VLANs".
 """
@@ -29,9 +29,9 @@ INVALID = (1002, 1004)
 """eAPI: invalid command, incompatible command; other errors don't say what was done."""
 SESSION = re.compile(r"weft-([0-9a-f]{8})-[0-9a-f]{6}")
 LEFT_SECONDS = 600.0
-"""Age from which nobody is in a session of weft's any more."""
+"""Age from which a session of weft's is abandoned."""
 MODES = frozenset({"access", "trunk", "dot1q-tunnel", "dot1qTunnel"})
-"""Modes of switchports that say which VLANs a port is in; a tunnel's is its access VLAN. Mirrors (tap, tool) don't."""
+"""Switchport modes that define a port's VLANs; a tunnel's is its access VLAN. Mirrors (tap, tool) don't."""
 
 
 class Eos(Session):
@@ -45,7 +45,7 @@ class Eos(Session):
         self._api.close()
 
     def _read(self) -> SwitchState:
-        # The members are read last: a port that is taken off a VLAN meanwhile isn't in it by them only.
+        # The members are read last, so that a port removed from a VLAN meanwhile isn't in it only by them.
         ports, vlans, version = self._run(["show interfaces switchport", "show vlan", "show version"])
         try:
             defined = {int(n): row for n, row in vlans["vlans"].items()}
@@ -71,7 +71,7 @@ class Eos(Session):
     def _beyond(
         self, vlans: dict[int, dict[str, Any]], there: dict[str, PortVlans]
     ) -> dict[str, frozenset[int]]:
-        """Active members of VLANs that their switchport settings don't name, such as by 802.1X."""
+        """Active members of VLANs that their switchport settings don't name, e.g. by 802.1X."""
         found: dict[str, set[int]] = {}
         for number, row in vlans.items():
             for port in row.get("interfaces") or ():
@@ -80,9 +80,8 @@ class Eos(Session):
         return {port: frozenset(numbers) for port, numbers in found.items()}
 
     def _ports(self, rows: dict[str, Any]) -> tuple[dict[str, PortVlans], dict[str, str]]:
-        """Ports, and those named by the site that can't be put into a VLAN, with the reason.
-
-        Of a mode that isn't known nothing is said where the site names the port: it may be in any VLAN. Elsewhere it
+        """Ports, and ports named by the site that can't be put into a VLAN, with the reason. A port of
+        unknown mode counts as unreadable if the site names it, since it may be in any VLAN. Otherwise it
         counts as in the VLAN that EOS reports, so that one port doesn't make the whole switch unreadable.
         """
         there: dict[str, PortVlans] = {}
@@ -106,7 +105,7 @@ class Eos(Session):
         text = row["trunkAllowedVlans"]
         tagged = EVERY if text == "ALL" else frozenset[int]() if text == "NONE" else from_ranges(text)
         native = row["trunkingNativeVlanId"]
-        # A native VLAN that isn't allowed forwards nothing; one that is has no tag.
+        # A native VLAN that isn't allowed forwards nothing; an allowed one is untagged.
         untagged = self._forwards(native) if native in tagged else None
         return PortVlans(untagged, tagged if tagged == EVERY else tagged - {native}, True)
 
@@ -158,9 +157,8 @@ class Eos(Session):
         return True
 
     def _tidy(self) -> None:
-        """Abort weft's sessions of a while ago that no abort has reached: EOS takes few, by default five, and no more.
-
-        Younger ones may be another worker's, under way."""
+        """Abort weft's old sessions that no abort has reached, since EOS allows few, five by default. Younger
+        ones may be another worker's, in progress."""
         try:
             _, listed = self._run(["enable", "show configuration sessions"], "list sessions")
             for name, one in listed["sessions"].items():
@@ -169,7 +167,7 @@ class Eos(Session):
                 if left and one["state"] == "pending":
                     self._aborted(name)
         except (OutsideError, KeyError, TypeError, AttributeError):
-            return  # what has failed before this is told
+            return  # the earlier failure is reported
 
     def _keep(self) -> None:
         self._run(["enable", "copy running-config startup-config"], "save the configuration")
@@ -195,7 +193,7 @@ class Eos(Session):
         allowed = then.tagged | ({then.untagged} if then.untagged else set())
         had = now.tagged | ({now.untagged} if now.untagged else set())
         if not now.trunk or not allowed:
-            # The trunk list of an access port has no effect and may contain any VLANs; by default it is ALL.
+            # The trunk list of an access port has no effect and may contain any VLANs; the default is ALL.
             yield f"switchport trunk allowed vlan {ranges(allowed) or 'none'}"
         else:
             if more := allowed - had:
@@ -244,5 +242,5 @@ def _port_of(port: dict[str, Any]) -> tuple[str, str | None]:
 
 
 def _name(number: int, name: str) -> str:
-    """EOS names a VLAN itself until somebody else does."""
+    """The VLAN's name; empty for the name that EOS itself assigns."""
     return "" if name == f"VLAN{number:04d}" else name

@@ -1,15 +1,15 @@
 """QoS settings of an Arista switch, from the text of its running configuration. Pure.
 
-Packets of a switched port get their priority from the VLAN tag unless it says otherwise, those of a routed port from
-DSCP; DSCP values lead to an eighth of themselves except that the lowest two classes are swapped, and traffic class and
-transmit queue have the same number.
-Sources: EOS manual, "Quality of Service" (qos trust, qos map, tx-queue, random-detect ecn, QoS profiles) and "DCBX and
-Flow Control" (priority-flow-control); how the configuration writes it: Arista's own generator, aristanetworks/avd
-(`eos/qos.j2`, `qos-profiles.j2`, `ethernet-interface-uc-tx-queues.j2`). The manual's defaults (the map of DSCP values,
-trust in CoS on switched ports) were seen as others quote them, for each platform family alike, and not in the manual
-itself, of which only the beginning of the chapter could be read; openconfig/featureprofiles' test configurations for
-EOS set DSCP 0 to 7 and 8 to 15 as if these two were swapped otherwise. So it is said (`ASSUMED`). What a policy map
-does to packets isn't read: the class of packets of a port with one is not known.
+By default packets of a switched port get their priority from the VLAN tag, those of a routed port from DSCP.
+A DSCP value maps to an eighth of itself, except that the lowest two classes are swapped; traffic class and
+transmit queue have the same number. Sources: EOS manual, "Quality of Service" (qos trust, qos map, tx-queue,
+random-detect ecn, QoS profiles) and "DCBX and Flow Control" (priority-flow-control); how the configuration
+writes it: Arista's own generator, aristanetworks/avd (`eos/qos.j2`, `qos-profiles.j2`,
+`ethernet-interface-uc-tx-queues.j2`). The manual's defaults (the map of DSCP values, trust in CoS on switched
+ports) are known from quotations, which agree for every platform family, and not from the manual itself, of
+which only the beginning of the chapter could be read; openconfig/featureprofiles' test configurations for EOS
+set DSCP 0 to 7 and 8 to 15 as if these two were swapped otherwise. So they are reported as `ASSUMED`. Policy
+maps aren't interpreted: the class of packets of a port with one is unknown.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def eos_qos(text: str, interfaces: Mapping[str, Any]) -> SwitchQos:
     above = {member: lag for lag, inside in members.items() for member in inside}
     for name, row in interfaces.items():
         own = _lines(whole, name)
-        if name in above:  # what is said of the aggregation goes for its links
+        if name in above:  # an aggregation's settings apply to its links
             own = _after(_lines(whole, above[name]), own)
-        mtu = int(row["mtu"]) if "mtu" in row else None  # such as Vxlan1 has none
-        if name in members:  # flow control and queues are those of its links
+        mtu = int(row["mtu"]) if "mtu" in row else None  # Vxlan1, for example, has none
+        if name in members:  # flow control and queues are set on its links
             ports[name] = PortQos(mtu=mtu)
             continue
         marking = frozenset(n for n, queue in queues.items() if _marks(own, queue))
@@ -66,7 +66,7 @@ def eos_qos(text: str, interfaces: Mapping[str, Any]) -> SwitchQos:
 
 
 def _members(whole: Block, interfaces: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Aggregation -> its links. The interfaces' answer has only those that LACP has let in."""
+    """Aggregation -> its links. The answer about interfaces has only links that LACP has activated."""
     found = {n: {*row["memberInterfaces"]} for n, row in interfaces.items() if "memberInterfaces" in row}
     for name in interfaces:
         if name.startswith("Port-Channel"):
@@ -78,7 +78,7 @@ def _members(whole: Block, interfaces: Mapping[str, Any]) -> dict[str, tuple[str
 
 
 def blocks(text: str) -> Block:
-    """The configuration by its indentation."""
+    """Parse the configuration by its indentation."""
     top: Block = {}
     path: list[tuple[int, Block]] = [(-1, top)]
     for raw in text.splitlines():
@@ -103,25 +103,27 @@ def _lines(whole: Block, interface: str) -> Block:
 
 
 def _after(first: Block, then: Block) -> Block:
-    """What is said in both is said last; queues that both have are one."""
+    """Merge two blocks: the second one takes precedence; queues in both are merged."""
     kept = {line: inner for line, inner in first.items() if line not in then}
     return kept | {line: _after(first.get(line, {}), inner) for line, inner in then.items()}
 
 
 def _policy_map(line: str) -> str:
-    """Name of the policy map that a line applies to what comes in; empty: it applies none."""
+    """Name of the policy map that a line applies to incoming packets; empty if none."""
     match = re.fullmatch(r"service-policy (?:type \S+ )?input (.+)", line)
     return match[1] if match else ""
 
 
 def _trust(lines: Block) -> str | None:
-    """`dscp`, `cos`, `no`, or None: not said. What an interface says itself counts for more than its profile."""
+    """`dscp`, `cos`, `no`, or None if not set. An interface's own setting takes precedence over its
+    profile's."""
     said = [m for line in lines if (m := re.fullmatch(r"(no )?qos trust(?: (cos|dscp))?", line))]
     return None if not said else said[-1][2] or "no"
 
 
 def _paused(lines: Block) -> frozenset[int]:
-    """What an interface says after its profile counts for more: `drop`, `no priority-flow-control`."""
+    """Priorities with flow control; an interface's own lines (`drop`, `no priority-flow-control`) override
+    its profile."""
     on, paused = False, set[int]()
     for line in lines:
         if match := re.fullmatch(r"(no )?priority-flow-control(?: (?:mode )?(on|off))?", line):

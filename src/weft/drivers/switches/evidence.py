@@ -1,4 +1,4 @@
-"""What a reading of an Ethernet fabric's switches says about a VLAN. Pure."""
+"""Interprets a reading of an Ethernet fabric's switches for one VLAN. Pure."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def observe(mark: Mark, segment: SegmentSpec, seen: EthernetSnapshot) -> Observe
 
 
 def _observe_neutrons(segment: SegmentSpec, name: str, seen: EthernetSnapshot) -> Observed:
-    """There as long as weft's records want it: members join as Neutron binds their ports, and `check` tells of others.
-
-    Afterwards it is gone once it is on no port any more.
+    """It exists while weft's records have it: members join as Neutron binds their ports, and `check` reports
+    others.
+    Afterwards it is gone once it is on no port.
     """
     number, recorded = segment.number, seen.names.get(segment.number)
     if recorded == name:
@@ -104,7 +104,7 @@ def check(segment: SegmentSpec, seen: EthernetSnapshot) -> Check:
         _problem(ProblemKind.SEGMENT_LEFT, port, seen, segment=segment.named)
         for port in seen.strangers(segment)
     ]
-    # That a link carries more than it must isn't weft's to judge where Neutron sets it; that it carries too little is.
+    # Where Neutron manages the link, extra VLANs are not weft's concern; missing ones are.
     problems += [_not_carried(segment, end, seen) for end in seen.lacking(segment)]
     looked = {
         f"switch ports of {seen.fabric}": sum(switch_of(end) not in seen.write_only for end in seen.ends)
@@ -140,7 +140,7 @@ class _End:
         return self.problem(ProblemKind.UNREAD, why=f"{self.name}: {what}")
 
     def unlike(self, wanted: Qos, settings: SwitchQos) -> Iterator[Problem]:
-        """What differs at the port, and at what its settings are inherited from."""
+        """Differences at the port, and at the interface that it inherits settings from."""
         port = self.id.partition("/")[2]
         for where, one in settings.of(port).items():
             place = self.id if where == port else f"{self.id} ({where})"
@@ -154,14 +154,15 @@ class _End:
 def _settings(
     segment: SegmentSpec, seen: EthernetSnapshot, wanted: Qos, answers: SettingsSeen
 ) -> tuple[int, tuple[Problem, ...]]:
-    """How many ports say their settings for RoCE, and what differs: members', and those of links between them."""
+    """Number of ports whose settings for RoCE are known, and differences: at members, and at links between
+    them."""
     found: list[Problem] = []
     looked = 0
     for end in _ends(segment, seen):
         switch, _, port = end.id.partition("/")
         settings = answers.get(switch)
         if isinstance(settings, Silent) and settings.passing and wanted.policy == "warn":
-            # A note that comes and goes with a switch's answers would be news each time.
+            # A note that comes and goes with a switch's answers would be reported as new each time.
             if settings.last is None:
                 continue
             settings = settings.last
@@ -199,7 +200,7 @@ def clean(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -> C
     """No switch has the VLAN, no port or link is in it; a former member's port that can't be read is never clean.
 
     Args:
-        accepted: whether a switch that can't be read back has accepted that a VLAN is taken off a port of it.
+        accepted: whether a switch that can't be read back has accepted the removal of a VLAN from a port.
     """
     behind = {s: f"it could not be read: {why}" for s, why in seen.unread.items()}
     items = [_switches(segment, seen), *_members(segment, seen, accepted), _elsewhere(segment, seen)]
@@ -211,7 +212,8 @@ def clean(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -> C
 
 
 def _held(seen: EthernetSnapshot) -> tuple[str, ...]:
-    """For receipts, which tenants read: what a switch has answered is in events and in the fabric's status."""
+    """Unread switches, for receipts. Tenants read those, so switches' answers are only in events and the
+    fabric's status."""
     unread = (
         f"{s} could not be read: the VLAN stays held until it was read without it"
         for s in sorted(seen.unread)
@@ -220,7 +222,7 @@ def _held(seen: EthernetSnapshot) -> tuple[str, ...]:
 
 
 def _unsaved(segment: SegmentSpec, seen: EthernetSnapshot) -> list[str]:
-    """Switches on the way between its ports that would lose weft's last change in a restart."""
+    """Switches on the paths between its ports that would lose weft's last change in a restart."""
     unsaved = {s for s, state in seen.states.items() if state.unsaved}
     return sorted(unsaved & seen.cabling.spread(segment.ports).keys()) if unsaved else []
 
@@ -260,7 +262,7 @@ def _members(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -
             yield _unproved(segment.number, member.port, subject, nodes, seen, accepted)
             continue
         numbers, level = seen.numbers(member.port), seen.level(member.port)
-        # What others have on a shared port is nothing to a tenant.
+        # Tenants must not learn what others have on a shared port.
         shown = ranges(numbers) if segment.number in numbers else ""
         detail, unread = read_at(shown, "other VLANs only" if numbers else "no VLAN", level)
         exposed, unsaved = seen.exposed(member.port), seen.unsaved(member.port)
@@ -268,7 +270,7 @@ def _members(segment: SegmentSpec, seen: EthernetSnapshot, accepted: Accepted) -
         detail += (
             f"; what was changed on {', '.join(unsaved)} isn't saved for the next start" if unsaved else ""
         )
-        # Of a node that leaves a pod nothing else is asked: the VLAN itself stays.
+        # For a node that leaves a pod this suffices: the VLAN itself stays.
         detail += (under_way := _under_way(seen.coming(segment.number, member.port)))
         dirty = exposed or unsaved or under_way or segment.number in numbers
         result = "not clean" if dirty else "clean"
@@ -279,10 +281,10 @@ CONFIGURED = "what it forwards: its switch shows only its configuration"
 
 
 def read_at(numbers: str, without: str, level: Level) -> tuple[str, tuple[str, ...]]:
-    """What was read of a port, and what that leaves open.
+    """What was read of a port, and what remains unproved.
 
     Args:
-        numbers: VLANs that it is in; `without`: what is said if it is in none that matters.
+        numbers: VLANs that it is in; `without`: text if it is in none that matters.
     """
     if level is Level.CONFIGURATION:
         return f"only its switch's configuration was read: {numbers or 'the VLAN is not on it there'}", (
@@ -294,7 +296,7 @@ def read_at(numbers: str, without: str, level: Level) -> tuple[str, tuple[str, .
 def _unproved(
     number: int, port: str, subject: str, nodes: tuple[str, ...], seen: EthernetSnapshot, accepted: Accepted
 ) -> EvidenceItem:
-    """Of a port that can't be read at all of its ends."""
+    """Evidence for a port that can't be read at all of its ends."""
     read, write_only = list[str](), list[str]()
     for end in seen.cabling.ends(port):
         (write_only if switch_of(end) in seen.write_only else read).append(end)

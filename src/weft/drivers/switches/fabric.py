@@ -52,7 +52,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
 
     Args:
         switches: sessions of the fabric's switches.
-        ledger: weft's own records: who owns which VLAN on switches that store no names.
+        ledger: weft's own records, which say who owns a VLAN on switches that store no names.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         return self._sessions.by_name[switch]
 
     def heard(self) -> Heard:
-        """The fabric's cables as its switches hear them by LLDP."""
+        """The fabric's cables as its switches report them by LLDP."""
         sessions = self._sessions
         return listen(self._site, self._fabric, self.cabling, sessions.by_name, sessions.readers)
 
@@ -104,7 +104,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         return self.snapshot().configured
 
     def usage(self) -> Usage:
-        """What counts are hosts' ports: a link may carry every VLAN, until a pod has one that it doesn't need."""
+        """Counts only hosts' ports: a link may carry every VLAN until a pod has one that it doesn't need."""
         snapshot = self.snapshot()
         return Usage(snapshot.configured.numbers | snapshot.chosen)
 
@@ -131,8 +131,8 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         raise PermanentError("discover", f"fabric {self._fabric}", "its cables aren't read", "describe them")
 
     def live_check(self) -> LiveCheck:
-        """Each switch must have the ports that the site names, with the settings that it wants of them, and hear the
-        neighbours that the site describes.
+        """Each switch must have the ports that the site names, with the desired settings, and see the
+        neighbours that the site describes by LLDP.
         """
         settings, heard = self._qos_check(), self.heard()
         problems, notes = list[str](), list[str]()
@@ -147,7 +147,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         )
 
     def _qos_check(self) -> LiveCheck:
-        """The switches' settings for RoCE; one that has none to say is a note."""
+        """Compare the switches' settings for RoCE; a switch that can't report them is a note."""
         if self._site.fabrics[self._fabric].qos is None:
             return LiveCheck()
         return qos_check(self._site, self._fabric, self.cabling, self._settings.get(0.0))
@@ -155,9 +155,8 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
     # -- ResourceDriver ----------------------------------------------------------------------------------------
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
-        """VLANs with weft's names, and VLANs of its range that ports are in although no switch has them defined.
-
-        Two of one number, if a switch has started with an old configuration.
+        """VLANs with weft's names, and VLANs of its range that ports are in although no switch defines them.
+        A number can occur twice if a switch has booted with an old configuration.
         """
         snapshot = self.snapshot()
         found: list[Marked] = []
@@ -166,7 +165,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         for number, text in names:
             named = read_name(text, site)
             if (named is None and text) or (named is not None and not named.ours):
-                continue  # somebody else's VLAN
+                continue  # someone else's VLAN
             if named is None and number not in self._range:
                 continue
             owner = named.owner if named else None
@@ -241,14 +240,14 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         )
 
     def _over(self, number: int, name: str, seen: EthernetSnapshot) -> frozenset[str]:
-        """Names of other pods of this site that switches give a number which is another's, by weft's records: they
-        have started with an old configuration."""
+        """Names of this site's other pods that switches have for a number that weft's records assign
+        differently: these switches have booted with an old configuration."""
         found = {n: read_name(n, self._site.name) for n in seen.given(number) - {name}}
         pods = {n for n, named in found.items() if named and named.ours and named.owner.kind != "site"}
         return frozenset(pods) if pods and self._names().get(number) == name else frozenset()
 
     def _check_possible(self, spec: SegmentSpec) -> None:
-        """Raises `PermanentError` for a VLAN or a port that no change could ever be about."""
+        """Raises `PermanentError` for a VLAN or a port that weft could never change."""
         if error := self._outside_range(spec.number):
             raise error
         for member in spec.members:
@@ -258,7 +257,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
 
     def _take(self, scope: Scope, resource: Resource) -> None:
         spec, name = segment_of(resource), vlan_name(scope.mark(resource.key))
-        # What came a moment ago by another hand is taken away, too: it isn't asked for again soon.
+        # Also remove what someone else has just added; this is not retried soon.
         number, seen = spec.number, self.snapshot()
         if error := self._outside_range(number):
             raise error
@@ -267,18 +266,18 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         ends = {switch_of(end) for port in spec.ports for end in self.cabling.ends(port)}
         self._sessions.change(
             lambda s, state: removal_for(s, state, number, {name}, self.cabling, mine),
-            # A change that nobody knows the end of may put it back onto a switch that can't be read.
+            # A change of unknown outcome may restore it on a switch that can't be read.
             self._concerned(number, seen, spec.ports) | seen.unread.keys(),
             spec,
             recent=True,
             save=self.cabling.spread(spec.ports),
             fence=scope.fence,
-            # Those without a port of the pod hold its release up no longer than a reading does (`clean`).
+            # Switches without a port of the pod delay its release no longer than a reading does (`clean`).
             silent=seen.unread.keys() - ends,
         )
 
     def _take_marked(self, thing: Marked) -> None:
-        """A VLAN that meanwhile has another owner's name is left alone, on the switches where it has."""
+        """On switches where the VLAN has another owner's name by now, it is left alone."""
         number, seen = int(thing.id), self.snapshot()
         given = seen.given(number)
         names = frozenset(n for n in given if self._is_of(n, thing))
@@ -291,7 +290,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         alone = names == given
 
         def edit(switch: str, state: SwitchState) -> Batch:
-            # It may have waited: where switches have no names, the number may be another pod's by now.
+            # This may have waited: where switches have no names, the number may be another pod's by now.
             nameless = alone and self._names().get(number, "") in {"", *names}
             return removal_for(switch, state, number, names, self.cabling, nameless)
 
@@ -305,8 +304,8 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         return named is not None and named.ours and named.owner == thing.owner
 
     def _concerned(self, number: int, seen: EthernetSnapshot, ports: Collection[str] = ()) -> frozenset[str]:
-        """Switches that a VLAN's members need, that have it, or of which only what weft has asked for is known: no
-        other one's silence or slowness holds its change up.
+        """Switches that a VLAN's members need, that have it, or that can't be read back: silence or slowness
+        of other switches doesn't delay its change.
         """
         having = {s for s, vlans in seen.configured.read.items() if number in vlans}
         inside = {e for port in seen.ports_in.get(number, ()) for e in self.cabling.ends(port)}
@@ -315,12 +314,12 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         return frozenset({*needed, *having, *map(switch_of, inside | carrying), *self._write_only})
 
     def _names(self) -> Mapping[int, str]:
-        """VLAN -> name that weft gives it, by its records."""
+        """VLAN -> its name by weft's records."""
         return {spec.number: vlan_name(mark) for mark, spec in self._ledger.wanted().items()}
 
     def _read(self, began: float) -> EthernetSnapshot:
         states, unread = self._sessions.read(began)
-        # Who changed it may have nothing more to do there, and has said that it isn't over.
+        # Its changer may have finished there, having reported that the outcome is open.
         self._sessions.save({s for s, state in states.items() if state.unsaved})
         if not states:
             why = "; ".join(f"{s}: {said}" for s, said in unread.items()) or "it has none"
@@ -336,6 +335,6 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
 def _parted(
     scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
 ) -> tuple[Mapping[str, Own], Sequence[Resource]]:
-    """The site's own by key, and pods'."""
+    """Splits resources into the site's own, by key, and pods'."""
     own = {r.key: one for r in wanted if (one := own_of(scope, r, ids)) is not None}
     return own, [r for r in wanted if r.key not in own]

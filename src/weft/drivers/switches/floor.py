@@ -7,14 +7,15 @@ import threading
 FLOOR_SECONDS = 600.0
 """How long an earlier answer is remembered: a switch's clock may be set back."""
 BACK_SECONDS = 60.0
-"""For how long a clock that was set back must have been seen to go on: what a cache between gives again doesn't."""
+"""How long a clock that was set back must have been seen to advance, which answers repeated by a cache
+don't."""
 
 
 class Floor:
     """Thread-safe; `now` is monotonic seconds.
 
     Args:
-        goes_on: whether serials grow by themselves, as times do; others only grow with changes.
+        goes_on: whether serials grow by themselves, like times; others grow only with changes.
     """
 
     def __init__(self, goes_on: bool) -> None:
@@ -35,8 +36,8 @@ class Floor:
                 self._floor, self._behind = (serial, now), None
 
     def takes(self, serial: float, before: tuple[float, float], now: float) -> bool:
-        """Whether an answer counts. Args: before: the highest when it was asked for: it may be older than one of
-        meanwhile."""
+        """Whether an answer counts. Args: before: the highest serial at the request; the answer may be older
+        than one that came meanwhile."""
         if serial >= before[0]:
             self.rise(serial, now)
             return True

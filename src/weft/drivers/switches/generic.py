@@ -1,12 +1,11 @@
 """Any other switch that OpenStack's networking-generic-switch knows, by SSH, through that library's own device classes.
 
-None of them reads a switch's configuration back. So weft says of such a switch what its records want of it, as far as
-the switch has accepted it; a plan, an audit and a receipt say that nothing of it was read, and no receipt that rests on
-it is clean.
-
-A change is sent whole, whatever was sent before, and with those of other VLANs that wait: one session, which ends with
-saving the configuration. What another worker has sent isn't known here. What a worker was sending when it was killed
-may be left until the VLAN's next change.
+None of them reads a switch's configuration back. So for such a switch weft reports what its records want, as
+far as the switch has accepted it; plans, audits and receipts say that nothing was read, and no receipt that
+depends on it is clean.
+A change is always sent as a whole, together with waiting changes of other VLANs, in one session that ends
+with saving the configuration. What another worker has sent isn't known here. What a worker was sending when
+it was killed may remain until the VLAN's next change.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ from weft.model.site import SwitchAccess
 from weft.model.specs import SegmentSpec
 
 Segments = Mapping[int, tuple[str, SegmentSpec]]
-"""VLAN -> its name, which says whose it is, and its segment."""
+"""VLAN -> its name, which identifies the owner, and its segment."""
 
 
 class Wanted(Protocol):
-    """Weft's records; `settled`: only of what is known to be there as it is wanted now."""
+    """weft's records; `settled`: only segments known to be in their desired state."""
 
     def __call__(self, settled: bool = False) -> Segments: ...
 
 
 Ever = Callable[[int], SegmentSpec | None]
-"""VLAN -> its segment with every port that it may ever have had, whoever put it there; None: as it is wanted."""
+"""VLAN -> its segment with every port that it may ever have had; None: as desired."""
 Ports = Mapping[str, PortVlans]
 
 REMEMBERED_SECONDS = 60.0
-"""How long this process's own memory of what a switch accepted counts: another one may have changed it since, and
-sending it again does no harm."""
+"""How long this process trusts its own record of what a switch accepted: another process may have changed it
+since, and sending it again does no harm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +53,8 @@ class _Sent:
 
     Attributes:
         by: the VLAN's name.
-        ports: as they were accepted; None: nothing was.
-        at: the process's own clock.
+        ports: as accepted; None: nothing was accepted.
+        at: monotonic seconds.
     """
 
     by: str
@@ -65,11 +64,11 @@ class _Sent:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What a VLAN's change comes to.
+    """The effect of a VLAN's change on this switch.
 
     Attributes:
-        name: that it gets; empty: none.
-        into: ports that it must be on; `gone`: those that it may have been on by weft's doing, and as what.
+        name: its new name; empty: none.
+        into: ports that it must be on; `gone`: ports that weft may have put it on, and in which role.
     """
 
     number: int
@@ -83,7 +82,7 @@ class Generic(Together):
     """One switch: `Switch` without reading back. Thread-safe; processes of one host take turns, too.
 
     Args:
-        ever: what another process may have put into a VLAN; only asked for changes.
+        ever: what another process may have put into a VLAN; only called for changes.
         credentials: called when they are first needed.
         known_hosts: file with the switch's SSH host key; None: the user's own.
     """
@@ -113,8 +112,7 @@ class Generic(Together):
 
     def read(self, since: float | None = None) -> SwitchState:
         """What weft's records want of it; a VLAN whose last change it didn't accept is on no port.
-
-        A VLAN that it doesn't need is only there as long as something wasn't accepted to be taken off.
+        A VLAN that it doesn't need is present only until its removal was accepted.
         """
         state, settled, wanted = self._empty(), self._wanted(settled=True), self._wanted()
         everyones = {number: self._desired(spec) for number, (_, spec) in wanted.items()}
@@ -130,9 +128,9 @@ class Generic(Together):
                 state = _with(state, number, {}) if owed else state
             elif sent is not None and sent.by == name and sent.ports is None:
                 continue  # its last change wasn't accepted
-            elif settled.get(number) == (name, spec):  # whoever sent it has written down that it was accepted
+            elif settled.get(number) == (name, spec):  # its sender has recorded that it was accepted
                 state = _with(state, number, desired)
-                # From now on the records say it; what it was on is still to be taken off some day.
+                # From now on the records have it; its former ports must still be removed some day.
                 with self._lock:
                     if sent is not None and self._sent.get(number) is sent:
                         self._sent[number] = replace(sent, at=float("-inf"))
@@ -143,7 +141,8 @@ class Generic(Together):
         return state
 
     def _together(self, parts: Sequence[Part]) -> None:
-        """All that each VLAN must have here, and off every port that weft had put it on."""
+        """Send everything that each VLAN must have here, and its removal from every port that weft had put it
+        on."""
         with turn(self._changing, self.name):
             began, changes = self._monotonic(), dict[int, _Change]()
             for part in (p for p in parts if p.asked.about is not None):
@@ -151,11 +150,11 @@ class Generic(Together):
                     change = self._change(part.asked)
                     if change.batch:
                         part.asked.fence()
-                except Exception as error:  # the others have nothing to do with it
+                except Exception as error:  # the others are unaffected
                     part.error = error
                     continue
                 if change.batch and change.number in changes:
-                    part.apart = True  # it must know what the one before has put where
+                    part.apart = True  # it depends on what the change before it does
                 elif change.batch:
                     part.batch, changes[change.number] = change.batch, change
             if self._is_old(began, parts):
@@ -178,7 +177,7 @@ class Generic(Together):
         return _Change(number, name, batch, add.ports, {p: away[p] for p in gone})
 
     def _made(self, changes: Sequence[_Change]) -> None:
-        """Send them, and note what was accepted."""
+        """Send them, and record what was accepted."""
         if not changes:
             return
         with self._lock:
@@ -197,8 +196,8 @@ class Generic(Together):
                 self._owed = {(n, p): vlans for (n, p), vlans in self._owed.items() if n != one.number}
 
     def _former(self, about: SegmentSpec, name: str) -> dict[str, PortVlans]:
-        """Ports of this switch that a VLAN may be on by weft's doing. Those that are another VLAN's access ports by now
-        are left out: some devices take a port out of whatever it is in."""
+        """Ports of this switch that weft may have put a VLAN on. Those that are another VLAN's access ports
+        by now are left out: some devices remove a port from any VLAN that it is in."""
         with self._lock:
             sent = self._sent.get(about.number)
             found = dict(sent.ports or {}) if sent is not None and name in ("", sent.by) else {}
@@ -215,10 +214,9 @@ class Generic(Together):
         return {p for ports in others for p, vlans in ports.items() if not vlans.trunk}
 
     def accepted_without(self, number: int, port: str) -> bool:
-        """Whether it accepted from this process, a moment ago, that a VLAN is taken off a port (by the vendor's name).
-
-        If not, it is taken off with the VLAN's next change, which is due now; but for a port that is another VLAN's
-        access port by now, which it can be in one VLAN only.
+        """Whether it recently accepted from this process the removal of a VLAN from a port (by the vendor's
+        name). If not, the VLAN is removed with its next change, which is due now; except from a port that is
+        another VLAN's access port by now, since that can be in one VLAN only.
         """
         wanted = self._wanted()
         name, _ = wanted.get(number, ("", None))
@@ -256,7 +254,7 @@ class Generic(Together):
         return frozenset(e.removeprefix(prefix) for e in ends if e.startswith(prefix))
 
     def _desired(self, spec: SegmentSpec) -> Ports:
-        """What a segment must have on this switch's ports."""
+        """The segment's desired ports on this switch."""
         tagged = PortVlans(None, frozenset({spec.number}), True)
         found = {
             end: PortVlans(spec.number) if m.mode is Mode.ACCESS else tagged

@@ -1,4 +1,4 @@
-"""A switch as networking-generic-switch's own device class sends its commands: one session a change.
+"""A switch whose commands are sent by networking-generic-switch's own device class: one session per change.
 
 Source: networking-generic-switch 10.2, `devices.GenericSwitchDevice`, and `batching` for how its commands are gathered.
 """
@@ -21,10 +21,10 @@ from weft.model.extras import installation
 from weft.model.site import SwitchAccess
 
 CONNECT_SECONDS, AGAIN_SECONDS = 20, 2
-"""How long a session is tried to be opened, and the pause between attempts."""
+"""How long opening a session is retried, and the pause between attempts."""
 LOAD_SECONDS = 120.0
 LAST_WORDS = 200
-"""Characters of a switch's own words in an error."""
+"""Most characters of a switch's message in an error."""
 
 
 class GenericDevice:
@@ -32,7 +32,7 @@ class GenericDevice:
 
     Args:
         parking: VLAN of ports that are in no other.
-        bonds: the vendor's names of its ports that are ends of hosts' bonds.
+        bonds: vendor's names of ports that are ends of hosts' bonds.
         credentials: called when they are first needed.
         known_hosts: file with the switch's SSH host key; None: the user's own.
     """
@@ -49,8 +49,8 @@ class GenericDevice:
         self._credentials, self._known_hosts = credentials, known_hosts
 
     def send(self, changes: Sequence[tuple[int, Batch]]) -> None:
-        """VLANs with what is to change of each, in one session. Raises `UnknownError` for whatever goes wrong: part of
-        it may have been done.
+        """Send the changes of several VLANs in one session. Raises `UnknownError` for any failure: part of it
+        may have been done.
         """
         device, errors = self._made()
         gathered = _Gathered()
@@ -65,7 +65,7 @@ class GenericDevice:
             raise UnknownError("change VLANs", f"switch {self.name}", said) from None
 
     def _gather(self, device: Any, changes: Sequence[tuple[int, Batch]]) -> None:
-        """Ports are taken out of every VLAN before they are put into any."""
+        """Collect the commands; ports are removed from every VLAN before they are put into any."""
         for number, batch in changes:
             for port, edit in batch.ports.items():
                 if edit.untagged == PARK or edit.remove:
@@ -104,7 +104,7 @@ class GenericDevice:
             raise PermanentError("change VLANs", f"switch {self.name}", said, then)
 
     def _made(self) -> tuple[Any, tuple[type[Exception], ...]]:
-        """The library's device, and its errors. Raises `PermanentError` if it can't be had."""
+        """The library's device, and its errors. Raises `PermanentError` if it can't be created."""
         try:
             make, failed = library()
         except Exception as error:
@@ -140,10 +140,10 @@ class GenericDevice:
 
 @cache
 def library() -> tuple[Callable[..., Any], type[Exception]]:
-    """The library's way to make a device, and the base of its errors. Raises whatever its import raises.
-
-    It is imported in a thread that nobody waits for: it imports eventlet, whose copy of `threading` replaces the lock
-    by which others know that the importing thread has ended; a pool with it, and the process, would never end.
+    """The library's function that creates a device, and the base of its errors. Raises whatever its import
+    raises. It is imported in a thread that is never joined: it imports eventlet, whose copy of `threading`
+    replaces the lock that signals the end of the importing thread; a pool with such a thread, and the
+    process, would never end.
     """
     found: Future[tuple[Callable[..., Any], type[Exception]]] = Future()
 
@@ -153,7 +153,7 @@ def library() -> tuple[Callable[..., Any], type[Exception]]:
             from networking_generic_switch.devices import device_manager
             from networking_generic_switch.exceptions import GenericSwitchException
 
-            # It would wait at the process's end for threads of a batching that isn't used here, for a minute.
+            # It would wait at exit, for a minute, for threads of its batching, which isn't used here.
             atexit.unregister(batching._wait_for_threads)  # pyright: ignore[reportPrivateUsage]
         except BaseException as error:
             found.set_exception(error)
@@ -165,7 +165,8 @@ def library() -> tuple[Callable[..., Any], type[Exception]]:
 
 
 class _Gathered:
-    """In the place of the library's own batching, which needs an etcd: commands of many calls, for one session."""
+    """Replaces the library's own batching, which needs etcd: collects the commands of many calls for one
+    session."""
 
     def __init__(self) -> None:
         self.commands: list[str] = []
@@ -176,5 +177,5 @@ class _Gathered:
 
 
 def _network(number: int) -> str:
-    """The library wants the network's id; the VLAN's name on the switch isn't made of it."""
+    """The library requires a network id; the VLAN's name on the switch doesn't depend on it."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, str(number)))

@@ -1,4 +1,4 @@
-"""What is wrong with switch ports of hosts, BMCs and other hardware, whatever pod they are in or not. Pure."""
+"""Problems of switch ports of hosts, BMCs and other hardware, in a pod or not. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ ISOLATE = (
     "suspend the VLAN, on Open vSwitch set the port's column protected, elsewhere take the port out of it"
 )
 FIXED = frozenset({"bmc", "gateway", "infrastructure"})
-"""Roles of networks whose interfaces stay in them: a machine's boot port is in several, one after the other."""
+"""Roles of networks whose interfaces never move; a machine's boot port, by contrast, is in several in
+turn."""
 
 
 def port_troubles(switch: str, seen: EthernetSnapshot) -> Iterator[str]:
-    """Of one switch that was read, one sentence each."""
+    """Problems of one switch that was read, one sentence each."""
     yield from _open(switch, seen)
     yield from _misplaced(switch, seen)
 
 
 def missing_ports(seen: EthernetSnapshot) -> Iterator[str]:
-    """What is wrong with ports that the site names, one sentence each; only of switches that were read."""
+    """Problems of ports that the site names, one sentence each; only for switches that were read."""
     for switch, state in sorted(seen.states.items()):
         for port in sorted(seen.cabling.ports(switch)):
             if why := state.lacks(port):
@@ -32,8 +33,8 @@ def missing_ports(seen: EthernetSnapshot) -> Iterator[str]:
 
 
 def parking_notes(seen: EthernetSnapshot) -> Iterator[str]:
-    """Others' ports in the parking VLAN where it forwards: whoever has named a VLAN that is in use should know it
-    before weft's first change."""
+    """Others' ports in a parking VLAN that forwards: an operator who has configured a VLAN in use should
+    learn it before weft's first change."""
     for switch, state in sorted(seen.states.items()):
         if others := sorted(state.exposed - seen.cabling.ports(switch)):
             listed = ", ".join(others[:5]) + (" …" if others[5:] else "")
@@ -42,9 +43,9 @@ def parking_notes(seen: EthernetSnapshot) -> Iterator[str]:
 
 
 def _open(switch: str, seen: EthernetSnapshot) -> Iterator[str]:
-    """An Open vSwitch port without a tag, and what networking-generic-switch leaves without ngs_port_default_vlan.
-
-    Of all ports that the site says something is cabled to, adapters, boot ports and BMCs alike.
+    """Ports that are open to every VLAN: an Open vSwitch port without a tag, or one that
+    networking-generic-switch left without ngs_port_default_vlan. Covers all ports that the site has cables
+    for: adapters, boot ports and BMCs.
     """
     named = seen.cabling.member.keys() | seen.cabling.others
     exposed = seen.states[switch].exposed
@@ -60,7 +61,8 @@ def _open(switch: str, seen: EthernetSnapshot) -> Iterator[str]:
 
 
 def _misplaced(switch: str, seen: EthernetSnapshot) -> Iterator[str]:
-    """Whoever shares a VLAN with a BMC can take the machine over."""
+    """BMCs' and gateways' ports in a wrong VLAN: anyone who shares a VLAN with a BMC can take the machine
+    over."""
     shared = _vlans_at(seen.site)
     for one in _fixed(seen.site):
         if switch_of(one.end) != switch:
@@ -69,14 +71,14 @@ def _misplaced(switch: str, seen: EthernetSnapshot) -> Iterator[str]:
             yield f"port {one.end} of {one.of} isn't known to its switch: name it as the switch does"
             continue
         if seen.ends[one.end].tagged == EVERY:
-            continue  # told already
+            continue  # reported already
         if others := sorted(seen.ends[one.end].numbers - {one.vlan} - shared.get(one.end, set())):
             listed = ", ".join(map(str, others[:5])) + (" …" if len(others) > 5 else "")
             yield f"port {one.end} of {one.of} is in VLAN {listed}; {one.network} has {one.vlan}"
 
 
 def _vlans_at(site: Site) -> dict[str, set[int]]:
-    """VLANs of the networks whose interfaces are at a port: a BMC may share its host's."""
+    """Port -> VLANs of the networks whose interfaces are there: a BMC may share its host's port."""
     found: dict[str, set[int]] = {}
     for one in site.interfaces:
         network = site.networks.get(one.network)
@@ -92,7 +94,7 @@ class _Fixed(NamedTuple):
 
     Attributes:
         end: switch/port.
-        of: whose it is.
+        of: its owner.
     """
 
     end: str
@@ -102,7 +104,7 @@ class _Fixed(NamedTuple):
 
 
 def _fixed(site: Site) -> Iterator[_Fixed]:
-    """Of interfaces of hardware, and of BMCs and gateways of IPU-Machines."""
+    """Fixed ports of hardware's interfaces, and of BMCs and gateways of IPU-Machines."""
     for one in site.interfaces:
         network = site.networks.get(one.network)
         if network is None or network.vlan is None:

@@ -1,4 +1,4 @@
-"""What a fabric's driver asks of a switch."""
+"""The interface of a switch for a fabric's driver."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from weft.planning.site.neighbours import Neighbour
 from weft.ports.fences import Fence, unfenced
 
 Edit = Callable[[SwitchState], Batch]
-"""From what a switch is to what is to change; called while nobody else of this process changes the switch, and once
-more if it was better read again."""
+"""From a switch's state to the changes to make; called while no other thread of this process changes the
+switch, and again if the switch had to be read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,12 @@ class Asked:
     """One change.
 
     Attributes:
-        fence: raises if it may not be made any more; asked before it is sent, and before each further request of one
-            that takes long.
-        about: the segment that it is about, for switches that can't be read back.
+        fence: raises if the change must no longer be made; called before it is sent, and before each further
+        request of a slow one.
+        about: the segment that it changes, for switches that can't be read back.
         own: segments of the site's own, whose VLANs and ports may be changed besides those for pods.
-        recent: a reading of the last second will do to begin with.
-        save: also if nothing is to be changed: what was changed may be another process's, which never saved it.
+        recent: it may start from a reading of the last second.
+        save: save even if nothing is to be changed: another process may have changed it without saving.
     """
 
     edit: Edit
@@ -53,23 +53,22 @@ class Switch(Protocol):
         """A reading that began after the call.
 
         Args:
-            since: one that others have begun will do if it began after this moment, in monotonic seconds.
+            since: a reading shared with others suffices if it began after this moment, in monotonic seconds.
         """
         ...
 
     def change_all(self, asked: Sequence[Asked]) -> Sequence[Exception | None]:
-        """Make all that is asked, read it back and save it; returns each one's error, in their order.
-
-        What comes to nothing changes nothing. Who fails because of others is tried alone.
+        """Make all changes, read them back and save them; returns each one's error, in order.
+        Empty changes send nothing. A change that fails because of others is tried alone.
         """
         ...
 
     def qos(self) -> SwitchQos | str:
-        """Its ports' settings for RoCE; text: why it can't say them."""
+        """Its ports' settings for RoCE; or text: why it can't report them."""
         ...
 
     def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour] | str:
-        """What it hears by LLDP on these ports; text: why it can't say it."""
+        """Its LLDP neighbours on these ports; or text: why it can't report them."""
         ...
 
     def close(self) -> None: ...

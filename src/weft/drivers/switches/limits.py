@@ -16,7 +16,7 @@ class Limits:
     """What may be changed on a switch: VLANs, and ports by the vendor's names.
 
     Attributes:
-        parking: isolated VLAN for ports that are in no other; outside of `vlans`.
+        parking: isolated VLAN for ports that are in no other; not in `vlans`.
     """
 
     vlans: Range
@@ -27,7 +27,7 @@ class Limits:
         """Raises `PermanentError` if the batch would change anything else.
 
         Args:
-            own: segments of the site's own, whose VLANs and ports are weft's too.
+            own: segments of the site's own, whose VLANs and ports may be changed, too.
         """
         numbers = {s.number for s in own}
         ends = {end for s in own for end in (*s.ports, *s.former)}

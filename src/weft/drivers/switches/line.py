@@ -1,4 +1,4 @@
-"""Changes of one switch that wait for each other: all that have come when it is free are made together."""
+"""Queue of changes of one switch: when it is free, all waiting changes are made together."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from weft.drivers.switches.interface import Asked, Switch
 from weft.drivers.switches.parts import UndoneError
 
 MOST_TOGETHER = 64
-"""Changes that are made at once: a switch takes only so much in one request."""
+"""Most changes made at once, since the size of a switch's request is limited."""
 
 _Waiting = tuple[Asked, Future[None]]
 
 
 class Line:
-    """Thread-safe; whoever waits has no thread in the pool.
+    """Thread-safe; waiting changes occupy no thread of the pool.
 
     Args:
         pool: where the changes are made; this takes one thread of it at a time.
@@ -30,12 +30,12 @@ class Line:
 
     @property
     def waiting(self) -> int:
-        """Changes that nobody is making yet."""
+        """Number of changes that aren't in progress yet."""
         with self._lock:
             return len(self._waiting)
 
     def ask(self, asked: Asked) -> Future[None]:
-        """Ends when it was made, or with its error."""
+        """Queue a change; the future completes when it was made, or with its error."""
         future: Future[None] = Future()
         with self._lock:
             self._waiting.append((asked, future))
@@ -65,7 +65,7 @@ class Line:
             self._busy = bool(self._waiting)
             goes_on = self._busy
         if goes_on:
-            self._begin()  # again in the pool's line: other switches have changes, too
+            self._begin()  # again at the end of the pool's queue: other switches have changes, too
         _tell(taken, errors)
 
     def _refuse(self) -> None:

@@ -1,4 +1,4 @@
-"""What switches say beside their VLANs: their ports' settings for RoCE, and whom they hear by LLDP."""
+"""What switches report besides VLANs: their ports' settings for RoCE, and LLDP neighbours."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from weft.planning.site.livecables import live_differences
 from weft.planning.site.neighbours import Neighbour
 
 QOS_SECONDS = 60.0
-"""How old a reading of settings may be: operators change them, not weft."""
+"""Maximum age of a reading of settings: operators change them, not weft."""
 AGAIN_SECONDS = 30.0
-"""How long a switch that didn't answer isn't asked again."""
+"""Pause before a switch that didn't answer is asked again."""
 KEPT_SECONDS = 600.0
-"""How long what a switch said counts for something while it doesn't answer."""
+"""How long the last answer of a switch counts while it is silent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """A switch that doesn't say its settings, and why.
+    """A switch whose settings aren't known, and why.
 
     Attributes:
-        passing: it may say them the next time; otherwise it has none to say.
-        last: what it said not long ago.
+        passing: it may report them the next time; otherwise it can't.
+        last: its last answer, if recent.
     """
 
     why: str
@@ -46,11 +46,11 @@ SettingsSeen = Mapping[str, QosAnswer]
 
 
 class QosReading:
-    """Settings of all of a fabric's switches, each read at most once in a while. Thread-safe: while a switch takes its
-    time, others have what is known of it; the first time they wait for the one who asks.
+    """Cached settings of all of a fabric's switches. Thread-safe: while a switch is being read, other callers
+    get its last answer; before there is one, they wait for the reading.
 
     Args:
-        seconds: how old an answer may be.
+        seconds: maximum age of an answer.
     """
 
     def __init__(
@@ -68,7 +68,8 @@ class QosReading:
         self._asking: dict[str, Future[QosAnswer]] = {}
 
     def get(self, max_age: float | None = None) -> SettingsSeen:
-        """Args: max_age: seconds; None: the usual. 0 asks every switch, silent ones too."""
+        """Settings of every switch. Args: max_age: seconds; None: the default; 0 asks every switch, silent
+        ones too."""
         answers: dict[str, Future[QosAnswer] | QosAnswer] = {}
         with self._lock:
             now = self._monotonic()
@@ -117,7 +118,7 @@ def _settings(session: Switch) -> QosAnswer:
 
 
 def qos_check(site: Site, fabric: str, cabling: Cabling, seen: SettingsSeen) -> LiveCheck:
-    """What differs, and whose settings aren't known."""
+    """Differences, and switches whose settings aren't known."""
     silent = list(_silent_sentences(seen))
     return LiveCheck(
         problems=(
@@ -149,7 +150,7 @@ def _qos_sentences(site: Site, fabric: str, cabling: Cabling, seen: SettingsSeen
 
 
 def _silent_sentences(seen: SettingsSeen) -> Iterator[tuple[str, bool]]:
-    """Switches whose settings aren't known, or not by their own word, and whether that is trouble: a sentence each."""
+    """Switches whose settings aren't known, or only assumed: a sentence each, and whether that may pass."""
     for switch, answer in sorted(seen.items()):
         if isinstance(answer, Silent):
             yield f"settings for RoCE of {switch} are not known: {answer.why}", answer.passing
@@ -159,11 +160,12 @@ def _silent_sentences(seen: SettingsSeen) -> Iterator[tuple[str, bool]]:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What a fabric's switches hear by LLDP.
+    """LLDP neighbours of a fabric's switches.
 
     Attributes:
         differences: from the cables that the site describes.
-        problems: switches that could not be asked; `notes`: that can't say it, and ports on which nobody is heard.
+        problems: switches that could not be asked; `notes`: switches that can't report it, and ports without
+        a neighbour.
     """
 
     differences: tuple[FabricDifference, ...]
@@ -174,7 +176,8 @@ class Heard:
 def listen(
     site: Site, fabric: str, cabling: Cabling, sessions: Mapping[str, Switch], pool: Executor
 ) -> Heard:
-    """Ask every switch for its neighbours and its aggregations, without which nothing that it hears is compared."""
+    """Ask every switch for its neighbours and its aggregations, without which its neighbours can't be
+    compared."""
     heard: dict[str, Sequence[Neighbour]] = {}
     members: dict[str, Mapping[str, tuple[str, ...]]] = {}
     problems: list[str] = []

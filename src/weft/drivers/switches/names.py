@@ -17,7 +17,7 @@ _NAME = re.compile(r"weft([a-z])([A-Za-z0-9_-]{22})([A-Za-z0-9_-]{3})([A-Za-z0-9
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a name says: who owns the VLAN, and whether this site's weft named it."""
+    """A parsed name: the VLAN's owner, and whether this site's weft named it."""
 
     owner: Owner
     ours: bool
@@ -30,7 +30,7 @@ def vlan_name(mark: Mark) -> str:
 
 
 def read_name(text: str, site: str) -> Named | None:
-    """What a VLAN's name says; None: it isn't one of weft's."""
+    """Parse a VLAN's name; None if it isn't one of weft's."""
     match = _NAME.match(text)
     kind = _KINDS.get(match[1]) if match else None
     if match is None or kind is None:

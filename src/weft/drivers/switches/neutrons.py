@@ -1,7 +1,7 @@
-"""An Ethernet fabric on which Neutron's ML2 driver sets the VLANs: weft reads its switches, and proves.
-
-A pod's RDMA network has the VLAN that weft allocated. Neutron puts a port into it when it binds the port, and takes it
-out when the port is deleted. So what weft would do itself is left to Neutron here; it reads and reports the same.
+"""An Ethernet fabric whose VLANs Neutron's ML2 driver sets: weft only reads its switches and verifies. A
+pod's RDMA network has the VLAN that weft allocated. Neutron puts a port into it when it binds the port, and
+removes it when the port is deleted. So weft leaves changes to Neutron here, and reads and reports as on other
+fabrics.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
 
 NOTED_SECONDS = 60.0
-"""Within which a segment that was accepted is in weft's records; if it isn't, it is asked for again."""
+"""Time within which an accepted segment must be in weft's records; otherwise it is requested again."""
 
 
 class NeutronsFabric(EthernetFabric):
@@ -35,7 +35,7 @@ class NeutronsFabric(EthernetFabric):
         self._accepted: dict[int, tuple[str, float]] = {}
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
-        """VLANs of weft's range that hosts' ports are in; whose they are, weft's records say."""
+        """VLANs of weft's range that hosts' ports are in; weft's records have their owners."""
         snapshot = self.snapshot()
         found: list[Marked] = []
         for number in sorted(n for n in snapshot.ports_in if n in self._range):

@@ -1,13 +1,13 @@
 # pyright: basic
-"""weft's drivers of switches as a device type of networking-generic-switch, which Neutron calls when it binds a port.
+"""weft's switch drivers as a device type of networking-generic-switch, which Neutron calls when it binds a
+port. Ironic waits for Neutron before it powers a machine on, in provisioning, cleaning and for the tenant.
+The port is in its VLAN by then, and in no other, only if the switch is changed within Neutron's call, and if
+Ironic is configured to check that (`[neutron] fail_on_port_binding_failure`: Neutron doesn't pass on some
+errors, but the port is not ACTIVE then). This driver does it like all of weft's drivers: one transaction,
+read back, saved; and it changes only the given port. A port without a network is in the parking VLAN, never a
+trunk.
 
-Ironic waits for Neutron before it powers a machine on, in provisioning, cleaning and for the tenant: a port is in its
-VLAN by then, and in no other, only if whoever changes the switch does so within Neutron's call, and if Ironic is
-configured to look whether it did (`[neutron] fail_on_port_binding_failure`: Neutron keeps some errors to itself, and
-the port is not ACTIVE then). This does, with what all of weft's drivers do: one transaction, read back, saved; and it
-touches nothing but the port that it is told of. A port without a network is in the parking VLAN, never a trunk.
-
-Loaded by Neutron (entry point `generic_switch.devices`), by nothing of weft. Source: networking-generic-switch 10.2,
+Loaded by Neutron (entry point `generic_switch.devices`), not by weft. Source: networking-generic-switch 10.2,
 `devices.GenericSwitchDevice`, `generic_switch_mech`.
 """
 
@@ -42,7 +42,7 @@ OPTIONS = ("weft_interface", "weft_url", "weft_credentials", "weft_ca")
 
 
 class WeftSwitchError(ngs.GenericSwitchException):
-    """A switch, or its section, didn't do; for Neutron's log and Ironic's `last_error`."""
+    """A switch, or its configuration section, failed; for Neutron's log and Ironic's `last_error`."""
 
     message = "%(said)s"
 
@@ -50,11 +50,11 @@ class WeftSwitchError(ngs.GenericSwitchException):
 class WeftSwitch(devices.GenericSwitchDevice):
     """One switch, `device_type = weft`. Thread-safe; processes of one host take turns.
 
-    Raises `WeftSwitchError` for a section that isn't complete.
+    Raises `WeftSwitchError` for an incomplete section.
     """
 
     PLUG_SWITCH_TO_NETWORK = None
-    """VXLAN isn't done by these drivers; the mechanism driver looks here."""
+    """These drivers don't support VXLAN; the mechanism driver checks this attribute."""
 
     def __init__(self, device_cfg, device_name="", *args, **kwargs):
         super().__init__(device_cfg, device_name)
@@ -97,9 +97,8 @@ class WeftSwitch(devices.GenericSwitchDevice):
         self._change(number, (), edit)
 
     def del_network(self, segmentation_id, network_id, physnet_vlans=None):
-        """Remove the VLAN from the switch and its links. Ports are taken out of it before that, one by one.
-
-        One that has another's name, on switches that store names, was there before, and stays as it is.
+        """Remove the VLAN from the switch and its links. Ports were removed from it before, one by one.
+        On switches that store names, a VLAN with another name existed before, and stays as it is.
         """
         number = int(segmentation_id)
 
@@ -115,7 +114,7 @@ class WeftSwitch(devices.GenericSwitchDevice):
     # -- ports ---------------------------------------------------------------------------------------------------
 
     def plug_port_to_network(self, port_id, segmentation_id, trunk_details=None, default_vlan=None, mtu=None):
-        """An access port of this VLAN and of no other, whatever it was before."""
+        """Make the port an access port of this VLAN and of no other, whatever it was before."""
         self._refuse(mtu=mtu, trunk=trunk_details)
         number = int(segmentation_id)
 
@@ -131,7 +130,7 @@ class WeftSwitch(devices.GenericSwitchDevice):
         self._change(number, (port_id,), edit)
 
     def delete_port(self, port_id, segmentation_id, trunk_details=None, default_vlan=None, mtu=None):
-        """Into the parking VLAN; a port that has another network's VLAN by now is left there."""
+        """Put the port into the parking VLAN; a port in another network's VLAN by now is left there."""
         self._refuse(mtu=mtu, trunk=trunk_details)
         number = int(segmentation_id)
 
@@ -140,7 +139,7 @@ class WeftSwitch(devices.GenericSwitchDevice):
             mine = now.untagged in (number, DEFAULT) or number in now.tagged or now.tagged == EVERY
             return Batch(ports={port_id: PortEdit(PARK, remove=now.tagged)} if mine else {})
 
-        # Neutron doesn't ask again, nor tell Ironic, if this fails.
+        # Neutron neither retries this nor notifies Ironic if it fails.
         for pause in FREE_AGAIN:
             try:
                 self._change(number, (port_id,), edit)
@@ -151,7 +150,7 @@ class WeftSwitch(devices.GenericSwitchDevice):
         self._change(number, (port_id,), edit)
 
     def vlan_has_ports(self, segmentation_id):
-        """Whether any port but the links has it; whoever asks is told yes where it can't be read."""
+        """Whether any port other than links has it; True if it can't be read."""
         try:
             ports = self._session.read().ports
         except WeftError:
@@ -196,7 +195,7 @@ class WeftSwitch(devices.GenericSwitchDevice):
         try:
             with turn(self._lock, self.device_name):
                 self._session.limits = self._limits(number, ports)
-                # Another process may have made it already, and have failed to save it.
+                # Another process may have made the change already, and have failed to save it.
                 self._session.change(edit, save=True)
         except WeftError as error:
             raise WeftSwitchError(said=str(error)) from error
@@ -239,12 +238,12 @@ class WeftSwitch(devices.GenericSwitchDevice):
 
 
 def _name(network_id: str) -> str:
-    """As the library's own: 32 characters, which is what EOS allows."""
+    """The name as the library writes it: 32 characters, which EOS allows."""
     return uuid.UUID(network_id).hex
 
 
 def _own_name(number: int) -> str:
-    """Of a VLAN that a port is put into before anybody has told the switch of its network."""
+    """Name of a VLAN that a port is put into before the switch was given its network."""
     return f"vlan-{number}"
 
 

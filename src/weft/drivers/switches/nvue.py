@@ -1,9 +1,10 @@
 """NVIDIA Cumulus Linux through NVUE's REST API: a change is a revision, applied, followed to its end, and saved.
 
-An unused port is in no bridge. A bridged port without a list carries every VLAN of the bridge, so a link between
-switches has the parking VLAN in its list as long as there is no other. It forwards: a port in it isn't isolated, nor
-is a host's trunk that has it beside others. A port with a list carries what is in it, whether the bridge has it or not.
-Sources: Cumulus Linux 5.x documentation, "NVUE API" and "VLAN-aware Bridge Mode"; ifupdown2, addon `bridge`.
+An unused port is in no bridge. A bridged port without a list carries every VLAN of the bridge, so the list of
+a link between switches has the parking VLAN until there is another. The parking VLAN forwards: a port in it
+isn't isolated, nor is a host's trunk that has it among others. A port with a list carries the VLANs in it,
+whether the bridge has them or not. Sources: Cumulus Linux 5.x documentation, "NVUE API" and "VLAN-aware
+Bridge Mode"; ifupdown2, addon `bridge`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ NOT_BEGUN = ("pending", "inactive")
 APPLY = "apply a revision"
 APPLY_SECONDS = 60.0
 PORTS_SECONDS = 60.0
-"""How long it is known which interfaces there are."""
+"""How long the list of interfaces is cached."""
 
 
 class Nvue(Session):
@@ -55,7 +56,7 @@ class Nvue(Session):
         self._none_coming = float("-inf")
         self._unfinished: dict[
             str, float
-        ] = {}  # a revision -> until when the request to apply it may still come
+        ] = {}  # revision -> until when the request to apply it may still arrive
         self._there: tuple[frozenset[str], float] | None = None
 
     def close(self) -> None:
@@ -69,8 +70,9 @@ class Nvue(Session):
         return self._tree_of("applied")
 
     def _coming(self) -> tuple[SwitchState, ...]:
-        """Another process may have begun a revision and have ended before its end was known. A listing with none of
-        them counts for a while: what was begun since is waited for as `OutsideError.lands` says.
+        """States that revisions in progress will lead to. Another process may have started one and have ended
+        before its outcome was known. A listing without any is trusted for a while: `OutsideError.lands`
+        covers what was begun since.
         """
         asked, now = "list the revisions", self._monotonic()
         if now - self._none_coming < DOUBT_SECONDS:
@@ -87,7 +89,7 @@ class Nvue(Session):
         reply = self._ask("GET", f"/?rev={revision}", None, "read the configuration")
         try:
             tree = reply.body
-            if not tree["interface"]:  # every switch has some: it is another's answer, or a part of it
+            if not tree["interface"]:  # every switch has some: the answer is another server's, or incomplete
                 raise ValueError("no interface is in it")
             own = tree.get("bridge", {}).get("domain", {}).get(BRIDGE, {})
             vlans = {n: "" for key in own.get("vlan", {}) for n in from_ranges(key)}
@@ -124,7 +126,7 @@ class Nvue(Session):
             path = f"{ROOT}/interface/{quote(port, safe='')}/lldp/neighbor"
             reply = self._api.ask("GET", f"{path}?rev=operational", None, asked)
             if reply.status == 404:
-                continue  # nobody is heard there
+                continue  # no neighbour there
             if reply.status != 200:
                 raise self.unknown(asked, f"HTTP {reply.status}: {_words(reply.body)}")
             try:
@@ -182,11 +184,11 @@ class Nvue(Session):
             raise
 
     def _left(self, where: str) -> None:
-        """A revision that may be applied yet: nobody has heard of its end."""
+        """Remember a revision that may still be applied: its end isn't known."""
         self._unfinished[where] = self._monotonic() + DOUBT_SECONDS
 
     def _begun(self, batch: Batch, before: SwitchState, after: SwitchState) -> str:
-        """A revision with the change in it, which isn't applied: its path."""
+        """Create a revision with the change, not applied yet; returns its path."""
         revision = next(iter(self._ask("POST", "/revision", {}, "begin a revision").body), None)
         if revision is None:
             raise self.unknown("begin a revision", "its answer names none")
@@ -195,8 +197,8 @@ class Nvue(Session):
         return f"/revision/{name}"
 
     def _still_under_way(self, where: str) -> bool:
-        """The request to apply it may come yet while it hasn't begun: then its change is doubted, and it is looked at
-        again.
+        """Whether it is still in progress. While it hasn't begun, the request to apply it may still arrive:
+        then its change is doubted, and the revision is read again.
         """
         try:
             state = str(self._ask("GET", where, None, "watch a revision").body.get("state"))
@@ -213,7 +215,7 @@ class Nvue(Session):
         while True:
             try:
                 reply = self._ask("GET", where, None, "watch a revision")
-            except PermanentError as error:  # gone, as after a restart: with what was made of it, or without
+            except PermanentError as error:  # gone, as after a restart; it may have been applied or not
                 raise self.unknown(APPLY, f"it isn't there any more: {error.answer}") from None
             state = str(reply.body.get("state"))
             if state in APPLIED:
@@ -227,7 +229,7 @@ class Nvue(Session):
     def _keep(self) -> None:
         asked, end, between = "save the configuration", self._monotonic() + self._apply_seconds, pauses()
         reply = self._ask("PATCH", "/revision/applied", {"state": "save", **YES}, asked)
-        while (state := reply.body.get("state")) == "save":  # it goes on after the answer
+        while (state := reply.body.get("state")) == "save":  # saving continues after the answer
             if self._monotonic() >= end:
                 raise self.unknown(asked, f"still {state} after {self._apply_seconds:.0f} s")
             reply = self._ask("GET", "/revision/applied", None, asked)
@@ -270,7 +272,7 @@ class Nvue(Session):
 
 
 def _bridged(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """A port's settings in the bridge; None: it isn't in it."""
+    """A port's settings in the bridge; None if it isn't in it."""
     domains = (row.get("bridge") or {}).get("domain") or {}
     return (domains[BRIDGE] or {}) if BRIDGE in domains else None
 
@@ -280,7 +282,7 @@ def _listed(listed: Mapping[str, Any]) -> frozenset[int]:
 
 
 def _is_over(state: str) -> bool:
-    """Whether nothing is under way of a revision in this state; by what else it goes, no document lists."""
+    """Whether a revision in this state is finished; no document lists all other states."""
     return state in (*APPLIED, *NOT_BEGUN) or FAILED.fullmatch(state) is not None
 
 

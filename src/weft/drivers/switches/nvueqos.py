@@ -1,10 +1,11 @@
 """QoS settings of a Cumulus Linux switch, from the tree of its applied revision. Pure.
 
-Ports have the profiles `default-global` unless they name others; `qos roce` sets these, and what is in a profile counts
-for more. Sources: Cumulus Linux 5.16 documentation, "Quality of Service" (DSCP values lead to an eighth of themselves;
-switch priorities to the traffic class of the same number; ECN is on in class 0, and in each class that a profile lists
-unless it says otherwise; what a profile lists is all of it) and "RDMA over Converged Ethernet" (both markings trusted,
-ECN in classes 0 and 3, flow control for 3, priorities other than 3 and 6 lead to class 0); the schema of NVUE's API.
+Ports have the profiles `default-global` unless they name others; `qos roce` sets these, and a profile's own
+settings take precedence. Sources: Cumulus Linux 5.16 documentation, "Quality of Service" (a DSCP value maps
+to an eighth of itself; switch priorities to the traffic class of the same number; ECN is on in class 0, and
+in each class that a profile lists unless it says otherwise; a profile's list is complete) and "RDMA over
+Converged Ethernet" (both markings trusted, ECN in classes 0 and 3, flow control for 3, priorities other than
+3 and 6 lead to class 0); the schema of NVUE's API.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ Tree = Mapping[str, Any]
 
 
 def nvue_qos(tree: Tree) -> SwitchQos:
-    """Raises AttributeError, TypeError, ValueError or KeyError if it isn't such a tree."""
+    """Settings from the tree. Raises AttributeError, TypeError, ValueError or KeyError if it isn't such a
+    tree."""
     qos = tree.get("qos") or {}
     interfaces: Tree = tree.get("interface", {})
     ports: dict[str, PortQos] = {}
@@ -36,7 +38,7 @@ def nvue_qos(tree: Tree) -> SwitchQos:
         else:
             ports[name] = _port(qos, (row or {}).get("qos") or {}, mtu)
     for inside in members.values():
-        for link in inside:  # one without configuration isn't in the tree
+        for link in inside:  # a link without configuration isn't in the tree
             ports.setdefault(link, _port(qos, {}, MTU))
     return SwitchQos(ports, members)
 
@@ -61,7 +63,7 @@ def _port(qos: Tree, own: Tree, mtu: int) -> PortQos:
 
 
 def _absent(qos: Tree, own: Tree) -> Iterator[str]:
-    """Profiles that the port names and the revision doesn't have: not the same as none."""
+    """Profiles that the port names but the revision lacks: not the same as having none."""
     for kind in ("mapping", "pfc", "congestion-control"):
         name = (own.get(kind) or {}).get("profile") or DEFAULT
         if name != DEFAULT and name not in (qos.get(kind) or {}):
@@ -87,13 +89,13 @@ def _marking(listed: Tree, roce: str) -> set[int]:
 
 
 def _profile(qos: Tree, own: Tree, kind: str) -> Tree:
-    """The port's own, or the one that all ports have."""
+    """The port's own profile, or the default of all ports."""
     name = (own.get(kind) or {}).get("profile") or DEFAULT
     return (qos.get(kind) or {}).get(name) or {}
 
 
 def _roce(roce: Tree) -> str:
-    """Its mode; empty: off. Raises ValueError for one that isn't known."""
+    """Its mode; empty: off. Raises ValueError for an unknown mode."""
     on = roce.get("enable") == "on" or roce.get("state") == "enabled"  # the latter since 5.15
     mode = str(roce.get("mode", LOSSLESS[0])) if on else ""
     if mode and mode not in (*LOSSLESS, LOSSY):

@@ -1,4 +1,5 @@
-"""From a site to an Ethernet fabric's driver: one session per switch, for the interface that the site names."""
+"""Opens an Ethernet fabric's driver from a site: one session per switch, for the interface that the site
+names."""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ def session_of(
     Args:
         credentials, ca: files, as in `Switching`.
         confirm: seconds within which a change must be read back.
-        databases: by their addresses, of Open vSwitches that are open already; a new one is added.
+        databases: address -> database of an Open vSwitch that is open already; a new one is added.
     """
     if access.interface == "ovs":
         database = ({} if databases is None else databases).setdefault(access.url, OvsDatabase(access.url))

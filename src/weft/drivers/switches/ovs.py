@@ -24,7 +24,8 @@ from weft.model.fabrictypes import Level
 READ = "read the configuration"
 SECONDS = 20
 FOLLOW_SECONDS, FOLLOW_PAUSE = 5.0, 0.02
-"""How long vswitchd may be behind its database, and when it is looked at again: other bridges' changes count, too."""
+"""How long vswitchd may lag behind its database before it is read again; changes of other bridges count,
+too."""
 NOTHING = 4095
 """No frame has this tag (IEEE 802.1Q, table 9-2): a trunk of nothing has it in its list."""
 NAME = "weft-vlan-"
@@ -34,7 +35,7 @@ COLUMNS = ("name,ports,external_ids", "_uuid,name,vlan_mode,tag,trunks,protected
 
 
 class OvsDatabase:
-    """One Open vSwitch's database, which may have several bridges: who reads them at the same time shares the reading.
+    """One Open vSwitch's database, which may have several bridges; concurrent readers share a reading.
 
     Args:
         address: such as `unix:/run/openvswitch/db.sock`.
@@ -51,7 +52,8 @@ class OvsDatabase:
         return self._reading.get(max(0.0, time.monotonic() - since))
 
     def run(self, arguments: Sequence[str], asked: str, of: str) -> str:
-        """What `ovs-vsctl` says. Raises `PermanentError` for what the database refuses, `UnknownError` for the rest."""
+        """Run `ovs-vsctl`; returns its output. Raises `PermanentError` if the database refuses,
+        `UnknownError` otherwise."""
         program = shutil.which("ovs-vsctl", path="/usr/bin:/usr/sbin:/usr/local/bin") or "ovs-vsctl"
         argv = [program, f"--db={self.address}", f"--timeout={SECONDS}", *arguments]
         try:
@@ -112,7 +114,7 @@ class Ovs(Session):
             since = self._monotonic()
 
     def _once(self, since: float) -> tuple[SwitchState, bool]:
-        """A reading, and whether vswitchd forwards accordingly: what it hasn't applied yet is no evidence."""
+        """A reading, and whether vswitchd has applied it: an unapplied configuration is no evidence."""
         try:
             tables = [json.loads(line) for line in self._database.tables(since).splitlines() if line]
             bridges, ports, configuration = (table["data"] for table in tables)
@@ -138,7 +140,7 @@ class Ovs(Session):
         return state, done >= asked
 
     def _port(self, mode: object, tag: object, listed: frozenset[int]) -> PortVlans:
-        """What the columns mean; an empty optional column is an empty set."""
+        """A port from its columns; an empty optional column is an empty set."""
         number = tag if isinstance(tag, int) else None
         if not isinstance(mode, str):
             mode = "access" if number is not None else "trunk"
@@ -162,8 +164,9 @@ class Ovs(Session):
         return float("-inf")
 
     def _edit(self, port: str, now: PortVlans, then: PortVlans, away: frozenset[int]) -> Iterator[str]:
-        """Lists are changed, not replaced, so that changes by two workers don't undo each other. `NOTHING` is in each:
-        two workers that remove the last two VLANs at once must not leave an empty list."""
+        """Commands that edit a port. Lists are changed, not replaced, so that two workers don't undo each
+        other's changes. `NOTHING` is in each: two workers that remove the last two VLANs at once must not
+        leave an empty list."""
         yield from ("--", "set", "port", port)
         if not then.trunk:
             tag = self.limits.parking if then.untagged is None else then.untagged
@@ -179,11 +182,11 @@ class Ovs(Session):
         wanted = {*then.tagged, NOTHING, *([] if then.untagged is None else [then.untagged])}
         there = self._lists.get(port, frozenset())
         if now.tagged == EVERY or (not now.trunk and there - {NOTHING}):
-            yield f"trunks={json.dumps(sorted(wanted))}"  # nobody's list, or one that counted for nothing
+            yield f"trunks={json.dumps(sorted(wanted))}"  # an empty list, or one without effect
             return
         for number in sorted(wanted - there):
             yield from ("--", "add", "port", port, "trunks", str(number))
-        # By what the change was decided by: what has come since is another worker's.
+        # As in the reading that the change is based on: anything newer is another worker's.
         had = now.numbers if now.trunk else frozenset[int]()
         for number in sorted((had | away) - wanted):
             yield from ("--", "remove", "port", port, "trunks", str(number))

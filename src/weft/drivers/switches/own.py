@@ -1,8 +1,7 @@
-"""VLANs of the site's own networks on switches: where they are by weft's doing, and who else is in them. Pure.
-
-Unlike a pod's VLAN, which has exactly the members that weft gives it, such a VLAN may be on ports that weft knows
-nothing of: of the cloud's own hosts, of routers. Those are left as they are. weft sets the ports that the site's file
-names, the links between switches on the way, and the VLAN itself.
+"""VLANs of the site's own networks on switches: where weft has put them, and who else is in them. Pure.
+Unlike a pod's VLAN, which has exactly the members that weft gives it, such a VLAN may be on ports unknown to
+weft, of the cloud's own hosts or of routers. Those are left as they are. weft sets the ports that the site
+file names, the links on the paths between their switches, and the VLAN itself.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """A wanted VLAN of the site's.
+    """A desired VLAN of the site's own.
 
     Attributes:
-        name: on switches that store names.
-        ours: it was made, or adopted: whatever name it has by now, and whatever its ports have.
-        shared: ports that weft knows nothing of are in it: it stays on the switches and links on the way between them.
+        name: its name on switches that store names.
+        ours: it was created or adopted, whatever its name and its ports are by now.
+        shared: ports unknown to weft are in it: it stays on the switches and links on the paths between them.
     """
 
     spec: SegmentSpec
@@ -41,11 +40,11 @@ class Own:
 
     @property
     def ends(self) -> frozenset[str]:
-        """Ports that weft may set for it, besides those of links."""
+        """Ports that weft may set for it, without those of links."""
         return self.spec.ports | frozenset(self.spec.former)
 
     def ever(self, cabling: Cabling) -> Mapping[str, frozenset[str]]:
-        """Switch -> ends of links, wherever weft has put it as long as it is there, as `Cabling.spread` has them."""
+        """Switch -> ends of links where weft may have put it in its lifetime, as in `Cabling.spread`."""
         known = [end for end in self.ends if switch_of(end) in cabling.switches]
         return cabling.spread(known) if known else {}
 
@@ -60,7 +59,7 @@ def in_use(own: Own, of: str, foreign: Sequence[str]) -> PermanentError:
 
 
 def own_ports_in(switch: str, state: SwitchState, own: Own) -> list[str]:
-    """Its ports on a switch that are in it; those that carry every VLAN are in all."""
+    """Its own ports on a switch that are in it; ports that carry every VLAN count."""
     ports = (e.partition("/")[2] for e in own.ends if switch_of(e) == switch)
     return sorted(p for p in ports if p in state.ports and is_in(state.ports[p], own.number))
 
@@ -77,7 +76,7 @@ def foreign_on(switch: str, state: SwitchState, own: Own, cabling: Cabling) -> l
 
 
 def foreign_ports(own: Own, seen: EthernetSnapshot) -> list[str]:
-    """Ports in it that weft knows nothing of, on all switches where weft has put it."""
+    """Ports in it that are unknown to weft, on all switches where weft has put it."""
     ever = own.ever(seen.cabling)
     where = [
         s
@@ -88,14 +87,15 @@ def foreign_ports(own: Own, seen: EthernetSnapshot) -> list[str]:
 
 
 def is_needless(switch: str, there: str | None, own: Own, cabling: Cabling) -> bool:
-    """Args: there: the VLAN's name on a switch that isn't on the way between its ports; None: the switch has none."""
+    """Whether a switch no longer needs it. Args: there: its name on the switch; None: the switch doesn't have
+    it."""
     if own.shared or switch in cabling.spread(own.spec.ports):
         return False
     return there == own.name or (there == "" and switch in own.ever(cabling))
 
 
 def needless_links(switch: str, own: Own, cabling: Cabling) -> list[str]:
-    """Ends on a switch that needs it, of links that don't any more."""
+    """Ends of links that no longer need it, on a switch that does."""
     if own.shared:
         return []
     needed = cabling.spread(own.spec.ports).get(switch, frozenset[str]())
@@ -103,7 +103,7 @@ def needless_links(switch: str, own: Own, cabling: Cabling) -> list[str]:
 
 
 def concerned(own: Own, seen: EthernetSnapshot) -> frozenset[str]:
-    """Switches on which something of it may be to change: where weft has put it, and those that have it under its
+    """Switches where it may have to be changed: where weft has put it, and those that have it under its
     name."""
     named = {s for s, state in seen.states.items() if state.vlans.get(own.number) == own.name != ""}
     there = {*map(switch_of, own.ends), *own.ever(seen.cabling), *named}
@@ -111,7 +111,7 @@ def concerned(own: Own, seen: EthernetSnapshot) -> frozenset[str]:
 
 
 def check_readable(spec: SegmentSpec, seen: EthernetSnapshot) -> None:
-    """Raises `UnknownError`: every switch on which weft has set it must have said what it has."""
+    """Raises `UnknownError` unless every switch on which weft has set it was read."""
     own = Own(spec, "", ours=True)
     needed = {switch_of(end) for end in own.ends} | own.ever(seen.cabling).keys()
     for switch in sorted(needed):
@@ -120,7 +120,7 @@ def check_readable(spec: SegmentSpec, seen: EthernetSnapshot) -> None:
 
 
 def why_silent(switch: str, seen: EthernetSnapshot) -> str:
-    """Why nobody knows what a switch has; empty: it was read."""
+    """Why a switch's state isn't known; empty if it was read."""
     if switch in seen.unread:
         return seen.unread[switch]
     if switch in seen.write_only:

@@ -10,7 +10,8 @@ from weft.model.fabrictypes import Mode
 
 
 def edit_for_own(switch: str, state: SwitchState, own: Own, cabling: Cabling) -> Batch:
-    """Changes on one switch, if any. Raises `PermanentError` if a port isn't there, or the VLAN is somebody else's."""
+    """Changes on one switch, if any. Raises `PermanentError` if a port doesn't exist, or the VLAN is someone
+    else's."""
     number, there = own.number, state.vlans.get(own.number)
     spread = cabling.spread(own.spec.ports)
     modes = {m.port: m.mode for m in own.spec.members}
@@ -46,11 +47,11 @@ def edit_for_own(switch: str, state: SwitchState, own: Own, cabling: Cabling) ->
 
 
 def removal_of_own(switch: str, state: SwitchState, own: Own, cabling: Cabling) -> Batch:
-    """Takes the VLAN off the ports that weft has set, and off the switch. Raises `PermanentError` while ports of others
-    are in it: they would be in none."""
+    """Removes the VLAN from the ports that weft has set, and from the switch. Raises `PermanentError` while
+    others' ports are in it, since they would lose their VLAN."""
     number, there = own.number, state.vlans.get(own.number)
     if there not in (None, "", own.name) and not (own.ours and own_ports_in(switch, state, own)):
-        return Batch()  # it is somebody else's by now
+        return Batch()  # it is someone else's by now
     if there != own.name and switch not in own.ever(cabling):
         return Batch()  # weft has never set it there
     if foreign := foreign_on(switch, state, own, cabling):
@@ -64,7 +65,7 @@ def removal_of_own(switch: str, state: SwitchState, own: Own, cabling: Cabling) 
 
 
 def port_edit(now: PortVlans, mode: Mode | None, number: int) -> PortEdit | None:
-    """Args: mode: None: it isn't a member any more."""
+    """What to change on a port. Args: mode: None if it is no longer a member."""
     if mode is Mode.ACCESS:
         return (
             PortEdit(number, remove=now.tagged) if now.untagged != number or now.tagged or now.trunk else None
@@ -91,7 +92,7 @@ def _off_links(switch: str, state: SwitchState, number: int, cabling: Cabling) -
 
 
 def _off(now: PortVlans, number: int) -> PortEdit:
-    """For an end of a link."""
+    """Removes the VLAN from an end of a link."""
     return PortEdit(PARK if now.untagged == number else KEEP, remove=frozenset({number}), trunk=True)
 
 

@@ -1,4 +1,4 @@
-"""What a reading of the switches says of the VLANs of the site's own networks. Pure."""
+"""Interprets a reading of the switches for the VLANs of the site's own networks. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def observe_own(own: Own, seen: EthernetSnapshot, leaving: bool) -> Observed:
     Raises `UnknownError` while a switch that needs it can't be read.
 
     Args:
-        leaving: nobody wants it any more; under somebody else's name it is only weft's where weft's ports are in it.
+        leaving: it is no longer desired; under someone else's name it counts only where weft's ports are in
+        it.
     """
     check_readable(own.spec, seen)
     own = replace(own, shared=bool(foreign_ports(own, seen)))
@@ -101,7 +102,8 @@ def _how(now: PortVlans, number: int) -> str:
 
 
 def check_own(spec: SegmentSpec, seen: EthernetSnapshot) -> Check:
-    """What `observe_own` doesn't say: ports in the VLAN that weft knows nothing of. Nothing is wrong by that."""
+    """What `observe_own` omits: ports in the VLAN that are unknown to weft, as notes, since they are
+    allowed."""
     own, notes = Own(spec, "", ours=True), list[Problem]()
     for end in foreign_ports(own, seen):
         name, node = seen.named(end)

@@ -1,4 +1,5 @@
-"""The VLANs of a site's own networks on one fabric's switches: found, set, taken away, and what is in their way."""
+"""The VLANs of a site's own networks on one fabric's switches: find, set and remove them, and what is in
+their way."""
 
 from __future__ import annotations
 
@@ -32,8 +33,9 @@ _NOBODY = Owner("site", str(UUID(int=0)))
 
 
 class Change(Protocol):
-    """Changes switches, all at once; `only`: these; `own`: whose VLANs and ports may be changed besides those for pods;
-    `save`: on these even if nothing is to be changed; `fence`: as `Asked`."""
+    """Changes several switches concurrently. `only`: these switches; `own`: segments whose VLANs and ports
+    may be changed in addition to pods'; `save`: switches to save even without a change; `fence`: as in
+    `Asked`."""
 
     def __call__(
         self,
@@ -46,11 +48,11 @@ class Change(Protocol):
 
 
 class OwnSegments:
-    """Of one fabric.
+    """The site's own segments on one fabric.
 
     Args:
         snapshot: a reading of its switches.
-        change: changes them; raises for all of a change if one switch refuses, or doesn't answer.
+        change: changes them; raises for the whole change if one switch refuses or doesn't answer.
         ledger: weft's own records: which ports it has set already.
     """
 
@@ -70,7 +72,8 @@ class OwnSegments:
         return {key: _observed(one, seen, scope.leaving) for key, one in own.items()}
 
     def put(self, scope: Scope, own: Mapping[str, Own]) -> Mapping[str, Outcome]:
-        """One change of each switch; what is in the way of one, or a switch that is silent, holds up no other."""
+        """Set them with one change of each switch; an obstacle for one, or a silent switch, doesn't delay the
+        others."""
         if not own:
             return {}
         seen, refused, possible = self._snapshot(), dict[str, Outcome](), dict[str, Own]()
@@ -83,7 +86,7 @@ class OwnSegments:
         return {**refused, **self._change(scope, possible, edit_for_own, seen)}
 
     def take(self, scope: Scope, own: Mapping[str, Own]) -> Mapping[str, Outcome]:
-        """Where the switches answer; nothing of a VLAN that ports of others are in."""
+        """Remove them on switches that answer, except VLANs that others' ports are in."""
         if not own:
             return {}
         seen, answers, blind, clear = self._snapshot(), dict[str, Outcome](), set[str](), dict[str, Own]()
@@ -105,7 +108,7 @@ class OwnSegments:
 
     def alike(self, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Sequence[Existing]]:
         """As `weft.ports.existing.HasExisting`."""
-        # Of one that is there, only members that are new are given.
+        # For an existing segment, consider only new members.
         new = self._of([r for r in wanted if r.key not in ids or segment_of(r).members])
         if not new:
             return {}
@@ -127,9 +130,8 @@ class OwnSegments:
         return {*map(switch_of, own.ends), *own.ever(self._cabling)}
 
     def take_left(self, thing: Marked, name: str) -> None:
-        """A VLAN under the name of an owner that is over: off switches on which no port is in it but those of links.
-
-        Raises `PermanentError`: nobody knows whose ports they are.
+        """Remove a VLAN that has the name of an owner that is gone from switches where only links are in it.
+        Raises `PermanentError` if other ports, whose owner isn't known, are in it.
         """
         spec = SegmentSpec(number=int(thing.id), fabric_type=FabricKind.ETHERNET, members=(), shared=True)
         one, seen = Own(spec, name, ours=False), self._snapshot()
@@ -144,7 +146,7 @@ class OwnSegments:
         )
 
     def _of(self, wanted: Sequence[Resource]) -> Mapping[str, Own]:
-        """As nobody's yet."""
+        """The desired VLANs, as not created yet."""
         scope = Scope(self._site, _NOBODY, "", "")
         return {r.key: one for r in wanted if (one := own_of(scope, r, {})) is not None}
 
@@ -159,7 +161,7 @@ class OwnSegments:
     def _refusal(
         self, own: Own, seen: EthernetSnapshot, ours: Mapping[str, frozenset[int]]
     ) -> WeftError | None:
-        """Why it can't be set now; None: it can."""
+        """Why it can't be set now; None if it can."""
         try:
             way = next(iter(in_the_way(own, seen, ours)), None)
         except UnknownError as error:
@@ -172,7 +174,8 @@ class OwnSegments:
     def _change(
         self, scope: Scope, own: Mapping[str, Own], edits: OwnEdits, seen: EthernetSnapshot
     ) -> Mapping[str, Outcome]:
-        """All at once on each switch; if that is refused, one after the other: each has its own answer then."""
+        """Change all together on each switch; if that is refused, one by one, so that each gets its own
+        answer."""
         if not own:
             return {}
 
@@ -196,7 +199,7 @@ class OwnSegments:
 
 
 def own_of(scope: Scope, resource: Resource, ids: Mapping[str, str]) -> Own | None:
-    """A VLAN of the site's own networks; None: it is a pod's."""
+    """A VLAN of the site's own networks; None if it is a pod's."""
     spec = segment_of(resource)
     if not spec.shared:
         return None

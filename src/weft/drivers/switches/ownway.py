@@ -1,4 +1,4 @@
-"""What somebody else has where a VLAN of the site's own networks is to be. Pure."""
+"""Others' configuration in the way of a VLAN of the site's own networks. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from weft.model.owner import Owner
 
 @dataclass(frozen=True, slots=True)
 class InTheWay:
-    """What somebody else has where the VLAN is to be.
+    """Someone else's configuration in the way of the VLAN.
 
     Attributes:
-        what: VLAN or port; `has`: what it has.
-        owner: another owner of this site's weft, whose the VLAN is by its name.
-        adoptable: it is the same VLAN, and could be weft's; also under such a name, if that is over.
+        what: VLAN or port; `has`: its configuration.
+        owner: another owner in this site's weft, to whom the VLAN belongs by its name.
+        adoptable: it is the same VLAN, and could become weft's; also under an owner's name, if that owner is
+        gone.
     """
 
     what: str
@@ -33,10 +34,11 @@ class InTheWay:
 
 
 def in_the_way(own: Own, seen: EthernetSnapshot, ours: Mapping[str, frozenset[int]]) -> Iterator[InTheWay]:
-    """Once it is weft's, only what the site has wrong: what others change then is repaired. Raises `UnknownError`.
+    """What is in its way. Once it is weft's, only errors in the site count: others' changes are repaired
+    then. Raises `UnknownError`.
 
     Args:
-        ours: port -> VLANs of the site's own networks that weft has put it into: it is to take it out of them, too.
+        ours: port -> VLANs of the site's own networks that weft has put it into, and removes it from.
     """
     check_readable(own.spec, seen)
     for member in own.spec.members:
@@ -81,20 +83,22 @@ def _named(own: Own, seen: EthernetSnapshot) -> Iterator[InTheWay]:
 
 
 def _others(now: PortVlans, number: int, mode: Mode | None, ours: frozenset[int]) -> str:
-    """What a port has that it can't have beside this VLAN; empty: nothing. Args: ours: VLANs that weft takes off it."""
+    """A port's configuration that excludes this VLAN; empty if there is none. Args: ours: VLANs that weft
+    removes from it."""
     if mode is Mode.TRUNK:
         return f"{number} as its VLAN without a tag" if now.untagged == number else ""
     if now.untagged not in (None, DEFAULT, number, *ours):
         return f"VLAN {now.untagged}, which isn't this network's"
     if now.tagged == EVERY:
-        # Without a VLAN of its own: what Open vSwitch makes of a port that nobody has set.
+        # Without a VLAN of its own: the default of an Open vSwitch port that was never set.
         return "" if now.untagged is None else "every VLAN, as a trunk"
     tagged = now.tagged - ours
     return f"VLAN {listed(tagged)} with a tag" if tagged else ""
 
 
 def all_carrying(own: Sequence[Own], seen: EthernetSnapshot) -> Sequence[str]:
-    """Ports that carry every VLAN, on switches that have these: nobody has put them into one, and they reach it."""
+    """Ports that carry every VLAN, on switches that have these VLANs: they reach them without having been put
+    into any."""
     known = seen.cabling.uplinks.union(*(one.ends for one in own))
     found: dict[str, list[Own]] = {}
     for end, now in sorted(seen.ends.items()):

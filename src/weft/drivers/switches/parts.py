@@ -1,4 +1,4 @@
-"""What several ask of one switch at the same time, made in one change, each with an answer of its own."""
+"""Several callers' changes of one switch, made in one change, each with its own outcome."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from weft.drivers.switches.vlans import Batch, SwitchState, joined
 from weft.model.errors import OutsideError, UnknownError
 
 YOUNG_SECONDS = 1.0
-"""How old a proof may be that a change may be made, when it is sent (`weft.engine.fence`)."""
+"""Maximum age of the proof that a change may be made, when it is sent (`weft.engine.fence`)."""
 
 
 class UndoneError(UnknownError):
-    """A change failed, and is known not to have been applied or to have been rolled back; it may work the next time."""
+    """A change failed, and is known not to have been applied, or to have been rolled back; it may succeed the
+    next time."""
 
     @classmethod
     def of_error(cls, error: UnknownError, more: str = "") -> UndoneError:
@@ -25,12 +26,12 @@ class UndoneError(UnknownError):
 
 @dataclass(slots=True)
 class Part:
-    """One of those that are made together.
+    """One of several changes that are made together.
 
     Attributes:
-        batch: what it comes to after those before it.
-        error: why it isn't made, or nobody knows.
-        apart: the error is of all together, and nothing was made: alone it may succeed.
+        batch: its effect after the changes before it.
+        error: why it isn't made, or why that is unknown.
+        apart: the error concerns the whole batch, and nothing was made: alone it may succeed.
     """
 
     asked: Asked
@@ -39,7 +40,7 @@ class Part:
     apart: bool = False
 
     def fail(self, error: Exception, apart: bool = False) -> None:
-        """By what has befallen all; who has failed before that, or changes nothing, has nothing to do with it."""
+        """Fail with the batch's error, unless this part already failed or changes nothing."""
         if self.error is None:
             self.error, self.apart = _own(error, lands=bool(self.batch)), apart
 
@@ -55,13 +56,11 @@ class Together(ABC):
         self.name, self._monotonic = name, monotonic
         self._making: Sequence[Part] = ()
         self._proved = float("-inf")
-        self._apart = (
-            False  # those that come next: nobody knows what became of the ones before, nor by whose fault
-        )
+        self._apart = False  # for the next changes, after an outcome that is unknown and can't be attributed
 
     @abstractmethod
     def _together(self, parts: Sequence[Part]) -> object:
-        """Make them in one change. Raises what has befallen all before anything was sent."""
+        """Make them in one change. Raises an error that concerned all before anything was sent."""
 
     def change_all(self, asked: Sequence[Asked]) -> Sequence[Exception | None]:
         """As `Switch.change_all`."""
@@ -81,8 +80,8 @@ class Together(ABC):
         return [p.error for p in parts]
 
     def _is_old(self, began: float, parts: Sequence[Part]) -> bool:
-        """Whether it took too long to see who of several may still change something: then each is tried alone. Of one
-        that is alone it is seen again.
+        """Whether checking the fences took too long. Of several parts each is tried alone then; for a single
+        one the fence is checked again.
         """
         self._making, self._proved = [p for p in parts if p.batch], began
         if len(parts) == 1:
@@ -96,7 +95,7 @@ class Together(ABC):
         return True
 
     def _prove(self) -> None:
-        """See again whether all may still be made, if that was seen a while ago. Raises what a fence says."""
+        """Check all fences again, if they were checked a while ago. Raises a fence's error."""
         now = self._monotonic()
         if now - self._proved >= YOUNG_SECONDS:
             for part in self._making:
@@ -104,8 +103,8 @@ class Together(ABC):
             self._proved = now
 
     def _go_on(self) -> None:
-        """Before each further request of a change: the ones before it may have taken long. Raises `UnknownError`: the
-        rest isn't sent, of nobody's.
+        """Call before each further request of a change, since earlier ones may have taken long. Raises
+        `UnknownError` if the rest must not be sent, for any part.
         """
         try:
             self._prove()
@@ -122,11 +121,12 @@ class Together(ABC):
 
 
 def composed(parts: Sequence[Part], batch_of: Callable[[Asked, Batch], Batch], state: SwitchState) -> Batch:
-    """One batch of all parts, each made after those before it; whoever can't be is left out, with its error.
+    """One batch of all parts, each applied after those before it; a part that can't be applied is left out,
+    with its error.
 
     Args:
-        batch_of: what is asked for comes to, after a batch of those before it.
-        state: the switch's.
+        batch_of: the batch of a change, after a batch of those before it.
+        state: the switch's state.
     """
     whole = Batch()
     for part in parts:
@@ -137,7 +137,7 @@ def composed(parts: Sequence[Part], batch_of: Callable[[Asked, Batch], Batch], s
             more.on(state)
             if mine:
                 part.asked.fence()
-        except Exception as error:  # also of weft's own: the others have nothing to do with it
+        except Exception as error:  # also an internal error: the others are unaffected
             part.error = error
         else:
             part.batch, whole = mine, more
@@ -145,7 +145,8 @@ def composed(parts: Sequence[Part], batch_of: Callable[[Asked, Batch], Batch], s
 
 
 def _own(error: Exception, lands: bool) -> Exception:
-    """The same error for one of several: each is told how long its own change may land."""
+    """The same error for one of several parts: each is given how long its own change may still take
+    effect."""
     if not isinstance(error, OutsideError):
         return error
     mine = type(error).__new__(type(error), *error.args)

@@ -1,4 +1,4 @@
-"""The sessions of one fabric's switches, which are read and changed many at a time."""
+"""The sessions of one fabric's switches, which are read and changed concurrently."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from weft.model.specs import SegmentSpec
 from weft.ports.fences import Fence, unfenced
 
 AT_ONCE = 16
-"""Switches that are asked at a time."""
+"""Number of switches that are asked concurrently."""
 SAVE_SECONDS = 30.0
-"""Between two attempts to save what could not be saved."""
+"""Pause between attempts to save a configuration."""
 
 Edits = Callable[[str, SwitchState], Batch]
-"""From a switch's name and what it is to what is to change there."""
+"""From a switch's name and state to the changes to make there."""
 
 
 class Sessions:
     """Thread-safe; opens no connection yet.
 
     Attributes:
-        by_name: each switch's session; `lines`: the changes that wait for it.
-        readers: threads for readings; changes may take as long as a slow switch does, and have others.
+        by_name: each switch's session; `lines`: its queue of changes.
+        readers: threads for readings; changes, which may be slow, have other threads.
         save_seconds: see `SAVE_SECONDS`.
     """
 
@@ -48,7 +48,8 @@ class Sessions:
             session.close()
 
     def read(self, since: float) -> tuple[Mapping[str, SwitchState], Mapping[str, str]]:
-        """What each switch is, at this moment (monotonic) or later, and why others could not be read, by name."""
+        """State of each switch, read at this moment (monotonic) or later, and why others could not be read,
+        by name."""
 
         def one(session: Switch) -> SwitchState | OutsideError:
             try:
@@ -61,7 +62,8 @@ class Sessions:
         return states, {s: a.answer for s, a in answers.items() if isinstance(a, OutsideError)}
 
     def save(self, names: Collection[str]) -> None:
-        """Have switches save their configurations, if nobody has tried it lately; whoever wants to know reads them."""
+        """Have switches save their configurations, unless that was tried recently; a reading shows the
+        result."""
         now = time.monotonic()
         with self._lock:
             due = [n for n in names if now - self._saving.get(n, float("-inf")) >= self._save_seconds]
@@ -80,15 +82,15 @@ class Sessions:
         fence: Fence = unfenced,
         silent: Collection[str] = (),
     ) -> None:
-        """Change some switches, all at once; on each, together with others' changes that wait for it. One without an
-        answer makes the outcome unknown; a refusal is reported first, and before it whatever the fence said, unless
-        something may land yet: whoever has lost the pod says that, too.
+        """Change some switches concurrently; on each, together with other waiting changes. A switch without
+        an answer makes the outcome unknown. A fence's error takes precedence, then a refusal, unless
+        something may still take effect: then a lost owner reports that, too.
 
         Args:
-            only: the switches; names that the fabric doesn't have are nobody's.
-            about, own, recent, fence: as `Asked`.
+            only: the switches; names unknown to the fabric are ignored.
+            about, own, recent, fence: as in `Asked`.
             save: switches that save even if nothing is to be changed there.
-            silent: switches that may have failed, as long as nothing is known to have been sent there.
+            silent: switches that may fail without consequence if nothing was sent there.
         """
         asked = {
             name: Asked(partial(edits, name), about, own, recent, name in save, fence)
@@ -108,5 +110,5 @@ class Sessions:
 
 
 def _is_nothing(error: BaseException) -> bool:
-    """Whether nothing was made, nor may be."""
+    """Whether the change has had no effect, and can't have any."""
     return isinstance(error, OutsideError) and not error.lands

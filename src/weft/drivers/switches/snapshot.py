@@ -19,11 +19,11 @@ class EthernetSnapshot(Snapshot):
 
     Attributes:
         states: switch -> what was read of it; `unread`: switch -> why it could not be.
-        names: VLAN -> name from weft's records, for switches that store none or somebody else's.
+        names: VLAN -> name from weft's records, for switches that store no names, or another's.
         write_only: switches that can't be read back: their states are what they accepted.
         settings: the switches' settings for RoCE; None: the site wants none.
-        by_neutron: Neutron sets the VLANs: it may define them, and have links carry them, all the time. What counts are
-            hosts' ports.
+        by_neutron: Neutron sets the VLANs, and may define them and have links carry them at any time. Only
+        hosts' ports count.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class EthernetSnapshot(Snapshot):
         super().__init__(fabric, began, Configured("", read, unread), self._ports)
 
     def _defined(self, switch: str, state: SwitchState) -> dict[int, str]:
-        """VLAN -> its name, of those that a switch has."""
+        """VLAN -> its name, for the VLANs of a switch."""
         if not self.by_neutron:
             return {n: name or self.names.get(n, "") for n, name in state.vlans.items()}
         links = {end.partition("/")[2] for end in self.cabling.uplinks if switch_of(end) == switch}
@@ -62,14 +62,14 @@ class EthernetSnapshot(Snapshot):
         return found
 
     def given(self, number: int) -> frozenset[str]:
-        """Names that switches give a VLAN, or weft's records do."""
+        """Names of a VLAN on switches and in weft's records."""
         return frozenset(n for vlans in self.configured.read.values() if (n := vlans.get(number)))
 
     def coming(self, number: int, port: str | None = None) -> list[str]:
-        """Switches with a change under way that has a VLAN in it, where it counts.
+        """Switches with a change in progress that contains a VLAN, where that counts.
 
         Args:
-            port: that has it on this port, at one of its ends.
+            port: only changes that have it on this port, at one of its ends.
         """
         ends = None if port is None else self.cabling.ends(port)
 
@@ -87,12 +87,12 @@ class EthernetSnapshot(Snapshot):
         return {f"{s}/{p}": vlans for s, state in self.states.items() for p, vlans in state.ports.items()}
 
     def numbers_at(self, end: str) -> frozenset[int]:
-        """VLANs of a port of a switch, those that it forwards beyond its configuration included."""
+        """VLANs of a switch's port, including those that it forwards beyond its configuration."""
         switch, _, port = end.partition("/")
         return self.ends[end].numbers | self.states[switch].beyond.get(port, frozenset())
 
     def level(self, port: str) -> Level:
-        """The least near to what is forwarded that a port was read at any of its ends."""
+        """The lowest level at which a port was read at any of its ends."""
         levels = {self.states[s].level for e in self.cabling.ends(port) if (s := switch_of(e)) in self.states}
         return next((level for level in Level if level in levels), Level.CONFIGURATION)
 
@@ -107,8 +107,8 @@ class EthernetSnapshot(Snapshot):
 
     @cached_property
     def chosen(self) -> frozenset[int]:
-        """VLANs that somebody has put a host's port into. One that carries the whole range is as it came: nobody has
-        chosen a number there."""
+        """VLANs that hosts' ports were explicitly put into. A port that carries the whole range has its
+        default configuration."""
         every = frozenset(self._range.numbers())
         return frozenset[int]().union(*(p.numbers for p in self.ports.values() if not every <= {*p.numbers}))
 
@@ -120,11 +120,12 @@ class EthernetSnapshot(Snapshot):
         return (f"{found[0].name}/{found[1].name}", found[0].name) if found else (f"unknown port {port}", "")
 
     def is_write_only(self, port: str) -> bool:
-        """Whether nothing can be read of a port, at one of its ends at least: only what weft asked for is known."""
+        """Whether a port can't be read back at one of its ends at least: only what weft requested is
+        known."""
         return any(switch_of(end) in self.write_only for end in self.cabling.ends(port))
 
     def why_unread(self, port: str) -> str:
-        """Why a port could not be read, at any of its ends; empty: it was."""
+        """Why a port could not be read at some end; empty if it was."""
         for end in self.cabling.ends(port):
             switch = switch_of(end)
             if switch in self.unread:
@@ -134,7 +135,7 @@ class EthernetSnapshot(Snapshot):
         return ""
 
     def mode(self, member: Membership, number: int) -> str:
-        """Mode of a port in a VLAN, the same at all of its ends; if they differ, it is no member."""
+        """Mode of a port in a VLAN; if its ends differ, it isn't a member."""
         if self.why_unread(member.port):
             return "not readable"
         ends = self.cabling.ends(member.port)
@@ -144,8 +145,8 @@ class EthernetSnapshot(Snapshot):
         return found.pop() if len(found) == 1 else "a member at some of its ends"
 
     def beside(self, member: Membership, number: int) -> frozenset[int]:
-        """VLANs that a member's port is in and must not be, whoever they are. On a port that pods share, each has its
-        tag, and the host keeps its virtual functions apart by them; others of its own may have theirs."""
+        """VLANs that a member's port is in and must not be. On a shared port each pod has its tag, by which
+        the host separates its virtual functions; the host's own VLANs may be there, too."""
         others = self.numbers(member.port) - {number}
         if member.mode is not Mode.TRUNK:
             return others

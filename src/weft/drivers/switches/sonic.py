@@ -1,8 +1,8 @@
 """SONiC through the management framework's RESTCONF: VLAN and VLAN_MEMBER of CONFIG_DB, as modeled by `sonic-vlan`.
 
 The same tree has VLAN_MEMBER_TABLE of APPL_DB: what was passed on to the daemon that programs the chip. It proves
-nothing of the chip, since a row goes before its removal is programmed, and RESTCONF has nothing of ASIC_DB. So a
-reading's level is the configuration; what was passed on and isn't configured counts as there.
+nothing of the chip, since a row goes before its removal is programmed, and RESTCONF has nothing of ASIC_DB.
+So a reading's level is the configuration; what was passed on but isn't configured counts as present.
 
 There is no candidate configuration: each request is a transaction. So members are removed first (a port has one
 untagged VLAN at a time), one PATCH adds everything, and VLANs are removed last; a failure in between is rolled back.
@@ -42,12 +42,13 @@ MEMBERS = f"{TREE}/VLAN_MEMBER/VLAN_MEMBER_LIST"
 TABLES = (("sonic-port:sonic-port", "PORT"), ("sonic-portchannel:sonic-portchannel", "PORTCHANNEL"))
 COPY = "/restconf/operations/sonic-config-mgmt:copy"
 PORTS_SECONDS = 60.0
-"""How long it is known which ports there are: a member of a VLAN is a port in any case, and SONiC refuses others."""
+"""How long the list of ports is cached: a member of a VLAN is a port in any case, and SONiC refuses
+others."""
 Row = tuple[int, str]
 
 
 class NotServedError(UnknownError):
-    """The switch's RESTCONF doesn't know what was asked for: whether there is any of it, nobody knows."""
+    """The switch's RESTCONF doesn't serve the requested data: whether there is any isn't known."""
 
 
 class Sonic(Session):
@@ -72,9 +73,9 @@ class Sonic(Session):
     def _read(self) -> SwitchState:
         known = self._there
         if known is None or self._monotonic() - known[1] > PORTS_SECONDS or self.limits.ports - {*known[0]}:
-            return self._vlans(self._ports(), self._get(TREE))  # last: its time is the reading's
+            return self._vlans(self._ports(), self._get(TREE))  # last, since its time counts as the reading's
         reply = self._get(TREE)
-        # Whoever has no such table may be no SONiC switch: then it must name its ports.
+        # A server without this table may not be a SONiC switch: then it must list its ports.
         return self._vlans(known[0] if reply.body else self._ports(), reply)
 
     def _ports(self) -> tuple[str, ...]:
@@ -87,7 +88,7 @@ class Sonic(Session):
                     self._leaf = member_leaf(row) if table == "PORT" else self._leaf
         except (KeyError, TypeError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
-        if not there:  # 404 or nothing to everything: not one that is set up, or not a SONiC switch
+        if not there:  # 404 or an empty answer to everything: not set up, or not a SONiC switch
             raise self.unknown("read the configuration", "it names no port")
         self._there = (tuple(there), self._monotonic())
         return tuple(there)
@@ -106,7 +107,7 @@ class Sonic(Session):
                 passed.setdefault(member(row), set()).add(int(str(row["name"]).removeprefix("Vlan")))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read the configuration", f"its answer can't be read: {error!r}") from None
-        parking = self.limits.parking  # it forwards: who is in it isn't isolated
+        parking = self.limits.parking  # it forwards: ports in it aren't isolated
         exposed = frozenset(name for name, mine in rows.items() if (parking, "untagged") in mine)
         ports = {name: _port(mine) for name, mine in rows.items()}
         beyond = {p: frozenset(ns - {n for n, _ in rows.get(p, ())} - {parking}) for p, ns in passed.items()}
@@ -175,7 +176,7 @@ class Sonic(Session):
         return date
 
     def _take_back(self, batch: Batch, before: SwitchState, error: OutsideError) -> None:
-        """What was done of a batch before the part that failed."""
+        """Undo what was done of a batch before the part that failed."""
         back = inverse(batch, before)
         try:
             now = self._fresh()
@@ -208,7 +209,7 @@ class Sonic(Session):
             yield "DELETE", f"{TREE}/VLAN/VLAN_LIST=Vlan{number}", None
 
     def _perhaps(self, batch: Batch, before: SwitchState) -> set[Row]:
-        """Members that a batch takes away, and that may be there yet though they don't show."""
+        """Members that a batch removes, and that may still appear though the reading doesn't show them."""
         said = {(n, p) for p, edit in batch.ports.items() for n in edit.remove}
         parked = {p for p, edit in batch.ports.items() if edit.untagged == PARK}
         doubted = (
@@ -245,16 +246,15 @@ class Sonic(Session):
 
 
 def _inside(body: Any, name: str) -> Mapping[str, Any]:
-    """A table's contents; where there is none, or in an empty object, it is empty. What has something else in it is no
-    answer: KeyError, TypeError."""
+    """A table's contents; a missing table or an empty object is empty. Raises KeyError or TypeError for
+    anything else."""
     return {} if body in (None, {}) else body[name]
 
 
 def _port(rows: Sequence[tuple[int, str]]) -> PortVlans:
-    """By its rows of VLAN_MEMBER: VLAN and tagging mode.
-
-    Until 2024 the models had nothing against several VLANs without a tag: each of them sends to the port. It counts as
-    in all, and as nobody's access port.
+    """A port from its rows of VLAN_MEMBER: VLAN and tagging mode. Until 2024 the models allowed several
+    untagged VLANs, each of which sends to the port. Such a port counts as in all of them, and as an access
+    port of none.
     """
     bare = [number for number, mode in rows if mode == "untagged"]
     untagged = bare[0] if len(bare) == 1 else None
@@ -263,7 +263,7 @@ def _port(rows: Sequence[tuple[int, str]]) -> PortVlans:
 
 
 def _rows(batch: Batch, state: SwitchState) -> dict[Row, str]:
-    """VLAN_MEMBER of the ports that a batch touches: (VLAN, port) -> tagging mode."""
+    """Rows of VLAN_MEMBER for the ports that a batch changes: (VLAN, port) -> tagging mode."""
     rows: dict[Row, str] = {}
     for port in batch.ports:
         vlans = state.ports[port]
@@ -274,7 +274,7 @@ def _rows(batch: Batch, state: SwitchState) -> dict[Row, str]:
 
 
 def _only_different(batch: Batch, now: SwitchState) -> Batch:
-    """Without what is already so: a batch that failed may have been applied in part."""
+    """The batch without what is already in effect: a failed batch may have been applied in part."""
     return Batch(
         {n: name for n, name in batch.define.items() if n not in now.vlans},
         frozenset(n for n in batch.forget if n in now.vlans),

@@ -1,4 +1,4 @@
-"""SONiC's YANG models as its RESTCONF server has them, of whichever age; and what its errors mean. Pure.
+"""SONiC's YANG models of all ages, as served by RESTCONF; and the interpretation of its errors. Pure.
 
 The models of 2019, which vendors' images still have, call a port `ifname` wherever it is. Since the management
 framework takes sonic-buildimage's, it is `name` in its own row and `port` in one that refers to it; the tables of QoS
@@ -15,20 +15,20 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 MEDIA = "application/yang-data+json"
-"""What a body must be called: anything else is answered with 415."""
+"""Media type of bodies: any other is answered with 415."""
 
 Leaf = Literal["ifname", "port"]
-"""What a row of VLAN_MEMBER calls its port."""
+"""The field of a row of VLAN_MEMBER that names its port."""
 Row = Mapping[str, Any]
 
 
 def own_name(row: Row) -> str:
-    """Of a port, by its row. Raises KeyError, TypeError."""
+    """A port's name, from its row. Raises KeyError, TypeError."""
     return str(row["ifname"] if "ifname" in row else row["name"])
 
 
 def member_leaf(row: Row) -> Leaf:
-    """By a row that has a port: its own, or one that refers to it."""
+    """The field that names ports, judged by any row with a port."""
     return "ifname" if "ifname" in row else "port"
 
 
@@ -38,7 +38,7 @@ def member(row: Row) -> str:
 
 
 def error_of(body: Any) -> tuple[str, str]:
-    """Type and tag of the first error in an answer; empty: it has none."""
+    """Type and tag of the first error in an answer; empty if there is none."""
     try:
         first = body["ietf-restconf:errors"]["error"][0]
         return str(first["error-type"]), str(first["error-tag"])
@@ -47,7 +47,7 @@ def error_of(body: Any) -> tuple[str, str]:
 
 
 def is_empty(status: int, body: Any) -> bool:
-    """Whether an answer says that there is nothing of a kind that the server knows."""
+    """Whether an answer says that a table which the server knows is empty."""
     return status == 404 and error_of(body)[0] == "application"
 
 
@@ -57,5 +57,6 @@ def is_busy(status: int, body: Any) -> bool:
 
 
 def is_refused(status: int, body: Any) -> bool:
-    """Whether a request was understood, and made nothing: also by the models' constraints, which are a status 500."""
+    """Whether a request was understood and had no effect; violated constraints of the models have status
+    500."""
     return status in (400, 404, 405, 409, 415) or (status == 500 and error_of(body)[1] == "invalid-value")

@@ -1,8 +1,9 @@
 """QoS settings of a SONiC switch, from the tables of its CONFIG_DB. Pure.
 
-A port takes priorities from DSCP if it has a map of DSCP values, from the VLAN tag if it has one of those, and from
+A port takes priorities from DSCP if it has a DSCP map, from the VLAN tag if it has a map for tags, and from
 neither without a map. Sources: sonic-buildimage, `sonic-port-qos-map.yang`, `sonic-dscp-tc-map.yang`,
-`sonic-tc-queue-map.yang`, `sonic-queue.yang`, `sonic-wred-profile.yang`, `sonic-port.yang`; all as RESTCONF has them.
+`sonic-tc-queue-map.yang`, `sonic-queue.yang`, `sonic-wred-profile.yang`, `sonic-port.yang`; all as RESTCONF
+has them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from weft.planning.fabric.qos import PortQos, SwitchQos, numbers
 MTU = 9100
 GLOBAL = "global"
 GREEN = ("ecn_all", "ecn_green", "ecn_green_yellow", "ecn_green_red")
-"""Modes that mark packets nobody has coloured."""
+"""Modes that mark uncoloured packets."""
 
 TABLES = {
     "PORT": "sonic-port:sonic-port",
@@ -27,7 +28,7 @@ TABLES = {
     "QUEUE": "sonic-queue:sonic-queue",
     "WRED_PROFILE": "sonic-wred-profile:sonic-wred-profile",
 }
-"""Table -> the model that it is in."""
+"""Table -> its model."""
 
 
 def sonic_qos(tables: Mapping[str, Iterable[Row]]) -> SwitchQos:
@@ -69,5 +70,5 @@ def _inner(row: Row, table: str, key: str, value: str) -> dict[int, int]:
 def _trust(own: Row) -> frozenset[str]:
     by_dscp = {"dscp"} if own.get("dscp_to_tc_map") else set[str]()
     by_tag = {"pcp"} if own.get("dot1p_to_tc_map") else set[str]()
-    # SONiC asks the map of DSCP values first; the other is for packets that aren't IP.
+    # SONiC uses the DSCP map first; the other one is for packets that aren't IP.
     return frozenset(by_dscp or by_tag)

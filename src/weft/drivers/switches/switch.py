@@ -1,7 +1,7 @@
 """One switch: read, and changed in batches that are confirmed or rolled back, and saved.
 
-This is what all vendors share: one change at a time, nothing outside weft's VLANs and ports, and no trust in an answer
-older than weft's own change. Each vendor's interface has its own module.
+All vendors share this: one change at a time, nothing outside weft's VLANs and ports, and no trust in an
+answer that is older than weft's own change. Each vendor's interface has its own module.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour
 
 CONFIRM_SECONDS = 10.0
-"""How long a change may take until it is read back."""
+"""Longest time until a change is read back."""
 DOUBT_SECONDS = 30.0
-"""How long an answer that doesn't show an unconfirmed change is taken for an old one."""
+"""How long an answer that doesn't show an unconfirmed change is considered outdated."""
 RECENT_SECONDS = 1.0
-"""How old a reading may be that a change begins with, if this process has changed nothing since: as old as the proof
-that the change may be made."""
+"""Maximum age of the reading that a change starts from, if this process has changed nothing since: the same
+as that of the proof that the change may be made."""
 
 
 def pauses() -> Iterator[float]:
-    """Seconds between looks at what a switch has begun: a fifth of the time it has taken, so that little is added."""
+    """Pauses in seconds while a switch completes something: a fifth of the time it has taken so far, so that
+    little is added."""
     waited = 0.0
     while True:
         pause = min(max(0.05, waited / 5), 0.2)
@@ -47,18 +48,18 @@ class Session(Together):
     """What all vendors' switches have in common. Thread-safe.
 
     Args:
-        address: where it is reached; other processes of this host change what is there, too.
+        address: where it is reached; other processes of this host change it, too.
         monotonic, sleep: of `time`, for tests.
         confirm: seconds within which a change must be read back.
     """
 
     keeps_names = True
     media = JSON
-    """Type of requests' bodies, where they have any."""
+    """Media type of requests' bodies, if they have any."""
     serials_go_on = True
     """Whether the serials of its states are times."""
     lands_seconds = DOUBT_SECONDS
-    """How long a change may still land of which nobody knows what became; other processes hear of it by the error."""
+    """How long an unconfirmed change may still take effect; the error tells other processes."""
 
     def __init__(
         self,
@@ -85,15 +86,15 @@ class Session(Together):
         """The switch's current state. Raises `UnknownError`."""
 
     def _read_since(self, since: float) -> SwitchState:
-        """The same; where several switches are read at once, a reading of that time will do."""
+        """The same; where several switches are read together, a reading that began after `since` suffices."""
         return self._read()
 
     @abstractmethod
     def _send(self, batch: Batch, before: SwitchState, after: SwitchState) -> float:
         """Make a change; returns the answer's `serial`. Raises `PermanentError` if it was refused or rolled back.
 
-        VLANs that the batch takes off a port are taken off it also if `before` doesn't show them: they may land yet.
-        `UnknownError`: nobody knows what was done; `UndoneError`: nothing.
+        VLANs that the batch removes from a port are removed even if `before` doesn't show them: they may
+        still appear. Raises `UnknownError` if it isn't known what was done; `UndoneError` if nothing was.
         """
 
     def _coming(self) -> tuple[SwitchState, ...]:
@@ -101,8 +102,8 @@ class Session(Together):
         return ()
 
     def _replaces(self, batch: Batch, state: SwitchState) -> bool:
-        """Whether a port becomes a trunk, or is none any more: its list is set as a whole, not changed, and a worker of
-        another host may have set it just now.
+        """Whether a port becomes a trunk, or ceases to be one: its list is set as a whole then, and a worker
+        on another host may just have set it.
         """
         after = batch.on(state).ports
         return any(after[port].trunk != state.ports[port].trunk for port in batch.ports)
@@ -128,7 +129,7 @@ class Session(Together):
 
     def read(self, since: float | None = None) -> SwitchState:
         began, changes = self._monotonic(), self._changes
-        coming = self._coming()  # first: what has ended meanwhile is in the reading
+        coming = self._coming()  # first: what ends meanwhile is in the reading
         state = self._fresh(since)
         if self._doubted(state):
             said = "it may not show weft's last change yet"
@@ -139,7 +140,7 @@ class Session(Together):
         return replace(state, unsaved=self._unsaved, coming=coming)
 
     def change(self, edit: Edit, *, recent: bool = False, save: bool = False) -> SwitchState:
-        """One change alone, as `Asked`. Raises its error; returns what was read last."""
+        """Make a single change, as in `Asked`. Raises its error; returns the last reading."""
         part = Part(Asked(edit, recent=recent, save=save))
         state = self._together([part])
         if part.error is not None:
@@ -165,12 +166,13 @@ class Session(Together):
                     self._fail(parts, error)
                 finally:
                     mine.ends()
-                    self._outdate()  # also what was read meanwhile
+                    self._outdate()  # also readings made meanwhile
             self._end(parts)
             return before
 
     def _fail(self, parts: Sequence[Part], error: Exception) -> None:
-        """Of several, each is tried alone: at once if nothing was made; else when they ask again."""
+        """Fail the parts. If there are several, each is tried alone: at once if nothing was made, otherwise
+        when retried."""
         undone = isinstance(error, OutsideError) and not error.lands
         heard = not isinstance(error.__cause__, UnheardError)
         for part in parts:
@@ -187,8 +189,8 @@ class Session(Together):
                 for part in mine:
                     part.fail(error)
         elif (self._unsaved or not self._kept) and any(p.error is None for p in parts):
-            # Another process may have changed it, and have ended before it was saved. A reading says that it
-            # isn't; whoever has nothing to change here doesn't depend on it.
+            # Another process may have changed it, and have ended before saving. A reading shows that; callers
+            # without a change here don't depend on it.
             with suppress(OutsideError):
                 self._save()
 
@@ -201,7 +203,7 @@ class Session(Together):
         self._unsaved, self._kept = False, True
 
     def _composed(self, parts: Sequence[Part], state: SwitchState) -> Batch:
-        """What all parts come to, also if a change lands yet of which nobody knows what became."""
+        """The batch of all parts, made to hold even if an unconfirmed change still takes effect."""
         doubted = [b for b in self._doubted(state) if b.ports.keys() <= state.ports.keys()]
 
         def batch_of(asked: Asked, before: Batch) -> Batch:
@@ -221,14 +223,14 @@ class Session(Together):
         return replace(after, vlans={**after.vlans, **dict.fromkeys(batch.define, "")})
 
     def _doubted(self, state: SwitchState) -> list[Batch]:
-        """Changes of which nobody knows what became, and which a reading doesn't show."""
+        """Unconfirmed changes that a reading doesn't show."""
         return self._doubts.left(state)
 
     def _made(self, batch: Batch, before: SwitchState, parts: Sequence[Batch]) -> SwitchState:
         """Send it and wait until it is read back.
 
         Args:
-            parts: what it is made of; each is doubted by itself.
+            parts: its parts; each is doubted separately.
         """
         wanted, unsure = batch.on(before), True
         try:
@@ -266,14 +268,14 @@ class Session(Together):
                 if batch.done(seen):
                     return seen
             except TemporaryError:
-                pass  # an old answer, or none: try the next one
+                pass  # an outdated answer, or none: try the next one
             if self._monotonic() >= end:
                 return None
             self._sleep(next(between))
 
     def _recent(self, changed: float) -> SwitchState | None:
-        """The last reading, if it is young enough, and weft has changed nothing since it began: neither this process
-        nor, by their turns, others of this host.
+        """The last reading, if it is recent enough, and weft has changed nothing since it began: neither this
+        process nor, according to their turns, others on this host.
         """
         with self._lock:
             state, began = self._latest or (None, float("-inf"))
@@ -285,7 +287,7 @@ class Session(Together):
             self._latest = None
 
     def _fresh(self, since: float | None = None) -> SwitchState:
-        """A reading that is no older than an earlier one; than one of meanwhile it may be."""
+        """A reading that isn't older than those before the call; it may be older than concurrent ones."""
         highest = self._floor.highest
         state = self._read() if since is None else self._read_since(since)
         if not self._floor.takes(state.serial, highest, self._monotonic()):

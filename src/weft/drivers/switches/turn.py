@@ -1,4 +1,4 @@
-"""Changes of one switch wait for each other, and not for ever."""
+"""Changes of one switch wait for each other, up to a time limit."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _UNDER_WAY, _LONGEST = "a change is under way", 100
 
 
 class Turn:
-    """One that has come.
+    """A turn that was obtained.
 
     Attributes:
-        changed: when the last change of the switch ended, as far as this host's processes have made it, in seconds of
-            this host's monotonic clock, which its processes share: a reading that began before is older.
+        changed: when this host's processes last ended a change of the switch, in seconds of the host's
+        monotonic clock, which its processes share: a reading that began before that is outdated.
     """
 
     def __init__(self, file: IO[str] | None = None) -> None:
@@ -34,11 +34,12 @@ class Turn:
         self.changed = float("-inf") if file is None else _changed(file)
 
     def begins(self) -> None:
-        """A change begins: whoever ends before it does leaves no moment behind, and every reading is older."""
+        """A change begins. If the process dies before it ends, no time is recorded, and every reading counts
+        as outdated."""
         self._note(_UNDER_WAY)
 
     def ends(self) -> None:
-        """It has ended, or nobody knows how it does."""
+        """The change has ended, or its outcome is unknown."""
         self._note(repr(time.monotonic()))
 
     def _note(self, text: str) -> None:
@@ -54,21 +55,21 @@ def _changed(file: IO[str]) -> float:
     try:
         return (
             min(float(text), now) if text else float("-inf")
-        )  # before a restart of the host, the clock was ahead
+        )  # the clock was ahead before the host was restarted
     except ValueError:
         return now
 
 
 @contextmanager
 def turn(lock: threading.Lock, switch: str, address: str | None = "") -> Generator[Turn]:
-    """One session to a switch at a time, of all processes of this user on this host.
-
-    Raises `UnknownError` after `TURN_SECONDS`, and if the file that stands for the turn can't be used; `PermanentError`
-    if its folder is another user's.
+    """One session to a switch at a time, among all processes of this user on this host. Raises `UnknownError`
+    after `TURN_SECONDS`, and if the lock file can't be used; `PermanentError` if its folder belongs to
+    another user.
 
     Args:
-        lock: the switch's own, of this process.
-        address: where it is reached, as switches of two sites may have one name; None: it is this process's alone.
+        lock: the switch's lock within this process.
+        address: where it is reached, since switches of two sites may have the same name; None: only this
+        process uses it.
     """
     if not lock.acquire(timeout=TURN_SECONDS):
         raise _no_turn(switch, f"this process is still changing it after {TURN_SECONDS:.0f} s")
@@ -83,8 +84,8 @@ def turn(lock: threading.Lock, switch: str, address: str | None = "") -> Generat
 
 
 def folder_of_turns() -> Path:
-    """With a file for each switch, by name and address: who has it locked has the turn. It is in the folder that
-    systemd makes for a unit, if it does: a unit's /tmp may be its own.
+    """Folder with a lock file for each switch, by name and address. It is in the folder that systemd creates
+    for a unit, if any, since a unit may have a private /tmp.
     """
     runtime, _, _ = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")
     return Path(runtime or tempfile.gettempdir()) / f"weft-switches-{os.getuid()}"
@@ -99,7 +100,7 @@ def _among_processes(switch: str, address: str) -> Generator[IO[str]]:
         folder.mkdir(mode=0o700, exist_ok=True)
         if (
             folder.lstat().st_uid != os.getuid()
-        ):  # before anything is opened there: it may hold links to our files
+        ):  # before anything is opened there: it may contain links to our files
             said = f"{folder} belongs to somebody else"
             raise PermanentError("change VLANs", f"switch {switch}", said, "remove it, or set TMPDIR")
         file = (folder / file_name).open("a+")

@@ -1,4 +1,4 @@
-"""VLANs of a switch as values: what was read, what to change, and what must be read afterwards. Pure."""
+"""VLANs of a switch as values: what was read, what to change, and the expected result. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from weft.model.fabrictypes import Level, consecutive
 
 EVERY = frozenset(range(1, 4095))
-"""What a trunk without a list carries."""
+"""VLANs of a trunk without a list."""
 
 DEFAULT = 1
-"""VLAN that ports are in as they come from the factory."""
+"""Default VLAN of ports."""
 
 KEEP, PARK = -1, 0
-"""Instead of a VLAN without a tag: leave it as it is; put the port into none."""
+"""In place of an untagged VLAN: keep it unchanged; put the port into none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,9 @@ class PortVlans:
     """VLANs of one port.
 
     Attributes:
-        untagged: VLAN of untagged frames; None: they reach nobody, as on a parked port.
+        untagged: VLAN of untagged frames; None: they aren't forwarded, as on a parked port.
         tagged: VLANs of tagged frames; `EVERY` for a trunk without a list.
-        trunk: whether it is configured as a trunk, possibly of nothing.
+        trunk: whether it is configured as a trunk, possibly without VLANs.
     """
 
     untagged: int | None = None
@@ -43,15 +43,14 @@ class SwitchState:
     Attributes:
         vlans: VLAN -> its name; empty if the switch stores no names.
         ports: the vendor's name of the port -> its VLANs. A link aggregation is a port; its member links aren't.
-        serial: the switch's own clock or change counter: a lower one than before means an old
-            answer.
+        serial: the switch's own clock or change counter: a lower one than before means an outdated answer.
         unsaved: whether weft's last change may not survive a restart of the switch.
-        suspended: VLANs that are defined and forward nothing.
-        exposed: ports in the parking VLAN where it isn't isolated: their hosts reach each other.
-        unfit: port -> why it can't be put into a VLAN; one that isn't among `ports` can't be read.
-        coming: what changes make of it that are under way, whoever has begun them, where the switch says so.
-        level: how near to what is forwarded `ports` is.
-        beyond: port -> VLANs that it forwards though its configuration doesn't have them, where the switch says so.
+        suspended: VLANs that are defined but forward nothing.
+        exposed: ports in a parking VLAN that isn't isolated: their hosts reach each other.
+        unfit: port -> why it can't be put into a VLAN; if it isn't among `ports`, it can't be read.
+        coming: states that changes in progress, by anyone, will lead to, if the switch shows them.
+        level: how close `ports` is to what is actually forwarded.
+        beyond: port -> VLANs that it forwards beyond its configuration, if the switch shows them.
     """
 
     vlans: Mapping[int, str]
@@ -74,7 +73,7 @@ class SwitchState:
         return number in self.vlans or any(number in vlans.numbers for vlans in self.ports.values())
 
     def lacks(self, port: str) -> str:
-        """Why a port can't be put into VLANs: "has no port …"; empty: it is there and can."""
+        """Why a port can't be put into VLANs, such as "has no port …"; empty if it can."""
         if port in self.unfit:
             return f"has port {port} {self.unfit[port]}"
         return "" if port in self.ports else f"has no port {port}"
@@ -86,7 +85,7 @@ class PortEdit:
 
     Attributes:
         untagged: VLAN, `PARK` or `KEEP`.
-        add, remove: VLANs with a tag.
+        add, remove: tagged VLANs.
         trunk: whether the port stays a trunk even if its list becomes empty (a link between switches).
     """
 
@@ -102,12 +101,12 @@ class PortEdit:
         return PortVlans(untagged, tagged, self.trunk or bool(tagged))
 
     def done(self, now: PortVlans) -> bool:
-        """Whether the port is already so."""
+        """Whether the edit is already in effect."""
         untagged = self.untagged == KEEP or now.untagged == (self.untagged or None)
         return untagged and self.add <= now.tagged and not self.remove & (now.tagged - self.add)
 
     def overrides(self, other: PortEdit) -> bool:
-        """Whether nothing is left of another edit that was made before this one."""
+        """Whether this edit undoes all of an earlier one."""
         tagged = other.add | other.remove <= self.add | self.remove
         return tagged and (other.untagged == KEEP or self.untagged != KEEP)
 
@@ -117,7 +116,7 @@ class Batch:
     """Changes of one switch, applied together or not at all.
 
     Attributes:
-        define: VLAN -> name that it gets; `forget`: VLANs to remove from the switch.
+        define: VLAN -> its new name; `forget`: VLANs to remove from the switch.
         ports: port -> what to change on it.
     """
 
@@ -143,12 +142,12 @@ class Batch:
         )
 
     def overrides(self, other: Batch) -> bool:
-        """Whether nothing is left of another batch that was made before this one."""
+        """Whether this batch undoes all of an earlier one."""
         defined = {*other.define, *other.forget} <= {*self.define, *self.forget}
         return defined and all(p in self.ports and self.ports[p].overrides(e) for p, e in other.ports.items())
 
     def done(self, state: SwitchState) -> bool:
-        """Whether all of it is already so. Anything else on the ports may be another worker's."""
+        """Whether all of it is already in effect. Anything else on the ports may be another worker's."""
         for number, name in self.define.items():
             if not state.forwards(number) or state.vlans[number] not in ("", name):
                 return False
@@ -176,7 +175,7 @@ def joined(first: Batch, second: Batch) -> Batch:
 
 
 def within(whole: Batch, part: Batch) -> Batch:
-    """What is left of a batch in another one that it is a part of."""
+    """The part of a batch that is left in another batch composed of it and others."""
     ports: dict[str, PortEdit] = {}
     for port, edit in part.ports.items():
         all_, about = whole.ports[port], edit.add | edit.remove

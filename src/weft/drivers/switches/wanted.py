@@ -30,11 +30,11 @@ class Order:
     """A desired segment.
 
     Attributes:
-        name: of the VLAN on switches.
+        name: the VLAN's name on switches.
         spread: switch that needs it -> ends of links there that carry it.
         range: weft's VLANs.
-        over: names that a switch may give it still and that are overwritten: of this site's pods that had the number
-            before, back with an old configuration.
+        over: former names of the number to overwrite: those of this site's earlier pods, restored by a
+        switch's old configuration.
     """
 
     spec: SegmentSpec
@@ -49,7 +49,7 @@ class Order:
 
 
 def refusal(order: Order, seen: EthernetSnapshot, site: str) -> str:
-    """Why the VLAN can't be created, by a reading of all switches; empty: it can."""
+    """Why the VLAN can't be created, by a reading of all switches; empty if it can."""
     for switch, vlans in seen.configured.read.items():
         if why := _others(vlans.get(order.number, ""), order, site):
             return f"{why} (switch {switch})"
@@ -62,9 +62,8 @@ def refusal(order: Order, seen: EthernetSnapshot, site: str) -> str:
 
 
 def _foreign(now: PortVlans, mode: Mode, ours: Range) -> frozenset[int]:
-    """VLANs of a port by another hand that keep it from becoming a member.
-
-    A trunk of every VLAN is none that anybody has chosen. A host that pods share may have others with their tags.
+    """Externally set VLANs of a port that prevent it from becoming a member.
+    A trunk of every VLAN is a default, not a choice. A shared host may have other tagged VLANs.
     """
     tagged = now.tagged if mode is Mode.ACCESS and now.tagged != EVERY else frozenset[int]()
     untagged = {now.untagged} - {None, DEFAULT}
@@ -107,7 +106,7 @@ def edit_for(switch: str, state: SwitchState, order: Order, cabling: Cabling) ->
 
 
 def _keeps_names(state: SwitchState) -> bool:
-    """Whether the switch stores names at all: if so, a VLAN without one isn't anybody's yet."""
+    """Whether the switch stores names at all: if so, a VLAN without a name has no owner yet."""
     return any(state.vlans.values())
 
 
@@ -119,8 +118,8 @@ def _mine(switch: str, ends: Collection[tuple[str, str]]) -> Iterator[tuple[str,
 
 
 def _host_edit(now: PortVlans, mode: Mode | None, number: int, ours: Range) -> PortEdit | None:
-    """What to change on a host's port; None: nothing. VLANs that aren't weft's stay, unless the port has no list; the
-    factory's doesn't stay without a tag, as it connects every port that nobody has set.
+    """What to change on a host's port; None if nothing. VLANs that aren't weft's stay, unless the port has no
+    list; the default VLAN doesn't stay untagged, since it connects every unconfigured port.
     """
     unlimited = now.tagged == EVERY
     if mode is Mode.ACCESS:
@@ -156,7 +155,7 @@ def removal_for(
     cabling: Cabling,
     nameless: bool = True,
 ) -> Batch:
-    """The batch that removes a VLAN from a switch; empty if it is somebody else's there.
+    """The batch that removes a VLAN from a switch; empty if it is someone else's there.
 
     Args:
         names: names under which it may be removed.

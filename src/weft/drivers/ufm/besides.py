@@ -23,7 +23,7 @@ class Besides:
 
 
 def besides(answers: Mapping[str, AgentStatus | WeftError]) -> Besides:
-    """What an operator should know of it in addition to UFM's own status."""
+    """What an operator should know in addition to UFM's own status."""
     known = {name: a for name, a in answers.items() if isinstance(a, AgentStatus)}
     problems: list[str] = []
     for name, answer in answers.items():
@@ -38,7 +38,7 @@ def besides(answers: Mapping[str, AgentStatus | WeftError]) -> Besides:
 
 
 def _problems(status: AgentStatus) -> tuple[str, ...]:
-    """UFM starts OpenSM on its active node alone, and writes its partition file, with itself as SELF: what a takeover
-    needs is up to UFM.
+    """Problems of one agent. UFM starts OpenSM only on its active node, and writes the partition file, with
+    itself as SELF, so requirements of a takeover are left to UFM.
     """
     return status.own_problems if status.process is None else (*status.problems, *status.own_problems)

@@ -1,7 +1,7 @@
 """Changes of partitions: the whole list of members in one PUT, or the partition deleted; then read back.
 
 Nothing is deleted to be added again, so members that stay are not disturbed. UFM has neither versions nor conditional
-requests: a PUT overwrites whatever somebody else did to the same P_Key meanwhile, as desired state should.
+requests: a PUT overwrites concurrent changes of the same P_Key by others, as desired state should.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ log = logging.getLogger(__name__)
 
 JOB_SECONDS, PROOF_SECONDS = 30.0, 5.0
 VERSION_SECONDS = 600.0
-"""How long UFM's version is believed."""
+"""How long UFM's version is cached."""
 _FIRST_NAP, _LONGEST_NAP = 0.01, 0.5
 
 Allowed = Callable[[Listing], PermanentError | None]
-"""Why a change may not be made, of the partitions as just read."""
+"""Why a change must not be made, given the partitions as just read."""
 
 
 class Changer:
@@ -153,7 +153,7 @@ class Changer:
         members: Mapping[int, Mode],
         number: int,
     ) -> None:
-        """Request it, follow it, and read it back; that also decides about a lost answer."""
+        """Request it, follow it, and read it back, which also decides after a lost answer."""
         failed: TemporaryError | None = None
         fence()
         try:
@@ -173,7 +173,7 @@ class Changer:
         raise TemporaryError(asked, "UFM", said)
 
     def _differs(self, number: int, members: Mapping[int, Mode], seconds: float) -> str:
-        """What UFM shows otherwise even after so many seconds; empty: nothing."""
+        """What still differs in UFM after so many seconds; empty if nothing."""
         end, nap = time.monotonic() + seconds, _FIRST_NAP
         while differs := difference(self.one(number), members):
             if time.monotonic() + nap > end:

@@ -35,7 +35,7 @@ class Credentials:
         return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
 
     def hide(self, text: str) -> str:
-        """The text without any of them, in whatever form they were sent."""
+        """The text with all of them removed, in any form in which they are sent."""
         secrets = (self.token, self.password, self.basic.partition(" ")[2] if self.password else "")
         for secret in sorted(filter(None, secrets), key=len, reverse=True):
             text = text.replace(secret, "(secret)")

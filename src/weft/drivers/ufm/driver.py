@@ -1,7 +1,7 @@
 """UFM as weft's fabric manager: reads the fabric, and owns its segments, which are partitions.
 
 UFM's partitions have no marks. Who owns a P_Key of weft's range is in weft's own database: which numbers are desired,
-and by whom. A P_Key outside of the range is somebody else's and never touched.
+and by whom. A P_Key outside of the range is someone else's and never touched.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from weft.ports.resources import Scope
 WAIT_SECONDS = 5.0
 """How long a change waits for the ports' tables, where an agent reads them; after that `find` says how far it is."""
 COMPLAINTS = 20
-"""Alarms and unhealthy ports that the status tells."""
+"""Most alarms and unhealthy ports that the status reports."""
 
 
 class Ufm(OneByOne[UfmSnapshot]):
@@ -101,7 +101,7 @@ class Ufm(OneByOne[UfmSnapshot]):
     def status(self) -> FabricStatus:
         """One row per address. A standby doesn't answer REST: it is shown as standby without being asked.
 
-        What agents say are problems of the fabric: whether it is managed is UFM's to say.
+        Agents only report problems of the fabric: whether it is managed, UFM decides.
         """
         said: list[str] = []
         try:
@@ -150,7 +150,7 @@ class Ufm(OneByOne[UfmSnapshot]):
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Observed]:
-        """A partition that isn't on record as made, and has members that aren't wanted, is somebody else's."""
+        """A partition that isn't recorded as created, and has undesired members, is someone else's."""
         if not wanted:
             return {}
         seen, found = self._reading_for(scope), dict[str, Observed]()
@@ -167,7 +167,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         return found
 
     def _strange(self, spec: SegmentSpec, seen: UfmSnapshot) -> int | None:
-        """A member of a partition that nobody has on record and that isn't wanted."""
+        """An undesired member of a partition that isn't recorded."""
         there, members = seen.listing.partitions.get(spec.number), members_of(spec)
         if there is None or spec.number in seen.wanted:
             return None
@@ -267,7 +267,7 @@ class Ufm(OneByOne[UfmSnapshot]):
                 segment_of(resource).number, lambda owner: owner not in (None, mark), scope.fence
             )
         except _OthersError:
-            return  # its number is somebody else's by now: nothing of ours is left to remove
+            return  # its number is someone else's by now: nothing of ours is left to remove
 
     def _take_marked(self, thing: Marked) -> None:
         self._remove_number(
@@ -284,8 +284,8 @@ class Ufm(OneByOne[UfmSnapshot]):
     ) -> None:
         """
         Args:
-            anywhere: ports whose own tables alone have it are repaired too.
-            seen: as it was listed: it may not have other members by now.
+            anywhere: also repair ports that have it only in their own tables.
+            seen: the partition as listed: it must not have other members by now.
         """
         before: list[int] = []
 
@@ -351,7 +351,7 @@ class Ufm(OneByOne[UfmSnapshot]):
 
 
 class _OthersError(PermanentError):
-    """A partition is somebody else's."""
+    """A partition is someone else's."""
 
     def __init__(self, number: int, why: str) -> None:
         super().__init__(

@@ -16,7 +16,7 @@ from weft.model.specs import SegmentSpec
 from weft.planning.fabric.check import check_tables, nodes_of_port, port_name
 
 MEMBER, OTHERS = "ufm port", "ufm elsewhere"
-"""Planes where no agent reads the ports themselves: what UFM says of them."""
+"""Planes if no agent reads the ports themselves: UFM's view of them."""
 
 
 def problems(number: int, members: Mapping[int, Mode], seen: UfmSnapshot) -> list[Problem]:
@@ -56,10 +56,10 @@ def _by_list(number: int, members: Mapping[int, Mode], seen: UfmSnapshot) -> Ite
 
 
 def clean_items(segment: SegmentSpec, seen: UfmSnapshot, alone: str) -> Iterator[EvidenceItem]:
-    """Every plane that there is.
+    """Evidence on every plane.
 
     Args:
-        alone: what UFM said when it was asked for this partition alone.
+        alone: UFM's answer when it was asked for this partition alone.
     """
     number, members = segment.number, members_of(segment)
     up, unseen = still_up(segment, seen), unproved(segment, seen)

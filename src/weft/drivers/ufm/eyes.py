@@ -1,4 +1,4 @@
-"""The second proof: fabric agents that read the ports' own tables, whatever UFM says."""
+"""The second proof: fabric agents that read the ports' own tables, independently of UFM."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from weft.model.subnet import PathProbe, PortTable
 
 T = TypeVar("T")
 REPAIRED_AT_ONCE = 32
-"""Drifted ports that one change puts right; the rest shows as pending, and its turn comes with the next update."""
+"""Drifted ports that one change repairs; the rest shows as pending until the next update."""
 _FIRST_NAP, _LONGEST_NAP = 0.002, 0.05
 
 
@@ -90,7 +90,7 @@ class Eyes:
         return self._each(lambda agent: agent.options())
 
     def status(self) -> Mapping[str, AgentStatus | WeftError]:
-        """Agent -> what it says of itself and the subnet manager next to it, or why it can't be asked."""
+        """Agent -> its status and that of the subnet manager next to it, or why it can't be queried."""
         return self._each(lambda agent: agent.status())
 
     def unsettled(
@@ -103,7 +103,7 @@ class Eyes:
             tables = self.tables(todo)
             todo = {g: mode for g, mode in todo.items() if not _is(tables[g], pkey, mode)}
             waited = time.monotonic() - begun
-            # Seen at most a tenth later than it is so, without many readings of what takes long.
+            # Detects it with a delay of at most a tenth of the time it takes, without many slow readings.
             nap = min(max(waited / 10, _FIRST_NAP), _LONGEST_NAP)
             if waited + nap > seconds or all(tables[g].unreachable for g in todo):
                 return tuple(g for g in todo if not tables[g].unreachable)
@@ -118,7 +118,7 @@ class Eyes:
             self._first(lambda agent: agent.repair(query))
 
     def _each(self, ask: Callable[[Agent], T]) -> dict[str, T | WeftError]:
-        """All at once: one that is away is waited for, and the others aren't to wait as well."""
+        """Query all concurrently, so that an unreachable agent doesn't delay the others."""
 
         def one(agent: Agent) -> T | WeftError:
             try:

@@ -1,13 +1,13 @@
 """Virtual ports of a partition's virtual functions, as UFM shows them once the servers have booted. Pure.
 
 A virtual port's P_Key table can't be read from outside: the host's adapter keeps it, and the MADs for it are the
-vendor's. So what counts is that UFM lists the GUID in the partition (`evidence`), and that the GUID is where it was
-given: behind an adapter of the server's node, and nowhere else. Whoever has a whole adapter can give a function of it
+vendor's. So UFM must list the GUID in the partition (`evidence`), and the GUID must be where it was assigned:
+behind an adapter of the server's node, and nowhere else. A tenant with a whole adapter can give its functions
 any GUID, and UFM would put that one into the partition, too.
 
-For the same reason a function isn't given back while its GUID is up behind its node and in no partition: Nova takes the
-GUID off when it unplugs the function (`ebrctl del-port`), so a server may still be running there that the cloud calls
-gone, as after a deletion while its host was away; it would be in the next pod's partition.
+For the same reason a function isn't given back while its GUID is up behind its node and in no partition: Nova
+removes the GUID when it unplugs the function (`ebrctl del-port`), so a server that the cloud reports as gone
+may still run there, as after a deletion while its host was away; it would be in the next pod's partition.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from weft.planning.fabric.check import nodes_of_port
 
 
 def function_problems(segment: SegmentSpec, seen: UfmSnapshot) -> Iterator[Problem]:
-    """Of each member that is a virtual function."""
+    """Problems of each member that is a virtual function."""
     for member in segment.members:
         if member.behind:
             yield from _of(member, seen)
@@ -53,7 +53,7 @@ def _states(ports: list[VirtualPort]) -> str:
 
 
 def unproved(segment: SegmentSpec, seen: UfmSnapshot) -> dict[int, tuple[str, tuple[int, ...]]]:
-    """GUIDs of former members that aren't shown anywhere, and may be up all the same: why, and the ports."""
+    """GUIDs of former members that aren't shown anywhere, but may still be up -> why, and the ports."""
     mine = seen.site.fabrics[seen.fabric].segments
     found: dict[int, tuple[str, tuple[int, ...]]] = {}
     for member in segment.members:
@@ -66,7 +66,8 @@ def unproved(segment: SegmentSpec, seen: UfmSnapshot) -> dict[int, tuple[str, tu
 
 
 def still_up(segment: SegmentSpec, seen: UfmSnapshot) -> dict[int, tuple[int, ...]]:
-    """GUIDs of former members that are up behind their own node, and in no partition of weft's range; the ports."""
+    """GUIDs of former members that are up behind their own node, and in no partition of weft's range -> the
+    ports."""
     mine = seen.site.fabrics[seen.fabric].segments
     found: dict[int, tuple[int, ...]] = {}
     for member in segment.members:

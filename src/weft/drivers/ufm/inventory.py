@@ -21,10 +21,11 @@ from weft.planning.fabric.sightings import Sightings
 PAGE = 2000
 MOST_PAGES = 500
 READINGS = 4
-"""How often a list is read whose pages don't fit together."""
+"""Most readings of a list whose pages are inconsistent."""
 QUIET_SECONDS = 30.0
 _CLOSE = 4.0
-"""Between two readings there may be so many times the quiet time: UFM may have started anew in a longer one."""
+"""Longest pause between two readings, in multiples of the quiet time: in a longer one UFM may have
+restarted."""
 _COUNTS = ("num_of_pages", "total_resources", "filtered_resources")
 _NONE = ("", "N/A", "None")
 
@@ -37,7 +38,8 @@ class UfmPort:
         guid: of the port (a switch's ports have the switch's).
         node: GUID of the adapter or the switch.
         active: whether it can carry traffic now.
-        down: whether it has no link. One that is neither comes up, with the table that it has.
+        down: whether it has no link. A port that is neither active nor down is coming up, with the table that
+        it has.
         state: UFM's own words.
     """
 
@@ -79,14 +81,14 @@ class VirtualPort:
 
 @dataclass(frozen=True, slots=True)
 class VirtualPorts:
-    """Virtual ports by their GUIDs. `unproved`: UFM shows none, and may not have discovered them yet."""
+    """Virtual ports by their GUIDs. `unproved`: UFM shows none, but may not have discovered them yet."""
 
     by_guid: Mapping[int, tuple[VirtualPort, ...]]
     unproved: bool = False
 
 
 def read_virtual(rows: list[Any]) -> dict[int, tuple[VirtualPort, ...]]:
-    """By their GUIDs: one may be given out twice. Raises ValueError for a row that names no port."""
+    """Virtual ports by GUID, which may be assigned twice. Raises ValueError for a row that names no port."""
     found: dict[int, tuple[VirtualPort, ...]] = {}
     for row in rows:
         virtual, physical = (str(row.get(n) or "") for n in ("virtual_port_guid", "port_guid"))
@@ -103,7 +105,8 @@ def read_virtual(rows: list[Any]) -> dict[int, tuple[VirtualPort, ...]]:
 
 
 def topology(ports: list[UfmPort]) -> ObservedFabric:
-    """Nodes and cables as UFM shows them now: what has no active port and no peer doesn't exist any more."""
+    """Nodes and cables as UFM shows them now: a node without an active port and without a peer doesn't exist
+    any more."""
     by_node: dict[int, list[UfmPort]] = {}
     for port in ports:
         by_node.setdefault(port.node, []).append(port)
@@ -146,8 +149,9 @@ class Inventory:
     """UFM's lists, read with each call. Everything raises `UnknownError`.
 
     Args:
-        quiet: seconds for which UFM must have shown no virtual ports at all, or a port no longer, before it is gone:
-            after its start it answers, and has discovered nothing yet.
+        quiet: seconds for which UFM must have shown no virtual ports at all, or a port no longer, before it
+        counts as
+        gone: right after its start it answers, but has discovered nothing yet.
     """
 
     def __init__(self, rest: Rest, quiet: float = QUIET_SECONDS) -> None:
@@ -177,7 +181,7 @@ class Inventory:
                     self._empty = None
 
     def _are_none(self) -> bool:
-        """UFM shows none now: whether it has for long, in readings that follow each other closely."""
+        """Whether UFM, which shows none now, has shown none for long, in closely spaced readings."""
         now = time.monotonic()
         with self._lock:
             first, last = self._empty or (now, now)
@@ -218,7 +222,8 @@ class Inventory:
         read already.
 
         Args:
-            twice: until two readings of several pages are the same, as one row may have come while another went.
+            twice: repeat until two readings of several pages are equal, since one row may come while another
+            goes.
         """
         before: list[Any] | None = None
         for _ in range(READINGS):
@@ -229,7 +234,8 @@ class Inventory:
         raise UnknownError(f"read the {what}", "UFM", f"the list changed during each of {READINGS} readings")
 
     def _once(self, what: str, query: Mapping[str, str]) -> list[Any] | None:
-        """Every row; a UFM that doesn't page answers with all of them at once. None: the pages don't fit together."""
+        """Every row; a UFM without paging answers with all of them at once. None if the pages are
+        inconsistent."""
         found: list[Any] = []
         announced: set[tuple[int, ...]] = set()
         for number in range(1, MOST_PAGES + 1):
@@ -254,7 +260,7 @@ class Inventory:
 
 
 def _twice(rows: list[Any]) -> bool:
-    """Whether a row is there twice. Virtual ports without a GUID can't be told apart."""
+    """Whether a row occurs twice. Virtual ports without a GUID can't be distinguished."""
     known: set[tuple[str, ...]] = set()
     for row in rows:
         if "virtual_port_guid" in row and not int(row["virtual_port_guid"] or "0", 16):

@@ -25,7 +25,7 @@ def observe(number: int, members: Mapping[int, Mode], mark: Mark, seen: UfmSnaps
     """Args: number, members: as wanted."""
     partition, owner = seen.listing.partitions.get(number), seen.wanted.get(number)
     if owner is not None and owner != mark:
-        # Number and ports belong to another by now: what is there isn't a remainder of this one.
+        # Number and ports belong to another partition by now: nothing there is left from this one.
         return Observed.absent(f"{format_pkey(number)} is {owner}'s by now")
     if partition is None and not seen.on_wire(number) and not (owner == mark and not members):
         return _if_absent(number, members, seen)

@@ -45,7 +45,7 @@ class Listing:
     partitions: Mapping[int, UfmPartition]
     default_membership: Mode | None = None
     of_port: Mapping[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
-    """GUID -> partitions that it is in."""
+    """GUID -> the partitions it is in."""
 
 
 def read_listing(document: object) -> Listing:
@@ -90,7 +90,7 @@ def set_body(number: int, members: Mapping[int, Mode], current: UfmPartition | N
     """Body of the PUT that makes exactly these the members; other settings stay.
 
     Raises ValueError without members: UFM would delete the partition or refuse, depending on its version; and if some
-    of those that stay have the P_Key at index 0 and others don't: one request says it of all of its members.
+    of those that stay have the P_Key at index 0 and others don't: a request sets this for all of its members.
     """
     if not members:
         raise ValueError("an empty list of members is never sent")
@@ -106,7 +106,7 @@ def set_body(number: int, members: Mapping[int, Mode], current: UfmPartition | N
         "pkey": format_pkey(number),
         "guids": [f"{g:016x}" for g in guids],
         "ip_over_ib": current.ip_over_ib if current else True,
-        # Another P_Key index would cut off whoever uses it now, such as an IPoIB interface.
+        # Another P_Key index would cut off its current users, such as an IPoIB interface.
         "index0": bool(first),
     }
     modes = [str(members[g]) for g in guids]

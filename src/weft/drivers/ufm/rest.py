@@ -1,10 +1,10 @@
 """UFM's REST API: one request at a time to whichever address is active, authenticated, over verified TLS.
 
-A standby doesn't listen, and a UFM that is starting answers 502: then the next address is tried. So it is where another
-web server answers on a node without UFM: an address is believed once it has told UFM's version, and asked for it again
-after each answer that may not be UFM's. Where a request may have been executed although its answer was lost, the result
-is unknown, and reading back decides. Only JSON counts as an answer: UFM and proxies in front of it also answer 200 with
-an HTML page.
+A standby doesn't listen, and a UFM that is starting answers 502: then the next address is tried. The same
+holds for another web server on a node without UFM: an address is trusted once it has reported UFM's version,
+and asked for it again after each answer that may not be UFM's. Where a request may have been executed
+although its answer was lost, the result is unknown, and reading back decides. Only JSON counts as an answer:
+UFM and proxies in front of it also answer 200 with an HTML page.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ log = logging.getLogger(__name__)
 
 CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 30.0
 SILENT_SECONDS = 15.0
-"""A UFM that let a question run out of time isn't waited for again so soon."""
+"""After a timeout UFM isn't waited for again for this long."""
 MAX_ANSWER = 256 << 20
 VERSION = "/app/ufm_version"
 _AWAY = frozenset({502, 503, 504})
 _SHOWN = 200
 
 Transport = Callable[[str], httpx.BaseTransport | None]
-"""Address -> what carries questions there; None: the network. For tests."""
+"""Address -> transport of requests; None: the network. For tests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What UFM said; `document`: its JSON, None for an empty body."""
+    """UFM's answer; `document`: its JSON, None for an empty body."""
 
     status: int
     headers: httpx.Headers
@@ -75,9 +75,9 @@ class Rest:
         self._credentials: tuple[int, Credentials] | None = None
         self._silent: dict[str, tuple[float, str]] = {}
         self._proved = ""
-        """The address that told UFM's version, as long as all its answers are UFM's."""
+        """The address that reported UFM's version, while all its answers are UFM's."""
         self.active = manager.addresses[0] if manager.addresses else ""
-        """Where the last answer came from."""
+        """Address of the last answer."""
 
     def close(self) -> None:
         with self._lock:
@@ -120,7 +120,7 @@ class Rest:
                 if error.maybe_done and method != "GET":
                     break
                 continue
-            except UnknownError as error:  # access denied, maybe by a node that UFM doesn't run on
+            except UnknownError as error:  # access denied, maybe by a node without UFM
                 self._proved = ""
                 refused.append(error)
                 continue
@@ -132,7 +132,8 @@ class Rest:
         raise self._unknown(asked, said, "start UFM, or the network to it")
 
     def _prove(self, address: str) -> None:
-        """That UFM runs there. Raises `_AwayError` if something else answers, `UnknownError` for access denied."""
+        """Check that UFM runs there. Raises `_AwayError` if something else answers, `UnknownError` for access
+        denied."""
         self._proved = ""
         status, _, content = self._signed(address, "GET", VERSION, None, {})
         if status == 403:
@@ -164,7 +165,7 @@ class Rest:
         raise self._not_let_in(asked, f"status {status} of {address}: {self._shown(content)}")
 
     def _answered(self, address: str, *question: Any) -> tuple[int, httpx.Headers, bytes]:
-        """Answered by UFM itself, not by a proxy in front of one that is down."""
+        """An answer of UFM itself, not of a proxy in front of a stopped UFM."""
         status, headers, content = self._exchange(address, *question)
         if status in _AWAY:
             raise _AwayError(f"status {status}")
@@ -286,7 +287,7 @@ class Rest:
 
 
 def _is_doubtful(method: str, status: int, content: bytes) -> bool:
-    """Whether any web server could have said that: that nothing is there, a page, an empty document."""
+    """Whether any web server could have answered that: not found, a page, an empty document."""
     if method == "GET" and status == 200:
         return content[:1] not in (b"{", b"[") or len(content.strip()) <= len("{}")
     return status in (403, 404) or (method == "GET" and status == 500)

@@ -1,4 +1,5 @@
-"""UFM's settings that isolation depends on, from its REST API and, through an agent next to it, opensm's options."""
+"""Settings of UFM that isolation depends on, from its REST API, and opensm's options, through an agent next
+to it."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ from weft.planning.fabric.hardening import DEFAULT_MEMBERSHIP, NAMES, UFM_RULES,
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What one source says.
+    """The options from one source.
 
     Attributes:
-        source: UFM itself, or the agent whose subnet manager's file it is.
-        options: setting -> value; of secrets only whether they are set.
-        names: settings that it can tell: one of these without a value has its default.
+        source: UFM itself, or the agent that reads its subnet manager's file.
+        options: setting -> value; for secrets only whether they are set.
+        names: settings that this source covers: one without a value has its default.
     """
 
     source: str
@@ -32,11 +33,11 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What was read.
+    """The settings that were read.
 
     Attributes:
-        sources: by source, and never merged: after a fail-over the node with the weaker file is the one that counts.
-        problems: what could not be read, a sentence each.
+        sources: never merged: after a failover the node with the weaker file may be the active one.
+        problems: what could not be read, one sentence each.
     """
 
     sources: tuple[SourceOptions, ...]
@@ -44,12 +45,12 @@ class Settings:
 
     @property
     def names(self) -> frozenset[str]:
-        """Settings that at least one source can tell."""
+        """Settings that at least one source covers."""
         return frozenset[str]().union(*(t.names for t in self.sources))
 
 
 def read_settings(rest: Rest, changer: Changer, eyes: Eyes) -> Settings:
-    """Never raises for what can't be read: that is a problem to report, not a setting that is fine."""
+    """Read all sources; never raises: what can't be read is a problem to report, not a good setting."""
     problems: list[str] = []
     sources = [*_by_agents(eyes, problems), *_by_ufm(rest, changer, problems)]
     if unread := sorted(NAMES - frozenset[str]().union(*(t.names for t in sources))):
@@ -61,7 +62,7 @@ def read_settings(rest: Rest, changer: Changer, eyes: Eyes) -> Settings:
 
 
 def ufm_weaknesses(fabric: str, settings: Settings) -> Iterator[Weakness]:
-    """Each source is judged by itself, by the rules on what it can tell."""
+    """Judge each source separately, by the rules for the settings it covers."""
     for options in settings.sources:
         rules = [r for r in UFM_RULES if r.setting in options.names]
         for weakness in weaknesses(

@@ -25,7 +25,7 @@ MANAGER = "ufm"
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """What is read once somebody asks for it: UFM's virtual ports, and its rows of host ports by their GUIDs."""
+    """What is read on demand: UFM's virtual ports, and its rows of host ports by their GUIDs."""
 
     virtual: Callable[[], VirtualPorts]
     hosts: Callable[[], Mapping[int, UfmPort]]
@@ -38,7 +38,7 @@ class UfmSnapshot(Snapshot):
         listing: UFM's partitions.
         looked: tables of every host port, read by an agent; None: the site has no agent there.
         inventory: GUID -> UFM's row of each host port; empty where an agent reads them.
-        virtual: virtual ports by their GUIDs; read when they are first asked for, since most sites have none, and once.
+        virtual: virtual ports by their GUIDs; read once, on first use, since most sites have none.
         wanted: what the database wants, by number: UFM's partitions have no marks.
     """
 
@@ -67,7 +67,7 @@ class UfmSnapshot(Snapshot):
     @property
     def functions(self) -> Mapping[str, frozenset[str]]:
         if not any(h.vfs for n in self.site.nodes for h in n.hcas_on(self.fabric)):
-            return {}  # nobody asks for virtual ports where there are none
+            return {}  # a site without virtual ports needs none
         up = {guid: [v for v in shown if v.active] for guid, shown in self.virtual.items()}
         return {format_guid(g): frozenset(format_guid(v.physical) for v in vs) for g, vs in up.items() if vs}
 
@@ -76,7 +76,7 @@ class UfmSnapshot(Snapshot):
         return {port: why for port, why in found.items() if why}
 
     def misplaced(self, member: Membership) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Where a function's GUID is besides where it belongs: nodes, if they are known, and a sentence."""
+        """Other places of a function's GUID than its own: nodes, if they are known, and a sentence."""
         behind, up = {parse_guid(p) for p in member.behind}, list[VirtualPort]()
         for one in self.virtual.get(parse_guid(member.port), ()):
             if one.physical not in behind:
@@ -86,15 +86,15 @@ class UfmSnapshot(Snapshot):
                 up.append(one)
         if (
             len({(v.physical, v.lid) for v in up}) > 1
-        ):  # the same row twice is a list that grew between two pages
+        ):  # the same row twice means that the list grew between two pages
             where = ", ".join(port_name(self.site, v.physical) for v in up)
             why = f"UFM shows {len(up)} active virtual ports with this GUID, behind {where}: one is an earlier server's"
             yield (), why
 
     def blind(self, behind: Collection[int]) -> str:
-        """Why a virtual port that isn't shown behind these ports may be there all the same; empty: it isn't.
-
-        UFM shows no more than it has discovered: the ports themselves must be up, and it must show some virtual port.
+        """Why a virtual port that isn't shown behind these ports may still exist; empty if it doesn't. UFM
+        shows only what it has discovered: the ports themselves must be up, and it must show some virtual
+        port.
         """
         found, ports = self._later.virtual(), self._later.hosts()  # in this order
         for guid in sorted(behind):
@@ -152,10 +152,9 @@ class UfmSnapshot(Snapshot):
         return "" if port.active else f"UFM shows it as {port.state}"
 
     def down(self, guid: int) -> str:
-        """Of a machine's port that nobody answers at: what says that it is down; empty: nothing does.
-
-        A machine that was cleaned is off. Without an agent that is UFM's word, as all else is. A port that has a link
-        and isn't active comes up with the table that it has: such as while the subnet manager doesn't sweep.
+        """What shows that a machine's silent port is down; empty if nothing does. A cleaned machine is off.
+        Without an agent only UFM says so. A port with a link that isn't active comes up with the table that
+        it has, e.g. while the subnet manager doesn't sweep.
         """
         if self.looked:
             found = self.looked.wire.where.down(guid)
@@ -165,8 +164,8 @@ class UfmSnapshot(Snapshot):
 
     @cached_property
     def where(self) -> Where:
-        """Where machines' adapters are, by UFM's inventory, which has leaves by their GUIDs alone, and says nothing of
-        a leaf's port: that one is idle whose adapter is down."""
+        """Where machines' adapters are, by UFM's inventory, which has leaves only by GUID, and nothing about
+        a leaf's port: a port is idle if its adapter is down."""
         machines = machine_places(self.site, self.fabric)
         known = {guid: place for guid, place in machines.items() if place.guid is not None}
         seen = {
@@ -178,7 +177,7 @@ class UfmSnapshot(Snapshot):
         return Where(machines, idle, seen)
 
     def named(self, guid: int) -> str:
-        """For people: `node/adapter`, with `virtual port` for a VF's."""
+        """Display name: `node/adapter`, with `virtual port` for a VF."""
         if not self.physical(guid) and guid in self.virtual:
             return (
                 f"virtual port {format_guid(guid)} of {port_name(self.site, self.virtual[guid][0].physical)}"

@@ -112,7 +112,7 @@ def differences(version: Version) -> tuple[Difference, ...]:
 
 
 def troubles(version: Version) -> tuple[str, ...]:
-    """What an operator should know about it, one sentence each."""
+    """What an operator should know about a version, one sentence each."""
     return tuple(f"{d.what}: {d.then}" for d in differences(version) if d.then)
 
 

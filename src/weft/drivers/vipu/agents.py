@@ -1,4 +1,4 @@
-"""Machines' agents: what each says of itself, and the release of a machine in its controller's place."""
+"""Machines' agents: their bindings, and the release of a machine in place of its controller."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.ports.fences import Fence, unfenced
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What an agent says of its machine.
+    """An agent's report on its machine.
 
     Attributes:
         controller: id of the controller that it is bound to; empty: none.
@@ -29,7 +29,7 @@ class Binding:
 
     @property
     def left(self) -> str:
-        """What is wrong with a machine that nobody has: partitions of a former controller. Empty: nothing."""
+        """What is wrong with an unbound machine: partitions of a former controller. Empty if nothing."""
         if self.controller or not self.settings:
             return ""
         many = "a partition is" if self.settings == 1 else f"{self.settings} partitions are"
@@ -37,13 +37,13 @@ class Binding:
 
 
 class Agents:
-    """Of one IPU-POD; opens a new connection for each call."""
+    """The agents of one IPU-POD; opens a new connection for each call."""
 
     def __init__(self, channels: Channels, machines: Mapping[str, IpuMachine]) -> None:
         self._channels, self._machines = channels, machines
 
     def bindings(self, machines: Iterable[str]) -> dict[str, Binding | UnknownError]:
-        """By machine; or why it isn't known."""
+        """Machine -> its binding, or why it isn't known."""
         names = sorted(machines)
         if not names:
             return {}
@@ -57,9 +57,9 @@ class Agents:
             channel.ask(asked, lambda stub: stub.Claim, agent_pb2.ClaimRequest())
 
     def release(self, pod_id: str, name: str, fence: Fence = unfenced) -> Outcome:
-        """Release a machine from the pod's controller, which clears it, if it isn't seen to be released and clean.
-
-        Only who is bound to a machine can clear it: one that is bound to nobody is claimed first.
+        """Release a machine from the pod's controller, which clears it, unless it is already released and
+        clean. Only the controller that a machine is bound to can clear it: an unbound machine is claimed
+        first.
         """
         binding = self._binding(name)
         if isinstance(binding, UnknownError):

@@ -36,7 +36,7 @@ _PASSING = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
         grpc.StatusCode.ABORTED,
-        # cloud-init or another worker made it a moment ago: the next look compares it
+        # cloud-init or another worker has just created it: the next visit compares it
         grpc.StatusCode.ALREADY_EXISTS,
     }
 )
@@ -58,7 +58,7 @@ class NoAnswerError(UnknownError):
 
 
 class SlowError(UnknownError):
-    """Somebody answers there, and not in time: whether it was done isn't known."""
+    """The server exists but didn't answer in time: whether it was done isn't known."""
 
 
 class MissingError(PermanentError):
@@ -162,7 +162,8 @@ def _code(error: grpc.RpcError) -> grpc.StatusCode:
 
 
 def _is_connected(link: grpc.Channel) -> bool:
-    """Whether the other side is there, and is who it should be: nobody's silence is no slow answer."""
+    """Whether the other side is connected and authenticated: silence of an absent server isn't a slow
+    answer."""
     try:
         grpc.channel_ready_future(link).result(timeout=_AT_ONCE)
     except grpc.FutureTimeoutError:

@@ -92,7 +92,7 @@ class Controller:
             )
 
     def _repair_user(self, resource: Resource, spec: VipuUserSpec) -> None:
-        """Users that nobody ordered go, and so does the tenant's if it was made an administrator: it is made again."""
+        """Remove users that weren't ordered; recreate the tenant's user if it was made an administrator."""
         with self._channels.admin(self._pod_id, self._address) as channel:
             listed = _users(channel)
             own = {u.id for u in listed if u.id == spec.name and not u.admin}
@@ -108,7 +108,8 @@ class Controller:
             self.make(resource)
 
     def remove(self, resource: Resource, waited: float) -> None:
-        """Fine if it doesn't exist. An allocation's partitions are removed first; after a while (`waited`) forced."""
+        """Remove it; no error if it doesn't exist. An allocation's partitions are removed first; after a
+        while (`waited`) by force."""
         asked = f"remove {resource.name}"
         with self._channels.admin(self._pod_id, self._address) as channel:
             match resource.spec:
@@ -127,14 +128,15 @@ class Controller:
                     raise TypeError(f"{resource.key} is a {resource.kind}")
 
     def forget(self, resource: Resource) -> None:
-        """An agent that was seen to be released, and refuses its controller."""
+        """Forget an agent that is known to be released, and refuses its controller."""
         assert isinstance(resource.spec, VipuAgentSpec)
         with self._channels.admin(self._pod_id, self._address) as channel:
             request = admin_pb2.RemoveAgentRequest(id=resource.spec.machine, force=True)
             _gone(channel, f"remove {resource.name}", "RemoveAgent", request)
 
     def check_health(self) -> None:
-        """Raises `PermanentError` if an agent is silent or an IPU broken, as of the controller's last look."""
+        """Raises `PermanentError` if an agent is silent or an IPU broken, as of the controller's last
+        check."""
         with self._channels.admin(self._pod_id, self._address) as channel:
             request = admin_pb2.ListAgentsRequest()
             reply = channel.ask("list agents", lambda s: s.ListAgents, request, READ_TIMEOUT)

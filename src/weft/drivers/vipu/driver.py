@@ -1,8 +1,8 @@
 """`ResourceDriver` and `MachineReader` of one IPU-POD.
 
-What counts is what the machines report: an agent bound to no controller, with no partition set up, proves that nothing
-of a pod is left, whatever became of its controller. A lost controller is therefore no obstacle to a release: weft
-releases its machines in its place, with its key, which can be derived at any time.
+The machines' reports decide: an agent bound to no controller, without partitions, proves that nothing of a
+pod is left, whatever state its controller is in. A lost controller is therefore no obstacle to a release:
+weft releases its machines in its place, with its key, which can be derived at any time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from weft.ports.resources import PartlyListedError, Scope
 BOOT_PATIENCE = 15.0
 """Seconds to wait for the controller's cloud-init before weft creates what is missing, or reports it."""
 HUNG = 60.0
-"""Seconds of a removal after which a controller that is there and doesn't answer in time counts as lost."""
+"""Seconds of a removal after which a controller that is reachable but doesn't answer in time counts as
+lost."""
 
 _POD = re.compile(r"weft-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\Z")
 
@@ -60,7 +61,7 @@ class VipuDriver:
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Observed]:
-        """An agent is there if it says so itself; while it is wanted, its controller must have it, too."""
+        """An agent exists if it reports so itself; while it is desired, its controller must list it, too."""
         agents = [r for r in wanted if isinstance(r.spec, VipuAgentSpec)]
         others = [r for r in wanted if not isinstance(r.spec, VipuAgentSpec)]
         found: dict[str, Observed] = {}
@@ -106,7 +107,8 @@ class VipuDriver:
     def delete(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Outcome]:
-        """Through the controller; if it isn't there, or has hung for long, the machines are released in its place."""
+        """Through the controller; if it is unreachable, or has hung for long, the machines are released in
+        its place."""
         if not wanted:
             return {}
         controller = self._controller(scope, wanted)
@@ -119,9 +121,8 @@ class VipuDriver:
         return outcomes
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
-        """Machines whose agent is bound to a controller of weft's; which site's is the gateways' network's own.
-
-        Those in maintenance may be silent.
+        """Machines whose agent is bound to one of weft's controllers; the gateways' network determines the
+        site. Machines in maintenance may be silent.
         """
         found: list[Marked] = []
         unread: dict[str, WeftError] = {}
@@ -188,7 +189,8 @@ class VipuDriver:
     def _seen_by_controller(
         self, scope: Scope, bound: Sequence[Resource], others: Sequence[Resource]
     ) -> Mapping[str, Observed]:
-        """Of what the controller alone knows; and of agents that are bound to it, as their own word is not all."""
+        """State of what only the controller knows, and of agents bound to it, whose own report doesn't
+        suffice."""
         if not bound and not others:
             return {}
         try:
@@ -205,7 +207,7 @@ class VipuDriver:
         }
 
     def _without_controller(self, scope: Scope, others: Sequence[Resource]) -> Mapping[str, Observed]:
-        """If no machine is bound to it, the objects of a controller that is gone have nothing behind them."""
+        """If no machine is bound to a lost controller, its objects count as absent."""
         bindings = self._agents.bindings({m for r in others for m in _machines(r)})
         for binding in bindings.values():
             if isinstance(binding, UnknownError):
@@ -216,7 +218,7 @@ class VipuDriver:
         return dict.fromkeys((r.key for r in others), unbound)
 
     def _bound_again(self, scope: Scope, listed: Sequence[Resource]) -> Mapping[str, Outcome]:
-        """Agents that their controller has, and that have forgotten it."""
+        """Rebind agents that their controller lists, and that have forgotten it."""
         agents = {r.key: r for r in listed if isinstance(r.spec, VipuAgentSpec)}
         bindings = self._agents.bindings(_agent(r).machine for r in agents.values())
         outcomes: dict[str, Outcome] = {}
@@ -230,7 +232,8 @@ class VipuDriver:
         return outcomes
 
     def _remove(self, scope: Scope, controller: Controller, resource: Resource) -> Outcome:
-        """Through the controller. Of an agent its own word counts after that, whatever the controller knows of it."""
+        """Remove it through the controller. After that an agent's own report decides, whatever the controller
+        lists."""
         asked = _outcome(scope, lambda r: controller.remove(r, scope.waited), resource)
         refused = isinstance(asked.error, PermanentError)
         if not isinstance(resource.spec, VipuAgentSpec) or (asked.error is not None and not refused):
@@ -238,7 +241,7 @@ class VipuDriver:
         released = self._agents.release(scope.owner.id, resource.spec.machine, scope.fence)
         if released.error is not None:
             return released
-        # A controller that an agent refuses may forget an agent that was seen to be released.
+        # A controller that an agent refuses may forget the agent once it is known to be released.
         return _outcome(scope, controller.forget, resource) if refused else asked
 
     def _release(self, scope: Scope, wanted: Sequence[Resource]) -> Mapping[str, Outcome]:

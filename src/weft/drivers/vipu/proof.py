@@ -15,7 +15,7 @@ from weft.model.specs import VipuAllocationSpec
 PROOF_KEY = "vipu-proof"
 """Name of the pod's key that the partition's name comes from."""
 PAUSE = 0.3
-"""Seconds after which to look again."""
+"""Seconds between two readings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,13 @@ class Proof:
 
 
 def proof_name(key: str) -> str:
-    """The partition's name: the tenant, who can't guess it, has none of that name."""
+    """The partition's name, which the tenant can't guess and so can't have used."""
     return f"weft-proof-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
 
 
 def prove_partition(channel: Channel, allocation: VipuAllocationSpec, name: str) -> Proof:
-    """One of all the pod's IPUs, made and seen active. Raises `NotYetError`, `TemporaryError` or `PermanentError`."""
+    """Create a partition of all the pod's IPUs, and see it active. Raises `NotYetError`, `TemporaryError` or
+    `PermanentError`."""
     size = len(allocation.machines) * IPUS_PER_MACHINE
     asked = f"create a partition of {size} IPUs as the tenant"
     status = _status(channel, name)
@@ -59,7 +60,7 @@ def prove_partition(channel: Channel, allocation: VipuAllocationSpec, name: str)
 
 
 def clear_partition(channel: Channel, name: str) -> None:
-    """Raises `NotYetError` until it was seen to be gone."""
+    """Remove the partition. Raises `NotYetError` until it is gone."""
     asked = f"remove partition {name}"
     status = _status(channel, name)
     if status is not None and status.operation_state != pb.POS_REMOVING:

@@ -98,7 +98,7 @@ class AgentClient:
     """
 
     sort = "fabric agent"
-    """What it is called."""
+    """Name of this sort of agent, for errors."""
 
     def __init__(self, agent: Address, files: Certificates) -> None:
         self._agent, self._files = agent, files

@@ -33,7 +33,8 @@ class Plane(StrEnum):
 
 
 class PortTables(Mapping[int, PortTable]):
-    """An agent's readings as tables, each made when it is asked for; of most, only whether they were read is asked."""
+    """An agent's readings as tables, each created on demand; for most, only whether they were read is
+    needed."""
 
     def __init__(self, ports: Mapping[int, PortReading]) -> None:
         self._ports = ports
@@ -61,8 +62,8 @@ class WireReading:
         tables: port GUID -> its table.
         on_wire: P_Key (15 bits) -> host ports that have it, themselves or at their leaf.
         by: name of the agent.
-        where: where adapters of machines are.
-        partial: why there may be ports that the reading doesn't show.
+        where: places of machines' adapters.
+        partial: why the reading may lack ports.
     """
 
     site: Site
@@ -136,7 +137,8 @@ def _port_that_is_down(
     keys: frozenset[int],
     nodes: tuple[str, ...],
 ) -> EvidenceItem:
-    """Of a machine that is off: the leaf keeps it apart, and the manager writes its own table when it comes up."""
+    """For a machine that is off: the leaf isolates it, and the manager writes its own table when it comes
+    up."""
     seen = f"nothing is seen at {place.text}; its table, read from the leaf by way of {reading.by}: {_keys(keys)}"
     return EvidenceItem(
         Plane.HOST,
@@ -150,10 +152,10 @@ def _port_that_is_down(
 
 
 def identity_items(site: Site, where: Where, guid: int, by: str = "") -> Iterator[EvidenceItem]:
-    """That a machine's adapter has the GUID that the site has: whoever had root on it may have given it another.
+    """Evidence that a machine's adapter has the site's GUID: a tenant with root may have changed it.
 
     Args:
-        by: who says so, if it wasn't read from the fabric itself.
+        by: the source, if it wasn't read from the fabric itself.
     """
     if (found := where.identity(guid)) is None:
         return

@@ -1,8 +1,8 @@
-"""Machines' adapters: where the site has them cabled, who is seen there, and whether one that is down left anything.
-
-A machine that was cleaned is switched off, and its ports are down: their own tables can't be read, and are written anew
-when they come up. What keeps others apart from them until then is the table of the leaf's port, which is there. And
-whoever had root on it may have given its adapter another GUID: what is seen at its place tells. Pure.
+"""Machines' adapters: where the site has them cabled, what is seen there, and what adapters that are down
+have left. Pure.
+A cleaned machine is off, and its ports are down: their own tables can't be read, and are written again when
+they come up. Until then the table of the leaf's port isolates them. A tenant with root may have given an
+adapter another GUID, which what is seen at its place reveals.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class LeafPort:
     """A leaf's port.
 
     Attributes:
-        guid: node GUID of the leaf; None: the site doesn't have it.
+        guid: node GUID of the leaf; None if the site doesn't have it.
     """
 
     leaf: str
@@ -34,18 +34,19 @@ class LeafPort:
 
 
 Idle = Mapping[tuple[int, int], frozenset[int]]
-"""GUID of a leaf and its port -> P_Keys in its table, but for the default one; nothing is seen at these ports."""
+"""GUID of a leaf and its port -> P_Keys in its table, without the default one; nothing is seen at these
+ports."""
 
 
 @kept
 def machine_places(site: Site, fabric: str) -> Mapping[int, LeafPort]:
-    """Port GUID -> the leaf port that the site has it cabled to, of machines' adapters on a fabric."""
+    """Port GUID of machines' adapters on a fabric -> the leaf port that the site has them cabled to."""
     machines = {h.port_guid for n in site.nodes if n.machine is not None for h in n.hcas_on(fabric)}
     return {guid: place for guid, place in places_of(site, fabric).items() if guid in machines}
 
 
 def places_of(site: Site, fabric: str) -> Mapping[int, LeafPort]:
-    """The same of all adapters."""
+    """The same for all adapters."""
     ends = {f"{n.name}/{h.name}": h.port_guid for n in site.nodes for h in n.hcas_on(fabric)}
     guids = {switch.name: switch.guid for switch in site.switches if switch.fabric == fabric}
     found: dict[int, LeafPort] = {}
@@ -57,14 +58,14 @@ def places_of(site: Site, fabric: str) -> Mapping[int, LeafPort]:
 
 
 def idle_ports(tables: Tables) -> Idle:
-    """What an agent says of them; nothing, if it is too old to."""
+    """Idle ports as reported by an agent; empty if it is too old to report them."""
     keys = {(v.switch_guid, v.port): frozenset(v.keys) for v in tables.vacant}
     listed = ((parse_guid(leaf), port) for leaf, ports in tables.idle.items() for port in ports)
     return {place: keys.get(place, frozenset()) for place in listed}
 
 
 def down_at(guid: int, places: Mapping[int, LeafPort], idle: Idle) -> tuple[LeafPort, frozenset[int]] | None:
-    """Where an adapter that isn't seen is cabled, and what is left in the leaf's table; None: that isn't known."""
+    """Where an adapter that isn't seen is cabled, and what is left in the leaf's table; None if unknown."""
     place = places.get(guid)
     if place is None or place.guid is None or (keys := idle.get((place.guid, place.port))) is None:
         return None
@@ -72,7 +73,7 @@ def down_at(guid: int, places: Mapping[int, LeafPort], idle: Idle) -> tuple[Leaf
 
 
 def place_of(port: PortReading) -> LeafPort | None:
-    """Where an adapter is seen; None: it isn't."""
+    """Where an adapter is seen; None if it isn't."""
     return LeafPort(port.leaf, port.leaf_guid, port.leaf_port) if port.leaf_port else None
 
 
@@ -83,11 +84,11 @@ def seen_at(ports: Iterable[PortReading]) -> Mapping[int, LeafPort]:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """One reading of where adapters are.
+    """Places of adapters in one reading.
 
     Attributes:
         machines: port GUID of machines' adapters -> where the site has them.
-        seen: port GUID -> where each of the fabric is seen.
+        seen: port GUID -> where it is seen on the fabric.
     """
 
     machines: Mapping[int, LeafPort] = field(default_factory=dict[int, LeafPort])
@@ -95,13 +96,12 @@ class Where:
     seen: Mapping[int, LeafPort] = field(default_factory=dict[int, LeafPort])
 
     def down(self, guid: int) -> tuple[LeafPort, frozenset[int]] | None:
-        """See `down_at`; None also of one that is seen."""
+        """See `down_at`; None also for an adapter that is seen."""
         return None if guid in self.seen else down_at(guid, self.machines, self.idle)
 
     def identity(self, guid: int) -> tuple[bool | None, str] | None:
-        """Whether a machine's adapter is the one that the site has, and what was seen; None: there is nothing to say.
-
-        Within it None: nothing is seen of it, and it isn't known what is at its place.
+        """Whether a machine's adapter is the site's, and what was seen; None if the port isn't a machine's.
+        A first element of None means: it isn't seen, and what is at its place isn't known.
         """
         place = self.machines.get(guid)
         if place is None:
