@@ -16,6 +16,8 @@ from weft.ports.servers import Action
 
 
 class NetworkList(Document):
+    """A page of tenants' own networks, by id."""
+
     networks: tuple[NetworkSummary, ...]
     next: str | None = Field(
         default=None,
@@ -25,6 +27,8 @@ class NetworkList(Document):
 
 
 class PodList(Document):
+    """A page of pods."""
+
     pods: tuple[PodSummary, ...]
     next: str | None = Field(
         default=None,
@@ -34,6 +38,8 @@ class PodList(Document):
 
 
 class EventList(Document):
+    """Events of a pod, a network or the site."""
+
     events: tuple[EventView, ...] = Field(description=f"By sequence number; at most {MOST_EVENTS}.")
     next: int | None = Field(
         default=None,
@@ -48,6 +54,8 @@ class EventList(Document):
 
 
 class NodeList(Document):
+    """All nodes of the site."""
+
     nodes: tuple[NodeView, ...]
 
 
@@ -58,10 +66,14 @@ class PartRows(Document):
 
 
 class AuditLog(Document):
+    """Entries of the audit log."""
+
     entries: tuple[AuditLogEntry, ...]
 
 
 class ReservationList(Document):
+    """All reservations."""
+
     reservations: tuple[ReservationView, ...]
 
 

@@ -32,6 +32,7 @@ class RequestIdFilter(logging.Filter):
     """Adds to each log record the `request_id` of its request, `-` outside one."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Set `record.request_id`; keeps every record."""
         record.request_id = REQUEST_ID.get()
         return True
 

@@ -31,6 +31,7 @@ class StoreCollector(Collector):
         return ()
 
     def collect(self) -> Iterable[Metric]:
+        """All metrics, from a reading of the database; `weft_up` and `weft_changes_stopped` alone if it doesn't respond."""
         up = GaugeMetricFamily("weft_up", "Whether the database answers.")
         counts = self._counts()
         up.add_metric([], 1 if counts else 0)
@@ -100,6 +101,7 @@ class AccountCollector(Collector):
         return ()
 
     def collect(self) -> Iterable[Metric]:
+        """One gauge, without asking Keystone."""
         lacks = GaugeMetricFamily(
             "weft_account_lacks_role",
             "Whether Keystone refused to check a caller's token: weft's user lacks the role service.",

@@ -24,6 +24,7 @@ class NetworkVerbs(OrderDesk):
         return self._networks().summaries(search, self._project(request, "networks:list"))
 
     def show_network(self, request: Request, name: str) -> NetworkView:
+        """A network by name or id, among those the caller may see. Raises `NotFoundError`."""
         return self._network(request, name)[1]
 
     def network_events(self, request: Request, name: str, after: int = 0) -> list[EventView]:

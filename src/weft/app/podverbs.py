@@ -151,6 +151,7 @@ class PodVerbs(OrderDesk):
         return Signer(self._store).key()
 
     def pod_receipt(self, request: Request, name: str) -> SignedReceipt:
+        """Receipt of the last release, by name or id. `ConflictError` while there is none."""
         pod = self._find(request, "pods:receipt", name)
         receipt = self._store.receipt(pod.id)
         if receipt is None:

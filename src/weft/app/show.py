@@ -114,6 +114,7 @@ def _resource(one: ShownResource) -> ResourceView:
 
 
 def record_view(record: ResourceRecord) -> ResourceView:
+    """The API's view of a pod's resource row."""
     return ResourceView(
         key=record.key,
         kind=str(record.kind),
@@ -129,6 +130,7 @@ def record_view(record: ResourceRecord) -> ResourceView:
 
 
 def site_view(record: SiteRecord, fabrics: tuple[FabricStatus, ...] = ()) -> SiteView:
+    """The API's view of a site; long tables of its document are parts of their own."""
     site = record.site
     return SiteView(
         name=site.name,

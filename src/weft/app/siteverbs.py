@@ -137,6 +137,7 @@ class SiteVerbs(Desk):
         return node_views(record.site, capacity, found, unknown)
 
     def quarantine_node(self, request: Request, node: str, reason: str) -> NodeView:
+        """Keep a node from being assigned until an operator clears it. Raises `NotFoundError`."""
         with self._logged(request, "node quarantine", node):
             self._policy.check("nodes:quarantine", request.caller)
             self._known_node(node)

@@ -56,10 +56,12 @@ class TimeVerbs(Desk):
         return view.model_copy(update={"waiting": self._store.count_waiting()})
 
     def reservations(self, request: Request) -> list[ReservationView]:
+        """All reservations, for operators."""
         self._policy.check("reservations:list", request.caller)
         return reservations_of(self._store.capacity())
 
     def create_reservation(self, request: Request, reservation: Reservation) -> ReservationView:
+        """Set nodes aside for a project. Raises `InputError` for nodes and leaves that the site doesn't have."""
         with self._logged(request, "reservation create", reservation.name):
             self._policy.check("reservations:change", request.caller)
             project = self._project_id(reservation.project_id)
@@ -82,6 +84,7 @@ class TimeVerbs(Desk):
         return project_id(given, known, "project_id")
 
     def delete_reservation(self, request: Request, name: str) -> ReservationView:
+        """Delete a reservation, and return it as it was."""
         with self._logged(request, "reservation delete", name):
             self._policy.check("reservations:change", request.caller)
             return unreserve(self._store.database, name)

@@ -140,6 +140,7 @@ class SharedServices:
     settings: ServeSettings
 
     def worker(self) -> Worker:
+        """A worker with its own reconciler and dispatcher; it isn't started yet."""
         loop = LoopSettings(pods_at_once=self.settings.workers)
         database = self.store.database
         wants: Wants = {"network": tenant_network(database), "site": applied_site(database)}

@@ -20,6 +20,7 @@ flavor (`inside`)."""
 
 
 def add_commands(subparsers: Subparsers) -> None:
+    """Register `weft capacity` and `weft reservation`."""
     parser = listed(
         subparsers,
         "capacity",
@@ -151,6 +152,7 @@ def _count(count: Json) -> str:
 
 
 def create(args: argparse.Namespace) -> int:
+    """`weft reservation create`: prints the reserved nodes."""
     given = {"start": args.start, "end": args.end, "reason": args.reason}
     made = client_of(args).create_reservation(
         {
@@ -171,11 +173,13 @@ def create(args: argparse.Namespace) -> int:
 
 
 def list_(args: argparse.Namespace) -> Listing:
+    """`weft reservation list`."""
     columns = ("name", "project_id", "start", "end", "nodes", "reason", "created_by")
     return Listing(columns, client_of(args).reservations())
 
 
 def delete(args: argparse.Namespace) -> int:
+    """`weft reservation delete`."""
     gone = client_of(args).delete_reservation(args.name)
     if args.json:
         write_json(gone)

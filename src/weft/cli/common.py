@@ -56,6 +56,7 @@ def _show_help(parser: argparse.ArgumentParser) -> Run:
 
 
 def sentence(help_: str) -> str:
+    """A help text as a sentence: with a capital and a full stop."""
     return help_[:1].upper() + help_[1:].rstrip(".") + "."
 
 

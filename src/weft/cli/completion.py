@@ -8,6 +8,7 @@ from weft.cli.common import Subparsers, leaf
 
 
 def add_commands(subparsers: Subparsers) -> None:
+    """Register `weft completion`."""
     parser = leaf(
         subparsers, "completion", completion, "print a shell completion script", api=False, json_=False
     )
@@ -17,6 +18,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def completion(args: argparse.Namespace) -> int:
+    """Print the completion script of a shell."""
     import shtab
 
     from weft.cli.main import build_parser

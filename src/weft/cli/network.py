@@ -11,6 +11,7 @@ from weft.cli.podrecord import CODED
 
 
 def add_commands(subparsers: Subparsers) -> None:
+    """Register `weft network`."""
     commands = group(subparsers, "network", "show networks that tenants created on a fabric")
     parser = listed(commands, "list", list_, "list networks with the number of ports in their partitions")
     parser.add_argument("--all-projects", action="store_true", help="of all projects (operators)")
@@ -60,6 +61,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def list_(args: argparse.Namespace) -> Listing:
+    """`weft network list`."""
     project = ("project_id",) if args.all_projects else ()
     columns = ("id", "name", *project, "fabric", "segment", "state", "ports_in", "waiting", "out", "reason")
     return Listing(columns, client_of(args).list_networks(args.all_projects), more=CODED)
@@ -77,11 +79,13 @@ def show(args: argparse.Namespace) -> Record:
 
 
 def events(args: argparse.Namespace) -> Listing:
+    """`weft network events`."""
     found = client_of(args).network_events(args.network, args.after)
     return Listing(("sequence", "at", "type", "message"), found, more=CODED)
 
 
 def abandon(args: argparse.Namespace) -> int:
+    """`weft network abandon`."""
     network = client_of(args).abandon_network(args.network, args.reason)
     if args.json:
         write_json(network)
@@ -94,12 +98,14 @@ def abandon(args: argparse.Namespace) -> int:
 
 
 def receipt(args: argparse.Namespace) -> Record:
+    """`weft network receipt`."""
     from weft.cli.receipt import record
 
     return record(client_of(args).network_receipt(args.network))
 
 
 def journal(args: argparse.Namespace) -> int:
+    """`weft network journal`: rows stuck in Neutron's own database; code 1 if there are any and `--repair` isn't given."""
     from weft.app.neutronjournal import stuck_rows
 
     found = stuck_rows(args.neutron_config, args.older, args.repair, args.prune)

@@ -22,6 +22,7 @@ from weft.model.errors import InputError
 
 
 def add_commands(subparsers: Subparsers) -> None:
+    """Register the operators' commands: nodes, fabrics and audits."""
     _add_node(subparsers)
     _add_fabric(subparsers)
     _add_audit(subparsers)
@@ -103,11 +104,13 @@ def _add_audit(subparsers: Subparsers) -> None:
 
 
 def node_list(args: argparse.Namespace) -> Listing:
+    """`weft node list`, filtered by state on this side."""
     nodes = [n for n in client_of(args).nodes() if args.state in (None, n["state"])]
     return Listing(("name", "rack", "leaf", "state", "pod", "project_id", "since", "reason"), nodes)
 
 
 def quarantine(args: argparse.Namespace) -> int:
+    """`weft node quarantine`."""
     node = client_of(args).quarantine_node(args.node, args.reason)
     if args.json:
         write_json(node)
@@ -117,6 +120,7 @@ def quarantine(args: argparse.Namespace) -> int:
 
 
 def clear(args: argparse.Namespace) -> int:
+    """`weft node clear`."""
     node = client_of(args).clear_node(args.node)
     if args.json:
         write_json(node)
@@ -161,6 +165,7 @@ def _counts(counters: Mapping[str, int]) -> str:
 
 
 def compare(args: argparse.Namespace) -> int:
+    """`weft fabric compare`: code 1 if cables differ, or the discovery is partial."""
     client = client_of(args)
     found = client.compare_fabric(args.fabric)
     differences = found["differences"]
@@ -187,6 +192,7 @@ def compare(args: argparse.Namespace) -> int:
 
 
 def audit(args: argparse.Namespace) -> int:
+    """`weft audit`: code 1 if findings remain."""
     unknown = [i.strip() for i in args.unknown_pods.split(",") if i.strip()] if args.unknown_pods else []
     if unknown and not args.repair:
         raise InputError("--unknown-pods", args.unknown_pods, "requires --repair")
@@ -217,6 +223,7 @@ def audit(args: argparse.Namespace) -> int:
 
 
 def audit_log(args: argparse.Namespace) -> Listing:
+    """`weft audit-log`."""
     names = ("since", "user", "project", "action", "after", "before", "limit")
     entries = client_of(args).audit_log(**{name: getattr(args, name) for name in names})
     columns = (

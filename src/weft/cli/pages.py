@@ -177,6 +177,7 @@ def files(docs: Path) -> dict[Path, str]:
 
 
 def main() -> int:
+    """Write all generated documents; 2 outside the project's root directory."""
     docs = Path("docs")
     if not docs.is_dir():
         print("run this in the project's root directory: there is no docs/ here", file=sys.stderr)

@@ -13,6 +13,7 @@ _TIMEOUT = 1800.0
 
 
 def add_commands(subparsers: Subparsers) -> None:
+    """Register `weft pod`."""
     commands = group(subparsers, "pod", "order, show and release pods")
     _add_ordering(commands)
     _add_looking(commands)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 def plan(args: argparse.Namespace) -> int:
+    """`weft pod plan`; a refusal is raised as an error."""
     if args.offline != (args.site is not None):
         raise InputError(
             "--site", args.site and str(args.site), "--offline and --site FILE require each other"
@@ -37,6 +38,7 @@ def plan(args: argparse.Namespace) -> int:
 
 
 def create(args: argparse.Namespace) -> int:
+    """`weft pod create`; with `--wait` until it is READY."""
     order = read_order(args.file)
     client = client_of(args)
     pod = client.create_pod(to_json(order))
@@ -56,6 +58,7 @@ def _warn_of_access(order: Order) -> None:
 
 
 def apply(args: argparse.Namespace) -> int:
+    """`weft pod apply`: creates, changes, or says that nothing is to change."""
     order = read_order(args.file)
     client = client_of(args)
     before = _last_event(client, order.name) if args.wait else 0
@@ -86,10 +89,12 @@ def apply(args: argparse.Namespace) -> int:
 
 
 def release(args: argparse.Namespace) -> int:
+    """`weft pod release`."""
     return _asked(args, lambda client: client.release_pod(args.name), "RELEASED", "being released")
 
 
 def extend(args: argparse.Namespace) -> int:
+    """`weft pod extend`, to a time or by a duration."""
     client = client_of(args)
     until = args.until if args.by is None else _later(client.show_pod(args.name), args.by)
     pod = client.extend_pod(args.name, until)
@@ -119,10 +124,12 @@ def _later(pod: Json, by: str) -> str:
 
 
 def retry(args: argparse.Namespace) -> int:
+    """`weft pod retry`."""
     return _asked(args, lambda client: client.retry_pod(args.name), "READY", "being retried")
 
 
 def abandon(args: argparse.Namespace) -> int:
+    """`weft pod abandon`."""
     what = "being abandoned"
     return _asked(args, lambda client: client.abandon_pod(args.name, args.reason), "RELEASED", what)
 

@@ -78,6 +78,7 @@ KINDS = tuple(_KINDS)
 
 
 def add_commands(commands: Subparsers) -> None:
+    """Register `weft pod example`."""
     what = "print a pod file with comments, to begin with"
     parser = leaf(commands, "example", example, what, api=False, json_=False)
     parser.add_argument("kind", metavar="KIND", nargs="?", choices=KINDS, default="gpu",
@@ -85,6 +86,7 @@ def add_commands(commands: Subparsers) -> None:
 
 
 def example(args: argparse.Namespace) -> int:
+    """`weft pod example`."""
     say(text(args.kind).rstrip())
     return 0
 

@@ -18,6 +18,7 @@ EVENT_COLUMNS = ("sequence", "at", "type", "message")
 
 
 def list_(args: argparse.Namespace) -> Listing:
+    """`weft pod list`; columns of the queue appear only if an order waits."""
     pods = client_of(args).list_pods(
         args.all_projects,
         project=args.project,
@@ -45,6 +46,7 @@ def servers(args: argparse.Namespace) -> Listing:
 
 
 def show(args: argparse.Namespace) -> Record:
+    """`weft pod show`."""
     from weft.cli.podrecord import record
 
     client = client_of(args)
@@ -53,6 +55,7 @@ def show(args: argparse.Namespace) -> Record:
 
 
 def list_events(args: argparse.Namespace) -> Listing:
+    """Events of a pod so far."""
     return Listing(EVENT_COLUMNS, client_of(args).pod_events(args.name, args.after), more=CODED)
 
 
@@ -120,6 +123,7 @@ def _write_events(found: list[Json], as_json: bool) -> None:
 
 
 def receipt(args: argparse.Namespace) -> Record:
+    """`weft pod receipt`."""
     from weft.cli.receipt import record
 
     return record(client_of(args).pod_receipt(args.name))

@@ -8,6 +8,7 @@ from weft.cli.common import Subparsers, client_of, leaf, say, write_json
 
 
 def add_commands(commands: Subparsers) -> None:
+    """Register the commands on a pod's servers."""
     parser = leaf(commands, "reboot", reboot, "reboot a pod's server")
     _server(parser)
     parser.add_argument(
@@ -19,18 +20,22 @@ def add_commands(commands: Subparsers) -> None:
 
 
 def reboot(args: argparse.Namespace) -> int:
+    """`weft pod reboot`."""
     return _act(args, "reset" if args.hard else "reboot")
 
 
 def rescue(args: argparse.Namespace) -> int:
+    """`weft pod rescue`: prints the rescue system's password."""
     return _act(args, "rescue")
 
 
 def unrescue(args: argparse.Namespace) -> int:
+    """`weft pod unrescue`."""
     return _act(args, "unrescue")
 
 
 def console(args: argparse.Namespace) -> int:
+    """`weft pod console`: prints the URL."""
     found = client_of(args).pod_console(args.name, args.server)
     if args.json:
         write_json(found)

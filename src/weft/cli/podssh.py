@@ -24,6 +24,7 @@ _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\$?")
 
 
 def add_commands(commands: Subparsers) -> None:
+    """Register `weft pod ssh`."""
     parser = leaf(commands, "ssh", ssh, "log in to a pod's server, or run a command there", json_=False)
     parser.add_argument("name", metavar="NAME", help="name or id of the pod, or name of a server")
     parser.add_argument(

@@ -32,6 +32,7 @@ _NAMES = (
 
 
 def add_commands(subparsers: Subparsers) -> None:
+    """Register `weft receipt`."""
     commands = group(subparsers, "receipt", "check receipts, and get the key to check them by")
     leaf(commands, "key", key, "print the public key that this site's receipts are signed with")
     parser = leaf(

@@ -19,6 +19,7 @@ _LISTEN = "127.0.0.1:8787"
 
 
 def add_commands(subparsers: Subparsers) -> None:
+    """Register `weft serve` and `weft worker`."""
     parser = leaf(
         subparsers,
         "serve",
@@ -108,6 +109,7 @@ def default_state() -> Path:
 
 
 def serve(args: argparse.Namespace) -> int:
+    """Run the API, and a worker process unless `--no-worker`, until SIGTERM."""
     outlive_hang_up()  # what is imported takes a while
     host, port = listen(args.listen)
     settings = _settings(args, host, port, args.policy, not args.no_worker, args.public_url)
@@ -130,6 +132,7 @@ def _certificate(chain: Path | None, key: Path | None) -> tuple[Path, Path] | No
 
 
 def worker(args: argparse.Namespace) -> int:
+    """Run a worker without the API, until SIGTERM."""
     outlive_hang_up()
     settings = _settings(args, "127.0.0.1", 0, None, True, None)
     from weft.app import wiring

@@ -35,6 +35,7 @@ _NAMES = ("site", "generation", "applied_at", "applied_by", "state", "reason", "
 
 
 def add_site_commands(commands: Subparsers) -> None:
+    """Register `weft site plan`, `apply`, `destroy` and the others about the site's own resources."""
     plan = leaf(
         commands, "plan", _plan, "compare what the active site needs in its clouds with what is there"
     )

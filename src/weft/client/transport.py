@@ -160,5 +160,6 @@ def outside(error: ksa.ClientException, asked: str, whom: str) -> WeftError:
 
 
 def short(error: Exception) -> str:
+    """An error's text in one line of at most 300 characters."""
     text = " ".join(str(error).split())
     return text if len(text) <= 300 else text[:300] + "…"

@@ -120,6 +120,7 @@ class Client:
         return self._ask("POST", f"/v1/pods/{_part('name', name)}/release{query}", extra_time=wait)
 
     def pod_receipt(self, name: str) -> Json:
+        """The signed receipt of a pod's release."""
         return self._ask("GET", f"/v1/pods/{_part('name', name)}/receipt")
 
     def receipt_key(self) -> Json:
@@ -151,12 +152,15 @@ class Client:
         return self._ask("GET", "/v1/capacity" + (f"?{query}" if query else ""))
 
     def reservations(self) -> list[Json]:
+        """All reservations."""
         return self._ask("GET", "/v1/reservations")["reservations"]
 
     def create_reservation(self, reservation: Mapping[str, Any]) -> Json:
+        """Set nodes aside for a project; for operators."""
         return self._ask("POST", "/v1/reservations", reservation)
 
     def delete_reservation(self, name: str) -> Json:
+        """End a reservation; for operators."""
         return self._ask("DELETE", f"/v1/reservations/{_part('name', name)}")
 
     def show_site(self) -> Json:
@@ -245,6 +249,7 @@ class Client:
             query["marker"] = page["next"]
 
     def show_network(self, name: str) -> Json:
+        """A tenant's own network by name or id."""
         return self._ask("GET", f"/v1/networks/{_part('network', name)}")
 
     def network_events(self, name: str, after: int = 0) -> list[Json]:
@@ -269,6 +274,7 @@ class Client:
         return self._ask("GET", "/v1/nodes")["nodes"]
 
     def quarantine_node(self, node: str, reason: str) -> Json:
+        """Keep a node from being assigned until it is cleared."""
         return self._ask("PUT", f"/v1/nodes/{_part('node', node)}/quarantine", {"reason": reason})
 
     def clear_node(self, node: str) -> Json:

@@ -23,6 +23,7 @@ class CellColumn(FormattableColumn[Any]):
     """A value with a separate form for human readers."""
 
     def human_readable(self) -> str:
+        """The value as `weft` prints it in a table."""
         return clean(cell(self._value))
 
 
@@ -80,6 +81,7 @@ class DetailsColumn(FormattableColumn[Any]):
     """A list within a record: a line each."""
 
     def human_readable(self) -> str:
+        """One line for each row, of `name=value`."""
         return "\n".join(
             clean(", ".join(f"{name}={cell(value)}" for name, value in row.items() if value))
             for row in self._value
