@@ -31,7 +31,7 @@ class StoreCollector(Collector):
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        """All metrics, from a reading of the database; `weft_up` and `weft_changes_stopped` alone if it doesn't respond."""
+        """All metrics; only `weft_up` and `weft_changes_stopped` if the database doesn't respond."""
         up = GaugeMetricFamily("weft_up", "Whether the database answers.")
         counts = self._counts()
         up.add_metric([], 1 if counts else 0)

@@ -105,7 +105,7 @@ def receipt(args: argparse.Namespace) -> Record:
 
 
 def journal(args: argparse.Namespace) -> int:
-    """`weft network journal`: rows stuck in Neutron's own database; code 1 if there are any and `--repair` isn't given."""
+    """`weft network journal`: rows stuck in Neutron's database; code 1 if there are any, without `--repair`."""
     from weft.app.neutronjournal import stuck_rows
 
     found = stuck_rows(args.neutron_config, args.older, args.repair, args.prune)
