@@ -87,6 +87,7 @@ def _named(resource: Resource) -> str:
 
 
 def is_port_in(record: ResourceRecord, where: str) -> bool:
+    """Whether it is a port in this cloud."""
     return record.kind is Kind.PORT and record.resource.where == where
 
 

@@ -23,6 +23,7 @@ from weft.ports.existing import NamedPort, host_name
 def audit_site(
     owner: OwnerRecord, records: Sequence[ResourceRecord], world: World, site: Site, found: Findings
 ) -> None:
+    """Add findings about ports on the networks of one site's owner."""
     for cloud in sorted({r.resource.where for r in records} & world.clouds.keys()):
         mine = [r for r in records if r.resource.where == cloud and r.outside_id]
         records_of = {r.key: r for r in mine}

@@ -44,6 +44,7 @@ class Beside:
 def beside(
     node: Node, seen: OnHost, servers: Sequence[ResourceRecord], own: Iterable[Collection[str]]
 ) -> Beside:
+    """The node with its other occupants. `own`: per server, ids that are the pod's own."""
     ids = frozenset(id_ for one in own for id_ in one)
     there = frozenset(o.id for o in seen.occupants if o.nova and o.id in ids)
     return Beside(node, [o for o in seen.occupants if o.id not in ids], servers, there)

@@ -213,6 +213,7 @@ def overtaken(tx: Tx, pod: PodRecord) -> str:
 
 
 def fields_said(fields: Iterable[FieldChange]) -> str:
+    """The changed fields in one line."""
     return "; ".join(f"{f.field} {f.was} -> {f.becomes}" for f in fields)
 
 

@@ -107,6 +107,7 @@ def _one_of_a_name(order: Order) -> Generator[None]:
 
 
 def name_taken(name: str) -> ConflictError:
+    """The error for a second live pod of a name."""
     return ConflictError(orders.POD_EXISTS(pod=name))
 
 

@@ -62,6 +62,7 @@ class EmbeddedServer(PostgresServer):
 
     @property
     def url(self) -> str:
+        """The connection URL of the server's socket."""
         folder = str(self.get_postmaster_info().socket_dir)
         return f"postgresql://postgres:@/postgres?host={quote(folder, safe='/')}"
 
@@ -95,6 +96,7 @@ class EmbeddedServer(PostgresServer):
             return True
 
     def cleanup(self) -> None:
+        """Stop the server if this process was the last to use it."""
         super().cleanup()
         atexit.unregister(self._cleanup)
 

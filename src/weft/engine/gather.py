@@ -241,6 +241,7 @@ def _leaving(plan: Plan, capacity: Capacity, pod: str) -> list[str]:
 
 
 def refused(refusal: Refusal) -> RefusedError:
+    """The error that carries a refusal."""
     return RefusedError(refusal.reason, refusal=refusal)
 
 
@@ -348,4 +349,5 @@ def hosts_of(site: Site, cloud: str) -> Mapping[str, str]:
 
 @kept
 def host_names(site: Site, cloud: str) -> frozenset[str]:
+    """Nova host names of all nodes of a cloud."""
     return frozenset(hosts_of(site, cloud).values())

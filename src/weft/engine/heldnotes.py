@@ -123,6 +123,7 @@ class NotesHeld(NumbersHeld):
         self._read, self._ahead = False, None
 
     def resources(self) -> list[ResourceRecord]:
+        """All of the owner's resources, as noted so far."""
         return list(self.records().values())
 
     def read_resources(self) -> list[ResourceRecord]:

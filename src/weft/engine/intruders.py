@@ -52,6 +52,7 @@ class Intruder:
         return ""
 
     def problem(self) -> Problem:
+        """The use as a problem of the pod."""
         resource, on_network = self.record.resource, self.thing.of.row.network
         return Problem(
             ProblemKind.FOREIGN_ON_NETWORK if on_network else ProblemKind.FOREIGN_USE,

@@ -120,6 +120,7 @@ class Lane:
 
     @property
     def empty(self) -> bool:
+        """Whether it has no visit at all, not even one aside."""
         with self._condition:
             return self._is_empty()
 

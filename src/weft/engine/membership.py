@@ -69,6 +69,7 @@ class Watched:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
+        """What keeps the pod from being READY."""
         return (
             *self._problems_of(ProblemKind.NODE_WITHHELD, self.withheld),
             *self._problems_of(ProblemKind.SERVER_WITHHELD, self.short),

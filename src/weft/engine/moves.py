@@ -263,6 +263,7 @@ class Moves:
         return [as_left(r, self.records.values()) for r in batch]
 
     def fresh(self, batch: Batch) -> Batch:
+        """The current records of a batch."""
         return [self.records[r.key] for r in batch]
 
     def _ids(self) -> dict[str, str]:

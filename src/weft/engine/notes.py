@@ -74,6 +74,7 @@ class Notes:
             self.moved_resources.add(change.key)
 
     def watch(self, nodes: Mapping[str, str], segment: Resource | None, about: str) -> None:
+        """Note which nodes' adapters are out, the segment with that, and the pod's name for the log."""
         self.watched, self.segment, self.about = nodes, segment, about
 
     def hand_back(self, delay: float, failures: int, woken: int) -> None:
@@ -86,6 +87,7 @@ class Notes:
         return None if self.watched is None or any(self.watched.values()) else self.watched
 
     def stored_events(self) -> Jsonb:
+        """The events as the statements take them."""
         return Jsonb(
             [{"type": kind, "message": stored(message), "key": key} for kind, message, key in self.events]
         )

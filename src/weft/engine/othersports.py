@@ -170,6 +170,7 @@ def _is_in(other: OthersUse, record: ResourceRecord) -> bool:
 
 
 def listed(things: Sequence[object]) -> str:
+    """The first of these things, and how many more, as text."""
     more = f" and {len(things) - SHOWN} more" if things[SHOWN:] else ""
     return ", ".join(map(str, things[:SHOWN])) + more
 
@@ -213,5 +214,6 @@ def _held_in(world: World, where: str, strays: Sequence[Stray]) -> dict[str, str
 
 
 def is_a_sites(stray: Stray) -> bool:
+    """Whether it is what a site's owner has left."""
     owner = stray.ownership.owner
     return owner is not None and owner.kind == "site" and stray.ownership.claim is not Claim.COPIED

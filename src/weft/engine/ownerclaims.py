@@ -48,6 +48,7 @@ class ClaimedOwners:
 
     @property
     def number(self) -> int:
+        """How many owners were claimed, readable or not."""
         return len(self.readable) + len(self.unreadable)
 
 

@@ -105,6 +105,7 @@ class OwnerRecord:
 
     @property
     def scope(self) -> Scope:
+        """The owner as drivers know it."""
         assert self.site is not None, "what has nothing outside is nothing to a driver"
         return Scope(self.site, self.owner, self.name, self.project_id)
 

@@ -164,6 +164,7 @@ class PodRows:
                 tx.run("end_act", id=pod_id, before=asked[0]["before"], until=asked[-1]["until"])
 
     def resources(self, pod_id: UUID) -> list[ResourceRecord]:
+        """Rows of the owner's resources. Raises `UnreadableError`."""
         with self.database.statement() as tx:
             return [ResourceRecord.of(row) for row in tx.rows("resources_of", owners=[pod_id], at=None)]
 

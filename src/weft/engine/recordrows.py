@@ -24,6 +24,7 @@ class RecordRows:
         return [EventView.model_validate({**row, "message": heard(row["message"])}) for row in rows]
 
     def receipt(self, pod_id: UUID) -> SignedReceipt | None:
+        """The signed receipt with its corrections; None: there is none yet. Raises `UnreadableError`."""
         with self.database.statement() as tx:
             row = tx.row("receipt_of", owner_id=pod_id)
             traces = tx.rows("traces_of", owner_id=pod_id)

@@ -65,6 +65,7 @@ def unreserve(database: Database, name: str) -> ReservationView:
 
 
 def reservations_of(capacity: Capacity) -> list[ReservationView]:
+    """The reservations as people see them."""
     return [_view(row) for row in capacity.reservations]
 
 

@@ -35,6 +35,7 @@ def _differ(differences: Sequence[Difference]) -> str:
 
 
 def differs(record: ResourceRecord, change: Change) -> bool:
+    """Whether a change would alter the row."""
     return (record.state, record.outside_id, record.differences) != (
         change.state,
         change.outside_id or record.outside_id,

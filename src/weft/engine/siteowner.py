@@ -72,6 +72,7 @@ def last_destroyed(database: Database, site: str) -> UUID | None:
 
 
 def desired_of(tx: Tx, owner_id: UUID) -> DesiredSite | None:
+    """What was applied for an owner; None: nothing. Raises `UnreadableError`."""
     row = tx.row("site_desired", owner_id=owner_id)
     return None if row is None else DesiredSite.of(row)
 

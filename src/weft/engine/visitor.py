@@ -345,6 +345,7 @@ def seen_again(read: ReadBack) -> list[Change]:
 
 
 def not_ready(verdict: Verdict, otherwise: str = "") -> News:
+    """The news that an owner isn't READY, or that this is unknown, from a verdict."""
     unknown = bool(verdict.problems) and all(p.unknown for p in verdict.problems)
     cause = Cause.UNREADABLE if unknown else Cause.DIFFERENT
     return News(Aspect.READY, "unknown" if unknown else "false", cause, verdict.reason() or otherwise)

@@ -50,6 +50,7 @@ class Waiter:
 
     @property
     def candidate(self) -> Candidate:
+        """The order as the queue's turns see it."""
         return Candidate(str(self.id), self.project, self.created_at.timestamp(), self.fixed)
 
     def window(self, now: float) -> Window:

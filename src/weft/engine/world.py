@@ -43,6 +43,7 @@ class World:
         return self.resources[where]
 
     def fabric(self, name: str) -> FabricDriver:
+        """The driver of a fabric. Raises `PermanentError` if there is none."""
         if name not in self.fabrics:
             raise PermanentError(
                 f"find the fabric {name!r}",

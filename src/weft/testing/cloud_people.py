@@ -30,6 +30,7 @@ class FakePeople(CloudStore):
         return token
 
     def revoke(self, token: str) -> None:
+        """Invalidate a token."""
         del self.offers.tokens[token]
 
     def remembered(self, token: str) -> Caller | None:

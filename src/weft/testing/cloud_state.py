@@ -165,6 +165,7 @@ class Thing:
         return Observed(self.id, status, reason, differences, self.all_facts())
 
     def all_facts(self) -> dict[str, object]:
+        """Fields and facts as a driver reports them; a broken server that never had a host shows none."""
         hostless = {"host": None} if self.kind is Kind.SERVER and self.broken and not self.hosted else {}
         return {**self.fields, **self.facts, **hostless}
 

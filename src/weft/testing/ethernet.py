@@ -94,9 +94,11 @@ class FakeSwitch(Session):
         self.beyond: dict[str, frozenset[int]] = {}
 
     def freeze(self) -> None:
+        """Answer reads with the present configuration until `thaw`, whatever changes."""
         self._frozen = deepcopy(self.config)
 
     def thaw(self) -> None:
+        """End `freeze`."""
         self._frozen = None
 
     def close(self) -> None:

@@ -24,6 +24,7 @@ _PLACED = tuple(PlacedNode(node=n, rack="r1", leaf="leaf1", block="-") for n in 
 
 
 def order(name: str = "train") -> Order:
+    """An order of whole nodes."""
     return Order(name=name, nodes=NodesOrder(count=2, flavor="gpu.8", image="debian-12"))
 
 
@@ -79,6 +80,7 @@ def _graph() -> tuple[Resource, ...]:
 
 
 def pod(pod_id: str, ordered: Order, project: str, user: str) -> PodView:
+    """A waiting pod's view."""
     return PodView(
         id=pod_id,
         name=ordered.name,
@@ -180,6 +182,7 @@ def resources(state: PodState) -> tuple[ResourceView, ...]:
 
 
 def receipt(view: PodView) -> Receipt:
+    """An unsigned receipt of a pod."""
     item = ReceiptItem(
         plane="p_key host", subject="0x0002c90300300001", result="clean", seen="no entry 0x65", at=NOW
     )

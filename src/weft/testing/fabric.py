@@ -97,6 +97,7 @@ class FakeFabric(OpenSm):
         return Capabilities(virtual_functions=True) if self._functions else super().capabilities
 
     def manager(self, name: str) -> FakeManager:
+        """The subnet manager of this name."""
         return next(m for m in self.managers if m.name == name)
 
     def plant(self, fault: Fault) -> None:
@@ -136,6 +137,7 @@ class FakeFabric(OpenSm):
         (self.wire.leaves if leaf else self.wire.hosts)[port_guid].add(key)
 
     def erase_key(self, port_guid: int, key: int, leaf: bool = False) -> None:
+        """Remove a 16-bit key from a table, bypassing the managers."""
         (self.wire.leaves if leaf else self.wire.hosts)[port_guid].discard(key)
 
 

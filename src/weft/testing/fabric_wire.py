@@ -139,4 +139,5 @@ def _that_fit(keys: frozenset[int], before: frozenset[int], capacity: int) -> fr
 
 
 def digest(text: str) -> str:
+    """SHA-256 of a partition file, in hex."""
     return hashlib.sha256(text.encode("latin-1")).hexdigest()

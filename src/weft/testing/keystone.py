@@ -64,10 +64,11 @@ class FakeKeystone:
     projects: dict[str, str] = field(default_factory=dict[str, str])
 
     def app(self) -> FastAPI:
+        """The FastAPI application that answers like Keystone."""
         app = FastAPI()
         app.add_api_route("/v3", self._version, methods=["GET"])
         app.add_api_route("/v3/auth/tokens", self._sign_in, methods=["POST"])
-        app.add_api_route("/v3/auth/tokens", self._tell, methods=["GET"])
+        app.add_api_route("/v3/auth/tokens", self._validate, methods=["GET"])
         app.add_api_route("/v3/auth/projects", self._projects, methods=["GET"])
         return app
 
@@ -75,7 +76,7 @@ class FakeKeystone:
         rows = [{"id": id_, "name": name} for id_, name in self.projects.items()]
         return {"projects": rows, "links": {"next": None}}
 
-    def _tell(self, request: Request) -> Response:
+    def _validate(self, request: Request) -> Response:
         """Whose token it is; `answer` instead, if there is one."""
         caller = self.identity.tokens.get(request.headers.get("X-Subject-Token", ""))
         knows_rules = request.headers.get("OpenStack-Identity-Access-Rules") == "1.0"

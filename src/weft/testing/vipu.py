@@ -80,6 +80,7 @@ class FakeVipu:
         controller.partitions.add(name)
 
     def lose_controller(self, pod_id: str) -> None:
+        """Let a pod's controller stop answering."""
         self.controllers[pod_id].up = False
 
     # -- ResourceDriver --------------------------------------------------------------------------------------
