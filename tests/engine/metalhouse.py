@@ -1,4 +1,4 @@
-"""Pods of bare-metal machines on fakes: a site with machines, and who is a member of what."""
+"""Pods of bare-metal machines on fakes: a site with machines, and the members of its segments."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class OwnerHouse(House):
         return numbers.last if kind == "site" else numbers.last - 10
 
     def node(self, kind: OwnerKind) -> str:
-        """Whose ports are in it."""
+        """Owners of the ports in it."""
         return "gpu16" if kind == "site" else "gpu15"
 
     def see(self, owner_id: object) -> OwnerRecord:

@@ -18,7 +18,7 @@ State = tuple[str, str, object, dict[str, object]]
 
 
 class Strangers:
-    """Tenants, and an operator with tools of its own, who is in weft's project too.
+    """Tenants, and an operator with tools of its own who is also in weft's project.
 
     Attributes:
         theirs: id -> what they have made and how they left it. What weft was asked to adopt is no longer in it.
@@ -49,7 +49,7 @@ class Strangers:
         return f"{kind} {name} {thing.id} of {project} {fields}"
 
     def _there(self, kind: Kind) -> list[Thing]:
-        """But for pods': what becomes of things on those is tried elsewhere."""
+        """Except pods': other tests cover what happens to resources on those."""
         return [t for t in self.cloud.things(kind) if t.mark is None or t.mark.owner.kind == "site"]
 
     def port(self) -> str:
@@ -233,7 +233,7 @@ class Strangers:
 
 
 def _may(network: Thing) -> tuple[str, ...]:
-    """Who may have ports on a network."""
+    """Projects that may have ports on a network."""
     shared = network.fields.get("shared_with") or ()
     assert isinstance(shared, tuple)
     return (network.project_id, *(str(p) for p in shared))

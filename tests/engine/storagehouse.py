@@ -1,4 +1,4 @@
-"""Pods with storage in the loop on the fakes: orders, and what becomes of them."""
+"""Pods with storage in the loop on the fakes: their orders and their ends."""
 
 from __future__ import annotations
 

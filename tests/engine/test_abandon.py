@@ -26,7 +26,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 def stuck(house: House, kind: Kind = Kind.SERVER) -> PodRecord:
-    """A pod whose release doesn't get on: the cloud refuses to delete a kind of its things."""
+    """A pod whose release makes no progress: the cloud refuses to delete one kind of its resources."""
     pod = house.ready()
     house.cloud.plant(Fault.UNDELETABLE, kind=kind, times=None)
     house.release(pod)

@@ -53,7 +53,7 @@ class FolderSpec(Spec):
 
 
 class ExportSpec(Spec):
-    """Who may mount a folder: the filer's own matter."""
+    """Mount permissions of a folder, which are the filer's own matter."""
 
     kind: Literal["export"] = "export"
     rule: str
@@ -185,7 +185,7 @@ def claim(house: House, plan: Plan) -> None:
 
 
 def test_added_kind_works_from_graph_to_receipt(house: House, filer: Filer) -> None:
-    """It is made after what it needs, watched, taken away, and stands in the signed receipt."""
+    """It is created after what it needs, watched, removed, and listed in the signed receipt."""
     plan = planned(house)
     claim(house, plan)
     pod = house.run(house.store.find_pod(plan.pod_id, None), PodState.READY)

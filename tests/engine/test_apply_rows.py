@@ -77,7 +77,7 @@ def test_second_apply_changes_nothing(house: House) -> None:
 
 
 def test_growing_claims_nodes_with_the_rows(house: House) -> None:
-    """Node, rows and generation in one transaction; those of before are as they were but for the partition."""
+    """Node, rows and generation in one transaction; earlier rows are unchanged except the partition's."""
     pod = house.ready()
     before = {r.key: r for r in house.store.resources(pod.id)}
     found = apply(house, sized(3))
@@ -183,7 +183,7 @@ def test_quotas_count_only_what_a_change_adds(house: House) -> None:
 
 
 def test_occupied_free_node_is_skipped_when_growing(house: House) -> None:
-    """What is on a host by another hand isn't taken for growth either."""
+    """An occupied host isn't chosen for growth either."""
     pod = house.ready(sized(3))
     free = next(n.name for n in house.site.nodes if n.name not in pod.nodes and n.role == "compute")
     host = house.site.node_by_name[free].nova_host
@@ -350,7 +350,7 @@ def test_booked_start_is_rebooked_or_the_order_stays(house: House, clock: HandCl
 
 
 def test_audit_log_records_each_apply(house: House, database_url: str) -> None:
-    """Done and refused, with who and which pod."""
+    """Applied and refused ones, with user and pod."""
     pod = house.store.find_pod(apply(house, ORDER).pod.id, None)
     with pytest.raises(InputError):
         apply(house, sized(2), remove=list(look(house, pod).nodes))

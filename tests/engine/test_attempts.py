@@ -19,7 +19,7 @@ from weft.testing.cloud import Fault
 
 THREADS, PODS = 2, 14
 PATIENT = LoopSettings(observe_every=3600.0, pods_at_once=THREADS)
-"""Everything as in production, but for fewer threads: servers may take minutes before anybody wonders."""
+"""As in production, but with fewer threads: servers may take minutes before anything is reported."""
 
 
 def until(true: Callable[[], bool], seconds: float) -> float:

@@ -1,4 +1,4 @@
-"""Who did what: by ids, the newest first, and what is refused can't push out what was done."""
+"""The audit log: entries by ids, the newest first; refused requests can't displace completed ones."""
 
 from __future__ import annotations
 

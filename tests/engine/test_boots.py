@@ -291,7 +291,7 @@ def test_late_answer_does_not_end_another_workers_turn(house: House, monkeypatch
 
 
 def test_workers_out_of_turn_do_not_read_booting_pods(house: House) -> None:
-    """Each worker process asks every second whose turn it is: that must not cost what a look at all pods does."""
+    """Each worker process asks every second for its turn: that must not cost as much as a look at all pods."""
     booting(house)
     values = {"clouds": ["lab"], "kinds": [str(Kind.SERVER)], "answer": 60.0, "longest": 900.0}
     assert scanned(house.database, "take_boot_looks", **values)["resource"] > 0

@@ -29,7 +29,7 @@ STEPS = 150
 
 
 def test_count_matches_a_plain_reading(database_url: str, database: Database) -> None:
-    """Random writes by anybody in transactions that overlap, end in any order, or are rolled back; two processes."""
+    """Random concurrent writes in transactions that overlap, end in any order, or are rolled back; two processes."""
     for seed in range(examples(8)):
         another = Database(database_url)
         try:
@@ -345,7 +345,7 @@ def test_later_count_leaves_an_earlier_one_unchanged(house: House) -> None:
 
 
 def test_old_changes_are_pruned(house: House, database_url: str) -> None:
-    """Not before every process that reads now and then has seen them; who hasn't for long reads everything."""
+    """Not before every process that reads regularly has seen them; a process that hasn't for long reads everything."""
     late = Database(database_url)
     try:
         with late.transaction() as tx:

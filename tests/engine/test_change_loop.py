@@ -1,4 +1,4 @@
-"""A pod that changes while it goes on: made, taken away, given back; late, twice, killed in between, undeletable."""
+"""A pod that changes while it serves: growing, shrinking, late, twice, killed in between, undeletable."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def settle(house: House, pod: PodRecord, visits: int = 60) -> PodRecord:
 
 
 def statuses(pod: PodRecord) -> dict[Aspect, str]:
-    """What is said of its readiness and of its change."""
+    """Status of its readiness and of its change."""
     return {c.type: c.status for c in pod.conditions if c.type in (Aspect.CHANGING, Aspect.READY)}
 
 
@@ -419,7 +419,7 @@ def test_spares_come_and_go_without_a_server(house: House) -> None:
 
 @pytest.mark.parametrize("made", [True, False])
 def test_node_that_left_returns_as_a_spare(house: House, made: bool) -> None:
-    """Its server of before is gone, or never was, and isn't missed."""
+    """Its former server is gone, or never was, and isn't missed."""
     pod = house.ready(sized(4)) if made else house.order(count=4)
     apply(house, sized(1))
     house.run(pod, PodState.READY)

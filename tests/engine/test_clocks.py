@@ -18,7 +18,7 @@ AHEAD = timedelta(hours=2)
 
 
 class WrongClock:
-    """A machine whose clock is two hours ahead; its pauses are as long as anybody's."""
+    """A machine whose clock is two hours ahead; its pauses have the usual length."""
 
     def now(self) -> datetime:
         return datetime.now(UTC) + AHEAD
@@ -45,7 +45,7 @@ def near(moment: datetime | None, **span: float) -> bool:
 
 
 def test_worker_with_a_fast_clock_ends_no_lease(house: House) -> None:
-    """A fresh lease of an hour is an hour long for everybody, and everything written has the database's time."""
+    """A fresh lease of an hour lasts an hour, and everything written has the database's time."""
     pod = house.ready(make("short", 2, duration="1h"))
     assert near(pod.lease_end, hours=1) and near(pod.created_at) and near(pod.since)
     assert house.store.end_leases() == []

@@ -57,7 +57,7 @@ def as_nobody(url: str) -> str:
 
 
 def closed_to_others(url: str) -> Path:
-    """The socket's folder; it is closed, and if it weren't, PostgreSQL would ask the kernel who comes."""
+    """The socket's folder is closed; even if it weren't, PostgreSQL would ask the kernel for the peer's user."""
     folder = folder_of(url)
     socket = folder / SOCKET
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and not socket.stat().st_mode & 0o077
@@ -104,8 +104,8 @@ def test_runtime_folder_open_to_others_is_refused(place: Path, monkeypatch: pyte
 
 
 def test_killed_server_is_restarted(place: Path) -> None:
-    """With the rows that were committed; who shares it finds that it runs. With a short path, the socket is in the data
-    folder."""
+    """With the rows that were committed; other processes that share it find it running. With a short path, the socket
+    is in the data folder."""
     pulse = Pulse()
     with embedded(place / "state of weft", pulse) as url:
         data = closed_to_others(url)

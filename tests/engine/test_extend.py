@@ -72,7 +72,7 @@ def test_queued_order_with_an_end_can_be_extended(house: House, clock: HandClock
 
 
 def test_extending_a_waiting_order_makes_a_generation(house: House, clock: HandClock) -> None:
-    """As of a pod with nodes: who changes it by what it was before is refused, and doesn't set the end back."""
+    """As for a pod with nodes: a change based on an older generation is refused, and doesn't set the end back."""
     tenant, now = house.request(), clock.now()
     order = make("ends", 16, start=now + timedelta(hours=1), end=now + timedelta(hours=6))
     pod = house.order(order)

@@ -25,7 +25,7 @@ def test_incomplete_standby_changes_nothing_until_accepted(
     pair: Replicas,
 ) -> None:
     """In the same processes, which connect to it by themselves. What was lost is the release
-    of a pod and the order of the next one; as much is asked of the new primary before anybody looks."""
+    of a pod and the order of the next one; as much is asked of the new primary before any visit."""
     database = Database(pair.url)
     house = House(database, pair.url)
     try:

@@ -40,7 +40,7 @@ LONGEST = 4
 
 @dataclass
 class World:
-    """A few nodes, what is held of them, and who waits; pods end when the test says so.
+    """A few nodes, what is held of them, and waiting orders; pods end when the test says so.
 
     Attributes:
         nodes: how many of the site's nodes are in order.
@@ -153,7 +153,7 @@ class World:
         self.leases = {pod: k for pod, k in self.leases.items() if self.ends[pod] > self.now}
 
     def check(self) -> None:
-        """Nothing is held twice, and who fits beside what was there before and what is booked for a time, started."""
+        """Nothing is held twice, and every order that fits beside earlier pods and timed bookings has started."""
         devices: Counter[tuple[str, str]] = Counter()
         for keep in self.leases.values():
             if keep.parts:

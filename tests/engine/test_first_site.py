@@ -37,7 +37,7 @@ class _Together(Store):
 
 
 def test_two_processes_with_a_site_file_make_one_generation(database: Database) -> None:
-    """`weft serve --site` and `weft worker --site`: who comes second uses what the first activated."""
+    """`weft serve --site` and `weft worker --site`: the second uses what the first activated."""
     together = Barrier(2)
     stores = [_Together(database, together) for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:

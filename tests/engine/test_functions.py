@@ -121,7 +121,7 @@ def segment(pod: PodRecord) -> SegmentSpec:
 
 
 def held(house: House) -> dict[str, str | None]:
-    """node:function -> slot, of everybody."""
+    """node:function -> slot, of all pods."""
     rows = house.store.capacity().parts
     return {f"{r['node']}:{vf}": slot for r in rows for vf, slot in r["functions"].items()}
 
@@ -246,7 +246,7 @@ def test_last_reading_decides_who_has_the_slot(house: House) -> None:
 
 
 def beside_one_that_locks(house: House, work: Callable[[], object], first: str, then: str) -> None:
-    """Work that waits for the first function's row, while who has it takes the other one's, in the order of all."""
+    """Work that waits for the first function's row, while its holder locks the other one's, in the common order."""
     lock = "SELECT FROM function_hold WHERE node || ':' || function = %s FOR UPDATE"
     with ThreadPoolExecutor(1) as pool, locked(house, lock, first) as two:
         done = pool.submit(work)

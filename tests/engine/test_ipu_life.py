@@ -230,7 +230,7 @@ def test_audit_finds_machines_bound_to_a_released_pod(house: IpuHouse) -> None:
 
 
 def test_broken_controller_is_recreated(house: IpuHouse) -> None:
-    """Nova's ERROR on its virtual machine is no end: it is deleted and made again."""
+    """Nova's ERROR on its virtual machine is not final: it is deleted and recreated."""
     house.cloud.plant(Fault.BROKEN, key="server/controller", reason="No valid host was found.")
     assert house.booted().state is PodState.READY
 

@@ -1,4 +1,4 @@
-"""Lanes of a worker: how many visits go on, who waits aside, who goes first."""
+"""Lanes of a worker: how many visits run, which wait aside, which go first."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_orderly_hand_back_leaves_nothing_to_wait_for(house: House) -> None:
 
 
 def test_refused_request_does_not_count_as_a_breakage(house: House) -> None:
-    """Two HTTP 500s and one server in ERROR are one that broke: it is made again, and the pod becomes READY."""
+    """Two HTTP 500s and one server in ERROR count as one breakage: it is recreated, and the pod becomes READY."""
     house.cloud.plant(Fault.ERROR_500, verb="create", kind=Kind.SERVER, times=2)
     house.cloud.plant(
         Fault.BROKEN, kind=Kind.SERVER, key="server/*", times=1, reason="No valid host was found."

@@ -65,7 +65,7 @@ def test_abandoned_release_quarantines_a_node_that_its_pod_was_leaving(house: Ho
 
 
 def test_pod_never_gets_a_node_with_another_pods_p_key(house: House) -> None:
-    """Whose old server runs on, once the fabric is back."""
+    """One whose old server still runs, once the fabric is back."""
     pod, gone = shrunk(house)
     stays = look(house, pod).nodes[0]
     house.cloud.plant(Fault.UNDELETABLE, key=f"server/{stays}", kind=Kind.SERVER, times=None)

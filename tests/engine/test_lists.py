@@ -134,7 +134,7 @@ def _wait_until_alone(connection: psycopg.Connection) -> None:
 
 
 class _Ear:
-    """Hears that everybody has caught up."""
+    """Receives the sign that all threads have caught up."""
 
     def __init__(self) -> None:
         self.heard = threading.Event()
@@ -151,7 +151,7 @@ class _Ear:
 def _caught_up(listener: Listener, connection: psycopg.Connection) -> None:
     """Wait until it has heard all that was said before: notices come in their order.
 
-    Everybody is woken when the connection is made, perhaps just now; at the second event that is over.
+    All are woken when the connection is made, perhaps just now; at the second event that is over.
     """
     ear = _Ear()
     listener.add_follower(ear)

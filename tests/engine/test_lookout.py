@@ -26,7 +26,7 @@ LONG = 20.0
 
 
 class Deaf:
-    """A listener that hears nothing: what the lookout finds, it finds by itself."""
+    """A listener without notifications: the lookout finds everything by itself."""
 
     def add_follower(self, follower: object) -> None:
         self.follower = follower
@@ -184,7 +184,7 @@ def test_lookout_survives_errors(house: House, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_lookout_ends_with_the_listener(house: House) -> None:
-    """No thread is left, and who waits then waits for its time."""
+    """No thread is left, and a later wait lasts its full time."""
     listener = Listener(house.database.url)
     lookout, (pod_id,) = Lookout(house.database, listener), pods(house, 1)
     eye = Eye()

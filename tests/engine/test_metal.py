@@ -57,7 +57,7 @@ def test_tenants_client_reads_a_plan_without_machine_ids(house: House, by: str) 
 
 
 def test_pod_shrinks_and_grows_by_machines(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who goes leaves the segment before its server is deleted, who comes joins once it is deployed."""
+    """A leaving machine leaves the segment before its server is deleted, a new one joins once it is deployed."""
     pod = house.ready(ORDER)
     inside: list[set[int]] = []
     delete = house.cloud.delete
@@ -257,7 +257,7 @@ def test_broken_machine_of_a_ready_pod_is_reported_not_replaced(house: House, re
 
 
 def test_next_tenants_machine_is_no_remains(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To Ironic it isn't free any more; no receipt is called wrong because of that, and nothing is taken away."""
+    """To Ironic it isn't free any more; no receipt is called wrong because of that, and nothing is removed."""
     pod = house.ready(ORDER)
     house.release(pod)
     pod = house.run(pod, PodState.RELEASED)

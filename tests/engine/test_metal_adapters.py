@@ -65,7 +65,7 @@ def test_cleaned_machines_that_are_off_are_freed(house: House, cleaning: Cleanin
 
 
 def test_machines_switched_off_by_their_tenant_are_freed(house: House) -> None:
-    """Their ports are down before they leave: what is left at the leaf's ports is taken away there."""
+    """Their ports are down before they leave: remaining keys are removed at the leaf's ports."""
     pod = house.ready(ORDER)
     switched_off(house, pod.nodes)
     house.release(pod)

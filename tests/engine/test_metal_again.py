@@ -26,7 +26,7 @@ def test_redeployed_machine_is_out_of_the_segment_meanwhile(house: House) -> Non
     pod = visit(house, pod, 2)
     assert members(house, pod) == ports(house, (other,))
     assert pod.state is PodState.DEGRADED and "doesn't run the pod's server now" in pod.reason
-    assert len(house.cloud.servers) == 2  # nothing of the tenant's is taken away because of that
+    assert len(house.cloud.servers) == 2  # nothing of the tenant's is removed because of that
     del house.cloud.offers.busy[machine]
     pod = house.run(pod, PodState.READY)
     assert members(house, pod) == ports(house, pod.nodes)
@@ -61,7 +61,7 @@ def test_recently_changed_machines_are_queried_between_listings(house: House) ->
         return listed, asked
 
     keeper = MachineKeeper(house.database, lambda: house.world, lambda: house.site, every=3600.0, briefly=0.0)
-    assert look(3) == (1, 0), "nothing can happen to anybody"
+    assert look(3) == (1, 0), "no pod is affected"
     pod = house.ready(ORDER)
     assert look(1) == (0, 1) and not house.worker.run_once()
     house.cloud.plant(Fault.UNREACHABLE, verb="changes", times=1)

@@ -1,4 +1,4 @@
-"""Bare-metal machines on Ethernet: whose VLAN their switch ports are in, from deployment to cleaning."""
+"""Bare-metal machines on Ethernet: VLANs of their switch ports from deployment to cleaning."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_every_worker_waits_for_a_port_that_may_land_in_the_vlan(house: MetalHou
     def follow() -> None:
         house.fake.late = True
 
-    # Who is on its nodes is looked at before anything is made, and once its servers are there.
+    # Occupants of its nodes are checked before anything is created, and once its servers are there.
     house.cloud.meanwhile("occupants", lambda: house.cloud.meanwhile("occupants", follow))
     pod = visits(house, pod, 1)
     assert not house.fake.late and pod.late_until is not None
@@ -158,7 +158,7 @@ def test_every_worker_waits_for_a_port_that_may_land_in_the_vlan(house: MetalHou
 def test_machine_is_not_cleaned_while_its_port_may_rejoin_the_vlan(
     house: MetalHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its pod goes on, with a tenant who is root on the others: what cleans it is out of their reach."""
+    """Its pod goes on, with a tenant who is root on the others: the cleaning system is out of their reach."""
     pod = house.ready(ORDER)
     requests = ports_at(house, monkeypatch, "delete")
     house.service.apply_pod(house.request(), "train", sized(1))

@@ -66,8 +66,8 @@ def test_pods_of_the_first_version_are_migrated(database: Database, database_url
 
 
 def test_migration_numbers_are_unique() -> None:
-    """Two that were written at once under one number could be applied in either order. Those of before are what
-    databases remember.
+    """Two with one number could be applied in either order. Databases record the earlier
+    ones by their names.
     """
     numbers = [name[:4] for name, _ in migrations()]
     twice = {n for n in numbers if numbers.count(n) > 1}

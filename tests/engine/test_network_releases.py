@@ -93,7 +93,7 @@ def test_network_release_is_tried_until_its_limit(house: TenantHouse) -> None:
 
 
 def test_operator_abandons_a_release_that_cannot_finish(house: TenantHouse) -> None:
-    """Others may not, and nothing else can be abandoned so; the receipt says who and why."""
+    """Others may not, and nothing else can be abandoned so; the receipt has user and reason."""
     network, owner = leaving(house)
     verbs, member, stranger = house.service, house.request("team-b"), house.request("team-c")
     with pytest.raises(ForbiddenError):

@@ -106,7 +106,7 @@ def revisions(house: NeutronsHouse) -> list[int]:
 
 
 def test_neutron_managed_pod_works_without_changes_by_weft(house: NeutronsHouse) -> None:
-    """READY once the switches show exactly the members; plan, audit and receipt say who sets the VLANs."""
+    """READY once the switches show exactly the members; plan, audit and receipt name the manager of the VLANs."""
     pod = house.ready()
     number = pod.plan.segment
     assert number is not None
@@ -135,7 +135,7 @@ def test_pod_with_ports_that_neutron_forgot_is_not_ready(house: NeutronsHouse) -
 
 
 def test_port_left_behind_by_neutron_prevents_the_receipt(house: NeutronsHouse) -> None:
-    """Neutron says that the port is gone; the switch says otherwise, and the node isn't given to anybody."""
+    """Neutron says that the port is gone; the switch says otherwise, and the node isn't assigned."""
     pod = house.ready()
     house.cloud.deaf = True
     house.release(pod)
@@ -159,7 +159,7 @@ def test_drift_is_reported_and_left_to_neutron(house: NeutronsHouse) -> None:
 
 
 def test_unowned_port_in_the_range_is_reported(house: NeutronsHouse) -> None:
-    """As after a restored database: it is an orphan that `--repair` can't take away."""
+    """As after a restored database: it is an orphan that `--repair` can't remove."""
     first = house.site.fabrics["ib0"].segments.first
     port = house.site.nodes[0].hcas_on("ib0")[0].port_id
     house.fake.put(port, first)

@@ -1,4 +1,4 @@
-"""A number is many owners' in turn: what is in it is taken away only if it was the last one's that weft knows of."""
+"""Owners have a number in turn: members are removed only if they belong to its last owner that weft knows."""
 
 from __future__ import annotations
 

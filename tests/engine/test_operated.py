@@ -1,4 +1,4 @@
-"""What tenants have done with their servers through weft: reboot, rescue, consoles; and who may not."""
+"""What tenants do with their servers through weft: reboot, rescue, consoles; and what is refused."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_other_projects_readers_and_nodes_are_refused(house: House) -> None:
 
 
 def test_servers_can_be_operated_only_while_the_pod_is_in_use(house: House) -> None:
-    """While it is built and released, who reboots what isn't the tenant's affair."""
+    """While it is built and released, rebooting its servers isn't the tenant's affair."""
     house.cloud.plant(Fault.STUCK, verb="create", kind=Kind.SERVER, times=2)
     pod = house.run(house.order(), PodState.BOOTING)
     node = pod.nodes[0]

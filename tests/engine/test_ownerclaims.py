@@ -161,7 +161,7 @@ def test_visit_without_requests_is_one_write(house: House) -> None:
 
 @contextmanager
 def silent_hosts(monkeypatch: pytest.MonkeyPatch, house: House, pod: str) -> Generator[threading.Event]:
-    """The cloud doesn't answer who is on the pod's hosts. The event: it was asked."""
+    """The cloud doesn't answer for the occupants of the pod's hosts. The event: it was asked."""
     begun, goes_on, answer = threading.Event(), threading.Event(), house.cloud.on_hosts
     silent = set(house.store.find_pod(pod, None).held)
 

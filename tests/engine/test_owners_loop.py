@@ -39,7 +39,7 @@ def house(database: Database, database_url: str) -> Generator[OwnerHouse]:
 
 
 class DiedError(BaseException):
-    """The process is gone: nothing is caught, nothing is said."""
+    """The process is gone: nothing is caught, nothing is logged."""
 
 
 def die() -> None:
@@ -218,7 +218,7 @@ def test_late_worker_changes_nothing(house: OwnerHouse, verb: str) -> None:
 
 
 def test_release_waits_for_requests_of_a_lost_worker(house: OwnerHouse) -> None:
-    """Rows are gone, and the receipt waits: a request may be under way. What it made then is taken away."""
+    """Rows are gone, and the receipt waits: a request may be under way. What it created then is removed."""
     owner = house.served("site")
     house.worker = house.new_worker("w2", replace(QUICK, late=200.0))
     run_out(house, owner, ", worker = 'w1'")

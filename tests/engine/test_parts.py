@@ -82,7 +82,7 @@ def test_servers_of_one_pod_share_a_host(house: House) -> None:
 
 
 def test_order_of_a_part_waits_for_a_free_part(house: House) -> None:
-    """All parts of 16 hosts but one are taken; two more don't fit, one does; who waits gets what is given back."""
+    """All parts of 16 hosts but one are taken; two more don't fit, one does; a waiting order gets a freed part."""
     most = ready(house, "most", 127)
     assert len(most.nodes) == 16
     with pytest.raises(RefusedError) as refused:
@@ -116,7 +116,7 @@ def test_order_of_whole_nodes_waits_for_empty_hosts(house: House) -> None:
 
 
 def test_parts_and_a_whole_node_take_turns(house: House) -> None:
-    """As on the lab: who came first gets what is free first, and later orders nothing of what is kept for it."""
+    """As in the lab: the first order gets what is free first, and later orders nothing of what is kept for it."""
 
     def state(pod: PodRecord) -> tuple[PodState, str]:
         house.worker.tend_queue()

@@ -243,7 +243,7 @@ def test_read_only_database_is_a_temporary_error(house: House) -> None:
 
 
 def fail_over(house: House, read_only: str) -> None:
-    """Every connection is cut, and who connects again finds a database of the other kind."""
+    """Every connection is cut, and new ones lead to a database of the other kind."""
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("SET default_transaction_read_only = off")
         row = connection.execute("SELECT current_database()").fetchone()
@@ -259,7 +259,7 @@ def fail_over(house: House, read_only: str) -> None:
 
 
 def test_refused_values_are_a_permanent_error(house: House) -> None:
-    """And no traceback of psycopg's reaches anybody."""
+    """And no traceback of psycopg's reaches users."""
     with pytest.raises(PermanentError, match="write to the database"), house.database.transaction() as tx:
         tx.run("hold_node", node=None, pod_id=UUID(int=1), at=tx.now(), spare=False, whole=True)
 

@@ -1,4 +1,4 @@
-"""The queue: who waits for what, who starts, many workers at once, and restarts in the middle."""
+"""The queue: reasons for waiting, starts, many workers at once, and restarts in the middle."""
 
 from __future__ import annotations
 

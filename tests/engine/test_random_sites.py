@@ -220,7 +220,7 @@ class Operator:
     def pod(self) -> str:
         """One that is routed through the external network, which may be the site's; or its end."""
         house = self.house
-        self.mended()
+        self.repaired()
         if self.pods:
             self.pods.clear()
             pod = house.store.find_pod("routed", "team-a")
@@ -288,7 +288,7 @@ class Operator:
             vars(cloud)["_meanwhile"].clear()
         return f"not at {verb}"
 
-    def mended(self) -> None:
+    def repaired(self) -> None:
         """Whatever was wrong with the cloud is over."""
         self.house.cloud.faults.clear()
         for thing in self.house.cloud.things():
@@ -297,7 +297,7 @@ class Operator:
     def settle(self, adopt: bool | None = None) -> str:
         """An apply that succeeds; then nothing differs any more, what wasn't to be replaced is still the same thing,
         and what was to be adopted was."""
-        self.mended()
+        self.repaired()
         text = self.apply(adopt)
         if "refused" in text:
             return text
@@ -329,7 +329,7 @@ class Operator:
 
     def end(self) -> None:
         """Others leave what is in the way; the site comes to be, and is destroyed, and nothing of it is left."""
-        self.mended()
+        self.repaired()
         if self.pods:
             self.pod()
         owner = self.owner()
@@ -358,7 +358,7 @@ class Operator:
         assert not self.marked()
 
     def give_way(self, ids: set[str]) -> None:
-        """Those whose things are in the way take them away, with what is on them."""
+        """Owners of resources in the way remove them, with what is on them."""
         things = [t for t in self.house.cloud.things() if t.id in ids]
         if not things or not ids <= self.others.theirs.keys():
             self.others.leave_all()

@@ -1,4 +1,4 @@
-"""Every release ends within its limit: what is unknown is said and its nodes quarantined, everything else returned."""
+"""Every release ends within its limit: what is unknown is reported and its nodes quarantined, all else returned."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_guest_that_was_left_behind_keeps_its_networks_vlan(house: House) -> Non
 
 
 def test_guest_with_too_long_a_record_keeps_only_its_node_and_vlan(house: House) -> None:
-    """Its tenant shelved it a thousand times: where else it ran isn't known; what is known of it is said."""
+    """Its tenant shelved it a thousand times: where else it ran isn't known; what is known is reported."""
     pod = house.ready(make("shelved", 3))
     server = house.cloud.thing(f"server/{pod.nodes[0]}").id
     host = house.site.node_by_name["gpu16"].nova_host

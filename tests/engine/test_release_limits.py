@@ -151,7 +151,7 @@ def test_automatic_abandonment_waits_for_the_gate(
 
 
 def test_leaving_node_is_kept_if_the_database_is_found_behind(house: House) -> None:
-    """It is found out while the node is read back: the reading is true, but not whose the node is by now."""
+    """It is found out while the node is read back: the reading is true, but whose the node is by now is unknown."""
     pod = house.ready()
     apply(house, sized(1))
     opens: list[Opens] = []

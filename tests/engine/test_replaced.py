@@ -1,4 +1,4 @@
-"""Servers that were replaced: the guest of each predecessor may run on, whatever became of its successor."""
+"""Servers that were replaced: the guest of each predecessor may run on, whatever happened to its successor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from weft.testing.cloud_state import Thing
 
 @pytest.fixture
 def house(database: Database, database_url: str, clock: HandClock) -> Generator[House]:
-    """What broke is made again after a minute."""
+    """A broken server is recreated after a minute."""
     house = House(database, database_url, replace(QUICK, first_delay=60.0, last_delay=60.0), clock)
     yield house
     house.close()

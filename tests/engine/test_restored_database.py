@@ -132,7 +132,7 @@ def test_visits_on_ufm_leave_the_number_of_the_dumps_pod_to_its_successor(
 
 
 def test_accepted_database_takes_nothing_from_a_released_pods_successor(house: House, tmp_path: Path) -> None:
-    """Same number, same nodes: it isn't made again, nor taken away, and ends when it is abandoned."""
+    """Same number, same nodes: it isn't recreated, nor removed, and ends when it is abandoned."""
     ufm = on_ufm(house, tmp_path)
     old = house.ready(make("old", 2))
     kept = house.ready(make("kept", 1))
@@ -345,7 +345,7 @@ def test_quarantine_with_a_silent_cloud_is_written_anyway(
 
 
 def test_database_that_lacks_only_a_release_revives_no_pod(house: House) -> None:
-    """The release was noted before anything was taken away for it."""
+    """The release was noted before anything was removed for it."""
     pod = house.ready()
     dump(house.database.url)
     house.release(pod)

@@ -1,4 +1,4 @@
-"""Whose leaves are shared, and what uplinks keep: exclusive, apart, dedicated and guaranteed, now and in time."""
+"""Sharing of leaves and uplinks: exclusive, apart, dedicated and guaranteed, now and in time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ALONE = {"exclusive": True, "required": "leaf"}
 
 
 def test_exclusive_pod_gets_no_neighbours(house: House) -> None:
-    """It came first: others go elsewhere, its own project may join it, and after its end its leaf is anybody's."""
+    """It came first: others go elsewhere, its own project may join it, and after its end its leaf is free to all."""
     alone = order(house, "team-a", "alone", 2, locality=ALONE)
     assert "shared with no other project" in alone.plan.placement.explanation.chosen
     others = order(house, "team-b", "others", 12)
@@ -111,7 +111,7 @@ def test_operators_give_names_and_tenants_ids(house: House) -> None:
 
 
 def test_apart_from_reveals_no_projects(house: House) -> None:
-    """Known, unknown, by name or by id: one answer, with what was given; and who may not order it may not plan it."""
+    """Known, unknown, by name or by id: one answer, with what was given; without the right to order it, no right to plan it."""
     theirs = "0123456789abcdef0123456789abcdef"
     tokens = house.cloud.offers.tokens
     someone = next(iter(tokens.values()))

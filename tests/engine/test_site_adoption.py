@@ -213,7 +213,7 @@ def test_blocked_removal_does_not_delay_a_first_apply(house: SiteHouse) -> None:
 
 
 def test_resource_on_a_network_being_removed_is_not_adopted(house: SiteHouse) -> None:
-    """It would hold the network up, which is made again in another VLAN."""
+    """It would block the network, which is recreated in another VLAN."""
     house.applied()
     house.cloud.lose(house.mine()["port/nas1/eth0"])
     fields = {

@@ -140,7 +140,7 @@ def test_next_owner_adopts_what_an_abandoned_one_left(house: SiteHouse) -> None:
 
 @pytest.mark.parametrize("by", ["repair", "sweep"])
 def test_resource_about_to_be_adopted_is_left_alone(house: SiteHouse, by: str) -> None:
-    """Applied, and not yet visited: neither a repair nor a sweep takes away what its next owner is to have."""
+    """Applied, and not yet visited: neither a repair nor a sweep removes what its next owner will have."""
     port = abandoned(house)
     network = next(t for t in house.cloud.things(Kind.NETWORK))
     house.ask(adopt=True)
@@ -202,7 +202,7 @@ def on_external(house: SiteHouse, vlan: int | None = None, **subnet: object) -> 
     "change", [{"vlan": 4}, {"addresses": "198.51.100.0/24", **OTHER}], ids=["vlan", "subnet"]
 )
 def test_order_does_not_use_what_apply_is_removing(house: SiteHouse, change: dict[str, Any]) -> None:
-    """From the moment that it was applied until it is made again; before, a pod held it up, or lost its network."""
+    """From the apply until it is recreated; before, a pod blocked the removal, or lost its network."""
     on_external(house)
     house.applied()
     on_external(house, **change)
@@ -282,7 +282,7 @@ def test_floating_ips_of_others_block_the_external_network(house: SiteHouse, own
 
 
 def test_port_in_a_shared_group_blocks_it_on_any_network(house: SiteHouse) -> None:
-    """Who sees the storage network has its group, too, for ports of its own."""
+    """A project that sees the storage network has its group, too, for ports of its own."""
     house.applied()
     group = house.mine()["security_group/lab/storage"]
     port = house.cloud.add(Kind.PORT, "theirs", "team-a", None, network="n-7", security_groups=(group.id,))

@@ -422,7 +422,7 @@ def test_port_missing_on_the_switch_is_a_conflict(house: PortsHouse) -> None:
 
 
 def test_silent_switch_is_unknown(house: PortsHouse) -> None:
-    """Neither planned over, nor mended, nor clean."""
+    """Neither planned over, nor repaired, nor clean."""
     house.applied()
     house.fake.switches["tor02"].reachable = False
     with pytest.raises(UnknownError, match="tor02"):

@@ -217,7 +217,7 @@ def test_audit_finds_a_strangers_router_on_a_privileged_network(house: SiteHouse
 
 
 def test_gateway_address_is_kept_from_tenants(house: SiteHouse) -> None:
-    """Neutron would give it to any router of who shares the network, if no router of Neutron's has it."""
+    """Neutron would give it to any router of a project with access, if no router of Neutron's has it."""
     house.change(storage=_with_gateway(house, nat=False))
     house.applied()
     kept = house.mine()["gateway/storage/storage"]
@@ -289,7 +289,7 @@ def test_site_resources_are_for_operators_only(house: SiteHouse) -> None:
 
 @pytest.mark.parametrize("by", ["name", "id"])
 def test_network_under_live_pods_stays(house: SiteHouse, by: str) -> None:
-    """Neither is it recreated by apply, nor taken away by destroy; the site may say which it is by its id."""
+    """Neither is it recreated by apply, nor removed by destroy; the site may name it by its id."""
     house.applied()
     pod = house.ready()
     known = "gateways" if by == "name" else house.mine()["network/gateways"].id

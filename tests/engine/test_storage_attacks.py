@@ -40,7 +40,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 def test_share_opened_by_a_tenant_is_found_and_closed(house: House) -> None:
-    """Access for everybody is a difference, and is taken away."""
+    """Access for all is a difference, and is removed."""
     pod = ready(house, SHARE)
     share = house.cloud.thing("share/data")
     share.fields["others"] = ("0.0.0.0/0",)

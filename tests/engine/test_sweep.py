@@ -212,7 +212,7 @@ def test_one_worker_sweeps_at_a_time(house: House) -> None:
 
 
 def test_numbers_of_an_abandoned_pod_are_freed_once_seen_free(house: House) -> None:
-    """Kept from everybody while the network is there, given back when it isn't."""
+    """Held while the network is there, returned when it isn't."""
     pod = house.ready()
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.NETWORK, times=None)
     house.release(pod)

@@ -1,4 +1,4 @@
-"""The sweep on a fabric of UFM, whose list of members anybody may put back: there are no conditional writes."""
+"""The sweep on a fabric of UFM, whose list of members any writer may restore: there are no conditional writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weftlab.ufm.control import foreign
 
 
 def test_partition_restored_by_a_stale_writer_is_removed_again(house: House, tmp_path: Path) -> None:
-    """Who had read the list before the release writes all of it afterwards: in UFM, and so on the ports."""
+    """A client that read the list before the release writes all of it afterwards: in UFM, and so on the ports."""
     ufm = UfmOfAHouse(house, house.site)
     furnished(house, managed_by_ufm(house.site, tmp_path), ufm.driver)
     pod = released(house)

@@ -22,7 +22,7 @@ def stranger(house: House, physical_network: str, segment: int) -> Thing:
 
 
 def test_foreign_networks_numbers_are_not_assigned(house: House) -> None:
-    """Every order of everybody FAILED on the lowest free VLAN."""
+    """Every order FAILED on the lowest free VLAN."""
     vlan = house.site.clouds["lab"].management
     rail = house.site.fabrics["ib0"]
     stranger(house, vlan.physical_network, vlan.segments.first)
@@ -34,7 +34,7 @@ def test_foreign_networks_numbers_are_not_assigned(house: House) -> None:
 
 @pytest.mark.parametrize("kind", ["management", "rdma"])
 def test_number_taken_since_the_order_is_replaced(house: House, kind: str) -> None:
-    """The pod had FAILED, for good; now what was made is taken away and recreated with another number."""
+    """The pod used to stay FAILED; now what was created is removed and recreated with another number."""
     vlan, rail = house.site.clouds["lab"].management, house.site.fabrics["ib0"]
     place, first = (
         (vlan.physical_network, vlan.segments.first)
@@ -60,7 +60,7 @@ def test_number_taken_since_the_order_is_replaced(house: House, kind: str) -> No
 
 
 def test_number_is_held_while_a_manager_that_was_away_has_it(house: House) -> None:
-    """It would bring the members of before back into the next pod's segment when it takes over."""
+    """It would restore the former members in the next pod's segment when it takes over."""
     rail = house.site.fabrics["ib0"]
     pod = house.order()
     theirs = stranger(house, rail.physical_network, rail.segments.first)

@@ -1,4 +1,4 @@
-"""What the real engine says, as a tenant gets it: all of a pod's life in words, and nothing of anybody else."""
+"""Texts of the real engine as a tenant reads them: all of a pod's life, and nothing of others."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_release_names_the_blocking_port_and_repair_removes_it(house: House) -> 
 
 
 def test_address_pairs_are_removed(house: House) -> None:
-    """With 0.0.0.0/0 a server may send as anybody, and its group's rules mean nothing."""
+    """With 0.0.0.0/0 a server may send from any address, and its group's rules mean nothing."""
     pod = house.ready()
     port = house.cloud.thing(f"port/{pod.nodes[0]}/management")
     port.fields["address_pairs"] = ("0.0.0.0/0",)
@@ -105,7 +105,7 @@ def test_address_pairs_are_removed(house: House) -> None:
 
 
 def test_deleted_security_group_is_restored_on_all_ports(house: House) -> None:
-    """Port security off, then the group deleted: who may reach the servers is the order's to say."""
+    """Port security off, then the group deleted: the order decides who may reach the servers."""
     pod = house.ready()
     group = house.cloud.thing("security_group")
     ports = [house.cloud.thing(f"port/{node}/management") for node in pod.nodes]

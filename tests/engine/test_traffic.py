@@ -280,7 +280,7 @@ def test_abandoned_pods_number_is_freed_without_testing_other_pods(house: Probed
 
 
 def test_receipt_names_what_was_not_tested(house: ProbedHouse) -> None:
-    """It is said with the last thing that was read; nothing is made up about frames."""
+    """The last item read says so; nothing is made up about frames."""
     pod = house.ready()
     house.prober.left, house.prober.untried = (
         (),

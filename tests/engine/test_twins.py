@@ -204,7 +204,7 @@ def test_unlisted_ports_change_no_membership(house: House, tmp_path: Path) -> No
 
 
 def test_guid_shown_elsewhere_leaves_the_partition(house: House, tmp_path: Path) -> None:
-    """As one that who has a whole adapter gave to a function of it, past Neutron."""
+    """For example one that a server with a whole adapter gave to a function of it, past Neutron."""
     manager = with_ufm(house, tmp_path)
     victim = house.run(house.order(small("victim")), PodState.READY)
     mac = port(victim).mac

@@ -58,7 +58,7 @@ def test_bandwidth_without_known_uplinks_is_refused(house: House) -> None:
 
 
 def test_leaf_becomes_a_projects_own(house: House, clock: HandClock) -> None:
-    """Who lives there stays, new orders of others go elsewhere, a booking there is recreated; capacity knows."""
+    """Its pods stay, new orders of others go elsewhere, a booking there is redone; capacity knows."""
     stays = house.run(order(house, "team-b", "stays", 1, locality={"required": "leaf"}), PodState.READY)
     (own,) = leaves(house, stays)
     start = clock.now() + timedelta(hours=1)

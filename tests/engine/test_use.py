@@ -1,4 +1,4 @@
-"""What projects have used lately: whose turn it is in the queue depends on it."""
+"""Recent use of projects, which decides their turns in the queue."""
 
 from __future__ import annotations
 

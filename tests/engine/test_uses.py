@@ -1,4 +1,4 @@
-"""What others have on a pod's things: named to who may end it, and ended by an operator's repair, and nothing else."""
+"""What others have on a pod's resources: named to those who may end it, and ended only by an operator's repair."""
 
 from __future__ import annotations
 

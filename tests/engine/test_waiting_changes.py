@@ -68,7 +68,7 @@ def test_pod_started_by_an_earlier_weft_keeps_its_generation(house: House, datab
 
 @pytest.mark.parametrize("count", [2, 4])
 def test_change_during_the_start_is_started(house: House, count: int) -> None:
-    """The change is accepted while the dispatcher asks the cloud about the nodes of the order of before."""
+    """The change is accepted while the dispatcher asks the cloud about the nodes of the former order."""
     pod = queue(house, "next", 3)
     changed = open_to("9.0.0.0/8", make("next", count, queue=True))
     in_between(house, lambda: apply(house, changed))

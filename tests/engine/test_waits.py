@@ -69,7 +69,7 @@ def test_long_wait_for_the_capacity_lock_is_answered_503(house: House, database_
 
 
 def test_stalled_transaction_is_aborted(house: House, database_url: str) -> None:
-    """A claim whose process hangs gives the lock back by itself; its own next step is a temporary error."""
+    """A claim in a hanging process gives the lock back by itself; its own next step is a temporary error."""
     pause = threading.Event()
     with hurried(database_url, idle_in_transaction_session_timeout="100ms") as database:
         with pytest.raises(TemporaryError), database.transaction() as tx:

@@ -1,4 +1,4 @@
-"""A11: what has servers is looked at, whatever became of the pod. FAILED is how it is, not its end."""
+"""A11: a pod with servers is observed, whatever its state. FAILED is its condition, not its end."""
 
 from __future__ import annotations
 

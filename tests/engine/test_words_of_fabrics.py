@@ -65,7 +65,7 @@ def test_engine_names_only_segments_among_kinds() -> None:
 
 
 def test_only_the_engine_runs_statements() -> None:
-    """The app decides who may do what, and asks the engine for it."""
+    """The app decides what users may do, and asks the engine for it."""
     named = re.compile(r"\b(tx|connection|cursor)\.(run|row|rows|execute)\(")
     files = [p for room in ("app", "api", "cli") for p in sorted((ROOT / room).rglob("*.py"))]
     assert [p.name for p in files if named.search(p.read_text(encoding="utf-8"))] == []

@@ -1,4 +1,4 @@
-"""A house whose clock is moved by hand, and short ways to order in time."""
+"""A house with a clock moved by tests, and short ways to order in time."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class PodBuilder(Visitor[HeldPod]):
             walker, later = self._walker(held, booting), frozenset[str]()
         wait = walker.build(later)
         if wait is None and has_followers(walker.records.values()):
-            # Its servers are there now: decide who is a member before a verdict could call that wrong.
+            # Its servers are there now: decide the members before a verdict could call them wrong.
             self._watch_nodes(held, arriving=True)
             wait = self._renew_segment(held)
         return wait

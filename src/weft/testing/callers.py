@@ -31,7 +31,7 @@ def caller(
 
 
 def tokens() -> dict[str, Caller]:
-    """Token -> caller; the token says who it is."""
+    """Token -> caller, named by the token."""
     return {
         "a-member": caller("alice", "team-a", "member", "reader"),
         "a-reader": caller("rita", "team-a", "reader"),

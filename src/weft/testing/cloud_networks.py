@@ -1,4 +1,4 @@
-"""The fake cloud's networks: who is on them, and which segments are taken."""
+"""The fake cloud's networks: their ports, and the segments in use."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
 from weft.model.site import Site
 from weft.planning.fabric.portkeys import table_order
 
-EVERYBODY = DEFAULT_PKEY | FULL_MEMBER
+EVERY_PORT = DEFAULT_PKEY | FULL_MEMBER
 FILES = 4
 """Partition files that are kept as they were read: one of thousands of partitions is some megabytes."""
 NOWHERE = LeafPort("leaf", None, 1)
@@ -67,8 +67,8 @@ class FakeWire:
         self.capacity = capacity
         self.site, self.fabric = site, fabric
         guids = [*(h.port_guid for n in site.nodes for h in n.hcas_on(fabric)), *functions]
-        self.hosts: dict[int, set[int]] = {g: {EVERYBODY} for g in guids}
-        self.leaves: dict[int, set[int]] = {g: {EVERYBODY} for g in guids}
+        self.hosts: dict[int, set[int]] = {g: {EVERY_PORT} for g in guids}
+        self.leaves: dict[int, set[int]] = {g: {EVERY_PORT} for g in guids}
         self.believed: dict[int, frozenset[int]] = {}
         self.cut: set[int] = set()
         self.off: set[int] = set()
@@ -111,7 +111,7 @@ class FakeWire:
         if master.text is None or file.conf.fatal:
             if master.text is not None:
                 self.log.append("PARSE ERROR; Partition configuration in error; retrying with default config")
-            wanted = {g: frozenset({EVERYBODY}) for g in self.hosts}
+            wanted = {g: frozenset({EVERY_PORT}) for g in self.hosts}
         else:
             wanted = file.expected(self.hosts, master.port_guid)
         for guid, keys in wanted.items():

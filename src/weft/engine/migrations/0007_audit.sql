@@ -32,7 +32,7 @@ CREATE INDEX trace_found ON trace (found_at);
 ALTER TABLE pod
     -- when the sweep last looked for each single thing of a released pod
     ADD COLUMN swept_at timestamptz,
-    -- an operator ends a release that doesn't come to an end: who, why and when
+    -- an operator abandons a release that can't finish: user, reason and time
     ADD COLUMN abandoned_by text,
     ADD COLUMN abandoned_why text,
     ADD COLUMN abandoned_at timestamptz;

@@ -13,7 +13,7 @@ CREATE INDEX capacity_change_xact ON capacity_change (xact);
 
 CREATE TABLE capacity_log (
     one        boolean     PRIMARY KEY DEFAULT true CHECK (one),
-    -- changes of transactions below this one may be gone: who has counted before reads everything
+    -- changes of transactions below this one may be gone: a process that counted before reads everything
     below      xid8        NOT NULL DEFAULT '0',
     -- what `below` will be, and since when that is known
     mark       xid8        NOT NULL DEFAULT '0',

@@ -1,4 +1,4 @@
--- Who asks a cloud which servers have booted: one of all workers at a time.
+-- The worker that asks a cloud which servers have booted: one of all at a time.
 CREATE TABLE boot_look (
     cloud text PRIMARY KEY,
     -- Until then no other worker asks: one is asking, or has just had an answer.

@@ -1,4 +1,4 @@
--- Who lists the state of a cloud's machines: one of all workers at a time.
+-- The worker that lists the state of a cloud's machines: one of all at a time.
 CREATE TABLE machine_look (
     cloud text PRIMARY KEY,
     -- Until then no other worker asks: one is asking, or has just had an answer.
