@@ -1,4 +1,4 @@
-"""Capacity read plainly, table by table: what `read_capacity`, which only reads what has changed, is compared with."""
+"""Reads capacity plainly, table by table, for comparison with `read_capacity`, which reads only changes."""
 
 from __future__ import annotations
 

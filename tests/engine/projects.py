@@ -1,4 +1,4 @@
-"""Orders of several projects, and where their pods stand."""
+"""Orders of several projects, and the leaves of their pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others do at random beside a site, on it and to it; and whether all that is theirs is as they left it."""
+"""What others do at random beside a site, on it and to it; and checks that all of theirs is as they left it."""
 
 from __future__ import annotations
 

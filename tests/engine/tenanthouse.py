@@ -1,4 +1,4 @@
-"""Networks that tenants made in Neutron, with the keeper that looks at them."""
+"""Networks that tenants created in Neutron, and the keeper that observes them."""
 
 from __future__ import annotations
 

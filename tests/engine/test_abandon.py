@@ -1,4 +1,4 @@
-"""A12: a release that doesn't end is ended by an operator, and nothing that wasn't seen clean is given away."""
+"""A12: an operator abandons a release that can't finish; what wasn't seen clean isn't assigned again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Applying an order: what is claimed, written and refused, before the loop has done anything."""
+"""Applying an order: what is claimed, written and refused before the loop has done anything."""
 
 from __future__ import annotations
 

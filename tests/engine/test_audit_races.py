@@ -1,4 +1,4 @@
-"""What an audit's repair must not touch: what came while it looked, what a restored database forgot, others' copies."""
+"""What an audit's repair must not touch: concurrent orders, pods that a restored database lacks, copied marks."""
 
 from __future__ import annotations
 

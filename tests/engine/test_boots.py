@@ -1,4 +1,4 @@
-"""Pods whose servers have booted are visited at once, and no others; without a hint, each is at its time."""
+"""Pods whose servers have booted are visited at once, and no others; without a hint, each at its own time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers without adapters on a pod's nodes: they take nothing out of its segment, and don't hold up its release."""
+"""Servers without adapters on a pod's nodes: they don't affect its segment, nor delay its release."""
 
 from __future__ import annotations
 

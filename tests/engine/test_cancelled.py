@@ -1,4 +1,4 @@
-"""Orders that are taken back at every stage of their creation, of servers, machines and IPUs alike."""
+"""Orders withdrawn at every stage of their creation, of servers, machines and IPUs alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Capacity is counted once and brought up to date by what changed: always what a plain reading of the tables says."""
+"""Capacity is counted once and updated by changes, and always matches a plain reading of the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods on shared nodes that get more or fewer servers: each part comes and goes by itself, and the others stay."""
+"""Pods on shared nodes that get more or fewer servers: each part comes and goes by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cleanings of machines, watched by whichever worker looks, in the database for drivers to read."""
+"""Cleanings of machines, watched by whichever worker looks, and stored for drivers to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clocks differ: what is decided goes by the database's time, whatever a worker's or a server's own clock says."""
+"""Clocks differ: decisions use the database's time, whatever a worker's or a server's own clock says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mark proves nothing: what a tenant writes it on stays, makes no receipt wrong, and holds no round up."""
+"""A mark proves nothing: resources that a tenant marks stay, make no receipt wrong, and delay no sweep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What weft writes says its version; what a newer weft wrote is set apart until this one is upgraded."""
+"""Documents carry their version; those of a newer weft are set aside until this one is upgraded."""
 
 from __future__ import annotations
 

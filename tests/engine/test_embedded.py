@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: no other user of the machine gets in, and it is started again if it was killed."""
+"""The embedded PostgreSQL: no other user of the machine gets in, and it is restarted if it was killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Switches that didn't answer, or didn't save: what isn't freed until it is known, and what waits for nothing."""
+"""Switches that didn't answer, or didn't save: what is held until it is known, and what needs no waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pod on a fabric of switches and VLANs, from its order to its receipt: engine, app and doors are the same."""
+"""A pod on a fabric of switches and VLANs, from order to receipt, by the same engine, app and API."""
 
 from __future__ import annotations
 

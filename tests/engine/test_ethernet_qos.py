@@ -1,4 +1,4 @@
-"""Pods whose ports aren't set for RoCE as the site wants: the policy decides, and the difference is named."""
+"""Pods with ports not set for RoCE as the site wants: the policy decides, and the difference is named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that were moved off a host whose nova-compute was down: their guests may run on there."""
+"""Servers evacuated from a host with nova-compute down: their guests may still run there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A site wants former members' ports read at a level: a release without it isn't clean."""
+"""A site that requires former members' ports to be read at a level: a release without it isn't clean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders that wait and are to last longer; reservations for projects by name."""
+"""Extending waiting orders; reservations for projects by name."""
 
 from __future__ import annotations
 

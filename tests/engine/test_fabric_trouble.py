@@ -1,4 +1,4 @@
-"""The fabric's managers in trouble while pods live: a file replaced, a manager silent, a manager with an old file."""
+"""Trouble with fabric managers while pods live: a replaced file, a silent manager, one with an old file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that meet: taking pods, losing them, and the fence around every write."""
+"""Concurrent workers: claiming pods, losing them, and the fence around every write."""
 
 from __future__ import annotations
 

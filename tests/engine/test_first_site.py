@@ -1,4 +1,4 @@
-"""`--site` of several processes that start at once: one generation."""
+"""`--site` of several processes that start at once makes one generation."""
 
 from __future__ import annotations
 

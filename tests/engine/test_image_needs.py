@@ -1,4 +1,4 @@
-"""Images and flavors that need something of hosts: filtered by placement, and not found out at the boot."""
+"""Requirements of images and flavors filter hosts during placement, not at the boot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queue's rules for IPUs over a long time, kept only in rows between two looks, as the database keeps them."""
+"""The queue's rules for IPUs over a long time, with rows as the only state between two runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Releases of IPU pods end, too, when a machine's V-IPU agent stays silent."""
+"""Releases of IPU pods end although a machine's V-IPU agent stays silent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""IPU pods whose data network is a fabric of switches: their RNICs are put in the pod's VLAN, and seen there."""
+"""IPU pods with a data network on switches: their RNICs are put in the pod's VLAN, and observed there."""
 
 from __future__ import annotations
 

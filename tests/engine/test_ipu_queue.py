@@ -1,4 +1,4 @@
-"""IPUs in time, with the real database, verbs and loop: promised starts, the queue, refusals, what is set aside."""
+"""IPUs in time, with the real database, verbs and loop: booked starts, the queue, refusals, reservations."""
 
 from __future__ import annotations
 

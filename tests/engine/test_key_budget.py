@@ -1,4 +1,4 @@
-"""Ports whose P_Key tables are full: their nodes are not chosen, at any door, and the reason names the port."""
+"""Ports with full P_Key tables: their nodes are never chosen, and the reason names the port."""
 
 from __future__ import annotations
 

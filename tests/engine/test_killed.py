@@ -1,4 +1,4 @@
-"""A worker that is killed at any of its statements: another one finishes, nothing is made twice, nothing stays."""
+"""A worker killed at any of its statements: another one finishes, nothing is created twice, nothing stays."""
 
 from __future__ import annotations
 

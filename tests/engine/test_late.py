@@ -1,4 +1,4 @@
-"""A worker that stalls past its hold and wakes: what it changes then, and what others may believe meanwhile."""
+"""A worker that stalls past its hold and wakes: what it may change then, and what others may assume meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leases in time: promised starts, warnings, extensions, retries, what is set aside, and what could be ordered."""
+"""Leases in time: booked starts, warnings, extensions, retries, reservations, and what could be ordered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that a shrinking pod is leaving while its fabric can't be read: no other pod gets one with the old key."""
+"""Nodes that a shrinking pod leaves while its fabric can't be read: no other pod gets one with the old P_Key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of pods: pages that stay whole while pods come and go, filters; and wake-ups for those whom they concern."""
+"""Lists of pods: pages that stay complete while pods come and go, filters; and targeted notifications."""
 
 from __future__ import annotations
 

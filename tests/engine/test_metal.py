@@ -1,4 +1,4 @@
-"""Pods of bare-metal machines, from order to receipt: what they get, how they change, and what comes back when."""
+"""Pods of bare-metal machines, from order to receipt: assignment, changes, and return."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where bare-metal machines' adapters are at a release: off, flashed, or at another place."""
+"""Adapters of bare-metal machines at a release: off, flashed, or moved."""
 
 from __future__ import annotations
 

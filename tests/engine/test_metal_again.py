@@ -1,4 +1,4 @@
-"""Bare-metal machines that their tenant or an operator has deployed again: how soon they are out of the segment."""
+"""Bare-metal machines redeployed by a tenant or an operator: how soon they are out of the segment."""
 
 from __future__ import annotations
 

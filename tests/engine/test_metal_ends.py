@@ -1,4 +1,4 @@
-"""Releases of bare-metal machines end, too, and wait longer while one is cleaned."""
+"""Releases of bare-metal machines end, and wait longer while one is cleaned."""
 
 from __future__ import annotations
 

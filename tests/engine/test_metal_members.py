@@ -1,4 +1,4 @@
-"""When the adapters of bare-metal machines are in their pod's segment: only while its servers run on them."""
+"""Adapters of bare-metal machines are in their pod's segment only while its servers run on them."""
 
 from __future__ import annotations
 

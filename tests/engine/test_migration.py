@@ -1,4 +1,4 @@
-"""A database of an earlier weft, with pods in it, is taken over."""
+"""A database of an earlier weft, with pods in it, is migrated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that an order leaves out are those that its pod has, whatever else the site offers by now."""
+"""Names that an order leaves out resolve to those that its pod has, whatever else the site offers by now."""
 
 from __future__ import annotations
 

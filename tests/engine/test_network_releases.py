@@ -1,4 +1,4 @@
-"""Releases of tenants' own networks end, too: clean, or with what isn't known, and by an operator's word."""
+"""Releases of tenants' own networks end: clean, or with what is unknown, or by an operator."""
 
 from __future__ import annotations
 

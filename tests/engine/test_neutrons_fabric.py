@@ -1,4 +1,4 @@
-"""A fabric whose switches Neutron's ML2 driver configures: weft changes nothing there, waits, reports, and proves."""
+"""A fabric with switches configured by Neutron's ML2 driver: weft only waits, reports, and proves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods without an RDMA network: the management network alone, on hosts with adapters or without."""
+"""Pods without an RDMA network: only the management network, on hosts with or without adapters."""
 
 from __future__ import annotations
 

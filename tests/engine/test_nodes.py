@@ -1,4 +1,4 @@
-"""What is really on nodes: nothing is given, kept or given back on weft's own book alone."""
+"""Actual occupants of nodes: nothing is assigned, kept or freed by weft's own records alone."""
 
 from __future__ import annotations
 

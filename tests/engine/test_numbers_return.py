@@ -1,4 +1,4 @@
-"""A number returns once what uses it is proved gone, whatever else its pod's tenant keeps from being deleted."""
+"""A number returns once its users are proved gone, whatever else a tenant keeps from being deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker takes first, what it takes together, and what a look leaves as it was."""
+"""What a worker claims first, what it claims together, and what an observation leaves unchanged."""
 
 from __future__ import annotations
 

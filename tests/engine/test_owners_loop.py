@@ -1,4 +1,4 @@
-"""The site and a tenant's own network in the loop: made, kept, audited and released like a pod, pods beside them."""
+"""Sites and tenants' networks in the loop: created, kept, audited and released like pods, beside pods."""
 
 from __future__ import annotations
 

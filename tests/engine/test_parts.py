@@ -1,4 +1,4 @@
-"""Pods that have parts of nodes: several on one host, each with its accelerators, never more than there are."""
+"""Pods with parts of nodes: several on one host, each with its accelerators, never more than there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thread that goes round: errors and defects don't end it, and its pulse says when it has not succeeded for long."""
+"""A periodic thread: errors and defects don't end it, and its pulse shows a lasting lack of success."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that can't be read, threads that meet the unexpected, a database that says no: one must not stop the others."""
+"""Unreadable rows, unexpected errors in threads, a database that refuses: one must not stop the others."""
 
 from __future__ import annotations
 

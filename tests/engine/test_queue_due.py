@@ -1,4 +1,4 @@
-"""When the queue is looked at: an order, or room for one, that comes at that very moment isn't forgotten."""
+"""The queue is due again after any order, or freed capacity, that comes while it is processed."""
 
 from __future__ import annotations
 

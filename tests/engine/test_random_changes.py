@@ -1,4 +1,4 @@
-"""Orders, changes, faults, releases and retention at random, by two workers: what is ordered comes to be, and goes."""
+"""Random orders, changes, faults, releases and retention, by two workers: orders are realized and released."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Databases of earlier versions are taken over: every document is read, and their pods go on to their receipts."""
+"""Databases of earlier versions are migrated: every document is read, and pods go on to their receipts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A release's limits count what weft could work on it, in whichever process; what fails once doesn't end it."""
+"""A release's limits count the time that any process could work on it; a single failure doesn't end it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database that was restored from a dump changes nothing outside before an operator has accepted it."""
+"""A database restored from a dump changes nothing outside before an operator has accepted it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods whose management network is one that Neutron itself picks: there may be more of them than VLANs."""
+"""Pods with a management network that Neutron picks: there may be more of them than VLANs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others made in a site's clouds: left alone, adopted, in the way, and in the place of what was lost."""
+"""What others created in a site's clouds: left alone, adopted, conflicting, or replacing what was lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host aggregates of a site by the site's loop, on the fake cloud, whose scheduler has Nova's filter of flavors."""
+"""Host aggregates of a site in the site's loop, on the fake cloud with Nova's filter of flavors."""
 
 from __future__ import annotations
 

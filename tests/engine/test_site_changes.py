@@ -1,4 +1,4 @@
-"""Changes of the site: none is lost to another, drivers of old generations end, and each cloud keeps its profile."""
+"""Changes of the site: none is lost to another, old drivers are closed, and each cloud keeps its profile."""
 
 from __future__ import annotations
 

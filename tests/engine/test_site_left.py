@@ -1,4 +1,4 @@
-"""What a site left in its cloud when its owner ended otherwise: after `site abandon`, or with a lost database."""
+"""What a site left in its cloud after `site abandon`, or with a lost database."""
 
 from __future__ import annotations
 

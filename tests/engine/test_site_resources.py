@@ -1,4 +1,4 @@
-"""What a site needs in its clouds: planned, applied by the loop, kept and destroyed."""
+"""A site's resources in its clouds: planned, applied by the loop, kept and destroyed."""
 
 from __future__ import annotations
 

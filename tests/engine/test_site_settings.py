@@ -1,4 +1,4 @@
-"""The operator's settings of placement in the service: what is decided changes with the site, from then on."""
+"""The operator's placement settings in the service: decisions follow the site from then on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A large site through the API: parts are sent once, generations share them; and what goes wrong on the way."""
+"""A large site through the API: parts are sent once, generations share them; and errors on the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spares: held idle for a pod, shown, counted, promised, and given back with the rest."""
+"""Spares: held idle for a pod, shown, counted, booked, and freed with the rest."""
 
 from __future__ import annotations
 

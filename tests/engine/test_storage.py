@@ -1,4 +1,4 @@
-"""Shares, volumes, exports and scratch of pods, from the order to the receipt; and orders that can't be served."""
+"""Shares, volumes, exports and scratch of pods, from order to receipt; and orders that can't be served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tenants, lost answers and errors do to pods' storage: nothing is proved gone, replaced or left open by it."""
+"""Tenants, lost answers and errors against pods' storage: nothing is wrongly proved gone, replaced or left open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storage of a running pod: what comes, goes, stays, and can't change."""
+"""Storage of a running pod: adding, removing, keeping, and what can't change."""
 
 from __future__ import annotations
 

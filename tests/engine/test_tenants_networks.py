@@ -1,4 +1,4 @@
-"""A24, A12: what tenants put on a pod's networks is noticed, repaired or named; what was decided for each."""
+"""A24, A12: what tenants put on a pod's networks is noticed, and repaired or reported as decided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks that tenants made in Neutron: their ports are in exactly their segments, whatever Neutron says or omits."""
+"""Networks that tenants created in Neutron: ports are in exactly their segments, whatever Neutron says or omits."""
 
 from __future__ import annotations
 

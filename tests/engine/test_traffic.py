@@ -1,4 +1,4 @@
-"""What pods send is tried where it can be: before READY, before a change is done, before the receipt."""
+"""Frames are tested where possible: before READY, before a change is done, before the receipt."""
 
 from __future__ import annotations
 

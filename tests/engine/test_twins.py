@@ -1,4 +1,4 @@
-"""A function's MAC address or GUID that something else has, too: it is in no partition until it is single."""
+"""A function's MAC address or GUID that exists elsewhere, too: it is in no partition until it is unique."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What uplinks keep for a pod, and leaves that are one project's own."""
+"""Uplink bandwidth held for a pod, and leaves reserved for a project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders that are changed while they wait, also at the moment of their start, and what can be done with them then."""
+"""Orders changed while they wait, also at the moment of their start, and operations on them afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engine and app know segments, ports by their ids, and shapes; the words of one kind of fabric aren't theirs."""
+"""Engine and app speak of segments, port ids and shapes, not in the words of one kind of fabric."""
 
 from __future__ import annotations
 

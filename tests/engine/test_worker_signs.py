@@ -1,4 +1,4 @@
-"""Which workers live is known to every process by the database, and overdue pods are counted without any."""
+"""The database shows every process which workers live, and counts overdue pods without any worker."""
 
 from __future__ import annotations
 

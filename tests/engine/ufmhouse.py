@@ -1,4 +1,4 @@
-"""UFM's driver before the stand-in, both in the process, as the fabric of a house; virtual ports come with servers."""
+"""UFM's driver with the UFM stand-in, in one process, as the fabric of a house; virtual ports come with servers."""
 
 from __future__ import annotations
 
