@@ -1,4 +1,4 @@
-"""Loads recorded rows of an earlier version (`record_rows.py`) into an empty database, and the outside into the fakes."""
+"""Loads recorded rows of an earlier version (`record_rows.py`) into an empty database and into the fakes."""
 
 from __future__ import annotations
 

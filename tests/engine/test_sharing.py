@@ -111,7 +111,7 @@ def test_operators_give_names_and_tenants_ids(house: House) -> None:
 
 
 def test_apart_from_reveals_no_projects(house: House) -> None:
-    """Known, unknown, by name or by id: one answer, with the given text; planning it needs the same right as ordering."""
+    """Known, unknown, by name or by id: one answer, with the given text; planning needs the same right as ordering."""
     theirs = "0123456789abcdef0123456789abcdef"
     tokens = house.cloud.offers.tokens
     someone = next(iter(tokens.values()))
