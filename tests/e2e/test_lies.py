@@ -225,6 +225,7 @@ def roles_taken(lab: Lab, names: tuple[str, ...]) -> Generator[None]:
             identity.assign_domain_role_to_user("default", user, role, inherited=True)
 
 
+@pytest.mark.nightly(reason="a minute of processor; by day a release meets the same lies here")
 def test_ready_pod_is_unchanged_after_lies(lab: Lab, people: People, liar: Liar) -> None:
     """It is DEGRADED as long as it can't be seen, then READY by itself: the same things, none twice, none deleted."""
     tenant, operator = people("team-a"), people("operator")

@@ -123,6 +123,9 @@ def test_exceeded_quota_is_reported_before_anything_is_created(lab: Lab, people:
         admin.compute.update_quota_set(project, instances=before)
 
 
+@pytest.mark.nightly(
+    reason="a minute of processor; by day servers are deleted and repaired in the house, and pods live and end here"
+)
 def test_deleted_server_is_detected_and_repaired(lab: Lab, people: People) -> None:
     """A tenant deletes a server behind weft's back: the audit says so, repair recreate it on the same node."""
     tenant, operator = people("team-a"), people("operator")
