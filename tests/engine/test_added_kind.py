@@ -17,7 +17,7 @@ from weft.engine.database import Database
 from weft.engine.records import RowState
 from weft.generate.receipts import verify
 from weft.model.errors import TemporaryError
-from weft.model.kindrow import AnyKind, Row
+from weft.model.kindrow import AnyKind, KindRow
 from weft.model.mark import Mark, outside_name
 from weft.model.owner import Owner
 from weft.model.placement import Occupancy
@@ -64,7 +64,7 @@ class StorageKind(AnyKind):
 
     FOLDER = (
         "folder",
-        Row(
+        KindRow(
             spec=FolderSpec,
             one="folder",
             many="folders",
@@ -73,7 +73,7 @@ class StorageKind(AnyKind):
             shown=frozenset({"size", "network"}),
         ),
     )
-    EXPORT = "export", Row(spec=ExportSpec, one="export", many="exports", keeps_node=True)
+    EXPORT = "export", KindRow(spec=ExportSpec, one="export", many="exports", keeps_node=True)
 
 
 class Filer:

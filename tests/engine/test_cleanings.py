@@ -13,7 +13,7 @@ from tests.engine.metalhouse import house as house
 from weft.engine.cleanings import CleaningsOf
 from weft.engine.machinekeeper import BRIEFLY, EVERY, SOONEST, WATCHING, MachineKeeper
 from weft.planning.watching import GAP
-from weft.ports.cleanings import Taken, Watched
+from weft.ports.cleanings import LastClaim, Watched
 from weft.ports.occupants import SeenMachine
 from weft.testing.cloud import Fault
 
@@ -171,16 +171,18 @@ def test_machine_is_used_once_seen_so_after_its_assignment(one: Cleaned) -> None
     assert known.taken(one.machine) is None
     one.look("active")
     known.take(one.machine, first)
-    assert known.taken(one.machine) == Taken(first, used=False)
+    assert known.taken(one.machine) == LastClaim(first, used=False)
     one.look("available")
-    assert known.taken(one.machine) == Taken(first, used=False)
+    assert known.taken(one.machine) == LastClaim(first, used=False)
     one.look("deploying")
-    assert known.taken(one.machine) == Taken(first, used=True)
+    assert known.taken(one.machine) == LastClaim(first, used=True)
     for ended in (first, first - timedelta(hours=1)):
         known.take(one.machine, ended)
-        assert known.taken(one.machine) == Taken(first, used=True), "a late worker's, or a restored Ironic's"
+        assert known.taken(one.machine) == LastClaim(first, used=True), (
+            "a late worker's, or a restored Ironic's"
+        )
     known.take(one.machine, first + timedelta(hours=1))
-    assert known.taken(one.machine) == Taken(first + timedelta(hours=1), used=False)
+    assert known.taken(one.machine) == LastClaim(first + timedelta(hours=1), used=False)
     assert other.taken(one.machine) is None
 
 
@@ -198,6 +200,6 @@ def test_look_begun_before_an_assignment_says_nothing_of_use(
 
     monkeypatch.setattr(one.house.cloud, "seen_machines", slow)
     one.look("cleaning")
-    assert known.taken(one.machine) == Taken(ended, used=False)
+    assert known.taken(one.machine) == LastClaim(ended, used=False)
     one.look("cleaning")
-    assert known.taken(one.machine) == Taken(ended, used=True)
+    assert known.taken(one.machine) == LastClaim(ended, used=True)

@@ -14,14 +14,14 @@ from weft.model.site import Site
 from weft.planning.export.terraform import differing, graph_of, unknown_parts
 from weft.planning.site.changes import conflicts
 from weft.planning.words import some
-from weft.ports.existing import Existing, There
+from weft.ports.existing import Existing, ExistingResources
 from weft.ports.resources import Scope
 
 SHOWN = 5
 """Conflicts that an error names."""
 
 
-def look(site: Site, cloud: str, profile: str) -> tuple[There, list[str]]:
+def look(site: Site, cloud: str, profile: str) -> tuple[ExistingResources, list[str]]:
     """What is there, and what on it the site doesn't have.
 
     Things of the site are known as `weft site plan` knows them: networks by VLAN, subnets by CIDR, ports by MAC
@@ -40,7 +40,7 @@ def look(site: Site, cloud: str, profile: str) -> tuple[There, list[str]]:
             said = "; ".join(c.what for c in found[:SHOWN])
             rest = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
             raise ConflictError(f"{some(len(found), 'thing')} in the way in cloud {cloud}: {said}{rest}")
-        there = There(ids, parts_of(sessions, graph.resources, ids))
+        there = ExistingResources(ids, parts_of(sessions, graph.resources, ids))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         asked = f"read the existing resources of site {site.name}"
         answer = f"a malformed answer ({type(error).__name__}: {error})"

@@ -20,7 +20,7 @@ from weft.model.site import BOOTABLE, Accelerator, Hca, Node, Site
 from weft.model.sitefile import TABLES, AcceleratorRow, HcaRow, SiteTables, csv_columns
 from weft.planning.site.check import canonical, check_site
 from weft.planning.site.lean import Shared, lean
-from weft.planning.site.seen import WrongValue
+from weft.planning.site.wrongvalues import WrongValue
 
 D = TypeVar("D", Hca, Accelerator)
 

@@ -20,7 +20,7 @@ from weft.model.errors import InputError, InputErrors
 from weft.model.hardware import Record
 from weft.model.site import IpuPod, Site, SiteNetwork
 from weft.model.sitefile import TABLES
-from weft.planning.hardware.around import Around, fabric_without_macs
+from weft.planning.hardware.around import KnownSite, fabric_without_macs
 from weft.planning.hardware.described import on_described
 from weft.planning.hardware.tables import Tables, columns_in, tables_of
 
@@ -137,7 +137,7 @@ def write_import(imported: Imported, site_file: str, output: str) -> list[str]:
     return [str(target / name) for name in imported.files]
 
 
-def _around(data: Mapping[str, Any], where: Positions) -> Around:
+def _around(data: Mapping[str, Any], where: Positions) -> KnownSite:
     """What the site file has already; errors in its networks or IPU-PODs are reported first."""
     clouds = data.get("clouds")
     only = next(iter(clouds)) if isinstance(clouds, dict) and len(clouds) == 1 else None
@@ -153,9 +153,9 @@ def _around(data: Mapping[str, Any], where: Positions) -> Around:
         assemble(dict(data), where, links_needed=False)
         raise
     if "racks" not in data:
-        return Around(networks, pods, fabric_without_macs=fabric_without_macs(data))
+        return KnownSite(networks, pods, fabric_without_macs=fabric_without_macs(data))
     named = (r.get("name") for r in data["racks"] if isinstance(r, dict))
-    return Around(
+    return KnownSite(
         networks, pods, frozenset(n for n in named if isinstance(n, str)), fabric_without_macs(data)
     )
 

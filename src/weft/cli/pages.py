@@ -131,7 +131,7 @@ def codes() -> str:
     for name, code in sorted(CODES.items()):
         values = ", ".join(f"`{value}`" for value in code.types)
         lines.append(
-            f"| [`{name}`]({code.page}.md#{name.lower()}) | {code.part} | {_sentence(code.operator)} | "
+            f"| [`{name}`]({code.page}.md#{name.lower()}) | {code.component} | {_sentence(code.operator)} | "
             f"{_for_tenants(code)} | {values} |"
         )
     return "\n".join(lines) + "\n"

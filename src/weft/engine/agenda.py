@@ -24,7 +24,7 @@ from weft.planning.queue.book import Book, booked, entry, minute, names
 from weft.planning.queue.forecast import expected_starts
 from weft.planning.queue.keep import Keep
 from weft.planning.queue.queue import Queue, QueueSettings
-from weft.planning.queue.shares import Sharer, look
+from weft.planning.queue.shares import PartsOrder, process_queue
 from weft.planning.queue.turns import Candidate, Turns
 from weft.planning.queue.waiting import Waiting
 from weft.planning.shapes.resolve import resolve, shape_named
@@ -189,7 +189,7 @@ def _shares(
 ) -> Waiter | None:
     """Which order starts now, of a shape without timeline; otherwise adds notes for all of them."""
     sharers = [_sharer(one, resolve(one.order, one.project, site), places, now) for one in mine]
-    seen = look(book, sharers, health, QueueSettings.of(site.queue), used, now, wait)
+    seen = process_queue(book, sharers, health, QueueSettings.of(site.queue), used, now, wait)
     for one in mine:
         pod = str(one.id)
         if pod == seen.start:
@@ -210,9 +210,9 @@ def _sharer(
     order: Resolved,
     places: Callable[[Resolved, Occupancy], Placement | Refusal],
     now: float,
-) -> Sharer:
+) -> PartsOrder:
     window = one.window(now)
-    return Sharer(
+    return PartsOrder(
         str(one.id),
         one.project,
         one.name,

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from weft.engine.database import Database, Row, Tx
 from weft.planning.watching import follow
-from weft.ports.cleanings import Taken, Watched
+from weft.ports.cleanings import LastClaim, Watched
 from weft.ports.occupants import SeenMachine
 
 
@@ -24,10 +24,10 @@ class CleaningsOf:
             row = tx.row("cleaning_watched", cloud=self._cloud, machine=machine)
         return None if row is None else _watched(row)
 
-    def taken(self, machine: str) -> Taken | None:
+    def taken(self, machine: str) -> LastClaim | None:
         with self._database.statement() as tx:
             row = tx.row("machine_taken", cloud=self._cloud, machine=machine)
-        return None if row is None else Taken(row["ended"], row["used"])
+        return None if row is None else LastClaim(row["ended"], row["used"])
 
     def take(self, machine: str, ended: datetime) -> None:
         with self._database.statement() as tx:

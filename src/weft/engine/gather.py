@@ -25,7 +25,7 @@ from weft.planning.place.calendar import FOREVER
 from weft.planning.place.sharing import Terms
 from weft.planning.queue.advice import advise, start_offer
 from weft.planning.queue.book import Book
-from weft.planning.queue.shares import Sharer, earliest
+from weft.planning.queue.shares import PartsOrder, earliest
 from weft.planning.shapes.change import make_change
 from weft.planning.shapes.limits import ending, over_limit
 from weft.planning.shapes.numbers import physical_networks, with_segments
@@ -140,7 +140,7 @@ class PlanningInput:
         """Add from when an order of a shape without timeline would fit."""
         places = order.shape.places
         assert places is not None
-        one = Sharer(
+        one = PartsOrder(
             window.pod or "new",
             order.project,
             order.order.name,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from weft.model.errors import OutsideError, UnknownError
 from weft.model.site import Node, Site
 from weft.planning.kept import kept
-from weft.planning.place.marks import Marked, marks_of
+from weft.planning.place.marks import MarkedNodes, marks_of
 from weft.ports.occupants import Occupants, OnHost
 from weft.ports.patience import waiting_at_most
 
@@ -90,7 +90,7 @@ def on_nodes(hosts: Mapping[str, str], listed: Mapping[str, OnHost]) -> Mapping[
         if known is listed and known_hosts is hosts:
             return found
     unlisted = OnHost(unknown=UNLISTED)
-    found = Marked({
+    found = MarkedNodes({
         name: one
         for name, host in hosts.items()
         if (one := listed.get(host, unlisted)).occupants or one.unknown or one.withheld

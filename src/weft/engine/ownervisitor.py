@@ -36,7 +36,7 @@ from weft.model.receipt import Abandoned, Receipt
 from weft.model.resources import Graph, Resource
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
-from weft.planning.owners.follow import Follow, Known, follow
+from weft.planning.owners.follow import Follow, ResourceRow, follow
 from weft.planning.owners.numbers import numbers_of
 from weft.planning.site.changes import with_former
 
@@ -172,7 +172,7 @@ class OwnerVisitor(Visitor[Held]):
         """
         rows = {r.key: r for r in held.resources()}
         known = {
-            k: Known(r.resource, r.wanted, r.is_nowhere and (r.wanted or gone or not _on_fabric(r)))
+            k: ResourceRow(r.resource, r.wanted, r.is_nowhere and (r.wanted or gone or not _on_fabric(r)))
             for k, r in rows.items()
         }
         # The graph may be older than the facts that the last visit stored.

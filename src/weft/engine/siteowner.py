@@ -26,7 +26,7 @@ from weft.model.owner import Owner
 from weft.model.resources import Graph
 from weft.model.site import Site
 from weft.model.specs import FlavorSpec, NetworkSpec, SubnetSpec
-from weft.planning.owners.follow import Known, follow
+from weft.planning.owners.follow import ResourceRow, follow
 from weft.planning.site.changes import with_former
 
 NO_PROJECT = ""
@@ -127,9 +127,9 @@ def set_desired(
     return owner_id
 
 
-def known_rows(records: Iterable[ResourceRecord]) -> dict[str, Known]:
+def known_rows(records: Iterable[ResourceRecord]) -> dict[str, ResourceRow]:
     """Rows for a plan, which says what to do but not when: what was removed doesn't count as pending."""
-    return {r.key: Known(r.resource, r.wanted, r.is_nowhere) for r in records}
+    return {r.key: ResourceRow(r.resource, r.wanted, r.is_nowhere) for r in records}
 
 
 def live_of(tx: Tx, owners: Collection[Owner]) -> set[Owner]:

@@ -23,7 +23,7 @@ from weft.model.messages import networks
 from weft.model.site import Site
 from weft.model.tenantnetwork import PortState, ServedNetwork, ServedPort
 from weft.planning.fabric.portkeys import full
-from weft.planning.owners.tenantports import Around, Planned, PlannedPort, members_of, plan_ports
+from weft.planning.owners.tenantports import KnownPorts, Planned, PlannedPort, members_of, plan_ports
 from weft.ports.tenantnetworks import TenantNetwork
 
 log = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ class TenantLook:
         except WeftError as error:
             self._silent = f"fabric {self._fabric} can't be read: {error}"
 
-    def _doubted(self, planned: Planned, around: Around) -> Around | None:
+    def _doubted(self, planned: Planned, around: KnownPorts) -> KnownPorts | None:
         """With functions that aren't only where they belong; None: there are none."""
         members = [m for ports in planned.values() for m in members_of(ports)]
         try:
@@ -150,10 +150,10 @@ class TenantLook:
             return replace(around, silent=self._silent)
         return replace(around, elsewhere=elsewhere) if elsewhere else None
 
-    def _around(self, known: Mapping[str, _KnownNetwork], nodes: Sequence[Row]) -> Around:
+    def _around(self, known: Mapping[str, _KnownNetwork], nodes: Sequence[Row]) -> KnownPorts:
         mine = self._site.fabrics[self._fabric].segments
         ports = self._snapshot.ports if self._snapshot else {}
-        return Around(
+        return KnownPorts(
             {network: {m.port for m in one.served.members} for network, one in known.items()},
             {port: frozenset(n for n in seen.numbers if n in mine) for port, seen in ports.items()},
             {port: seen.unread for port, seen in ports.items() if seen.unread},

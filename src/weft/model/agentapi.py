@@ -79,6 +79,7 @@ class ConfiguredPartition(Document):
         return cls(pkey=partition.pkey, name=partition.name, members=members, everybody=partition.everybody)
 
     def partition(self) -> Partition:
+        """The partition as the value that the planner uses."""
         members = {parse_guid(guid): membership for guid, membership in self.members.items()}
         return Partition(self.pkey, self.name, members, self.everybody)
 
@@ -134,6 +135,7 @@ class AgentStatus(Document):
 
     @property
     def every_problem(self) -> tuple[str, ...]:
+        """Problems of the manager, of a takeover by it, and of the agent itself."""
         return (*self.problems, *self.takeover_problems, *self.own_problems)
 
 
@@ -175,6 +177,8 @@ class ChangeResult(Document):
 
 
 class TablesQuery(Document):
+    """Asks for the P_Key tables of host ports and their leaf ports."""
+
     port_guids: tuple[WireGuid, ...] | None = Field(default=None, description="None: every host port.")
 
 
@@ -201,6 +205,8 @@ class VacantPort(Document):
 
 
 class Tables(Document):
+    """Tables of host ports, and of leaf ports without a link."""
+
     ports: tuple[PortReading, ...]
     own_port: WireGuid | None = Field(
         default=None, description="Port that the subnet manager runs on, and that the others were asked from."
@@ -221,10 +227,14 @@ class Tables(Document):
 
 
 class PathsQuery(Document):
+    """Asks the subnet administrator for paths between pairs of port GUIDs."""
+
     pairs: tuple[tuple[WireGuid, WireGuid], ...]
 
 
 class Paths(Document):
+    """The subnet administrator's answers, in the order of the query's pairs."""
+
     paths: tuple[PathProbe, ...]
 
 

@@ -81,7 +81,7 @@ class MachinePort(Document):
     pxe: bool = Field(default=True, description="Whether Ironic's agent is booted through it.")
 
 
-class Known(Document):
+class MachineSettings(Document):
     """Settings that apply to all machines, or to one."""
 
     driver: Driver | None = Field(
@@ -141,7 +141,7 @@ class Known(Document):
         return raid
 
 
-class ListedMachine(Known):
+class ListedMachine(MachineSettings):
     """One machine, by its node's name in the site."""
 
     bmc: str = Field(pattern=r"^https?://[^\s/@]+$", description="Address of its BMC.")
@@ -154,7 +154,7 @@ class ListedMachine(Known):
 class MachineList(Document):
     """The whole list."""
 
-    defaults: Known = Known()
+    defaults: MachineSettings = MachineSettings()
     accelerators: Mapping[Name, PciIds] = Field(
         default_factory=dict[Name, PciIds],
         description="Accelerator type in the site -> PCI vendor and product, such as 10de:2335.",
@@ -169,7 +169,9 @@ class MachineList(Document):
     def of(self, name: str) -> ListedMachine:
         """A machine with the defaults filled in."""
         one, default = self.machines[name], self.defaults
-        known = {f: getattr(default, f) for f in Known.model_fields if getattr(one, f) in (None, {}, ())}
+        known = {
+            f: getattr(default, f) for f in MachineSettings.model_fields if getattr(one, f) in (None, {}, ())
+        }
         return one.model_copy(update=known)
 
 
@@ -191,6 +193,7 @@ class Inspected(Document):
 
     @property
     def good(self) -> bool:
+        """Whether the machine is usable and has no differences."""
         return not self.differences and self.state in ("available", "active")
 
 
@@ -201,4 +204,5 @@ class Enrolled(Document):
 
     @property
     def good(self) -> bool:
+        """Whether all machines are good."""
         return all(m.good for m in self.machines)

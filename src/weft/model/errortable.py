@@ -31,7 +31,7 @@ TYPE_PREFIX = "urn:weft:problem:"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ErrorRow:
     """How one class of errors is shown.
 
     Attributes:
@@ -50,18 +50,18 @@ class Row:
     code: Code
 
 
-TABLE: tuple[Row, ...] = (  # subclasses first: the first matching row counts
-    Row(InputError, "input", 400, "Invalid input", 2, errors.INVALID_INPUT),
-    Row(UnauthenticatedError, "unauthenticated", 401, "Not signed in", 2, errors.UNAUTHENTICATED),
-    Row(ForbiddenError, "forbidden", 403, "Not allowed", 2, errors.FORBIDDEN),
-    Row(NotFoundError, "not-found", 404, "Not found", 2, withheld.ABSENT),
-    Row(ConflictError, "conflict", 409, "Not possible in the current state", 2, errors.CONFLICT),
-    Row(RefusedError, "refused", 422, "The order can't be served", 1, errors.REFUSED),
-    Row(UnknownError, "unknown", 503, "State can't be read", 1, outside.FAILED),
-    Row(TemporaryError, "temporary", 503, "Temporary failure of an external service", 1, outside.FAILED),
-    Row(PermanentError, "permanent", 502, "An external service failed", 1, outside.FAILED),
-    Row(OutsideError, "outside", 502, "An external service failed", 1, outside.FAILED),
-    Row(WeftError, "internal", 500, "weft failed", 1, errors.INTERNAL),
+TABLE: tuple[ErrorRow, ...] = (  # subclasses first: the first matching row counts
+    ErrorRow(InputError, "input", 400, "Invalid input", 2, errors.INVALID_INPUT),
+    ErrorRow(UnauthenticatedError, "unauthenticated", 401, "Not signed in", 2, errors.UNAUTHENTICATED),
+    ErrorRow(ForbiddenError, "forbidden", 403, "Not allowed", 2, errors.FORBIDDEN),
+    ErrorRow(NotFoundError, "not-found", 404, "Not found", 2, withheld.ABSENT),
+    ErrorRow(ConflictError, "conflict", 409, "Not possible in the current state", 2, errors.CONFLICT),
+    ErrorRow(RefusedError, "refused", 422, "The order can't be served", 1, errors.REFUSED),
+    ErrorRow(UnknownError, "unknown", 503, "State can't be read", 1, outside.FAILED),
+    ErrorRow(TemporaryError, "temporary", 503, "Temporary failure of an external service", 1, outside.FAILED),
+    ErrorRow(PermanentError, "permanent", 502, "An external service failed", 1, outside.FAILED),
+    ErrorRow(OutsideError, "outside", 502, "An external service failed", 1, outside.FAILED),
+    ErrorRow(WeftError, "internal", 500, "weft failed", 1, errors.INTERNAL),
 )
 _BY_SLUG = {row.slug: row for row in TABLE}
 _BY_STATUS = {400: "input", 401: "unauthenticated", 403: "forbidden", 404: "not-found", 409: "conflict"}
@@ -70,7 +70,7 @@ MOST_ERRORS = 100
 """Invalid values in one problem document; the others are counted as `more_errors`."""
 
 
-def row_of(error: WeftError) -> Row:
+def row_of(error: WeftError) -> ErrorRow:
     """The row of an error's class."""
     return next(row for row in TABLE if isinstance(error, row.error))
 

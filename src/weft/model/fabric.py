@@ -263,6 +263,8 @@ class Check:
 
 
 class ManagerState(StrEnum):
+    """State of a subnet manager."""
+
     MASTER = "master"
     STANDBY = "standby"
     DOWN = "down"

@@ -196,4 +196,5 @@ class Level(StrEnum):
     """What arrives: test frames were sent."""
 
     def reaches(self, wanted: Level) -> bool:
+        """Whether this level is at least as close to actual forwarding as the wanted one."""
         return [*Level].index(self) >= [*Level].index(wanted)

@@ -20,7 +20,7 @@ class Home(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class KindRow:
     """One row.
 
     Attributes:
@@ -75,10 +75,10 @@ class Row:
 class AnyKind(StrEnum):
     """Base of the tables: a member is the name of a kind and has its row."""
 
-    row: Row
+    row: KindRow
     _value_: str
 
-    def __new__(cls, name: str, row: Row) -> Self:
+    def __new__(cls, name: str, row: KindRow) -> Self:
         self = str.__new__(cls, name)
         self._value_, self.row = name, row
         return self

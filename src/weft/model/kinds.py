@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weft.model.kindrow import AnyKind, Home, Row
+from weft.model.kindrow import AnyKind, Home, KindRow
 from weft.model.specs import (
     AggregateSpec,
     FlavorSpec,
@@ -44,7 +44,7 @@ class Kind(AnyKind):
 
     SEGMENT = (
         "segment",
-        Row(
+        KindRow(
             spec=SegmentSpec,
             one="segment",
             many="segments",
@@ -56,7 +56,7 @@ class Kind(AnyKind):
     )
     NETWORK = (
         "network",
-        Row(
+        KindRow(
             spec=NetworkSpec,
             one="network",
             many="networks",
@@ -68,7 +68,7 @@ class Kind(AnyKind):
     )
     SUBNET = (
         "subnet",
-        Row(
+        KindRow(
             spec=SubnetSpec,
             one="subnet",
             many="subnets",
@@ -79,7 +79,7 @@ class Kind(AnyKind):
     )
     ROUTER = (
         "router",
-        Row(
+        KindRow(
             spec=RouterSpec,
             one="router",
             many="routers",
@@ -91,7 +91,7 @@ class Kind(AnyKind):
     )
     SECURITY_GROUP = (
         "security_group",
-        Row(
+        KindRow(
             spec=SecurityGroupSpec,
             one="security group",
             many="security groups",
@@ -103,7 +103,7 @@ class Kind(AnyKind):
     )
     KEY_PAIR = (
         "key_pair",
-        Row(
+        KindRow(
             spec=KeyPairSpec,
             one="key pair",
             many="key pairs",
@@ -113,7 +113,7 @@ class Kind(AnyKind):
     )
     MACHINE = (
         "machine",
-        Row(
+        KindRow(
             spec=MachineSpec,
             one="machine",
             many="machines",
@@ -128,7 +128,7 @@ class Kind(AnyKind):
     )
     PORT = (
         "port",
-        Row(
+        KindRow(
             spec=PortSpec,
             one="port",
             many="ports",
@@ -141,7 +141,7 @@ class Kind(AnyKind):
     )
     SHARE = (
         "share",
-        Row(
+        KindRow(
             spec=ShareSpec,
             one="share",
             many="shares",
@@ -156,7 +156,7 @@ class Kind(AnyKind):
     )
     SHARE_ACCESS = (
         "share_access",
-        Row(
+        KindRow(
             spec=ShareAccessSpec,
             one="access rule",
             many="access rules",
@@ -168,7 +168,7 @@ class Kind(AnyKind):
     )
     VOLUME = (
         "volume",
-        Row(
+        KindRow(
             spec=VolumeSpec,
             one="volume",
             many="volumes",
@@ -183,7 +183,7 @@ class Kind(AnyKind):
     )
     SERVER = (
         "server",
-        Row(
+        KindRow(
             spec=ServerSpec,
             one="server",
             many="servers",
@@ -199,7 +199,7 @@ class Kind(AnyKind):
     )
     VOLUME_ATTACHMENT = (
         "volume_attachment",
-        Row(
+        KindRow(
             spec=VolumeAttachmentSpec,
             one="attachment",
             many="attachments",
@@ -211,7 +211,7 @@ class Kind(AnyKind):
     )
     FLOATING_IP = (
         "floating_ip",
-        Row(
+        KindRow(
             spec=FloatingIPSpec,
             one="floating IP",
             many="floating IPs",
@@ -221,7 +221,7 @@ class Kind(AnyKind):
     )
     FLAVOR = (
         "flavor",
-        Row(
+        KindRow(
             spec=FlavorSpec,
             one="flavor",
             many="flavors",
@@ -230,7 +230,7 @@ class Kind(AnyKind):
     )
     IMAGE_PROPERTIES = (
         "image_properties",
-        Row(
+        KindRow(
             spec=ImagePropertiesSpec,
             one="image's properties",
             many="images' properties",
@@ -240,7 +240,7 @@ class Kind(AnyKind):
     )
     AGGREGATE = (
         "aggregate",
-        Row(
+        KindRow(
             spec=AggregateSpec,
             one="host aggregate",
             many="host aggregates",
@@ -249,7 +249,7 @@ class Kind(AnyKind):
     )
     VIPU_AGENT = (
         "vipu_agent",
-        Row(
+        KindRow(
             spec=VipuAgentSpec,
             one="V-IPU agent",
             many="V-IPU agents",
@@ -260,7 +260,7 @@ class Kind(AnyKind):
     )
     VIPU_CLUSTER = (
         "vipu_cluster",
-        Row(
+        KindRow(
             spec=VipuClusterSpec,
             one="V-IPU cluster",
             many="V-IPU clusters",
@@ -270,7 +270,7 @@ class Kind(AnyKind):
     )
     VIPU_ALLOCATION = (
         "vipu_allocation",
-        Row(
+        KindRow(
             spec=VipuAllocationSpec,
             one="V-IPU allocation",
             many="V-IPU allocations",
@@ -280,7 +280,7 @@ class Kind(AnyKind):
     )
     VIPU_USER = (
         "vipu_user",
-        Row(
+        KindRow(
             spec=VipuUserSpec,
             one="V-IPU user",
             many="V-IPU users",

@@ -32,6 +32,7 @@ class LiveCheck(Document):
 
     @property
     def good(self) -> bool:
+        """Whether nothing is wrong and nothing differs."""
         return not self.weaknesses and not self.problems and not self.differences
 
     def of(self, fabric: str) -> LiveCheck:

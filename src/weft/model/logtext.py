@@ -11,4 +11,5 @@ class SafeFormatter(logging.Formatter):
     """Formats a record, traceback included, and takes users and passwords out of its URLs."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """The formatted record without credentials in URLs."""
         return without_password(super().format(record))

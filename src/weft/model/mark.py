@@ -28,6 +28,7 @@ class Mark:
         return f"weft site={self.site} {_who(self.owner)} key={self.key}"
 
     def tags(self) -> tuple[str, ...]:
+        """Tags that restrict listings to weft, a site and an owner."""
         return ("weft", f"weft-site={self.site}", owner_tag(self.owner))
 
     def name(self) -> str:

@@ -31,6 +31,7 @@ class NovaFlavor:
 
     @property
     def alias(self) -> str:
+        """The extra spec `pci_passthrough:alias`; empty: no PCI devices."""
         return str(self.extra_specs.get("pci_passthrough:alias") or "")
 
     def hw(self, key: str) -> str:

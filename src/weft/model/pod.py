@@ -114,6 +114,7 @@ def find(conditions: Iterable[Condition], aspect: Aspect) -> Condition | None:
 
 
 def is_true(conditions: Iterable[Condition], aspect: Aspect) -> bool:
+    """Whether the condition of an aspect is known and true."""
     found = find(conditions, aspect)
     return found is not None and found.status == "true"
 

@@ -58,6 +58,8 @@ class RoundEnd(Document):
 
 
 class RoundQuery(Document):
+    """Asks an agent to take part in a round."""
+
     number: Octets = Field(description="The round's.")
     seconds: float = Field(ge=0.1, le=10.0)
     size: int = Field(default=84, ge=84, le=65_520, description="Size of a ping's IP packet in bytes.")
@@ -85,9 +87,13 @@ class EndResult(Document):
 
 
 class RoundResult(Document):
+    """What an agent's adapters sent and heard in a round."""
+
     name: str = Field(description="Name of the agent.")
     ends: tuple[EndResult, ...]
 
 
 class ProbeStatus(Document):
+    """An agent that answers."""
+
     name: str = Field(description="Name of the agent.")

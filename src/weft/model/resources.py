@@ -72,6 +72,7 @@ class Resource(Document):
 
     @property
     def kind(self) -> AnyKind:
+        """The kind that its spec belongs to."""
         return kind_of(self.spec)
 
 
@@ -81,6 +82,7 @@ class Graph(Document):
     resources: tuple[Resource, ...]
 
     def by_key(self) -> dict[str, Resource]:
+        """Key -> resource."""
         return {r.key: r for r in self.resources}
 
 

@@ -118,6 +118,7 @@ class StorageOrder(Document):
 
     @property
     def kind(self) -> Literal["share", "volume", "export", "scratch"]:
+        """Which of the four kinds of entries it is."""
         kinds: Sequence[Literal["share", "volume", "export", "scratch"]] = (
             "share",
             "volume",

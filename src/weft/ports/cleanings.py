@@ -30,7 +30,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class LastClaim:
     """The cleaning after which a machine was last claimed for a pod.
 
     Attributes:
@@ -49,7 +49,7 @@ class Cleanings(Protocol):
         """The last cleaning that weft watched; None: none."""
         ...
 
-    def taken(self, machine: str) -> Taken | None:
+    def taken(self, machine: str) -> LastClaim | None:
         """The cleaning after which it was last claimed; None: it never was."""
         ...
 
@@ -65,7 +65,7 @@ class NoCleanings:
     def watched(self, machine: str) -> Watched | None:
         return None
 
-    def taken(self, machine: str) -> Taken | None:
+    def taken(self, machine: str) -> LastClaim | None:
         return None
 
     def take(self, machine: str, ended: datetime) -> None:

@@ -7,6 +7,8 @@ from typing import Protocol
 
 
 class Clock(Protocol):
+    """A source of time; processes' clocks only measure pauses."""
+
     def now(self) -> datetime:
         """Now, with time zone UTC."""
         ...
@@ -15,4 +17,5 @@ class Clock(Protocol):
         """Monotonic seconds."""
         ...
 
-    def sleep(self, seconds: float) -> None: ...
+    def sleep(self, seconds: float) -> None:
+        """Wait for this many seconds."""

@@ -102,7 +102,7 @@ class NamedSubnet:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ResourcePart:
     """A part of a resource with an id, but neither name nor mark: a group's rule, a share, a router's interface.
 
     Attributes:
@@ -118,7 +118,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class There:
+class ExistingResources:
     """A site's resources that already exist in a cloud.
 
     Attributes:
@@ -127,10 +127,12 @@ class There:
     """
 
     ids: Mapping[str, str] = field(default_factory=dict[str, str])
-    parts: Sequence[Part] = ()
+    parts: Sequence[ResourcePart] = ()
 
 
 class ExistingThings(Protocol):
+    """Existing resources of a cloud."""
+
     def alike(self, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Sequence[Existing]]:
         """Key -> existing resources that resemble it, of all projects; keys without any are left out.
 

@@ -9,6 +9,8 @@ from weft.ports.resources import ResourceDriver
 
 
 class MachineReader(Protocol):
+    """Reads the state of accelerator machines."""
+
     def unfit(self) -> Mapping[str, str]:
         """Machine -> why it can't be assigned now: it doesn't respond, or is bound to another controller."""
         ...

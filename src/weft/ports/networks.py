@@ -13,6 +13,8 @@ USED = (Kind.SECURITY_GROUP, Kind.PORT, Kind.ROUTER)
 
 
 class Networks(Protocol):
+    """Networks of a cloud, and uses of weft's resources there."""
+
     def segments(self, physical_networks: Collection[str]) -> Mapping[str, frozenset[int]]:
         """Physical network -> VLANs of all networks on it, of all projects; may be a few seconds old.
 

@@ -70,7 +70,8 @@ class ResourceDriver(Protocol):
     """
 
     @property
-    def kinds(self) -> frozenset[AnyKind]: ...
+    def kinds(self) -> frozenset[AnyKind]:
+        """Kinds of resources that it serves."""
 
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]

@@ -18,7 +18,7 @@ from weft.model.errors import WeftError
 from weft.model.owner import Owner
 from weft.model.resources import Observed, Resource
 from weft.model.specs import MachineSpec
-from weft.ports.cleanings import Cleanings, NoCleanings, Taken
+from weft.ports.cleanings import Cleanings, LastClaim, NoCleanings
 from weft.ports.resources import Scope
 
 SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
@@ -90,19 +90,19 @@ class Remembered(NoCleanings):
     """By which cleaning the machine was taken, as weft's database has it (`weft.engine.cleanings`)."""
 
     def __init__(self) -> None:
-        self.last: Taken | None = None
+        self.last: LastClaim | None = None
 
-    def taken(self, machine: str) -> Taken | None:
+    def taken(self, machine: str) -> LastClaim | None:
         return self.last
 
     def take(self, machine: str, ended: datetime) -> None:
         if self.last is None or self.last.ended < ended:
-            self.last = Taken(ended, False)
+            self.last = LastClaim(ended, False)
 
     def use(self) -> None:
         """A look has shown it in use."""
         assert self.last is not None
-        self.last = Taken(self.last.ended, True)
+        self.last = LastClaim(self.last.ended, True)
 
 
 @contextmanager

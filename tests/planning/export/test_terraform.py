@@ -22,7 +22,7 @@ from weft.planning.export.formats import export
 from weft.planning.export.terraform import differing, graph_of, unknown_parts
 from weft.planning.export.terraformtext import tf_name
 from weft.planning.site.graph import site_graph
-from weft.ports.existing import Part, There
+from weft.ports.existing import ExistingResources, ResourcePart
 
 RULE = "openstack_networking_secgroup_rule_v2"
 NETWORK = "openstack_networking_network_v2"
@@ -52,8 +52,8 @@ def full(own_external: bool = True) -> Site:
     return site.model_copy(update={"networks": {**site.networks, **more}})
 
 
-def documents(site: Site, there: There | None = None) -> dict[str, Json]:
-    files = export(site, "terraform", None, there or There())
+def documents(site: Site, there: ExistingResources | None = None) -> dict[str, Json]:
+    files = export(site, "terraform", None, there or ExistingResources())
     return {name: json.loads(text) for name, text in files.items() if name.endswith(".json")}
 
 
@@ -203,11 +203,11 @@ def test_files_contain_only_the_credentials_profile() -> None:
     assert given_one["provider"] == {"openstack": {"cloud": "weft-main"}}
 
 
-def everything_there(site: Site) -> There:
+def everything_there(site: Site) -> ExistingResources:
     """As if all of it were in the cloud, with a rule and a share that the site doesn't have."""
     ids = {r.key: f"id-of-{r.key}" for r in site_graph(site).resources}
     by_block = {f"${{{NETWORK}.public.id}}": ids["network/public"]}
-    parts: list[Part] = []
+    parts: list[ResourcePart] = []
     for address, fields in resources(documents(site)).items():
         of = address.partition(".")[0]
         if of == RULE:
@@ -216,19 +216,21 @@ def everything_there(site: Site) -> There:
             rule = {
                 k: own if k == "remote_group_id" else v for k, v in fields.items() if k != "security_group_id"
             }
-            parts.append(Part("rule", own, f"id-of-{address}", rule))
+            parts.append(ResourcePart("rule", own, f"id-of-{address}", rule))
         elif of.endswith("rbac_policy_v2"):
             key = next(
                 k for k in ids if tf_name(f"{k}/{fields['target_tenant']}") == address.partition(".")[2]
             )
             known = {name: fields[name] for name in ("action", "target_tenant")}
-            parts.append(Part("share", ids[key], f"id-of-{address}", known))
+            parts.append(ResourcePart("share", ids[key], f"id-of-{address}", known))
         elif of.endswith("router_interface_v2"):
             parts.append(
-                Part("interface", ids["router/ten_ant"], "a-port", {"subnet_id": ids["subnet/ten_ant/t"]})
+                ResourcePart(
+                    "interface", ids["router/ten_ant"], "a-port", {"subnet_id": ids["subnet/ten_ant/t"]}
+                )
             )
     assert by_block
-    return There(ids, parts)
+    return ExistingResources(ids, parts)
 
 
 def test_existing_resources_are_imported_with_their_parts() -> None:
@@ -247,7 +249,9 @@ def test_parts_with_other_owner_or_fields_do_not_match() -> None:
     site, group = full(), "security_group/main/bmc"
     rule = {"direction": "egress", "ethertype": "IPv4", "protocol": "icmp", "remote_ip_prefix": "10.1.0.0/16"}
     wider = {**rule, "remote_ip_prefix": "0.0.0.0/0"}
-    there = There({group: "g1"}, [Part("rule", "g1", "r1", rule), Part("rule", "g1", "r2", wider)])
+    there = ExistingResources(
+        {group: "g1"}, [ResourcePart("rule", "g1", "r1", rule), ResourcePart("rule", "g1", "r2", wider)]
+    )
     imports = documents(site, there)["imports.tf.json"]["import"]
     assert [i["id"] for i in imports] == ["g1", "r1"]
     (note,) = unknown_parts(site, "main", there)
@@ -264,7 +268,7 @@ def test_parts_with_other_owner_or_fields_do_not_match() -> None:
 @pytest.mark.parametrize("own_external", [True, False])
 def test_terraform_validates_the_files(tool: Terraform, tmp_path: Path, own_external: bool) -> None:
     site = full(own_external)
-    for name, there in (("new", There()), ("there", everything_there(full()))):
+    for name, there in (("new", ExistingResources()), ("there", everything_there(full()))):
         folder = written(tmp_path / name, export(site, "terraform", None, there))
         assert tool.validate(folder) == []
 
@@ -274,7 +278,7 @@ def test_plan_imports_existing_resources_and_creates_the_rest(tool: Terraform, t
     site = full()
     whole = everything_there(site)
     ids = {k: v for k, v in whole.ids.items() if k.startswith(("network/", "security_group/"))}
-    there = There(ids, [p for p in whole.parts if p.of in ids.values()])
+    there = ExistingResources(ids, [p for p in whole.parts if p.of in ids.values()])
     found = documents(site, there)
     imports = {one["to"]: one["id"] for one in found["imports.tf.json"]["import"]}
     lines = tool.plan(written(tmp_path, export(site, "terraform", None, there)))
@@ -388,7 +392,7 @@ def test_validation_finds_each_wrong_field(tool: Terraform, tmp_path: Path) -> N
 def test_validation_finds_each_wrong_field_outside_resources(tool: Terraform, tmp_path: Path) -> None:
     """Versions, the provider, the external network that isn't the site's, imports; and a cycle."""
     site = full(own_external=False)
-    there = There({"network/ipu-gw": "an-id"})
+    there = ExistingResources({"network/ipu-gw": "an-id"})
     files = export(site, "terraform", None, there)
 
     def wrong(name: str, path: Sequence[str | int], way: Callable[[Json, str], None]) -> list[Json]:

@@ -8,7 +8,7 @@ from typing import Any
 from weft.model.fabric import Membership
 from weft.model.resources import Graph, Resource
 from weft.model.specs import NetworkSpec, SegmentSpec, SubnetSpec
-from weft.planning.owners.follow import Follow, Known, follow
+from weft.planning.owners.follow import Follow, ResourceRow, follow
 
 
 def segment(number: int = 101, ports: Iterable[str] = ("0x1",)) -> Resource:
@@ -31,12 +31,12 @@ def graph(*resources: Resource) -> Graph:
     return Graph(resources=resources)
 
 
-def there(*resources: Resource) -> dict[str, Known]:
-    return {r.key: Known(r, wanted=True, nowhere=False) for r in resources}
+def there(*resources: Resource) -> dict[str, ResourceRow]:
+    return {r.key: ResourceRow(r, wanted=True, nowhere=False) for r in resources}
 
 
-def going(*resources: Resource, nowhere: bool = False) -> dict[str, Known]:
-    return {r.key: Known(r, wanted=False, nowhere=nowhere) for r in resources}
+def going(*resources: Resource, nowhere: bool = False) -> dict[str, ResourceRow]:
+    return {r.key: ResourceRow(r, wanted=False, nowhere=nowhere) for r in resources}
 
 
 WHOLE = graph(segment(), network(), subnet())
@@ -82,7 +82,7 @@ def test_unchanged_resource_is_restored_without_waiting() -> None:
 
 
 def test_never_created_resource_can_change_freely() -> None:
-    rows = {r.key: Known(r, wanted=True, nowhere=True) for r in WHOLE.resources}
+    rows = {r.key: ResourceRow(r, wanted=True, nowhere=True) for r in WHOLE.resources}
     other = graph(segment(102), network(102), subnet())
     assert follow(rows, other) == Follow(changed=(segment(102), network(102)))
 

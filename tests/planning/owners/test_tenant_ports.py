@@ -15,7 +15,7 @@ from weft.model.specs import SegmentSpec
 from weft.planning.fabric.functions import guid_of, mac_of
 from weft.planning.owners.tenantports import (
     OTHERS,
-    Around,
+    KnownPorts,
     PlannedPort,
     guid_of_client_id,
     members_of,
@@ -63,11 +63,11 @@ def network(*ports: TenantPort, id_: str = NET, number: int = 110) -> TenantNetw
 
 def plan(
     *networks: TenantNetwork,
-    around: Around | None = None,
+    around: KnownPorts | None = None,
     can: Capabilities = UFM,
     site: Site | None = None,
 ) -> dict[str, tuple[PlannedPort, ...]]:
-    return dict(plan_ports(site or small_site(), "main", "ib", can, networks, around or Around()))
+    return dict(plan_ports(site or small_site(), "main", "ib", can, networks, around or KnownPorts()))
 
 
 def alone(one: TenantPort, **more: Any) -> PlannedPort:
@@ -193,17 +193,17 @@ def test_manager_without_virtual_ports_accepts_only_whole_adapters() -> None:
 
 
 def test_port_on_a_pods_node_is_refused() -> None:
-    whole = Around(whole=frozenset({"gpu01"}))
+    whole = KnownPorts(whole=frozenset({"gpu01"}))
     for one in (pf(), vf(), bare()):
         assert why_not(one, around=whole) == "node gpu01 is a pod's"
-    shared = Around(shared=frozenset({"gpu01"}))
+    shared = KnownPorts(shared=frozenset({"gpu01"}))
     assert why_not(pf(), around=shared) == "node gpu01 is a pod's"
     assert in_segment(vf(), around=shared)
 
 
 def test_hosts_of_another_cloud_do_not_match() -> None:
     networks = [network(pf())]
-    (found,) = plan_ports(small_site(), "another", "ib", UFM, networks, Around())[NET]
+    (found,) = plan_ports(small_site(), "another", "ib", UFM, networks, KnownPorts())[NET]
     assert "is no node of the site" in found.why
 
 
@@ -213,9 +213,9 @@ def test_hosts_of_another_cloud_do_not_match() -> None:
 def test_adapter_bound_in_two_networks_stays_where_it_is() -> None:
     both = [network(pf("p1")), network(bare("p2"), id_=OTHER, number=111)]
     assert [p.why for ports in plan(*both).values() for p in ports] == [OTHERS, OTHERS]
-    found = plan(*both, around=Around(granted={OTHER: {PF0.port_id}}))
+    found = plan(*both, around=KnownPorts(granted={OTHER: {PF0.port_id}}))
     assert found[NET][0].why == OTHERS and found[OTHER][0].member is not None
-    found = plan(*both, around=Around(granted={OTHER: {PF0.port_id}, NET: {PF0.port_id}}))
+    found = plan(*both, around=KnownPorts(granted={OTHER: {PF0.port_id}, NET: {PF0.port_id}}))
     assert [p.why for ports in found.values() for p in ports] == [OTHERS, OTHERS]
 
 
@@ -228,40 +228,40 @@ def test_functions_with_one_mac_in_two_networks_are_out() -> None:
 def test_function_with_duplicate_mac_leaves_its_network() -> None:
     """Unlike an adapter, which is one thing: a manager that knows GUIDs would have both in the partition."""
     both = [network(vf("p1")), network(vf("p2"), id_=OTHER, number=111)]
-    has = Around(granted={NET: {format_guid(guid_of("fa:16:3e:00:00:01"))}})
+    has = KnownPorts(granted={NET: {format_guid(guid_of("fa:16:3e:00:00:01"))}})
     assert {p.why for ports in plan(*both, around=has).values() for p in ports} == {OTHERS}
 
 
 def test_function_seen_elsewhere_is_not_a_member() -> None:
     guid = format_guid(guid_of("fa:16:3e:00:00:01"))
-    has = Around(granted={NET: {guid}}, elsewhere={guid: "UFM shows it behind gpu02/mlx5_0"})
+    has = KnownPorts(granted={NET: {guid}}, elsewhere={guid: "UFM shows it behind gpu02/mlx5_0"})
     assert why_not(vf(), around=has).endswith("not only where it belongs: UFM shows it behind gpu02/mlx5_0")
 
 
 def test_port_in_another_segment_waits_and_member_stays() -> None:
     """An adapter moves to the next server faster than it leaves its former segment."""
-    still = Around(numbers={PF0.port_id: frozenset({150})})
+    still = KnownPorts(numbers={PF0.port_id: frozenset({150})})
     assert "has not left another partition" in why_not(pf(), around=still)
-    both = Around(granted={NET: {PF0.port_id}}, numbers={PF0.port_id: frozenset({110, 150})})
+    both = KnownPorts(granted={NET: {PF0.port_id}}, numbers={PF0.port_id: frozenset({110, 150})})
     assert in_segment(pf(), around=both) == PF0.port_id
-    own = Around(numbers={PF0.port_id: frozenset({110})})
+    own = KnownPorts(numbers={PF0.port_id: frozenset({110})})
     assert in_segment(pf(), around=own) == PF0.port_id
     function = format_guid(guid_of("fa:16:3e:00:00:01"))
-    assert "has not left" in why_not(vf(), around=Around(numbers={function: frozenset({150})}))
+    assert "has not left" in why_not(vf(), around=KnownPorts(numbers={function: frozenset({150})}))
 
 
 def test_unread_port_is_neither_added_nor_removed() -> None:
-    silent, unread = Around(silent="no master"), Around(unread={PF0.port_id: "timeout"})
+    silent, unread = KnownPorts(silent="no master"), KnownPorts(unread={PF0.port_id: "timeout"})
     assert why_not(pf(), around=silent) == why_not(vf(), around=silent) == "no master"
     assert why_not(pf(), around=unread) == "timeout"
-    assert in_segment(pf(), around=Around(granted={NET: {PF0.port_id}}, silent="no master"))
+    assert in_segment(pf(), around=KnownPorts(granted={NET: {PF0.port_id}}, silent="no master"))
 
 
 # -- client-ids -------------------------------------------------------------------------------------------------
 
 
 def test_waiting_and_refused_ports_are_distinguished() -> None:
-    silent = Around(silent="no master")
+    silent = KnownPorts(silent="no master")
     assert alone(pf(), around=silent).waits and not alone(pf(host=""), around=silent).waits
 
 

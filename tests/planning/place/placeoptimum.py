@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ortools.sat.python import cp_model
 
 from weft.planning.place.exact import LEAF
-from weft.planning.place.weigh import Part
+from weft.planning.place.weigh import LeafOption
 
 
 def least_cost_and_leftover(
@@ -43,7 +43,7 @@ def least_cost_and_leftover(
     return divmod(round(solver.objective_value), most)[0], round(solver.objective_value) % most - need
 
 
-def least_weighed(parts: Sequence[Part], need: int, weights: Sequence[int]) -> tuple[int, int] | None:
+def least_weighed(parts: Sequence[LeafOption], need: int, weights: Sequence[int]) -> tuple[int, int] | None:
     """(cost, leftover) of the best units of these leaves, with their domains' weights; None if they don't fit."""
     model = cp_model.CpModel()
     total = need + sum(p.stays for p in parts)

@@ -22,17 +22,17 @@ from weft.planning.fabric.topology import Stand, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
-from weft.planning.place.parts import Preferred
 from weft.planning.place.placement import place
-from weft.planning.place.weigh import Part, weigh
+from weft.planning.place.weigh import LeafOption, weigh
+from weft.planning.place.weighinput import Preferred
 from weft.planning.queue.timeline import Timeline
 
 LEVELS: tuple[Level, ...] = ("leaf", "block", "hall", "building", "site")
 
 
-def random_parts(rng: random.Random) -> list[Part]:
+def random_parts(rng: random.Random) -> list[LeafOption]:
     """Leaves in up to two buildings of two halls of three pods, some dear, some cheap, some with few uplinks."""
-    parts: list[Part] = []
+    parts: list[LeafOption] = []
     for building in range(rng.randint(1, 2)):
         for hall in range(rng.randint(1, 2)):
             for pod in range(rng.randint(1, 3)):
@@ -42,7 +42,9 @@ def random_parts(rng: random.Random) -> list[Part]:
                     path = (building, 2 * building + hall, 6 * building + 3 * hall + pod)
                     limit = rng.choice([None, None, 0, 1, 2])
                     parts.append(
-                        Part(len(parts), path, free, tuple(costs) if rng.random() < 0.5 else (), 0, limit)
+                        LeafOption(
+                            len(parts), path, free, tuple(costs) if rng.random() < 0.5 else (), 0, limit
+                        )
                     )
     return parts
 
@@ -76,7 +78,7 @@ def test_weighed_choice_uses_the_best_domain_of_a_level() -> None:
         level = rng.choice(LEVELS)
         weights = (2000, 1000, 500)
         cut = {"leaf": 3, "block": 3, "hall": 2, "building": 1, "site": 0}[level]
-        domains: dict[tuple[int, ...], list[Part]] = {}
+        domains: dict[tuple[int, ...], list[LeafOption]] = {}
         for p in parts:
             key = (*p.path[:cut], p.leaf) if level == "leaf" else p.path[:cut]
             domains.setdefault(key, []).append(replace(p, costs=p.costs or (0,) * p.free))

@@ -30,7 +30,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from weft.model.site import Cloud
-from weft.ports.cleanings import Taken, Watched
+from weft.ports.cleanings import LastClaim, Watched
 
 CLEANING = "automated_cleaning"
 FLOWS = frozenset({"deployment", "servicing", "manual_cleaning"})
@@ -142,7 +142,7 @@ def last_cleaning(
     return _unless_changed(found, changed)
 
 
-def set_back(cleaning: Cleaning, taken: Taken | None) -> str:
+def set_back(cleaning: Cleaning, taken: LastClaim | None) -> str:
     """Why the cleaning may be from before the machine's last use, though Ironic knows of no use since; empty
     if it isn't.
 

@@ -9,10 +9,10 @@ from weft.drivers.openstack.security_group import COMPARED
 from weft.drivers.openstack.session import Project, Sessions
 from weft.model.resources import Kind, Resource
 from weft.model.uses import ROUTER_INTERFACES
-from weft.ports.existing import Part
+from weft.ports.existing import ResourcePart
 
 
-def parts_of(sessions: Sessions, wanted: Sequence[Resource], ids: Mapping[str, str]) -> list[Part]:
+def parts_of(sessions: Sessions, wanted: Sequence[Resource], ids: Mapping[str, str]) -> list[ResourcePart]:
     """Parts of those desired resources that have an id. Raises `UnknownError`.
 
     Args:
@@ -31,26 +31,28 @@ def parts_of(sessions: Sessions, wanted: Sequence[Resource], ids: Mapping[str, s
     ]
 
 
-def _shares(own: Project, shared: Sequence[str], kind: str) -> Iterator[Part]:
+def _shares(own: Project, shared: Sequence[str], kind: str) -> Iterator[ResourcePart]:
     for row in shares_of(own, shared, kind) if shared else ():
         if row["action"] == "access_as_shared":  # Neutron itself shares external networks with all projects
             fields = {name: row[name] for name in ("action", "target_tenant")}
-            yield Part("share", row["object_id"], row["id"], fields)
+            yield ResourcePart("share", row["object_id"], row["id"], fields)
 
 
-def _rules(own: Project, groups: Sequence[str]) -> Iterator[Part]:
+def _rules(own: Project, groups: Sequence[str]) -> Iterator[ResourcePart]:
     fields = ("id", "security_group_id", *COMPARED)
     asked, only = "list rules of the site's security groups", {"security_group_id": groups}
     path, params = "/security-group-rules", {"fields": fields}
     for row in own.network.listing(asked, path, "security_group_rules", params, only=only):
         known = {name: row[name] for name in COMPARED if row.get(name) is not None}
-        yield Part("rule", row["security_group_id"], row["id"], known)
+        yield ResourcePart("rule", row["security_group_id"], row["id"], known)
 
 
-def _interfaces(own: Project, routers: Sequence[str]) -> Iterator[Part]:
+def _interfaces(own: Project, routers: Sequence[str]) -> Iterator[ResourcePart]:
     fields = ("id", "device_id", "device_owner", "fixed_ips")
     asked, only = "list interfaces of the site's routers", {"device_id": routers}
     for row in own.network.listing(asked, "/ports", "ports", {"fields": fields}, only=only):
         if row["device_owner"] in ROUTER_INTERFACES:
             for fixed in row["fixed_ips"]:
-                yield Part("interface", row["device_id"], row["id"], {"subnet_id": fixed["subnet_id"]})
+                yield ResourcePart(
+                    "interface", row["device_id"], row["id"], {"subnet_id": fixed["subnet_id"]}
+                )

@@ -39,11 +39,13 @@ class Coded(Document):
     @computed_field(description="Code of the message (docs/problems); empty if it has none.")
     @property
     def code(self) -> str:
+        """Code of the message; empty for plain text."""
         return message(getattr(self, self.sentence)).code
 
     @computed_field(description="The message's values.")
     @property
     def params(self) -> dict[str, Any]:
+        """Values of the message, as JSON."""
         return message(getattr(self, self.sentence)).fields()
 
 

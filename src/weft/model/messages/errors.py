@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from weft.model.messages.message import Code, Part
+from weft.model.messages.message import Code, Component
 
-INVALID_INPUT = Code("INVALID_INPUT", Part.ORDER, "invalid input", True, "errors")
-CONFLICT = Code("CONFLICT", Part.ORDER, "not possible in the current state", True, "errors")
-FORBIDDEN = Code("FORBIDDEN", Part.SERVICE, "not allowed", True, "errors")
-UNAUTHENTICATED = Code("UNAUTHENTICATED", Part.SERVICE, "not signed in", True, "errors")
-REFUSED = Code("REFUSED", Part.PLACEMENT, "the order can't be served", True, "errors")
-INTERNAL = Code("INTERNAL", Part.SERVICE, "weft failed", True, "errors")
+INVALID_INPUT = Code("INVALID_INPUT", Component.ORDER, "invalid input", True, "errors")
+CONFLICT = Code("CONFLICT", Component.ORDER, "not possible in the current state", True, "errors")
+FORBIDDEN = Code("FORBIDDEN", Component.SERVICE, "not allowed", True, "errors")
+UNAUTHENTICATED = Code("UNAUTHENTICATED", Component.SERVICE, "not signed in", True, "errors")
+REFUSED = Code("REFUSED", Component.PLACEMENT, "the order can't be served", True, "errors")
+INTERNAL = Code("INTERNAL", Component.SERVICE, "weft failed", True, "errors")

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from weft.model.messages.message import Code, Part
+from weft.model.messages.message import Code, Component
 from weft.model.messages.values import COUNT, TEXT
 
-OK = Code("OK", Part.SERVICE, "ok", True, "health")
-STARTING = Code("STARTING", Part.SERVICE, "starting", True, "health")
+OK = Code("OK", Component.SERVICE, "ok", True, "health")
+STARTING = Code("STARTING", Component.SERVICE, "starting", True, "health")
 MANAGERS_SILENT = Code(
     "MANAGERS_SILENT",
-    Part.FABRIC,
+    Component.FABRIC,
     "ok, but {silent} of {all} managers don't respond",
     True,
     "health",
     {"silent": COUNT, "all": COUNT},
 )
-MANAGER_SILENT = Code("MANAGER_SILENT", Part.FABRIC, "unknown: its manager doesn't respond", True, "health")
+MANAGER_SILENT = Code(
+    "MANAGER_SILENT", Component.FABRIC, "unknown: its manager doesn't respond", True, "health"
+)
 DATABASE_BEHIND = Code(
     "DATABASE_BEHIND",
-    Part.SERVICE,
+    Component.SERVICE,
     "none: the database was restored and isn't accepted yet (weft audit --accept)",
     True,
     "health",
 )
 NOTE_UNREAD = Code(
-    "NOTE_UNREAD", Part.SERVICE, "unknown: a cloud's note of the database can't be read", True, "health"
+    "NOTE_UNREAD", Component.SERVICE, "unknown: a cloud's note of the database can't be read", True, "health"
 )
 _LASTED = {"lasted": COUNT, "limit": COUNT, "trouble": TEXT}
 NO_SIGN_OF_LIFE = Code(
     "NO_SIGN_OF_LIFE",
-    Part.SERVICE,
+    Component.SERVICE,
     "no sign of life for {lasted} s, more than {limit} s",
     True,
     "health",
@@ -37,7 +39,7 @@ NO_SIGN_OF_LIFE = Code(
 )
 NO_TURN = Code(
     "NO_TURN",
-    Part.SERVICE,
+    Component.SERVICE,
     "no turn for {lasted} s, more than {limit} s[ ({trouble}; see the log)]",
     "no turn for {lasted} s, more than {limit} s",
     "health",

@@ -19,7 +19,7 @@ from weft.model.messages.values import Value
 OPERATORS = "operators see why"
 
 
-class Part(StrEnum):
+class Component(StrEnum):
     """The part of weft, or of what it drives, that a message comes from."""
 
     ORDER = "order"
@@ -270,7 +270,7 @@ class Code:
     """
 
     name: str
-    part: Part
+    component: Component
     operator: str
     tenant: str | bool | None = None
     page: str = ""

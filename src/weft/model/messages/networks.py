@@ -2,60 +2,70 @@
 
 from __future__ import annotations
 
-from weft.model.messages.message import Code, Part
+from weft.model.messages.message import Code, Component
 from weft.model.messages.values import COUNT, ID, TEXT
 
-PORT_UNBOUND = Code("PORT_UNBOUND", Part.NETWORK, "it is not bound to a host", True, "networks")
-BINDING_FAILED = Code("BINDING_FAILED", Part.NETWORK, "Neutron could not bind it", True, "networks")
+PORT_UNBOUND = Code("PORT_UNBOUND", Component.NETWORK, "it is not bound to a host", True, "networks")
+BINDING_FAILED = Code("BINDING_FAILED", Component.NETWORK, "Neutron could not bind it", True, "networks")
 NO_ADDRESS = Code(
     "NO_ADDRESS",
-    Part.NETWORK,
+    Component.NETWORK,
     "Neutron could not bind it, since it has no address: give its network a subnet, and create it again",
     True,
     "networks",
 )
 NO_PCI_DEVICE = Code(
     "NO_PCI_DEVICE",
-    Part.NETWORK,
+    Component.NETWORK,
     "Nova has not said which PCI device it has (binding:profile pci_slot)",
     True,
     "networks",
 )
 NO_CLIENT_ID = Code(
     "NO_CLIENT_ID",
-    Part.NETWORK,
+    Component.NETWORK,
     "it has no DHCP option client-id, which names the adapter of a bare-metal node",
     True,
     "networks",
 )
 CLIENT_IDS_DIFFER = Code(
-    "CLIENT_IDS_DIFFER", Part.NETWORK, "its DHCP options client-id name different adapters", True, "networks"
+    "CLIENT_IDS_DIFFER",
+    Component.NETWORK,
+    "its DHCP options client-id name different adapters",
+    True,
+    "networks",
 )
 IN_ANOTHER_PARTITION = Code(
-    "IN_ANOTHER_PARTITION", Part.FABRIC, "its adapter has not left another partition yet", True, "networks"
+    "IN_ANOTHER_PARTITION",
+    Component.FABRIC,
+    "its adapter has not left another partition yet",
+    True,
+    "networks",
 )
 FUNCTION_NOT_ALONE = Code(
     "FUNCTION_NOT_ALONE",
-    Part.FABRIC,
+    Component.FABRIC,
     "its function is not only where it belongs: {why}",
     "its function is not only where it belongs",
     "networks",
     {"why": TEXT},
 )
-NOT_SHOWN_YET = Code("NOT_SHOWN_YET", Part.FABRIC, "the fabric doesn't show it yet", True, "networks")
+NOT_SHOWN_YET = Code("NOT_SHOWN_YET", Component.FABRIC, "the fabric doesn't show it yet", True, "networks")
 VLAN_OUT_OF_RANGE = Code(
     "VLAN_OUT_OF_RANGE",
-    Part.NETWORK,
+    Component.NETWORK,
     "the network's VLAN {number} is not within {first} to {last}, which weft manages",
     True,
     "networks",
     {"number": COUNT, "first": COUNT, "last": COUNT},
 )
 _PORT = {"port": ID, "segment": ID, "why": TEXT}
-PORT_IN = Code("PORT_IN_SEGMENT", Part.FABRIC, "port {port} is in segment {segment}", True, "networks", _PORT)
+PORT_IN = Code(
+    "PORT_IN_SEGMENT", Component.FABRIC, "port {port} is in segment {segment}", True, "networks", _PORT
+)
 PORT_OUT = Code(
     "PORT_OUT_OF_SEGMENT",
-    Part.FABRIC,
+    Component.FABRIC,
     "port {port} is no longer in segment {segment}: {why}",
     "port {port} is no longer in segment {segment}",
     "networks",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, LiteralString
 
-from weft.model.messages.message import MESSAGE, Code, Part
+from weft.model.messages.message import MESSAGE, Code, Component
 from weft.model.messages.values import COUNT, NODE, NODES, POD, PODS, SPAN, TEXT, TIME, Value, word
 
 _STATE = word("[A-Z]{4,12}|being released")
@@ -21,7 +21,7 @@ class _Public(Value):
 
 _ALLOWED = Code(
     "ALLOWED",
-    Part.ORDER,
+    Component.ORDER,
     "{text}[{more}]",
     "{text}",
     "invalid-value",
@@ -56,7 +56,7 @@ def instead(form: LiteralString, more: str = "", **values: str | int | datetime)
 
 POD_EXISTS = Code(
     "POD_EXISTS",
-    Part.ORDER,
+    Component.ORDER,
     "name: pod '{pod}' already exists; release it first or use another name",
     True,
     "conflicts",
@@ -64,7 +64,7 @@ POD_EXISTS = Code(
 )
 POD_NOT_FOUND = Code(
     "POD_NOT_FOUND",
-    Part.ORDER,
+    Component.ORDER,
     "there is no pod '{pod}' in this project",
     True,
     "conflicts",
@@ -72,7 +72,7 @@ POD_NOT_FOUND = Code(
 )
 SERVER_NOT_FOUND = Code(
     "SERVER_NOT_FOUND",
-    Part.POD,
+    Component.POD,
     "pod {pod} has no server on a node '{server}', and none of that name; its servers are on {nodes}",
     True,
     "conflicts",
@@ -80,24 +80,26 @@ SERVER_NOT_FOUND = Code(
 )
 NO_SITE = Code(
     "NO_SITE",
-    Part.SITE,
+    Component.SITE,
     "no site has been described yet: an operator runs `weft site activate FILE` first",
     True,
     "conflicts",
 )
 AMBIGUOUS_POD = Code(
     "AMBIGUOUS_POD",
-    Part.ORDER,
+    Component.ORDER,
     "several projects have a pod '{pod}': give its id",
     True,
     "conflicts",
     {"pod": POD},
 )
 _POD = {"pod": POD, "state": _STATE, "now": COUNT, "generation": COUNT}
-NO_LEASE_END = Code("NO_LEASE_END", Part.LEASE, "pod {pod} has no end to extend", True, "conflicts", _POD)
+NO_LEASE_END = Code(
+    "NO_LEASE_END", Component.LEASE, "pod {pod} has no end to extend", True, "conflicts", _POD
+)
 LEASE_FROM_START = Code(
     "LEASE_FROM_START",
-    Part.LEASE,
+    Component.LEASE,
     "pod {pod} is waiting for a lease of {span} from its start and has no end to extend: release it and order it with "
     "a longer duration",
     True,
@@ -105,11 +107,11 @@ LEASE_FROM_START = Code(
     {"pod": POD, "span": SPAN},
 )
 NOT_WAITING = Code(
-    "NOT_WAITING", Part.ORDER, "pod {pod} is no longer waiting: try again", True, "conflicts", _POD
+    "NOT_WAITING", Component.ORDER, "pod {pod} is no longer waiting: try again", True, "conflicts", _POD
 )
 NOT_EXTENDABLE = Code(
     "NOT_EXTENDABLE",
-    Part.LEASE,
+    Component.LEASE,
     "pod {pod} is {state}: it can no longer be extended",
     True,
     "conflicts",
@@ -117,7 +119,7 @@ NOT_EXTENDABLE = Code(
 )
 BOOKED_BY_OTHERS = Code(
     "BOOKED_BY_OTHERS",
-    Part.LEASE,
+    Component.LEASE,
     "some of its nodes are booked by others from {start}",
     "some of its nodes are booked by others",
     "conflicts",
@@ -125,7 +127,7 @@ BOOKED_BY_OTHERS = Code(
 )
 NOT_LONGER = Code(
     "NOT_LONGER",
-    Part.LEASE,
+    Component.LEASE,
     "pod {pod} can't be extended to {end}: {why}",
     "pod {pod} can't be extended to {end}[: {why}]",
     "conflicts",
@@ -133,7 +135,7 @@ NOT_LONGER = Code(
 )
 NOT_FAILED = Code(
     "NOT_FAILED",
-    Part.ORDER,
+    Component.ORDER,
     "pod {pod} is {state}: only a FAILED pod can be retried",
     True,
     "conflicts",
@@ -141,7 +143,7 @@ NOT_FAILED = Code(
 )
 NOT_IN_USE = Code(
     "NOT_IN_USE",
-    Part.POD,
+    Component.POD,
     "pod {pod} is {state}: only servers of a READY or DEGRADED pod can be operated",
     True,
     "conflicts",
@@ -149,7 +151,7 @@ NOT_IN_USE = Code(
 )
 SEVERAL_SERVERS = Code(
     "SEVERAL_SERVERS",
-    Part.POD,
+    Component.POD,
     "pod {pod} has several servers on {node}: {names}",
     True,
     "conflicts",
@@ -157,7 +159,7 @@ SEVERAL_SERVERS = Code(
 )
 SERVER_NOT_THERE = Code(
     "SERVER_NOT_THERE",
-    Part.POD,
+    Component.POD,
     "pod {pod}: the server of {node} isn't there: {why}",
     "pod {pod}: the server of {node} isn't there[: {why}]",
     "conflicts",
@@ -165,7 +167,7 @@ SERVER_NOT_THERE = Code(
 )
 NO_RECEIPT_EVER = Code(
     "NO_RECEIPT_EVER",
-    Part.RELEASE,
+    Component.RELEASE,
     "pod {pod} is {state}: there is no receipt: nothing was ever claimed",
     True,
     "conflicts",
@@ -173,7 +175,7 @@ NO_RECEIPT_EVER = Code(
 )
 NO_RECEIPT_YET = Code(
     "NO_RECEIPT_YET",
-    Part.RELEASE,
+    Component.RELEASE,
     "pod {pod} is {state}: there is no receipt: not RELEASED yet",
     True,
     "conflicts",
@@ -181,7 +183,7 @@ NO_RECEIPT_YET = Code(
 )
 NO_NODES_YET = Code(
     "NO_NODES_YET",
-    Part.POD,
+    Component.POD,
     "pod {pod} has no nodes yet: {why}",
     "pod {pod} has no nodes yet[: {why}]",
     "conflicts",
@@ -189,7 +191,7 @@ NO_NODES_YET = Code(
 )
 APPLY_AFTERWARDS = Code(
     "APPLY_AFTERWARDS",
-    Part.ORDER,
+    Component.ORDER,
     "pod {pod} is being released: apply again afterwards, or use another name",
     True,
     "conflicts",
@@ -197,7 +199,7 @@ APPLY_AFTERWARDS = Code(
 )
 NOT_CHANGEABLE = Code(
     "NOT_CHANGEABLE",
-    Part.ORDER,
+    Component.ORDER,
     "pod {pod} is being released: it can no longer be changed",
     True,
     "conflicts",
@@ -205,7 +207,7 @@ NOT_CHANGEABLE = Code(
 )
 NO_SUCH_GENERATION = Code(
     "NO_SUCH_GENERATION",
-    Part.ORDER,
+    Component.ORDER,
     "pod {pod} doesn't exist, so it has no generation {generation}",
     True,
     "conflicts",
@@ -213,18 +215,18 @@ NO_SUCH_GENERATION = Code(
 )
 NOTHING_TO_CHANGE = Code(
     "NOTHING_TO_CHANGE",
-    Part.ORDER,
+    Component.ORDER,
     "pod {pod} doesn't exist, so it can't be changed",
     True,
     "conflicts",
     _POD,
 )
 ORDER_AGAIN = Code(
-    "ORDER_AGAIN", Part.ORDER, "pod {pod} is {state}: order it again by name", True, "conflicts", _POD
+    "ORDER_AGAIN", Component.ORDER, "pod {pod} is {state}: order it again by name", True, "conflicts", _POD
 )
 STARTED_MEANWHILE = Code(
     "STARTED_MEANWHILE",
-    Part.ORDER,
+    Component.ORDER,
     "pod {pod} has started in the meantime: apply again",
     True,
     "conflicts",
@@ -232,7 +234,7 @@ STARTED_MEANWHILE = Code(
 )
 CHANGED_MEANWHILE = Code(
     "CHANGED_MEANWHILE",
-    Part.ORDER,
+    Component.ORDER,
     "pod {pod} was changed to generation {now} in the meantime: check it with `weft pod show`, and apply again",
     True,
     "conflicts",
@@ -240,7 +242,7 @@ CHANGED_MEANWHILE = Code(
 )
 NODE_NOT_IN_SITE = Code(
     "NODE_NOT_IN_SITE",
-    Part.SITE,
+    Component.SITE,
     "node {node} of pod {pod} is no longer in site {site}",
     True,
     "conflicts",
@@ -248,7 +250,7 @@ NODE_NOT_IN_SITE = Code(
 )
 EXPORT_NOT_IN_SITE = Code(
     "EXPORT_NOT_IN_SITE",
-    Part.STORAGE,
+    Component.STORAGE,
     "its cloud no longer has the export {export} that pod {pod} mounts: it can be released, but not changed",
     True,
     "conflicts",
@@ -256,7 +258,7 @@ EXPORT_NOT_IN_SITE = Code(
 )
 TOO_MANY_WAITING = Code(
     "TOO_MANY_WAITING",
-    Part.QUEUE,
+    Component.QUEUE,
     "the project has {waiting} of at most {most} waiting orders: release one, or order again when one has started",
     True,
     "conflicts",
@@ -265,7 +267,7 @@ TOO_MANY_WAITING = Code(
 _OVERDUE = {"releases": COUNT, "most": COUNT, "pods": PODS}
 RELEASES_OVERDUE = Code(
     "RELEASES_OVERDUE",
-    Part.RELEASE,
+    Component.RELEASE,
     "{releases} of at most {most} releases of the project don't end ({pods}): remove what `weft pod show` names for "
     "each, then order again; where it names nothing, operators see the reason",
     True,
@@ -274,7 +276,7 @@ RELEASES_OVERDUE = Code(
 )
 WAITS_FOR_RELEASES = Code(
     "WAITS_FOR_RELEASES",
-    Part.RELEASE,
+    Component.RELEASE,
     "{releases} of at most {most} releases of the project don't end ({pods}): starts once what `weft pod show` names "
     "for each is removed; where it names nothing, operators see the reason",
     True,
@@ -283,7 +285,7 @@ WAITS_FOR_RELEASES = Code(
 )
 CLOUD_REFUSES = Code(
     "CLOUD_REFUSES",
-    Part.CLOUD,
+    Component.CLOUD,
     "the cloud refuses to {what} now: {why}",
     "the cloud refuses to {what} now[: {why}]",
     "conflicts",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.model.messages.message import MESSAGE, OPERATORS, Code, Message, Nested, Part, Several
+from weft.model.messages.message import MESSAGE, OPERATORS, Code, Component, Message, Nested, Several
 from weft.model.messages.values import COUNT, FIELD, ID, NAMED, TEXT, Words, word
 
 _NUMBERED = r"[a-z0-9][a-z0-9-]{0,56}-\d{1,5}"
@@ -12,7 +12,7 @@ _PLAIN = word(r"[\w .@/-]{1,40}")
 
 FAILED = Code(
     "OUTSIDE_FAILED",
-    Part.CLOUD,
+    Component.CLOUD,
     "{asked} ({of}): {answer}; {then}",
     True,
     "outside",
@@ -28,7 +28,7 @@ FAILED = Code(
 
 REQUEST = Code(
     "REQUEST",
-    Part.CLOUD,
+    Component.CLOUD,
     "{verb} {what}",
     True,
     "outside",
@@ -41,21 +41,21 @@ REQUEST = Code(
 )
 WAIT_FOR = Code(
     "WAIT_FOR",
-    Part.CLOUD,
+    Component.CLOUD,
     "wait for {names} {end}",
     True,
     "outside",
     {"names": Words(word(rf"{NAMED}|{_NUMBERED}"), most=3), "end": word("to settle|to go")},
 )
-READ_BACK = Code("READ_BACK", Part.RELEASE, "read back what was removed", True, "release")
-TAKE_AWAY = Code("TAKE_AWAY", Part.RELEASE, "take everything away", True, "release")
-SERVE_ORDER = Code("SERVE_ORDER", Part.ORDER, "serve the order", True, "outside")
-CHECK_TOKEN = Code("CHECK_TOKEN", Part.SERVICE, "check a caller's token", True, "outside")
-TALK_TO_DATABASE = Code("TALK_TO_DATABASE", Part.SERVICE, "talk to the database", True, "outside")
-WRITE_TO_DATABASE = Code("WRITE_TO_DATABASE", Part.SERVICE, "write to the database", True, "outside")
+READ_BACK = Code("READ_BACK", Component.RELEASE, "read back what was removed", True, "release")
+TAKE_AWAY = Code("TAKE_AWAY", Component.RELEASE, "take everything away", True, "release")
+SERVE_ORDER = Code("SERVE_ORDER", Component.ORDER, "serve the order", True, "outside")
+CHECK_TOKEN = Code("CHECK_TOKEN", Component.SERVICE, "check a caller's token", True, "outside")
+TALK_TO_DATABASE = Code("TALK_TO_DATABASE", Component.SERVICE, "talk to the database", True, "outside")
+WRITE_TO_DATABASE = Code("WRITE_TO_DATABASE", Component.SERVICE, "write to the database", True, "outside")
 SERVICE = Code(
     "SERVICE",
-    Part.CLOUD,
+    Component.CLOUD,
     "{type}[ at {address}][, through keystone at {keystone}]",
     "{name}",
     "outside",
@@ -67,7 +67,7 @@ SERVICE = Code(
     },
 )
 DATABASE = Code(
-    "DATABASE", Part.SERVICE, "PostgreSQL[ at {address}]", "the database", "outside", {"address": TEXT}
+    "DATABASE", Component.SERVICE, "PostgreSQL[ at {address}]", "the database", "outside", {"address": TEXT}
 )
 _NAMES = {
     "compute": "Nova",
@@ -91,7 +91,7 @@ def service(kind: str, address: str | None = None, keystone: str | None = None) 
 
 ANSWER = Code(
     "ANSWER",
-    Part.CLOUD,
+    Component.CLOUD,
     "HTTP {status}[ {text}][ with {strange} instead of a JSON object][ (request {request})]",
     "HTTP {status}[, {known}]",
     "outside",
@@ -99,7 +99,7 @@ ANSWER = Code(
 )
 ODD_ANSWER = Code(
     "ODD_ANSWER",
-    Part.CLOUD,
+    Component.CLOUD,
     "{what}: {answer}",
     "{answer}",
     "outside",
@@ -114,7 +114,7 @@ _RESOURCES = Words(
 _COUNTS = Words(word(r"\d{1,9}"))
 QUOTA_EXCEEDED = Code(
     "QUOTA_EXCEEDED",
-    Part.CLOUD,
+    Component.CLOUD,
     "Quota exceeded for {resources}[: Requested {requested}, but already used {used} of {limit} {of}]",
     True,
     "outside",
@@ -122,29 +122,31 @@ QUOTA_EXCEEDED = Code(
 )
 QUOTA_OF_RESOURCES = Code(
     "QUOTA_OF_RESOURCES",
-    Part.CLOUD,
+    Component.CLOUD,
     "Quota exceeded for resources: {resources}",
     True,
     "outside",
     {"resources": _RESOURCES},
 )
-NO_VALID_HOST = Code("NO_VALID_HOST", Part.CLOUD, "No valid host was found", True, "outside")
+NO_VALID_HOST = Code("NO_VALID_HOST", Component.CLOUD, "No valid host was found", True, "outside")
 SERVER_FAULT = Code(
-    "SERVER_FAULT", Part.CLOUD, "{text}", "{known}", "outside", {"text": TEXT, "known": MESSAGE}
+    "SERVER_FAULT", Component.CLOUD, "{text}", "{known}", "outside", {"text": TEXT, "known": MESSAGE}
 )
 FAILED_TIMES = Code(
     "FAILED_TIMES",
-    Part.CLOUD,
+    Component.CLOUD,
     "it failed {n} times[: {why}]",
     "it failed {n} times[, {why}]",
     "outside",
     {"n": COUNT, "why": MESSAGE},
 )
-NOT_YET = Code("NOT_YET", Part.CLOUD, "not yet ({why})", "not yet[ ({why})]", "outside", {"why": MESSAGE})
-NO_ANSWER = Code("NO_ANSWER", Part.SERVICE, "no answer in time", True, "outside")
+NOT_YET = Code(
+    "NOT_YET", Component.CLOUD, "not yet ({why})", "not yet[ ({why})]", "outside", {"why": MESSAGE}
+)
+NO_ANSWER = Code("NO_ANSWER", Component.SERVICE, "no answer in time", True, "outside")
 LOCKED = Code(
     "LOCKED",
-    Part.SERVICE,
+    Component.SERVICE,
     "blocked by others for too long: {text}",
     "blocked by others for too long",
     "outside",
@@ -152,18 +154,18 @@ LOCKED = Code(
 )
 NO_CONNECTION = Code(
     "NO_CONNECTION",
-    Part.SERVICE,
+    Component.SERVICE,
     "no connection was free: {text}",
     "no connection was free",
     "outside",
     {"text": TEXT},
 )
 READ_ONLY = Code(
-    "READ_ONLY", Part.SERVICE, "it is read-only: {text}", "it is read-only", "outside", {"text": TEXT}
+    "READ_ONLY", Component.SERVICE, "it is read-only: {text}", "it is read-only", "outside", {"text": TEXT}
 )
 NO_ROLE = Code(
     "NO_ROLE",
-    Part.CLOUD,
+    Component.CLOUD,
     "HTTP 403: weft's own account lacks a role: user {user} needs the role service in project {project}",
     "HTTP 403, weft's own account lacks a role",
     "outside",
@@ -174,7 +176,7 @@ NO_ROLE = Code(
 
 IN_USE = Code(
     "IN_USE",
-    Part.NETWORK,
+    Component.NETWORK,
     "{seen}[; in use by {users}][, {uses}][, and {more} more]",
     "{seen}[, {uses}][, and {more} more]",
     "in-use",
@@ -191,7 +193,7 @@ _USED = {
 }
 USED_BY_PROJECT = Code(
     "USED_BY_PROJECT",
-    Part.NETWORK,
+    Component.NETWORK,
     "{thing} {id}[ '{name}'][ of server '{server}'] uses the {owner}'s {of}: remove it",
     True,
     "in-use",
@@ -199,7 +201,7 @@ USED_BY_PROJECT = Code(
 )
 USED_BY_OTHERS = Code(
     "USED_BY_OTHERS",
-    Part.NETWORK,
+    Component.NETWORK,
     "{thing} {id} of project {project} uses the {owner}'s {of}",
     "something of another project uses the {owner}'s {of} (operators see what)",
     "in-use",
@@ -208,19 +210,19 @@ USED_BY_OTHERS = Code(
 
 # -- what happens next -----------------------------------------------------------------------------------------------
 
-WILL_RETRY = Code("WILL_RETRY", Part.SERVICE, "will be retried", True, "outside")
-TRY_LATER = Code("TRY_LATER", Part.SERVICE, "try again later", True, "outside")
-RAISE_QUOTA = Code("RAISE_QUOTA", Part.CLOUD, "raise the project's quota or order less", True, "outside")
+WILL_RETRY = Code("WILL_RETRY", Component.SERVICE, "will be retried", True, "outside")
+TRY_LATER = Code("TRY_LATER", Component.SERVICE, "try again later", True, "outside")
+RAISE_QUOTA = Code("RAISE_QUOTA", Component.CLOUD, "raise the project's quota or order less", True, "outside")
 CHECK_THEN_RELEASE = Code(
-    "CHECK_THEN_RELEASE", Part.POD, "check the reason, then release the pod", True, "outside"
+    "CHECK_THEN_RELEASE", Component.POD, "check the reason, then release the pod", True, "outside"
 )
-CHANGE_ORDER = Code("CHANGE_ORDER", Part.ORDER, "change the order", True, "outside")
+CHANGE_ORDER = Code("CHANGE_ORDER", Component.ORDER, "change the order", True, "outside")
 OPERATORS_ALARMED = Code(
-    "OPERATORS_ALARMED", Part.SERVICE, "{then}", "operators are alarmed", "outside", {"then": TEXT}
+    "OPERATORS_ALARMED", Component.SERVICE, "{then}", "operators are alarmed", "outside", {"then": TEXT}
 )
 STATE_OF_CLOUD = Code(
     "STATE_OF_CLOUD",
-    Part.CLOUD,
+    Component.CLOUD,
     "{state}[ {task}][ on {host}]",
     "{state}[ {task}]",
     "outside",
@@ -230,11 +232,11 @@ STATE_OF_CLOUD = Code(
         "host": TEXT,
     },
 )
-BEING_REVOKED = Code("BEING_REVOKED", Part.STORAGE, "being revoked", True, "outside")
-BEING_DELETED = Code("BEING_DELETED", Part.CLOUD, "being deleted", True, "outside")
+BEING_REVOKED = Code("BEING_REVOKED", Component.STORAGE, "being revoked", True, "outside")
+BEING_DELETED = Code("BEING_DELETED", Component.CLOUD, "being deleted", True, "outside")
 SETTLING = Code(
     "SETTLING",
-    Part.CLOUD,
+    Component.CLOUD,
     "{names}: {why}",
     "{names}[: {why}]",
     "outside",

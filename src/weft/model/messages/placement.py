@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.model.messages.message import MESSAGE, Code, Part, Several
+from weft.model.messages.message import MESSAGE, Code, Component, Several
 from weft.model.messages.values import CIDR, COUNT, FIELD, LEVEL, NODE, TEXT, word
 
 _PLACE = word(r"(?:cloud|fabric|IPU-POD) [A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -10,7 +10,7 @@ _ASKED = {"n": COUNT, "spare": COUNT, "there": COUNT, "size": COUNT, "free": COU
 
 TOO_FEW_NODES = Code(
     "TOO_FEW_NODES",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "{n:node|nodes}[ ({spare} of them spare)] {n:=is|are} requested, but {there} {there:=is|are} available[ "
     "(removed by: "
     "{removed})].",
@@ -20,7 +20,7 @@ TOO_FEW_NODES = Code(
 )
 TOO_FEW_GROUPS = Code(
     "TOO_FEW_GROUPS",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "{n:node|nodes}[ ({spare} of them spare)] are requested in groups of {size} {where}, but only {there} of "
     "the {free} "
     "available nodes form such groups (locality.slice is {size}).",
@@ -30,7 +30,7 @@ TOO_FEW_GROUPS = Code(
 )
 NOT_ON_ONE_NODE = Code(
     "NOT_ON_ONE_NODE",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "{n:node|nodes}[ ({spare} of them spare)] can't be on one node: locality.required is node.",
     True,
     "refusals",
@@ -38,7 +38,7 @@ NOT_ON_ONE_NODE = Code(
 )
 NOT_IN_ONE = Code(
     "NOT_IN_ONE",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "{there:node|nodes} {there:=is|are} available[ in groups of {groups}], but at most {most} of the {n} within "
     "one {level} "
     "({where}), and locality.required is {level}.",
@@ -49,7 +49,7 @@ NOT_IN_ONE = Code(
 )
 UPLINKS_FULL = Code(
     "UPLINKS_FULL",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "{there:node|nodes} {there:=is|are} available[ in groups of {groups}], but no leaves whose uplinks have "
     "{gbps} Gb/s left"
     "[ for each of {what}].",
@@ -68,7 +68,7 @@ _SHARES = {
 }
 TOO_FEW_SHARES = Code(
     "TOO_FEW_SHARES",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "{n:server|servers} with {each} {type} each are requested on shared nodes, and there is capacity for "
     "{there}[ (removed "
     "by: {removed})].",
@@ -78,7 +78,7 @@ TOO_FEW_SHARES = Code(
 )
 SHARES_NOT_IN_ONE = Code(
     "SHARES_NOT_IN_ONE",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "{n:server|servers} with {each} {type} each fit, but at most {most} within one {level}, and locality.required is "
     "{level}.",
     "{n:server|servers} with {each} {type} each fit, but at most {most} within one {level}",
@@ -87,7 +87,7 @@ SHARES_NOT_IN_ONE = Code(
 )
 MORE_FOR_POD = Code(
     "MORE_FOR_POD",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "{more} for the {stay} of the pod: {why}",
     True,
     "refusals",
@@ -95,7 +95,7 @@ MORE_FOR_POD = Code(
 )
 PROJECT_LIMIT = Code(
     "PROJECT_LIMIT",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "the project has {has} of at most {most} nodes; {more} more are requested[, {spare} of them spare]",
     True,
     "refusals",
@@ -103,7 +103,7 @@ PROJECT_LIMIT = Code(
 )
 SUBNET_TOO_SMALL = Code(
     "SUBNET_TOO_SMALL",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "subnet {cidr} of the pod's {plane} network has {there} addresses, and {needed} are needed for "
     "{n:node|nodes}; a subnet "
     "can't grow while servers are on it",
@@ -113,7 +113,7 @@ SUBNET_TOO_SMALL = Code(
 )
 NUMBERS_EXHAUSTED = Code(
     "NUMBERS_EXHAUSTED",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "{place}: all {what}[ {first} to {last}] are in use",
     True,
     "refusals",
@@ -121,7 +121,7 @@ NUMBERS_EXHAUSTED = Code(
 )
 SUBNETS_EXHAUSTED = Code(
     "SUBNETS_EXHAUSTED",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "{place}: no free subnet[ of {size} addresses] is left in {field}",
     "{place}: no free subnet[ of {size} addresses] is left",
     "refusals",
@@ -129,7 +129,7 @@ SUBNETS_EXHAUSTED = Code(
 )
 NO_SHARED_ADAPTERS = Code(
     "NO_SHARED_ADAPTERS",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "shared adapters are not possible on fabric {fabric}: {why}",
     "shared adapters are not possible on fabric {fabric}",
     "refusals",
@@ -137,7 +137,7 @@ NO_SHARED_ADAPTERS = Code(
 )
 NOT_ON_OMNI_PATH = Code(
     "NOT_ON_OMNI_PATH",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "{what} are not possible on fabric {fabric}: Omni-Path adapters have no SR-IOV",
     True,
     "refusals",
@@ -145,7 +145,7 @@ NOT_ON_OMNI_PATH = Code(
 )
 TOO_FEW_HOSTS = Code(
     "TOO_FEW_HOSTS",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "{place} has {there} {what} with capacity, {needed} are needed[ ({why})]",
     "{place} has {there} {what} with capacity, {needed} are needed",
     "refusals",
@@ -159,7 +159,7 @@ TOO_FEW_HOSTS = Code(
 )
 NO_RUN = Code(
     "NO_RUN",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "{place} has no free run of {run}: {free} are free, the longest run of them is {longest}",
     True,
     "refusals",
@@ -172,7 +172,7 @@ NO_RUN = Code(
 )
 QUOTA_ROW = Code(
     "QUOTA_ROW",
-    Part.CLOUD,
+    Component.CLOUD,
     "{resource}: {used} used + {wanted} requested > {limit}",
     True,
     "refusals",
@@ -180,7 +180,7 @@ QUOTA_ROW = Code(
 )
 QUOTAS_EXCEEDED = Code(
     "QUOTAS_EXCEEDED",
-    Part.CLOUD,
+    Component.CLOUD,
     "the project's quotas would be exceeded: {rows}",
     True,
     "refusals",
@@ -188,7 +188,7 @@ QUOTAS_EXCEEDED = Code(
 )
 SITE_IS_REMOVING = Code(
     "SITE_IS_REMOVING",
-    Part.SITE,
+    Component.SITE,
     "the site is removing {things}: order again once weft site apply has made it again",
     None,
     "refusals",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.model.messages.message import MESSAGE, REASON, Code, Part, Several
+from weft.model.messages.message import MESSAGE, REASON, Code, Component, Several
 from weft.model.messages.values import (
     COUNT,
     FIELD,
@@ -15,35 +15,37 @@ from weft.model.messages.values import (
     TEXT,
     TIME,
     USER,
-    Known,
+    FilteredWords,
     word,
 )
 
 _STATE = word("PENDING|PLACED|WIRING|BOOTING|VERIFYING|READY|DEGRADED|RELEASING|RELEASED|FAILED")
 _NAME = r"[A-Za-z0-9._-]{1,63}"
-READINGS = Known(
+READINGS = FilteredWords(
     word(rf"\d{{1,9}} [A-Za-z][A-Za-z' _]{{0,60}} (?:in|of|on) {_NAME}(?: [a-z][a-z' ,]{{1,80}})?")
 )
 """How many things were read on each plane."""
 
 # -- what happened ---------------------------------------------------------------------------------------------------
 
-STATE = Code("POD_STATE", Part.POD, "{state}[: {why}]", True, "pod-states", {"state": _STATE, "why": MESSAGE})
-ORDERED = Code("ORDERED", Part.ORDER, "ordered", True, "pod-states")
+STATE = Code(
+    "POD_STATE", Component.POD, "{state}[: {why}]", True, "pod-states", {"state": _STATE, "why": MESSAGE}
+)
+ORDERED = Code("ORDERED", Component.ORDER, "ordered", True, "pod-states")
 ON_NODES = Code(
     "ON_NODES",
-    Part.PLACEMENT,
+    Component.PLACEMENT,
     "{nodes}[; spare: {spare}]",
     True,
     "pod-states",
     {"nodes": NODES, "spare": NODES},
 )
-MADE_BY = Code("MADE_BY", Part.SITE, "made by {user}", None, "pod-states", {"user": TEXT})
-CREATING = Code("CREATING", Part.POD, "creating {name}", True, "pod-states", {"name": RESOURCE})
-REMOVING = Code("REMOVING", Part.POD, "removing {name}", True, "pod-states", {"name": RESOURCE})
+MADE_BY = Code("MADE_BY", Component.SITE, "made by {user}", None, "pod-states", {"user": TEXT})
+CREATING = Code("CREATING", Component.POD, "creating {name}", True, "pod-states", {"name": RESOURCE})
+REMOVING = Code("REMOVING", Component.POD, "removing {name}", True, "pod-states", {"name": RESOURCE})
 RESOURCE_READY = Code(
     "RESOURCE_READY",
-    Part.POD,
+    Component.POD,
     "{name} is ready[ ({why})]",
     "{name} is ready",
     "pod-states",
@@ -51,7 +53,7 @@ RESOURCE_READY = Code(
 )
 VERIFIED = Code(
     "VERIFIED",
-    Part.POD,
+    Component.POD,
     "as desired[: {read}][; but {notes}]",
     True,
     "pod-states",
@@ -59,19 +61,19 @@ VERIFIED = Code(
 )
 RETRY_REQUESTED = Code(
     "RETRY_REQUESTED",
-    Part.ORDER,
+    Component.ORDER,
     "retry requested[ by {user}]",
     "retry requested",
     "pod-states",
     {"user": USER},
 )
 RELEASE_REQUESTED = Code(
-    "RELEASE_REQUESTED", Part.RELEASE, "release requested by {user}", True, "pod-states", {"user": USER}
+    "RELEASE_REQUESTED", Component.RELEASE, "release requested by {user}", True, "pod-states", {"user": USER}
 )
-NOTHING_CLAIMED = Code("NOTHING_CLAIMED", Part.RELEASE, "nothing was claimed yet", True, "pod-states")
+NOTHING_CLAIMED = Code("NOTHING_CLAIMED", Component.RELEASE, "nothing was claimed yet", True, "pod-states")
 ACTION_REQUESTED = Code(
     "ACTION_REQUESTED",
-    Part.POD,
+    Component.POD,
     "{action} of {node} requested by {user}",
     True,
     "pod-states",
@@ -79,31 +81,31 @@ ACTION_REQUESTED = Code(
 )
 CONSOLE_REQUESTED = Code(
     "CONSOLE_REQUESTED",
-    Part.POD,
+    Component.POD,
     "console of {node} requested by {user}",
     True,
     "pod-states",
     {"node": NODE, "user": USER},
 )
-RECEIPT_SIGNED = Code("RECEIPT_SIGNED", Part.RELEASE, "receipt signed", True, "pod-states")
+RECEIPT_SIGNED = Code("RECEIPT_SIGNED", Component.RELEASE, "receipt signed", True, "pod-states")
 
 # -- changes ---------------------------------------------------------------------------------------------------------
 
-ORDER_CHANGED = Code("ORDER_CHANGED", Part.ORDER, "the order was changed", True, "changes")
+ORDER_CHANGED = Code("ORDER_CHANGED", Component.ORDER, "the order was changed", True, "changes")
 GENERATION = Code(
     "GENERATION",
-    Part.ORDER,
+    Component.ORDER,
     "generation {n} by {user}: {fields}",
     "generation {n} by {user}",
     "changes",
     {"n": COUNT, "user": USER, "fields": TEXT},
 )
 GENERATION_APPLIED = Code(
-    "GENERATION_APPLIED", Part.POD, "generation {n} is applied", True, "changes", {"n": COUNT}
+    "GENERATION_APPLIED", Component.POD, "generation {n} is applied", True, "changes", {"n": COUNT}
 )
 CHANGING = Code(
     "CHANGING",
-    Part.POD,
+    Component.POD,
     "changing to generation {n}[: {why}]",
     True,
     "changes",
@@ -111,7 +113,7 @@ CHANGING = Code(
 )
 CHANGE_LASTS = Code(
     "CHANGE_LASTS",
-    Part.POD,
+    Component.POD,
     "a change for {lasted} s, more than {limit} s[: {why}]",
     True,
     "changes",
@@ -121,39 +123,44 @@ CHANGE_LASTS = Code(
 # -- leases ----------------------------------------------------------------------------------------------------------
 
 EXTENDED = Code(
-    "EXTENDED", Part.LEASE, "extended until {end} by {user}", True, "leases", {"end": TIME, "user": USER}
+    "EXTENDED", Component.LEASE, "extended until {end} by {user}", True, "leases", {"end": TIME, "user": USER}
 )
 LEASE_ENDS_SOON = Code(
     "LEASE_ENDS_SOON",
-    Part.LEASE,
+    Component.LEASE,
     "the lease ends at {end}: the pod is released then, unless it is extended (weft pod extend)",
     True,
     "leases",
     {"end": TIME},
 )
-LEASE_ENDED = Code("LEASE_ENDED", Part.LEASE, "lease ended", True, "leases")
+LEASE_ENDED = Code("LEASE_ENDED", Component.LEASE, "lease ended", True, "leases")
 LEASE_ENDED_BEFORE_START = Code(
-    "LEASE_ENDED_BEFORE_START", Part.LEASE, "the lease ended before it could start", True, "leases"
+    "LEASE_ENDED_BEFORE_START", Component.LEASE, "the lease ended before it could start", True, "leases"
 )
 
 # -- what isn't as it should be --------------------------------------------------------------------------------------
 
-RESOURCE_MISSING = Code("RESOURCE_MISSING", Part.POD, "it is missing", True, "resources")
-REAPPEARED = Code("REAPPEARED", Part.POD, "reappeared after its removal", True, "resources")
+RESOURCE_MISSING = Code("RESOURCE_MISSING", Component.POD, "it is missing", True, "resources")
+REAPPEARED = Code("REAPPEARED", Component.POD, "reappeared after its removal", True, "resources")
 RESOURCE_BROKEN = Code(
     "RESOURCE_BROKEN",
-    Part.CLOUD,
+    Component.CLOUD,
     "{name} is broken and will be replaced[: {why}]",
     True,
     "resources",
     {"name": RESOURCE, "why": MESSAGE},
 )
 REPAIRING = Code(
-    "REPAIRING", Part.POD, "repairing {name}[: {why}]", True, "resources", {"name": RESOURCE, "why": MESSAGE}
+    "REPAIRING",
+    Component.POD,
+    "repairing {name}[: {why}]",
+    True,
+    "resources",
+    {"name": RESOURCE, "why": MESSAGE},
 )
 STATE_LASTS = Code(
     "STATE_LASTS",
-    Part.POD,
+    Component.POD,
     "{state} for {lasted} s, more than {limit} s[: {why}]",
     True,
     "resources",
@@ -161,7 +168,7 @@ STATE_LASTS = Code(
 )
 NUMBER_TAKEN = Code(
     "NUMBER_TAKEN",
-    Part.FABRIC,
+    Component.FABRIC,
     "{space} {number} is in use by something else: now using {now}",
     True,
     "numbers",
@@ -171,11 +178,11 @@ NUMBER_TAKEN = Code(
 # -- release ---------------------------------------------------------------------------------------------------------
 
 NODE_FREE = Code(
-    "NODE_FREE", Part.RELEASE, "{node} was read back clean and is free", True, "release", {"node": NODE}
+    "NODE_FREE", Component.RELEASE, "{node} was read back clean and is free", True, "release", {"node": NODE}
 )
 PART_FREE = Code(
     "PART_FREE",
-    Part.RELEASE,
+    Component.RELEASE,
     "what servers had of {node} was read back clean and is free",
     True,
     "release",
@@ -183,7 +190,7 @@ PART_FREE = Code(
 )
 NUMBER_FREE = Code(
     "NUMBER_FREE",
-    Part.RELEASE,
+    Component.RELEASE,
     "{space} {number} was read back clean and is free",
     None,
     "release",
@@ -191,7 +198,7 @@ NUMBER_FREE = Code(
 )
 ABANDON_REQUESTED = Code(
     "ABANDON_REQUESTED",
-    Part.RELEASE,
+    Component.RELEASE,
     "abandon requested by {user}: {reason}",
     "abandon requested by {user}",
     "release",
@@ -199,7 +206,7 @@ ABANDON_REQUESTED = Code(
 )
 ABANDONED = Code(
     "ABANDONED",
-    Part.RELEASE,
+    Component.RELEASE,
     "abandoned by {user}: {reason}",
     "abandoned by {user}",
     "release",
@@ -207,7 +214,7 @@ ABANDONED = Code(
 )
 ABANDONED_WITH_REMAINS = Code(
     "ABANDONED_WITH_REMAINS",
-    Part.RELEASE,
+    Component.RELEASE,
     "abandoned with remains: {what}",
     "abandoned with remains",
     "release",
@@ -215,7 +222,7 @@ ABANDONED_WITH_REMAINS = Code(
 )
 NUMBERS_SEEN_FREE = Code(
     "NUMBERS_SEEN_FREE",
-    Part.RELEASE,
+    Component.RELEASE,
     "seen free and released: {numbers}",
     "seen free and released",
     "release",
@@ -224,7 +231,7 @@ NUMBERS_SEEN_FREE = Code(
 _TRACE = {"kind": KIND, "id": ID, "place": NODE, "owner": KIND}
 RECEIPT_WRONG = Code(
     "RECEIPT_WRONG",
-    Part.RELEASE,
+    Component.RELEASE,
     "{what}, although the receipt reports it gone",
     True,
     "release",
@@ -232,7 +239,7 @@ RECEIPT_WRONG = Code(
 )
 RESOURCE_AFTER_RELEASE = Code(
     "RESOURCE_AFTER_RELEASE",
-    Part.RELEASE,
+    Component.RELEASE,
     "{kind} {id} is in {place} after the {owner} was released",
     True,
     "release",
@@ -240,7 +247,7 @@ RESOURCE_AFTER_RELEASE = Code(
 )
 SEGMENT_AFTER_RELEASE = Code(
     "SEGMENT_AFTER_RELEASE",
-    Part.RELEASE,
+    Component.RELEASE,
     "segment {id} is on fabric {place} after the {owner} was released",
     True,
     "release",
@@ -248,7 +255,7 @@ SEGMENT_AFTER_RELEASE = Code(
 )
 RESOURCE_GONE = Code(
     "RESOURCE_GONE",
-    Part.RELEASE,
+    Component.RELEASE,
     "{kind} {id} is gone: {why}",
     "{kind} {id} is gone",
     "release",
@@ -256,7 +263,7 @@ RESOURCE_GONE = Code(
 )
 SEGMENT_GONE = Code(
     "SEGMENT_GONE",
-    Part.RELEASE,
+    Component.RELEASE,
     "segment {id} is no longer on any port of {place}",
     True,
     "release",

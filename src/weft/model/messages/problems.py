@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.model.messages.message import MESSAGE, MESSAGES, Code, Part
+from weft.model.messages.message import MESSAGE, MESSAGES, Code, Component
 from weft.model.messages.values import COUNT, FIELD, NAMED, NODE, RESOURCE, SERVER, TEXT, word
 
 THING = word(rf"[a-z_]{{1,30}} {NAMED}|server {SERVER}")
@@ -12,40 +12,42 @@ _FUNCTION = word(r"virtual port 0x[0-9a-f]{1,16}|virtual port [A-Za-z0-9./:_-]{1
 
 SEVERAL = Code(
     "SEVERAL",
-    Part.POD,
+    Component.POD,
     "{problems}[ (and {more} more)]",
     True,
     "pod-states",
     {"problems": MESSAGES, "more": COUNT},
 )
-UNKNOWN = Code("UNKNOWN", Part.SERVICE, "unknown: {what}", True, "unknown", {"what": MESSAGE})
+UNKNOWN = Code("UNKNOWN", Component.SERVICE, "unknown: {what}", True, "unknown", {"what": MESSAGE})
 
 # -- what weft does with the adapters of a node ----------------------------------------------------------------------
 
-SERVER_ELSEWHERE = Code("SERVER_ELSEWHERE", Part.CLOUD, "the pod's server isn't on its host", True, "nodes")
+SERVER_ELSEWHERE = Code(
+    "SERVER_ELSEWHERE", Component.CLOUD, "the pod's server isn't on its host", True, "nodes"
+)
 MACHINE_ELSEWHERE = Code(
-    "MACHINE_ELSEWHERE", Part.CLOUD, "its machine doesn't run the pod's server now", True, "nodes"
+    "MACHINE_ELSEWHERE", Component.CLOUD, "its machine doesn't run the pod's server now", True, "nodes"
 )
 ONE_SERVER_ELSEWHERE = Code(
     "ONE_SERVER_ELSEWHERE",
-    Part.CLOUD,
+    Component.CLOUD,
     "a server of the pod isn't on its host, where it has others",
     True,
     "nodes",
 )
 OTHERS_ON_HOST = Code(
-    "OTHERS_ON_HOST", Part.CLOUD, "its host has something that doesn't belong to the pod", True, "nodes"
+    "OTHERS_ON_HOST", Component.CLOUD, "its host has something that doesn't belong to the pod", True, "nodes"
 )
 OTHERS_WITHOUT_ADAPTER = Code(
     "OTHERS_WITHOUT_ADAPTER",
-    Part.CLOUD,
+    Component.CLOUD,
     "its host has something that doesn't belong to the pod, without an adapter: the pod's stay in its segment",
     True,
     "nodes",
 )
 OTHERS_WITH_ADAPTERS = Code(
     "OTHERS_WITH_ADAPTERS",
-    Part.CLOUD,
+    Component.CLOUD,
     "its host has something that doesn't belong to the pod: adapters that the pod's server doesn't have are kept out "
     "of its segment",
     True,
@@ -54,11 +56,11 @@ OTHERS_WITH_ADAPTERS = Code(
 
 # -- one for each kind of problem ------------------------------------------------------------------------------------
 
-UNREAD = Code("UNREAD", Part.SERVICE, "{why}", True, "unknown", {"why": MESSAGE})
-MISSING = Code("MISSING", Part.POD, "{subject} is missing", True, "resources", {"subject": THING})
+UNREAD = Code("UNREAD", Component.SERVICE, "{why}", True, "unknown", {"why": MESSAGE})
+MISSING = Code("MISSING", Component.POD, "{subject} is missing", True, "resources", {"subject": THING})
 DIFFERENT = Code(
     "DIFFERENT",
-    Part.POD,
+    Component.POD,
     "{subject}: {field} is {observed}, expected {wanted}",
     "{subject}: {field} is not as desired",
     "resources",
@@ -66,7 +68,7 @@ DIFFERENT = Code(
 )
 FIELD_DIFFERS = Code(
     "FIELD_DIFFERS",
-    Part.POD,
+    Component.POD,
     "{field} is {observed}, expected {wanted}",
     "{field} is not as desired",
     "resources",
@@ -74,7 +76,7 @@ FIELD_DIFFERS = Code(
 )
 UNSETTLED = Code(
     "UNSETTLED",
-    Part.CLOUD,
+    Component.CLOUD,
     "{subject} is {state}[: {why}]",
     True,
     "resources",
@@ -82,7 +84,7 @@ UNSETTLED = Code(
 )
 FOREIGN_ON_NETWORK = Code(
     "FOREIGN_ON_NETWORK",
-    Part.NETWORK,
+    Component.NETWORK,
     "network {subject} has something on it that doesn't belong to the pod[: {thing}]",
     True,
     "isolation",
@@ -90,7 +92,7 @@ FOREIGN_ON_NETWORK = Code(
 )
 FOREIGN_USE = Code(
     "FOREIGN_USE",
-    Part.NETWORK,
+    Component.NETWORK,
     "{subject} is used by something that doesn't belong to the pod: {thing}",
     None,
     "isolation",
@@ -98,21 +100,26 @@ FOREIGN_USE = Code(
 )
 NODE_WITHHELD = Code(
     "NODE_WITHHELD",
-    Part.FABRIC,
+    Component.FABRIC,
     "node {subject}: {why}: its adapters are kept out of the pod's segment",
     True,
     "nodes",
     {"subject": NODE, "why": MESSAGE},
 )
 SERVER_WITHHELD = Code(
-    "SERVER_WITHHELD", Part.FABRIC, "node {subject}: {why}", True, "nodes", {"subject": NODE, "why": MESSAGE}
+    "SERVER_WITHHELD",
+    Component.FABRIC,
+    "node {subject}: {why}",
+    True,
+    "nodes",
+    {"subject": NODE, "why": MESSAGE},
 )
 NODE_BESIDE = Code(
-    "NODE_BESIDE", Part.CLOUD, "node {subject}: {why}", True, "nodes", {"subject": NODE, "why": MESSAGE}
+    "NODE_BESIDE", Component.CLOUD, "node {subject}: {why}", True, "nodes", {"subject": NODE, "why": MESSAGE}
 )
 NODE_UNREAD = Code(
     "NODE_UNREAD",
-    Part.CLOUD,
+    Component.CLOUD,
     "node {subject}: what is on its host is unknown: {why}",
     None,
     "unknown",
@@ -120,13 +127,17 @@ NODE_UNREAD = Code(
 )
 _PORT = {"subject": TEXT, "why": TEXT}
 PORT_UNREAD = Code(
-    "PORT_UNREAD", Part.FABRIC, "{subject}: its P_Key table can't be read: {why}", None, "unknown", _PORT
+    "PORT_UNREAD", Component.FABRIC, "{subject}: its P_Key table can't be read: {why}", None, "unknown", _PORT
 )
-PORT_LOST = Code("PORT_LOST", Part.FABRIC, "{subject} was not found on the fabric", None, "unknown", _PORT)
-FUNCTION_DOWN = Code("FUNCTION_DOWN", Part.FABRIC, "{subject} is not up: {why}", None, "fabric-ports", _PORT)
+PORT_LOST = Code(
+    "PORT_LOST", Component.FABRIC, "{subject} was not found on the fabric", None, "unknown", _PORT
+)
+FUNCTION_DOWN = Code(
+    "FUNCTION_DOWN", Component.FABRIC, "{subject} is not up: {why}", None, "fabric-ports", _PORT
+)
 FUNCTION_ELSEWHERE = Code(
     "FUNCTION_ELSEWHERE",
-    Part.FABRIC,
+    Component.FABRIC,
     "{subject} is not only where it belongs: {why}",
     "{subject} is not only where it belongs",
     "isolation",
@@ -134,7 +145,7 @@ FUNCTION_ELSEWHERE = Code(
 )
 ADDRESS_TAKEN = Code(
     "ADDRESS_TAKEN",
-    Part.NETWORK,
+    Component.NETWORK,
     "{subject} is not the only one with its MAC address: {thing}",
     "{subject} is not the only one with its MAC address",
     "isolation",
@@ -142,7 +153,7 @@ ADDRESS_TAKEN = Code(
 )
 NOT_MEMBER = Code(
     "NOT_MEMBER",
-    Part.FABRIC,
+    Component.FABRIC,
     "{subject} is not a {mode} member of {segment}[{limited}]",
     None,
     "fabric-ports",
@@ -150,7 +161,7 @@ NOT_MEMBER = Code(
 )
 OTHER_SEGMENTS = Code(
     "OTHER_SEGMENTS",
-    Part.FABRIC,
+    Component.FABRIC,
     "{subject} also has {segments}",
     None,
     "isolation",
@@ -158,7 +169,7 @@ OTHER_SEGMENTS = Code(
 )
 FAILED_OPEN = Code(
     "FAILED_OPEN",
-    Part.FABRIC,
+    Component.FABRIC,
     "{subject} is a full member of the default partition: the fabric has failed open",
     None,
     "isolation",
@@ -166,7 +177,7 @@ FAILED_OPEN = Code(
 )
 SEGMENT_LEFT = Code(
     "SEGMENT_LEFT",
-    Part.FABRIC,
+    Component.FABRIC,
     "{subject} has {segment}",
     None,
     "isolation",
@@ -174,7 +185,7 @@ SEGMENT_LEFT = Code(
 )
 SETTING = Code(
     "SETTING",
-    Part.FABRIC,
+    Component.FABRIC,
     "{subject}: {field} of {port} is {observed}, expected {wanted}",
     None,
     "fabric-ports",
@@ -182,23 +193,28 @@ SETTING = Code(
 )
 _FRAMES = {"subject": TEXT, "who": TEXT, "segment": TEXT, "what": TEXT}
 NOT_HEARD = Code(
-    "NOT_HEARD", Part.FABRIC, "{subject} doesn't hear {who} in {segment}", None, "fabric-ports", _FRAMES
+    "NOT_HEARD", Component.FABRIC, "{subject} doesn't hear {who} in {segment}", None, "fabric-ports", _FRAMES
 )
 HEARD = Code(
     "HEARD",
-    Part.FABRIC,
+    Component.FABRIC,
     "{subject} hears {who}, and only one of them is in {segment}",
     None,
     "isolation",
     _FRAMES,
 )
 NO_ECHO = Code(
-    "NO_ECHO", Part.FABRIC, "{subject}: no answer to pings[{what}] from {who}", None, "fabric-ports", _FRAMES
+    "NO_ECHO",
+    Component.FABRIC,
+    "{subject}: no answer to pings[{what}] from {who}",
+    None,
+    "fabric-ports",
+    _FRAMES,
 )
 _PATH = {"subject": TEXT, "observed": TEXT, "segment": TEXT, "member": TEXT}
 NO_PATH = Code(
     "NO_PATH",
-    Part.FABRIC,
+    Component.FABRIC,
     "the subnet administrator returns no path between {subject}",
     None,
     "fabric-ports",
@@ -206,7 +222,7 @@ NO_PATH = Code(
 )
 WRONG_PATH = Code(
     "WRONG_PATH",
-    Part.FABRIC,
+    Component.FABRIC,
     "the path between {subject} has P_Key {observed}, expected {segment}",
     None,
     "fabric-ports",
@@ -214,7 +230,7 @@ WRONG_PATH = Code(
 )
 PATH_FROM_OUTSIDE = Code(
     "PATH_FROM_OUTSIDE",
-    Part.FABRIC,
+    Component.FABRIC,
     "the subnet administrator returns a path to {member} for {subject}, which is not a member",
     None,
     "isolation",

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from weft.model.messages.message import Code, Part
+from weft.model.messages.message import Code, Component
 from weft.model.messages.values import COUNT, OTHERS_TIME, TIME, word
 
 _UNITS = word("[a-z][a-z -]{0,30}")
 
-IN_QUEUE = Code("IN_QUEUE", Part.QUEUE, "in the queue", True, "queue")
-NO_CAPACITY = Code("NO_CAPACITY", Part.QUEUE, "waiting for capacity", True, "queue")
+IN_QUEUE = Code("IN_QUEUE", Component.QUEUE, "in the queue", True, "queue")
+NO_CAPACITY = Code("NO_CAPACITY", Component.QUEUE, "waiting for capacity", True, "queue")
 NODES_KEPT = Code(
-    "NODES_KEPT", Part.QUEUE, "waiting for capacity on nodes that are kept for it", True, "queue"
+    "NODES_KEPT", Component.QUEUE, "waiting for capacity on nodes that are kept for it", True, "queue"
 )
 KEPT_FOR_ANOTHER = Code(
     "KEPT_FOR_ANOTHER",
-    Part.QUEUE,
+    Component.QUEUE,
     "waiting for capacity: the free nodes are kept for an order that came before",
     True,
     "queue",
 )
-TOO_MANY_LEAVES = Code("TOO_MANY_LEAVES", Part.QUEUE, "waiting for fewer leaves", True, "queue")
+TOO_MANY_LEAVES = Code("TOO_MANY_LEAVES", Component.QUEUE, "waiting for fewer leaves", True, "queue")
 OCCUPANTS_UNREAD = Code(
-    "OCCUPANTS_UNREAD", Part.QUEUE, "waiting to learn what is on its nodes", True, "queue"
+    "OCCUPANTS_UNREAD", Component.QUEUE, "waiting to learn what is on its nodes", True, "queue"
 )
-LEASE_OVER = Code("LEASE_OVER", Part.QUEUE, "its lease has ended", True, "leases")
+LEASE_OVER = Code("LEASE_OVER", Component.QUEUE, "its lease has ended", True, "leases")
 NODES_NOT_RELEASED = Code(
-    "NODES_NOT_RELEASED", Part.QUEUE, "due to start, but its nodes are not released yet", True, "queue"
+    "NODES_NOT_RELEASED", Component.QUEUE, "due to start, but its nodes are not released yet", True, "queue"
 )
-NO_TIME_KNOWN = Code("NO_TIME_KNOWN", Part.QUEUE, "no time is known at which it fits", True, "queue")
+NO_TIME_KNOWN = Code("NO_TIME_KNOWN", Component.QUEUE, "no time is known at which it fits", True, "queue")
 STARTS_AT = Code(
     "STARTS_AT",
-    Part.QUEUE,
+    Component.QUEUE,
     "starts at {start}[, {units} booked: {n}]",
     True,
     "queue",
@@ -38,7 +38,7 @@ STARTS_AT = Code(
 )
 STARTS_BY = Code(
     "STARTS_BY",
-    Part.QUEUE,
+    Component.QUEUE,
     "waiting for capacity; starts by {start}[, {units} booked: {n}]",
     True,
     "queue",
@@ -46,7 +46,7 @@ STARTS_BY = Code(
 )
 NODES_OF_PROJECT = Code(
     "NODES_OF_PROJECT",
-    Part.QUEUE,
+    Component.QUEUE,
     "project {project} has {used} of {limit} nodes",
     "the project has {used} of {limit} nodes",
     "queue",

@@ -90,7 +90,7 @@ class Words(Value):
 
 
 @dataclass(frozen=True)
-class Known(Words):
+class FilteredWords(Words):
     """Several, of which a tenant gets only those of the form."""
 
     def shown(self, value: Any) -> Any | None:

@@ -175,6 +175,7 @@ class Node(Document):
         return self.machine or self.host or self.name
 
     def hcas_on(self, fabric: str) -> tuple[Hca, ...]:
+        """Its adapters on a fabric."""
         return tuple(h for h in self.hcas if h.fabric == fabric)
 
     def bond_on(self, fabric: str) -> Hca | None:

@@ -92,6 +92,8 @@ class NetworkSpec(Spec):
 
 
 class SubnetSpec(Spec):
+    """A subnet of a network."""
+
     kind: Literal["subnet"] = "subnet"
     network: str = Field(description="Key of the network.")
     cidr: str
@@ -118,6 +120,8 @@ class SubnetSpec(Spec):
 
 
 class RouterSpec(Spec):
+    """A router from subnets to an external network."""
+
     kind: Literal["router"] = "router"
     external_network: str = Field(description="Name of the external network.")
     subnets: tuple[str, ...] = Field(description="Keys of the subnets it serves.")
@@ -178,6 +182,8 @@ class SecurityGroupSpec(Spec):
 
 
 class PortSpec(Spec):
+    """A port of a server, of a piece of hardware, or one that only reserves an address."""
+
     kind: Literal["port"] = "port"
     network: str = Field(description="Key of the network; empty with `site_network`.")
     subnet: str = Field(description="Key of the subnet; empty with `site_network`.")
@@ -221,6 +227,8 @@ class PortSpec(Spec):
 
 
 class FloatingIPSpec(Spec):
+    """A floating IP for a port."""
+
     kind: Literal["floating_ip"] = "floating_ip"
     external_network: str
     port: str = Field(description="Key of the port.")

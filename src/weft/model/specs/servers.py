@@ -31,6 +31,8 @@ class MachineSpec(Spec):
 
 
 class ServerSpec(Spec):
+    """A server: a virtual machine, or a bare-metal machine that Nova or Ironic deploys."""
+
     kind: Literal["server"] = "server"
     host: str = Field(
         description="Nova host: requested, and checked by the scheduler's own claims; of bare metal the hypervisor."

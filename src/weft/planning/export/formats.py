@@ -10,7 +10,7 @@ from weft.planning.export.kolla import kolla_files
 from weft.planning.export.terraform import NOTHING, terraform_files
 from weft.planning.export.tripleo import tripleo_files
 from weft.planning.export.view import View, view_of
-from weft.ports.existing import There
+from weft.ports.existing import ExistingResources
 
 DEPLOYMENTS: Mapping[str, Callable[[View], dict[str, str]]] = {
     "kolla": kolla_files,
@@ -23,7 +23,11 @@ FORMATS = (*DEPLOYMENTS, TERRAFORM)
 
 
 def export(
-    site: Site, form: str, cloud: str | None = None, there: There = NOTHING, profile: str | None = None
+    site: Site,
+    form: str,
+    cloud: str | None = None,
+    there: ExistingResources = NOTHING,
+    profile: str | None = None,
 ) -> dict[str, str]:
     """Path -> text of the files of a tool; the same site gives the same bytes.
 

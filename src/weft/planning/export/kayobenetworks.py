@@ -124,6 +124,7 @@ def seed_variables(view: View) -> Variables:
 
 
 def physical_networks(view: View) -> list[str]:
+    """Physical networks of the cloud with bridges, sorted."""
     return sorted({p for role in view.roles.values() for p in role.bridges})
 
 

@@ -37,10 +37,12 @@ def sdn_url(view: View) -> str | None:
 
 
 def notifies_weft(view: View) -> bool:
+    """Whether mlnx_sdn_assist notifies weft, and not another controller."""
     return sdn_url(view) == FRONT
 
 
 def has_infiniband(view: View) -> bool:
+    """Whether the cloud has an InfiniBand fabric."""
     return any(f.type is FabricKind.INFINIBAND for f in view.fabrics.values())
 
 

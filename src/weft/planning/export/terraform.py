@@ -21,14 +21,14 @@ from weft.planning.export.terraformblocks import (
     RULE,
     SHARE,
     SUBNET,
-    Block,
     Fields,
+    TerraformBlock,
     blocks_of,
     external_of_others,
 )
 from weft.planning.export.terraformtext import literal, tf_file
 from weft.planning.site.graph import cloud_of, site_graph
-from weft.ports.existing import There
+from weft.ports.existing import ExistingResources
 
 _FILES = {
     "networks": (NETWORK, SUBNET, SHARE, ROUTER, INTERFACE),
@@ -36,11 +36,11 @@ _FILES = {
     "ports": (PORT,),
 }
 """File -> types of resources in it; shares of groups are in the file of networks' shares."""
-NOTHING = There()
+NOTHING = ExistingResources()
 
 
 def terraform_files(
-    site: Site, cloud: str | None = None, there: There = NOTHING, profile: str | None = None
+    site: Site, cloud: str | None = None, there: ExistingResources = NOTHING, profile: str | None = None
 ) -> dict[str, str]:
     """Path -> text. Raises `InputError`.
 
@@ -85,7 +85,7 @@ def profile_of(site: Site, cloud: str) -> str:
     return site.clouds[cloud].profile or cloud
 
 
-def _found(blocks: list[Block], there: There) -> Iterator[tuple[Block, str]]:
+def _found(blocks: list[TerraformBlock], there: ExistingResources) -> Iterator[tuple[TerraformBlock, str]]:
     """Those that already exist, with their ids."""
     parts = {(part.of, _sorted(part.fields)): part.id for part in there.parts}
     for block in blocks:
@@ -100,7 +100,7 @@ def _found(blocks: list[Block], there: There) -> Iterator[tuple[Block, str]]:
             yield block, found
 
 
-def unknown_parts(site: Site, cloud: str, there: There) -> Iterator[str]:
+def unknown_parts(site: Site, cloud: str, there: ExistingResources) -> Iterator[str]:
     """Parts of existing resources that aren't in the files: Terraform neither sees nor removes them."""
     imported = {found for _, found in _found(blocks_of(graph_of(site, cloud)), there)}
     keys = {found: key for key, found in there.ids.items()}

@@ -33,7 +33,7 @@ _TYPES: Mapping[AnyKind, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TerraformBlock:
     """A resource of Terraform's.
 
     Attributes:
@@ -51,10 +51,11 @@ class Block:
 
     @property
     def address(self) -> str:
+        """Its address in Terraform, such as `openstack_networking_network_v2.data`."""
         return f"{self.type}.{self.name}"
 
 
-def blocks_of(graph: Graph) -> list[Block]:
+def blocks_of(graph: Graph) -> list[TerraformBlock]:
     """In the graph's order, each with its parts after it."""
     return [block for resource in graph.resources for block in _BLOCKS[resource.kind](resource)]
 
@@ -66,11 +67,11 @@ def external_of_others(graph: Graph) -> str | None:
     return min(names, default=None)
 
 
-def _block(resource: Resource, fields: Fields, *ignored: str) -> Block:
+def _block(resource: Resource, fields: Fields, *ignored: str) -> TerraformBlock:
     """The resource itself. Its description, which has weft's mark if weft created or adopted it, is left alone."""
     fields = {"name": literal(resource.name), **fields}
     fields["lifecycle"] = {"ignore_changes": ["description", *ignored]}
-    return Block(_TYPES[resource.kind], _name(resource.key), resource.key, fields)
+    return TerraformBlock(_TYPES[resource.kind], _name(resource.key), resource.key, fields)
 
 
 def _name(key: str) -> str:
@@ -83,7 +84,7 @@ def _id(kind: AnyKind, key: str) -> str:
     return reference(f"{_TYPES[kind]}.{_name(key)}.id")
 
 
-def _network(resource: Resource) -> Iterator[Block]:
+def _network(resource: Resource) -> Iterator[TerraformBlock]:
     spec = resource.spec
     assert isinstance(spec, NetworkSpec) and spec.physical_network is not None
     segment: Fields = {
@@ -102,14 +103,14 @@ def _network(resource: Resource) -> Iterator[Block]:
     yield from _shares(resource, "network", spec.shared_with)
 
 
-def _shares(resource: Resource, of_type: str, projects: tuple[str, ...]) -> Iterator[Block]:
+def _shares(resource: Resource, of_type: str, projects: tuple[str, ...]) -> Iterator[TerraformBlock]:
     for project in projects:
         part = {"action": "access_as_shared", "target_tenant": literal(project)}
         fields = {**part, "object_type": of_type, "object_id": _id(resource.kind, resource.key)}
-        yield Block(SHARE, tf_name(f"{resource.key}/{project}"), resource.key, fields, part)
+        yield TerraformBlock(SHARE, tf_name(f"{resource.key}/{project}"), resource.key, fields, part)
 
 
-def _subnet(resource: Resource) -> Iterator[Block]:
+def _subnet(resource: Resource) -> Iterator[TerraformBlock]:
     spec = resource.spec
     assert isinstance(spec, SubnetSpec) and not spec.gateway, "a site names its gateways"
     fields: Fields = {
@@ -129,7 +130,7 @@ def _subnet(resource: Resource) -> Iterator[Block]:
     yield _block(resource, fields)
 
 
-def _port(resource: Resource) -> Iterator[Block]:
+def _port(resource: Resource) -> Iterator[TerraformBlock]:
     """A port of hardware, or one that only reserves an address: not bound, and not filtered."""
     spec = resource.spec
     assert isinstance(spec, PortSpec) and spec.vnic_type == "normal" and not spec.security_groups
@@ -146,7 +147,7 @@ def _port(resource: Resource) -> Iterator[Block]:
     yield _block(resource, fields)
 
 
-def _router(resource: Resource) -> Iterator[Block]:
+def _router(resource: Resource) -> Iterator[TerraformBlock]:
     spec = resource.spec
     assert isinstance(spec, RouterSpec)
     own = f"network/{spec.external_network}"
@@ -161,10 +162,10 @@ def _router(resource: Resource) -> Iterator[Block]:
     yield _block(resource, fields)
     for key in spec.subnets:
         ids = {"router_id": _id(Kind.ROUTER, resource.key), "subnet_id": _id(Kind.SUBNET, key)}
-        yield Block(INTERFACE, _name(key), resource.key, ids, {"subnet_id": key})
+        yield TerraformBlock(INTERFACE, _name(key), resource.key, ids, {"subnet_id": key})
 
 
-def _group(resource: Resource) -> Iterator[Block]:
+def _group(resource: Resource) -> Iterator[TerraformBlock]:
     """Neutron's default rules are deleted, and all desired ones are listed."""
     spec = resource.spec
     assert isinstance(spec, SecurityGroupSpec)
@@ -174,7 +175,7 @@ def _group(resource: Resource) -> Iterator[Block]:
     for name, part in sorted(_rules(resource.key, spec).items()):
         rule = {field: group if value == resource.key else value for field, value in part.items()}
         fields = {"security_group_id": group, **rule}
-        yield Block(RULE, f"{_name(resource.key)}_{name}", resource.key, fields, part)
+        yield TerraformBlock(RULE, f"{_name(resource.key)}_{name}", resource.key, fields, part)
     yield from _shares(resource, "security_group", spec.shared_with)
 
 
@@ -198,7 +199,7 @@ def _rules(group: str, spec: SecurityGroupSpec) -> dict[str, Fields]:
     return found
 
 
-_BLOCKS: Mapping[AnyKind, Callable[[Resource], Iterator[Block]]] = {
+_BLOCKS: Mapping[AnyKind, Callable[[Resource], Iterator[TerraformBlock]]] = {
     Kind.NETWORK: _network,
     Kind.SUBNET: _subnet,
     Kind.PORT: _port,

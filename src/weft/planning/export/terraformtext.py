@@ -20,6 +20,7 @@ def literal(text: str) -> str:
 
 
 def reference(expression: str) -> str:
+    """A template that contains only this expression."""
     return f"${{{expression}}}"
 
 

@@ -41,6 +41,7 @@ def ini_file(site: str, sections: Sections) -> str:
 
 
 def ini_section(name: str, options: Iterable[Option]) -> str:
+    """A section of an INI file, after a blank line."""
     return f"\n[{name}]\n" + "".join(f"{option} = {value}\n" for option, value in options)
 
 

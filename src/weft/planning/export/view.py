@@ -42,6 +42,7 @@ class View:
 
     @property
     def cloud(self) -> Cloud:
+        """The cloud in the site."""
         return self.site.clouds[self.name]
 
     @property
@@ -54,10 +55,12 @@ class View:
         return {name: hosts_of(self.site, self.name, role) for name, role in self.roles.items()}
 
     def roles_with(self, function: Function) -> tuple[str, ...]:
+        """Names of the roles with a function."""
         return tuple(name for name, role in self.roles.items() if function in role.functions)
 
     @cached_property
     def networks(self) -> dict[str, SiteNetwork]:
+        """The cloud's networks of the site, by name."""
         return networks_of(self.site, self.name)
 
     def network_with(self, role: SubnetRole) -> str | None:
@@ -173,6 +176,7 @@ class View:
 
     @property
     def internal_name(self) -> str:
+        """Host name of the internal APIs."""
         return self.deployment.internal_name or f"api-internal.{self.deployment.domain}"
 
     @property

@@ -13,7 +13,7 @@ from weft.model.site import Fabric, IpuPod, SiteNetwork
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class KnownSite:
     """Where hardware can be, as the site file already says.
 
     Attributes:

@@ -8,16 +8,16 @@ from weft.model.hardware import Record
 from weft.model.site import IpuPod, SiteNetwork, host_label
 from weft.planning.hardware.network import Wrong
 from weft.planning.hardware.switches import ports_of
-from weft.planning.hardware.where import Block, leg_of, vlans_of
+from weft.planning.hardware.where import AddressBlock, leg_of, vlans_of
 
 LEGS = ("bmc", "gw", "rnic")
 """Interfaces that every IPU-Machine has."""
 
-Give = Callable[[Record, str, str, dict[str, str], str, Block], None]
+Give = Callable[[Record, str, str, dict[str, str], str, AddressBlock], None]
 """Adds a free address to the texts: record, interface, column, texts, where there is none left, and the block."""
 
 
-class Legs:
+class LegColumns:
     """Args:
     records: the whole list: its switches say what their ports are called, and how fast they are.
     """

@@ -15,13 +15,13 @@ from weft.model.hardware import Record
 from weft.model.ids import NAMES
 from weft.model.site import plain_port, port_names
 from weft.model.sitefile import csv_columns
-from weft.planning.hardware.around import Around
+from weft.planning.hardware.around import KnownSite
 from weft.planning.hardware.columns import ATTRIBUTES, PLAIN, interfaces_of, is_full_name
 from weft.planning.hardware.kinds import FABRIC_SWITCH, IPU_MACHINE, KINDS, HardwareKind, kind_of
-from weft.planning.hardware.legs import LEGS, Legs
+from weft.planning.hardware.legs import LEGS, LegColumns
 from weft.planning.hardware.network import Finder
 from weft.planning.hardware.switches import Switches
-from weft.planning.hardware.where import Addresses, Block, address_of, block_of
+from weft.planning.hardware.where import AddressBlock, Addresses, address_of, block_of
 
 _BARE_MAC = re.compile(r"[0-9a-fA-F]{12}")
 
@@ -50,18 +50,18 @@ class Tables:
         rows.append({name: text for name, (text, _) in values.items() if text is not None})
 
 
-def tables_of(records: Sequence[Record], around: Around, errors: list[InputError]) -> Tables:
+def tables_of(records: Sequence[Record], around: KnownSite, errors: list[InputError]) -> Tables:
     """The rows; problems are added to `errors`, and a value with one is left out or kept as it is."""
-    return _Reader(records, around, errors).read()
+    return _TablesBuilder(records, around, errors).read()
 
 
-class _Reader:
-    def __init__(self, records: Sequence[Record], around: Around, errors: list[InputError]) -> None:
+class _TablesBuilder:
+    def __init__(self, records: Sequence[Record], around: KnownSite, errors: list[InputError]) -> None:
         self._records, self._around, self._errors = records, around, errors
         self._tables = Tables()
         self._addresses = Addresses()
         self._switches = Switches(records)
-        self._legs = Legs(records, around.networks, self._wrong, self._give)
+        self._legs = LegColumns(records, around.networks, self._wrong, self._give)
         for record in records:
             self._addresses.note(c.text for name, c in record.cells.items() if name.endswith("_address"))
 
@@ -273,7 +273,7 @@ class _Reader:
         self._tables.add("interfaces", number, values)
 
     def _give(
-        self, record: Record, owner: str, column: str, texts: dict[str, str], of: str, block: Block
+        self, record: Record, owner: str, column: str, texts: dict[str, str], of: str, block: AddressBlock
     ) -> None:
         address = self._addresses.take(block)
         if address is None:

@@ -12,7 +12,7 @@ from weft.planning.site.ranges import MAX_VLAN
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class AddressBlock:
     """A block of addresses that hardware may have.
 
     Attributes:
@@ -28,7 +28,7 @@ class Addresses:
     """Gives out the lowest free addresses; the list's own are taken first."""
 
     taken: set[IPv4Address] = field(default_factory=set)
-    _from: dict[Block, int] = field(default_factory=dict)
+    _from: dict[AddressBlock, int] = field(default_factory=dict)
     """Where the next search begins: all below are taken or for others."""
 
     def note(self, texts: Iterable[str]) -> None:
@@ -37,7 +37,7 @@ class Addresses:
             if (address := address_of(text)) is not None:
                 self.taken.add(address)
 
-    def take(self, block: Block) -> str | None:
+    def take(self, block: AddressBlock) -> str | None:
         """The lowest free one; None if there is none."""
         number, last = self._from.get(block, int(block.addresses[0]) + 1), int(block.addresses[-1])
         while number < last:
@@ -62,19 +62,19 @@ def address_of(text: str | None) -> IPv4Address | None:
         return None
 
 
-def block_of(network: SiteNetwork, subnet: str) -> Block:
+def block_of(network: SiteNetwork, subnet: str) -> AddressBlock:
     """Addresses of a subnet that hardware may have."""
     one = network.subnets[subnet]
     excluded = [(one.pool.first, one.pool.last)] if one.pool else []
     excluded += [(one.gateway, one.gateway)] if one.gateway else []
-    return Block(one.addresses, tuple(excluded))
+    return AddressBlock(one.addresses, tuple(excluded))
 
 
-def leg_of(pod: IpuPod, interface: str, networks: Mapping[str, SiteNetwork]) -> Block:
+def leg_of(pod: IpuPod, interface: str, networks: Mapping[str, SiteNetwork]) -> AddressBlock:
     """Addresses that an IPU-Machine's `bmc`, `gw` or `rnic` may have."""
     if interface == "rnic":
         data = pod.data.addresses
-        return Block(data, ((data[-1 - KEPT], data[-1]),))
+        return AddressBlock(data, ((data[-1 - KEPT], data[-1]),))
     addresses = pod.bmc.addresses if interface == "bmc" else pod.gateway.addresses
     excluded: list[tuple[IPv4Address, IPv4Address]] = []
     if interface == "gw":
@@ -84,7 +84,7 @@ def leg_of(pod: IpuPod, interface: str, networks: Mapping[str, SiteNetwork]) -> 
         for name, subnet in network.subnets.items():
             if network.cloud == pod.cloud and subnet.addresses == addresses:
                 excluded += block_of(network, name).excluded
-    return Block(addresses, tuple(excluded))
+    return AddressBlock(addresses, tuple(excluded))
 
 
 def vlans_of(pod: IpuPod, interface: str) -> range:

@@ -9,7 +9,7 @@ from weft.model.resources import Graph, Resource
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ResourceRow:
     """What is known of a resource from its row.
 
     Attributes:
@@ -47,7 +47,7 @@ class Follow:
         return bool(self.added or self.again or self.changed or self.removed)
 
 
-def follow(rows: Mapping[str, Known], graph: Graph) -> Follow:
+def follow(rows: Mapping[str, ResourceRow], graph: Graph) -> Follow:
     """The difference between an owner's rows and its desired graph; empty: they agree.
 
     A resource that differs in a field that can't change in place (`KindRow.in_place`) is removed first, with all that

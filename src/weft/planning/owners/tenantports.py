@@ -42,7 +42,7 @@ OTHERS = "its adapter is bound in another network, too"
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class KnownPorts:
     """What is otherwise known of the fabric's ports, by their ids.
 
     Attributes:
@@ -85,7 +85,12 @@ Planned = Mapping[str, tuple[PlannedPort, ...]]
 
 
 def plan_ports(
-    site: Site, cloud: str, fabric: str, can: Capabilities, networks: Sequence[TenantNetwork], around: Around
+    site: Site,
+    cloud: str,
+    fabric: str,
+    can: Capabilities,
+    networks: Sequence[TenantNetwork],
+    around: KnownPorts,
 ) -> Planned:
     """The exact members of every network's segment, and why the others aren't.
 
@@ -143,7 +148,7 @@ class _Resolver:
     fabric: str
     can: Capabilities
     nodes: Mapping[str, Node]
-    around: Around
+    around: KnownPorts
 
     def resolve(self, port: TenantPort) -> PlannedPort:
         if why := _unbound(port):
@@ -223,7 +228,7 @@ def _unbound(port: TenantPort) -> str:
     return ""
 
 
-def _without_twins(planned: Planned, around: Around) -> dict[str, tuple[PlannedPort, ...]]:
+def _without_twins(planned: Planned, around: KnownPorts) -> dict[str, tuple[PlannedPort, ...]]:
     """No network gets a port that is bound in two; an adapter stays in the network whose segment already has it.
 
     Two functions with one GUID are distinct, and a manager that knows GUIDs would add both: neither network keeps them.
@@ -248,7 +253,7 @@ def _without_twins(planned: Planned, around: Around) -> dict[str, tuple[PlannedP
     }
 
 
-def _admitted(planned: PlannedPort, network: str, number: int, around: Around) -> PlannedPort:
+def _admitted(planned: PlannedPort, network: str, number: int, around: KnownPorts) -> PlannedPort:
     """A new member is admitted once it is in no other segment of weft's range; an existing one stays."""
     member = planned.member
     if member is not None and member.behind and (why := around.elsewhere.get(member.port)):

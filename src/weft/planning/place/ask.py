@@ -7,9 +7,9 @@ from typing import Self
 
 from weft.model.localityorder import Level, SliceWithin
 from weft.model.placement import PlacementRequest
-from weft.planning.place.parts import Preferred
 from weft.planning.place.sharing import Terms
 from weft.planning.place.state import Kind
+from weft.planning.place.weighinput import Preferred
 
 ANY = Kind()
 

@@ -42,6 +42,7 @@ class Weights:
 
     @property
     def beta(self) -> int:
+        """The weight of a block, in thousandths of a leaf."""
         return round(self.block * LEAF)
 
     @property

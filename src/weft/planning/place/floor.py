@@ -9,8 +9,8 @@ from typing import Self
 from weft.model.site import Site
 from weft.planning.fabric.topology import Topology
 from weft.planning.kept import kept
-from weft.planning.place.parts import Tree
 from weft.planning.place.state import Numbers, Traits, group_by_traits, site_traits
+from weft.planning.place.weighinput import Tree
 
 
 @dataclass(frozen=True, slots=True)

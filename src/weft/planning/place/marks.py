@@ -28,7 +28,7 @@ class Marks:
 
     def of(self, names: Iterable[str]) -> int:
         """These nodes; names unknown to the site are ignored."""
-        if isinstance(names, Marked):
+        if isinstance(names, MarkedNodes):
             return names.marks(self)
         return self.counted(names)
 
@@ -57,19 +57,20 @@ class Marks:
         return found
 
 
-class Marked(dict[str, V]):
+class MarkedNodes(dict[str, V]):
     """Node -> any value, with the cached marks of its nodes for one site, the last one asked for."""
 
     __slots__ = ("_last",)
     _last: tuple[Marks, int] | None
 
     def marks(self, marks: Marks) -> int:
+        """Marks of its nodes; cached for one site."""
         last = getattr(self, "_last", None)
         if last is None or last[0] is not marks:
             last = self._last = marks, marks.counted(self)
         return last[1]
 
-    def follow(self, before: Marked[V], changed: Iterable[str]) -> None:
+    def follow(self, before: MarkedNodes[V], changed: Iterable[str]) -> None:
         """Derive its marks from `before`, which it equals except for these nodes."""
         last = getattr(before, "_last", None)
         if last is None:
@@ -82,5 +83,6 @@ class Marked(dict[str, V]):
 
 @kept
 def marks_of(site: Site) -> Marks:
+    """The marks of a site, cached."""
     names = tuple(n.name for n in site.nodes)
     return Marks(names, {name: i for i, name in enumerate(names)}, (1 << len(names)) - 1)

@@ -16,7 +16,7 @@ from weft.planning.place.rivals import NEXT_DOMAIN
 from weft.planning.place.view import View
 from weft.planning.place.weighing import Weighing
 
-Found = tuple[int, int, int, int, int]
+RankedDomain = tuple[int, int, int, int, int]
 """(cost of preferences, room beyond the order, room on the leaf, leaf, number of the domain on it)."""
 
 
@@ -40,7 +40,7 @@ class OneDomain(Weighing):
         touched = self._touched(ask)
         whole = ask.within == "whole_nvlink_domain"
         free = away = 0
-        found: list[Found] = []
+        found: list[RankedDomain] = []
         for leaf, domains in enumerate(numbers.domains):
             bits = bits_of(leaf) & view.mask[leaf]
             if not bits:
@@ -64,7 +64,7 @@ class OneDomain(Weighing):
         self,
         view: View,
         ask: Ask,
-        found: list[Found],
+        found: list[RankedDomain],
         bits_of: Callable[[int], int],
         free: int,
         away: int,

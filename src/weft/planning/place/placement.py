@@ -28,9 +28,9 @@ from weft.planning.place.choose import Weights
 from weft.planning.place.decision import Decision
 from weft.planning.place.engine import Engine
 from weft.planning.place.explain import refusal_reason
-from weft.planning.place.parts import OWN
 from weft.planning.place.shares import place_shares, placed_at
 from weft.planning.place.tries import Tries
+from weft.planning.place.weighinput import OWN
 from weft.planning.place.would_fit import smallest_changes
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from weft.model.localityorder import Level
 from weft.planning.place.choose import Policy, Takes
-from weft.planning.place.parts import Tree
 from weft.planning.place.pool import Pool
+from weft.planning.place.weighinput import Tree
 
 
 def first_fit(pool: Pool, required: Level, preferred: Level, need: int) -> Takes | None:

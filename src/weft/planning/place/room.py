@@ -19,7 +19,7 @@ UNLIMITED = 1 << 40
 
 
 @dataclass(slots=True)
-class Pool:
+class HostPool:
     """Cores, dedicated cores, and MiB of memory left on a node or a NUMA node."""
 
     cores: int
@@ -27,7 +27,7 @@ class Pool:
     memory_mib: int
 
     @classmethod
-    def of(cls, node: Node, share: int = 1) -> Pool:
+    def of(cls, node: Node, share: int = 1) -> HostPool:
         """The share of each of this many NUMA nodes."""
         every = (node.cores, node.dedicated_cores, node.memory_mib)
         return cls(*(UNLIMITED if one is None else one // share for one in every))
@@ -47,8 +47,9 @@ class Pool:
             self.cores -= cores
         self.memory_mib -= memory_mib
 
-    def least(self, other: Pool) -> Pool:
-        return Pool(
+    def least(self, other: HostPool) -> HostPool:
+        """The minimum of both pools, amount by amount."""
+        return HostPool(
             min(self.cores, other.cores),
             min(self.dedicated, other.dedicated),
             min(self.memory_mib, other.memory_mib),
@@ -74,8 +75,8 @@ class Room:
     adapters: tuple[Hca, ...]
     functions: dict[str, list[str]]
     taken: dict[str, int]
-    pool: Pool
-    pools: list[Pool]
+    pool: HostPool
+    pools: list[HostPool]
     begun: bool
     order: int
     servers: int = field(default=0)
@@ -137,6 +138,7 @@ class Room:
 
     @property
     def free_functions(self) -> int:
+        """Virtual functions that are left on the order's fabric."""
         return sum(map(len, self.functions.values()))
 
     def _own(self, share: Share) -> bool:
@@ -286,7 +288,7 @@ def _groups(devices: Iterable[Accelerator], key: Callable[[Accelerator], str]) -
     return list(found.values())
 
 
-def _take(part: Part, pool: Pool, pools: Sequence[Pool]) -> None:
+def _take(part: Part, pool: HostPool, pools: Sequence[HostPool]) -> None:
     pool.take(part.cores, part.memory_mib, part.dedicated)
     size = len(part.numa)
     for number in part.numa:
@@ -294,10 +296,10 @@ def _take(part: Part, pool: Pool, pools: Sequence[Pool]) -> None:
             pools[number].take(-(-part.cores // size), -(-part.memory_mib // size), part.dedicated)
 
 
-def _left(node: Node, parts: Sequence[Part]) -> tuple[Pool, list[Pool]]:
+def _left(node: Node, parts: Sequence[Part]) -> tuple[HostPool, list[HostPool]]:
     """What is left of the node and of each of its NUMA nodes at the fullest moment: two parts that follow each other
     never count together."""
-    pool, pools = Pool.of(node), [Pool.of(node, node.numa) for _ in range(node.numa)]
+    pool, pools = HostPool.of(node), [HostPool.of(node, node.numa) for _ in range(node.numa)]
     least, leasts = pool, pools
     for at in sorted({part.start for part in parts}):
         now, each = replace(pool), [replace(one) for one in pools]

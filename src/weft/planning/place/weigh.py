@@ -23,7 +23,7 @@ Values = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LeafOption:
     """What one leaf has for this order.
 
     Attributes:
@@ -60,7 +60,7 @@ class Weighed:
 
 
 def weigh(
-    parts: Sequence[Part], need: int, weights: Sequence[int], required: Level, preferred: Level
+    parts: Sequence[LeafOption], need: int, weights: Sequence[int], required: Level, preferred: Level
 ) -> Weighed | None:
     """The best leaves for `need` units, or None.
 
@@ -83,11 +83,11 @@ def weigh(
     return None
 
 
-def _domains(parts: Sequence[Part], level: Level) -> list[list[Part]]:
+def _domains(parts: Sequence[LeafOption], level: Level) -> list[list[LeafOption]]:
     """The domains of a level, as their leaves. If nodes stay: only the domain with all of them, if any."""
     depth = {"node": 0, "leaf": 0, "block": 0, "hall": 1, "building": 2}.get(level)
 
-    def domain(part: Part) -> tuple[int, ...]:
+    def domain(part: LeafOption) -> tuple[int, ...]:
         if depth is None:
             return ()
         path = part.path[: len(part.path) - depth]
@@ -103,12 +103,12 @@ def _domains(parts: Sequence[Part], level: Level) -> list[list[Part]]:
 class _Table:
     """The dynamic program over some leaves; a value is cost · scale + leftover."""
 
-    def __init__(self, parts: Sequence[Part], need: int, weights: Sequence[int]) -> None:
+    def __init__(self, parts: Sequence[LeafOption], need: int, weights: Sequence[int]) -> None:
         self._weights = weights
         self._need = need
         self._scale = sum(p.free for p in parts) + 1
         self._total = need + sum(p.stays for p in parts)
-        self._log: list[tuple[Part | None, NDArray[np.uint16] | NDArray[np.bool_] | None]] = []
+        self._log: list[tuple[LeafOption | None, NDArray[np.uint16] | NDArray[np.bool_] | None]] = []
         values = np.full(need + 1, NEVER, np.int64)
         values[0] = 0
         last = self._domain(values, parts, 0)
@@ -117,7 +117,7 @@ class _Table:
         value = int(last[need]) - included * self._scale
         self.weighed = self._walk_back(value) if last[need] < NEVER // 2 else None
 
-    def _domain(self, before: Values, parts: Sequence[Part], level: int) -> Values:
+    def _domain(self, before: Values, parts: Sequence[LeafOption], level: int) -> Values:
         if level == len(self._weights):
             for part in parts:
                 if part.free:
@@ -133,7 +133,7 @@ class _Table:
             before = np.where(used, inner, before)
         return before
 
-    def _leaf(self, before: Values, part: Part) -> Values:
+    def _leaf(self, before: Values, part: LeafOption) -> Values:
         most = min(part.free, self._need)
         prefix = list(accumulate(part.costs[:most], initial=0)) if part.costs else [0] * (most + 1)
         leaf = 0 if part.stays else LEAF

@@ -10,15 +10,15 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Takes
 from weft.planning.place.decision import Decision
 from weft.planning.place.ledger import Ledger
-from weft.planning.place.parts import Preferred, part
 from weft.planning.place.pool import Pool
 from weft.planning.place.rivals import Rival, rivals
 from weft.planning.place.sharing import crossing
 from weft.planning.place.view import View
-from weft.planning.place.weigh import Part, Weighed, weigh
+from weft.planning.place.weigh import LeafOption, Weighed, weigh
+from weft.planning.place.weighinput import Preferred, leaf_option
 
 
-class Found(NamedTuple):
+class WeighedNodes(NamedTuple):
     """The result of weighing, and (leaf, bits) of the nodes."""
 
     weighed: Weighed
@@ -44,7 +44,7 @@ class Weighing(Ledger):
 
     def weigh(
         self, view: View, pool: Pool, ask: Ask, bits_of: Callable[[int], int], extra_load: Mapping[int, int]
-    ) -> Found | None:
+    ) -> WeighedNodes | None:
         """The best leaves for an ask with preferences, uplinks or halls.
 
         Args:
@@ -58,7 +58,7 @@ class Weighing(Ledger):
         touched = self._touched(ask)
         guaranteed = self.carried_for_others(ask.pod, extra_load)
         nodes: dict[int, list[tuple[int, int, int]]] = {}
-        parts: list[Part] = []
+        parts: list[LeafOption] = []
         for leaf, free in enumerate(pool.free):
             if not free and leaf not in stay:
                 continue
@@ -67,7 +67,9 @@ class Weighing(Ledger):
                 every = self._by_cost(view, leaf, bits_of(leaf), ask.preferences)
                 nodes[leaf] = view.by_unit(leaf, every)
                 costs = [cost for cost, _, _ in nodes[leaf]]
-            parts.append(part(self.tree, leaf, costs, ask.slice, stay.get(leaf, 0), ask.gbps, guaranteed))
+            parts.append(
+                leaf_option(self.tree, leaf, costs, ask.slice, stay.get(leaf, 0), ask.gbps, guaranteed)
+            )
         weighed = weigh(parts, ask.count // ask.slice, self.weights.levels, ask.required, ask.preferred)
         if weighed is None:
             return None
@@ -77,7 +79,7 @@ class Weighing(Ledger):
                 bits.append((leaf, sum(bit for _, _, bit in nodes[leaf][: units * ask.slice])))
             else:
                 bits.append((leaf, view.take(leaf, bits_of(leaf), units)))
-        return Found(weighed, tuple(bits))
+        return WeighedNodes(weighed, tuple(bits))
 
     def weighed(
         self,

@@ -67,6 +67,7 @@ class Keep:
         return sum(not is_slot(n) for n in self.nodes)
 
     def overlaps(self, start: float, end: float) -> bool:
+        """Whether it is taken at some moment in [start, end)."""
         return self.start < end and self.end > start
 
     def parts_in(self, start: float, now: float = 0.0) -> Iterator[tuple[str, Part]]:

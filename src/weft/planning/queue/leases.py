@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from weft.planning.place.marks import Marked
+from weft.planning.place.marks import MarkedNodes
 from weft.planning.queue.keep import Keep
 
 
@@ -25,7 +25,7 @@ class Leases:
         self,
         by_name: dict[str, Keep],
         of_node: dict[str, tuple[str, ...]],
-        busy: Marked[str],
+        busy: MarkedNodes[str],
         asking: dict[str, Keep],
         in_parts: dict[str, Keep],
     ) -> None:
@@ -41,7 +41,7 @@ class Leases:
         found: dict[str, Keep] = {}
         for number, keep in enumerate(keeps):
             found[f"{keep.name} {number:09}" if keep.name in found else keep.name] = keep
-        return cls({}, {}, Marked[str](), {}, {}).with_changes(found)
+        return cls({}, {}, MarkedNodes[str](), {}, {}).with_changes(found)
 
     def __iter__(self) -> Iterator[Keep]:
         if self._ordered is None:
@@ -63,7 +63,7 @@ class Leases:
 
     def with_changes(self, changed: Mapping[str, Keep | None]) -> Leases:
         """A copy with other leases under these names; None: the lease has ended."""
-        by_name, of_node, busy = dict(self._by_name), dict(self._of_node), Marked(self.busy)
+        by_name, of_node, busy = dict(self._by_name), dict(self._of_node), MarkedNodes(self.busy)
         asking, in_parts = dict(self.asking), dict(self.in_parts)
         nodes: set[str] = set()
         for name, keep in changed.items():

@@ -27,7 +27,7 @@ Places = Callable[[Occupancy], Placement | Refusal]
 
 
 @dataclass(frozen=True, slots=True)
-class Sharer:
+class PartsOrder:
     """A waiting order for parts.
 
     Attributes:
@@ -51,7 +51,7 @@ class Sharer:
 
 
 @dataclass(slots=True)
-class Shown:
+class QueueResult:
     """The result of processing the queue once.
 
     Attributes:
@@ -67,15 +67,15 @@ class Shown:
     bookings: dict[str, Keep] = field(default_factory=dict[str, Keep])
 
 
-def look(
+def process_queue(
     book: Book,
-    sharers: Sequence[Sharer],
+    sharers: Sequence[PartsOrder],
     health: Occupancy,
     settings: QueueSettings,
     used: Mapping[str, float],
     now: float,
     wait: Collection[str] = (),
-) -> Shown:
+) -> QueueResult:
     """Process all orders that wait for parts, once.
 
     Args:
@@ -83,7 +83,7 @@ def look(
         used: project -> node-seconds, weighted by age.
         wait: orders that get no new booking, because another queue's turn comes first.
     """
-    found = Shown()
+    found = QueueResult()
     bookings = {p.name: p for p in book.bookings}
     ranked = _ranked(sharers, bookings, settings, used)
     found.place = {s.pod: n for n, s in enumerate((s for s in ranked if not s.fixed), start=1)}
@@ -119,7 +119,7 @@ def look(
     return found
 
 
-def earliest(one: Sharer, book: Book, health: Occupancy, begin: float, now: float) -> Keep | None:
+def earliest(one: PartsOrder, book: Book, health: Occupancy, begin: float, now: float) -> Keep | None:
     """The first start from `begin` that leaves every booking untouched, with the parts; None: none is known.
 
     Only ends can make it fit. Those after which the leases alone are still in the way are skipped by bisection.
@@ -138,7 +138,7 @@ def earliest(one: Sharer, book: Book, health: Occupancy, begin: float, now: floa
     return None
 
 
-def opening(one: Sharer, book: Book, health: Occupancy, now: float) -> Keep | None:
+def opening(one: PartsOrder, book: Book, health: Occupancy, now: float) -> Keep | None:
     """Nodes to keep for an order whose start isn't known, by the rule of `weft.planning.queue.opening`.
 
     They are kept whole: another part of such a node, given to another order, could also be in the way.
@@ -162,7 +162,7 @@ def opening(one: Sharer, book: Book, health: Occupancy, now: float) -> Keep | No
 
 
 def _fits(
-    one: Sharer,
+    one: PartsOrder,
     book: Book,
     health: Occupancy,
     at: float,
@@ -186,12 +186,12 @@ def _fits(
     return placed if isinstance(placed, Placement) else None
 
 
-def _kept_off(one: Sharer, book: Book, health: Occupancy, now: float) -> bool:
+def _kept_off(one: PartsOrder, book: Book, health: Occupancy, now: float) -> bool:
     """Whether it waits only because nodes are kept for an earlier order."""
     return bool(book.open) and _fits(one, replace(book, open=()), health, now, now) is not None
 
 
-def _keep(one: Sharer, at: float, placed: Placement) -> Keep:
+def _keep(one: PartsOrder, at: float, placed: Placement) -> Keep:
     parts = tuple((n.node, n.part) for n in placed.nodes if n.part is not None)
     return Keep(one.pod, one.project, placed.held, at, one.end(at), one.name, Terms(one.project), parts=parts)
 
@@ -202,12 +202,12 @@ def _broken(kept: Keep, health: Occupancy) -> bool:
 
 
 def _ranked(
-    sharers: Iterable[Sharer],
+    sharers: Iterable[PartsOrder],
     bookings: Mapping[str, Keep],
     settings: QueueSettings,
     used: Mapping[str, float],
-) -> list[Sharer]:
-    def rank(one: Sharer) -> tuple[int, float, float, str]:
+) -> list[PartsOrder]:
+    def rank(one: PartsOrder) -> tuple[int, float, float, str]:
         if one.pod in bookings:
             return 0, bookings[one.pod].start, one.submitted, one.pod
         score = used.get(one.project, 0.0) / settings.shares.get(one.project, 1.0) if settings.shares else 0.0
@@ -216,7 +216,7 @@ def _ranked(
     return sorted(sharers, key=rank)
 
 
-def _why(one: Sharer, kept: Keep, now: float) -> str:
+def _why(one: PartsOrder, kept: Keep, now: float) -> str:
     if kept.came is not None:
         return KEPT_FOR
     if kept.start <= now:

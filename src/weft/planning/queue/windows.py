@@ -150,6 +150,7 @@ class Windows:
         return moments, list(accumulate(given[m] for m in moments))
 
     def bits_of(self, words: Words, leaf: int) -> int:
+        """The nodes of a leaf in an array of words, as bits."""
         return int.from_bytes(words[leaf].tobytes(), "little")
 
     def _healthy(self, view: View) -> tuple[Words, Words]:

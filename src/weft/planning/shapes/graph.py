@@ -53,9 +53,11 @@ class Member:
 
     @property
     def management_port(self) -> str:
+        """Key of its port on the management network."""
         return f"port/{self.name}/management"
 
     def hca_ports(self) -> list[str]:
+        """Keys of its ports on the RDMA network, in the order of its adapters."""
         return [f"port/{self.name}/{h.name}" for h in self.hcas]
 
     def macs(self) -> list[str]:
@@ -64,7 +66,7 @@ class Member:
         return [mac_of(by_name[hca], number) for hca, number in map(parsed, self.functions)]
 
 
-class Wanted(NamedTuple):
+class DesiredResource(NamedTuple):
     """A desired resource, without what follows from its kind and its pod.
 
     Attributes:
@@ -134,8 +136,9 @@ def wants_router(order: Order) -> bool:
     return order.network.router or order.access.floating_ip != "none"
 
 
-def management(order: Order, allotment: Allotment, site: Site, cloud: str) -> Iterator[Wanted]:
-    yield Wanted(MANAGEMENT_NETWORK, management_network(allotment, site, cloud))
+def management(order: Order, allotment: Allotment, site: Site, cloud: str) -> Iterator[DesiredResource]:
+    """Management network and subnet of the pod."""
+    yield DesiredResource(MANAGEMENT_NETWORK, management_network(allotment, site, cloud))
     full = SubnetSpec(
         network=MANAGEMENT_NETWORK,
         cidr=allotment.management_cidr,
@@ -143,7 +146,7 @@ def management(order: Order, allotment: Allotment, site: Site, cloud: str) -> It
         dhcp=True,
         pool=management_pool(allotment.management_cidr),
     )
-    yield Wanted(MANAGEMENT_SUBNET, full, (MANAGEMENT_NETWORK,))
+    yield DesiredResource(MANAGEMENT_SUBNET, full, (MANAGEMENT_NETWORK,))
 
 
 def management_network(allotment: Allotment, site: Site, cloud: str) -> NetworkSpec:
@@ -163,22 +166,24 @@ def management_network(allotment: Allotment, site: Site, cloud: str) -> NetworkS
     return NetworkSpec(physical_network=place.physical_network, segment=vlan, port_security=True)
 
 
-def access(order: Order, ingress: tuple[Ingress, ...] = ()) -> Iterator[Wanted]:
+def access(order: Order, ingress: tuple[Ingress, ...] = ()) -> Iterator[DesiredResource]:
     """Security group and key pair of the tenant's servers.
 
     Args:
         ingress: what the group allows besides the order's.
     """
     ssh_from = sorted(set(order.access.ssh_from))
-    yield Wanted(SECURITY_GROUP, SecurityGroupSpec(ssh_from=tuple(map(str, ssh_from)), ingress=ingress))
+    yield DesiredResource(
+        SECURITY_GROUP, SecurityGroupSpec(ssh_from=tuple(map(str, ssh_from)), ingress=ingress)
+    )
     if order.access.ssh_key is not None:
-        yield Wanted(KEY_PAIR, KeyPairSpec(public_key=" ".join(order.access.ssh_key.split()[:2])))
+        yield DesiredResource(KEY_PAIR, KeyPairSpec(public_key=" ".join(order.access.ssh_key.split()[:2])))
     elif order.access.key_pair is not None:
         # An offline plan: the key's text is unknown, but not that there is one.
-        yield Wanted(KEY_PAIR, KeyPairSpec(public_key=f"<text of key pair {order.access.key_pair}>"))
+        yield DesiredResource(KEY_PAIR, KeyPairSpec(public_key=f"<text of key pair {order.access.key_pair}>"))
 
 
-def outside(inside: Sequence[Member], order: Order, cloud: str, place: Cloud) -> Iterator[Wanted]:
+def outside(inside: Sequence[Member], order: Order, cloud: str, place: Cloud) -> Iterator[DesiredResource]:
     """Router and floating IPs of the tenant's servers."""
     if not wants_router(order):
         return
@@ -189,10 +194,10 @@ def outside(inside: Sequence[Member], order: Order, cloud: str, place: Cloud) ->
         raise InputError(
             field, value, instead("cloud {cloud} has no external network in the site", cloud=cloud)
         )
-    yield Wanted(
+    yield DesiredResource(
         ROUTER, RouterSpec(external_network=external, subnets=(MANAGEMENT_SUBNET,)), (MANAGEMENT_SUBNET,)
     )
     wanted = {"none": 0, "first": 1, "each": len(inside)}[order.access.floating_ip]
     for m in inside[:wanted]:
         spec = FloatingIPSpec(external_network=external, port=m.management_port)
-        yield Wanted(f"floating_ip/{m.name}", spec, (ROUTER, m.management_port), m.node.name)
+        yield DesiredResource(f"floating_ip/{m.name}", spec, (ROUTER, m.management_port), m.node.name)

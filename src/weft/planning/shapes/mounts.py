@@ -107,6 +107,7 @@ class Mount(NamedTuple):
     options: str = ""
 
     def line(self) -> str:
+        """The script's line for this mount, which runs in the background."""
         words = {
             "nfs": f"nfs '{self.what}' {self.where} {self.options}",
             "volume": f"volume '{self.what}' {self.where} {self.options}",
@@ -116,6 +117,7 @@ class Mount(NamedTuple):
 
 
 def nfs_options(read_only: bool, more: str = "vers=4.2") -> str:
+    """Mount options of an NFS mount, for fstab."""
     own = ("hard", "nofail", "_netdev", "x-systemd.automount", "x-systemd.mount-timeout=90")
     return ",".join(("ro" if read_only else "rw", *own, *filter(None, (more,))))
 

@@ -19,6 +19,7 @@ SHAPES: tuple[Shape, ...] = (IPU, PARTS, GPU)
 
 
 def shape_of(order: Order) -> Shape:
+    """The first shape that the order matches."""
     return next(shape for shape in SHAPES if shape.is_of(order))
 
 

@@ -25,7 +25,7 @@ from weft.model.specs import (
     VolumeSpec,
 )
 from weft.model.storageorder import StorageOrder
-from weft.planning.shapes.graph import Member, Wanted
+from weft.planning.shapes.graph import DesiredResource, Member
 from weft.planning.shapes.mounts import Mount, nfs_options, with_mounts
 
 STORAGE_GROUP = "security_group/storage"
@@ -115,7 +115,7 @@ class PodStorage:
     offer: Storage
     inside: Sequence[Member]
 
-    def wanted(self) -> Iterator[Wanted]:
+    def wanted(self) -> Iterator[DesiredResource]:
         """Every resource of the pod's storage."""
         if self._has_ports:
             yield from self._ports()
@@ -143,10 +143,10 @@ class PodStorage:
             e.kind in ("share", "export") for e in self.order.storage
         )
 
-    def _ports(self) -> Iterator[Wanted]:
+    def _ports(self) -> Iterator[DesiredResource]:
         out = tuple(Egress(protocol=p, to="0.0.0.0/0") for p in ("tcp", "udp", "icmp"))
         # Servers mount; nothing on the storage network may connect to them.
-        yield Wanted(STORAGE_GROUP, SecurityGroupSpec(ssh_from=(), egress=out))
+        yield DesiredResource(STORAGE_GROUP, SecurityGroupSpec(ssh_from=(), egress=out))
         for m in self.inside:
             port = PortSpec(
                 network="",
@@ -157,9 +157,9 @@ class PodStorage:
                 security_groups=(STORAGE_GROUP,),
                 host=m.node.nova_host,
             )
-            yield Wanted(_port(m), port, (STORAGE_GROUP,), m.node.name)
+            yield DesiredResource(_port(m), port, (STORAGE_GROUP,), m.node.name)
 
-    def _share(self, entry: StorageOrder) -> Iterator[Wanted]:
+    def _share(self, entry: StorageOrder) -> Iterator[DesiredResource]:
         key = f"share/{entry.name}"
         ports = {m.name: self._mounts_from(m) for m in self.inside}
         if not entry.existing:
@@ -169,7 +169,7 @@ class PodStorage:
                 ports=tuple(sorted(ports.values())),
                 kept_as=f"{self.order.name}-{entry.name}" if entry.keep else None,
             )
-            yield Wanted(key, share)
+            yield DesiredResource(key, share)
         for m in self.inside:
             rule = ShareAccessSpec(
                 share="" if entry.existing else key,
@@ -178,9 +178,9 @@ class PodStorage:
                 read_only=entry.read_only,
             )
             needs = (ports[m.name],) if entry.existing else (key, ports[m.name])
-            yield Wanted(_access(entry, m), rule, needs, m.node.name)
+            yield DesiredResource(_access(entry, m), rule, needs, m.node.name)
 
-    def _volumes(self, entry: StorageOrder) -> Iterator[Wanted]:
+    def _volumes(self, entry: StorageOrder) -> Iterator[DesiredResource]:
         for m in self.inside:
             key = f"volume/{entry.name}/{m.index}"
             if not entry.existing:
@@ -189,7 +189,7 @@ class PodStorage:
                     volume_type=entry.type or self.offer.volume_type,
                     kept_as=f"{self.order.name}-{entry.name}-{m.index}" if entry.keep else None,
                 )
-                yield Wanted(key, volume)
+                yield DesiredResource(key, volume)
             if entry.existing and m.index >= len(entry.existing):  # numbers of nodes that left stay free
                 raise _too_few(self.order.storage.index(entry), entry, m.index + 1)
             server = f"server/{m.name}"
@@ -199,7 +199,7 @@ class PodStorage:
                 server=server,
             )
             needs = (server,) if entry.existing else (key, server)
-            yield Wanted(f"volume_attachment/{entry.name}/{m.name}", attached, needs, m.node.name)
+            yield DesiredResource(f"volume_attachment/{entry.name}/{m.name}", attached, needs, m.node.name)
 
     def _mount(self, entry: StorageOrder, member: Member) -> Mount:
         match entry.kind:

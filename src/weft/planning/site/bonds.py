@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from weft.model.fabrictypes import FabricKind
 from weft.model.site import Hca, Site, Switching
-from weft.planning.site.seen import WrongValue
+from weft.planning.site.wrongvalues import WrongValue
 
 Path = tuple[str | int, ...]
 FAILOVER = "active-backup"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weft.model.site import Link, Site, Switch
-from weft.planning.site.seen import WrongValue
+from weft.planning.site.wrongvalues import WrongValue
 
 
 def check_cables(site: Site, links_needed: bool = True) -> list[WrongValue]:

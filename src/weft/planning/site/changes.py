@@ -11,7 +11,7 @@ from weft.model.owner import Owner
 from weft.model.resources import Difference, Graph, Observed, Resource
 from weft.model.siteplan import SiteAction, SiteConflict, SiteStep
 from weft.model.specs import NetworkSpec, PropertiesSpec, RouterSpec, SegmentSpec
-from weft.planning.owners.follow import Known, follow
+from weft.planning.owners.follow import ResourceRow, follow
 from weft.ports.existing import Existing
 
 NO_MEMBER = "no member"
@@ -36,7 +36,7 @@ FIXED = frozenset(
 
 
 def site_steps(
-    rows: Mapping[str, Known], graph: Graph, seen: Mapping[str, Observed], adopted: Mapping[str, str]
+    rows: Mapping[str, ResourceRow], graph: Graph, seen: Mapping[str, Observed], adopted: Mapping[str, str]
 ) -> tuple[SiteStep, ...]:
     """What would be done, in the order of the graph; removals come last.
 
@@ -221,7 +221,7 @@ def _members(key: str, before: SegmentSpec, after: SegmentSpec) -> Iterator[Spec
             yield SpecChange(key=key, field=f"port {port}", was=had, becomes=has)
 
 
-def with_former(graph: Graph, rows: Mapping[str, Known]) -> Graph:
+def with_former(graph: Graph, rows: Mapping[str, ResourceRow]) -> Graph:
     """The graph, in which segments name their former ports, and flavors and images the keys that were set:
     what removes one must know that weft added it. Idempotent."""
 
@@ -241,7 +241,7 @@ def with_former(graph: Graph, rows: Mapping[str, Known]) -> Graph:
     return graph.model_copy(update={"resources": tuple(one(r) for r in graph.resources)})
 
 
-def with_new_ports(graph: Graph, rows: Mapping[str, Known]) -> Graph:
+def with_new_ports(graph: Graph, rows: Mapping[str, ResourceRow]) -> Graph:
     """The graph, in which existing segments of the site have only the members that weft hasn't set yet: what
     those have now may not be weft's."""
     rowed = [r.resource.spec for r in rows.values() if not r.nowhere]

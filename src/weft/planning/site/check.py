@@ -25,9 +25,9 @@ from weft.planning.site.novathings import check_nova_things
 from weft.planning.site.nvlink import check_nvlink, check_rails
 from weft.planning.site.ownports import check_own_ports
 from weft.planning.site.ranges import check_ranges
-from weft.planning.site.seen import Seen, WrongValue, casefold, known
 from weft.planning.site.switching import check_switching
 from weft.planning.site.traffic import check_traffic
+from weft.planning.site.wrongvalues import UniqueValues, WrongValue, casefold, known
 
 NO_RAID = "raid.delete_configuration"
 """Ironic's cleaning step that deletes arrays."""
@@ -183,7 +183,11 @@ def _clouds(site: Site) -> Iterator[WrongValue]:
 
 
 def _agents(site: Site) -> Iterator[WrongValue]:
-    names, hosts, urls = Seen("an agent's name"), Seen("an agent's node"), Seen("an agent's address")
+    names, hosts, urls = (
+        UniqueValues("an agent's name"),
+        UniqueValues("an agent's node"),
+        UniqueValues("an agent's address"),
+    )
     for fabric, one in site.fabrics.items():
         for i, agent in enumerate(one.manager.agents):
             path = ("fabrics", fabric, "manager", "agents", i)
@@ -200,11 +204,11 @@ def _agents(site: Site) -> Iterator[WrongValue]:
 
 def _racks_and_switches(site: Site) -> Iterator[WrongValue]:
     racks = {r.name for r in site.racks}
-    names = Seen("a rack's name", casefold)
+    names = UniqueValues("a rack's name", casefold)
     for i, rack in enumerate(site.racks):
         yield from names.check(rack.name, f"rack {rack.name}", ("racks", i, "name"))
-    names = Seen("a name of a switch or node", casefold)
-    guids = Seen("a node GUID")
+    names = UniqueValues("a name of a switch or node", casefold)
+    guids = UniqueValues("a node GUID")
     for i, switch in enumerate(site.switches):
         path = ("switches", i)
         yield from names.check(switch.name, f"switch {switch.name}", (*path, "name"))
@@ -261,19 +265,23 @@ def _dedicated(site: Site) -> Iterator[WrongValue]:
 
 def _nodes(site: Site) -> Iterator[WrongValue]:
     racks = {r.name for r in site.racks}
-    hosts: dict[str | None, Seen] = {}
+    hosts: dict[str | None, UniqueValues] = {}
     for i, node in enumerate(site.nodes):
         yield from known(("nodes", i, "rack"), node.rack, racks, "racks of the site")
         yield from known(("nodes", i, "cloud"), node.cloud, site.clouds, "clouds of the site")
         if node.cloud is not None:
-            seen = hosts.setdefault(node.cloud, Seen(f"a host of cloud {node.cloud}", casefold))
+            seen = hosts.setdefault(node.cloud, UniqueValues(f"a host of cloud {node.cloud}", casefold))
             field = "machine" if node.machine else "host" if node.host else "name"
             yield from seen.check(node.nova_host, f"node {node.name}", ("nodes", i, field))
 
 
 def _adapters(site: Site) -> Iterator[WrongValue]:
-    guids, ports, macs = Seen("a node GUID"), Seen("a port GUID"), Seen("a MAC address")
-    resources = Seen("node and adapter, joined by '-',")
+    guids, ports, macs = (
+        UniqueValues("a node GUID"),
+        UniqueValues("a port GUID"),
+        UniqueValues("a MAC address"),
+    )
+    resources = UniqueValues("node and adapter, joined by '-',")
     for switch in site.switches:
         if switch.guid is not None:
             guids.first.setdefault(switch.guid, f"switch {switch.name}")
@@ -293,7 +301,10 @@ def _adapters(site: Site) -> Iterator[WrongValue]:
 
 
 def _inside_node(node: Node, path: tuple[str | int, ...]) -> Iterator[WrongValue]:
-    names, pci = Seen(f"an adapter's name in node {node.name}"), Seen(f"a PCI address in node {node.name}")
+    names, pci = (
+        UniqueValues(f"an adapter's name in node {node.name}"),
+        UniqueValues(f"a PCI address in node {node.name}"),
+    )
     for j, hca in enumerate(node.hcas):
         inner = (*path, "hcas", j)
         if hca.name == RESERVED_HCA:

@@ -9,7 +9,7 @@ from weft.model.fabrictypes import FabricKind
 from weft.model.ids import FULL_MEMBER
 from weft.model.site import BOOTABLE, Deployment, DeploymentRole, Node, Site, SiteNetwork, SubnetRole, cpus_of
 from weft.planning.fabric.topology import natural
-from weft.planning.site.seen import Seen, WrongValue, known
+from weft.planning.site.wrongvalues import UniqueValues, WrongValue, known
 
 Path = tuple[str | int, ...]
 
@@ -70,7 +70,7 @@ def _deployment(site: Site, cloud: str, one: Deployment, path: Path) -> Iterator
     for name, role in one.roles.items():
         yield from _role(site, cloud, role, (*path, "roles", name))
     types = {a.type for n in site.nodes if n.cloud == cloud for a in n.accelerators}
-    ids = Seen("vendor and product")
+    ids = UniqueValues("vendor and product")
     for name, device in one.devices.items():
         yield from known((*path, "devices", name), name, types, f"types of accelerators of cloud {cloud}")
         identity = f"{device.vendor_id}:{device.product_id}"
@@ -141,8 +141,8 @@ def _roles(site: Site, cloud: str, one: Deployment, path: Path) -> Iterator[Wron
     for function in ("control", "network", "compute"):
         if not any(function in r.functions for r in one.roles.values()):
             yield path, ", ".join(sorted(one.roles)), f"a role with function {function}"
-    names = Seen("a role's name", lambda v: str(v).casefold())
-    hosts = Seen("a host's role")
+    names = UniqueValues("a role's name", lambda v: str(v).casefold())
+    hosts = UniqueValues("a host's role")
     rest: str | None = None
     for name, role in one.roles.items():
         yield from names.check(name, f"role {name}", (*path, name))
@@ -191,7 +191,7 @@ def _role(site: Site, cloud: str, role: DeploymentRole, path: Path) -> Iterator[
 
 
 def _interfaces(site: Site, cloud: str, role: DeploymentRole, path: Path) -> Iterator[WrongValue]:
-    used = Seen("an interface")
+    used = UniqueValues("an interface")
     mine = networks_of(site, cloud)
     for name, interface in role.interfaces.items():
         inner = (*path, "interfaces", name)
@@ -230,7 +230,7 @@ def _number(site: Site, network: SiteNetwork, interface: str, path: Path) -> Ite
 def _adapters(site: Site, cloud: str, role: DeploymentRole, path: Path) -> Iterator[WrongValue]:
     hosts = hosts_of(site, cloud, role)
     names = {h.name for n in hosts for h in n.hcas}
-    used = Seen("an adapter's interface")
+    used = UniqueValues("an adapter's interface")
     for name, interface in role.adapters.items():
         inner = (*path, "adapters", name)
         yield from known(inner, name, names, "adapters of its hosts")

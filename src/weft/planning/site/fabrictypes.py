@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from weft.model.fabrictypes import FabricKind
 from weft.model.site import FabricManager, Site
-from weft.planning.site.seen import Seen, WrongValue
+from weft.planning.site.wrongvalues import UniqueValues, WrongValue
 
 
 def check_fabric_types(site: Site) -> Iterator[WrongValue]:
@@ -68,7 +68,7 @@ def _ufm(name: str, manager: FabricManager) -> Iterator[WrongValue]:
         return
     if not manager.addresses:
         yield (*path, "addresses"), None, "the address of UFM's REST API, such as [https://ufm.example]"
-    taken = Seen("an address")
+    taken = UniqueValues("an address")
     for i, address in enumerate(manager.addresses):
         yield from taken.check(address.casefold(), f"fabric {name}", (*path, "addresses", i))
     if manager.authentication == "certificate":
@@ -84,7 +84,7 @@ def _ufm(name: str, manager: FabricManager) -> Iterator[WrongValue]:
 def _switch_ports(site: Site) -> Iterator[WrongValue]:
     leaves = {(link.b, link.a) for link in site.links} | {(link.a, link.b) for link in site.links}
     cabled = {end for end, _ in leaves}
-    taken = Seen("a switch's port")
+    taken = UniqueValues("a switch's port")
     for i, node in enumerate(site.nodes):
         for j, hca in enumerate(node.hcas):
             path, fabric = ("nodes", i, "hcas", j, "switch_port"), site.fabrics.get(hca.fabric)

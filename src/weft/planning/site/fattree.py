@@ -261,20 +261,25 @@ def _switch(fabric: str, level: str, name: str, radix: int, block: str | None) -
 
 
 def server(number: int) -> str:
+    """Name of a server, by its number from 0."""
     return f"node{number + 1}"
 
 
 def adapter(rail: int) -> str:
+    """Name of the adapter on a rail, from 0."""
     return f"mlx5_{rail}"
 
 
 def leaf(group: int, rail: int, rails: int) -> str:
+    """Name of the leaf of a group on a rail; both from 0."""
     return f"leaf{group + 1}" if rails == 1 else f"leaf{group + 1}-rail{rail + 1}"
 
 
 def spine(block: int, number: int, blocks: int) -> str:
+    """Name of a spine, by the number of its block and its own, both from 0."""
     return f"spine{number + 1}" if blocks == 1 else f"spine{block + 1}-{number + 1}"
 
 
 def core(plane: int, number: int) -> str:
+    """Name of a core, by the number of its plane and its own, both from 0."""
     return f"core{plane + 1}-{number + 1}"

@@ -208,6 +208,7 @@ def _segments(site: Site) -> Iterator[Resource]:
 
 
 def switch_of(plug: str) -> str:
+    """Name of the switch in `switch/port`."""
     return plug.partition("/")[0]
 
 
@@ -301,6 +302,7 @@ def _to_storage(site: Site, networks: dict[str, SiteNetwork], blocks: Sequence[s
 
 
 def cloud_of(network: SiteNetwork) -> str:
+    """The network's cloud, which a checked site always has."""
     assert network.cloud is not None, "a checked site names it"
     return network.cloud
 

@@ -16,7 +16,7 @@ from weft.model.site import (
     is_dns_name,
     port_names,
 )
-from weft.planning.site.seen import Seen, WrongValue, casefold, known
+from weft.planning.site.wrongvalues import UniqueValues, WrongValue, casefold, known
 
 Path = tuple[str | int, ...]
 RNIC_GBPS = 100.0
@@ -37,7 +37,7 @@ def check_hardware(site: Site) -> Iterator[WrongValue]:
 
 
 def _devices(site: Site) -> Iterator[WrongValue]:
-    names = Seen("a name of a switch, node, IPU-Machine or device", casefold)
+    names = UniqueValues("a name of a switch, node, IPU-Machine or device", casefold)
     for owner in (*site.switches, *site.nodes, *site.ipu_machines):
         names.first.setdefault(casefold(owner.name), owner.name)
     racks = {r.name for r in site.racks}
@@ -64,7 +64,7 @@ def _interfaces(site: Site) -> Iterator[WrongValue]:
     owners = {o.name for o in (*site.switches, *site.nodes, *site.ipu_machines, *site.devices)}
     adapters = {(n.name, h.name) for n in site.nodes for h in n.hcas}
     machines = {m.name for m in site.ipu_machines}
-    names = Seen("an interface's name on a device")
+    names = UniqueValues("an interface's name on a device")
     for i, one in enumerate(site.interfaces):
         path: Path = ("interfaces", i)
         owner = f"{one.device}/{one.name}"
@@ -83,7 +83,7 @@ def _interfaces(site: Site) -> Iterator[WrongValue]:
 
 def _macs(site: Site) -> Iterator[WrongValue]:
     """A MAC address is unique and not a multicast one: Neutron accepts any, and the same one on two networks."""
-    seen = Seen("a MAC address")
+    seen = UniqueValues("a MAC address")
     for i, machine in enumerate(site.ipu_machines):
         for field in ("rnic_mac", "bmc_mac", "gw_mac"):
             mac = getattr(machine, field)
@@ -114,10 +114,10 @@ def _unicast(mac: str, path: Path) -> Iterator[WrongValue]:
 
 
 def _addresses(site: Site) -> Iterator[WrongValue]:
-    seen: dict[str | None, Seen] = {}
+    seen: dict[str | None, UniqueValues] = {}
 
-    def of(cloud: str | None) -> Seen:
-        return seen.setdefault(cloud, Seen("an IPv4 address"))
+    def of(cloud: str | None) -> UniqueValues:
+        return seen.setdefault(cloud, UniqueValues("an IPv4 address"))
 
     for number, machine in enumerate(site.ipu_machines):
         pod = site.ipu_pods.get(machine.ipu_pod)
@@ -162,10 +162,10 @@ def _free(address: IPv4Address, network: SiteNetwork, path: Path) -> Iterator[Wr
 
 def _host_names(site: Site) -> Iterator[WrongValue]:
     """Host names are unique: Neutron lets two ports have one name, and which one resolves is random."""
-    seen: dict[str | None, Seen] = {}
+    seen: dict[str | None, UniqueValues] = {}
     for machine in site.ipu_machines:
         pod = site.ipu_pods.get(machine.ipu_pod)
-        names = seen.setdefault(pod.cloud if pod else None, Seen("a host name"))
+        names = seen.setdefault(pod.cloud if pod else None, UniqueValues("a host name"))
         for name in map(machine.host_name, LEGS):
             names.first.setdefault(name, machine.name)
     for i, one in enumerate(site.interfaces):
@@ -173,13 +173,13 @@ def _host_names(site: Site) -> Iterator[WrongValue]:
         if network is None:
             continue
         path: Path = ("interfaces", i, "dns_name")
-        names = seen.setdefault(network.cloud, Seen("a host name"))
+        names = seen.setdefault(network.cloud, UniqueValues("a host name"))
         yield from names.check(one.host_name, f"{one.device}/{one.name}", path)
         if not is_dns_name(one.host_name):
             yield path, one.host_name, f"a dns_name of {DNS_NAMES}: device and interface don't make one"
 
 
-class _Plugs(Seen):
+class _Plugs(UniqueValues):
     """Switch ports that are taken. A BMC may share that of its own host's interface (NC-SI), except on bare-metal
     machines of pods: a tenant with root there could reach the BMCs' VLAN by its tag."""
 
@@ -249,7 +249,7 @@ def _ports(site: Site) -> Iterator[WrongValue]:
 
 
 def _rnic(
-    i: int, machine: IpuMachine, devices: dict[str, Device], switches: dict[str, int], used: Seen
+    i: int, machine: IpuMachine, devices: dict[str, Device], switches: dict[str, int], used: UniqueValues
 ) -> Iterator[WrongValue]:
     """An IPU-Machine's RNIC, whose switch need not be described; two on one port are reported with the IPU-PODs."""
     switch, number = machine.rnic_switch, machine.rnic_port
@@ -270,7 +270,7 @@ def _plugged(
     where: tuple[Path, Path],
     devices: dict[str, Device],
     switches: dict[str, int],
-    used: Seen,
+    used: UniqueValues,
 ) -> Iterator[WrongValue]:
     """Args: where: paths of the fields with the switch and the port."""
     if switch is None or port is None:
@@ -287,7 +287,7 @@ def _plugged(
         yield from known(where[0], switch, {*devices, *switches}, "switches of the site")
 
 
-def _on_device(device: Device, port: str, owner: str, used: Seen, path: Path) -> Iterator[WrongValue]:
+def _on_device(device: Device, port: str, owner: str, used: UniqueValues, path: Path) -> Iterator[WrongValue]:
     """A port may be named by the vendor's name or by its number: both are the same port."""
     names = port_names(device.ports)
     if not names:

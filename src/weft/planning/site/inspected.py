@@ -14,6 +14,8 @@ from weft.planning.fabric.addressing import client_id
 
 
 class SeenInterface(BaseModel):
+    """A network interface as the agent or the BMC saw it."""
+
     name: str
     mac_address: str | None = None
     client_id: str | None = None
@@ -31,26 +33,35 @@ class SeenInterface(BaseModel):
 
 
 class SeenMemory(BaseModel):
+    """Memory of a machine, in MiB."""
+
     physical_mb: int | None = None
 
 
 class SeenPci(BaseModel):
+    """A PCI device."""
+
     vendor_id: str
     product_id: str
     bus: str
 
     @property
     def ids(self) -> str:
+        """Vendor and product, as in the hardware list: `10de:2335`."""
         return f"{self.vendor_id}:{self.product_id}".lower()
 
 
 class SeenNeighbour(BaseModel):
+    """An LLDP neighbour as Ironic's hook parsed it."""
+
     switch_system_name: str | None = None
     switch_port_id: str | None = None
     switch_port_description: str | None = None
 
 
 class Inventory(BaseModel):
+    """The inventory of a machine."""
+
     interfaces: list[SeenInterface]
     memory: SeenMemory | None = None
     disks: list[dict[str, Any]] | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from weft.model.fabrictypes import FabricKind
 from weft.model.site import Site
-from weft.planning.site.seen import WrongValue
+from weft.planning.site.wrongvalues import WrongValue
 
 
 def check_machines(site: Site) -> Iterator[WrongValue]:
@@ -27,6 +27,7 @@ def check_machines(site: Site) -> Iterator[WrongValue]:
 
 
 def machine_hints(site: Site) -> Iterator[str]:
+    """Hints about projects that may act on machines, one sentence each."""
     for name, cloud in sorted(site.clouds.items()):
         if cloud.machine_owners:
             listed = ", ".join(sorted(set(cloud.machine_owners)))

@@ -288,6 +288,7 @@ def different(
     plug: Plug | None,
     seen: Plug | None,
 ) -> FabricDifference:
+    """A difference at a port: what the site has there, and what was seen; None: nothing."""
     subject, where = f"{port[0]}/{port[1]}", f"port {port[1]} of {port[0]}"
     described = f"{plug.device}/{plug.interface}" if plug else ""
     observed = f"{seen.device}/{seen.interface}" if seen else ""

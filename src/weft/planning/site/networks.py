@@ -9,14 +9,14 @@ from typing import Literal
 from weft.model.ranges import Range
 from weft.model.site import PRIVILEGED, IpuPod, Site, SiteNetwork, SiteSubnet
 from weft.planning.fabric.segments import unusable
-from weft.planning.site.seen import Seen, WrongValue, known
+from weft.planning.site.wrongvalues import UniqueValues, WrongValue, known
 
 Path = tuple[str | int, ...]
 
 
 def check_networks(site: Site) -> Iterator[WrongValue]:
     """Everything that is wrong with the site's own networks."""
-    vlans = Seen("a VLAN of a physical network")
+    vlans = UniqueValues("a VLAN of a physical network")
     blocks: list[tuple[str | None, IPv4Network, str]] = blocks_of_pods(site)
     # Checked with the IPU-PODs, where it may be a loopback network: on one machine agents need no other.
     known_blocks = {pod.gateway.addresses for pod in site.ipu_pods.values()}

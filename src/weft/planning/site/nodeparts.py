@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from weft.model.site import Hca, Node, Site
 from weft.planning.fabric.functions import first_mac, mac_of, routing_id
-from weft.planning.site.seen import WrongValue
+from weft.planning.site.wrongvalues import WrongValue
 
 
 def check_parts_of_nodes(site: Site) -> Iterator[WrongValue]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from weft.model.novaflavor import NovaFlavor, extra_specs, miscounted
 from weft.model.site import Flavor, ImageProperties, Site
 from weft.planning.site.aggregates import MOST, wanted_aggregates
-from weft.planning.site.seen import WrongValue
+from weft.planning.site.wrongvalues import WrongValue
 
 Path = tuple[str | int, ...]
 PREFIXES = ("hw_", "os_", "img_", "trait:", "resources:")

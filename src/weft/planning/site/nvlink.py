@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from weft.model.errors import InputError
 from weft.model.site import Node, Site
 from weft.planning.fabric.topology import NO_FABRIC, Topology, cables, natural
-from weft.planning.site.seen import WrongValue
+from weft.planning.site.wrongvalues import WrongValue
 
 
 def check_nvlink(site: Site) -> Iterator[WrongValue]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from weft.model.fabrictypes import FabricKind
 from weft.model.site import Site, SiteNetwork, Switching
 from weft.planning.site.hardware import network_at
-from weft.planning.site.seen import Seen, WrongValue, known
+from weft.planning.site.wrongvalues import UniqueValues, WrongValue, known
 
 Path = tuple[str | int, ...]
 DEFAULT = 1
@@ -16,7 +16,7 @@ DEFAULT = 1
 
 def check_own_ports(site: Site) -> Iterator[WrongValue]:
     """Everything that is wrong with `fabric` and `trunks` of networks."""
-    vlans: dict[str, Seen] = {}
+    vlans: dict[str, UniqueValues] = {}
     for name, network in site.networks.items():
         path: Path = ("networks", name)
         if network.fabric is None:
@@ -28,7 +28,9 @@ def check_own_ports(site: Site) -> Iterator[WrongValue]:
         switching = None if wrong else site.fabrics[network.fabric].manager.switching
         if switching is None:
             continue
-        seen = vlans.setdefault(network.fabric, Seen(f"a VLAN of the switches of fabric {network.fabric}"))
+        seen = vlans.setdefault(
+            network.fabric, UniqueValues(f"a VLAN of the switches of fabric {network.fabric}")
+        )
         yield from _vlan(site, name, network, switching, seen)
     for fabric in sorted(vlans):
         yield from _Ports(site, fabric).check()
@@ -50,7 +52,7 @@ def _fabric(site: Site, name: str, path: Path) -> Iterator[WrongValue]:
 
 
 def _vlan(
-    site: Site, name: str, network: SiteNetwork, switching: Switching, seen: Seen
+    site: Site, name: str, network: SiteNetwork, switching: Switching, seen: UniqueValues
 ) -> Iterator[WrongValue]:
     path: Path = ("networks", name, "vlan")
     assert network.fabric is not None

@@ -39,7 +39,7 @@ LARGEST = 512 << 10
 """Maximum size in bytes of a part of several rows."""
 
 
-class Parts(Mapping[str, bytes]):
+class DocumentParts(Mapping[str, bytes]):
     """Digest -> bytes, serialized on demand: the text of a large site takes many times the memory of its value.
 
     Attributes:
@@ -64,7 +64,7 @@ class Cut:
     """A site's document, with short tables in it, and long ones as the digests of their parts."""
 
     document: dict[str, Any]
-    parts: Parts
+    parts: DocumentParts
 
 
 def cut(site: Site) -> Cut:
@@ -79,7 +79,7 @@ def cut(site: Site) -> Cut:
             continue
         parts |= {digest: (table, piece) for digest, piece, _ in found}
         head[table] = PartsInclude(parts=tuple(digest for digest, _, _ in found)).model_dump()
-    return Cut({name: head[name] for name in Site.model_fields}, Parts(parts))
+    return Cut({name: head[name] for name in Site.model_fields}, DocumentParts(parts))
 
 
 def named(document: Mapping[str, Any], table: str) -> tuple[str, ...] | None:

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 from weft.model.ranges import Range
 from weft.model.site import Site
 from weft.planning.fabric.segments import unusable
-from weft.planning.site.seen import WrongValue
+from weft.planning.site.wrongvalues import WrongValue
 
 MAX_VLAN = 4094
 """IEEE 802.1Q: 1 to 4094. A P_Key that is a Neutron segmentation id has the same limit."""

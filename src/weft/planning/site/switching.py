@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from weft.model.site import Site, Switching
-from weft.planning.site.seen import Seen, WrongValue, known
+from weft.planning.site.wrongvalues import UniqueValues, WrongValue, known
 
 Path = tuple[str | int, ...]
 
@@ -47,7 +47,7 @@ def _says_settings(site: Site, fabric: str, switching: Switching) -> Iterator[Wr
 
 
 def _access(switching: Switching, mine: set[str], fabric: str, path: Path) -> Iterator[WrongValue]:
-    names, urls = Seen("a switch's name"), Seen("a switch's address")
+    names, urls = UniqueValues("a switch's name"), UniqueValues("a switch's address")
     for i, access in enumerate(switching.switches):
         here = (*path, "switches", i)
         if access.interface == "generic" and switching.configured_by == "neutron":
@@ -66,7 +66,7 @@ def _access(switching: Switching, mine: set[str], fabric: str, path: Path) -> It
 
 def _ends(site: Site, fabric: str, switching: Switching, mine: set[str], path: Path) -> Iterator[WrongValue]:
     """Each port has one cable, on a switch of the fabric that has as many ports."""
-    taken = Seen("a switch's port")
+    taken = UniqueValues("a switch's port")
     cabled: dict[str, set[str]] = {}
     for node in site.nodes:
         for hca in node.hcas_on(fabric):

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from weft.model.fabrictypes import FabricKind, Level
 from weft.model.site import Fabric, Site, Traffic
-from weft.planning.site.seen import Seen, WrongValue, known
+from weft.planning.site.wrongvalues import UniqueValues, WrongValue, known
 
 OPERATIONAL = ("eos", "ovs")
 """Interfaces of switches that show their operational state, and not only their configuration."""
 
 
 def check_traffic(site: Site) -> Iterator[WrongValue]:
+    """Everything that is wrong with probe agents, and with the evidence that a fabric requires."""
     for name, fabric in site.fabrics.items():
         yield from _evidence(name, fabric, site)
         if fabric.traffic is None:
@@ -22,7 +23,11 @@ def check_traffic(site: Site) -> Iterator[WrongValue]:
             yield path, "probe agents", f"must be omitted: fabric {name} is of type {fabric.type}"
             continue
         mine = {n.name for n in site.nodes if n.hcas_on(name)}
-        names, urls, nodes = Seen("an agent's name"), Seen("an agent's address"), Seen("a node's agent")
+        names, urls, nodes = (
+            UniqueValues("an agent's name"),
+            UniqueValues("an agent's address"),
+            UniqueValues("a node's agent"),
+        )
         for i, agent in enumerate(fabric.traffic.agents):
             here = (*path, "agents", i)
             yield from names.check(agent.name, f"agent {agent.name}", (*here, "name"))

@@ -27,8 +27,8 @@ from weft.planning.shapes.graph import (
     MANAGEMENT_NETWORK,
     MANAGEMENT_SUBNET,
     SECURITY_GROUP,
+    DesiredResource,
     Member,
-    Wanted,
     access,
     in_order,
     management,
@@ -63,7 +63,7 @@ def podgraph(
         inside = tuple(replace(m, hcas=()) for m in inside)
     storage = PodStorage(order, site.clouds[cloud].storage, inside)
     by = site.clouds[cloud].machines_by
-    wanted: list[Wanted] = [
+    wanted: list[DesiredResource] = [
         *(_rdma(inside, allotment, site, fabric, order) if segmented else ()),
         *management(order, allotment, site, cloud),
         *access(order),
@@ -79,7 +79,7 @@ def podgraph(
 
 def _rdma(
     inside: Sequence[Member], allotment: Allotment, site: Site, fabric: str, order: Order
-) -> Iterator[Wanted]:
+) -> Iterator[DesiredResource]:
     """The segment, and the network and subnet of its adapters."""
     kind = site.fabrics[fabric].type
     members = tuple(sorted(memberships(inside, kind.row, fabric), key=lambda m: m.port))
@@ -87,23 +87,23 @@ def _rdma(
     # A machine runs the tenant's system neither during deployment nor cleaning: it joins after one, leaves before the
     # other.
     first = tuple(_server(m) for m in inside) if _follows(order, site, fabric) else ()
-    yield Wanted(SEGMENT, SegmentSpec(number=number, fabric_type=kind, members=members), first)
+    yield DesiredResource(SEGMENT, SegmentSpec(number=number, fabric_type=kind, members=members), first)
     rdma = NetworkSpec(
         physical_network=site.fabrics[fabric].physical_network,
         segment=allotment.numbers[SPACE + fabric],
         port_security=False,
         mtu=site.fabrics[fabric].network_mtu,
     )
-    yield Wanted(RDMA_NETWORK, rdma)
+    yield DesiredResource(RDMA_NETWORK, rdma)
     # No DHCP and no gateway on RDMA: addresses are fixed, and the default route belongs to management.
     without = SubnetSpec(network=RDMA_NETWORK, cidr=allotment.rdma_cidr, gateway=False, dhcp=False)
-    yield Wanted(RDMA_SUBNET, without, (RDMA_NETWORK,))
+    yield DesiredResource(RDMA_SUBNET, without, (RDMA_NETWORK,))
 
 
-def _machines(inside: Sequence[Member]) -> Iterator[Wanted]:
+def _machines(inside: Sequence[Member]) -> Iterator[DesiredResource]:
     for m in inside:
         if m.node.machine is not None:
-            yield Wanted(_machine(m), MachineSpec(machine=m.node.machine), node=m.node.name)
+            yield DesiredResource(_machine(m), MachineSpec(machine=m.node.machine), node=m.node.name)
 
 
 def has_segment(order: Order, site: Site, fabric: str) -> bool:
@@ -130,7 +130,7 @@ def _server(member: Member) -> str:
 
 def _ports(
     inside: Sequence[Member], allotment: Allotment, pinned: FabricKind | Literal[False]
-) -> Iterator[Wanted]:
+) -> Iterator[DesiredResource]:
     """Args: pinned: type of the fabric where each port of a machine must be at its own adapter. Nova's driver can't ask
     Ironic for that: it takes any adapter of the physical network, and gives the port its MAC address."""
     rails = allotment.rails or max(len(m.hcas) for m in inside)
@@ -146,7 +146,7 @@ def _ports(
             host=m.node.nova_host,
         )
         needs = (MANAGEMENT_NETWORK, MANAGEMENT_SUBNET, *management.security_groups)
-        yield Wanted(m.management_port, management, needs, m.node.name)
+        yield DesiredResource(m.management_port, management, needs, m.node.name)
         macs = m.macs()
         for number, key in enumerate(m.hca_ports()):
             rdma = PortSpec(
@@ -159,7 +159,7 @@ def _ports(
                 switchdev=bool(macs) and m.hcas[number].eswitch == "switchdev",
                 host=m.node.nova_host,
             )
-            yield Wanted(key, rdma, (RDMA_NETWORK, RDMA_SUBNET), m.node.name)
+            yield DesiredResource(key, rdma, (RDMA_NETWORK, RDMA_SUBNET), m.node.name)
 
 
 def _own_mac(hca: Hca, fabric: FabricKind) -> str | None:
@@ -176,7 +176,7 @@ def _servers(
     after_segment: bool,
     storage: PodStorage,
     machines_by: Literal["nova", "ironic"],
-) -> Iterator[Wanted]:
+) -> Iterator[DesiredResource]:
     """Args: after_segment: whether servers wait for the segment: none must ever see the fabric outside of it."""
     has_key = order.access.ssh_key is not None or order.access.key_pair is not None
     key_pair = (KEY_PAIR,) if has_key else ()
@@ -196,4 +196,4 @@ def _servers(
         )
         first = ((SEGMENT,) if after_segment else ()) + ((_machine(m),) if _bare_metal(order) else ())
         needs = (*first, *key_pair, *ports, *has.needs)
-        yield Wanted(_server(m), server, needs, m.node.name, name_of(order, m))
+        yield DesiredResource(_server(m), server, needs, m.node.name, name_of(order, m))

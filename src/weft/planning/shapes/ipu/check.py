@@ -11,7 +11,7 @@ from weft.model.fabrictypes import FabricKind
 from weft.model.ranges import Range
 from weft.model.site import IpuMachine, IpuPod, Node, Site
 from weft.planning.site.ranges import MAX_VLAN
-from weft.planning.site.seen import Seen, WrongValue, casefold, known
+from weft.planning.site.wrongvalues import UniqueValues, WrongValue, casefold, known
 
 RESERVED = "controller"
 """Keys of a pod's resources contain names: `server/controller` is the V-IPU controller's."""
@@ -182,16 +182,19 @@ def _blocks(site: Site, pod: IpuPod, path: Path) -> Iterator[WrongValue]:
 
 
 def _machines(site: Site) -> Iterator[WrongValue]:
-    names, macs = Seen("a name of a switch, node or IPU-Machine", casefold), Seen("a MAC address")
+    names, macs = (
+        UniqueValues("a name of a switch, node or IPU-Machine", casefold),
+        UniqueValues("a MAC address"),
+    )
     for owner in (*site.switches, *site.nodes):
         names.first.setdefault(casefold(owner.name), owner.name)
     macs.first.update({h.mac: f"{n.name}/{h.name}" for n in site.nodes for h in n.hcas if h.mac})
     addresses, places, ports = (
-        Seen("an IPv4 address"),
-        Seen("a position in an IPU-POD"),
-        Seen("a switch port"),
+        UniqueValues("an IPv4 address"),
+        UniqueValues("a position in an IPU-POD"),
+        UniqueValues("a switch port"),
     )
-    ends = Seen("a switch port")
+    ends = UniqueValues("a switch port")
     racks = {r.name for r in site.racks}
     for i, machine in enumerate(site.ipu_machines):
         path: Path = ("ipu_machines", i)

@@ -49,8 +49,8 @@ from weft.planning.shapes.graph import (
     MANAGEMENT_NETWORK,
     MANAGEMENT_SUBNET,
     SECURITY_GROUP,
+    DesiredResource,
     Member,
-    Wanted,
     access,
     in_order,
     management_network,
@@ -63,7 +63,7 @@ from weft.planning.shapes.ipu.init import (
     AGENT_KEY,
     TENANT_KEY,
     TENANT_USER,
-    Legs,
+    ControllerAddresses,
     controller_init,
     poplar_init,
 )
@@ -82,7 +82,7 @@ DHCP_PORTS = 14
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class IpuParts:
     """The parts of an IPU pod.
 
     Attributes:
@@ -116,7 +116,7 @@ def data_pool(cidr: str) -> tuple[str, str]:
 
 
 def ipu_graph(
-    pod_id: str, order: Order, parts: Parts, allotment: Allotment, site: Site, cloud: str, flavor: str
+    pod_id: str, order: Order, parts: IpuParts, allotment: Allotment, site: Site, cloud: str, flavor: str
 ) -> Graph:
     """Every resource of the pod, needs first, then by key. Raises `InputError` for user data that is too long."""
     graph = _Graph(pod_id, order, parts, allotment, site, cloud, flavor)
@@ -134,13 +134,13 @@ def ipu_graph(
 class _Graph:
     pod_id: str
     order: Order
-    parts: Parts
+    parts: IpuParts
     numbers: Allotment
     site: Site
     cloud: str
     flavor: str
 
-    def wanted(self) -> Iterator[Wanted]:
+    def wanted(self) -> Iterator[DesiredResource]:
         inside = [Member(i, node, (), node.name) for i, node in enumerate(self.parts.poplars)]
         exporter = Ingress(protocol="tcp", port=NODE_EXPORTER_PORT, source=f"{self._controller_address}/32")
         yield from self._networks()
@@ -170,7 +170,7 @@ class _Graph:
         """On the vPOD's management network: after the Poplar servers."""
         return management_address(self.numbers.management_cidr, len(self.parts.poplars))
 
-    def _networks(self) -> Iterator[Wanted]:
+    def _networks(self) -> Iterator[DesiredResource]:
         vlan = self.numbers.numbers[self.vlans.space]
         fabric = self.vlans.fabric
         network = NetworkSpec(
@@ -179,14 +179,14 @@ class _Graph:
             port_security=False,
             mtu=None if fabric is None else self.site.fabrics[fabric].network_mtu,
         )
-        yield Wanted(DATA_NETWORK, network)
+        yield DesiredResource(DATA_NETWORK, network)
         if fabric is not None:
-            yield Wanted(DATA_SEGMENT, self._segment(fabric, vlan))
+            yield DesiredResource(DATA_SEGMENT, self._segment(fabric, vlan))
         # DHCP, since IPU-Machines request their RNIC's address; no gateway: nothing leaves this network.
         cidr = self.numbers.rdma_cidr
         subnet = SubnetSpec(network=DATA_NETWORK, cidr=cidr, gateway=False, dhcp=True, pool=data_pool(cidr))
-        yield Wanted(DATA_SUBNET, subnet, (DATA_NETWORK,))
-        yield Wanted(MANAGEMENT_NETWORK, management_network(self.numbers, self.site, self.cloud))
+        yield DesiredResource(DATA_SUBNET, subnet, (DATA_NETWORK,))
+        yield DesiredResource(MANAGEMENT_NETWORK, management_network(self.numbers, self.site, self.cloud))
         cidr = self.numbers.management_cidr
         subnet = SubnetSpec(
             network=MANAGEMENT_NETWORK,
@@ -195,7 +195,7 @@ class _Graph:
             dhcp=True,
             pool=management_pool(cidr),
         )
-        yield Wanted(MANAGEMENT_SUBNET, subnet, (MANAGEMENT_NETWORK,))
+        yield DesiredResource(MANAGEMENT_SUBNET, subnet, (MANAGEMENT_NETWORK,))
 
     def _segment(self, fabric: str, vlan: int) -> SegmentSpec:
         """The data network's segment. Machines' RNICs are the pod's alone (access ports); Poplar servers' adapters have
@@ -211,7 +211,7 @@ class _Graph:
         """Keys of what must exist before anything is on the data network."""
         return (DATA_SEGMENT,) if self.vlans.fabric is not None else ()
 
-    def _machine_ports(self) -> Iterator[Wanted]:
+    def _machine_ports(self) -> Iterator[DesiredResource]:
         """Ports of the RNICs; with host names only where the site has some in this cloud, since Neutron must support
         them."""
         named = any(network.cloud == self.cloud for network in self.site.networks.values())
@@ -225,18 +225,20 @@ class _Graph:
                 host="",
                 dns_name=machine.host_name("rnic") if named else None,
             )
-            yield Wanted(f"port/{machine.name}/rnic", port, (DATA_NETWORK, DATA_SUBNET), machine.name)
+            yield DesiredResource(
+                f"port/{machine.name}/rnic", port, (DATA_NETWORK, DATA_SUBNET), machine.name
+            )
 
-    def _controller(self) -> Iterator[Wanted]:
+    def _controller(self) -> Iterator[DesiredResource]:
         """One security group for each interface, by role (reference design, table of security groups)."""
         pod, host, node = self._pod, self.parts.controller.nova_host, self.parts.controller.name
         weft, gateways = str(pod.gateway.managed_from), str(pod.gateway.addresses)
         doors = (USER_PORT, ADMIN_PORT, METRICS_PORT)
         ours = [Ingress(protocol="tcp", port=port, source=weft) for port in doors]
         logs = [Ingress(protocol="udp", port=SYSLOG_PORT, source=gateways)]
-        yield Wanted(GATEWAY_GROUP, SecurityGroupSpec(ssh_from=(weft,), ingress=(*ours, *logs)))
+        yield DesiredResource(GATEWAY_GROUP, SecurityGroupSpec(ssh_from=(weft,), ingress=(*ours, *logs)))
         users = Ingress(protocol="tcp", port=USER_PORT, source=self.numbers.management_cidr)
-        yield Wanted(USERS_GROUP, SecurityGroupSpec(ssh_from=(), ingress=(users,)))
+        yield DesiredResource(USERS_GROUP, SecurityGroupSpec(ssh_from=(), ingress=(users,)))
         gateway = PortSpec(
             network="",
             subnet="",
@@ -246,7 +248,7 @@ class _Graph:
             security_groups=(GATEWAY_GROUP,),
             host=host,
         )
-        yield Wanted(CONTROLLER_GATEWAY, gateway, (GATEWAY_GROUP,), node)
+        yield DesiredResource(CONTROLLER_GATEWAY, gateway, (GATEWAY_GROUP,), node)
         management = PortSpec(
             network=MANAGEMENT_NETWORK,
             subnet=MANAGEMENT_SUBNET,
@@ -256,7 +258,7 @@ class _Graph:
             host=host,
         )
         needs = (MANAGEMENT_NETWORK, MANAGEMENT_SUBNET, USERS_GROUP)
-        yield Wanted(CONTROLLER_MANAGEMENT, management, needs, node)
+        yield DesiredResource(CONTROLLER_MANAGEMENT, management, needs, node)
         topology = "torus" if self.parts.ring else "mesh"
         ports = (CONTROLLER_GATEWAY, CONTROLLER_MANAGEMENT)
         server = ServerSpec(
@@ -266,7 +268,7 @@ class _Graph:
             user_data=controller_init(
                 self.pod_id,
                 self.order.name,
-                Legs(self._gateway, self._controller_address),
+                ControllerAddresses(self._gateway, self._controller_address),
                 self.parts.machines,
                 topology,
                 pod.gateway.agents_ca,
@@ -274,9 +276,9 @@ class _Graph:
             secrets=(ADMIN_KEY, AGENT_KEY, TENANT_KEY, *TLS_NAMES),
             ports=ports,
         )
-        yield Wanted(CONTROLLER, server, ports, node)
+        yield DesiredResource(CONTROLLER, server, ports, node)
 
-    def _poplars(self, inside: Sequence[Member], storage: PodStorage) -> Iterator[Wanted]:
+    def _poplars(self, inside: Sequence[Member], storage: PodStorage) -> Iterator[DesiredResource]:
         order = self.order
         has_key = order.access.ssh_key is not None or order.access.key_pair is not None
         user_data = poplar_init(order.name, self._controller_address, order.access.user_data)
@@ -290,7 +292,7 @@ class _Graph:
                 host=m.node.nova_host,
             )
             needs = (MANAGEMENT_NETWORK, MANAGEMENT_SUBNET, SECURITY_GROUP)
-            yield Wanted(m.management_port, management, needs, m.node.name)
+            yield DesiredResource(m.management_port, management, needs, m.node.name)
             data = PortSpec(
                 network=DATA_NETWORK,
                 subnet=DATA_SUBNET,
@@ -298,7 +300,7 @@ class _Graph:
                 vnic_type="direct",
                 host=m.node.nova_host,
             )
-            yield Wanted(f"port/{m.node.name}/data", data, (DATA_NETWORK, DATA_SUBNET), m.node.name)
+            yield DesiredResource(f"port/{m.node.name}/data", data, (DATA_NETWORK, DATA_SUBNET), m.node.name)
             has = storage.of(m, user_data)
             ports = (m.management_port, f"port/{m.node.name}/data", *has.ports)
             server = ServerSpec(
@@ -312,9 +314,9 @@ class _Graph:
                 storage=has.places,
             )
             needs = (*self._wired, *((KEY_PAIR,) if has_key else ()), *ports, *has.needs)
-            yield Wanted(f"server/{m.node.name}", server, needs, m.node.name, name_of(order, m))
+            yield DesiredResource(f"server/{m.node.name}", server, needs, m.node.name, name_of(order, m))
 
-    def _vipu(self) -> Iterator[Wanted]:
+    def _vipu(self) -> Iterator[DesiredResource]:
         """The controller's objects; its cloud-init creates them, and the driver verifies it."""
         controller, name = self._gateway, self.order.name
         machines = tuple(m.name for m in self.parts.machines)
@@ -323,7 +325,7 @@ class _Graph:
                 tls=True, controller=controller, machine=m.name, address=str(m.gw_address), port=m.agent_port
             )
             needs = (CONTROLLER, *self._wired, f"port/{m.name}/rnic")
-            yield Wanted(f"vipu_agent/{m.name}", agent, needs, m.name)
+            yield DesiredResource(f"vipu_agent/{m.name}", agent, needs, m.name)
         cluster = VipuClusterSpec(
             tls=True,
             controller=controller,
@@ -331,15 +333,15 @@ class _Graph:
             topology="torus" if self.parts.ring else "mesh",
             machines=machines,
         )
-        yield Wanted(CLUSTER, cluster, tuple(f"vipu_agent/{m}" for m in machines))
+        yield DesiredResource(CLUSTER, cluster, tuple(f"vipu_agent/{m}" for m in machines))
         allocation = VipuAllocationSpec(
             tls=True, controller=controller, name=name, cluster=name, machines=machines
         )
         # The Poplar servers, too, so that the partitions that they use are deleted before them.
-        yield Wanted(
+        yield DesiredResource(
             ALLOCATION, allocation, (CLUSTER, *(f"server/{node.name}" for node in self.parts.poplars))
         )
         user = VipuUserSpec(
             tls=True, controller=controller, name=TENANT_USER, allocation=name, machines=machines
         )
-        yield Wanted(USER, user, (ALLOCATION,))
+        yield DesiredResource(USER, user, (ALLOCATION,))

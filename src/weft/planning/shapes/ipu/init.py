@@ -48,14 +48,14 @@ def controller_id(pod_id: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Legs:
+class ControllerAddresses:
     """A controller's addresses: on the gateways' network, and on the vPOD's management network."""
 
     gateway: str
     management: str
 
 
-def _unit(pod: str, legs: Legs, agents_have_tls: bool) -> str:
+def _unit(pod: str, legs: ControllerAddresses, agents_have_tls: bool) -> str:
     """The controller's systemd unit."""
     return _UNIT.format(
         pod=pod,
@@ -73,7 +73,7 @@ def _unit(pod: str, legs: Legs, agents_have_tls: bool) -> str:
 def controller_init(
     pod_id: str,
     pod: str,
-    legs: Legs,
+    legs: ControllerAddresses,
     machines: Sequence[IpuMachine],
     topology: str,
     agents_ca: str | None,

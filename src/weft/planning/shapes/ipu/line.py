@@ -24,7 +24,7 @@ from weft.planning.queue.book import Book
 from weft.planning.queue.timeline import Timeline
 from weft.planning.queue.windows import check_window
 from weft.planning.shapes.ipu.room import Host, Picked, hosts_of, machines_of, pick
-from weft.planning.shapes.ipu.run import Row, rows, stretches
+from weft.planning.shapes.ipu.run import MachineRow, rows, stretches
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +107,12 @@ class IpuTimeline(Timeline):
 
     def picked(self, ask: IpuAsk, left: Words) -> Picked | None:
         """What the order would get of these free nodes; None: it doesn't fit."""
-        among: list[Row] = []
+        among: list[MachineRow] = []
         for row in self._rows:
             if ask.ipu_pod in (None, row.ipu_pod):
                 bits = self.bits_of(left, self._leaf[row.ipu_pod]) if row.free else 0
                 machines = [m for i, m in enumerate(row.free.values()) if bits >> i & 1]
-                free = Row(row.ipu_pod, row.ring, {m.position: m for m in machines})
+                free = MachineRow(row.ipu_pod, row.ring, {m.position: m for m in machines})
                 if any(len(s) >= ask.count for s in stretches(free)):
                     among.append(free)
         if not among:

@@ -21,7 +21,7 @@ from weft.planning.fabric.datanetwork import data_vlans
 from weft.planning.fabric.segments import check_given, management_size, management_vlan
 from weft.planning.fabric.subnets import NO_SUBNETS, cut
 from weft.planning.place.slots import HOST
-from weft.planning.shapes.ipu.graph import CLUSTER, CONTROLLER, Parts, ipu_graph
+from weft.planning.shapes.ipu.graph import CLUSTER, CONTROLLER, IpuParts, ipu_graph
 from weft.planning.shapes.ipu.room import Host, Picked, free_slots, hosts_of, most_room
 from weft.planning.shapes.ipu.run import choose_run
 from weft.planning.shapes.shape import Resolved
@@ -42,7 +42,7 @@ def make_ipu_plan(
         return chosen
     picked, placement = chosen
     run, name = picked.run, picked.run.row.ipu_pod
-    parts = Parts(
+    parts = IpuParts(
         name,
         run.machines,
         run.whole_ring,
@@ -179,7 +179,7 @@ def _unfit(host: Host, occupancy: Occupancy) -> str | None:
 
 
 def allot_ipus(
-    site: Site, cloud: str, order: Order, parts: Parts, used: UsedNumbers, places: Mapping[str, int]
+    site: Site, cloud: str, order: Order, parts: IpuParts, used: UsedNumbers, places: Mapping[str, int]
 ) -> Allotment | Refusal:
     """VLANs, subnets and the controller's address; `places` on shared hosts are chosen."""
     pod, management = site.ipu_pods[parts.ipu_pod], site.clouds[cloud].management
@@ -261,7 +261,7 @@ def _with_hosts(placement: Placement, picked: Picked) -> Placement:
     return placement.model_copy(update={"explanation": explanation})
 
 
-def parts_of(plan: Plan, site: Site) -> Parts:
+def parts_of(plan: Plan, site: Site) -> IpuParts:
     """The parts of a plan's pod. Raises `ConflictError` if the site no longer has some of them."""
     machines = {m.name: m for m in site.ipu_machines}
     graph = plan.graph.by_key()
@@ -279,7 +279,7 @@ def parts_of(plan: Plan, site: Site) -> Parts:
         raise ConflictError(orders.NODE_NOT_IN_SITE(node=gone[0], pod=plan.order.name, site=site.name))
     *poplar, controller = (hosts[h] for h in servers)
     run = tuple(machines[n.node] for n in plan.placement.nodes)
-    return Parts(plan.fabric, run, cluster.topology == "torus", tuple(poplar), controller)
+    return IpuParts(plan.fabric, run, cluster.topology == "torus", tuple(poplar), controller)
 
 
 def _address(port: Resource) -> str:

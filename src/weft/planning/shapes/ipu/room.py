@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from weft.model.site import IpuMachine, Node, Site
 from weft.planning.fabric.topology import natural
 from weft.planning.place.slots import slot
-from weft.planning.shapes.ipu.run import Row, Run, runs
+from weft.planning.shapes.ipu.run import MachineRow, Run, runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,11 @@ def most_room(hosts: Iterable[Host], ipu_pod: str, count: int) -> tuple[Host, ..
 
 
 def pick(
-    machines: int, servers: int, among: Sequence[Row], poplars: Sequence[Host], controllers: Sequence[Host]
+    machines: int,
+    servers: int,
+    among: Sequence[MachineRow],
+    poplars: Sequence[Host],
+    controllers: Sequence[Host],
 ) -> Picked | None:
     """The best run of an IPU-POD that also has capacity for the servers; `weft.planning.shapes.ipu.plan` agrees."""
     able = [

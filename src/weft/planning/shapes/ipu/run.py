@@ -33,7 +33,7 @@ Reason = Callable[[IpuMachine], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MachineRow:
     """The machines of one IPU-POD that are free, by position.
 
     Attributes:
@@ -54,13 +54,14 @@ class Run:
         stretch: how many free neighbours it is taken from.
     """
 
-    row: Row
+    row: MachineRow
     positions: tuple[int, ...]
     broken: tuple[int, ...]
     stretch: int
 
     @property
     def rank(self) -> tuple[object, ...]:
+        """Sort key: the best run has the lowest."""
         unaligned = (self.positions[0] - 1) % len(self.positions) != 0
         return (self.broken, unaligned, self.stretch, natural(self.row.ipu_pod), self.positions)
 
@@ -70,6 +71,7 @@ class Run:
 
     @property
     def whole_ring(self) -> bool:
+        """Whether it takes all machines of a ring."""
         return len(self.positions) == self.row.ring
 
     def text(self) -> str:
@@ -77,6 +79,7 @@ class Run:
         return f"{self.row.ipu_pod} {first}" + (f"-{last}" if last != first else "")
 
     def why(self) -> str:
+        """What it breaks, for explanations."""
         lost = [f"{n} of {size}" for n, size in zip(self.broken, SIZES, strict=True) if n]
         return f"breaks aligned runs: {', '.join(lost)}" if lost else "breaks no aligned run"
 
@@ -118,18 +121,18 @@ def choose_run(
     return best, Placement(nodes=placed, level=level, explanation=explanation)
 
 
-def rows(site: Site, free: Sequence[IpuMachine]) -> list[Row]:
+def rows(site: Site, free: Sequence[IpuMachine]) -> list[MachineRow]:
     """The free machines of each IPU-POD."""
-    found: list[Row] = []
+    found: list[MachineRow] = []
     for name in sorted(site.ipu_pods, key=natural):
         there = {m.position for m in site.ipu_machines if m.ipu_pod == name}
         closed = site.ipu_pods[name].topology == "torus" and there == set(range(1, len(there) + 1))
         mine = {m.position: m for m in free if m.ipu_pod == name}
-        found.append(Row(name, len(there) if closed else 0, mine))
+        found.append(MachineRow(name, len(there) if closed else 0, mine))
     return found
 
 
-def runs(machines: int, among: Sequence[Row]) -> Iterator[Run]:
+def runs(machines: int, among: Sequence[MachineRow]) -> Iterator[Run]:
     """Every run of free neighbours of that length."""
     for row in among:
         free = _bits(row.free)
@@ -145,7 +148,7 @@ def runs(machines: int, among: Sequence[Row]) -> Iterator[Run]:
                 yield Run(row, positions, broken, len(stretch))
 
 
-def stretches(row: Row) -> list[tuple[int, ...]]:
+def stretches(row: MachineRow) -> list[tuple[int, ...]]:
     """Maximal stretches of free neighbours; in a ring the first may wrap around."""
     found: list[list[int]] = []
     for position in sorted(row.free):

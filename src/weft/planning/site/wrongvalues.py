@@ -11,7 +11,7 @@ WrongValue = tuple[tuple[str | int, ...], object, str]
 """A path in the `Site`, the value there, and what is allowed, as the end of a sentence."""
 
 
-class Seen:
+class UniqueValues:
     """Values that must be unique: a duplicate is a problem that names the first owner."""
 
     def __init__(self, what: str, fold: Callable[[object], object] = lambda v: v) -> None:

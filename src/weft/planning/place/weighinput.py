@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from weft.model.localityorder import Preference
 from weft.planning.fabric.topology import Stand, Topology
-from weft.planning.place.weigh import Part
+from weft.planning.place.weigh import LeafOption
 
 OWN = -1
 """Cost of a node that is set aside for the order's project: a thousandth of a leaf less than another, to break ties."""
@@ -74,7 +74,7 @@ class Tree(NamedTuple):
         return len({p[0] for p in paths}), len({p[1] for p in paths}), len({p[2] for p in paths})
 
 
-def part(
+def leaf_option(
     tree: Tree,
     leaf: int,
     nodes: Sequence[int],
@@ -82,7 +82,7 @@ def part(
     stays: int,
     gbps: int,
     guaranteed: Callable[[int], int],
-) -> Part:
+) -> LeafOption:
     """A leaf as a part.
 
     Args:
@@ -97,4 +97,4 @@ def part(
     limit = None
     if gbps and tree.uplinks is not None:
         limit = max(tree.uplinks[leaf] - guaranteed(leaf), 0) // (gbps * size)
-    return Part(leaf, tree.paths[leaf], free, costs, -(-stays // size), limit)
+    return LeafOption(leaf, tree.paths[leaf], free, costs, -(-stays // size), limit)
