@@ -51,12 +51,12 @@ _USERINFO = re.compile(r"(://)[^\s'\"]{1,300}@")
 
 
 def without_password(text: str) -> str:
-    """A text in which no URL has a user or a password; a message as it is, if it has none."""
+    """The text without users and passwords in its URLs; a message without any is returned unchanged."""
     return _USERINFO.sub(r"\1***@", text) if "://" in text and _USERINFO.search(text) else text
 
 
 def _shown(value: object) -> str:
-    """The value as it was given; of a long one its beginning."""
+    """The value's `repr`, truncated if long."""
     text = without_password(repr(value))
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}… ({len(text)} characters)"
 

@@ -83,7 +83,7 @@ class Problem:
         subject: name of what it concerns: a resource with its kind, a port (`node/adapter`), a node.
         place: cloud or fabric where it was seen; empty: not specific to one.
         key: resource of the pod that it concerns, if any.
-        id: external id: a UUID, a port's GUID; empty if it has none.
+        id: external id, such as a UUID or a port's GUID; empty if it has none.
         nodes: nodes that it concerns; empty if all.
         side: which table it was read from, if any.
         detail: further values in the kind's sentence.

@@ -1,4 +1,4 @@
-"""Port: what weft asks of a cloud besides the resources themselves."""
+"""Port: what weft needs to know of a cloud besides the resources themselves."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Ledger(Protocol):
 
 
 class NoLedger:
-    """An empty ledger: all that is known is what managers have configured. For tools and tests without a database."""
+    """An empty ledger, for tools and tests without a database: only managers' configurations are known."""
 
     def wanted(self, settled: bool = False) -> Mapping[Mark, SegmentSpec]:
         return {}

@@ -24,7 +24,7 @@ def impatient() -> str:
 
 @contextmanager
 def waiting_at_most(seconds: float | None, who: str = "") -> Generator[None]:
-    """Each read within this context has so many seconds; None: the driver's own limit.
+    """Each read within this context is limited to this many seconds; None: the driver's own limit.
 
     Args:
         who: as `impatient` returns it.

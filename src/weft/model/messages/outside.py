@@ -1,4 +1,4 @@
-"""Messages about clouds, fabrics and the database: what was asked of whom, what came back, and what happens next."""
+"""Messages about clouds, fabrics and the database: the request, its target, the response, and what happens next."""
 
 from __future__ import annotations
 

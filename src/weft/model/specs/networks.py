@@ -32,7 +32,7 @@ class SegmentSpec(Spec):
     )
     former: tuple[str, ...] = Field(
         default=(),
-        description="With `shared`: ids of ports that were members and must not be in it any more, sorted.",
+        description="With `shared`: ids of former members that must no longer be in it, sorted.",
     )
 
     def summary(self) -> str:

@@ -14,7 +14,7 @@ class PropertiesSpec(Spec):
     """Properties by which Nova places servers. Other properties of the flavor or image are left alone."""
 
     former: tuple[str, ...] = Field(
-        default=(), description="Keys that weft has set before and that must not be there any more, sorted."
+        default=(), description="Keys that weft set earlier and that must be removed, sorted."
     )
 
     @property

@@ -14,7 +14,8 @@ LEGS = ("bmc", "gw", "rnic")
 """Interfaces that every IPU-Machine has."""
 
 Give = Callable[[Record, str, str, dict[str, str], str, AddressBlock], None]
-"""Adds a free address to the texts: record, interface, column, texts, where there is none left, and the block."""
+"""Adds a free address to the texts. Takes the record, interface, column, texts, a name of the block for errors, and the
+block."""
 
 
 class LegColumns:

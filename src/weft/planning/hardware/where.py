@@ -38,7 +38,7 @@ class Addresses:
                 self.taken.add(address)
 
     def take(self, block: AddressBlock) -> str | None:
-        """The lowest free one; None if there is none."""
+        """Take the lowest free address; None if none is left."""
         number, last = self._from.get(block, int(block.addresses[0]) + 1), int(block.addresses[-1])
         while number < last:
             address = IPv4Address(number)

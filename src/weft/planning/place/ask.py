@@ -20,7 +20,7 @@ class Ask:
 
     Attributes:
         count: nodes, all or none; a multiple of `slice`.
-        slice: groups of so many nodes stay inside one domain of `within`.
+        slice: groups of this many nodes stay inside one domain of `within`.
         apart_from: projects to share no leaf with; `exclusive`: share none with any other.
         near: nodes of the same pod that stay.
         failed: nodes of the pod that are replaced; their leaves come first.
@@ -28,7 +28,7 @@ class Ask:
         spare: this many more nodes are held idle for the pod.
         preferences: nodes to prefer or avoid, each at a cost.
         gbps: Gb/s of each node that the uplinks of its leaf must carry for it.
-        terms: what it asks of its leaves: made of the fields above.
+        terms: its constraints on leaves, derived from the fields above.
         plain: whether only free nodes matter, and with whom it shares leaves.
     """
 

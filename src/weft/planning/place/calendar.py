@@ -29,7 +29,7 @@ class Entry:
 
     Attributes:
         bits: (leaf, bits of its nodes).
-        terms: what it asks of these leaves.
+        terms: its constraints on these leaves.
     """
 
     start: float

@@ -37,9 +37,9 @@ class Decision(NamedTuple):
         version: version of the engine's state that the decision is based on.
         reports: what each filter removed, of those whose result doesn't depend on the order.
         free: nodes that passed those filters and are not busy, `apart` of them on leaves that are closed to the order
-            because of who is there.
+            because of the pods there.
         halls: numbers of buildings, halls and blocks that it spans.
-        preferred: the part of the cost that preferences are; None if there are none.
+        preferred: the part of the cost that comes from preferences; None if there are none.
         rivals: alternatives that it was compared with.
         domain: NVLink domain that holds all, if one was asked for and found.
         own: nodes that are reserved for the order's project.
@@ -81,7 +81,7 @@ class Decision(NamedTuple):
 
     @property
     def preferences(self) -> int:
-        """The part of the cost that preferences are."""
+        """The part of the cost that comes from preferences."""
         return self.preferred or 0
 
     @property

@@ -225,7 +225,7 @@ class Pool:
         raise ValueError("all leaves together lack the room")
 
     def most(self, leaves: int) -> int:
-        """The room of so many leaves, the most roomy of the pool."""
+        """The room of the pool's most roomy leaves, this many of them."""
         total = 0
         histogram = self.histogram
         for room in range(len(histogram) - 1, 0, -1):

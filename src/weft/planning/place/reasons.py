@@ -47,8 +47,8 @@ def besides(preferred: tuple[int, int] | None, terms: Terms, one_numa: int, node
     """What else is said about a choice, each after a comma.
 
     Args:
-        preferred: what preferences cost, and all; thousandths of a leaf; None: there are none.
-        one_numa: of so many nodes, those that have what is wanted on one NUMA node; below 0: that doesn't matter.
+        preferred: cost of preferences, and total cost, in thousandths of a leaf; None: no preferences.
+        one_numa: how many of the nodes have everything required on one NUMA node; below 0: not relevant.
     """
     said = ""
     if preferred is not None:

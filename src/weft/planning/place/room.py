@@ -33,7 +33,7 @@ class HostPool:
         return cls(*(UNLIMITED if one is None else one // share for one in every))
 
     def fits(self, share: Share, dedicated: bool, parts: int = 1) -> int:
-        """How many servers whose cores and memory are in so many parts, one of them here."""
+        """How many servers fit whose cores and memory are spread over `parts` pools, one of them this."""
         has = self.dedicated if dedicated else self.cores
         room = UNLIMITED
         for left, needs in ((has, share.cores), (self.memory_mib, share.memory_mib)):

@@ -75,7 +75,7 @@ def swapped(pool: Pool, need: int, shapes: Sequence[Shape], blocks: Sequence[int
 
 
 def _sets(pool: Pool, need: int, q: int, leaves: int, blocks: Sequence[int]) -> Iterator[_Set]:
-    """The sets of q blocks whose so many most roomy leaves have the room, the fullest first."""
+    """The sets of q blocks whose most roomy leaves, this many, have the room; the fullest first."""
     kept, bits = pool.sorted_rooms, pool.rooms
     if q == 1:
         for block in blocks:

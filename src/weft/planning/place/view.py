@@ -66,8 +66,8 @@ class View:
         free: nodes of a view of slices that are available; its pool counts only whole slices.
         pool: their free units by leaf; a unit is a node, or a slice of several.
         away: units on the leaves that each project is kept away from.
-        one_numa: by leaf, nodes that have what is wanted on one NUMA node; None unless a part of a node is wanted, of
-            those in `parts`.
+        one_numa: by leaf, nodes of `parts` that have everything required on one NUMA node; None unless the order needs
+            only a part of a node.
     """
 
     __slots__ = (

@@ -20,7 +20,7 @@ class Keep:
 
     Attributes:
         name: the pod's for a lease or booking, its own for a reservation.
-        project: whose it is.
+        project: the project that has them.
         label: the pod's name for people.
         terms: its constraints on leaves; without them only the project is known.
         parts: (node, part of a server) for shared nodes; empty for whole ones.

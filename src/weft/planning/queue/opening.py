@@ -43,7 +43,7 @@ class Openings:
         self._all[entry.pod] = came, entry
 
     def drop(self, pod: str) -> None:
-        """Keep nothing for a pod any more; no error if nothing is kept."""
+        """End a pod's open booking; not an error if it has none."""
         if self._all.pop(pod, None) is not None and pod in self.facing:
             self.facing.remove(pod)
             self.timeline.cancel(pod)
@@ -82,7 +82,7 @@ class Openings:
         return True
 
     def _still(self, line: Timeline, waiting: Waiting, entry: Entry, begin: float) -> float | None:
-        """When a choice would be free in the emptied timeline; None: the order can't have it any more."""
+        """When a choice would be free in the emptied timeline; None: the order can no longer have it."""
         ask = waiting.ask
         if sum(bits.bit_count() for _, bits in entry.bits) != ask.held:
             return None

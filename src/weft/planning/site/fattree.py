@@ -178,7 +178,7 @@ def _check(servers: int, radix: int, oversubscription: float, rails: int) -> Non
 
 
 def _spread(ports: int, least: int) -> int:
-    """The fewest switches above, at least `least`, over which so many ports spread evenly."""
+    """The fewest switches above, at least `least`, over which these ports spread evenly."""
     return next(n for n in range(max(least, 1), ports + 1) if ports % n == 0)
 
 

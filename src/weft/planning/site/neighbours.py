@@ -74,7 +74,7 @@ class Plug:
 class Names:
     """Devices of a site by the system names that they announce.
 
-    A name may come with its domain where the site has none, without it where the site has one, and in any case.
+    A name matches with or without its domain, and in any case.
     """
 
     def __init__(self, known: Iterable[str]) -> None:

@@ -83,7 +83,7 @@ def _share(resolved: Resolved) -> Share | None:
 
 
 def share_of(flavor: Flavor, functions: int) -> Share:
-    """What a server of a flavor takes, with so many virtual functions."""
+    """What a server of a flavor takes, with this many virtual functions."""
     return Share(
         cores=flavor.cores,
         memory_mib=flavor.memory_mib,
