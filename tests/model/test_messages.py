@@ -219,7 +219,7 @@ def test_value_that_the_row_does_not_name_is_refused() -> None:
 
 def test_duplicate_code_is_refused() -> None:
     with pytest.raises(ValueError, match="OK: twice"):
-        Code("OK", health.OK.part, "fine")
+        Code("OK", health.OK.component, "fine")
     assert CODES["OK"] is health.OK
 
 

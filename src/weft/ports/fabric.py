@@ -26,6 +26,7 @@ class FabricDriver(ResourceDriver, Protocol):
     @property
     def capabilities(self) -> Capabilities:
         """What the fabric's manager can do."""
+        ...
 
     def status(self) -> FabricStatus:
         """Every manager with its state; a manager that is down is a state, not an error."""

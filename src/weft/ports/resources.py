@@ -72,6 +72,7 @@ class ResourceDriver(Protocol):
     @property
     def kinds(self) -> frozenset[AnyKind]:
         """Kinds of resources that it serves."""
+        ...
 
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
