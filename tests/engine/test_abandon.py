@@ -36,7 +36,7 @@ def stuck(house: House, kind: Kind = Kind.SERVER) -> PodRecord:
 
 
 def test_abandoned_pod_is_released_with_an_unclean_receipt(house: House) -> None:
-    """Its receipt says by whom and why, and what was left; its nodes go into quarantine."""
+    """The receipt names user and reason, and what was left; the nodes are quarantined."""
     pod = stuck(house)
     house.service.abandon_pod(house.operator, str(pod.id), WHY)
     after = house.run(pod, PodState.RELEASED, visits=2)
@@ -72,7 +72,7 @@ def test_abandoned_pod_keeps_numbers_that_may_be_in_use(house: House) -> None:
 
 
 def test_abandoning_with_unreadable_fabric_keeps_nodes_and_p_key(house: House) -> None:
-    """Unknown is not clean, here neither; what the cloud showed to be gone is given back."""
+    """Unknown isn't clean here either; what the cloud showed to be gone is freed."""
     pod = house.ready()
     for manager in house.fabric.managers:
         manager.stop()
@@ -102,7 +102,7 @@ def test_abandoning_leaves_alone_nodes_that_were_freed_early(house: House) -> No
 
 
 def test_abandoned_release_that_finishes_is_clean(house: House) -> None:
-    """Nothing was given up where all was seen gone."""
+    """Nothing is abandoned where everything was seen gone."""
     pod = stuck(house)
     for fault in house.cloud.faults:
         fault.lift()
@@ -115,7 +115,7 @@ def test_abandoned_release_that_finishes_is_clean(house: House) -> None:
 
 
 def test_only_a_release_under_way_can_be_abandoned(house: House) -> None:
-    """Not a live pod, not twice, and not what is released already."""
+    """Neither a live pod, nor twice, nor a released pod."""
     pod = house.ready()
     with pytest.raises(ConflictError, match="release it first"):
         house.service.abandon_pod(house.operator, str(pod.id), WHY)
@@ -131,7 +131,7 @@ def test_only_a_release_under_way_can_be_abandoned(house: House) -> None:
 
 
 def test_abandoning_needs_an_operator_and_is_logged(house: House) -> None:
-    """A tenant's own pod neither: capacity and proof are the operator's."""
+    """Not even a tenant for its own pod: capacity and proof are the operator's."""
     pod = stuck(house)
     with pytest.raises(ForbiddenError):
         house.service.abandon_pod(house.request(), str(pod.id), WHY)

@@ -250,7 +250,7 @@ def test_added_fabric_works_from_order_to_receipt(house: RingHouse) -> None:
 
 
 def test_added_fabric_is_repaired_audited_and_proved(house: RingHouse) -> None:
-    """A member that is missing is put back, a foreign ring in weft's range is a finding, silence signs nothing."""
+    """A missing member is restored, a foreign ring in weft's range is a finding, and silence prevents the receipt."""
     pod = house.ready()
     number = pod.plan.segment
     assert number is not None
@@ -273,7 +273,7 @@ def test_added_fabric_is_repaired_audited_and_proved(house: RingHouse) -> None:
 
 
 def test_added_fabric_has_its_site_file_checks(tmp_path: Path) -> None:
-    """Read, refused with the row's own words, planned and checked by the one table of drivers."""
+    """Read, refused in the row's own words, planned, and checked by the one table of drivers."""
     site = ringed(small_site())
     assert site.fabrics["ib0"].type is RingKind.RING
     assert Site.model_validate_json(site.model_dump_json()) == site

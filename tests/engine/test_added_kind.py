@@ -151,7 +151,7 @@ def house(database: Database, database_url: str, filer: Filer) -> Generator[Hous
 
 
 def planned(house: House) -> Plan:
-    """A pod of two nodes with a folder, which the first node's export lets in."""
+    """A pod of two nodes with a folder that the first node may mount."""
     can = static_capabilities(house.site)
     plan = make_plan(str(uuid4()), "team-a", ORDER, house.site, Occupancy(), UsedNumbers(), can)
     assert isinstance(plan, Plan)
@@ -205,7 +205,7 @@ def test_added_kind_works_from_graph_to_receipt(house: House, filer: Filer) -> N
 
 
 def test_lost_resource_of_added_kind_is_repaired(house: House, filer: Filer) -> None:
-    """By its row weft may make it again without being asked."""
+    """Its row allows weft to recreate it unasked."""
     plan = planned(house)
     claim(house, plan)
     pod = house.run(house.store.find_pod(plan.pod_id, None), PodState.READY)
@@ -247,7 +247,7 @@ def test_audit_knows_the_owner_of_an_added_kind(house: House, filer: Filer) -> N
 
 
 def test_added_kind_has_its_own_words_quota_and_secrets(house: House) -> None:
-    """A plan's text counts it in its own words; a tenant sees the fields of its row, and of an export nothing."""
+    """A plan's text counts it in its own words; a tenant sees the fields of its row, and nothing of an export."""
     plan = planned(house)
     text = plan_text(plan)
     assert "1 folder, 1 export." in text and "500 GiB" in text
@@ -274,6 +274,6 @@ def test_tenants_see_only_kinds_meant_for_them(house: House, filer: Filer) -> No
 
 
 def test_document_of_unknown_kind_is_refused() -> None:
-    """A stored document of another program's kind is refused, never taken for something else."""
+    """A stored document of another program's kind is never taken for something else."""
     with pytest.raises(ValueError, match="a kind of resource that this weft has"):
         Resource.model_validate({"key": "x", "name": "x", "where": "x", "spec": {"kind": "quantum"}})

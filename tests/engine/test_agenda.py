@@ -167,7 +167,7 @@ def asks(order: Order) -> dict[str, Any]:
 
 
 def apart(a: Terms, b: Terms) -> bool:
-    """The rule as docs/placement.md says it, written once more."""
+    """The rule of docs/placement.md, written once more."""
     named = b.project in a.apart_from or a.project in b.apart_from
     return a.project != b.project and (a.exclusive or b.exclusive or named)
 
@@ -246,8 +246,8 @@ def test_leaf_and_uplink_constraints_hold_through_random_orders(
 
 
 def test_uplinks_used_in_turn_by_two_pods_suffice_for_a_third() -> None:
-    """What was promised beside a lease and the booking that follows it on the same uplinks starts when its time has
-    come: the two never carry anything at one moment."""
+    """A pod may use uplinks beside a lease and the booking that follows it, since these two never carry traffic at
+    once."""
     wanted = (
         *((8, 6, "a", 0, 0, 0), (7, 6, "a", 1, 600, 2), (3, 6, "a", 0, 0, 0), (4, 3, "c", 1, 0, 1)),
         *((7, 1, "a", 2, 0, 0), (5, 4, "c", 0, 0, 0), (2, 5, "c", 2, 0, 0), (1, 5, "c", 1, 0, 0)),
@@ -270,7 +270,7 @@ def fits_alone(one: Waiter) -> bool:
 @given(steps)
 @settings(max_examples=examples(15))
 def test_same_rows_give_the_same_agenda(orders: list[tuple[int, int, str, int]]) -> None:
-    """Two looks at one state say the same, and change nothing."""
+    """Two runs on one state decide the same, and change nothing."""
     world = World()
     for number, (count, hours, project, _) in enumerate(orders):
         world.order(number, count, hours, project)
@@ -279,7 +279,7 @@ def test_same_rows_give_the_same_agenda(orders: list[tuple[int, int, str, int]])
 
 
 def test_booked_node_that_breaks_is_replaced_at_the_same_time() -> None:
-    """A broken node among the promised is replaced where that is possible, else the booking is kept and waits."""
+    """If no other node fits, the booking is kept and waits."""
     world = World()
     world.order(0, 12, 5, "a")
     world.run()

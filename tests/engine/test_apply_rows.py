@@ -45,7 +45,7 @@ def holds(house: House, pod: PodRecord) -> dict[str, Row]:
 
 @pytest.mark.parametrize("queued", [False, True])
 def test_other_member_applies_a_file_with_the_same_key_pair(house: House, queued: bool) -> None:
-    """Key pairs belong to users. One that the pod has is not asked for again; another name is."""
+    """Key pairs belong to users: the pod's own isn't created again, another name is."""
     alice, bob = house.request("team-a"), house.request("team-a", "manager")
     key = f"ssh-ed25519 {'A' * 68} alice@desk"
     house.cloud.offers.key_pairs[alice.caller.user_id, "train key"] = key
@@ -63,7 +63,7 @@ def test_other_member_applies_a_file_with_the_same_key_pair(house: House, queued
 
 
 def test_second_apply_changes_nothing(house: House) -> None:
-    """The first claims, the second says that nothing is to be done and writes nothing."""
+    """The first claims; the second reports that there is nothing to do, and writes nothing."""
     first = apply(house, ORDER)
     assert (first.outcome, first.pod.generation) == ("created", 1)
     pod = house.store.find_pod(first.pod.id, None)
@@ -97,7 +97,7 @@ def test_growing_claims_nodes_with_the_rows(house: House) -> None:
 
 
 def test_shrinking_keeps_nodes_and_rows_until_they_are_gone(house: House) -> None:
-    """Nothing is given back and no row goes before anything was seen gone: they say since when they aren't wanted."""
+    """Nothing is freed and no row is removed before it is seen gone: rows say since when they aren't wanted."""
     pod = house.ready(sized(3))
     gone = pod.nodes[1]
     found = apply(house, sized(2), remove=[gone])
@@ -155,7 +155,7 @@ def test_change_without_capacity_is_refused_without_effect(house: House) -> None
 
 
 def test_growing_respects_bookings_of_others(house: House, clock: HandClock) -> None:
-    """A node that is promised from before the lease's end isn't taken by a pod that grows."""
+    """A growing pod doesn't get a node that is booked from before the end of its lease."""
     pod = house.ready(make("run", 2, duration="4h"))
     house.order(make("later", 14, start=clock.now() + timedelta(hours=1), duration="1h"))
     with pytest.raises(RefusedError):
@@ -165,7 +165,7 @@ def test_growing_respects_bookings_of_others(house: House, clock: HandClock) -> 
 
 
 def test_project_limit_counts_the_changed_pod_once(house: House) -> None:
-    """Its own nodes once: a pod of two may be three where three are allowed, and not four."""
+    """A pod of two may become three where three are allowed, but not four."""
     house.ready()
     policy(house, projects={"team-a": ProjectLimits(max_nodes=3)})
     with pytest.raises(RefusedError, match="of at most 3 nodes"):
@@ -174,7 +174,7 @@ def test_project_limit_counts_the_changed_pod_once(house: House) -> None:
 
 
 def test_quotas_count_only_what_a_change_adds(house: House) -> None:
-    """A project whose instances are used up by the pod itself can't grow, and can change its access."""
+    """A project whose instances are all the pod's own can't grow it, but can change its access."""
     house.ready()
     house.cloud.offers.quotas["team-a", "servers"] = 2
     with pytest.raises(RefusedError, match="quotas would be exceeded: servers: 2 used"):
@@ -206,7 +206,7 @@ def test_occupied_free_node_is_skipped_when_growing(house: House) -> None:
 def test_impossible_change_is_refused_as_a_whole(
     house: House, parts: dict[str, Any], fields: list[str]
 ) -> None:
-    """Every field with its sentence at once, and the part that could be isn't begun."""
+    """Every field has its reason, and the possible part isn't begun either."""
     pod = house.ready()
     document = {
         **ORDER.model_dump(mode="json", exclude_none=True),
@@ -224,7 +224,7 @@ def test_impossible_change_is_refused_as_a_whole(
 
 
 def test_second_of_two_concurrent_changes_conflicts(house: House) -> None:
-    """Both from generation 1: one is generation 2, the other gets a conflict that says so."""
+    """Both start from generation 1: one becomes generation 2, the other's conflict says so."""
     pod = house.ready()
     tenant = house.request()
 
@@ -241,7 +241,7 @@ def test_second_of_two_concurrent_changes_conflicts(house: House) -> None:
 
 @pytest.mark.parametrize("count", [2, 16])
 def test_second_of_two_concurrent_creations_is_a_change(house: House, count: int) -> None:
-    """The same PUT is the same pod, also where there is room for it only once; another order is a change of it."""
+    """The same PUT means the same pod, even with capacity for only one; another order is a change of it."""
     house.cloud.meanwhile("facts", lambda: apply(house, sized(count)))
     assert apply(house, sized(count)).outcome == "unchanged"
     assert len(house.store.live_pods()) == 1
@@ -272,7 +272,7 @@ def test_concurrent_growth_never_shares_a_node(house: House) -> None:
 
 
 def test_pod_being_released_cannot_be_changed(house: House) -> None:
-    """While it is released it says so; afterwards the name makes a new pod."""
+    """Afterwards the name makes a new pod."""
     pod = house.ready()
     house.release(pod)
     with pytest.raises(ConflictError, match="is being released: apply again afterwards"):
@@ -299,7 +299,7 @@ def test_apply_by_name_finds_only_own_pods(house: House) -> None:
 
 
 def test_apply_changes_the_lease(house: House, clock: HandClock) -> None:
-    """Later and shorter, never over already; what an extension made stays until a file says otherwise."""
+    """Later and sooner ends, but not in the past; what an extension set stays until a file changes it."""
     pod = house.ready(make("run", 1, duration="2h"))
     begun = pod.placed_at
     assert begun is not None
@@ -317,7 +317,7 @@ def test_apply_changes_the_lease(house: House, clock: HandClock) -> None:
 
 
 def test_waiting_order_keeps_its_place_if_it_asks_for_no_more(house: House) -> None:
-    """Smaller stays first; larger is as if it came now; and nothing but the queue was touched."""
+    """A smaller order keeps its place; a larger one goes last; only the queue is touched."""
     house.ready(make("run", 16))
     first, second = queue(house, "first", 4), queue(house, "second", 4)
     house.worker.tend_queue()
@@ -336,7 +336,7 @@ def test_waiting_order_keeps_its_place_if_it_asks_for_no_more(house: House) -> N
 
 
 def test_booked_start_is_rebooked_or_the_order_stays(house: House, clock: HandClock) -> None:
-    """More nodes than are free then are refused, and what was promised stays promised."""
+    """A change to more nodes than are free then is refused, and the booking stays."""
     at = clock.now() + timedelta(hours=2)
     pod = house.order(make("later", 4, start=at, duration="1h"))
     house.order(make("also", 10, start=at, duration="1h"))

@@ -23,7 +23,7 @@ PATIENT = LoopSettings(observe_every=3600.0, pods_at_once=THREADS)
 
 
 def until(true: Callable[[], bool], seconds: float) -> float:
-    """How long it took. Fails if it takes longer than that."""
+    """Seconds that it took. Fails if it takes longer than the limit."""
     begun = time.monotonic()
     while not true():
         assert time.monotonic() - begun < seconds, f"not within {seconds} s"
@@ -36,7 +36,7 @@ def states(house: House) -> list[PodState]:
 
 
 def test_release_does_not_wait_for_booting_pods(database: Database, database_url: str) -> None:
-    """Many more pods boot than there are threads, and their servers never come up: a release goes through meanwhile."""
+    """Many more pods boot than there are threads, and never finish; a release still completes."""
     house = House(database, database_url)
     first = house.ready(ORDER.model_copy(update={"name": "first"}))
     house.cloud.plant(Fault.STUCK, kind=Kind.SERVER, times=None)
@@ -60,7 +60,7 @@ def test_release_does_not_wait_for_booting_pods(database: Database, database_url
 
 
 def test_polling_follows_the_time_that_a_boot_takes(house: House) -> None:
-    """The first looks come quickly, later ones in proportion to how long it takes, and none is further than a bound."""
+    """The first polls come quickly, later ones in proportion to the time so far, within a bound."""
     loop = LoopSettings()
     ages = (0.0, 1.0, 5.0, 30.0, 3600.0)
     assert [loop.poll(age) for age in ages] == [0.3, 0.3, 1.0, 6.0, 10.0]
@@ -101,7 +101,7 @@ def test_waiting_time_survives_a_change_of_worker(house: House) -> None:
 
 
 def test_removal_is_requested_once(house: House) -> None:
-    """While a server is on its way out each look is one listing; if that takes very long it is asked again."""
+    """While a server is being deleted each poll is one listing; after very long the request is repeated."""
     asked: list[str] = []
     pod = house.ready()
     real = house.cloud.delete
@@ -141,7 +141,7 @@ def test_removal_is_requested_once(house: House) -> None:
 
 
 def test_release_reads_back_without_holding_its_place(house: House) -> None:
-    """The few places of releases aren't taken by those that wait for a reading of the fabric."""
+    """Releases that wait for a reading of the fabric leave their few places to others."""
     first, second = (house.ready(ORDER.model_copy(update={"name": name})) for name in ("first", "second"))
     reads_back, goes_on = threading.Event(), threading.Event()
     left = "SELECT count(*) FROM resource WHERE owner_id = %s AND state <> 'absent'"

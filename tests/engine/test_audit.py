@@ -26,7 +26,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 def check(house: House, repair: bool = False) -> AuditReport:
-    """As an operator; with a worker at hand if things are to be repaired."""
+    """As an operator, with a worker running if something is to be repaired."""
     if not repair:
         return house.service.audit(house.operator)
     stop = threading.Event()
@@ -57,7 +57,6 @@ def an_outsider(house: House) -> int:
 
 
 def test_healthy_pod_has_no_findings(house: House) -> None:
-    """Everything that a live pod owns is explained by it."""
     house.ready()
     report = check(house)
     assert report.findings == () and report.checked["pods"] == 1
@@ -65,7 +64,7 @@ def test_healthy_pod_has_no_findings(house: House) -> None:
 
 
 def test_orphan_is_found_and_removed(house: House) -> None:
-    """A thing with our mark that no live pod owns goes with --repair; one with another site's mark stays."""
+    """A resource with weft's mark and no live owner goes with --repair; one with another site's mark stays."""
     ghost = "00000000-1111-2222-3333-444444444444"
     house.cloud.add(
         Kind.NETWORK, "weft-00000000-network-rdma", "team-a", Mark("lab", Owner.pod(ghost), "network/rdma")
@@ -86,7 +85,7 @@ def test_orphan_is_found_and_removed(house: House) -> None:
 
 
 def test_duplicate_after_a_lost_answer_is_an_orphan(house: House) -> None:
-    """Twice made under one mark: the older is the pod's, the other is found."""
+    """Created twice under one mark: the older is the pod's, the other is found."""
     pod = house.ready()
     original = house.cloud.thing("network/rdma")
     house.cloud.add(Kind.NETWORK, original.name, "team-a", original.mark)
@@ -97,7 +96,7 @@ def test_duplicate_after_a_lost_answer_is_an_orphan(house: House) -> None:
 
 
 def test_missing_server_is_found_and_recreated_by_repair(house: House) -> None:
-    """What a pod owns and isn't there is `missing`; repair brings it back, servers included."""
+    """Repair recreates it, although it is a server."""
     pod = house.ready()
     house.cloud.lose(house.cloud.thing(f"server/{pod.nodes[0]}"))
     assert "missing" in categories(check(house))
@@ -140,7 +139,7 @@ def test_many_unowned_numbers_on_one_port_are_one_finding(house: House) -> None:
 
 
 def test_foreign_partition_is_reported_and_its_p_key_not_assigned(house: House) -> None:
-    """A partition inside our range that is not ours: reported, left alone, its P_Key never given out."""
+    """The partition is left alone."""
     foreign = house.site.fabrics["ib0"].segments.first
     for manager in house.fabric.managers:
         manager.text = f"{manager.text}storage={foreign:#x} : {an_outsider(house):#018x}=full ;\n"
@@ -202,7 +201,7 @@ def test_release_without_a_fabric_manager_keeps_everything(house: House) -> None
 
 
 def test_p_key_written_after_release_is_found(house: House) -> None:
-    """A stale pass that writes a key again when its pod is long gone is found by the audit."""
+    """A stale process writes a P_Key again long after the pod's release."""
     pod = house.ready()
     house.release(pod)
     house.run(pod, PodState.RELEASED)
@@ -213,7 +212,7 @@ def test_p_key_written_after_release_is_found(house: House) -> None:
 
 
 def test_shared_adapters_are_refused_in_the_fabrics_words(house: House) -> None:
-    """An order for virtual functions says why this fabric can't have them."""
+    """An order for virtual functions says why this fabric can't provide them."""
     from weft.model.errors import RefusedError
 
     shared = ORDER.model_copy(update={"fabric": ORDER.fabric.model_copy(update={"hcas": "shared"})})

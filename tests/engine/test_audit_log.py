@@ -89,7 +89,7 @@ def test_rows_of_an_earlier_version_are_read(house: House, database_url: str) ->
 
 
 def test_following_the_log_misses_no_entry(house: House) -> None:
-    """An entry that is being written while a later one is there already comes before it, or both come later."""
+    """An entry in progress appears before a later one is visible, or both appear later."""
     house.order()
     with house.database.statement() as tx:
         row = tx._connection.execute("SELECT * FROM audit_log").fetchone()  # pyright: ignore[reportPrivateUsage]

@@ -36,7 +36,7 @@ def of_kind(report: AuditReport, kind: Kind) -> Finding:
 
 
 def old(house: House, thing: Thing) -> Thing:
-    """As if it had been made an hour ago."""
+    """As if it had been created an hour ago."""
     thing.created = house.clock.now() - timedelta(hours=1)
     return thing
 
@@ -51,7 +51,7 @@ def ghosts(house: House, project: str = "team-a") -> Thing:
 
 
 def test_pod_ordered_during_an_audit_is_no_orphan(house: House) -> None:
-    """A4: its servers were taken for orphans and deleted, and the pod was READY."""
+    """A4: its servers used to be taken for orphans and deleted, while the pod was READY."""
     house.cloud.meanwhile("marked", house.ready)
     report = repair(house)
     assert report.findings == ()
@@ -90,7 +90,7 @@ def test_pod_released_during_an_audit_is_no_finding(house: House) -> None:
 
 
 def test_pods_unknown_to_a_restored_database_need_confirmation(house: House) -> None:
-    """A4: the servers of a running pod, which an older dump doesn't know, were deleted as orphans."""
+    """A4: the servers of a running pod that the dump lacks used to be deleted as orphans."""
     ghosts(house)
     found = of_kind(repair(house), Kind.NETWORK)
     assert found.repaired is False and found.pod_id == GHOST and GHOST in found.repair
@@ -100,7 +100,6 @@ def test_pods_unknown_to_a_restored_database_need_confirmation(house: House) -> 
 
 
 def test_confirmation_covers_only_the_named_pods(house: House) -> None:
-    """A confirmation is for the pods that it names."""
     ghosts(house)
     repair(house, "11111111-1111-2222-3333-444444444444")
     assert len(house.cloud.things()) == 1
@@ -114,7 +113,7 @@ def test_young_resource_stays_even_if_confirmed(house: House) -> None:
 
 
 def test_mark_copied_by_a_tenant_is_no_claim(house: House) -> None:
-    """Another project's thing with the mark of a released pod: foreign, and it stays."""
+    """It is foreign, and stays."""
     pod = house.ready()
     mark = house.cloud.thing("network/rdma").mark
     house.release(pod)
@@ -129,7 +128,7 @@ def test_mark_copied_by_a_tenant_is_no_claim(house: House) -> None:
 
 
 def test_late_creation_of_a_released_pod_is_wefts_own(house: House) -> None:
-    """Its pod's row says that it was released before: no confirmation, no age."""
+    """Its pod's row says that it was released before: this needs neither a confirmation nor an age."""
     pod = house.ready()
     thing = house.cloud.thing("network/rdma")
     house.release(pod)
@@ -142,8 +141,7 @@ def test_late_creation_of_a_released_pod_is_wefts_own(house: House) -> None:
 
 
 def test_duplicate_is_removed_only_when_old_and_the_pod_at_rest(house: House) -> None:
-    """What the loop has just made, and not yet written down, looks the same. How often the pod's visits failed is as
-    before: its next one is no first attempt."""
+    """What the loop has just created but not yet recorded looks the same. The pod's failure count is unchanged."""
     pod = house.ready()
     first = house.cloud.thing("network/rdma")
     house.cloud.add(Kind.NETWORK, first.name, "team-a", first.mark)
@@ -157,7 +155,7 @@ def test_duplicate_is_removed_only_when_old_and_the_pod_at_rest(house: House) ->
 
 
 def test_repair_goes_by_id_if_two_projects_share_a_name(house: House) -> None:
-    """A15: the other project's pod of the same name was repaired in its place, or taken for sick."""
+    """A15: the other project's pod of the same name used to be repaired in its place, or taken for sick."""
     mine = house.ready()
     view = house.service.create_pod(house.request("team-b"), ORDER)
     other = house.run(house.store.find_pod(view.id, None), PodState.READY)
@@ -167,7 +165,7 @@ def test_repair_goes_by_id_if_two_projects_share_a_name(house: House) -> None:
 
 
 def test_one_pass_removes_everything_of_a_lost_pod(house: House) -> None:
-    """A22: ports were asked to go before their servers were gone, and needed a second and a third pass."""
+    """A22: ports used to be deleted before their servers were gone, which needed further passes."""
     pod = house.ready()
     with psycopg.connect(house.database.url) as connection:
         for statement in FORGET:
@@ -182,7 +180,7 @@ def test_one_pass_removes_everything_of_a_lost_pod(house: House) -> None:
 
 
 def test_dependencies_of_a_stuck_server_stay(house: House) -> None:
-    """A port is not taken from under a server that is still there; the report says why."""
+    """A port isn't removed while its server still exists; the report says why."""
     pod = house.ready()
     mark, ports = house.cloud.thing("server/gpu01").mark, house.cloud.ports
     assert mark is not None and ports

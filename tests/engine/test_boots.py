@@ -39,7 +39,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 def booting(house: House, name: str = "train") -> PodRecord:
-    """A pod whose servers don't come out of BUILD; nothing is due."""
+    """A pod whose servers stay in BUILD; nothing is due."""
     house.cloud.plant(Fault.STUCK, kind=Kind.SERVER, times=None)
     pod = house.order(ORDER.model_copy(update={"name": name}))
     work(house)
@@ -86,7 +86,7 @@ def test_booted_pod_is_ready_before_its_turn(house: House) -> None:
 
 
 def test_refused_request_is_soon_repeated(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A service is busy for a moment: a look at what boots wouldn't show that it no longer is."""
+    """A service is briefly busy: the boot query wouldn't show when it no longer is."""
     create, left = house.cloud.create, [1]
 
     def recorded(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
@@ -131,7 +131,7 @@ def test_clouds_without_booting_servers_are_not_asked(house: House) -> None:
 
 
 def test_unreachable_cloud_does_not_delay_others(house: House) -> None:
-    """Nor is weft unwell because of it: each visit says what isn't known of its pod."""
+    """Nor is weft unhealthy because of it: each visit says what is unknown of its pod."""
     pod, pulse = booting(house), Pulse()
     house.cloud.plant(Fault.UNREACHABLE, verb="built")
     boots = BootKeeper(house.database, lambda: house.world, pulse, every=0.0)
@@ -186,13 +186,13 @@ def test_only_one_worker_asks(house: House) -> None:
 
 
 def over(house: House) -> None:
-    """The time of the last question."""
+    """The time of the last query."""
     with house.database.transaction() as tx:
         tx._connection.execute("UPDATE boot_look SET until = now()")  # pyright: ignore[reportPrivateUsage]
 
 
 def test_next_worker_continues_from_the_last_answer(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It asks for what changed since then; what was not answered is asked again."""
+    """It asks for changes since then; what was not answered is asked again."""
     booting(house)
     answer, since = house.cloud.built, list[datetime]()
     monkeypatch.setattr(house.cloud, "built", lambda at, awaited: since.append(at) or answer(at, awaited))
@@ -222,7 +222,7 @@ def test_another_worker_asks_if_the_first_dies(house: House, monkeypatch: pytest
 
 
 def test_pods_are_polled_without_any_answer(house: House) -> None:
-    """A cloud that doesn't say what changed shows each server nevertheless: after 30 s, then once a minute."""
+    """A cloud that doesn't list changes still shows each server: after 30 s, then once a minute."""
     assert [LoopSettings().poll(age, boots=True) for age in (0.0, 45.0, 600.0)] == [30.0, 45.0, 60.0]
     pod = booting(house)
     house.cloud.plant(Fault.UNREACHABLE, verb="built", times=None)
@@ -251,7 +251,7 @@ def test_cloud_removed_from_the_site_is_not_asked(house: House) -> None:
 
 
 def test_failing_pod_keeps_its_back_off(house: House) -> None:
-    """Its server is named by each answer for half a minute; Neutron, say, is overloaded already."""
+    """Each answer names its server for half a minute, while Neutron, for example, is overloaded already."""
     boot(house, booting(house))
     house.cloud.plant(Fault.UNREACHABLE, verb="find", times=None)
     boots, worker = (

@@ -40,7 +40,7 @@ from weft.testing.cloud import Fault
 )
 @pytest.mark.parametrize("field", ["start", "end"])
 def test_date_out_of_range_is_refused_on_input(field: str, date: object) -> None:
-    """Year 10000 in UTC, and whatever else lies beyond what the database, Python and sums of both can hold."""
+    """Year 10000 in UTC, and everything else beyond what the database, Python and sums of both can hold."""
     with pytest.raises(ValidationError, match="a time from 2000-01-01T00:00:00Z to 2200-01-01T00:00:00Z"):
         LeaseOrder.model_validate({field: date})
 
@@ -111,7 +111,7 @@ def networked(name: str, **networks: str) -> Order:
 
 
 def test_pods_own_networks_take_no_subnets_from_others(house: House) -> None:
-    """Pods' networks are isolated: one that names the site's whole blocks leaves every subnet to the others."""
+    """A pod network with the site's whole blocks leaves every subnet to others, since pods' networks are isolated."""
     place = house.site.clouds["lab"]
     wide = {"management": str(place.management.addresses)}
     first = house.ready(networked("wide", **wide))
@@ -129,7 +129,7 @@ def test_pods_own_networks_take_no_subnets_from_others(house: House) -> None:
 
 @pytest.mark.parametrize("cidr", ["10.0.0.0/7", "192.0.0.0/2", "168.0.0.0/6", "126.0.0.0/7"])
 def test_network_too_wide_or_with_unusable_parts_is_refused(house: House, cidr: str) -> None:
-    """Not only its first address counts."""
+    """All of its addresses count, not only the first."""
     with pytest.raises(InputError, match=r"network\.management"):
         house.order(networked("wide", management=cidr))
 
@@ -138,7 +138,7 @@ def test_network_too_wide_or_with_unusable_parts_is_refused(house: House, cidr: 
 
 
 def test_waiting_orders_of_a_project_are_limited(house: House, clock: HandClock) -> None:
-    """`queue.waiting`: in the queue and for a promised start; other projects have their own."""
+    """`queue.waiting`: orders in the queue and booked ones; each project has its own limit."""
     site = house.store.site().site
     few = site.queue.model_copy(update={"waiting": 3})
     house.store.activate_site(site.model_copy(update={"queue": few}), "test")
@@ -158,7 +158,7 @@ def test_waiting_orders_of_a_project_are_limited(house: House, clock: HandClock)
 
 
 def overdue(house: House, name: str, project: str = "team-a") -> PodRecord:
-    """A release that something keeps from ending, for longer than it should last."""
+    """A release that is blocked for longer than its limit."""
     view = house.service.create_pod(house.request(project), make(name, 1))
     pod = house.run(house.store.find_pod(view.id, None), PodState.READY)
     house.service.release_pod(house.request(project), str(pod.id))
@@ -171,8 +171,7 @@ def overdue(house: House, name: str, project: str = "team-a") -> PodRecord:
 
 
 def test_project_with_overdue_releases_cannot_order(house: House) -> None:
-    """`queue.overdue_releases`: with their names, as its members read it; other projects go on, and it does once one
-    has ended."""
+    """`queue.overdue_releases`: the refusal names them as members see them; other projects aren't affected."""
     site = house.store.site().site
     few = site.queue.model_copy(update={"overdue_releases": 2})
     house.store.activate_site(site.model_copy(update={"queue": few}), "test")
@@ -215,7 +214,7 @@ def test_waiting_order_of_a_project_with_overdue_releases_does_not_start(house: 
 
 
 def test_pod_of_a_project_with_overdue_releases_cannot_grow(house: House) -> None:
-    """It shrinks, and its lease is extended, as before."""
+    """It can shrink, and its lease can be extended."""
     site = house.store.site().site
     few = site.queue.model_copy(update={"overdue_releases": 1})
     pod = house.ready(make("grows", 2))
@@ -229,7 +228,7 @@ def test_pod_of_a_project_with_overdue_releases_cannot_grow(house: House) -> Non
 
 
 def test_release_without_a_worker_is_not_overdue(house: House) -> None:
-    """No worker ran meanwhile: that isn't the project's."""
+    """Time without a worker doesn't count against the project."""
     site = house.store.site().site
     few = site.queue.model_copy(update={"overdue_releases": 1})
     house.store.activate_site(site.model_copy(update={"queue": few}), "test")
@@ -240,7 +239,7 @@ def test_release_without_a_worker_is_not_overdue(house: House) -> None:
 
 
 def test_numbers_in_use_after_release_count_as_overdue_releases(house: House) -> None:
-    """Abandoned with a network that a port of the tenant's is on: the number is held until that goes."""
+    """An abandoned pod's number is held as long as a tenant's port is on its network."""
     site = house.store.site().site
     few = site.queue.model_copy(update={"overdue_releases": 1})
     house.store.activate_site(site.model_copy(update={"queue": few}), "test")

@@ -27,7 +27,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 def adapters(house: House, pod: PodRecord) -> set[str]:
-    """`node/adapter` of all ports with the pod's key on the wire, as full member."""
+    """`node/adapter` of all ports with the pod's P_Key on the wire, as full member."""
     key, tables = 0x8000 | (pod.plan.segment or 0), house.fabric.tables()
     return {f"{n.name}/{h.name}" for n in house.site.nodes for h in n.hcas if key in tables[h.port_guid].keys}
 
@@ -68,7 +68,7 @@ def test_server_without_adapter_leaves_the_segment_unchanged(house: House) -> No
     ids=["an adapter of the fabric", "a device that isn't said", "one that the site doesn't have"],
 )
 def test_server_that_may_have_an_adapter_takes_its_node_out(house: House, fields: dict[str, str]) -> None:
-    """Whatever Neutron says of the pod's own ports, and whichever server the other port's owner names as its user."""
+    """Whatever Neutron says of the pod's own ports, and whatever server the other port's owner names."""
     pod = house.ready()
     node, other = pod.nodes
     port = passed_through(house, stranger(house, node), **fields)
@@ -126,7 +126,7 @@ def test_release_does_not_wait_for_a_server_without_adapter(house: House) -> Non
 
 
 def test_release_waits_for_a_server_with_adapter(house: House) -> None:
-    """As for what only Placement has: it isn't known what that is."""
+    """The same for an allocation that only Placement shows: what it is, is unknown."""
     pod = house.ready()
     theirs = stranger(house, pod.nodes[0])
     port = passed_through(house, theirs, vnic_type="direct-physical", pci_slot="0000:40:00.0")

@@ -31,7 +31,7 @@ def build(
     clock: HandClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Build:
-    """A house whose cloud takes its time, and what is ordered in it."""
+    """A house with a slow cloud, and the orders in it."""
 
     def servers() -> tuple[House, Order]:
         return House(database, database_url, clock=clock), make("mine", 2)
@@ -66,7 +66,7 @@ def visited(house: House, pod: PodRecord, clock: HandClock) -> PodRecord:
 
 
 def taken_back(house: House, pod: PodRecord, clock: HandClock) -> None:
-    """It is released, with a clean receipt, and nothing is kept."""
+    """Released with a clean receipt, and nothing is kept."""
     house.release(pod)
     for _ in range(60):
         pod = visited(house, pod, clock)
@@ -94,7 +94,7 @@ def test_order_cancelled_at_any_stage_leaves_nothing(build: Build, clock: HandCl
 
 
 def test_order_cancelled_after_a_failed_build_leaves_nothing(build: Build, clock: HandClock) -> None:
-    """Nova has taken such a server off its host before it is deleted."""
+    """Nova has removed such a server from its host before it is deleted."""
     house, wanted = build()
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None)
     pod = house.order(wanted)

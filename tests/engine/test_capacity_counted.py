@@ -314,7 +314,7 @@ def test_wrong_count_admits_no_second_claim(house: House) -> None:
 
 @pytest.mark.parametrize("was", [{"server": "another"}, {"since": "9000000000:9000000000:"}])
 def test_failover_makes_the_count_start_over(house: House, was: dict[str, str]) -> None:
-    """After a failover or a restore transactions may have numbers that others had before."""
+    """Transactions after a failover or a restore may have numbers that others had before."""
     pod = house.order()
     house.store.capacity()
     kept = next(iter(house.database._kept.values()))

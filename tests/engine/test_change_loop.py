@@ -32,7 +32,7 @@ def apply(house: House, order: Order, *remove: str) -> None:
 
 
 def settle(house: House, pod: PodRecord, visits: int = 60) -> PodRecord:
-    """Visit until no change is under way; the pod is READY then, and was never anything but READY or DEGRADED."""
+    """Visit until no change is under way; the pod is READY then, and was only READY or DEGRADED meanwhile."""
     for _ in range(visits):
         pod = look(house, pod)
         assert pod.state in (PodState.READY, PodState.DEGRADED), f"{pod.state}: {pod.reason}"
@@ -85,7 +85,7 @@ def test_growing_pod_gets_a_node(house: House) -> None:
 
 
 def test_shrinking_pod_frees_a_node(house: House) -> None:
-    """Its server goes, its adapters leave the partition, it is read back and given back; its rows are tombstones."""
+    """Its server and membership go, it is read back and freed; its rows are tombstones."""
     pod = house.ready(sized(3))
     gone = pod.nodes[1]
     before = servers(house)
@@ -120,7 +120,7 @@ def test_access_changes_in_place(house: House) -> None:
 
 
 def test_pod_can_be_changed_again_while_it_changes(house: House) -> None:
-    """Generation 3 while 2 is under way: what only 2 wanted goes again, made or not, and what 3 wants comes."""
+    """Generation 3 while 2 is under way: what only 2 wanted is removed, created or not, and what 3 wants is created."""
     pod = house.ready()
     apply(house, sized(4))
     house.store.wake(pod.id)
@@ -154,7 +154,7 @@ def test_visit_of_an_older_generation_writes_nothing(house: House) -> None:
 
 
 def test_change_during_a_visit_is_not_lost(house: House) -> None:
-    """Applied right while servers are asked for: the visit stops, nothing is made twice, the next one goes on."""
+    """Applied while servers are being requested: the visit stops, nothing is created twice, the next one continues."""
     pod = house.ready()
     apply(house, sized(3))
     house.cloud.meanwhile("create", lambda: apply(house, sized(4)))
@@ -165,7 +165,7 @@ def test_change_during_a_visit_is_not_lost(house: House) -> None:
 
 
 def test_pod_can_be_released_while_it_changes(house: House) -> None:
-    """Everything of every generation goes, and the receipt has the nodes that were given back before."""
+    """Everything of every generation is removed, and the receipt includes the nodes that were freed before."""
     pod = house.ready(sized(3))
     gone = pod.nodes[2]
     apply(house, sized(2), gone)
@@ -190,7 +190,7 @@ def test_pod_can_be_released_while_it_changes(house: House) -> None:
 
 
 def test_release_includes_a_node_that_was_leaving(house: House) -> None:
-    """What was leaving is released with the rest: read back, in the receipt, free."""
+    """It is read back, in the receipt, and free."""
     pod = house.ready(sized(3))
     gone = pod.nodes[2]
     apply(house, sized(2), gone)
@@ -204,7 +204,7 @@ def test_release_includes_a_node_that_was_leaving(house: House) -> None:
 
 
 def test_uncleanable_node_is_quarantined_and_the_pod_goes_on(house: House, clock: HandClock) -> None:
-    """Its server can't be deleted: the others are given back, new ones come, it stays held and in quarantine."""
+    """Its server can't be deleted: the other nodes are freed, new ones come, and it stays held and quarantined."""
     pod = house.ready(sized(4))
     bad, good = pod.nodes[1], pod.nodes[2]
     planted = house.cloud.plant(Fault.UNDELETABLE, key=f"server/{bad}", times=None)
@@ -254,7 +254,7 @@ def test_node_is_kept_while_a_standby_would_restore_its_membership(
 
 
 def test_server_that_reappears_is_removed_again(house: House) -> None:
-    """Seen on the host when the node is read back: the node isn't given back before it is gone for good."""
+    """Seen on the host when the node is read back: the node isn't freed before the server is gone for good."""
     pod = house.ready(sized(3))
     gone = pod.nodes[2]
     server = house.cloud.thing(f"server/{gone}")
@@ -266,7 +266,7 @@ def test_server_that_reappears_is_removed_again(house: House) -> None:
 
 
 def test_killed_worker_is_replaced_in_a_change(house: House) -> None:
-    """Another one takes over what was asked for by name; no node is given back while a lost request may come."""
+    """Another one finds by name what was requested; no node is freed while a lost request may take effect."""
     pod = house.ready(sized(3))
     gone = pod.nodes[0]
     apply(house, sized(2), gone)
@@ -280,7 +280,7 @@ def test_killed_worker_is_replaced_in_a_change(house: House) -> None:
 
 
 def test_breaking_new_server_does_not_affect_the_others(house: House) -> None:
-    """It breaks as often as is tried: the pod is DEGRADED and says why, the old servers stay, another change helps."""
+    """After all attempts the pod is DEGRADED and says why, the old servers stay, and another change helps."""
     pod = house.ready()
     before = servers(house)
     house.cloud.plant(Fault.BROKEN, key="server/*", times=None, reason="No valid host was found.")
@@ -303,7 +303,7 @@ def test_breaking_new_server_does_not_affect_the_others(house: House) -> None:
 
 
 def test_change_does_not_recreate_a_server_that_its_tenant_deleted(house: House) -> None:
-    """A change makes what it brought; what was there before is repaired as ever, servers by an operator alone."""
+    """A change creates only what it adds; earlier resources are repaired as always, servers only by an operator."""
     pod = house.ready()
     lost = pod.nodes[0]
     house.cloud.lose(house.cloud.thing(f"server/{lost}"))
@@ -321,7 +321,7 @@ def test_change_does_not_recreate_a_server_that_its_tenant_deleted(house: House)
 
 
 def test_change_resumes_after_an_outage_of_the_cloud(house: House) -> None:
-    """The pod says that it is changing and why it doesn't get on; when the cloud is back it goes on by itself."""
+    """Meanwhile the pod says that it is changing and why it makes no progress."""
     pod = house.ready()
     apply(house, sized(3))
     planted = house.cloud.plant(Fault.UNREACHABLE, verb="create", times=None)
@@ -355,7 +355,7 @@ def test_resources_of_a_stuck_change_are_not_foreign(house: House, fault: Fault)
 
 
 def test_stranger_on_an_old_node_is_reported_while_a_change_is_stuck(house: House) -> None:
-    """What is in the change's way hides nothing of the part that was READY: its key is gone from there."""
+    """The blocked change hides nothing of the part that was READY: the old node's P_Key is removed."""
     pod = house.ready()
     apply(house, sized(3))
     house.cloud.plant(Fault.UNREACHABLE, verb="create", times=None)
@@ -375,7 +375,7 @@ def test_stranger_on_an_old_node_is_reported_while_a_change_is_stuck(house: Hous
 
 
 def test_pod_can_be_changed_while_it_is_built(house: House) -> None:
-    """Fewer while it boots: what isn't wanted any more goes, and it becomes READY with what is."""
+    """With fewer nodes while it boots: what isn't wanted any more goes, and the rest becomes READY."""
     pod = house.order(sized(3))
     for _ in range(2):
         house.worker.run_once()
@@ -404,7 +404,7 @@ def test_failed_pod_is_retried_by_a_change(house: House) -> None:
 
 
 def test_spares_come_and_go_without_a_server(house: House) -> None:
-    """A spare is held; as a node it gets its server; given back it is read like every node."""
+    """A spare is held; as a node it gets its server; it is read back like every node before it is freed."""
     pod = house.ready()
     apply(house, sized(2, spare=1))
     now = settle(house, pod)
@@ -431,7 +431,7 @@ def test_node_that_left_returns_as_a_spare(house: House, made: bool) -> None:
 
 
 def test_audit_of_a_changing_pod_ignores_what_is_not_created_yet(house: House) -> None:
-    """Of what was there before, and of what has come, it finds what is missing."""
+    """It finds what is missing of earlier resources, and of new ones that were created."""
     pod = house.ready()
     apply(house, sized(3))
     assert house.service.audit(house.operator).findings == ()

@@ -75,7 +75,7 @@ def test_added_servers_join_the_others(house: House) -> None:
 
 
 def test_removed_server_frees_its_part(house: House) -> None:
-    """The others on its host are the same, and were never less than READY; its part is free, its name is used again."""
+    """The others on its host are unchanged and were always READY; its part is free, its name is used again."""
     pod = house.run(house.order(on_one(8)), PodState.READY)
     (node,) = pod.nodes
     before, device = servers(house, pod), pod.plan.placement.nodes[3].part
@@ -116,7 +116,7 @@ def test_node_is_freed_with_its_last_server(house: House) -> None:
 
 
 def test_undeletable_server_keeps_only_its_part(house: House, clock: HandClock) -> None:
-    """The pod goes on, and so does the other pod there; once it is gone, its part is given back."""
+    """The pod goes on, and so does the other pod there; once the server is gone, its part is freed."""
     pod, other = ready(house, "train", 3), ready(house, "other")
     (node,) = pod.nodes
     planted = house.cloud.plant(Fault.UNDELETABLE, key=f"server/{node}/1", times=None)
@@ -141,7 +141,7 @@ def test_undeletable_server_keeps_only_its_part(house: House, clock: HandClock) 
 
 
 def test_server_that_reappears_keeps_its_part(house: House) -> None:
-    """Seen on the host when the part is read back; the pod's others on the same host are no reason."""
+    """Seen on the host when the part is read back; the pod's other servers there don't matter."""
     pod = ready(house, "train", 3)
     (node,) = pod.nodes
     server = house.cloud.thing(f"server/{node}/2")
@@ -152,7 +152,7 @@ def test_server_that_reappears_keeps_its_part(house: House) -> None:
 
 
 def test_part_is_kept_while_the_end_of_its_guest_is_unknown(house: House) -> None:
-    """Its host was down: Nova has deleted its own record, and the guest may run on, on an accelerator of another's."""
+    """Its host was down: Nova has deleted only its own record, and the guest may still use the accelerator."""
     pod = ready(house, "train", 3)
     (node,) = pod.nodes
     server = house.cloud.thing(f"server/{node}/2")
@@ -179,7 +179,7 @@ def test_killed_worker_is_replaced_in_a_change(house: House) -> None:
 
 
 def test_pod_can_be_changed_again_while_it_changes(house: House) -> None:
-    """What leaves keeps its name and its part until it is gone, whatever comes meanwhile."""
+    """A leaving server keeps its name and its part until it is gone, whatever is added meanwhile."""
     pod = ready(house, "train", 3)
     for count in (1, 5, 4, 6, 2):
         apply(house, small("train", count))
@@ -205,7 +205,7 @@ def test_release_includes_a_server_that_was_leaving(house: House) -> None:
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_late_release_does_not_need_novas_record(house: House, shared: bool) -> None:
-    """An operator archives what was deleted: the record was read when the node, or the part, was given back."""
+    """An operator archives Nova's deleted records: they were read when the node, or the part, was freed."""
     few, more = (small("train", n) for n in (2, 3))
     if not shared:
         few, more = (
@@ -268,7 +268,7 @@ def test_project_limit_counts_a_shared_node_once(house: House) -> None:
 
 
 def test_tenant_reads_server_names_but_no_accelerators(house: House) -> None:
-    """Servers that come and go by their names, nothing of accelerators; names of others are none."""
+    """Servers come and go by their names; names of other pods don't appear."""
     pod, other = ready(house, "train", 3), ready(house, "other")
     (node,) = pod.nodes
     plan = shown(house.service.plan_pod(house.request(), small("train", 2), [name(pod, f"{node}/1")]))
@@ -288,7 +288,7 @@ def test_tenant_reads_server_names_but_no_accelerators(house: House) -> None:
 
 @pytest.mark.parametrize("way", ["changed", "repaired"])
 def test_never_seen_server_with_a_reused_name_keeps_its_part(house: House, way: str) -> None:
-    """The answer to its creation was lost, and only its host lists it: what is known of the name is another's."""
+    """The answer to its creation was lost, and only its host lists it; another server has its name."""
     pod = ready(house, "train", 3)
     (node,) = pod.nodes
     if way == "changed":

@@ -35,7 +35,7 @@ def rows(house: House) -> int:
 
 
 def unconfirmed(house: House, work: Callable[[], object]) -> None:
-    """Do it while the nodes of the next claim are looked at."""
+    """Do it while the nodes of the next claim are being checked."""
     house.cloud.meanwhile("occupants", lambda: house.cloud.meanwhile("occupants", work))
 
 
@@ -57,7 +57,8 @@ def test_concurrent_orders_fill_the_site(house: House) -> None:
 def test_order_does_not_wait_for_others_without_a_limit(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another one is being placed in this process for too long: come back, and nothing was claimed."""
+    """Another order is being placed in this process for too long: the refusal asks to retry, and nothing was
+    claimed."""
     monkeypatch.setattr("weft.engine.database.LOCK_TIMEOUT", 0.01)
     waits = pytest.raises(TemporaryError, match="other orders are being placed")
     with house.database.placing(), ThreadPoolExecutor(1) as pool, waits:
@@ -82,7 +83,7 @@ def test_second_of_two_concurrent_orders_of_one_name_is_refused(house: House) ->
 
 
 def test_occupied_nodes_are_replaced_by_others(house: House) -> None:
-    """The claim is dropped as if it had never been, and others are chosen."""
+    """The claim is dropped without a trace, and others are chosen."""
     house.cloud.offers.claims["gpu01"] = {"a-stranger"}
     pod = house.order()
     assert "gpu01" not in pod.nodes and set(held(house)) == set(pod.nodes)
@@ -128,7 +129,7 @@ class Dying(Store):
 
 
 def test_workers_ignore_a_claim_until_it_is_confirmed(house: House) -> None:
-    """A process that dies after the claim leaves a pod that workers take when the time is over, and serve."""
+    """A process that dies after the claim leaves a pod that workers claim after the limit, and serve."""
     service = Service(Dying(house.database), house.keeper, Policy(), house.time, house.listener, house.pulse)
     with pytest.raises(DiedError):
         service.create_pod(house.request(), ORDER)
@@ -141,7 +142,7 @@ def test_workers_ignore_a_claim_until_it_is_confirmed(house: House) -> None:
 
 
 def test_pod_can_be_released_while_its_nodes_are_checked(house: House) -> None:
-    """The pod that its owner releases in that moment goes its own way, though its nodes are found occupied."""
+    """Its release goes on, although its nodes are then found occupied."""
 
     def release() -> None:
         house.release(house.store.find_pod("train", "team-a"))
@@ -155,7 +156,7 @@ def test_pod_can_be_released_while_its_nodes_are_checked(house: House) -> None:
 
 
 def test_late_refusal_releases_the_pod(house: House) -> None:
-    """A worker has the pod already when its quota is found to be too small: it is released, not served."""
+    """A worker holds the pod already when its quota is found to be too small: it is released."""
 
     def taken() -> None:
         pod = house.store.find_pod("train", "team-a")
@@ -170,9 +171,7 @@ def test_late_refusal_releases_the_pod(house: House) -> None:
 
 @pytest.mark.parametrize("occupied", [False, True])
 def test_claim_lost_by_the_database_is_an_error(house: House, database_url: str, occupied: bool) -> None:
-    """It isn't on the disk yet when PostgreSQL crashes, which runs again before the nodes were checked: no order is
-    confirmed.
-    """
+    """PostgreSQL crashes before the claim is on disk, and runs again before the nodes were checked."""
     before = rows(house)
 
     def crash() -> None:
@@ -191,9 +190,7 @@ def test_claim_lost_by_the_database_is_an_error(house: House, database_url: str,
 
 @pytest.mark.parametrize("occupied", [False, True])
 def test_unconfirmed_claim_cannot_be_changed(house: House, occupied: bool) -> None:
-    """Applying the same file again, or another one, or extending the lease is refused for now: the claim may yet be
-    dropped, and must be droppable.
-    """
+    """Applying the same file again, or another one, or extending the lease: the claim must stay droppable."""
     order, end = make("train", 2, duration="1h"), house.clock.now() + timedelta(hours=3)
     tenant, refused = house.request(), list[str]()
 

@@ -63,7 +63,7 @@ def run(one: Cleaned, plan: tuple[str, ...] = ERASE) -> None:
 
 
 def test_cleaning_without_a_pod_is_watched_to_its_end(one: Cleaned) -> None:
-    """A machine that is enrolled has none, and the first that gets it must know how it was cleaned."""
+    """An enrolled machine has no pod, and the first pod that gets it must know how it was cleaned."""
     run(one)
     known = one.know()
     assert known is not None and known.ended == ""
@@ -77,7 +77,7 @@ def test_cleaning_without_a_pod_is_watched_to_its_end(one: Cleaned) -> None:
 
 
 def test_machines_are_listed_more_often_during_a_cleaning(one: Cleaned) -> None:
-    """The agent's steps may take a moment, and are shown for the five seconds between two of its heartbeats."""
+    """The agent's steps may be short, and are shown for the five seconds between two of its heartbeats."""
     one.keeper = MachineKeeper(one.house.database, lambda: one.house.world, lambda: one.house.site)
 
     def listed_after() -> float:
@@ -140,7 +140,7 @@ def test_changed_cleaning_plan_replaces_the_earlier_one(one: Cleaned) -> None:
 def test_late_answer_after_another_look_changes_nothing(
     one: Cleaned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker whose Ironic hung: what it saw is over, and the machine is being cleaned again by now."""
+    """A worker whose Ironic hung: what it saw is outdated, and the machine is being cleaned again by now."""
     cloud, asked, answered = one.house.cloud, threading.Event(), threading.Event()
     monkeypatch.setattr("weft.engine.machinekeeper.ANSWER", 0.0)
     monkeypatch.setattr("weft.engine.asking.PATIENCE", 0.05)
@@ -165,7 +165,7 @@ def test_late_answer_after_another_look_changes_nothing(
 
 
 def test_machine_is_used_once_seen_so_after_its_assignment(one: Cleaned) -> None:
-    """What a restored Ironic says of it is older than that."""
+    """A restored Ironic's answer is older than that."""
     known, other = (CleaningsOf(one.house.database, c) for c in (str(one.node.cloud), "elsewhere"))
     first = datetime(2026, 11, 22, 21, 30, tzinfo=UTC)
     assert known.taken(one.machine) is None
@@ -189,7 +189,7 @@ def test_machine_is_used_once_seen_so_after_its_assignment(one: Cleaned) -> None
 def test_look_begun_before_an_assignment_says_nothing_of_use(
     one: Cleaned, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was being cleaned then."""
+    """The machine was being cleaned then."""
     known, ended = CleaningsOf(one.house.database, str(one.node.cloud)), datetime(2026, 11, 22, tzinfo=UTC)
     fresh = one.house.cloud.seen_machines
 

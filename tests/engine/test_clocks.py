@@ -67,7 +67,7 @@ def test_release_limit_uses_the_databases_clock(house: House) -> None:
 
 
 def test_bookings_and_reservations_use_the_databases_clock(house: House) -> None:
-    """An order for in an hour is later, not past; what is set aside begins now, not in two hours."""
+    """An order for in an hour is later, not past; a reservation begins now, not in two hours."""
     start = datetime.now(UTC) + timedelta(hours=1)
     pod = house.order(make("later", 16, start=start, duration="1h"))
     assert pod.state is PodState.PENDING and pod.not_before == start
@@ -79,7 +79,7 @@ def test_bookings_and_reservations_use_the_databases_clock(house: House) -> None
 
 
 def test_hold_runs_out_by_the_databases_clock(house: House) -> None:
-    """Holds are written and compared there alone."""
+    """Holds are written and compared only there."""
     house.order()
     with house.database.transaction() as tx:
         assert tx.row("claim_work", worker="w", hold=30.0, late=0.0, most=1, releases=1)

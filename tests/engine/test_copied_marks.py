@@ -28,7 +28,7 @@ KEYS = {
 
 
 def bearing(house: House, pod: PodRecord, kind: Kind, project: str = "team-a", **fields: object) -> Thing:
-    """Someone's resource in the pod's project that was given its mark, name and all."""
+    """Someone's resource in the pod's project with the pod's mark, name and all."""
     mark = Mark("lab", Owner.pod(pod.id), KEYS[kind].format(pod.nodes[0]))
     records = {r.key: r for r in house.store.resources(pod.id)}
     thing = house.cloud.add(kind, records[mark.key].resource.name, project, mark, **fields)
@@ -37,7 +37,7 @@ def bearing(house: House, pod: PodRecord, kind: Kind, project: str = "team-a", *
 
 
 def test_released_pods_mark_on_someone_elses_resource_is_a_copy(house: House) -> None:
-    """Each kind: reported as foreign, still there after sweeps and a repair, and the receipt stays as it was signed."""
+    """Each kind: reported as foreign, still there after sweeps and a repair, and the receipt stays as signed."""
     pod = released(house)
     house.clock.sleep(3600)
     things = [bearing(house, pod, kind, ports=()) for kind in KEYS]
@@ -61,7 +61,7 @@ def test_server_created_by_another_user_is_never_wefts(house: House) -> None:
 
 
 def test_live_pods_mark_on_a_colleagues_server_is_a_copy(house: House) -> None:
-    """Not a second one of the pod's, which an operator's repair would remove."""
+    """It isn't a duplicate of the pod's own, which an operator's repair would remove."""
     pod = house.ready()
     server = bearing(house, pod, Kind.SERVER, ports=())
     house.clock.sleep(3600)
@@ -75,7 +75,7 @@ def test_live_pods_mark_on_a_colleagues_server_is_a_copy(house: House) -> None:
 
 @pytest.mark.parametrize("wrong", ["late", "early", "name"])
 def test_resource_that_the_lost_request_cannot_have_created_is_a_copy(house: House, wrong: str) -> None:
-    """Of another time, or of another name."""
+    """By another time, or by another name."""
     pod = released(house)
     lost_hold(house.database, pod.id)
     thing = bearing(house, pod, Kind.NETWORK)
@@ -93,7 +93,7 @@ def test_resource_that_the_lost_request_cannot_have_created_is_a_copy(house: Hou
 
 
 def test_resource_of_an_unanswered_creation_is_wefts(house: House) -> None:
-    """The row was asked for and knows no id."""
+    """The row was requested and has no id."""
     pod = released(house)
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(
@@ -106,7 +106,7 @@ def test_resource_of_an_unanswered_creation_is_wefts(house: House) -> None:
 
 
 def in_use(house: House) -> Iterator[tuple[PodRecord, Thing]]:
-    """Three released pods' marks, each on a thing that a port keeps, as lost requests could have left them."""
+    """Three released pods' marks, each on a resource that a port keeps, as lost requests could have left them."""
     for kind in (Kind.NETWORK, Kind.SUBNET, Kind.SECURITY_GROUP):
         pod = house.run(house.order(make(f"of-{kind}".replace("_", "-"), 1)), PodState.READY)
         house.release(pod)
@@ -120,7 +120,7 @@ def in_use(house: House) -> Iterator[tuple[PodRecord, Thing]]:
 
 
 def test_undeletable_resources_do_not_delay_a_sweep(house: House) -> None:
-    """Another pod's thing goes in the same round, and no time passes over those that stay."""
+    """Another pod's resource is removed in the same round, without waiting for those that stay."""
     stuck = list(in_use(house))
     other = house.run(house.order(make("other", 1)), PodState.READY)
     house.release(other)
@@ -135,7 +135,7 @@ def test_undeletable_resources_do_not_delay_a_sweep(house: House) -> None:
 
 
 def test_traces_by_mark_are_bounded_and_do_not_displace_those_by_id(house: House) -> None:
-    """What is found under the row's own id is always written down, and its end is noted."""
+    """A resource under the row's own id always gets a trace, and its end is noted."""
     pod = house.ready()
     server = house.cloud.thing(f"server/{pod.nodes[0]}")
     house.release(pod)
@@ -158,7 +158,7 @@ def test_traces_by_mark_are_bounded_and_do_not_displace_those_by_id(house: House
 
 
 def test_hundreds_of_forged_marks_do_not_starve_a_real_one(house: House) -> None:
-    """Whatever has the last place among them is asked in the third round; a restart loses nothing of that."""
+    """The last of them has its turn in the third round, even across a restart."""
     pod = released(house)
     lost_hold(house.database, pod.id)
     things = sorted((bearing(house, pod, Kind.NETWORK) for _ in range(501)), key=lambda t: t.id)
@@ -200,7 +200,7 @@ def twice(house: House, pod: PodRecord, ours: bool) -> Thing:
 
 @pytest.mark.parametrize("ours", [True, False])
 def test_released_pods_duplicate_is_removed_if_weft_created_it(house: House, ours: bool) -> None:
-    """A request that was sent twice, of which one was answered; a tenant's copy is reported and stays."""
+    """A request was sent twice and answered once; a tenant's copy is reported and stays."""
     pod = released(house)
     server = twice(house, pod, ours)
     house.clock.sleep(3600)
@@ -213,7 +213,7 @@ def test_released_pods_duplicate_is_removed_if_weft_created_it(house: House, our
 
 @pytest.mark.parametrize("ours", [True, False])
 def test_live_pods_duplicate_is_removed_if_weft_created_it(house: House, ours: bool) -> None:
-    """Once it is old enough to be nothing that the loop has just made; the pod's own stays."""
+    """Once it is too old to be something that the loop has just created; the pod's own stays."""
     pod = house.ready()
     own = house.cloud.thing(f"server/{pod.nodes[0]}")
     server = twice(house, pod, ours)
@@ -224,7 +224,7 @@ def test_live_pods_duplicate_is_removed_if_weft_created_it(house: House, ours: b
 
 
 def test_duplicate_created_at_another_time_is_a_copy(house: House) -> None:
-    """Made by weft's user, but long after the request: another installation's, relabelled."""
+    """Created by weft's user, but long after the request: another installation's, with a changed mark."""
     pod = released(house)
     server = twice(house, pod, ours=True)
     house.clock.sleep(3600)

@@ -28,7 +28,7 @@ STORED = (
 
 
 def test_every_document_has_its_version(house: House) -> None:
-    """In the column's document; a plan's order and resources are of the plan's version."""
+    """In the column's document; a plan's order and resources have the plan's version."""
     pod = house.ready()
     house.release(pod)
     house.run(pod, PodState.RELEASED)
@@ -59,7 +59,7 @@ def test_upgrade_steps_reach_into_plans() -> None:
 
 
 def test_site_of_a_newer_weft_is_refused(house: House) -> None:
-    """And says what to do."""
+    """The error says what to do."""
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("UPDATE site SET document = document || '{\"version\": 7000}'")
     with pytest.raises(UnreadableError, match=r"written by a newer weft.*upgrade weft"):
@@ -67,7 +67,7 @@ def test_site_of_a_newer_weft_is_refused(house: House) -> None:
 
 
 def test_resource_of_a_newer_weft_freezes_its_pod(house: House) -> None:
-    """Nothing of it is touched, and it goes on once the row can be read."""
+    """Nothing of it is touched, and it continues once the row can be read."""
     pod = house.ready()
     before = {t.id for t in house.cloud.things()}
     with psycopg.connect(house.database.url, autocommit=True) as connection:
@@ -84,7 +84,7 @@ def test_resource_of_a_newer_weft_freezes_its_pod(house: House) -> None:
 
 
 def test_terms_of_earlier_versions_are_read() -> None:
-    """Groups of leaves were pods, bookings promises: in orders, plans, and sites."""
+    """Groups of leaves were called pods, bookings promises: in orders, plans, and sites."""
     plan = next(r for r in recorded("0011", "tables")["pod"] if r["plan"])["plan"]
     plan["order"]["locality"] |= {
         "required": "pod",
@@ -105,7 +105,7 @@ def test_terms_of_earlier_versions_are_read() -> None:
 
 
 def test_same_text_is_read_once(house: House) -> None:
-    """As rows come from the database, through the pool that everything uses."""
+    """Texts as rows return them, through the shared pool."""
     pod = house.ready()
     with house.database.statement() as tx:
         first, second = (tx.row("pod_by_id", id=pod.id) for _ in range(2))

@@ -63,7 +63,7 @@ def test_node_is_kept_while_its_switch_may_restore_the_vlan(house: EthernetHouse
 
 
 def test_release_does_not_wait_for_switches_without_a_port_of_the_pod(house: EthernetHouse) -> None:
-    """Its VLAN stays held until that was read without it, too."""
+    """Its VLAN stays held until such a switch was read without it."""
     pod = house.ready()
     number, needed = pod.plan.segment, {port.partition("/")[0] for port in ports(house, pod)}
     away = next(s for s in house.fake.switches.values() if s.name not in needed)
@@ -88,8 +88,8 @@ def test_release_does_not_wait_for_switches_without_a_port_of_the_pod(house: Eth
 
 
 def test_number_is_kept_while_a_change_with_it_may_land(house: EthernetHouse) -> None:
-    """It turns out to be a foreign network's, and one of the switches didn't answer: the next pod with it would have
-    this one's port."""
+    """The number turns out to be a foreign network's while a switch is silent: the next pod with it would include this
+    pod's port."""
     rail = house.site.fabrics["ib0"]
     number = rail.segments.first
     pod = house.order()
@@ -108,7 +108,7 @@ def test_number_is_kept_while_a_change_with_it_may_land(house: EthernetHouse) ->
 
 
 def lands(house: EthernetHouse, pod: PodRecord) -> float:
-    """For how many seconds more something may come to be."""
+    """Seconds for which something may still take effect."""
     return (pod.late_until - house.time.now()).total_seconds() if pod.late_until is not None else 0.0
 
 

@@ -74,7 +74,7 @@ def released(house: House, pod: PodRecord) -> SignedReceipt:
 
 
 def stranger(house: House, pod: PodRecord) -> str:
-    """A port of a node that the pod doesn't have."""
+    """A port of a node that isn't the pod's."""
     node = next(n for n in house.site.nodes if n.role == "compute" and n.name not in pod.nodes)
     return node.hcas_on("ib0")[0].port_id
 
@@ -123,7 +123,7 @@ def test_missing_member_is_restored(house: EthernetHouse) -> None:
 
 
 def test_unrelated_switches_do_not_delay_a_change(house: EthernetHouse) -> None:
-    """One that is away isn't asked for a change, and one that is there but slow isn't either."""
+    """One that is away isn't asked, and neither is one that is slow."""
     pod = house.ready()
     house.release(pod)
     released(house, pod)
@@ -153,7 +153,7 @@ def test_vlan_on_an_unneeded_switch_is_removed(house: EthernetHouse) -> None:
 
 
 def test_vlan_that_stays_on_a_port_prevents_the_receipt(house: EthernetHouse) -> None:
-    """The switch goes on answering with what it was before the release: unknown, and no receipt until it is read."""
+    """The switch goes on answering with its state before the release, so the VLAN is unknown until it is read."""
     pod = house.ready()
     switch = house.fake.switches[ports(house, pod)[0].partition("/")[0]]
     switch.freeze()
@@ -164,7 +164,7 @@ def test_vlan_that_stays_on_a_port_prevents_the_receipt(house: EthernetHouse) ->
 
 
 def test_unreadable_switch_is_unknown(house: EthernetHouse) -> None:
-    """READY becomes DEGRADED and unknown; a release waits; nothing is given back meanwhile."""
+    """READY becomes DEGRADED and unknown; a release waits; nothing is freed meanwhile."""
     pod = house.ready()
     switch = house.fake.switches[ports(house, pod)[0].partition("/")[0]]
     switch.reachable = False
@@ -199,7 +199,7 @@ def test_foreign_vlan_is_not_assigned(house: EthernetHouse) -> None:
 
 
 def test_plan_says_what_ethernet_cannot_provide(house: EthernetHouse) -> None:
-    """At the time of the order: what adapters bypass, and that RoCE stays in its VLAN."""
+    """The plan names what adapters bypass, and that RoCE stays in its VLAN."""
     text = plan_text(house.ready().plan)
     assert "Whole adapters (PCI passthrough): security groups don't filter their traffic" in text
     assert "can't be live-migrated" in text and "no VXLAN network" in text
@@ -231,7 +231,7 @@ def test_every_worker_waits_for_a_change_that_may_land(house: EthernetHouse) -> 
 
 
 def test_audit_names_switches_that_cannot_be_read_back(house: EthernetHouse) -> None:
-    """It finds nothing wrong there, whatever is: it says so each time."""
+    """Each audit says that it found nothing there because it couldn't look."""
     document = house.site.model_dump(mode="json")
     names = sorted(
         {h.switch_port.partition("/")[0] for n in house.site.nodes for h in n.hcas if h.switch_port}
@@ -249,7 +249,7 @@ def test_audit_names_switches_that_cannot_be_read_back(house: EthernetHouse) -> 
 
 
 def test_number_used_by_a_port_without_its_vlan_is_not_chosen(house: EthernetHouse) -> None:
-    """As for an order: what counts is what a number is used for, not only where it is defined."""
+    """As for an order, the use of a number counts, not only its definition."""
     rail = house.site.fabrics["ib0"]
     first = rail.segments.first
     pod = house.order()

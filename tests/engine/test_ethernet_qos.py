@@ -68,7 +68,7 @@ def test_correct_port_settings_are_part_of_the_verification(house: EthernetHouse
 
 
 def test_pod_is_ready_with_a_note_if_the_policy_is_warn(warned: EthernetHouse) -> None:
-    """In its condition, in the event of its proof and in the audit; gone once the switch is put right."""
+    """In its condition, its verification event and the audit; gone once the switch is corrected."""
     set_all(warned, replace(RIGHT, pfc=frozenset({3, 4})))
     pod = warned.ready()
     assert "PFC of " in pod.reason and "is on priority 3, 4, expected on priority 3" in pod.reason
@@ -96,7 +96,7 @@ def test_silent_switch_is_noted_if_the_policy_is_warn(warned: EthernetHouse) -> 
 
 
 def test_flapping_switch_is_no_news_if_the_policy_is_warn(warned: EthernetHouse) -> None:
-    """What it said last counts meanwhile: neither condition nor events change with its answers."""
+    """Its last answer counts meanwhile: neither condition nor events change."""
     set_all(warned, replace(RIGHT, mtu=1500))
     pod = warned.ready()
     reason, events = pod.reason, len(warned.store.events(pod.id, 0))
@@ -137,7 +137,7 @@ def test_unknown_classes_of_a_port_are_unknown_if_the_policy_is_refuse(refused: 
 
 
 def test_wrong_port_degrades_a_ready_pod_if_the_policy_is_refuse(refused: EthernetHouse) -> None:
-    """Another pod's port, or one of no pod, is not its affair."""
+    """Ports of other pods, or of none, don't matter to it."""
     pod = refused.ready()
     mine = ports(refused, pod)[0]
     switch, _, name = mine.partition("/")
@@ -154,7 +154,7 @@ def test_wrong_port_degrades_a_ready_pod_if_the_policy_is_refuse(refused: Ethern
 
 
 def test_release_does_not_check_settings(refused: EthernetHouse) -> None:
-    """A switch that is set wrong, or says nothing, keeps no receipt waiting."""
+    """A switch with wrong settings, or a silent one, delays no receipt."""
     pod = refused.ready()
     set_all(refused, replace(RIGHT, pfc=frozenset()))
     refused.release(pod)

@@ -12,7 +12,7 @@ from weft.model.pod import PodState
 
 
 def evacuate(house: House, pod: PodRecord, node: str) -> str:
-    """What Masakari or an operator does when a host seems to be down; the node that its server is on then."""
+    """Evacuate as Masakari or an operator does when a host seems to be down; returns the server's new node."""
     free = next(n for n in house.site.nodes if n.role == "compute" and n.name not in pod.nodes)
     server = house.cloud.thing(f"server/{node}")
     house.cloud.offers.hosts[house.site.node_by_name[node].nova_host] = "down"
@@ -29,7 +29,7 @@ def visit(house: House, pod: PodRecord, number: int = 3) -> None:
 
 @pytest.mark.parametrize("back", [False, True])
 def test_evacuated_server_keeps_the_host_that_never_removed_it(house: House, back: bool) -> None:
-    """Also once its nova-compute is connected again: that alone removes nothing."""
+    """Even after its nova-compute is connected again, which alone removes nothing."""
     pod = house.ready(make("evac", 2))
     left = pod.nodes[0]
     evacuate(house, pod, left)
@@ -52,7 +52,7 @@ def test_evacuated_server_keeps_the_host_that_never_removed_it(house: House, bac
 
 
 def test_possible_host_of_an_evacuated_server_is_quarantined(house: House) -> None:
-    """It went on from a host that the pod doesn't hold, and that was never free to be held for it."""
+    """It ran on a host that the pod doesn't hold, and that was never free to be held for it."""
     pod = house.ready(make("evac", 2))
     home = house.site.node_by_name[pod.nodes[0]].nova_host
     second = evacuate(house, pod, pod.nodes[0])

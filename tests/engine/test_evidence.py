@@ -65,7 +65,7 @@ def test_configuration_is_not_enough_if_operational_state_is_required(house: Evi
 
 
 def test_port_that_forwards_against_its_configuration_is_not_clean(house: EvidenceHouse) -> None:
-    """Its VLAN was removed from it, and it forwards it still."""
+    """Its VLAN was removed from it, but it still forwards it."""
     for switch in house.fake.switches.values():
         switch.level = Level.OPERATIONAL
     pod = house.ready()

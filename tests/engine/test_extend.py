@@ -23,7 +23,7 @@ from weft.testing.cloud import Fault
 
 
 def test_extending_a_later_lease_extends_its_booking(house: House, clock: HandClock) -> None:
-    """Its nodes are kept for as long; what is promised to another, or over the project's limit, is refused."""
+    """Its nodes are kept for as long; bookings of others and the project's limit refuse it."""
     tenant, now = house.request(), clock.now()
     first = house.order(make("first", 16, start=now + timedelta(hours=1), duration="1h"))
     house.order(make("after", 1, start=now + timedelta(hours=4), duration="1h"))
@@ -49,7 +49,7 @@ def test_extending_a_later_lease_extends_its_booking(house: House, clock: HandCl
 
 
 def test_queued_order_with_an_end_can_be_extended(house: House, clock: HandClock) -> None:
-    """An end moves, with a booking and without; a lease that is counted from the start has none."""
+    """An end moves, with a booking or without; a lease counted from its start has none."""
     tenant, now = house.request(), clock.now()
     run = house.ready(make("run", 16, duration="2h"))
     ends = queue(house, "ends", 16, end=now + timedelta(hours=6))
@@ -89,10 +89,8 @@ def test_extending_a_waiting_order_makes_a_generation(house: House, clock: HandC
 def test_later_end_wins_of_two_concurrent_extensions(
     house: House, clock: HandClock, database_url: str
 ) -> None:
-    """Both have read the lease before either has the lock; the one that comes second sees what the first has done.
-
-    They are asked of two processes: of one, the second would wait for the lock in the process.
-    """
+    """Both have read the lease before either has the lock; the second sees what the first did. Two processes are used,
+    as within one the second would wait for the process's own lock."""
     pod, tenant, now = house.ready(make("run", 1, duration="1h")), house.request(), clock.now()
     ends = [now + timedelta(hours=9), now + timedelta(hours=5)]
     with (
@@ -115,7 +113,7 @@ def test_later_end_wins_of_two_concurrent_extensions(
 
 
 def _wait_for_locks(watch: psycopg.Connection, count: int) -> None:
-    """Until so many wait for an advisory lock of this database."""
+    """Wait until so many sessions wait for an advisory lock of this database."""
     waiting = (
         "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
         " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"

@@ -100,7 +100,7 @@ def _events(house: House, pod: PodRecord) -> str:
 
 
 def test_replaced_file_costs_no_pod_its_partition(house: House) -> None:
-    """The next order's change brings back what the database wants; the pods concerned hear of it."""
+    """The next order's change restores what the database wants; the pods concerned get an event."""
     first = house.ready(_order("first"))
     whole = _members(house, first)
     assert whole
@@ -125,7 +125,7 @@ def test_keeper_restores_a_replaced_file_without_an_order(house: House) -> None:
 
 
 def test_partitions_unknown_to_the_database_stay_in_the_file(house: House) -> None:
-    """The database was restored from an older dump: an order takes nothing away that it doesn't know of."""
+    """The database was restored from an older dump: an order removes nothing that it doesn't know."""
     unknown = "0badf00d-0000-4000-8000-000000000001"
     guid = house.site.node_by_name["gpu16"].hcas[0].port_guid
     house.fabric.create(
@@ -185,7 +185,7 @@ def test_silent_standby_blocks_neither_order_nor_release(house: House) -> None:
 
 
 def test_standby_that_cannot_write_keeps_the_p_key_held(house: House) -> None:
-    """Its disk is full: it still has the partition, so the key stays held until it has not."""
+    """Its disk is full: it still has the partition, so the P_Key stays held until it doesn't."""
     sm2 = house.fabric.manager("sm2")
     pod = house.ready(_order("first"))
     sm2.writable = False
@@ -204,7 +204,6 @@ def test_standby_that_cannot_write_keeps_the_p_key_held(house: House) -> None:
 
 
 def test_order_does_not_ask_other_fabrics(house: House) -> None:
-    """An order asks the fabric that it is on, and no other."""
     fabric = house.site.fabrics["ib0"]
     lonely = fabric.model_copy(update={"manager": FabricManager(driver="opensm")})
     site = house.site.model_copy(update={"fabrics": {**house.site.fabrics, "ib1": lonely}})
@@ -224,7 +223,7 @@ def test_order_does_not_ask_other_fabrics(house: House) -> None:
 
 
 def test_keeper_closes_a_fabric_without_a_file(house: House) -> None:
-    """OpenSM opens every port without a file; the keeper closes them, also while there is no pod at all."""
+    """OpenSM opens every port without a file; the keeper closes them even if there are no pods."""
     ports = [h.port_guid for n in house.site.nodes if n.role == "compute" for h in n.hcas]
     for manager in house.fabric.managers:
         manager.text = None
@@ -236,7 +235,7 @@ def test_keeper_closes_a_fabric_without_a_file(house: House) -> None:
 
 @pytest.mark.parametrize("eyes", ["nothing", "no keys", "strangers", "not itself", "few", "twice"])
 def test_blind_agent_prevents_the_receipt(house: House, eyes: str) -> None:
-    """The master's agent sees no port, no key, other ports, fewer: unknown, and the release waits until it sees."""
+    """The agent sees no port, no P_Key, other ports, or fewer: unknown, and the release waits until it sees them."""
     pod = house.ready(_order("first"))
     manager = house.fabric.manager("sm1")
     manager.eyes = BLIND[eyes]
@@ -252,7 +251,7 @@ def test_blind_agent_prevents_the_receipt(house: House, eyes: str) -> None:
 
 
 def test_unreadable_ports_are_named_in_the_receipt(house: House) -> None:
-    """Two ports that never were members are cut off: the receipt says which, and that it says nothing of them."""
+    """Two ports that never were members are cut off: the receipt names them as not covered."""
     pod = house.ready(_order("first"))
     outsiders = [n for n in house.site.nodes if n.role == "compute" and n.name not in pod.nodes][:2]
     for node in outsiders:

@@ -61,7 +61,7 @@ def test_incomplete_standby_changes_nothing_until_accepted(
 
 
 def test_complete_standby_continues_without_acceptance(pair: Replicas) -> None:
-    """It is another server, so the note is read again; and it is known to it."""
+    """It is another server, so the note is read again, and found to be known."""
     database = Database(pair.url)
     house = House(database, pair.url)
     try:

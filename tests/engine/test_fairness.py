@@ -233,7 +233,7 @@ def test_shorter_lease_goes_first_if_it_delays_no_one() -> None:
 
 @pytest.mark.parametrize("kind", ["whole", "part"])
 def test_booking_starts_slightly_late_though_another_follows(kind: str) -> None:
-    """The queue is looked at some seconds after the time has come: the next booking is as much later then."""
+    """The queue is processed some seconds after the start: the next booking is delayed as much."""
     world = World(1, QueuePolicy(bookings=2))
     count = 1 if kind == "whole" else 8
     for name in ("first", "second", "third"):
@@ -249,7 +249,7 @@ def test_booking_starts_slightly_late_though_another_follows(kind: str) -> None:
 
 
 def test_node_held_whole_before_booked_parts_gets_no_part() -> None:
-    """They are booked for the time after."""
+    """The parts are booked for the time after."""
     world = World(1)
     world.order("whole", "whole", hours=1)
     world.order("booked", "part")
@@ -259,7 +259,7 @@ def test_node_held_whole_before_booked_parts_gets_no_part() -> None:
 
 
 def test_later_orders_get_nodes_that_are_not_kept() -> None:
-    """Only as many nodes are kept as the order wants, and those on which the fewest pods must end."""
+    """Only as many nodes are kept as the order wants: those on which the fewest pods must end."""
     world = World(3)
     for number in range(17):
         world.order(f"p{number}", "part")
@@ -274,7 +274,7 @@ def test_later_orders_get_nodes_that_are_not_kept() -> None:
 
 
 def test_kept_nodes_move_when_others_need_fewer_pods_to_end() -> None:
-    """Then it moves there; as long as it is as good, it doesn't."""
+    """Only if that is better."""
     world = World(2)
     for number in range(16):
         world.order(f"p{number}", "part")
@@ -347,7 +347,7 @@ def test_every_waiting_order_starts_in_the_end(
 
 
 def test_booking_not_due_yet_gets_no_kept_node() -> None:
-    """It could start earlier than promised, but not on a node that is kept for an order that came before."""
+    """It could start earlier than booked, but not on a node kept for an earlier order."""
     world = World(2)
     for name, count in (("four", 4), ("three", 3)):
         world.order(name, "part", count)

@@ -36,20 +36,19 @@ def take(house: House, worker: str = "w1") -> HeldPod | None:
 
 
 def run_out(house: House, held: HeldPod) -> None:
-    """As if the holder had given no sign of life for too long."""
+    """As if the holder had sent no heartbeat for too long."""
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("UPDATE pod SET held_until = now() - interval '1 s' WHERE id = %s", [held.pod.id])
 
 
 def test_pod_is_held_by_one_worker_at_a_time(house: House) -> None:
-    """A pod that is held is not given to another worker."""
     house.order()
     assert take(house, "w1") is not None
     assert take(house, "w2") is None
 
 
 def test_pod_of_a_dead_worker_is_taken_over(house: House) -> None:
-    """When the hold runs out the next worker takes the pod over, under a greater token."""
+    """When the hold runs out the next worker takes the pod over, with a greater token."""
     house.order()
     first = take(house, "w1")
     assert first
@@ -59,7 +58,7 @@ def test_pod_of_a_dead_worker_is_taken_over(house: House) -> None:
 
 
 def test_suspended_worker_cannot_write(house: House) -> None:
-    """A lease is not a fence: the old holder's write is refused by its token, and changes nothing."""
+    """A lease is not a fence: the old holder's write is refused by its token."""
     house.order()
     first = take(house, "w1")
     assert first
@@ -122,7 +121,7 @@ def test_wake_up_during_a_visit_is_not_lost(house: House) -> None:
 
 
 def test_concurrent_orders_get_different_nodes(house: House) -> None:
-    """Eight orders of two nodes in eight threads share sixteen nodes without a clash."""
+    """Eight orders of two nodes in eight threads share sixteen nodes."""
     request = house.request()
     errors: list[Exception] = []
 
@@ -162,7 +161,6 @@ def test_several_workers_share_the_work(house: House) -> None:
 
 
 def test_pod_is_released_when_its_lease_ends(house: House) -> None:
-    """When the lease's time has come the pod is released by itself."""
     pod = house.ready()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("UPDATE pod SET lease_end = now() - interval '1 s' WHERE id = %s", [pod.id])

@@ -45,7 +45,7 @@ VFS = 4
 
 
 def with_functions(site: Site, vfs: int = VFS) -> Site:
-    """Each adapter of a compute node has so many, at PCI addresses of their own."""
+    """Each adapter of a compute node has this many, at PCI addresses of their own."""
     document = site.model_dump(mode="json")
     for node in document["nodes"]:
         if node["role"] == "compute":
@@ -87,7 +87,8 @@ def with_ufm(house: House, folder: Path) -> UfmOfAHouse:
 def house(
     database: Database, database_url: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> Generator[House]:
-    """InfiniBand by a manager in memory that has a port for each function, and by UFM's driver and the stand-in."""
+    """InfiniBand with an in-memory manager that has a port for each function, and with UFM's driver and the
+    stand-in."""
     house = House(database, database_url)
     if request.param == "ufm":
         with_ufm(house, tmp_path)
@@ -127,7 +128,7 @@ def held(house: House) -> dict[str, str | None]:
 
 
 def test_two_pods_share_a_host_with_functions_of_their_own(house: House) -> None:
-    """Each in its own segment with exactly its members; the receipt reads them gone while the other goes on."""
+    """Each in its own segment with exactly its members; the receipt reads them gone while the other pod goes on."""
     one = house.run(house.order(small("one")), PodState.READY)
     two = house.run(house.order(small("two")), PodState.READY)
     assert one.nodes == two.nodes and part(one).vfs != part(two).vfs
@@ -164,7 +165,8 @@ def test_members_are_functions_ports_or_tags_on_every_adapter(house: House) -> N
 
 
 def test_slot_bound_by_nova_is_read_back(house: House) -> None:
-    """Counted at the adapter near the accelerator; Nova takes the last adapter's last function. Both are known then."""
+    """weft counts from the adapter near the accelerator, Nova takes the last adapter's last function; both are then
+    known."""
     first = house.order(small("p"))
     (node,) = first.nodes
     assert list(held(house).values()) == [None]
@@ -229,7 +231,7 @@ def test_database_refuses_a_second_holder_of_function_or_slot(house: House) -> N
 
 
 def test_last_reading_decides_who_has_the_slot(house: House) -> None:
-    """Two ports can't be bound at one function: the other one's is out of date, and is read again."""
+    """Two ports can't be bound to one function: the other reading is out of date, and is read again."""
     one = house.run(house.order(small("one")), PodState.READY)
     before = held(house)
     ((_, slot),) = before.items()
@@ -258,7 +260,7 @@ def beside_one_that_locks(house: House, work: Callable[[], object], first: str, 
 
 @pytest.mark.parametrize("house", ["ethernet"], indirect=True)
 def test_pods_with_swapped_functions_do_not_deadlock(house: House) -> None:
-    """Each writes the other's row besides its own: all take them in the same order."""
+    """Each writes the other's row besides its own, locking all in the same order."""
     one = house.run(house.order(small("one")), PodState.READY)
     house.run(house.order(small("two")), PodState.READY)
     before = dict(sorted(held(house).items()))
@@ -276,7 +278,7 @@ def test_pods_with_swapped_functions_do_not_deadlock(house: House) -> None:
 @pytest.mark.parametrize("house", ["ethernet"], indirect=True)
 @pytest.mark.parametrize("way", ["released", "given back"])
 def test_freed_functions_are_locked_in_the_same_order(house: House, way: str) -> None:
-    """Nova gives another pod's ports what a pod that ends has given back, and its rows say so a moment longer."""
+    """Nova gives functions freed by one pod to another, whose rows say so a moment earlier than the first one's."""
     before = house.run(house.order(small("before")), PodState.READY)
     house.release(before)
     signed = house.store.receipt(house.run(before, PodState.RELEASED).id)
@@ -325,7 +327,7 @@ def test_removed_servers_function_leaves_the_segment_and_is_freed(house: House) 
 
 
 def test_server_deleted_by_its_tenant_takes_no_other_out(house: House) -> None:
-    """Of one host: its own function leaves where it has a port of its own; adapters only with the last of them."""
+    """On one host its own function leaves where it has a port of its own; adapters leave only with the last server."""
     pod = house.run(house.order(small("p", 3)), PodState.READY)
     (node,) = pod.nodes
     ports, all_of = house.world.fabric("ib0"), {m.port for m in segment(pod).members}
@@ -349,7 +351,7 @@ def test_server_deleted_by_its_tenant_takes_no_other_out(house: House) -> None:
 
 
 def test_host_loses_its_last_server_while_another_comes(house: House) -> None:
-    """What it had isn't given back before it is gone; adapters that the new one is behind are in the segment again."""
+    """Its part isn't freed before it is gone; adapters used by the new server are in the segment again."""
     pod = house.run(house.order(small("p", 9)), PodState.READY)
     names = [n.node for n in pod.plan.placement.nodes]
     full, last = sorted(pod.nodes, key=names.count, reverse=True)
@@ -414,7 +416,7 @@ def test_whole_nodes_have_whole_adapters(house: House) -> None:
 
 
 def test_capacity_counts_free_functions(house: House) -> None:
-    """A row without a fabric, and one on the fabric with what is left of its virtual functions."""
+    """A row without a fabric, and one on the fabric with the remaining virtual functions."""
 
     def row() -> CapacityRowView:
         found = rows_of(house.service.capacity(house.operator), "parts")
@@ -477,7 +479,7 @@ def test_pod_waits_until_its_function_has_its_guid(
 
 
 def test_function_is_kept_while_its_port_is_up(ufm: tuple[House, UfmOfAHouse]) -> None:
-    """Nova calls a server gone that runs on, as after a deletion while its host was away."""
+    """Nova reports a running server as gone, as after a deletion while its host was away."""
     house, manager = ufm
     pod = house.run(house.order(small("p")), PodState.READY)
     mac = port(pod).mac

@@ -46,7 +46,7 @@ def working(house: House) -> Generator[Worker]:
 
 @contextmanager
 def hanging(monkeypatch: pytest.MonkeyPatch, house: House) -> Generator[threading.Event]:
-    """All READY pods are due, and the look at `hangs` doesn't come to an end meanwhile. The event: it has begun."""
+    """All READY pods are due, and the observation of `hangs` doesn't end meanwhile. The event: it has begun."""
     with silent_hosts(monkeypatch, house, "hangs") as begun:
         sql(house, "UPDATE pod SET next_at = now()")
         yield begun

@@ -41,7 +41,7 @@ def test_only_hosts_with_the_trait_are_chosen(house: House) -> None:
 
 
 def test_queue_waits_for_hosts_that_can_boot_the_image(house: House) -> None:
-    """It isn't given others; once a host has the trait, it starts."""
+    """It isn't given others, and starts once a host has the trait."""
     first = house.ready(make("first", 1, duration="8h"))
     pod = queue(house, "second", 4)
     house.worker.tend_queue()
@@ -80,7 +80,7 @@ def test_unreachable_cloud_is_unknown(house: House) -> None:
 
 
 def test_unanswerable_order_does_not_block_others(house: House) -> None:
-    """Of two that wait, the one whose project is gone says why; the other starts."""
+    """The waiting order whose project is gone says why; the other starts."""
     house.cloud.offers.image_properties.clear()
     run = house.ready(make("run", 16))
     view = house.service.create_pod(house.request("gone"), make("one", 1, queue=True))

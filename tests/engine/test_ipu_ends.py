@@ -21,7 +21,7 @@ def house(database: Database, database_url: str) -> Generator[IpuHouse]:
 
 
 def test_only_the_silent_machine_is_quarantined(house: IpuHouse) -> None:
-    """It is unknown: quarantined, and said."""
+    """Its state is unknown and reported."""
     pod = house.booted()
     away = pod.nodes[1]
     house.vipu.away.add(away)

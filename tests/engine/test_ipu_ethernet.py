@@ -85,7 +85,7 @@ def rnics(house: SwitchedHouse, pod: PodRecord) -> set[str]:
 
 
 def test_ipu_pod_works_from_order_to_receipt_on_ethernet(house: SwitchedHouse) -> None:
-    """The machines' ports are access ports, the server's has the tag; released, each is read back, and it is signed."""
+    """The machines' ports are access ports, the server's is tagged; each is read back before the receipt."""
     pod = house.booted()
     vlan = segment(pod).number
     assert pod.plan.allotment.numbers[f"segment/{FABRIC}"] == vlan

@@ -70,7 +70,7 @@ def test_two_ipu_pods_share_nothing(house: IpuHouse) -> None:
 
 
 def test_keys_are_never_stored(house: IpuHouse) -> None:
-    """Neither rows nor plan nor events have a key; each pod has its own, and gets the same again."""
+    """Neither rows nor plan nor events contain one; a pod always gets the same key."""
     pod = house.booted()
     keys = [DerivedKeys(house.store).key(str(pod.id), n) for n in ("vipu-admin-key", "vipu-tenant-key")]
     assert keys == [
@@ -111,7 +111,7 @@ def test_worker_that_lost_the_pod_proves_nothing(house: IpuHouse) -> None:
 
 
 def test_lost_controller_degrades_without_delaying_the_release(house: IpuHouse) -> None:
-    """Unknown is not fine; the machines are taken back in the controller's place."""
+    """Unknown isn't healthy; weft unbinds the machines in the controller's place."""
     pod = house.booted()
     house.vipu.lose_controller(str(pod.id))
     house.store.wake(pod.id)
@@ -124,7 +124,7 @@ def test_lost_controller_degrades_without_delaying_the_release(house: IpuHouse) 
 
 
 def test_unclean_machine_is_kept(house: IpuHouse) -> None:
-    """Its agent is away when the release is overdue: quarantine for it, the others go back."""
+    """Its agent is away when the release is overdue: it is quarantined, and the others are freed."""
     pod = house.booted()
     away = pod.nodes[1]
     house.vipu.away.add(away)
@@ -138,7 +138,7 @@ def test_unclean_machine_is_kept(house: IpuHouse) -> None:
 
 
 def test_unbound_machine_with_a_partition_is_not_clean(house: IpuHouse) -> None:
-    """An agent forgot its controller, which is gone, and the machine can't be cleared: kept, and not clean."""
+    """An agent forgot its controller, which is gone, and the machine can't be cleared."""
     pod = house.booted()
     house.vipu.make_partition(str(pod.id), "mine")
     forgetful = pod.nodes[1]
@@ -171,7 +171,7 @@ def test_release_clears_what_a_forgetful_agent_left(house: IpuHouse, lost: bool)
 
 
 def test_disagreeing_controller_and_agents_are_reconciled(house: IpuHouse) -> None:
-    """An agent that forgot its controller is bound again, one that the controller forgot is listed again."""
+    """An agent that forgot its controller is bound again; one that the controller forgot is listed again."""
     pod = house.booted()
     house.vipu.owners[pod.nodes[0]] = ""
     del house.vipu.controllers[str(pod.id)].has[f"vipu_agent/{pod.nodes[1]}"]
@@ -184,7 +184,7 @@ def test_disagreeing_controller_and_agents_are_reconciled(house: IpuHouse) -> No
 
 
 def test_release_reaches_an_agent_that_its_controller_forgot(house: IpuHouse) -> None:
-    """What the controller answers is not all: its machine is asked, too."""
+    """The controller's answer isn't enough: its machine is asked, too."""
     pod = house.booted()
     del house.vipu.controllers[str(pod.id)].has[f"vipu_agent/{pod.nodes[1]}"]
     house.release(pod)
@@ -193,7 +193,7 @@ def test_release_reaches_an_agent_that_its_controller_forgot(house: IpuHouse) ->
 
 
 def test_held_machine_keeps_its_addresses(house: IpuHouse) -> None:
-    """At another address another machine would be asked whether it is clean; a free one may move."""
+    """Another machine would answer for it at another address; a free machine may move."""
     house.booted(order(count=4))
     one, two, *others = house.site.ipu_machines
     fields = {"gw_address", "gw_mac"}
@@ -236,7 +236,7 @@ def test_broken_controller_is_recreated(house: IpuHouse) -> None:
 
 
 def test_operators_see_machines_as_nodes(house: IpuHouse) -> None:
-    """They are listed, can be put aside, and a site can't lose one that a pod holds."""
+    """They are listed, can be quarantined, and a site can't lose one that a pod holds."""
     pod = house.booted(order(count=4))
     rows = {n.name: n for n in house.service.nodes(house.operator)}
     assert (rows["ipum1"].state, rows["ipum2"].state, rows["poplar1"].state) == (
@@ -254,7 +254,7 @@ def test_operators_see_machines_as_nodes(house: IpuHouse) -> None:
 
 
 def test_live_ipu_pod_does_not_disturb_node_orders(house: IpuHouse) -> None:
-    """Neither those that wait nor the view of capacity."""
+    """It affects neither waiting orders nor the view of capacity."""
     house.booted()
     waiting = house.order(ORDER.model_copy(update={"queue": True}))
     dispatcher = Dispatcher(house.store, house.keeper.world)

@@ -38,7 +38,7 @@ def would_fit(house: House, wanted: Order) -> tuple[tuple[str, ...], str | None]
 
 
 def started(house: IpuHouse, pod: PodRecord) -> PodRecord:
-    """On to READY, with the machine's part played."""
+    """Visits until READY, with the machine's part simulated."""
     pod = house.run(pod, PodState.BOOTING)
     house.vipu.boot(pod.scope, pod.plan.graph)
     return house.run(pod, PodState.READY)
@@ -52,7 +52,7 @@ def servers(house: IpuHouse, **places: int) -> None:
 
 
 def test_use_is_counted_in_machines(house: IpuHouse, clock: HandClock) -> None:
-    """Four IPUs are one, whatever Poplar servers the order has."""
+    """Four IPUs count as one machine, whatever Poplar servers the order has."""
     house.booted(order("bert", 8))
     clock.forward(hours=1)
     with house.database.transaction() as tx:
@@ -61,7 +61,7 @@ def test_use_is_counted_in_machines(house: IpuHouse, clock: HandClock) -> None:
 
 
 def test_ipus_can_be_booked_for_later(house: IpuHouse, clock: HandClock) -> None:
-    """Machines and places are kept from then on and free until then; at its time it starts on them."""
+    """Machines and places are free until then and kept from then on; the pod starts on them."""
     start = clock.now() + timedelta(hours=2)
     pod = house.order(order("later", 16, start=start, duration="1h"))
     assert pod.state is PodState.PENDING
@@ -86,7 +86,7 @@ def test_ipus_can_be_booked_for_later(house: IpuHouse, clock: HandClock) -> None
 
 
 def test_order_of_ipus_waits_with_an_expected_start(house: IpuHouse, clock: HandClock) -> None:
-    """With a place, a reason and an expected start; the machines that are bound to a live pod are no broken ones."""
+    """With a position, a reason and an expected start; machines bound to a live pod don't count as broken."""
     first = house.booted(order("first", 16, duration="8h"))
     pod, next_ = house.order(order("second", 16, queue=True)), house.order(order("third", 4, queue=True))
     house.worker.tend_queue()
@@ -135,7 +135,7 @@ def test_order_waits_for_a_place_on_a_shared_host(house: IpuHouse, clock: HandCl
 
 
 def test_broken_booked_machine_is_replaced(house: IpuHouse, clock: HandClock) -> None:
-    """Long before the start another run is promised; where there is none, the booking stays and says nothing new."""
+    """Long before the start another run is booked; if there is none, the booking stays unchanged."""
     start = clock.now() + timedelta(hours=2)
     pod = house.order(order("later", 8, start=start))
     assert house.store.capacity().bookings[0]["nodes"][:2] == ["ipum1", "ipum2"]
@@ -164,7 +164,7 @@ def test_ipus_and_nodes_have_separate_queues(house: IpuHouse, clock: HandClock) 
 
 
 def test_project_is_limited_in_ipu_machines(house: IpuHouse) -> None:
-    """A machine counts as a node, a place on a Poplar server doesn't; it waits for its own, and says so."""
+    """A machine counts as a node, a place on a Poplar server doesn't; the order waits, and says so."""
     policy(house, projects={"team-a": ProjectLimits(max_nodes=3)})
     fits, _ = would_fit(house, order("all", 16))
     assert fits == ("ipus.count: 8 instead of 16",)
@@ -190,7 +190,7 @@ def test_order_that_never_fits_is_refused_not_queued(house: IpuHouse) -> None:
 
 
 def test_lease_of_ipus_is_extended_up_to_the_next_booking(house: IpuHouse, clock: HandClock) -> None:
-    """A place on the Poplar server that is promised stands in the way as a machine does."""
+    """A booked place on the Poplar server limits it as a machine does."""
     servers(house, poplar1=1)
     house.booted(order("run", 4, duration="2h"))
     house.order(order("later", 4, start=clock.now() + timedelta(hours=4)))
@@ -202,7 +202,7 @@ def test_lease_of_ipus_is_extended_up_to_the_next_booking(house: IpuHouse, clock
 
 
 def test_machines_can_be_reserved_for_a_project(house: IpuHouse, clock: HandClock) -> None:
-    """By name; others are refused them, its project gets them; hosts that are shared can't be set aside."""
+    """Other projects are refused them; shared hosts can't be reserved."""
 
     def reserve(name: str, project: str, node: str, start: datetime | None = None) -> None:
         house.request(project)  # makes the project known to the cloud
@@ -221,7 +221,7 @@ def test_machines_can_be_reserved_for_a_project(house: IpuHouse, clock: HandCloc
 
 
 def test_capacity_says_which_ipus_fit_now_and_later(house: IpuHouse, clock: HandClock) -> None:
-    """With leases, bookings, machines that don't answer; only sizes for tenants, places for operators too."""
+    """Leases, bookings and silent machines count; tenants see only sizes, operators places, too."""
     house.booted(order("run", 4, duration="5h"))
     (row,) = house.service.capacity(house.operator, "ipu").rows
     servers = count_of(row, "Poplar servers with capacity").free
