@@ -152,7 +152,7 @@ def test_parts_and_a_whole_node_take_turns(house: House) -> None:
 
 
 def test_node_booked_whole_gives_no_part(house: House) -> None:
-    """Unless it ends before: then it goes first, on what would be idle."""
+    """An order that ends before the booking goes first, on what would be idle."""
     lease = {"duration": "2h"}
     house.ready(whole("now", 15, lease=lease))
     waits = house.order(whole("then", 16, lease=lease, queue=True))
@@ -164,7 +164,7 @@ def test_node_booked_whole_gives_no_part(house: House) -> None:
 
 
 def test_shared_hosts_are_watched_for_each_pod(house: House) -> None:
-    """A host that can't be read is unknown to both; a server that left it is its own pod's trouble alone."""
+    """An unreadable host is unknown to both pods; a server that left it concerns only its own pod."""
 
     def visit(*pods: PodRecord) -> list[PodRecord]:
         for pod in pods:
@@ -190,7 +190,7 @@ def test_shared_hosts_are_watched_for_each_pod(house: House) -> None:
 
 
 def test_concurrent_orders_never_share_an_accelerator(house: House) -> None:
-    """24 threads order at the same time: eight a host, no device twice, all of them placed."""
+    """24 threads order at the same time: eight per host, no device twice, all of them placed."""
     requests = [house.request() for _ in range(24)]
     with ThreadPoolExecutor(24) as pool:
         views = list(pool.map(lambda i: house.service.create_pod(requests[i], small(f"p{i}")), range(24)))
@@ -225,7 +225,7 @@ def test_database_refuses_a_second_holder(house: House, change: str) -> None:
 
 
 def test_stranger_on_a_shared_host_is_found_but_not_neighbours(house: House) -> None:
-    """Other pods' servers belong there; what isn't weft's does not, and no further part is given beside it."""
+    """Other pods' servers belong there; anything else doesn't, and no further part is assigned beside it."""
     first = ready(house, "first")
     ready(house, "second")
     auditor = Auditor(house.store, house.world, house.site, house.clock)
@@ -239,7 +239,7 @@ def test_stranger_on_a_shared_host_is_found_but_not_neighbours(house: House) -> 
 
 
 def known(house: House, pod: PodRecord, server: str | None) -> None:
-    """Write the id of its server down, as Nova's answer has it; None: there is no answer yet."""
+    """Record the id of its server, as from Nova's answer; None: there is no answer yet."""
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         change = "UPDATE resource SET outside_id = %s WHERE kind = 'server' AND owner_id = %s"
         connection.execute(change, [server, pod.id])
@@ -249,7 +249,7 @@ def known(house: House, pod: PodRecord, server: str | None) -> None:
 def test_neighbour_that_starts_during_the_check_is_no_stranger(
     house: House, monkeypatch: pytest.MonkeyPatch, answered: bool
 ) -> None:
-    """Placement has its server before Nova's answer says which it is: that is waited for, a while."""
+    """Placement has its server before Nova's answer says which it is: that is waited for, for a limited time."""
     for name in sorted(house.cloud.offers.hosts)[1:]:
         house.cloud.offers.hosts[name] = "down"
     look, others, pauses = house.cloud.on_hosts, list[PodRecord](), list[float]()
@@ -280,7 +280,7 @@ def test_neighbour_that_starts_during_the_check_is_no_stranger(
 def test_order_beside_an_unanswered_server_does_not_delay_others(
     house: House, monkeypatch: pytest.MonkeyPatch, answered: bool
 ) -> None:
-    """The queue's turn goes on without it. A second later it is looked at again, and a while after that elsewhere."""
+    """The queue goes on without it. It is tried again a second later, and after a while on other nodes."""
     monkeypatch.setattr("weft.engine.occupancy.time", SimpleNamespace(sleep=pytest.fail))
     for name in sorted(house.cloud.offers.hosts)[3:]:
         house.cloud.offers.hosts[name] = "down"
@@ -306,7 +306,7 @@ def test_order_beside_an_unanswered_server_does_not_delay_others(
 
 
 def test_tenants_do_not_see_which_accelerators_they_have(house: House) -> None:
-    """Which ones a server gets is Nova's to say; of others' nothing follows from the view."""
+    """Nova decides which ones a server gets; the view allows no conclusion about others'."""
     house.order(small("p", 2))
     view = shown(house.service.show_pod(house.request(), "p"))
     assert len(view.placed) == 2 and all(n.part is None for n in view.placed)
@@ -316,7 +316,7 @@ def test_tenants_do_not_see_which_accelerators_they_have(house: House) -> None:
 
 
 def test_project_counts_each_shared_node_once(house: House) -> None:
-    """Four servers on one host are one node of the project's limit; one more host is one more."""
+    """Four servers on one host count as one node of the project's limit; another host counts as one more."""
     limits = {"team-a": ProjectLimits(max_nodes=1)}
     site = house.site.model_copy(update={"queue": QueuePolicy(projects=limits)})
     house.store.activate_site(site, "test")
@@ -327,7 +327,7 @@ def test_project_counts_each_shared_node_once(house: House) -> None:
 
 
 def test_order_on_a_fabric_without_sharing_is_refused_with_its_reason(house: House) -> None:
-    """Virtual functions are the fabric's to say; dedicated adapters require dedicated nodes."""
+    """The fabric decides about virtual functions; dedicated adapters require dedicated nodes."""
     with pytest.raises(InputError, match=r"fabric\.hcas"):
         house.order(small("p").model_copy(update={"fabric": FabricOrder()}))
     asked = small("p", fabric={"hcas": "shared"})

@@ -12,8 +12,8 @@ from weft.testing.cloud import Fault
 
 
 def test_renamed_server_that_was_never_seen_keeps_its_part(house: House) -> None:
-    """Its owner has rewritten all that it could be found by; what is its project's and on its host since then isn't
-    another pod's, whose servers are known."""
+    """Its owner has changed all by which it could be found; what is in its project and on its host since then, and
+    isn't another pod's known server, counts as it."""
     neighbour = ready(house, "neighbour")
     (beside,) = house.cloud.servers
     pod = house.order(small("train"))
@@ -40,7 +40,7 @@ def test_renamed_server_that_was_never_seen_keeps_its_part(house: House) -> None
 
 
 def test_other_projects_server_of_the_same_name_keeps_no_part(house: House) -> None:
-    """Names are chosen by tenants: only what is in the pod's own project may be its server, known pods' servers not."""
+    """Tenants choose names: only what is in the pod's own project may be its server, and not known pods' servers."""
     placed = house.service.create_pod(house.request("team-b"), small("train"))
     neighbour = house.run(house.store.find_pod(placed.id, None), PodState.READY)
     pod = house.order(small("train"))
@@ -60,7 +60,7 @@ def test_other_projects_server_of_the_same_name_keeps_no_part(house: House) -> N
 
 
 def test_own_projects_server_of_the_same_name_keeps_its_part(house: House) -> None:
-    """Without a mark, and made too early by Nova's clock: it may be the pod's whose creation wasn't answered."""
+    """Without a mark, and created too early by Nova's clock: it may be the server whose creation wasn't answered."""
     pod = house.order(small("train"))
     house.cloud.plant(Fault.LOST_ANSWER, kind=Kind.SERVER, key="server/*")
     while not house.cloud.servers:

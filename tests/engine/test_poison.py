@@ -30,7 +30,7 @@ from weft.ports.occupants import OnHost
 
 
 def spoil(house: House, pod: PodRecord, change: str) -> None:
-    """Change a row as no weft would, `change` being a SET clause."""
+    """Change a row as no weft would; `change` is a SET clause."""
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         for name in ("pod_lease_end", "pod_not_before", "pod_expected_start"):
             connection.execute(f"ALTER TABLE pod DROP CONSTRAINT IF EXISTS {name}")  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ POISON = [
 
 @pytest.mark.parametrize("change", POISON)
 def test_unreadable_row_is_parked(house: House, change: str) -> None:
-    """It gets a reason and an alarm; other pods are listed, visited, audited and released, and new ones made."""
+    """It gets a reason and an alarm; other pods are listed, visited, audited and released, and new ones created."""
     poison = house.ready(ORDER.model_copy(update={"name": "poison"}))
     fine = house.ready(ORDER.model_copy(update={"name": "fine"}))
     before = {t.id for t in house.cloud.things()}
@@ -81,7 +81,7 @@ def metrics(house: House) -> str:
 
 
 def test_corrected_row_continues(house: House) -> None:
-    """The next visit takes it as if nothing had been."""
+    """The next visit continues as before."""
     pod = house.ready()
     spoil(house, pod, "plan = jsonb_set(plan, '{cloud}', '7')")
     assert not house.worker.run_once()
@@ -142,7 +142,7 @@ def test_date_out_of_range_is_read_as_the_last(house: House, clock: HandClock) -
     "error", [RuntimeError("nobody expects this"), KeyError("name"), TemporaryError("talk", "pg", "away")]
 )
 def test_exceptions_end_no_thread(house: House, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loop, queue and heartbeat meet it turn after turn, health says so, and all go on when it is gone."""
+    """Loop, queue and heartbeat meet an error turn after turn, health reports it, and all go on when it is gone."""
     monkeypatch.setattr(worker_module, "PAUSE_AFTER_ERROR", 0.2)
     now, met, is_well = [0.0], threading.Semaphore(0), threading.Event()
     pulse = Pulse(lambda: now[0])
@@ -172,7 +172,7 @@ def test_exceptions_end_no_thread(house: House, error: Exception, monkeypatch: p
 
 
 def test_readiness_depends_on_the_threads(house: House) -> None:
-    """A thread that hasn't gone round for too long makes the service not ready, and says which."""
+    """A thread without a turn for too long makes the service not ready, by name."""
     now = [0.0]
     house.pulse = Pulse(lambda: now[0])
     service = house.new_service()
@@ -187,7 +187,7 @@ def test_readiness_depends_on_the_threads(house: House) -> None:
 
 
 def test_listener_survives_a_lost_connection(database_url: str) -> None:
-    """Its connection is killed: it makes another, and wakes as before."""
+    """Its connection is killed: it opens another, and wakes as before."""
     pulse = Pulse()
     listener = Listener(database_url, pulse)
     try:
@@ -208,7 +208,7 @@ def test_listener_survives_a_lost_connection(database_url: str) -> None:
 
 
 def test_defect_in_one_order_does_not_block_others(house: House) -> None:
-    """What planning it raises unexpectedly is its own reason; the next order starts."""
+    """The unexpected error becomes its own reason; the next order starts."""
     first = house.ready(make("first", 16))
     odd, fine = queue(house, "odd", 2), queue(house, "fine", 2)
     house.release(first)
@@ -259,13 +259,13 @@ def fail_over(house: House, read_only: str) -> None:
 
 
 def test_refused_values_are_a_permanent_error(house: House) -> None:
-    """And no traceback of psycopg's reaches users."""
+    """No traceback of psycopg's reaches users."""
     with pytest.raises(PermanentError, match="write to the database"), house.database.transaction() as tx:
         tx.run("hold_node", node=None, pod_id=UUID(int=1), at=tx.now(), spare=False, whole=True)
 
 
 def test_statement_on_a_changed_schema_is_a_temporary_error(house: House, database_url: str) -> None:
-    """A schema that an upgrade is changing passes."""
+    """An upgrade that changes the schema will end."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("ALTER TABLE queue RENAME TO queue_elsewhere")
     with pytest.raises(TemporaryError, match="talk to the database"):
@@ -291,7 +291,7 @@ def test_requests_before_an_unreadable_row_are_searched_for(house: House) -> Non
 
 
 def unreadable_visit(house: House, pod: PodRecord, meanwhile: Callable[[], object]) -> None:
-    """A worker that can't read a resource of the pod, of which something else happens before it says so."""
+    """A worker that can't read a resource of the pod, where something else happens before it reports that."""
     sql(house, "UPDATE resource SET document = '{}' WHERE owner_id = %s", pod.id)
     with on_statements(house.database) as database:
         database.once("park_held", meanwhile)
@@ -299,7 +299,7 @@ def unreadable_visit(house: House, pod: PodRecord, meanwhile: Callable[[], objec
 
 
 def test_worker_that_lost_an_owner_does_not_park_it(house: House) -> None:
-    """Another worker, of a newer weft, say, can read it, and has it by now."""
+    """Another worker, for example of a newer weft, can read it, and holds it by now."""
     pod = house.order(make("train", 1))
 
     def loses() -> None:
@@ -323,7 +323,7 @@ def test_unreadable_row_is_left_to_its_holder(house: House) -> None:
 
 
 def test_unreadable_row_woken_meanwhile_is_retried_at_once(house: House) -> None:
-    """Its release was asked for, or it was corrected."""
+    """Its release was requested, or it was corrected."""
     pod = house.order(make("train", 1))
     unreadable_visit(house, pod, lambda: house.store.wake(pod.id))
     assert sql(house, "SELECT parked IS NULL, next_at <= now(), held_until FROM pod") == [(False, True, None)]
@@ -333,7 +333,7 @@ def test_unreadable_row_woken_meanwhile_is_retried_at_once(house: House) -> None
 
 
 def test_started_order_is_not_parked(house: House) -> None:
-    """It was corrected, and another worker has started it, after this one had read it."""
+    """It was corrected, and another worker started it, after this one had read it."""
     first = house.ready(make("first", 16))
     pod = queue(house, "late", 2)
     house.release(first)

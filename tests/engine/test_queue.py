@@ -35,7 +35,7 @@ from weft.planning.queue.queue import KEPT_FOR
 
 
 def test_order_waits_and_starts_when_another_is_released(house: House) -> None:
-    """The whole way: a place in the queue, a reason, a start that is expected, and READY after the release."""
+    """With a position, a reason, an expected start, and READY after the release."""
     first = house.ready(make("first", 16, duration="8h"))
     pod = queue(house, "second", 4)
     house.worker.tend_queue()
@@ -54,7 +54,7 @@ def test_order_waits_and_starts_when_another_is_released(house: House) -> None:
 
 
 def test_order_waits_for_an_nvlink_domain(house: House) -> None:
-    """Enough nodes are free, but in no domain; it starts inside one, and what a tenant sees names it."""
+    """Enough nodes are free, but not in one domain; it starts inside one, which the tenant's view names."""
     site = house.store.site().site
     compute = [n.name for n in site.nodes if n.role == "compute"]
     domain = {name: f"nvl{1 + i // 4}" for i, name in enumerate(compute)}
@@ -80,7 +80,7 @@ def test_order_waits_for_an_nvlink_domain(house: House) -> None:
 
 
 def test_fitting_order_does_not_wait(house: House) -> None:
-    """With room it starts at the next look at the queue."""
+    """With enough capacity it starts at the next run of the queue."""
     pod = queue(house, "quick", 2)
     house.worker.tend_queue()
     house.run(pod, PodState.READY)
@@ -97,7 +97,7 @@ def test_order_that_never_fits_is_refused_not_queued(house: House) -> None:
 
 
 def test_queued_order_can_be_withdrawn(house: House) -> None:
-    """Its release is at once, leaves no receipt, frees its name and its booking; the next one moves up."""
+    """It ends at once without a receipt, and frees its name and its booking; the next one moves up."""
     house.ready(make("first", 16, duration="8h"))
     pod, other = queue(house, "second", 4), queue(house, "third", 4)
     house.worker.tend_queue()
@@ -127,7 +127,7 @@ def test_backfill_never_delays_a_booked_start(house: House, clock: HandClock) ->
 
 
 def test_booking_moves_earlier_when_a_pod_ends_early(house: House) -> None:
-    """What was promised for later starts as soon as there is room."""
+    """A booking for later starts as soon as there is capacity."""
     first = house.ready(make("first", 16, duration="9h"))
     pod = queue(house, "next", 16)
     house.worker.tend_queue()
@@ -148,7 +148,7 @@ def test_pod_without_an_end_gives_no_expected_start(house: House) -> None:
 
 
 def test_project_over_its_limit_waits_for_its_own_nodes(house: House) -> None:
-    """Over its limit it waits although there is room, says why, and starts when it has given some back."""
+    """It waits although there is capacity, says why, and starts when it has freed some of its own."""
     policy(house, projects={"team-a": ProjectLimits(max_nodes=6)})
     first = house.ready(make("first", 4))
     with pytest.raises(RefusedError, match="has 4 of at most 6 nodes"):
@@ -233,7 +233,7 @@ def test_order_extended_at_its_end_keeps_waiting(house: House, clock: HandClock)
 
 
 def test_order_with_names_gone_from_the_site_fails_and_can_be_retried(house: House) -> None:
-    """The flavor went from the site while it waited: FAILED with the reason; back with the flavor by a retry."""
+    """The flavor left the site while it waited: FAILED with the reason; a retry helps once the flavor is back."""
     house.ready(make("first", 16, duration="1h"))
     pod = queue(house, "next", 2)
     site = house.store.site().site
@@ -254,7 +254,7 @@ def test_order_with_names_gone_from_the_site_fails_and_can_be_retried(house: Hou
 
 
 def test_concurrent_workers_never_share_a_node(house: House) -> None:
-    """Eight orders wait for sixteen nodes; four workers look at once, again and again."""
+    """Eight orders wait for sixteen nodes; four workers process the queue at once, again and again."""
     first = house.ready(make("first", 16))
     pods = [queue(house, f"q{n}", 3) for n in range(8)]
     release(house, first)
@@ -277,7 +277,8 @@ def test_one_worker_processes_a_due_queue(house: House) -> None:
 
 
 def test_worker_killed_in_a_start_changes_nothing(house: House, clock: HandClock, database_url: str) -> None:
-    """Killed between taking the queue and giving nodes: another does it after the delay, from the database alone."""
+    """Killed between claiming the queue and assigning nodes: another one does it after the delay, from the database
+    alone."""
     pod = queue(house, "q", 2)
     database = Database(database_url)
     try:
@@ -295,7 +296,7 @@ def test_worker_killed_in_a_start_changes_nothing(house: House, clock: HandClock
 
 
 def test_bookings_survive_a_restart(house: House, clock: HandClock, database_url: str) -> None:
-    """Bookings are read back by a new process: the order behind still can't take the nodes."""
+    """A new process reads bookings back: the next order still can't take the nodes."""
     house.ready(make("first", 8, duration="4h"))
     large = queue(house, "large", 16)
     house.worker.tend_queue()
@@ -310,7 +311,7 @@ def test_bookings_survive_a_restart(house: House, clock: HandClock, database_url
 
 
 def test_concurrent_release_and_start_are_serialized(house: House) -> None:
-    """Whichever comes first wins whole: either the pod never had anything, or it is taken back with a receipt."""
+    """Either the pod never had anything, or it is released with a receipt."""
     for n in range(4):
         pod = queue(house, f"q{n}", 2)
         threads = [
@@ -387,7 +388,7 @@ class _CountedTx:
 
 
 def test_queue_reads_each_order_once(house: House) -> None:
-    """However many wait, a look asks the database as often, and reads the document of an order once."""
+    """However many wait, a run makes as many queries, and reads the document of an order once."""
     counted = Counted(house.database)
     store = Store(counted)  # type: ignore[arg-type]
     dispatcher = Dispatcher(store, house.keeper.world)

@@ -85,7 +85,7 @@ def other(house: House, database_url: str, clock: HandClock) -> Iterator[Other]:
 
 
 def due(house: House) -> None:
-    """Something has changed already that the queue will be looked at for."""
+    """Whether something has changed for which the queue will be processed."""
     with house.database.transaction() as tx:
         tx.run("touch_queue", at=house.clock.now())
 
@@ -97,7 +97,7 @@ def has_started(house: House, pod: PodRecord) -> None:
 
 
 def test_new_order_makes_the_queue_due(house: House, other: Other) -> None:
-    """With nodes free for it."""
+    """Nodes are free for it."""
     due(house)
     store = Store(other.slow("touch_queue"))
     service = Service(store, house.keeper, Policy(), house.time, house.listener, house.pulse)
@@ -107,7 +107,7 @@ def test_new_order_makes_the_queue_due(house: House, other: Other) -> None:
 
 
 def test_withdrawn_order_makes_the_queue_due(house: House, other: Other, clock: HandClock) -> None:
-    """Its nodes were booked, and another can have them now."""
+    """Its nodes were booked, and another order can have them now."""
     start = clock.now() + timedelta(hours=1)
     booked = house.order(make("booked", 16, start=start, duration="1h"))
     pod = queue(house, "next", 16, duration="8h")
@@ -120,7 +120,7 @@ def test_withdrawn_order_makes_the_queue_due(house: House, other: Other, clock: 
 
 
 def test_ended_release_makes_the_queue_due(house: House, other: Other) -> None:
-    """Its nodes are free as of then."""
+    """Its nodes are free from then on."""
     first = house.ready(make("first", 16))
     pod = queue(house, "next", 16)
     house.worker.tend_queue()

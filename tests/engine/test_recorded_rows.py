@@ -105,7 +105,7 @@ def test_every_pod_is_shown(recorded: Recorded) -> None:
 
 
 def test_every_resource_knows_its_node(recorded: Recorded) -> None:
-    """What keeps a node is of one, by its row and by its pod's plan alike."""
+    """A resource that keeps a node names one, by its row and by its pod's plan alike."""
     store = recorded.house.store
     pods, _ = store.every_live_pod()
     for pod in pods:
@@ -123,7 +123,7 @@ def test_every_resource_knows_its_node(recorded: Recorded) -> None:
 
 @pytest.mark.parametrize("name", ["ready", "bert"])
 def test_visit_to_a_healthy_pod_changes_nothing(recorded: Recorded, name: str) -> None:
-    """What weft made then is what it would make now: names, marks and every wanted value."""
+    """What weft created then is what it would create now: names, marks and every wanted value."""
     house, pod_id = recorded.house, recorded.pod_id(name)
     before = len(house.store.events(pod_id, 0))
     recorded.only(name)
@@ -137,7 +137,7 @@ def test_visit_to_a_healthy_pod_changes_nothing(recorded: Recorded, name: str) -
 
 @pytest.mark.parametrize("name", ["ready", "bert", "degraded", "failed", "placed", "releasing"])
 def test_release_ends_in_a_signed_receipt(recorded: Recorded, name: str) -> None:
-    """Whatever state it was in; everything that it had is seen gone, and capacity comes back."""
+    """From every state; everything that it had is seen gone, and capacity returns."""
     house, pod_id = recorded.house, recorded.pod_id(name)
     if name == "releasing":
         for thing in house.cloud.things():
@@ -166,7 +166,7 @@ def test_release_ends_in_a_signed_receipt(recorded: Recorded, name: str) -> None
 
 
 def test_pod_under_way_becomes_ready(recorded: Recorded) -> None:
-    """Claimed before the upgrade, made after it."""
+    """Claimed before the upgrade, built after it."""
     recorded.only("placed")
     pod = recorded.house.store.find_pod(str(recorded.pod_id("placed")), None)
     recorded.house.run(pod, PodState.READY)
@@ -186,7 +186,7 @@ def test_audit_reports_only_what_was_wrong_before(recorded: Recorded) -> None:
 
 
 def test_sweep_continues_where_it_was(recorded: Recorded) -> None:
-    """What was still there of a released pod is seen gone; kept numbers and held keys are given back in their time."""
+    """Remains of a released pod are seen gone; kept numbers and held P_Keys are freed in time."""
     house = recorded.house
     house.clock.sleep(300.0)  # type: ignore[attr-defined]
     for thing in house.cloud.things():

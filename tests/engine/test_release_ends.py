@@ -22,7 +22,7 @@ from weft.testing.cloud import Fault
 
 
 def at_its_limit(house: House, pod: PodRecord, visits: int = 3) -> Receipt:
-    """Release it under settings by which its limit is over at once; the receipt."""
+    """Release it with a limit that is over at once; returns the receipt."""
     house.release(pod)
     house.worker = house.new_worker("w2", replace(QUICK, ends=0.0, patience=0.0, patience_servers=0.0))
     for _ in range(visits):
@@ -38,7 +38,7 @@ def at_its_limit(house: House, pod: PodRecord, visits: int = 3) -> Receipt:
 
 
 def test_endless_removal_costs_only_its_node(house: House) -> None:
-    """A nova-compute was killed over it: its event has no end, and nothing will ever say more."""
+    """A nova-compute was killed during it: its event has no end, and nothing will ever be known."""
     pod = house.ready(make("killed", 3))
     bad = pod.nodes[0]
     server = house.cloud.thing(f"server/{bad}").id
@@ -57,7 +57,7 @@ def test_endless_removal_costs_only_its_node(house: House) -> None:
 
 
 def test_guest_that_was_never_removed_keeps_its_networks_vlan(house: House) -> None:
-    """Where its host is cut off from Neutron, too, its port is in that VLAN still; the fabric was read."""
+    """The fabric was read, but if its host is cut off from Neutron, its port is still in that VLAN."""
     pod = house.ready(make("cut", 2))
     house.cloud.offers.hosts[house.site.node_by_name[pod.nodes[0]].nova_host] = "down"
     receipt = at_its_limit(house, pod)
@@ -66,7 +66,7 @@ def test_guest_that_was_never_removed_keeps_its_networks_vlan(house: House) -> N
 
 
 def test_guest_that_was_left_behind_keeps_its_networks_vlan(house: House) -> None:
-    """Its host was cut off over a reboot, so that its port is in that VLAN still."""
+    """Its host was cut off over a reboot, so its port is still in that VLAN."""
     pod = house.ready(make("behind", 2))
     server = house.cloud.thing(f"server/{pod.nodes[0]}").id
     behind = Ending(Ended.LEFT_BEHIND, "compute_reboot_instance hasn't ended yet")
@@ -93,7 +93,7 @@ def test_guest_with_too_long_a_record_keeps_only_its_node_and_vlan(house: House)
 
 
 def test_pods_with_a_shared_quarantined_node_keep_their_vlans_until_cleared(house: House) -> None:
-    """The second pod's quarantine of the node isn't the end of the first one's: its guest may run there still."""
+    """The second pod's quarantine of the node doesn't end the first one's: its guest may still run there."""
     pods = [house.run(house.order(small(f"part{i}")), PodState.READY) for i in range(2)]
     (node,) = {n for pod in pods for n in pod.nodes}
     house.cloud.offers.hosts[house.site.node_by_name[node].nova_host] = "down"
@@ -107,7 +107,7 @@ def test_pods_with_a_shared_quarantined_node_keep_their_vlans_until_cleared(hous
 
 
 def vlan_of(house: House, pod: PodRecord) -> int | None:
-    """The VLAN that it holds."""
+    """The VLAN that the pod holds."""
     with house.database.statement() as tx:
         rows = tx.rows("numbers_of", owner_id=pod.id)
     return next((row["number"] for row in rows if row["space"] == "vlan/lab"), None)
@@ -131,7 +131,7 @@ def silent(house: House) -> None:
 
 
 def put_off(house: House) -> None:
-    """Something that only ever says that it isn't time yet."""
+    """A driver that always answers that it isn't time yet."""
 
     def delete(*_: object) -> None:
         raise NotYetError("remove the segment", "ib0", "another change is under way", delay=0.0)
@@ -153,7 +153,7 @@ def put_off(house: House) -> None:
 def test_release_ends_whatever_it_waits_for(
     house: House, hinders: Callable[[House], None], nodes: bool
 ) -> None:
-    """A manager that stays dark, a cloud that stays silent, a deletion that hangs, a driver that puts it off."""
+    """A manager that stays dark, a cloud that stays silent, a deletion that hangs, a driver that never ends."""
     pod = house.ready(make("stuck", 2))
     hinders(house)
     receipt = at_its_limit(house, pod)
@@ -162,7 +162,7 @@ def test_release_ends_whatever_it_waits_for(
 
 
 def test_release_that_makes_progress_is_not_abandoned(house: House) -> None:
-    """What is seen gone at its limit is a clean end."""
+    """What is seen gone by the limit ends it cleanly."""
     pod = house.ready(make("slow", 2))
     house.release(pod)
     house.worker = house.new_worker("w2", replace(QUICK, ends=0.0))
@@ -172,7 +172,7 @@ def test_release_that_makes_progress_is_not_abandoned(house: House) -> None:
 
 
 def test_time_without_weft_abandons_no_release(house: House, clock: HandClock) -> None:
-    """Nor time in which the database was restored and not accepted: only what was tried for an hour is given up."""
+    """Nor does time in which a restored database wasn't accepted: only an hour of attempts counts."""
     pod = house.ready(make("down", 2))
     dark(house)
     house.release(pod)

@@ -47,7 +47,7 @@ def is_clean(house: House, pod: PodRecord) -> bool:
 
 
 def test_limit_holds_across_a_restart(house: House, clock: HandClock) -> None:
-    """What the first process has worked isn't lost, and the second one's isn't counted from its start."""
+    """The first process's work isn't lost, and the second one's isn't counted from its start."""
     pod = releasing(house)
     clock.sleep(0.6 * QUICK.ends)
     assert visit(house, pod).state is PodState.RELEASING
@@ -110,8 +110,8 @@ def behind(house: House) -> Opens:
 def test_release_behind_a_closed_gate_waits_for_it(
     house: House, clock: HandClock, close: Callable[[House], Opens]
 ) -> None:
-    """Its limit passes: nothing is changed, given back or signed, and its alarm says why; then it goes on, and ends in
-    its time."""
+    """Its limit passes: nothing is changed, freed or signed, and its alarm says why; then it continues, and ends in
+    time."""
     pod = releasing(house)
     before = in_cloud(house)
     opens = close(house)
@@ -169,7 +169,7 @@ def test_leaving_node_is_kept_if_the_database_is_found_behind(house: House) -> N
 def test_leaving_node_is_quarantined_only_after_its_limit_of_work(
     house: House, clock: HandClock, close: Callable[[House], Opens]
 ) -> None:
-    """The gate was closed over it for hours: it isn't kept back for that."""
+    """The gate was closed for hours meanwhile, which doesn't count."""
     pod = house.ready()
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SERVER, times=None)
     apply(house, sized(1))
@@ -188,7 +188,7 @@ def test_leaving_node_is_quarantined_only_after_its_limit_of_work(
 
 
 def test_operator_may_abandon_what_weft_has_begun_to_abandon(house: House) -> None:
-    """A cloud that is gone for good closes the gate for weft, and not for what an operator asked for."""
+    """A cloud that is gone closes the gate for weft, but not for what an operator requested."""
     pod = releasing(house)
     with house.database.transaction() as tx:
         tx.row("abandon_owner", id=pod.id, at=tx.now(), by="weft", why="its limit", own=True)
@@ -205,7 +205,7 @@ def test_operator_may_abandon_what_weft_has_begun_to_abandon(house: House) -> No
 
 @pytest.mark.parametrize("verb", ["delete", "find"])
 def test_transient_error_does_not_end_an_abandoned_release(house: House, verb: str) -> None:
-    """Neither one of a removal, nor of a reading."""
+    """Neither one of a removal, nor one of a reading."""
     pod = house.ready(make("pod", 2))
     stuck = house.cloud.plant(Fault.UNREACHABLE, verb="delete", times=None)
     house.release(pod)
@@ -218,7 +218,7 @@ def test_transient_error_does_not_end_an_abandoned_release(house: House, verb: s
 
 
 def test_lasting_error_ends_an_abandoned_release_after_few_visits(house: House) -> None:
-    """However little time passes."""
+    """However little time has passed."""
     pod = house.ready(make("pod", 2))
     house.cloud.plant(Fault.UNREACHABLE, kind=Kind.SERVER, times=None)
     house.release(pod)

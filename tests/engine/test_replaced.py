@@ -50,7 +50,7 @@ def guests(house: House, pod: PodRecord) -> dict[str, ReceiptItem]:
 
 
 def lose(house: House, node: str) -> Thing:
-    """A member deletes a server. Nova takes it off its host, if its nova-compute is up."""
+    """A member deletes a server. Nova removes it from its host, if its nova-compute is up."""
     server = house.cloud.thing(f"server/{node}")
     house.cloud.lose(server)
     return server
@@ -62,7 +62,7 @@ def repair(house: House, pod: PodRecord) -> PodRecord:
 
 
 def test_running_guest_of_a_replaced_server_is_not_forgotten(house: House) -> None:
-    """Nova deleted it alone, and the servers that were to replace it never came to the host."""
+    """Only Nova deleted it, and the servers that were to replace it never came to the host."""
     pod = house.ready()
     node = pod.nodes[0]
     house.cloud.offers.hosts[node] = "down"
@@ -79,7 +79,7 @@ def test_running_guest_of_a_replaced_server_is_not_forgotten(house: House) -> No
 
 
 def test_receipt_has_the_end_of_every_server_on_a_node(house: House) -> None:
-    """Read when it was replaced: by the time of the release Nova has archived the first one's record."""
+    """It was read when the server was replaced: by the time of the release Nova has archived the first one's record."""
     pod = house.ready()
     node = pod.nodes[0]
     first = lose(house, node)
@@ -95,7 +95,7 @@ def test_receipt_has_the_end_of_every_server_on_a_node(house: House) -> None:
 
 
 def test_end_of_one_server_is_not_taken_for_the_next_ones(house: House) -> None:
-    """Nor are the facts of the one those of the other."""
+    """Nor are the facts of one those of the other."""
     pod = house.ready()
     node = pod.nodes[0]
     lose(house, node)
@@ -110,7 +110,7 @@ def test_end_of_one_server_is_not_taken_for_the_next_ones(house: House) -> None:
 
 
 def test_server_between_two_attempts_is_checked(house: House) -> None:
-    """It broke on its host, Nova forgot it alone, and the next one isn't asked for yet: its row says `wanted`."""
+    """It broke on its host, only Nova forgot it, and the next one isn't requested yet: its row says `wanted`."""
     pod = house.ready()
     node = pod.nodes[0]
     server = house.cloud.thing(f"server/{node}")
@@ -145,7 +145,7 @@ def test_server_never_seen_keeps_a_host_that_is_down(house: House) -> None:
 
 
 def test_former_server_that_reappears_is_found_whatever_its_mark(house: House) -> None:
-    """And the last one's is not: what is proved gone of the one says nothing of the other."""
+    """The last one isn't found: proof that one is gone says nothing of the other."""
     pod = house.ready()
     node = pod.nodes[0]
     first = lose(house, node)

@@ -91,7 +91,8 @@ def guids(house: House, pod: PodRecord) -> set[int]:
 
 
 def test_sweep_on_ufm_keeps_the_partition_of_a_pod_that_the_dump_lacks(house: House, tmp_path: Path) -> None:
-    """In the dump: a released pod that had the number. Nor is it taken for a remain once the database is accepted."""
+    """In the dump: a released pod that had the number. Its partition isn't taken for remains once the database is
+    accepted."""
     ufm = on_ufm(house, tmp_path)
     old = released(house)
     dump(house.database.url)
@@ -114,7 +115,7 @@ def test_sweep_on_ufm_keeps_the_partition_of_a_pod_that_the_dump_lacks(house: Ho
 def test_visits_on_ufm_leave_the_number_of_the_dumps_pod_to_its_successor(
     house: House, tmp_path: Path
 ) -> None:
-    """In the dump: a READY pod, which was released since; then it is released once more, by its tenant."""
+    """In the dump: a READY pod, which was released since; then its tenant releases it once more."""
     ufm = on_ufm(house, tmp_path)
     old = house.ready(make("old", 2))
     dump(house.database.url)
@@ -230,8 +231,8 @@ def test_node_that_joined_after_the_dump_keeps_its_place(house: House) -> None:
 
 
 def test_restored_database_changes_nothing_outside_until_accepted(house: House) -> None:
-    """Visits, releases, a lease's end, the sweep, repairs, the fabric's upkeep and users' actions: all of them only
-    observe, and say why; then it goes on."""
+    """Visits, releases, lease ends, the sweep, repairs, the fabric keeper and users' actions only observe, and say why;
+    then they go on."""
     kept = house.ready(make("kept", 2))
     leased = house.ready(make("leased", 1, duration="1h"))
     revived = house.ready(make("revived", 1))
@@ -277,7 +278,7 @@ def test_restored_database_changes_nothing_outside_until_accepted(house: House) 
 
 
 def test_database_that_lacks_only_a_quarantine_is_detected(house: House) -> None:
-    """The node would be given to the next tenant."""
+    """The node would be assigned to the next tenant."""
     pod = house.ready()
     dump(house.database.url)
     house.service.quarantine_node(house.operator, "gpu09", "smokes")
@@ -291,7 +292,7 @@ def test_database_that_lacks_only_a_quarantine_is_detected(house: House) -> None
 
 @pytest.mark.parametrize("by", ["an operator", "a release"])
 def test_quarantine_is_noted_before_it_is_written(house: House, by: str) -> None:
-    """The process dies right after it, with no turn of the gate's keeper; and the dump is from before."""
+    """The process dies right after it, without a turn of the gate's keeper, and the dump is older."""
     pod = house.ready()
     dump(house.database.url)
     house.release(pod)
@@ -327,7 +328,7 @@ def test_process_killed_before_writing_a_quarantine_closes_no_gate(house: House)
 def test_quarantine_with_a_silent_cloud_is_written_anyway(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It waits a moment for the cloud; the keeper notes it once that answers."""
+    """It waits a moment for the cloud; the keeper notes it once the cloud answers."""
     monkeypatch.setattr(asking, "PATIENCE", 0.1)
     house.ready()
     wait = threading.Event()
@@ -365,7 +366,7 @@ def notes_read(house: House) -> int:
 
 
 def test_note_is_read_once_for_many_visits_and_again_after_a_lost_connection(house: House) -> None:
-    """And when it has become old."""
+    """It is also read again when it is old."""
     seconds = [0.0]
     clouds = house.world.clouds
     gate = Gate(house.database, lambda: (house.site.name, clouds), lambda: seconds[0])
@@ -383,7 +384,7 @@ def test_note_is_read_once_for_many_visits_and_again_after_a_lost_connection(hou
 
 
 def test_cloud_that_was_never_read_closes_the_gate(house: House) -> None:
-    """What can't be known isn't fine: the pod is only looked at, and goes on when the cloud is there again."""
+    """The unknown isn't healthy: the pod is only observed, and continues when the cloud is back."""
     pod = house.ready()
     house.restart()
     house.cloud.plant(Fault.UNREACHABLE, verb="witness", times=None)
@@ -397,8 +398,8 @@ def test_cloud_that_was_never_read_closes_the_gate(house: House) -> None:
 
 
 def test_failed_look_keeps_the_gate_open_for_the_same_server(house: House) -> None:
-    """A database that has served its connections without a break can't have been replaced; after one it counts no
-    more."""
+    """A database that has served its connections without a break can't have been replaced; after a break the note
+    doesn't count."""
     pod = house.ready()
     house.cloud.plant(Fault.UNREACHABLE, verb="witness", times=None)
     house.database.gate.look()
@@ -457,8 +458,8 @@ class Late:
 def test_late_answer_leaves_the_last_one_valid(
     house: House, behind: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Slow isn't unread, for the same connections, and a database that was behind still is; nor does it matter that
-    what comes late at last is an error."""
+    """For the same connections slow isn't unread, and a database that was behind still is; even if the late answer is
+    an error."""
     monkeypatch.setattr(asking, "PATIENCE", 0.1)
     house.ready(make("pod", 1))
     if behind:
@@ -484,7 +485,7 @@ def test_late_answer_leaves_the_last_one_valid(
 
 @pytest.mark.parametrize("found", ["by a look", "by a claim"])
 def test_database_behind_a_silent_cloud_stays_behind(house: House, found: str) -> None:
-    """After a lost connection, and to a process that starts only then; what is read then decides."""
+    """After a lost connection, and for a process that starts only then; the next reading decides."""
     pod = house.ready(make("pod", 1))
     known = dict(house.cloud.witnesses)
     house.cloud.witnesses[house.site.name] = Witness(uuid4(), 99)
@@ -510,7 +511,7 @@ def test_database_behind_a_silent_cloud_stays_behind(house: House, found: str) -
 def test_sweep_stopped_midway_by_the_gate_ends_its_turn(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next one comes at its time, not when another worker would take an unfinished one over."""
+    """The next sweep comes at its time, not when another worker would take over an unfinished one."""
     own = sweeper(house)
     assert isinstance(house.clock, HandClock)
     house.clock.forward(hours=24 * 365)
@@ -527,7 +528,7 @@ def test_sweep_stopped_midway_by_the_gate_ends_its_turn(
 
 
 def test_note_replaced_while_it_is_read_is_not_taken_for_a_restore(house: House) -> None:
-    """Another process writes the next one, and a third forgets the name of the last."""
+    """Another process writes the next note, and a third forgets the name of the last."""
     pod = house.ready(make("pod", 1))
     current = house.cloud.witnesses[house.site.name]
     old, answers = Witness(uuid4(), current.number), []
@@ -572,7 +573,7 @@ def accepted(house: House) -> None:
 
 
 def test_pod_not_begun_in_the_dump_regains_its_resources(house: House) -> None:
-    """It was READY when the database was lost: nothing is made a second time."""
+    """It was READY when the database was lost: nothing is created a second time."""
     pod = house.order(make("pod", 2))
     dump(house.database.url)
     house.run(pod, PodState.READY)
@@ -622,7 +623,7 @@ def test_pod_not_begun_in_the_dump_is_doubted_if_its_number_is_in_use(house: Hou
 
 
 def test_pod_not_begun_in_the_dump_continues_after_an_error(house: House) -> None:
-    """Nothing of it is outside; what fails at its first step isn't taken for something from before."""
+    """Nothing of it is outside; an error at its first step isn't taken for something from before."""
     pod = house.order(make("pod", 1))
     house.cloud.testify(house.site.name, Witness(uuid4(), 99))
     dump(house.database.url)
@@ -634,7 +635,7 @@ def test_pod_not_begun_in_the_dump_continues_after_an_error(house: House) -> Non
 def test_pod_being_built_continues_once_the_database_is_accepted(
     house: House,
 ) -> None:
-    """It is found out by the note of its claim, after the gate was seen open: it doesn't fail by that."""
+    """The note of its claim reveals it after the gate was seen open: the pod doesn't fail because of that."""
     pod = house.order(make("pod", 1))
     house.database.gate.check()
     house.cloud.testify(house.site.name, Witness(uuid4(), 9))

@@ -45,7 +45,7 @@ def keeper(house: House, **settings: Any) -> Retention:
 def prune(
     house: House, days: float = 0.0, policy: RetentionPolicy = POLICY, **settings: Any
 ) -> dict[str, int]:
-    """So much later."""
+    """Prune, that much later."""
     house.clock.sleep(86400 * days)
     return keeper(house, **settings).run(policy)[0]
 
@@ -59,7 +59,7 @@ def rows(house: House, table: str, pod: PodRecord | None = None) -> int:
 
 
 def test_generations_are_pruned_with_the_pods_events(house: House) -> None:
-    """Of a pod that was changed and is released; those of a live pod stay."""
+    """For a pod that was changed and released; a live pod keeps them."""
 
     def changed(name: str) -> PodRecord:
         pod = house.ready(make(name, 2))
@@ -89,7 +89,7 @@ def resized(house: House, pod: PodRecord, count: int) -> None:
 
 
 def test_long_lived_pod_keeps_only_what_its_receipt_needs(house: House) -> None:
-    """Nodes come and go: of each node the last reading stays, and rows of what is gone go with their age."""
+    """Nodes come and go: the last reading of each node stays, and rows of removed resources go with their age."""
     pod = house.ready(make("long", 1))
     for _ in range(3):
         resized(house, pod, 2)
@@ -110,7 +110,7 @@ def test_long_lived_pod_keeps_only_what_its_receipt_needs(house: House) -> None:
 
 
 def test_never_requested_row_outlives_nothing_that_it_needs(house: House) -> None:
-    """Floating IPs that left the order before the router was there: long after, the pod changes and goes."""
+    """Floating IPs left the order before their router existed: long after, the pod changes and is released."""
     planted = house.cloud.plant(Fault.UNREACHABLE, kind=Kind.ROUTER, times=None)
     wide = make("early", 3).model_copy(update={"access": AccessOrder(floating_ip="each")})
     pod = house.order(wide)
@@ -144,7 +144,7 @@ def test_possibly_requested_row_is_kept(house: House, doubt: str) -> None:
 
 
 def test_server_that_left_before_it_came_is_not_shown(house: House) -> None:
-    """Also while the rows of its ports are gone, and its own isn't: between two batches."""
+    """Also between two batches, while the rows of its ports are gone and its own isn't."""
     pod = house.ready(make("shown", 2))
     resized(house, pod, 1)
     with psycopg.connect(house.database.url, autocommit=True) as connection:
@@ -157,7 +157,7 @@ def test_server_that_left_before_it_came_is_not_shown(house: House) -> None:
 
 
 def test_node_on_its_way_back_keeps_the_rows(house: House) -> None:
-    """What was on it is read by them, however long that takes."""
+    """They say what was on it, however long that takes."""
     pod = house.ready(make("slow", 2))
     before = rows(house, "resource", pod)
     planted = house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=None)
@@ -187,7 +187,7 @@ def test_last_generations_of_a_live_pod_stay_however_old(house: House) -> None:
 
 
 def test_readings_of_freed_nodes_go_once_the_receipt_has_them(house: House) -> None:
-    """With the tombstones; that of a live pod stays for its receipt."""
+    """They go with the tombstones; a live pod keeps them for its receipt."""
     pods = {name: house.ready(make(name, 2)) for name in ("live", "gone")}
     for name in pods:
         house.service.apply_pod(house.request(), name, make(name, 1))
@@ -206,7 +206,7 @@ def test_readings_of_freed_nodes_go_once_the_receipt_has_them(house: House) -> N
 
 
 def test_recent_records_stay(house: House) -> None:
-    """Nothing is removed of what was released a moment ago."""
+    """Nothing of a pod released a moment ago is removed."""
     pod = released(house)
     before = rows(house, "event", pod), rows(house, "resource", pod)
     assert not any(prune(house).values())
@@ -248,7 +248,7 @@ def test_last_events_of_a_live_pod_stay_however_old(house: House) -> None:
 
 
 def test_rows_needed_by_the_sweep_stay(house: House) -> None:
-    """Something of it is still there: its rows say what is its own, until it was seen gone."""
+    """Something of the pod still exists: its rows say what is its own, until it was seen gone."""
     pod = house.ready()
     server = house.cloud.thing(f"server/{pod.nodes[0]}")
     house.release(pod)
@@ -272,7 +272,7 @@ def test_rows_needed_by_the_sweep_stay(house: House) -> None:
 
 
 def test_held_numbers_keep_their_rows(house: House) -> None:
-    """An abandoned pod's P_Key is seen free by its rows: without them it would never be given back."""
+    """An abandoned pod's P_Key is proved free by its rows: without them it would never be freed."""
     pod = house.ready()
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.NETWORK, times=None)
     house.release(pod)
@@ -310,7 +310,7 @@ def test_mark_of_a_pod_without_rows_is_left_to_a_person(house: House) -> None:
 
 
 def test_audit_log_and_sites_go_by_age(house: House) -> None:
-    """The generation in force stays, and so does the one that was in force until lately."""
+    """The active generation stays, and so does the one that was active until recently."""
     house.service.audit(house.operator)
     old = len(house.store.audit_log(AuditLogSearch()))
     house.clock.sleep(86400 * 30)
@@ -352,7 +352,7 @@ def test_killed_round_is_followed_by_another(house: House) -> None:
 
 
 def test_concurrent_rounds_and_releases_do_not_interfere(house: House) -> None:
-    """They remove each row once, and what is being released just then keeps all of its own."""
+    """Each row is removed once, and a pod being released keeps all of its own."""
     old = [released(house), house.ready(make("b", 1))]
     house.release(old[1])
     house.run(old[1], PodState.RELEASED)
@@ -373,7 +373,7 @@ def test_concurrent_rounds_and_releases_do_not_interfere(house: House) -> None:
 
 
 def test_retention_shorter_than_the_sweep_is_refused() -> None:
-    """A policy under which the sweep would look for what has no rows any more is refused."""
+    """The sweep would look for what has no rows any more."""
     with pytest.raises(ValidationError, match="at least 2d"):
         RetentionPolicy(tombstones="47h")
 
@@ -416,7 +416,7 @@ def test_failing_kind_does_not_block_others(house: House) -> None:
 
 
 def test_events_of_live_pods_are_not_scanned_repeatedly(house: House) -> None:
-    """They are the oldest of all, and never fewer."""
+    """They are the oldest of all, and their number never shrinks."""
     pod, live = released(house), house.ready(make("live", 1))
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(

@@ -43,7 +43,7 @@ def spec(house: House, name: str) -> NetworkSpec:
 
 
 def test_self_service_pod_works_from_order_to_receipt(house: House) -> None:
-    """The pod has the fabric's number alone; what the cloud picked is a fact; nothing is left in the end."""
+    """The pod has only the fabric's number; what the cloud picked is a fact; nothing is left in the end."""
     apply(house, SELF_SERVICE)
     pod = house.ready()
     assert pod.plan.vlan is None and list(pod.plan.allotment.numbers) == ["segment/ib0"]
@@ -61,7 +61,7 @@ def test_self_service_pod_works_from_order_to_receipt(house: House) -> None:
 
 
 def test_pods_are_not_limited_by_vlans(house: House) -> None:
-    """Where the range has one VLAN the second pod is refused; of the cloud's own networks there is another."""
+    """With one VLAN in the range a second pod would be refused; the cloud's own networks are more."""
     one = {**VLANS, "segments": Range(first=1000, last=1000)}
     apply(house, one)
     house.ready(named("first"))
@@ -78,7 +78,7 @@ def test_pods_are_not_limited_by_vlans(house: House) -> None:
 
 
 def test_live_pods_keep_their_network(house: House) -> None:
-    """The site goes from VLANs to self-service and back: each pod stays as it was made, and is released clean."""
+    """The site goes from VLANs to self-service and back: each pod stays as it was built, and is released clean."""
     old = house.ready(named("old"))
     apply(house, SELF_SERVICE)
     new = house.ready(named("new"))
@@ -97,7 +97,7 @@ def test_live_pods_keep_their_network(house: House) -> None:
 
 
 def test_tenants_see_neither_type_nor_number(house: House) -> None:
-    """What the cloud picked is the operators'."""
+    """What the cloud picked is for operators."""
     apply(house, SELF_SERVICE)
     pod = house.ready()
     shown = redacted(house.service, Policy()).show_pod(house.request(), pod.name).model_dump_json()

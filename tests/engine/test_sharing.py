@@ -58,7 +58,7 @@ def test_exclusive_pod_gets_no_neighbours(house: House) -> None:
 
 
 def test_exclusive_pod_avoids_leaves_with_others(house: House) -> None:
-    """It came last: leaves with others' nodes, and those set aside for them, are not for it."""
+    """It came last: leaves with others' nodes, or reserved for others, are not for it."""
     for n in range(3):
         order(house, "team-b", f"b{n}", 3, locality={"required": "leaf"})
     block = Reservation(name="block", project_id="team-c", nodes=("gpu16",))
@@ -73,7 +73,7 @@ def test_exclusive_pod_avoids_leaves_with_others(house: House) -> None:
 
 @pytest.mark.parametrize("first", ["who is kept apart", "who keeps apart"])
 def test_apart_holds_whichever_pod_came_first(house: House, first: str) -> None:
-    """The project that is named never shares a leaf with the pod, by id or by name; a third one does."""
+    """The named project never shares a leaf with the pod, by id or by name; a third one does."""
     keeps = {"apart_from": ["team-b"], "required": "leaf"}
     if first == "who is kept apart":
         for n in range(3):
@@ -145,7 +145,7 @@ def test_operator_decides_who_may_close_leaves_to_others(house: House, tmp_path:
 
 
 def test_bookings_share_leaves_on_the_same_terms(house: House, clock: HandClock) -> None:
-    """A booking keeps others off its leaves in its time, and not before; leases that end before it don't count."""
+    """A booking excludes others from its leaves in its time, and not before; leases that end before it don't count."""
     start = clock.now() + timedelta(hours=2)
     busy = order(house, "team-b", "busy", 16, duration="2h")
     later = order(house, "team-a", "later", 2, start=start, duration="1h", locality=ALONE)

@@ -37,7 +37,7 @@ def test_resources_of_others_are_left_alone(house: SiteHouse, project: str) -> N
 
 
 def test_resources_are_adopted_by_vlan_cidr_and_mac(house: SiteHouse) -> None:
-    """What is adopted keeps its id, gets the mark and what the site says, and goes with the rest."""
+    """An adopted resource keeps its id, gets the mark and the site's settings, and is removed with the rest."""
     network = house.others_network(mtu=1400)
     pool = ("10.201.0.50", "10.201.0.60")
     subnet = house.cloud.add(
@@ -102,7 +102,7 @@ def test_adopted_resource_may_vanish_before(house: SiteHouse) -> None:
 
 
 def test_network_created_meanwhile_is_reported(house: SiteHouse) -> None:
-    """Between plan and creation: the reason names it, and it goes on once it is gone."""
+    """Between plan and creation: the reason names it, and the site's own is created once it is gone."""
     house.ask()
     network = house.others_network()
     owner = house.visit(house.site_owner())
@@ -112,7 +112,7 @@ def test_network_created_meanwhile_is_reported(house: SiteHouse) -> None:
 
 
 def test_network_created_meanwhile_can_be_adopted(house: SiteHouse) -> None:
-    """Its row is there already, and was refused."""
+    """Its row exists already, and was refused."""
     house.ask()
     network = house.others_network()
     owner = house.visit(house.site_owner())
@@ -124,7 +124,7 @@ def test_network_created_meanwhile_can_be_adopted(house: SiteHouse) -> None:
 
 @pytest.mark.parametrize("key", ["security_group/lab/storage", "router/storage"])
 def test_replacement_of_a_lost_resource_is_adopted(house: SiteHouse, key: str) -> None:
-    """Of its kind there may be two with one name: weft's own is gone, and no other one is made beside it."""
+    """Two of its kind may have one name: weft's own is gone, and no other one is created beside it."""
     house.applied()
     lost = house.mine()[key]
     house.cloud.lose(lost)
@@ -155,7 +155,7 @@ def test_resource_back_before_the_visit_is_kept(house: SiteHouse) -> None:
 
 
 def test_blocked_removal_can_be_reverted(house: SiteHouse) -> None:
-    """The list is as it was again: nothing more of it goes, what has gone comes, and all else goes on."""
+    """The list is as before: nothing more is removed, removed resources are recreated, and all else continues."""
     house.applied()
     before, described = house.mine(), house.site
     house.change(storage={"vlan": 14})
@@ -194,7 +194,7 @@ def test_blocked_removal_delays_nothing_else(house: SiteHouse) -> None:
 
 
 def test_blocked_removal_does_not_delay_a_first_apply(house: SiteHouse) -> None:
-    """Which was never done when the list was another."""
+    """The first apply was never finished when the list changed."""
     house.ask()
     house.others_network()
     owner = house.visits(2)
@@ -245,7 +245,7 @@ def test_copied_mark_hides_nothing(house: SiteHouse) -> None:
 
 
 def test_renamed_resource_is_not_adopted_from_itself(house: SiteHouse) -> None:
-    """The old one goes, and a new one comes, with everything on it."""
+    """The old one is removed, and a new one created, with everything on it."""
     house.applied()
     old = house.mine()["network/gateways"]
     networks = {("gates" if n == "gateways" else n): net for n, net in house.site.networks.items()}

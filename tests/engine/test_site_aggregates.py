@@ -119,7 +119,7 @@ def test_hosts_kept_free_another_way_lose_the_aggregate(house: AggregateHouse) -
 def test_previously_applied_site_is_left_alone_until_applied_again(
     database: Database, database_url: str
 ) -> None:
-    """What was applied had no aggregates: neither a visit nor an audit makes or misses one."""
+    """The applied site had no aggregates: neither a visit nor an audit creates or misses one."""
     house = SiteHouse(database, database_url)
     house.applied()
     cloud = house.site.clouds["lab"].model_copy(update={"hosts_kept_free": "aggregate"})

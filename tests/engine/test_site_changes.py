@@ -33,7 +33,8 @@ def test_change_of_an_older_site_is_refused(house: House) -> None:
 
 
 def test_flavor_in_use_cannot_be_removed(house: House) -> None:
-    """Without it a change of the pod couldn't even be compared; others may go, and it may after the release."""
+    """Without it a change of the pod couldn't even be compared; unused ones may be removed, and this one after the
+    release."""
     verbs, olga = house.service, house.operator
     pod = house.ready()
     cloud = house.site.clouds["lab"]
@@ -55,7 +56,7 @@ def test_flavor_in_use_cannot_be_removed(house: House) -> None:
 
 
 def test_cables_are_adopted_only_into_the_compared_site(house: House) -> None:
-    """A site that came into force while the fabric was asked isn't written over."""
+    """A site activated while the fabric was read isn't overwritten."""
     ask = house.fabric.topology
 
     def meanwhile() -> Any:
@@ -68,7 +69,7 @@ def test_cables_are_adopted_only_into_the_compared_site(house: House) -> None:
 
 
 def test_every_reason_of_a_node_is_shown(house: House) -> None:
-    """Also of one that isn't a compute node; a second reason is put behind the first, once."""
+    """Even for a node that isn't a compute node; a second reason is appended to the first, once."""
     nodes = tuple(
         n.model_copy(update={"maintenance": "new fan"}) if n.name == "gpu01" else n for n in house.site.nodes
     )
@@ -126,7 +127,7 @@ def test_drivers_of_an_old_site_are_closed_after_their_last_use(house: House) ->
 
 
 def test_profile_given_at_start_is_for_the_only_cloud(house: House) -> None:
-    """With several clouds each one's own counts: one profile would sign in to one cloud for both."""
+    """With several clouds each one's own profile counts: a common one would sign in to one cloud for both."""
     one = house.site
     (name,) = one.clouds
     cloud = one.clouds[name].model_copy(update={"profile": "own"})

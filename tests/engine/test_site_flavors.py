@@ -94,7 +94,7 @@ def test_resized_flavor_is_another_one_and_waits_for_pods(house: FlavorHouse) ->
 
 
 def test_flavor_being_destroyed_gets_no_new_users(house: FlavorHouse) -> None:
-    """It would hold the end up, and have nothing in the end. What waits goes on waiting, and says so."""
+    """A new user would block the removal, and lose the flavor. Waiting orders keep waiting, and say so."""
     house.applied()
     house.cloud.offers.flavors["numa4"] = FakeFlavor(4, 4096)
     order = make("numa", 1)

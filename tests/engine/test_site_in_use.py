@@ -33,12 +33,12 @@ def house(database: Database, database_url: str) -> Generator[SiteHouse]:
 
 
 def marked(house: SiteHouse) -> set[str]:
-    """Keys of what bears a mark of the site's."""
+    """Keys of resources with a mark of the site's."""
     return {t.mark.key for t in house.cloud.things() if t.mark and t.mark.owner.kind == "site"}
 
 
 def lost(house: SiteHouse, owner: Owner | None = LOST) -> None:
-    """What a site has left, long ago; a released one with a request under way when its worker lost its hold."""
+    """What a site has left, long ago; a released owner with a request under way when its worker lost its hold."""
     for thing in left(house, owner):
         thing.created = None
     if owner is None:
@@ -72,8 +72,8 @@ def without_ways(house: SiteHouse) -> None:
 
 @pytest.mark.parametrize("owner", [LOST, None], ids=["unknown", "released"])
 def test_repair_keeps_the_router_of_a_network_in_use(house: SiteHouse, owner: Owner | None) -> None:
-    """With a lost database, too: the router that their packets go through, the addresses that hardware has there, and
-    the external network behind it. The rest goes."""
+    """Even with a lost database: the router for their packets, the addresses of hardware there, and the external
+    network behind it stay; the rest is removed."""
     on_external(house)
     lost(house, owner)
     port = in_use(house)
@@ -89,7 +89,7 @@ def test_repair_keeps_the_router_of_a_network_in_use(house: SiteHouse, owner: Ow
 
 
 def test_repair_removes_nothing_while_users_are_unknown(house: SiteHouse) -> None:
-    """Neutron keeps a network that is in use, and neither its router nor its hardware's ports."""
+    """Neutron protects a network in use, but neither its router nor its hardware's ports."""
     lost(house)
     before = marked(house)
     silent = house.cloud.plant(Fault.UNREACHABLE, verb="alike", times=None)
@@ -103,7 +103,7 @@ def test_repair_removes_nothing_while_users_are_unknown(house: SiteHouse) -> Non
 
 
 def test_sweep_keeps_the_router_of_a_network_in_use(house: SiteHouse) -> None:
-    """An operator gave up the end of a site, of which nothing could be removed; tenants came."""
+    """An operator abandoned the end of a site of which nothing could be removed; tenants came."""
     house.applied()
     broken = house.cloud.plant(Fault.ERROR_500, verb="delete", times=None)
     house.service.destroy_site(house.operator)
@@ -123,7 +123,7 @@ def test_sweep_keeps_the_router_of_a_network_in_use(house: SiteHouse) -> None:
 
 
 def test_router_with_interfaces_of_others_is_not_adopted(house: SiteHouse) -> None:
-    """It would lose their interfaces: its own subnets are all that it is to have."""
+    """It would lose their interfaces, since it may only have its own subnets."""
     others = house.cloud.add(
         Kind.ROUTER, "lab-storage", "service", None, external_network="public", subnets=("s-7",)
     )
@@ -140,7 +140,7 @@ def test_router_with_interfaces_of_others_is_not_adopted(house: SiteHouse) -> No
 
 
 def test_group_with_ports_of_others_is_not_adopted_with_other_rules(house: SiteHouse) -> None:
-    """Their servers would be under the site's rules at once. With the site's rules, it is adopted."""
+    """Their servers would be under the site's rules at once. A group with the site's rules is adopted."""
     house.applied()
     fields = dict(house.mine()["security_group/lab/storage"].fields)
     house.destroyed()
@@ -160,7 +160,7 @@ def test_group_with_ports_of_others_is_not_adopted_with_other_rules(house: SiteH
 
 
 def like_the_sites(house: SiteHouse, key: str, kind: Kind, name: str, **fields: object) -> Thing:
-    """What an operator has made by hand before the site had it, in some fields otherwise."""
+    """What an operator created before the site had it, with some fields different."""
     house.applied()
     made = {**house.mine()[key].fields, **fields}
     house.destroyed()
@@ -168,7 +168,7 @@ def like_the_sites(house: SiteHouse, key: str, kind: Kind, name: str, **fields: 
 
 
 def refused(house: SiteHouse, said: str) -> None:
-    """Its adoption, for a while: it is as it was, and the reason says why."""
+    """Whether its adoption is refused for now: it is unchanged, and the reason says why."""
     for _ in range(3):
         owner = house.visit(house.site_owner())
         assert owner.state is not PodState.READY and said in owner.reason, owner.reason
@@ -190,7 +190,7 @@ def test_port_that_joins_a_group_before_its_adoption_blocks_it(house: SiteHouse)
 
 
 def test_group_with_unknown_ports_is_not_adopted(house: SiteHouse) -> None:
-    """Neither planned so, nor done: a listing without weft's own ports shows no others either."""
+    """Neither planned nor done: a listing without weft's own ports hides others' as well."""
     house.applied()
     described, fields = house.site, dict(house.mine()["security_group/lab/storage"].fields)
     house.end("storage", None)
@@ -230,7 +230,7 @@ def test_router_interface_added_before_adoption_is_kept(house: SiteHouse) -> Non
 
 
 def test_port_taken_by_a_server_before_adoption_stays_its_own(house: SiteHouse) -> None:
-    """A plan refuses a server's port; this one became so later."""
+    """A plan refuses a server's port; this one became one later."""
     house.applied()
     (key, interface), *_ = ((k, t) for k, t in house.mine().items() if k == "port/nas1/eth0")
     fields = dict(interface.fields)
@@ -254,13 +254,13 @@ def test_port_taken_by_a_server_before_adoption_stays_its_own(house: SiteHouse) 
 
 
 def by_hand(house: SiteHouse, network: str = "network/gateways") -> Thing:
-    """What an operator has made on a network of the site, or before it became one."""
+    """What an operator created on a network of the site, or before it became one."""
     on = next(t for t in house.cloud.things() if t.mark and t.mark.key == network)
     return house.cloud.add(Kind.SUBNET, "old", "service", None, network=on.id, cidr="192.0.2.0/24")
 
 
 def test_destroy_is_refused_if_it_removes_a_subnet_of_others(house: SiteHouse) -> None:
-    """As of a network that was adopted: Neutron deletes it with all its subnets."""
+    """For example with an adopted network: Neutron deletes it with all its subnets."""
     house.others_network()
     house.applied(adopt=True)
     subnet = by_hand(house)
@@ -288,7 +288,7 @@ def test_apply_removes_no_subnet_of_others(house: SiteHouse, vlan: int | None) -
 
 
 def test_described_subnet_is_removed_beside_one_of_others(house: SiteHouse) -> None:
-    """Only the network takes it along."""
+    """Only removing the network would remove both."""
     house.applied()
     subnet = by_hand(house)
     subnets = house.site.networks["gateways"].model_dump(mode="json")["subnets"]

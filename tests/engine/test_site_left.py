@@ -50,7 +50,8 @@ def sweep(house: SiteHouse) -> None:
 
 
 def abandoned(house: SiteHouse) -> Thing:
-    """The site's end was begun, a tenant put a port on its storage network, and an operator gave up; the port."""
+    """The site was being destroyed, a tenant put a port on its storage network, and an operator abandoned it; the
+    port."""
     house.applied()
     network = house.mine()["network/storage"]
     house.service.destroy_site(house.operator)
@@ -64,7 +65,7 @@ def abandoned(house: SiteHouse) -> Thing:
 
 
 def test_repair_leaves_tenants_ports_on_the_sites_networks(house: SiteHouse) -> None:
-    """They may be servers' that run: they are named, and what they are on stays until they are gone."""
+    """They may be running servers' ports: they are reported, and what they are on stays until they are gone."""
     port = abandoned(house)
     for repair in (False, True):
         report = house.service.audit(house.operator, repair=repair)
@@ -101,7 +102,7 @@ def left(house: SiteHouse, owner: Owner | None = None) -> list[Thing]:
 
 @pytest.mark.parametrize("owner", [Owner("site", str(UUID(int=7))), None], ids=["unknown", "released"])
 def test_resources_with_a_lost_owners_mark_are_adopted(house: SiteHouse, owner: Owner | None) -> None:
-    """As a switch's VLANs are: by the site's next owner, on request; all keep their ids."""
+    """By the site's next owner, on request, as with a switch's VLANs; all keep their ids."""
     things = left(house, owner)
     conflicts = house.plan().conflicts
     assert {c.key for c in conflicts} == KEYS and all(c.adoptable for c in conflicts)
@@ -124,7 +125,7 @@ def test_another_sites_resources_are_not_adopted(house: SiteHouse) -> None:
 
 
 def test_next_owner_adopts_what_an_abandoned_one_left(house: SiteHouse) -> None:
-    """It is no trace of the first one any more, and no sweep takes it from the second one."""
+    """They are no trace of the first owner any more, and no sweep takes them from the second one."""
     port = abandoned(house)
     network = next(t for t in house.cloud.things(Kind.NETWORK))
     sweep(house)
@@ -156,7 +157,7 @@ def test_resource_about_to_be_adopted_is_left_alone(house: SiteHouse, by: str) -
 
 
 def test_resource_with_a_live_owner_is_not_adopted(house: SiteHouse) -> None:
-    """Proved where it is written down: another process may have applied the site since the plan was made."""
+    """This is checked when the apply is recorded: another process may have applied the site since the plan."""
     live = house.applied().owner
     generation = house.store.site().generation
     with pytest.raises(ConflictError, match=f"live owner: {live}"):
@@ -230,7 +231,7 @@ def test_pod_that_comes_during_planning_is_seen(house: SiteHouse) -> None:
 
 @pytest.mark.parametrize("vlan", [14, None], ids=["another VLAN", "taken out"])
 def test_apply_removes_nothing_that_others_use(house: SiteHouse, vlan: int | None) -> None:
-    """The cloud would keep the network that a port is on, and weft take all else of it: its router, its hardware's
+    """The cloud would keep the network that a port is on, while weft removed the rest: its router, its hardware's
     names. A subnet without others' addresses may go."""
     house.applied()
     network, before = house.mine()["network/storage"], house.mine()
@@ -264,7 +265,7 @@ def test_subnet_with_addresses_of_others_stays(house: SiteHouse) -> None:
 
 @pytest.mark.parametrize("owner", ["network:router_gateway", "network:floatingip"])
 def test_floating_ips_of_others_block_the_external_network(house: SiteHouse, owner: str) -> None:
-    """Such ports have no project in Neutron. The gateway of the site's own router goes with it."""
+    """Such ports have no project in Neutron. The gateway of the site's own router is removed with it."""
     on_external(house)
     house.applied()
     here = {"network": house.mine()["network/public"].id, "device_owner": owner}

@@ -93,8 +93,8 @@ def house(database: Database, database_url: str) -> Generator[PortsHouse]:
 
 
 def test_switch_ports_work_from_plan_to_receipt(house: PortsHouse) -> None:
-    """Exactly the described ports, each network's VLAN on the switches that need it; a second apply does nothing; taken
-    back, each port is read without it."""
+    """Exactly the described ports, each network's VLAN on the switches that need it; a second apply does nothing; after
+    the removal each port is read without it."""
     assert house.segment_steps().keys() == {"create segment/gateways", "create segment/storage"}
     assert "VLAN 13, 3 members" in site_plan_text(house.plan())
     assert house.access() == {} and house.vlans() == {}
@@ -179,7 +179,7 @@ def test_changed_vlan_makes_a_new_segment(house: PortsHouse) -> None:
 
 
 def test_port_moving_between_networks_does_not_flap(house: PortsHouse) -> None:
-    """A port of one network becomes another's: one takes it, the other doesn't take it away again."""
+    """A port of one network becomes another's: one adds it, and the other doesn't remove it again."""
     house.applied()
     rows = tuple(
         i.model_copy(update={"port": "Ethernet32"})
@@ -200,7 +200,7 @@ def test_port_moving_between_networks_does_not_flap(house: PortsHouse) -> None:
 
 
 def by_hand(house: PortsHouse) -> None:
-    """What an operator has made before: the VLAN under a name, and some of its ports in it."""
+    """What an operator configured before: the VLAN under a name, and some of its ports in it."""
     for switch in ("tor01", "tor02"):
         house.fake.switches[switch].config.vlans[GATEWAYS] = "ipu-gw"
     house.fake.put("tor01/Ethernet31", GATEWAYS)
@@ -228,7 +228,7 @@ def test_foreign_vlan_is_a_conflict_or_adopted(house: PortsHouse) -> None:
 
 
 def test_port_in_a_foreign_vlan_is_a_conflict(house: PortsHouse) -> None:
-    """Also with --adopt: only its operator knows whether what it has may go."""
+    """Also with --adopt: only its operator knows whether the VLAN may be removed."""
     house.fake.put("tor01/Ethernet31", 20)
     house.port("tor01/Ethernet33").trunk = {20, 21}
     for adopt in (False, True):
@@ -243,7 +243,7 @@ def test_port_in_a_foreign_vlan_is_a_conflict(house: PortsHouse) -> None:
 
 
 def test_port_added_later_is_checked_too(house: PortsHouse) -> None:
-    """The network is there already, and everything of it is weft's: the new port isn't."""
+    """The network exists already, and everything of it is weft's, but not the new port."""
     house.applied()
     house.fake.put("tor01/Ethernet35", 300)
     config = house.port("tor01/Ethernet36")
@@ -392,10 +392,8 @@ def test_port_moves_to_a_new_network_in_one_apply(house: PortsHouse) -> None:
 
 
 def test_port_set_during_planning_is_not_forgotten(house: PortsHouse) -> None:
-    """The planner has read the rows before the loop made the last generation of them; the next one is without the port.
-
-    Its graph is what was written down: the loop knows what it has set since.
-    """
+    """The planner read the rows before the loop wrote the last generation; the next one lacks the port. The graph is
+    the stored one: the loop knows what it has set since."""
     house.applied()
     before = house.site
     house.activate(own_ports(m1_bmc="Ethernet35"))
@@ -440,7 +438,7 @@ def test_silent_switch_is_unknown(house: PortsHouse) -> None:
 
 
 def test_silent_switch_does_not_delay_other_networks(house: PortsHouse) -> None:
-    """Only gateways have a port on it, and are on the way over it."""
+    """Only the gateways network has a port on it, and passes through it."""
     networks = {n: net.model_copy(update={"trunks": ()}) for n, net in house.site.networks.items()}
     house.activate(checked(house.site.model_copy(update={"networks": networks})))
     house.applied()
@@ -476,7 +474,7 @@ def test_change_with_a_lost_answer_is_found(house: PortsHouse) -> None:
 
 
 def test_killed_worker_is_replaced_between_switches(house: PortsHouse) -> None:
-    """After the first switch was changed: the next worker goes on with what is there."""
+    """After the first switch was changed: the next worker continues from the actual state."""
 
     class DiedError(BaseException):
         pass
@@ -520,7 +518,7 @@ def test_fabric_stays_described_while_it_has_resources(house: PortsHouse) -> Non
 @pytest.mark.parametrize("switch", ["tor02", "agg01"])
 @pytest.mark.parametrize("how", ["gone", "generic", "neutron"])
 def test_switch_stays_managed_while_networks_are_on_it(house: PortsHouse, how: str, switch: str) -> None:
-    """Also one that is only on the way between others."""
+    """Even a switch that is only between others."""
     house.applied()
     document = house.site.model_dump(mode="json")
     plain = {n: {**net, "fabric": None, "trunks": []} for n, net in document["networks"].items()}
@@ -542,7 +540,7 @@ def test_switch_stays_managed_while_networks_are_on_it(house: PortsHouse, how: s
 
 
 def test_ports_no_longer_described_are_still_removed(house: PortsHouse) -> None:
-    """The site's file has moved on; what was applied is taken back all the same."""
+    """The site's file has changed; what was applied is removed all the same."""
     house.applied()
     document = house.site.model_dump(mode="json")
     house.service.activate_site(house.operator, {**document, "networks": {}, "interfaces": [], "devices": []})
@@ -551,7 +549,7 @@ def test_ports_no_longer_described_are_still_removed(house: PortsHouse) -> None:
 
 
 def test_changes_by_others_after_the_end_are_left_alone(house: PortsHouse) -> None:
-    """The VLAN is the operator's again."""
+    """The VLAN belongs to the operator again."""
     from weft.engine.sweep import Sweeper
 
     house.applied()

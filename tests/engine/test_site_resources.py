@@ -31,7 +31,7 @@ def house(database: Database, database_url: str) -> Generator[SiteHouse]:
 
 
 def test_site_is_planned_applied_and_destroyed_with_a_receipt(house: SiteHouse) -> None:
-    """Everything of the description, nothing else; a second apply does nothing and says so."""
+    """Everything described, and nothing else; a second apply does nothing and says so."""
     plan = house.plan()
     assert {f"{s.action} {s.key}" for s in plan.steps} == {f"create {key}" for key in KEYS}
     assert house.cloud.things() == [] and plan.conflicts == ()
@@ -91,7 +91,7 @@ def test_activated_site_changes_nothing_until_applied(house: SiteHouse) -> None:
 
 
 def test_resource_that_cannot_change_in_place_is_recreated_with_its_dependents(house: SiteHouse) -> None:
-    """A row that isn't described any more is removed; the others stay what they were."""
+    """A row that isn't described any more is removed; the others stay unchanged."""
     house.applied()
     ids = {key: t.id for key, t in house.mine().items()}
     house.change(storage={"vlan": 14})
@@ -120,7 +120,7 @@ def test_lost_or_failed_creation_happens_once(house: SiteHouse, kind: Kind, faul
 
 
 def test_killed_worker_is_followed_by_another(house: SiteHouse) -> None:
-    """Half made, twice: nothing is made twice."""
+    """Half built, twice: nothing is created twice."""
 
     class DiedError(BaseException):
         pass
@@ -163,7 +163,7 @@ def test_names_forgotten_by_the_cloud_are_reported(house: SiteHouse) -> None:
 
 @pytest.mark.parametrize("name", ["nas1-eth0", "NAS1-eth0.lab.example.", "m1-bmc"])
 def test_audit_finds_a_tenant_that_takes_a_name(house: SiteHouse, name: str) -> None:
-    """Also with the cloud's domain, which Neutron takes, and that of hardware on another network."""
+    """Also with the cloud's domain, which Neutron accepts, and that of hardware on another network."""
     house.applied()
     network = house.mine()["network/storage"].id
     taken = house.cloud.add(
@@ -181,7 +181,7 @@ def test_audit_finds_a_tenant_that_takes_a_name(house: SiteHouse, name: str) -> 
 
 @pytest.mark.parametrize("where", ["lab", "other"])
 def test_audit_finds_a_tenant_that_takes_an_rnics_name(house: SiteHouse, where: str) -> None:
-    """Its own port is the pod's that it is in, if any. In another cloud, this one's name server isn't asked for it."""
+    """Its own port belongs to the pod that it is in. In another cloud, this one's name server isn't asked for it."""
     house.applied()
     example = load_site(EXAMPLES / "sites" / "ipupod64" / "site.yaml")
     machine, *_ = example.ipu_machines
@@ -248,7 +248,7 @@ def test_audit_finds_the_holder_of_the_gateway_address(house: SiteHouse) -> None
 
 
 def test_listing_without_wefts_own_ports_proves_nothing(house: SiteHouse) -> None:
-    """Neither for the audit, nor for an end that a tenant's port would hold up halfway."""
+    """Neither for the audit, nor for a removal that a tenant's port would block halfway."""
     house.applied()
     network = house.mine()["network/storage"].id
     house.cloud.add(Kind.PORT, "x", "team-a", None, network=network, address="10.212.0.101")
@@ -261,7 +261,7 @@ def test_listing_without_wefts_own_ports_proves_nothing(house: SiteHouse) -> Non
 
 
 def test_unknown_project_is_noted(house: SiteHouse) -> None:
-    """Neutron would share the network with it without a word."""
+    """Neutron would share the network with it without an error."""
     house.request("team-b")
     note, reached = house.plan().notes
     assert "network/storage is shared with project team-a" in note and note in site_plan_text(house.plan())
@@ -365,7 +365,7 @@ def test_needed_actions_are_reported(house: SiteHouse) -> None:
 
 @pytest.mark.parametrize("project", ["team-a", "service"])
 def test_destroy_is_refused_while_others_have_ports(house: SiteHouse, project: str) -> None:
-    """The hardware would have no names any more, and the network would stay, for as long as they like."""
+    """The hardware would lose its names, and the network would stay, for as long as they like."""
     house.applied()
     there, network = house.mine(), house.mine()["network/storage"]
     port = house.cloud.add(Kind.PORT, "theirs", project, None, network=network.id, address="10.212.0.101")
@@ -378,7 +378,7 @@ def test_destroy_is_refused_while_others_have_ports(house: SiteHouse, project: s
 
 
 def test_tenants_ports_block_the_end_until_they_are_gone(house: SiteHouse) -> None:
-    """Made after it began."""
+    """Those created after it began."""
     house.applied()
     network = house.mine()["network/storage"]
     house.service.destroy_site(house.operator)
@@ -395,7 +395,7 @@ def test_tenants_ports_block_the_end_until_they_are_gone(house: SiteHouse) -> No
 
 
 def test_older_generation_does_not_undo_a_newer_one(house: SiteHouse) -> None:
-    """Two operators at the same time."""
+    """Two operators apply at the same time."""
     from weft.engine.siteowner import set_desired
     from weft.planning.site.graph import site_graph
 

@@ -71,7 +71,7 @@ def test_queue_bookings_follow_the_sites_weights(house: House) -> None:
 
 
 def test_reserved_nodes_are_taken_first_by_their_project(house: House) -> None:
-    """Now, and in a booking for later; others stay away from it, and nothing is refused for it."""
+    """Now, and in a booking for later; others avoid them, and nothing is refused for them."""
     leaf = list(Topology.of(house.site, "ib0").leaves)[1]
     house.request("team-a")
     aside = Reservation(name="night", project_id="team-a", leaves=(leaf,))

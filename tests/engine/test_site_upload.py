@@ -32,11 +32,7 @@ from weft.testing.serving import served
 
 
 def large(extra: int = 1500, **first: object) -> Site:
-    """The small site and so many service hosts.
-
-    Args:
-        first: values of the first of them.
-    """
+    """The small site with many service hosts. Args: first: values of the first of them."""
     site = small_site()
     more = [Node(name=f"host{n}", role="service", labels=("spare", f"batch{n // 7}")) for n in range(extra)]
     more[0] = more[0].model_copy(update=first)
@@ -100,7 +96,7 @@ def rows(house: House, query: str) -> list[Any]:
 
 
 def test_only_changed_parts_are_sent(house: House, door: tuple[Counting, str]) -> None:
-    """The first time everything; of a change of one node a part; of no change no part at all."""
+    """At first everything; for a change of one node one part; for no change no part."""
     counting, url = door
     api = client(url)
     made = cut(large())
@@ -123,7 +119,7 @@ def test_only_changed_parts_are_sent(house: House, door: tuple[Counting, str]) -
 
 
 def test_small_site_is_one_request(house: House, door: tuple[Counting, str]) -> None:
-    """Nothing to ask about and nothing to send before."""
+    """No queries and no uploads come before it."""
     counting, url = door
     made = cut(house.site)
     client(url).activate_site(made.document, 1, made.parts)
@@ -142,7 +138,7 @@ def test_whole_document_is_still_available(house: House, door: tuple[Counting, s
 
 @pytest.mark.parametrize("who", ["a-member", "a-admin", "system-reader", "roleless"])
 def test_nothing_is_read_without_the_right(door: tuple[Counting, str], who: str) -> None:
-    """Not a byte of a part, of a question or of a document."""
+    """Neither a part, a query nor a document."""
     counting, url = door
     body = b"[" + b'{"name":"x"},' * 20_000 + b"{}]"
     headers = {**by(who), "Content-Type": "application/json"}
@@ -170,7 +166,7 @@ BODIES = {
 
 @pytest.mark.parametrize("name", BODIES)
 def test_invalid_part_is_not_stored(house: House, door: tuple[Counting, str], name: str) -> None:
-    """Bad bodies under their own right digest; and a good one under another's."""
+    """Bad bodies under their correct digest; and a good one under another's."""
     body, status = BODIES[name]
     headers = {**by("operator"), "Content-Type": "application/json"}
     with httpx.Client(base_url=door[1], headers=headers, trust_env=False) as api:
@@ -198,7 +194,7 @@ def test_document_with_missing_parts_is_refused(house: House) -> None:
 
 
 def test_pruned_parts_are_sent_again(house: House) -> None:
-    """Sent, left for more than a day, asked about: gone; those that were asked about meanwhile are not."""
+    """Parts that were sent and left for more than a day are gone, unless they were asked about meanwhile."""
     clock = later(house)
     made = cut(large())
     first, *others = made.parts
@@ -214,7 +210,7 @@ def test_pruned_parts_are_sent_again(house: House) -> None:
 
 
 def test_parts_live_as_long_as_their_generations(house: House) -> None:
-    """A part is stored once; it goes when no generation that is kept names it, not before and not while it is new."""
+    """A part is stored once; it is removed when no kept generation uses it, but not while it is new."""
     old, new = cut(large()), cut(large(maintenance="fan"))
     applied(house, old)
     applied(house, new)
@@ -229,7 +225,7 @@ def test_parts_live_as_long_as_their_generations(house: House) -> None:
 
 
 def test_returning_to_an_older_site_keeps_its_parts(house: House) -> None:
-    """What generation 2 and 4 name stays when 2 and 3 are removed."""
+    """Parts of generations 2 and 4 stay when 2 and 3 are removed."""
     old, new = cut(large()), cut(large(maintenance="fan"))
     for made in (old, new, old):
         applied(house, made)
@@ -240,7 +236,7 @@ def test_returning_to_an_older_site_keeps_its_parts(house: House) -> None:
 
 
 def test_other_process_reads_only_changed_parts(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the rows of the others are the same values as before."""
+    """The other rows are the same objects as before."""
     applied(house, cut(large()))
     other = Store(house.database)
     before = other.site().site
@@ -263,7 +259,7 @@ def test_generation_without_its_part_is_unreadable(house: House) -> None:
 
 
 def test_unfinished_uploads_are_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Past it nothing is taken until what waits is a day old; what a site in force has doesn't count."""
+    """Above the bound nothing is accepted until waiting parts are a day old; parts of a stored site don't count."""
     applied(house, cut(large()))
     monkeypatch.setattr(siteparts, "MOST_LOOSE", 2)
     for n in range(2):
@@ -318,7 +314,7 @@ def test_one_of_two_concurrent_applies_wins(house: House, database_url: str) -> 
 
 
 def test_killed_apply_leaves_nothing(house: House) -> None:
-    """While the parts are bound to the generation: neither is there, and the next try is as if there had been none."""
+    """While the parts are bound to the generation: neither is stored, and the next try works as the first."""
     made = cut(large())
     half = list(made.parts)[: len(made.parts) // 2]
     for digest in half:
@@ -340,7 +336,7 @@ def test_killed_apply_leaves_nothing(house: House) -> None:
 
 
 def test_older_document_in_one_piece_is_read(house: House) -> None:
-    """A row of the version before parts: the whole site in its document, however long."""
+    """A row from before parts: the whole site in its document, however long."""
     whole = large().model_dump_json()
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(
@@ -352,7 +348,7 @@ def test_older_document_in_one_piece_is_read(house: House) -> None:
 
 
 def test_older_document_with_parts_is_read(house: House) -> None:
-    """Its rows are taken through the steps with the whole document, and the next generation is of today's version."""
+    """Its rows are upgraded with the whole document, and the next generation has today's version."""
     applied(house, cut(large()))
     rows(house, "UPDATE site SET document = document - 'version' WHERE generation = 2 RETURNING 1")
     store = Store(house.database)
@@ -362,7 +358,7 @@ def test_older_document_with_parts_is_read(house: House) -> None:
 
 
 def test_site_is_stored_in_canonical_form(house: House) -> None:
-    """Any order of rows, other cuts: what is in force is the canonical site, and its parts are named as ever."""
+    """Rows in any order, and other cuts: the canonical site is stored, with the usual digests of its parts."""
     made = cut(large())
     turned = made.document | {"nodes": [n.model_dump(mode="json") for n in reversed(large().nodes)]}
     house.service.activate_site(house.operator, turned)

@@ -74,7 +74,7 @@ def test_held_node_missing_in_the_site_is_never_clean(house: House, what: str) -
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_site_cannot_change_the_role_of_a_held_node(house: House, what: str) -> None:
-    """Neither its role nor its cloud, while a pod holds it; of a free node both may change."""
+    """Its role and cloud stay while a pod holds it; a free node's may change."""
     pod = house.ready()
     other = house.site.clouds["lab"].model_copy(update={"flavors": {}})
     clouds = {**house.site.clouds, "other": other}
@@ -129,7 +129,7 @@ def test_nodes_are_added_by_the_newly_active_site(house: House) -> None:
 
 
 def test_queue_starts_orders_by_the_newly_active_site(house: House) -> None:
-    """What it had gathered before is thrown away, and it is due again at once."""
+    """Its input is discarded, and it is due again at once."""
     pod = house.order(ORDER.model_copy(update={"queue": True}))
     chosen = house.service.plan_pod(
         house.request(), ORDER.model_copy(update={"name": "same"})
@@ -188,7 +188,7 @@ PARTS: Mapping[str, Callable[[Node], dict[str, object]]] = {
 
 @pytest.mark.parametrize("what", PARTS)
 def test_site_cannot_change_what_parts_are_counted_against(house: House, what: str) -> None:
-    """Otherwise what pods have of a node would be free by other addresses, and given twice."""
+    """Otherwise parts held by pods would be free under other addresses, and assigned twice."""
     pod = house.run(
         house.order(small("part", nodes={"accelerators": {"type": "h100", "count": 4}})), PodState.READY
     )

@@ -26,7 +26,7 @@ def spared(name: str, count: int, spare: int, **more: object) -> Order:
 
 
 def test_pod_holds_its_spares_idle(house: House) -> None:
-    """They have rows like its nodes, no server, port or key; lists, the pod's page and the events name them."""
+    """They have rows like its nodes, but no server, port or P_Key; lists, the pod's page and the events name them."""
     pod = house.run(house.order(spared("train", 3, 1)), PodState.READY)
     assert len(pod.nodes) == 3 and len(pod.spares) == 1
     holds = house.store.capacity().holds
@@ -45,7 +45,7 @@ def test_pod_holds_its_spares_idle(house: House) -> None:
 
 
 def test_idle_spare_is_clean_but_not_with_a_p_key(house: House) -> None:
-    """The audit finds nothing about it; a key of the pod's on its port would be a stranger there."""
+    """A P_Key of the pod's on its port is foreign there."""
     pod = house.run(house.order(spared("train", 3, 1)), PodState.READY)
     auditor = Auditor(house.store, house.world, house.site, house.clock)
     assert auditor.check().findings == ()
@@ -71,7 +71,7 @@ def test_spare_is_freed_with_the_rest_and_named_in_the_receipt(house: House) -> 
 
 
 def test_spares_count_for_limits_and_shares(house: House, clock: HandClock) -> None:
-    """A project's most nodes are what it holds, idle or not; so is what it used."""
+    """A project's node limit counts what it holds, idle or not; so does its use."""
     policy(house, projects={"team-a": ProjectLimits(max_nodes=4)})
     with pytest.raises(
         RefusedError, match=r"0 of at most 4 nodes.* 5 more are requested, 1 of them spare"
@@ -91,7 +91,7 @@ def test_spares_count_for_limits_and_shares(house: House, clock: HandClock) -> N
 
 
 def test_units_in_use_follow_a_change_of_the_order(house: House, clock: HandClock) -> None:
-    """Of a pod that has nodes, and of an order that waits."""
+    """For a pod with nodes, and for a waiting order."""
     house.ready(spared("grows", 2, 1))
     queue(house, "waits", 16)
     house.service.apply_pod(house.request(), "grows", spared("grows", 4, 1))
@@ -104,7 +104,7 @@ def test_units_in_use_follow_a_change_of_the_order(house: House, clock: HandCloc
 
 
 def test_booking_includes_the_spares(house: House, clock: HandClock) -> None:
-    """For a start that was asked for, and for one of the queue; they are held when it begins."""
+    """For a requested start, and for one by the queue; they are held when it begins."""
     first = house.ready(make("first", 14, duration="8h"))
     fixed = house.order(spared("fixed", 2, 1, start=clock.now() + timedelta(hours=8), duration="1h"))
     waits = house.order(spared("waits", 12, 1, queue=True, duration="1h"))
@@ -121,7 +121,7 @@ def test_booking_includes_the_spares(house: House, clock: HandClock) -> None:
 
 
 def test_spare_is_freed_while_a_node_is_quarantined(database: Database, database_url: str) -> None:
-    """Past the release's limit the sick node is quarantined; the spare, which nothing was ever on, is given back."""
+    """At the release's limit the unclean node is quarantined; the unused spare is freed."""
     house = House(database, database_url)
     try:
         pod = house.run(house.order(spared("train", 2, 1)), PodState.READY)
@@ -139,7 +139,7 @@ def test_spare_is_freed_while_a_node_is_quarantined(database: Database, database
 
 
 def test_impossible_spares_are_refused_with_the_field(house: House) -> None:
-    """Not whole slices, more than there are, with IPUs: one sentence each, and nothing is held."""
+    """With partial slices, with more than there are, with IPUs: one sentence each, and nothing is held."""
     with pytest.raises(InputError, match=r"nodes.spare: 1 is not allowed: a multiple of the slice \(2\)"):
         house.order(spared("odd", 4, 1, locality={"slice": 2}))
     with pytest.raises(RefusedError, match=r"17 nodes \(1 of them spare\) are requested") as caught:

@@ -115,7 +115,7 @@ def test_later_pod_uses_kept_data(house: House) -> None:
 
 @pytest.mark.parametrize(("entry", "kind"), [(SHARE, Kind.SHARE), (VOLUME, Kind.VOLUME)])
 def test_data_that_was_never_accessible_is_not_kept(house: House, entry: dict[str, Any], kind: Kind) -> None:
-    """It came out in an error status and holds nothing."""
+    """It ended in an error status and holds nothing."""
     house.cloud.plant(Fault.BROKEN, kind=kind, times=None)
     pod = house.run(house.order(order({**entry, "keep": True})), PodState.FAILED)
     assert house.cloud.things(kind)
@@ -169,7 +169,7 @@ def test_quotas_of_shares_and_volumes_are_checked(house: House) -> None:
 
 
 def test_data_of_another_project_cannot_be_used(house: House) -> None:
-    """Its name and id are as unknown as any other."""
+    """Its name and id are as unknown as invented ones."""
     theirs = house.cloud.add(Kind.SHARE, "secret", "team-b", gib=1, share_type=None)
     for name in (theirs.id, theirs.name):
         with pytest.raises(InputError, match="no share of that name or id"):

@@ -89,7 +89,7 @@ def test_node_leaves_although_its_volume_cannot_be_detached(house: House) -> Non
 
 
 def test_unproved_revocation_prevents_the_receipt(house: House) -> None:
-    """Manila says that it revokes, and doesn't: no receipt until it is seen."""
+    """Manila accepts the revocation without doing it: no receipt until it is seen."""
     pod = ready(house, SHARE)
     stuck = house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SHARE_ACCESS, times=None)
     house.release(pod)
@@ -114,7 +114,7 @@ def test_unreadable_share_is_no_proof(house: House) -> None:
 
 
 def _abandoned(house: House, pod: PodRecord) -> None:
-    """A release that doesn't end, ended by an operator."""
+    """A release that can't finish, abandoned by an operator."""
     house.worker = house.new_worker("w2", impatient(900.0))
     house.release(pod)
     assert again(house, pod).state is PodState.RELEASING
@@ -124,9 +124,8 @@ def _abandoned(house: House, pod: PodRecord) -> None:
 
 @pytest.mark.parametrize(("entry", "kind"), [(SHARE, Kind.SHARE), (VOLUME, Kind.VOLUME)])
 def test_undeletable_data_holds_no_numbers(house: House, entry: dict[str, Any], kind: Kind) -> None:
-    """A replica or a backup keeps it forever: an operator abandons the release, its P_Key and VLAN are the next pod's;
-    the sweep takes the data away once that can be done, and nothing of the next pod's.
-    """
+    """A replica or a backup keeps it forever: an operator abandons the release, and its P_Key and VLAN are the next
+    pod's; the sweep deletes the data once possible, and nothing of the next pod's."""
     pod = ready(house, entry)
     house.cloud.plant(Fault.UNDELETABLE, kind=kind, times=None)
     _abandoned(house, pod)
@@ -163,7 +162,7 @@ def test_kept_data_deleted_meanwhile_is_not_named(house: House) -> None:
 
 
 def test_share_without_its_mark_is_known_by_its_id(house: House) -> None:
-    """A tenant that takes the mark off a share that isn't kept doesn't save it from the release."""
+    """Removing the mark from a share that isn't kept doesn't save it from the release."""
     pod = ready(house, SHARE)
     house.cloud.thing("share/data").mark = None
     signed = receipt(house, pod)
@@ -216,7 +215,7 @@ def test_data_in_an_error_status_is_never_replaced(
 def test_change_does_not_recreate_deleted_data(
     house: House, entry: dict[str, Any], key: str, change: str
 ) -> None:
-    """Until it is taken from the order; ordered again, there is a new one."""
+    """It is recreated only if it is removed from the order and ordered again."""
     pod = ready(house, entry)
     thing = house.cloud.thing(key)
     for other in house.cloud.things():
@@ -239,7 +238,7 @@ def test_change_does_not_recreate_deleted_data(
 
 
 def test_audit_reports_what_it_could_not_list(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An orphan is found beside a project that can't be read."""
+    """An orphan is found although another project can't be read."""
     pod = ready(house, SHARE)
     rest = house.cloud.marked("lab", ())
     why = UnknownError("list shares", "Manila", "HTTP 403")

@@ -42,7 +42,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 
 
 def test_storage_is_added_to_a_running_pod_and_removed(house: House) -> None:
-    """Servers go on as they are; what was kept is in the receipt though it left long before."""
+    """Servers are unchanged; the receipt names what was kept, though it left long before."""
     pod = ready(house, SHARE)
     servers = {s.id for s in house.cloud.servers}
     more = {"share": "more", "size": "10GiB", "mount": "/more", "keep": True}
@@ -59,7 +59,7 @@ def test_storage_is_added_to_a_running_pod_and_removed(house: House) -> None:
 
 
 def test_reordered_name_gets_a_new_share(house: House) -> None:
-    """What was kept under that name is the project's now; both are in the receipts."""
+    """The project keeps the data under that name; both are in the receipts."""
     keep = {**SHARE, "keep": True}
     ready(house, keep, VOLUME)
     first = house.cloud.thing("share/data").id
@@ -75,7 +75,7 @@ def test_reordered_name_gets_a_new_share(house: House) -> None:
 @pytest.mark.parametrize("entry", [SHARE, VOLUME])
 @pytest.mark.parametrize("fault", [Fault.ERROR_500, Fault.LOST_ANSWER])
 def test_kept_data_is_never_taken_back(house: House, entry: dict[str, Any], fault: Fault) -> None:
-    """Ordered again under the same name, and the first attempt to make the new one gets no answer of use."""
+    """Ordered again under the same name, and the first attempt to create the new one gets no useful answer."""
     kind, other = (Kind.SHARE, VOLUME) if "share" in entry else (Kind.VOLUME, SHARE)
     ready(house, {**entry, "keep": True}, other)
     changed(house, order(other))
@@ -90,7 +90,7 @@ def test_kept_data_is_never_taken_back(house: House, entry: dict[str, Any], faul
 
 
 def test_name_of_data_being_removed_is_refused(house: House) -> None:
-    """What is being kept is neither deleted in its middle nor taken back."""
+    """Data that is being kept is neither deleted halfway nor taken back."""
     ready(house, {**SHARE, "keep": True}, VOLUME)
     share = house.cloud.thing("share/data")
     away = house.cloud.plant(Fault.ERROR_500, verb="delete", kind=Kind.SHARE, times=None)
@@ -106,7 +106,7 @@ def test_name_of_data_being_removed_is_refused(house: House) -> None:
 
 
 def test_storage_removed_by_mistake_is_restored(house: House) -> None:
-    """Nothing of it was touched yet."""
+    """Nothing of it was changed yet."""
     ready(house, SHARE, VOLUME)
     share = house.cloud.thing("share/data").id
     apply(house, order(VOLUME))
@@ -153,7 +153,7 @@ def test_first_share_without_a_storage_port_is_refused(house: House) -> None:
 
 
 def test_share_is_refused_if_one_server_has_no_storage_port(house: House) -> None:
-    """It came while the order had no share; those that were made with one still have their ports."""
+    """It came while the order had no share; servers created with one still have their ports."""
     ready(house, SHARE, count=1)
     changed(house, order(count=2))
     with pytest.raises(InputErrors, match="no port on the storage network"):
@@ -164,7 +164,7 @@ def test_share_is_refused_if_one_server_has_no_storage_port(house: House) -> Non
 def test_failing_storage_is_reported_until_removed_from_the_order(
     house: House, entry: dict[str, Any], kind: Kind
 ) -> None:
-    """A back end without room; what the pod had before goes on, and no visit follows at once."""
+    """A back end without capacity; the pod's earlier storage goes on, and no visit follows at once."""
     other = {"share": "first", "size": "1TiB", "mount": "/first"}
     pod = ready(house, other)
     house.cloud.plant(Fault.BROKEN, kind=kind, reason="no back end has room")
@@ -177,7 +177,7 @@ def test_failing_storage_is_reported_until_removed_from_the_order(
 
 
 def test_export_removed_from_the_site_is_reported(house: House) -> None:
-    """One sentence, for a change of something else too; the pod serves, and is released."""
+    """In one sentence, also for another change; the pod serves, and can be released."""
     home = {"export": "home", "mount": "/home"}
     pod = ready(house, home)
     house.store.activate_site(site(OFFER.model_copy(update={"exports": {}})), "test")
@@ -201,7 +201,7 @@ def test_quotas_count_when_storage_is_added(house: House) -> None:
 
 
 def test_pruned_storage_blocks_no_change_and_no_release(house: House) -> None:
-    """The tombstones of data stay, for the receipt; those of what they needed go with their age."""
+    """The tombstones of data stay for the receipt; those of what they needed go with their age."""
     pod = ready(house, {**SHARE, "keep": True}, VOLUME)
     away = house.cloud.plant(Fault.UNREACHABLE, kind=Kind.SHARE, verb="create", times=None)
     again(house, apply(house, order({**SHARE, "keep": True}, MORE)), 4)

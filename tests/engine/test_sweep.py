@@ -26,7 +26,7 @@ def sweeper(house: House) -> Sweeper:
 
 
 def sweep(house: House, minutes: float = 5.0) -> list[str]:
-    """So much later."""
+    """Sweep, that much later."""
     house.clock.sleep(60 * minutes)
     return sweeper(house).sweep()
 
@@ -48,14 +48,14 @@ def corrections(house: House, pod: PodRecord) -> tuple[Correction, ...]:
 
 
 def late(house: House, pod: PodRecord, kind: Kind, key: str, **fields: object) -> Thing:
-    """What a worker that stood still for long makes at last."""
+    """A resource that a long suspended worker creates at last."""
     mark = Mark("lab", Owner.pod(pod.id), key)
     lost_hold(house.database, pod.id)
     return house.cloud.add(kind, mark.name(), "team-a", mark, **fields)
 
 
 def test_sweep_finds_nothing_where_nothing_is_left(house: House) -> None:
-    """And the receipt stays as it was signed."""
+    """The receipt stays as it was signed."""
     pod = released(house)
     assert sweep(house) == []
     assert alarms(house, pod) == [] and corrections(house, pod) == ()
@@ -80,7 +80,7 @@ def test_late_creation_is_removed_and_reported(house: House) -> None:
 
 
 def test_resource_back_under_a_known_id_is_found_whatever_its_mark(house: House) -> None:
-    """A cloud that brings a deleted server back, with a description that the tenant has changed."""
+    """A cloud restores a deleted server, with a description that the tenant has changed."""
     pod = house.ready()
     server = house.cloud.thing(f"server/{pod.nodes[0]}")
     house.release(pod)
@@ -141,7 +141,7 @@ def test_foreign_p_key_on_a_freed_node_quarantines_it(house: House) -> None:
 
 
 def test_next_pods_resources_are_not_taken_for_the_last_ones(house: House) -> None:
-    """Same nodes, same P_Key, same names: what is there is the new pod's."""
+    """Same nodes, same P_Key, same names."""
     old = released(house)
     new = house.ready()
     assert (new.nodes, new.plan.segment) == (old.nodes, old.plan.segment)
@@ -231,7 +231,7 @@ def test_numbers_of_an_abandoned_pod_are_freed_once_seen_free(house: House) -> N
 
 
 def test_pod_released_during_the_round_is_no_stranger(house: House) -> None:
-    """Its key was on the node when the round read the fabric, and the node was given back before it judged."""
+    """Its P_Key was on the node when the round read the fabric, and the node was freed before it judged."""
     before = released(house)
     pod = house.ready()
     assert set(pod.nodes) & set(before.nodes)
@@ -246,7 +246,7 @@ def test_pod_released_during_the_round_is_no_stranger(house: House) -> None:
 
 
 def test_unreadable_row_excludes_only_its_owner_from_the_sweep(house: House) -> None:
-    """Others are looked for, and what is proved free of them is free again."""
+    """Others are searched for, and what is proved free of them is freed."""
     broken, pod = released(house), house.ready(make("b", 1))
     network = house.cloud.thing("network/management")
     port = house.cloud.add(Kind.PORT, "login", "team-b", network=network.id)

@@ -114,7 +114,7 @@ def test_release_requested_meanwhile_wins(house: House) -> None:
 
 
 def test_pod_without_another_number_fails_with_the_reason(house: House) -> None:
-    """Nothing that waiting would change; and nothing of it is left lying about."""
+    """Waiting would change nothing; and nothing of it is left outside."""
     vlan = house.site.clouds["lab"].management
     pod = house.order()
     for number in vlan.segments.numbers():
@@ -131,7 +131,7 @@ def test_unknown_segments_are_not_free(house: House) -> None:
 
 
 def test_segment_of_a_routed_network_is_not_assigned(house: House) -> None:
-    """An operator's network with several, of which Neutron shows `segments` and no VLAN of its own."""
+    """An operator's network with several segments, of which Neutron shows `segments` and no VLAN of its own."""
     first = house.ready()
     place = house.cloud.thing("network/management").fields["physical_network"]
     assert first.plan.vlan is not None

@@ -25,7 +25,7 @@ def verbs(house: House) -> Service:
 
 
 def test_every_event_of_a_pods_life_has_a_tenants_text(house: House) -> None:
-    """Every event and reason of a pod that goes from order to receipt has a form in the table: none is hidden."""
+    """None is hidden from order to receipt."""
     tenant, door = house.request(), verbs(house)
     pod = house.ready(make("train", 2))
     waiting = queue(house, "waits", 16, duration="1h")
@@ -40,7 +40,7 @@ def test_every_event_of_a_pods_life_has_a_tenants_text(house: House) -> None:
 
 
 def test_tenant_reads_why_its_own_server_failed(house: House) -> None:
-    """A server that breaks again and again: that no host took it is the tenant's to know, and which not."""
+    """The tenant reads that no host accepted its server, but not which ones."""
     pod = house.order()
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None)
     house.run(pod, PodState.FAILED)
@@ -52,7 +52,7 @@ def test_tenant_reads_why_its_own_server_failed(house: House) -> None:
 
 
 def test_tenant_does_not_read_operators_and_others_words(house: House) -> None:
-    """Reasons of a quarantine, pods and projects of others: in no refusal, plan, capacity or error."""
+    """Reasons of a quarantine, other pods and projects are in no refusal, plan, capacity or error."""
     tenant, door = house.request("team-b"), verbs(house)
     house.order(make(f"{SECRET}-pod", 10, duration="1h"))
     house.service.quarantine_node(house.operator, "gpu16", f"{SECRET} fan, ask Ms {SECRET}")
@@ -68,7 +68,7 @@ def test_tenant_does_not_read_operators_and_others_words(house: House) -> None:
 
 
 def test_tenant_does_not_read_details_of_a_silent_fabric(house: House) -> None:
-    """Which key, which agent and what to type is the operators'."""
+    """The P_Key, the agent and the remedy are for operators."""
     for manager in house.fabric.managers:
         manager.reachable = False
     with pytest.raises(UnknownError) as error:
@@ -80,7 +80,7 @@ def test_tenant_does_not_read_details_of_a_silent_fabric(house: House) -> None:
 
 
 def test_reason_of_a_resource_keeps_its_code(house: House) -> None:
-    """What an attempt to create it was answered, and which fields differ: the tenant reads it of its own resource."""
+    """The tenant reads the service's answer to its creation, and which fields differ, for its own resource."""
     pod = house.order()
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None)
     house.run(pod, PodState.FAILED)
@@ -90,7 +90,7 @@ def test_reason_of_a_resource_keeps_its_code(house: House) -> None:
 
 
 def test_rows_of_an_earlier_version_get_codes_at_the_next_visit(house: House, clock: HandClock) -> None:
-    """Operators read the same text; of the row as it was, tenants read nothing."""
+    """Operators read the same text; tenants read nothing of the old row."""
     tenant, door = house.request(), verbs(house)
     house.cloud.plant(Fault.UNREACHABLE, kind=Kind.SERVER, times=None)
     pod = house.run(house.order(make("train", 12, duration="8h")), PodState.BOOTING)

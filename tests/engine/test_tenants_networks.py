@@ -56,7 +56,7 @@ def test_share_in_use_degrades_the_pod_until_the_port_is_removed(house: House) -
 
 
 def test_foreign_port_on_the_rdma_network_only_degrades_the_pod(house: House) -> None:
-    """The pod's own are not recreated for it, and it doesn't fail: its servers go on, and it is looked at again."""
+    """The pod's own ports are not recreated, and it doesn't fail: its servers go on, and it is observed again."""
     pod = house.ready()
     before = {t.id for t in house.cloud.things()}
     port = guest(house, "network/rdma", "team-a")
@@ -69,7 +69,7 @@ def test_foreign_port_on_the_rdma_network_only_degrades_the_pod(house: House) ->
 
 
 def test_tenants_own_port_on_the_management_network_is_shown_and_stays(house: House) -> None:
-    """A login server of the tenant's own, on a network that is its alone: no harm while the pod lives."""
+    """A tenant's login server on a network that is its alone does no harm while the pod lives."""
     pod = house.ready()
     port = guest(house, "network/management", "team-a")
     assert visit(house, pod).state is PodState.READY

@@ -61,7 +61,7 @@ def moved(database: Database, database_url: str, tmp_path: Path) -> Generator[Mo
 
 
 def test_other_managers_settings_are_adopted_without_a_request(moved: Moved) -> None:
-    """Until the site serves them the audit lists them and takes nothing away; with it, nothing is written either."""
+    """Until the site serves them the audit lists them and removes nothing; after that, nothing is written either."""
     house = moved.house
     house.serve(False)
     same, other, gone = (house.free_number(back) for back in (10, 9, 8))
@@ -98,7 +98,7 @@ def test_other_managers_settings_are_adopted_without_a_request(moved: Moved) -> 
 
 
 def test_networks_are_left_to_another_manager_while_pods_stay(moved: Moved) -> None:
-    """Nothing is written for it, and what is done to them from then on is no affair of weft's; nor is their number."""
+    """Nothing is written for that, and later changes of them, or of their number, don't concern weft."""
     house = moved.house
     pod = house.run(house.order(), PodState.READY)
     number = house.free_number()
@@ -136,7 +136,7 @@ def test_networks_are_left_to_another_manager_while_pods_stay(moved: Moved) -> N
 
 
 def test_left_network_is_not_taken_for_remains_of_an_earlier_pod(moved: Moved) -> None:
-    """The number was another network's once: neither a sweep nor the audit takes the partition away."""
+    """The number was another network's once: neither a sweep nor the audit removes the partition."""
     house = moved.house
     number = house.free_number()
     first = house.network("first", number)

@@ -35,7 +35,7 @@ def house(database: Database, database_url: str) -> Generator[TenantHouse]:
 
 
 def test_tenants_network_is_a_partition_of_exactly_its_bound_ports(house: TenantHouse) -> None:
-    """Owned by the network, in the accounts that pods have, audited, and released with proof."""
+    """Owned by the network, counted like a pod's, audited, and released with proof."""
     network = house.network()
     house.cloud.add(Kind.PORT, "not-bound", "team-b", None, network=network.id, vnic_type="direct-physical")
     port, number = house.adapter(network), house.free_number()
@@ -69,7 +69,7 @@ def test_network_without_ports_holds_its_number(house: TenantHouse) -> None:
 
 
 def test_unbound_port_leaves_without_a_notification(house: TenantHouse) -> None:
-    """Host and client-id cleared in one update: the plugin never says a word of it."""
+    """Host and client-id are cleared in one update, of which the plugin sends no notification."""
     network = house.network()
     port = house.adapter(network)
     house.ready(network)
@@ -84,7 +84,7 @@ def test_unbound_port_leaves_without_a_notification(house: TenantHouse) -> None:
 
 
 def test_port_missing_on_the_fabric_is_reported_as_waiting(house: TenantHouse) -> None:
-    """Neutron says ACTIVE all the while: weft says itself when a port is in."""
+    """Neutron says ACTIVE all the while; weft reports by itself when a port is a member."""
     network = house.network()
     port = house.adapter(network)
     for manager in house.fabric.managers:
@@ -137,7 +137,7 @@ def test_port_omitted_in_a_listing_stays_until_proved_gone(house: TenantHouse) -
 
 
 def test_user_without_rights_over_other_projects_releases_nothing(house: TenantHouse) -> None:
-    """Every listing is empty then, and everything is 404: for Neutron's other projects weft is a stranger."""
+    """Every listing is empty then, and everything is 404."""
     network = house.network()
     house.adapter(network)
     house.ready(network)
@@ -275,7 +275,7 @@ def test_changed_number_makes_another_partition(house: TenantHouse) -> None:
 
 
 def test_networks_of_pods_are_not_tenants_own(house: TenantHouse) -> None:
-    """Neither while they are made (their id isn't known yet), nor after a tenant rewrote what they say."""
+    """Neither while they are created (their id is unknown), nor after a tenant changed their description."""
     house.cloud.meanwhile("tenant networks", lambda: None)
     pod = house.order()
     for _ in range(12):
@@ -395,7 +395,7 @@ def test_site_that_stops_serving_networks_releases_them(house: TenantHouse) -> N
 
 
 def test_later_of_two_readings_counts(house: TenantHouse) -> None:
-    """Two workers look: the slower one has read an older state, and comes last."""
+    """Two workers look: the slower one has read an older state, and writes last."""
     network = house.network()
     port = house.adapter(network)
     house.ready(network)
@@ -433,7 +433,7 @@ def test_look_by_a_replaced_site_begins_nothing(house: TenantHouse) -> None:
 
 
 def test_replaced_site_removes_nothing(house: TenantHouse) -> None:
-    """One worker still has the site that didn't serve them when another has just begun to."""
+    """One worker still has the site without the networks when another has just begun to serve them."""
     network = house.network()
     house.adapter(network)
     house.serve(False)

@@ -93,8 +93,8 @@ def house(database: Database, database_url: str) -> Generator[ProbedHouse]:
     house.close()
 
 
-def until_told(house: ProbedHouse) -> PodRecord:
-    """A pod that doesn't get READY, once it says why."""
+def until_reported(house: ProbedHouse) -> PodRecord:
+    """Visits until a pod that doesn't become READY reports why."""
     pod = visits(house, house.order(), 12)
     for _ in range(200):  # for a moment after the boot nothing is called wrong
         if pod.reason:
@@ -116,8 +116,8 @@ def test_pod_is_tested_before_it_is_ready_and_not_again(house: ProbedHouse) -> N
 
 
 def test_adapters_are_tested_before_guests_have_them(house: ProbedHouse) -> None:
-    """Once the segment is there, and before any server is asked for: then they are their hosts'. What was known then
-    is passed to the prober when it tests again, also by another worker."""
+    """Once the segment exists, and before any server is requested, when they are still their hosts'. The result is
+    passed to the prober when it tests again, also by another worker."""
     servers: list[int] = []
     house.prober.known = lambda segment: (
         servers.append(len(house.cloud.servers)),
@@ -142,7 +142,7 @@ def test_serving_pod_is_not_tested_again_for_a_recreated_server(house: ProbedHou
 
 
 def test_only_new_members_of_a_growing_pod_are_tested_first(house: ProbedHouse) -> None:
-    """Guests have the others by now; what was known of these stays known, and what leaves is forgotten."""
+    """Guests have the others by now; earlier results for these are kept, and those of leaving members dropped."""
     pod = house.ready()
     order = pod.plan.order
     more = order.model_copy(update={"nodes": order.nodes.model_copy(update={"count": 3})})
@@ -165,7 +165,7 @@ def test_only_new_members_of_a_growing_pod_are_tested_first(house: ProbedHouse) 
 
 def test_no_server_is_started_if_members_do_not_hear_each_other(house: ProbedHouse) -> None:
     house.prober.first = silence
-    pod = until_told(house)
+    pod = until_reported(house)
     assert "gpu01/mlx5_0 doesn't hear gpu02/mlx5_0 in VLAN 101" in pod.reason
     assert not house.cloud.servers and pod.state is PodState.WIRING
     house.prober.first = nothing
@@ -180,7 +180,7 @@ def test_untestable_members_do_not_prevent_servers(house: ProbedHouse) -> None:
 
 def test_silence_keeps_a_pod_from_being_ready(house: ProbedHouse) -> None:
     house.prober.says = silence
-    pod = until_told(house)
+    pod = until_reported(house)
     assert pod.state is not PodState.READY
     assert "gpu01/mlx5_0 doesn't hear gpu02/mlx5_0 in VLAN 101" in pod.reason
     house.prober.says = nothing
@@ -238,7 +238,7 @@ def test_release_waits_while_a_member_is_heard(house: ProbedHouse) -> None:
 
 
 def test_freed_nodes_are_not_tested_again(house: ProbedHouse) -> None:
-    """Another pod may have them by now: it isn't disturbed, and what its adapters hear holds nothing back."""
+    """Another pod may have them by now: it isn't disturbed, and what its adapters hear delays nothing."""
     pod = house.ready()
     bad, good = pod.nodes
     house.cloud.plant(Fault.UNDELETABLE, key=f"server/{bad}", kind=Kind.SERVER, times=None)

@@ -35,7 +35,7 @@ def value_of(database: Database, query: str) -> object:
 
 
 def test_rows_of_one_test_are_gone_in_the_next(turns: Turns) -> None:
-    """Few rows, many, changed ones that migrations make, and sequences."""
+    """Few rows, many rows, rows changed by migrations, and sequences."""
     seen = "SELECT (SELECT count(*) FROM secret), (SELECT array_agg(q)::text FROM queue q)"
     with turns.one() as first:
         before = value_of(first, f"SELECT t::text FROM ({seen}) t")
@@ -51,7 +51,7 @@ def test_rows_of_one_test_are_gone_in_the_next(turns: Turns) -> None:
 
 
 def test_connection_being_made_is_waited_for(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pool makes them in the background, and counts them before they are there."""
+    """A pool opens them in the background, and counts them before they exist."""
     connect = psycopg.Connection[DictRow].connect
     making, go = threading.Event(), threading.Event()
 

@@ -56,8 +56,8 @@ def stolen(house: House, mac: str, *, network: str, taken: set[str], **fields: o
 
 
 def test_port_with_the_mac_of_anothers_function_takes_it_out(house: House, tmp_path: Path) -> None:
-    """On its project's own pod's network: the GUID leaves the partition until it is single. The victim's reason and the
-    audit name the port; a repair removes it from the closed network of the other pod."""
+    """On the network of a pod of its own project: the GUID leaves the partition until it is unique. The victim's reason
+    and the audit name the port; a repair removes it from the closed network of the other pod."""
     manager = with_ufm(house, tmp_path)
     victim = house.run(house.order(small("victim")), PodState.READY)
     view = house.service.create_pod(house.request("team-b"), small("mine"))
@@ -167,7 +167,7 @@ def test_port_that_may_send_from_the_ip_address_is_named(
 
 @pytest.mark.parametrize("bound", ["its machine", "another", ""])
 def test_only_a_port_bound_to_the_machine_is_ironics(bound: str) -> None:
-    """No project can bind a port of its own to a machine: type and MAC address it can have."""
+    """A project can't bind a port of its own to a machine, though it can set type and MAC address."""
     spec = PortSpec(
         network="network/x",
         subnet="subnet/x",

@@ -84,7 +84,7 @@ def wired(house: House, name: str, number: int) -> set[str]:
 
 
 def test_pod_concerns_only_its_own_fabrics_manager(house: House) -> None:
-    """Both pods have the first number of their range; one is released, the other manager doesn't even know."""
+    """Both pods have the first number of their range; one is released, and the other manager doesn't notice."""
     pods: dict[str, PodRecord] = {}
     for name in ("ib0", SECOND):
         fabric = ORDER.fabric.model_copy(update={"name": name})
@@ -104,7 +104,7 @@ def test_pod_concerns_only_its_own_fabrics_manager(house: House) -> None:
 
 @pytest.mark.parametrize("silent", ["ib0", SECOND])
 def test_silent_manager_delays_only_its_own_pods(house: House, silent: str) -> None:
-    """Its pods can't be proved to be gone; those of the other fabric come and go meanwhile."""
+    """Its pods can't be proved gone; those of the other fabric come and go meanwhile."""
     quiet = house.world.fabrics[silent]
     assert isinstance(quiet, FakeFabric)
     for manager in quiet.managers:

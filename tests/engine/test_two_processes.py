@@ -69,7 +69,7 @@ def world_of(site: Site, database: Database, cloud: FakeCloud) -> World:
 
 
 def other_worker(url: str, site: str, pod: str, visits: int) -> None:
-    """A process that visits a pod, and is gone as if it had been killed. Its cloud is another one, in its memory."""
+    """A process that visits a pod, and ends as if it had been killed. Its cloud is another one, in its memory."""
     database, listener = Database(url), Listener(url)
     store, cloud = Store(database), FakeCloud(seed=1, name="lab", latency=0.0)
     cloud.offers.images.add("tiny")
@@ -124,7 +124,7 @@ def house(
 
 
 def test_change_with_a_lost_answer_is_waited_for_by_another_process(house: TwoHouse) -> None:
-    """It was killed since. The switch shows nothing of the change when the pod is released, and makes it afterwards."""
+    """It was killed since. The switch shows nothing of the change at the pod's release, and applies it afterwards."""
     house.front.faults.late = MAKES[house.front.plan.speaks]
     pod = house.elsewhere(house.order(), 2)
     assert "no answer" in pod.reason and pod.late_until is not None

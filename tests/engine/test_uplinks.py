@@ -18,7 +18,7 @@ from weft.planning.fabric.topology import Topology
 
 
 def test_uplinks_are_assigned_once_and_returned(house: House) -> None:
-    """2,000 Gb/s a leaf: a second pod that crosses learns the most that is left, and gets it all after a release."""
+    """2,000 Gb/s per leaf: a second pod that crosses is refused with what is left, and gets it all after a release."""
     first = order(house, "team-a", "first", 6, gbps=800)
     assert "the uplinks keep 800 Gb/s for each node" in first.plan.placement.explanation.chosen
     changes = refused(house, "team-b", 10, gbps=500)
@@ -29,7 +29,7 @@ def test_uplinks_are_assigned_once_and_returned(house: House) -> None:
 
 
 def test_uplinks_of_a_booking_are_kept_for_its_time(house: House, clock: HandClock) -> None:
-    """An order that would run into it is refused what is left over; one that ends before has it all."""
+    """An order that would run into it is refused; one that ends before gets all of it."""
     start = clock.now() + timedelta(hours=2)
     order(house, "team-a", "later", 6, start=start, duration="1h", gbps=900)
     changes = refused(house, "team-b", 10, gbps=500, duration="3h")

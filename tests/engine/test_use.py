@@ -25,7 +25,7 @@ def used(house: House, half_life: float) -> dict[str, float]:
 
 
 def test_earlier_use_counts_less(house: House, clock: HandClock) -> None:
-    """Two nodes for an hour, two hours later, and what has no nodes; in the end it isn't counted at all."""
+    """Two nodes for an hour, two hours later, and pods without nodes; in the end it isn't counted at all."""
     pod = house.ready(make("run", 2))
     house.order(make("later", 3, start=clock.now().replace(year=2027), duration="1h"))
     clock.forward(hours=1)
@@ -41,7 +41,7 @@ def test_earlier_use_counts_less(house: House, clock: HandClock) -> None:
 
 
 def test_use_is_read_once_per_run(house: House) -> None:
-    """Not again for each, and never while others wait for the lock."""
+    """Not for each start, and never while others wait for the lock."""
     for n in range(3):
         queue(house, f"q{n}", 2)
     counted = Counted(house.database)
@@ -64,6 +64,6 @@ def test_use_is_read_from_indexes(house: House, database_url: str) -> None:
 
 
 def _scans(plan: dict[str, Any]) -> list[str]:
-    """The indexes that a plan reads tables by, and how it reads those that it reads without."""
+    """Indexes used by a plan, and tables that it scans."""
     here = [plan.get("Index Name", plan["Node Type"])]
     return [*here, *(s for p in plan.get("Plans", ()) for s in _scans(p))]

@@ -124,7 +124,7 @@ def routed(name: str) -> Order:
 
 @pytest.mark.parametrize("kind", OBSTACLES)
 def test_blocking_use_is_named_and_ended_by_repair(house: House, kind: str) -> None:
-    """While the pod lives it is listed and left alone; what the use is of stays, and the receipt is clean."""
+    """While the pod lives it is listed and left alone; the used resource stays, and the receipt is clean."""
     pod = house.ready(routed("used"))
     obstacle = OBSTACLES[kind](house, pod)
     listed = {f.id: f for f in house.service.audit(house.operator, repair=True).findings}
@@ -147,7 +147,7 @@ def test_blocking_use_is_named_and_ended_by_repair(house: House, kind: str) -> N
 
 
 def test_share_of_a_pods_group_is_removed_by_repair(house: House) -> None:
-    """Once none of the other project's ports is in the group: those that are go first when the pod is released."""
+    """Only once none of the other project's ports is in the group; these are removed first when the pod is released."""
     pod = house.ready(make("used", 1))
     group = own(house, pod, GROUP)
     house.cloud.share(group, "team-b")
@@ -158,7 +158,7 @@ def test_share_of_a_pods_group_is_removed_by_repair(house: House) -> None:
 
 
 def test_trunk_on_an_adapters_port_is_removed_from_a_live_pod(house: House) -> None:
-    """Nothing but the pod's own may be on its RDMA network; Neutron refuses while the server is there."""
+    """Only the pod's own may be on its RDMA network; Neutron refuses while the server is there."""
     pod = house.ready(make("used", 1))
     port = next(t for t in house.cloud.things(Kind.PORT) if t.fields.get("vnic_type") == "direct-physical")
     trunk = house.cloud.make_trunk("mine", "team-a", port)

@@ -17,9 +17,8 @@ from weft.model.pod import PodState
 
 
 def in_between(house: House, work: Callable[[], object]) -> None:
-    """Do it while the nodes of the next start are looked at in the cloud, after everything was gathered. The order
-    isn't started as it was, and is due again at once.
-    """
+    """Do it while the nodes of the next start are checked in the cloud, after the input was gathered. The order isn't
+    started as it was, and is due again at once."""
     house.cloud.meanwhile("occupants", lambda: house.cloud.meanwhile("occupants", work))
     assert house.worker.tend_queue() == 0
 
@@ -32,7 +31,7 @@ def started(house: House, pod: PodRecord) -> PodRecord:
 def test_order_changed_while_waiting_and_again_while_serving(
     house: House, clock: HandClock, database_url: str
 ) -> None:
-    """It starts as the generation that it is of, and each further change and extension is the next."""
+    """It starts with its present generation, and each further change and extension makes the next."""
     first, later = house.ready(make("first", 16)), clock.now() + timedelta(hours=9)
     pod = queue(house, "next", 3, end=later)
     apply(house, make("next", 2, queue=True, end=later))
@@ -90,7 +89,7 @@ def test_extension_during_the_start_lasts(house: House, clock: HandClock) -> Non
 
 
 def test_concurrent_changes_and_starts_agree(house: House) -> None:
-    """Four workers start what is being changed: each pod is what its row says, however it comes out."""
+    """Four workers start what is being changed: each pod matches its row, whichever was first."""
     for n in range(3):
         pod = queue(house, f"q{n}", 2)
         changed = [make(f"q{n}", count, queue=True) for count in (1, 3)]

@@ -20,7 +20,7 @@ from weft.testing.serving import served
 
 @contextmanager
 def hurried(url: str, **settings: str) -> Generator[Database]:
-    """A database as the operator's URL sets it: shorter waits than weft's own."""
+    """A database with shorter waits than weft's own, set by the operator's URL."""
     options = "%20".join(f"-c%20{name}%3D{value}" for name, value in settings.items())
     database = Database(f"{url}{'&' if '?' in url else '?'}options={options}")
     try:
@@ -42,7 +42,7 @@ def test_every_connection_has_timeouts(database: Database) -> None:
 
 
 def test_long_wait_for_the_capacity_lock_is_answered_503(house: House, database_url: str) -> None:
-    """One claim that hangs holds up no request forever: HTTP 503 with Retry-After, and nothing was changed."""
+    """A hanging claim blocks no request forever: HTTP 503 with Retry-After, and nothing was changed."""
     with hurried(database_url, lock_timeout="200ms") as database:
         second = House(database, database_url)
         token = second.cloud.add_user("alice", project="team-a")
@@ -83,7 +83,7 @@ def test_stalled_transaction_is_aborted(house: House, database_url: str) -> None
 
 
 def test_slow_statement_is_aborted(database_url: str) -> None:
-    """And is a temporary error."""
+    """It is a temporary error."""
     with (
         hurried(database_url, statement_timeout="50ms") as database,
         psycopg.connect(database_url) as other,

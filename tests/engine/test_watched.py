@@ -85,7 +85,7 @@ def test_failed_pod_is_still_observed(house: House) -> None:
 
 
 def test_retry_clears_the_condition_and_continues(house: House) -> None:
-    """What was made is kept; what failed is tried again with all its tries."""
+    """What exists is kept; what failed is retried with all its attempts."""
     planted = house.cloud.plant(
         Fault.BROKEN, key="server/gpu01", times=None, reason="No valid host was found."
     )
@@ -104,7 +104,7 @@ def test_retry_clears_the_condition_and_continues(house: House) -> None:
 
 
 def test_silent_cloud_is_unknown_with_its_own_time(house: House) -> None:
-    """Ready is unknown, not false; what it is unknown for is filed under the cloud, not under the fabric."""
+    """READY becomes unknown, not false; the reason is filed under the cloud, not under the fabric."""
     pod = house.ready()
     since = find(pod.conditions, Aspect.WIRED)
     planted = house.cloud.plant(Fault.UNREACHABLE, verb="find", kind=Kind.PORT, times=None)
@@ -119,7 +119,7 @@ def test_silent_cloud_is_unknown_with_its_own_time(house: House) -> None:
 
 
 def test_stored_state_matches_the_listed_one(house: House) -> None:
-    """The column that lists and counts go by is the summary of phase and conditions, all the way."""
+    """The column used by lists and counts is always the summary of phase and conditions."""
     pod = house.order()
     seen: list[str] = []
     house.cloud.plant(Fault.ERROR_500, verb="create", kind=Kind.SERVER, times=1)
@@ -138,7 +138,7 @@ def test_stored_state_matches_the_listed_one(house: House) -> None:
 
 
 def test_ready_pods_share_a_reading_of_the_fabric(house: House) -> None:
-    """One from before a pod was READY, or from before its repair was asked for, says nothing about it."""
+    """A reading from before the pod was READY, or from before its repair was requested, doesn't count."""
     readings: list[float] = []
     read = house.fabric.managers[0].tables
 

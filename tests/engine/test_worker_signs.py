@@ -22,7 +22,7 @@ def metrics(house: House) -> dict[str, float]:
 
 
 def test_worker_is_counted_while_it_sends_heartbeats(house: House) -> None:
-    """Not after it ended, and not a minute after its last sign, by the database's clock."""
+    """Not after it ended, and not a minute after its last heartbeat, by the database's clock."""
     health = house.service.health().checks
     assert (
         health["workers"].startswith("none gave a sign of life for 60 s")
@@ -42,7 +42,7 @@ def test_worker_is_counted_while_it_sends_heartbeats(house: House) -> None:
 
 
 def test_rows_of_killed_workers_are_removed(house: House) -> None:
-    """Another worker's sign of life removes those of an hour ago."""
+    """Another worker's heartbeat removes those of an hour ago."""
     for name in ("killed", "late", "alive"):
         house.store.worker_lives(name)
     with psycopg.connect(house.database.url) as connection:
