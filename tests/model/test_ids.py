@@ -74,7 +74,8 @@ def test_identifiers_are_text_in_json() -> None:
 
 @pytest.mark.parametrize("short", ["0x0002c9030030001", "2c90300300001", "0x7", "0002c9030030001"])
 def test_written_guid_that_lacks_digits_is_reported(short: str) -> None:
-    """A site's is whole: one with a digit less is another's. Programs that leave out zeros are read by `parse_guid`."""
+    """GUIDs in a site need all digits: with a missing one it would be another GUID. `parse_guid` accepts programs'
+    output without leading zeros."""
     assert parse_guid(short) == int(short, 16)
     with pytest.raises(
         ValidationError, match=r"a GUID is 16 hex digits, leading zeros included, .* this has \d+"
@@ -83,6 +84,6 @@ def test_written_guid_that_lacks_digits_is_reported(short: str) -> None:
 
 
 def test_guid_in_groups_of_two_digits_is_whole() -> None:
-    """As some BMCs write it; a number is one, too."""
+    """As some BMCs write it; an integer is accepted, too."""
     for form in ("00:02:c9:03:00:30:00:01", "0002:C903:0030:0001", 0x0002C90300300001):
         assert TypeAdapter(Guid).validate_python(form) == 0x0002C90300300001

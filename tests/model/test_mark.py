@@ -13,7 +13,7 @@ POD = "1f0c9a3b-0000-4000-8000-000000000001"
 
 
 def test_mark_is_read_back_from_its_text() -> None:
-    """Site, pod and key come back; a text that only looks like one doesn't."""
+    """Site, pod and key are parsed back; similar texts are not marks."""
     mark = Mark("lab", Owner.pod(POD), "port/gpu01/mlx5_0")
     assert Mark.parse(mark.text()) == mark
     assert mark.tags() == ("weft", "weft-site=lab", f"weft-pod={POD}")

@@ -130,7 +130,7 @@ def test_copies_keep_code_and_values(said: Message) -> None:
     ],
 )
 def test_plain_text_is_never_shown(text: str) -> None:
-    """Not even if it reads like a message, or was made from one."""
+    """Not even if it looks like a message, or was formatted from one."""
     assert for_tenant(text) is None
 
 
@@ -145,13 +145,13 @@ def test_stored_message_equals_a_new_one_but_plain_text_does_not(said: Message) 
 
 
 def wrong(kind: Value) -> object:
-    """A value that isn't valid for its type, or is for operators alone."""
+    """A value that isn't valid for its type, or is for operators only."""
     return [SECRET] if isinstance(kind, Words | Several) else SECRET
 
 
 @pytest.mark.parametrize("name", sorted(set(CODES) - {"ALLOWED"}))
 def test_value_that_is_not_of_its_type_is_hidden(name: str) -> None:
-    """The sentence goes, or its optional part; the text of `ALLOWED` is made by weft, of values that were checked."""
+    """The sentence, or its optional part, is omitted; weft composes the text of `ALLOWED` from checked values."""
     code = CODES[name]
     shown = code(**{value: wrong(kind) for value, kind in code.types.items()}).for_tenant()
     assert shown is None or "secret" not in json.dumps(whole(shown))
@@ -183,7 +183,7 @@ def test_value_that_is_not_of_its_type_is_hidden(name: str) -> None:
     ],
 )
 def test_tenant_sentence_omits_hidden_values(said: Message, shown: str | None) -> None:
-    """Optional parts go; values that aren't in the tenant's sentence aren't in its message."""
+    """Optional parts are omitted, and values that aren't in the tenant's sentence aren't in its message."""
     seen = said.for_tenant()
     assert seen == shown
     assert seen is None or "secret" not in json.dumps(whole(seen))
@@ -271,7 +271,7 @@ def _calls(path: Path, tree: ast.AST) -> Iterator[tuple[str, Code, ast.Call]]:
 
 
 def test_every_call_uses_values_of_its_code() -> None:
-    """None that the row hasn't, and all that stand in its sentence outside of brackets."""
+    """No unknown values, and all required ones."""
     wrong: list[str] = []
     found = list(calls())
     for place, code, call in found:

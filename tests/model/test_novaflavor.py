@@ -40,7 +40,7 @@ def found(
     ],
 )
 def test_matching_flavors_have_no_difference(site: dict[str, Any], specs: dict[str, Any]) -> None:
-    """What Nova implies counts as if it were said; legacy is required where a device's NUMA node is known."""
+    """What Nova implies counts as if it were set; legacy equals required where a device's NUMA node is known."""
     assert found(site, specs) is None
 
 
@@ -88,7 +88,7 @@ def test_flavor_that_differs_from_nova_is_reported(
 
 
 def test_image_properties_count_like_extra_specs() -> None:
-    """What it asks of NUMA nodes and CPUs changes what a server takes, as the flavor's own would."""
+    """Its requirements on NUMA nodes and CPUs change what a server takes, like the flavor's own."""
     assert "Nova's has 2 NUMA nodes" in (found({}, {}, {"hw_numa_nodes": 2}) or "")
     assert "hw:cpu_policy dedicated" in (found({}, {}, {"hw_cpu_policy": "dedicated"}) or "")
     assert "hw:numa_mem.1" in (found({}, {}, {"hw_numa_mem.1": "512"}) or "")

@@ -60,7 +60,7 @@ def test_phases_only_go_forward() -> None:
 
 @pytest.mark.parametrize("state", PodState)
 def test_every_state_is_reachable_by_summary(state: PodState) -> None:
-    """And has its meaning and the condition that says why."""
+    """And has a meaning, and a condition that explains it."""
     assert summary(*examples.how(state, NOW)) is state
     assert MEANS[state] and DECIDES[state]
 
@@ -86,7 +86,7 @@ def test_summary_claims_only_what_conditions_show(phase: Phase, conditions: tupl
 
 
 def test_condition_keeps_its_time_while_status_is_unchanged() -> None:
-    """What is said of it may change; since when it is so doesn't."""
+    """Its message may change; its time doesn't."""
     first = changed((), condition(Aspect.READY, "false", "a port is not there"))
     later = NOW + timedelta(minutes=5)
     second = changed(first, condition(Aspect.READY, "false", "a server is not there", later))

@@ -18,7 +18,7 @@ from weft.model.problem import (
 
 @pytest.mark.parametrize("kind", ProblemKind)
 def test_every_kind_has_severity_and_sentence(kind: ProblemKind) -> None:
-    """A kind without a row, or a sentence without one of its values, would be found only when it happens."""
+    """Otherwise a missing row or value would only show when the problem occurs."""
     _, code = _ROWS[kind]
     names = set(code.types) & set(re.findall(r"\{(\w+)\}", code.operator)) - {"subject"}
     problem = Problem(kind, "gpu01/mlx5_0", "ib0", detail={n: f"<{n}>" for n in names})

@@ -64,7 +64,7 @@ PLAIN = [
 
 @pytest.mark.parametrize(("error", "code"), PLAIN, ids=lambda v: type(v).__name__)
 def test_error_without_code_has_its_class_code(error: WeftError, code: str) -> None:
-    """And is plain text again for who reads the document, so that it stays hidden from tenants."""
+    """The reader gets plain text, so that it stays hidden from tenants."""
     problem = sent(error)
     assert (problem["code"], bool(problem["params"])) == (code, code == "OUTSIDE_FAILED")
     back = from_problem(problem["status"], problem)

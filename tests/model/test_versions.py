@@ -35,7 +35,7 @@ def longer(leg: dict[str, Any]) -> dict[str, Any]:
 
 
 def split(chair: dict[str, Any]) -> dict[str, Any]:
-    """A change that takes things away from the dictionary that it is given."""
+    """An upcaster that removes items from its argument."""
     legs = chair.pop("leg_names")
     return {**chair, "legs": [{"name": name} for name in legs]}
 
@@ -48,7 +48,7 @@ STEPS = (
 
 
 def test_document_passes_all_later_steps() -> None:
-    """In order, those inside others too; of the first version when it says nothing."""
+    """In order, nested documents too; a document without version is of the first."""
     assert upcast(Leg, {"name": "a"}, STEPS, PARTS) == {"name": "A!"}
     assert upcast(Leg, {"name": "a", "version": 3}, STEPS, PARTS) == {"name": "a!"}
     assert upcast(Leg, {"name": "a", "version": 4}, STEPS, PARTS) == {"name": "a"}

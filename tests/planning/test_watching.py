@@ -63,7 +63,7 @@ def test_steps_never_count_for_another_cleaning(looks: tuple[SeenMachine, ...]) 
 
 
 def test_changed_plan_replaces_the_earlier_one() -> None:
-    """An agent that was updated while it rebooted: Ironic begins again with the steps of the new one."""
+    """An agent that was updated while it rebooted: Ironic starts over with the new agent's steps."""
     known = watch(*RUN[:4], going(EXPRESS, agent="a2"), replace(DONE, agent="a2"))
     assert known is not None and (known.plan, known.since) == (EXPRESS, START + timedelta(seconds=20))
 

@@ -104,7 +104,8 @@ def test_undercloud_conf_matches_the_guide() -> None:
 
 
 def test_deploy_command_matches_the_guide() -> None:
-    """The same arguments in the same order; TLS comes between, and what makes warnings fatal may stand anywhere."""
+    """The same arguments in the same order; TLS arguments are in between, and the flag that makes warnings fatal may be
+    anywhere."""
     guide = DEPLOY
     for name, called in CALLED.items():
         guide = guide.replace(f"/home/stack/templates/IB/VM/{name}", f"/home/stack/templates/{called}")

@@ -154,7 +154,7 @@ def test_every_kayobe_group_is_declared_before_use() -> None:
 
 @pytest.mark.cloud
 def test_kayobe_reads_its_hosts_and_networks(tmp_path: Path) -> None:
-    """By its own `configuration dump`; the control: a file that is no YAML."""
+    """By its own `configuration dump`; the control: a file that isn't YAML."""
     one = Kayobe(tmp_path, rdg())
     hosts = one.dump("overcloud", "ansible_host")
     assert hosts == {

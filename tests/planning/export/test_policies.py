@@ -88,7 +88,7 @@ class _Enforcer:
 @pytest.mark.cloud
 @pytest.mark.parametrize("name", SERVICES)
 def test_services_validators_know_every_rule(tmp_path: Path, name: str) -> None:
-    """As the services' APIs would read them; and finds one that it doesn't know, and one that it can't read."""
+    """As the services' APIs would read them; an unknown rule and an unreadable one are found."""
     cache = default_cache()
     env = ensure_storage(cache, print) if name == "manila" else ensure_environment(cache, print)
     text = export(changed(with_shares), "kolla")[f"config/{name}/policy.yaml"]

@@ -149,7 +149,7 @@ def test_closed_groups_have_only_their_rules_and_open_ones_neutrons_defaults() -
 
 
 def test_router_snat_is_left_alone() -> None:
-    """By default only administrators may say it, so the files don't."""
+    """By default only administrators may set it, so the files omit it."""
     off = Difference(field="nat", wanted="yes", observed="no")
     seen = {"router/ten_ant": Observed("r1", Status.SETTLED, "", (off,))}
     assert list(differing(graph_of(full(), "main"), seen)) == [
@@ -345,7 +345,7 @@ REQUIRED_INSIDE = {("allocation_pool", "start"), ("allocation_pool", "end")}
 
 
 def mutants(found: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
-    """What was done, and a file with one resource in which one field is wrong; every field of every type once."""
+    """A file with one resource in which one field is wrong; every field of every type once."""
     seen: set[tuple[str, tuple[str | int, ...]]] = set()
     for address, fields in resources(found).items():
         of = address.partition(".")[0]

@@ -278,7 +278,7 @@ def test_tripleo_validators_accept_the_files(tmp_path: Path) -> None:
 
 @pytest.mark.cloud
 def test_tripleo_validators_find_mistakes(tmp_path: Path) -> None:
-    """The control: one mistake in each file at once, and each is found where it is."""
+    """The control: one mistake in each file at once, each found at its place."""
     folder = written(tmp_path, rdg())
     for name, old, new in (
         ("undercloud.conf", "clean_nodes", "enable_tempest = false\nclean_nodes"),

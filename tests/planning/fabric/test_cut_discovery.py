@@ -57,7 +57,7 @@ def test_cable_to_unidentified_switch_is_not_compared() -> None:
 
 
 def test_cable_to_unknown_node_is_not_adopted() -> None:
-    """A GUID that nothing describes, at the port of a cable: no link of it, and the described one stays."""
+    """An undescribed GUID at a cable's port gives no link, and the described one stays."""
     link = uplink()
     mine = link.a_port if link.a == LEAF.name else link.b_port
     seen = cut((end(LEAF.name, mine), End(guid=STRANGER, port=1, name="")), lost=link)

@@ -73,7 +73,7 @@ def test_missing_cable_is_reported(tmp_path: Path) -> None:
 
 
 def test_moved_cable_is_reported(tmp_path: Path) -> None:
-    """A host's cable in another leaf is one move, not one cable lost and one found."""
+    """A host's cable in another leaf is one moved cable, not a missing and an unknown one."""
     real = cabled(without(SITE, "gpu02/mlx5_0"), "gpu02/mlx5_0,1,leaf02,18")
     observed = seen(real, tmp_path)
     assert sentences(observed) == [
@@ -85,7 +85,7 @@ def test_moved_cable_is_reported(tmp_path: Path) -> None:
 
 
 def test_two_swapped_cables_are_two_moves(tmp_path: Path) -> None:
-    """Each host's end is named, with where it is and where it should be."""
+    """Each host's end is named with its actual and its expected port."""
     real = cabled(
         without(SITE, "gpu02/mlx5_0", "gpu05/mlx5_0"), "gpu02/mlx5_0,1,leaf02,1", "gpu05/mlx5_0,1,leaf01,5"
     )
@@ -115,7 +115,7 @@ def test_missing_node_is_reported_once(tmp_path: Path) -> None:
 
 
 def test_port_of_missing_node_may_have_another_cable(tmp_path: Path) -> None:
-    """Taking in: the cable of a host that is off goes when another one is on its switch port."""
+    """Adoption drops the cable of a host that is off if another host is on its switch port."""
     real = cabled(without(SITE, "gpu16/mlx5_0", "gpu15/mlx5_0"), "gpu15/mlx5_0,1,leaf04,13")
     taken = adopt_links(SITE, "ib", seen(real, tmp_path))
     on_port = [k.a for k in taken if (k.b, k.b_port) == ("leaf04", 13)]
@@ -178,7 +178,7 @@ def test_switches_without_guids_are_matched_by_name(tmp_path: Path) -> None:
 
 
 def test_links_of_other_fabrics_are_kept(tmp_path: Path) -> None:
-    """Taking in one fabric leaves the cables of another alone."""
+    """Adopting one fabric's cables leaves those of another alone."""
     hca = SITE.node_by_name["gpu01"].hcas[0].model_copy(update={"name": "mlx5_9", "fabric": "ib2", "guid": 7})
     leaf = SITE.switches[0].model_copy(update={"name": "other01", "fabric": "ib2", "guid": 8})
     both = changed(SITE, "gpu01", hcas=(*SITE.node_by_name["gpu01"].hcas, hca))

@@ -42,7 +42,7 @@ def test_ports_with_only_a_pods_key_are_not_crowded() -> None:
 
 
 def test_foreign_and_leftover_keys_count() -> None:
-    """A key outside of weft's range, or a second one inside it, makes a port worth asking."""
+    """A key outside of weft's range, or a second one inside it, makes a port a candidate."""
     site = build_site([[3]])
     found = crowded(
         site,

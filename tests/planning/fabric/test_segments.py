@@ -98,7 +98,7 @@ def test_given_subnets_are_used_unchanged() -> None:
 
 
 def test_allocated_subnet_avoids_the_given_one() -> None:
-    """A management subnet in the way of the automatic RDMA subnet moves that one on, and the other way round."""
+    """A given management subnet moves the allocated RDMA subnet, and vice versa."""
     one = numbers(network=NetworkOrder(management=IPv4Network("10.128.0.0/24")))
     other = numbers(network=NetworkOrder(rdma=IPv4Network("10.16.0.0/23")))
     assert isinstance(one, Allotment)
@@ -140,7 +140,7 @@ def test_given_subnets_that_overlap_are_refused() -> None:
 
 @given(st.integers(1, 300), st.integers(1, 16))
 def test_addresses_are_unique_and_inside(nodes: int, hcas: int) -> None:
-    """Every adapter and every server has an address of its own; none is the network's, the gateway's or DHCP's."""
+    """Every adapter and server has a unique address, never the network's, the gateway's or DHCP's."""
     allotment = allot(small_site(), "main", "ib", NetworkOrder(), UsedNumbers(), nodes, hcas)
     assert isinstance(allotment, Allotment)
     rdma = [rdma_address(allotment.rdma_cidr, i, j, hcas) for i in range(nodes) for j in range(hcas)]

@@ -68,7 +68,7 @@ def test_immutable_change_removes_resource_and_dependents() -> None:
 
 
 def test_removed_resource_is_added_again_once_gone() -> None:
-    """In the order in which it is seen gone: what needs something that is still there waits for it."""
+    """In the order in which resources are seen gone: dependents of a remaining one wait."""
     other = graph(segment(102), network(102), subnet())
     gone, left = going(subnet(), network(), nowhere=True), going(segment())
     waits = follow({**gone, **left}, other)
@@ -77,7 +77,7 @@ def test_removed_resource_is_added_again_once_gone() -> None:
 
 
 def test_unchanged_resource_is_restored_without_waiting() -> None:
-    """A site that was changed and changed back: what is on its way out is wanted again at once."""
+    """A site that was changed and changed back: resources being removed are wanted again at once."""
     assert follow(going(*WHOLE.resources), WHOLE) == Follow(again=WHOLE.resources)
 
 

@@ -176,7 +176,7 @@ def test_client_id_never_selects_another_hosts_adapter() -> None:
 
 
 def test_chosen_mac_never_matches_site_hardware() -> None:
-    """A MAC address makes a GUID: not that of an adapter, nor of a function that weft gives to pods."""
+    """A MAC address determines a GUID, which must not be an adapter's, nor that of a pod's function."""
     site = small_site()
     node = site.node_by_name["gpu01"]
     taken = PF0.model_copy(update={"port_guid": guid_of("02:00:00:00:00:09"), "vfs": 4})
@@ -226,7 +226,7 @@ def test_functions_with_one_mac_in_two_networks_are_out() -> None:
 
 
 def test_function_with_duplicate_mac_leaves_its_network() -> None:
-    """Unlike an adapter, which is one thing: a manager that knows GUIDs would have both in the partition."""
+    """Unlike an adapter, they are two devices: a manager that knows GUIDs would add both to the partition."""
     both = [network(vf("p1")), network(vf("p2"), id_=OTHER, number=111)]
     has = KnownPorts(granted={NET: {format_guid(guid_of("fa:16:3e:00:00:01"))}})
     assert {p.why for ports in plan(*both, around=has).values() for p in ports} == {OTHERS}

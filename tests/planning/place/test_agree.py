@@ -30,7 +30,7 @@ from weft.planning.place.solve import fill
 
 
 def mixed_site(rng: random.Random, fewest: int = 0) -> Site:
-    """Nodes that are not all alike: services, another cloud, none, few or other accelerators, repairs.
+    """Different nodes: services, another cloud, none, few or other accelerators, maintenance.
 
     Args:
         fewest: adapters that a node has at least; most have two.
@@ -202,7 +202,7 @@ def test_nodes_in_several_domains_can_not_grow_inside_one() -> None:
 
 
 def test_replacement_level_covers_the_whole_pod() -> None:
-    """One node alone would be at level `node`; with those that stay it is the pod."""
+    """The new node alone would be at level `node`; with the staying ones the level is that of the pod."""
     site = build_site([[1, 2]])
     answer = place(build_request(1, near=("gpu1",)), site, Occupancy(busy={"gpu1": "run1"}))
     assert isinstance(answer, Placement)

@@ -63,7 +63,7 @@ def test_order_that_fits_a_leaf_gets_the_tightest_leaf() -> None:
 
 
 def test_whole_leaf_is_broken_in_the_fullest_block() -> None:
-    """With only whole leaves to choose from, the pod that has least left loses one."""
+    """With only whole leaves to choose from, one of the fullest block is used."""
     answer = placed(build_request(2), build_site([[4, 4], [4, 4]]), taken("gpu13", "gpu14", "gpu15", "gpu16"))
     assert {n.leaf for n in answer.nodes} == {"l1-0"}
 
@@ -83,7 +83,7 @@ def test_nodes_are_ordered_by_leaf_then_natural_name() -> None:
 
 @pytest.mark.parametrize(("beta", "leaves", "blocks"), [(0.5, 2, 2), (2.0, 3, 1)])
 def test_block_weight_trades_leaves_for_blocks(beta: float, leaves: int, blocks: int) -> None:
-    """Two leaves in two pods, or three leaves in one: as the operator weighs it."""
+    """Two leaves in two blocks, or three leaves in one: as the operator weighs it."""
     site = build_site([[8, 2], [8, 4, 4]])
     answer = placed(build_request(16), site, beta=beta)
     assert len({n.leaf for n in answer.nodes}) == leaves
@@ -91,7 +91,7 @@ def test_block_weight_trades_leaves_for_blocks(beta: float, leaves: int, blocks:
 
 
 def test_preferred_block_is_used_if_it_fits() -> None:
-    """preferred: block takes one block at any number of leaves, but is no ground for a refusal."""
+    """preferred: block takes one block at any number of leaves, but never refuses."""
     site = build_site([[8, 2], [8, 4, 4]])
     assert placed(build_request(16, preferred="block"), site).level == "block"
     assert placed(build_request(17, preferred="block"), site).level == "site"
@@ -185,7 +185,7 @@ def test_slices_stay_inside_one_leaf() -> None:
 
 
 def test_anti_affinity_and_dedicated_leaves_are_respected() -> None:
-    """No leaf with a node of the other project, none that is set aside for another; the owner may have it."""
+    """No leaf with a node of the other project, nor one dedicated to another; the owner may have it."""
     site = dedicate(build_site([[4, 4, 4]]), "l0-1", "owner")
     occupancy = Occupancy(
         busy={"gpu1": "run0"},

@@ -14,7 +14,7 @@ from weft.planning.queue.book import Book
 
 
 def test_image_filter_names_nodes_and_reasons() -> None:
-    """Only for the order that boots it; the report is the same at both doors."""
+    """Only for the order that boots it; `place` and the engine give the same report."""
     site = build_site([[2, 2]])
     occupancy = Occupancy(unfit={"old": {"gpu1": "its host lacks the trait X", "gpu2": "nor has this one"}})
     answer = place(build_request(2, boot="old"), site, occupancy)

@@ -66,7 +66,7 @@ TWO = racks([[[4, 4], [4, 4]]])
 
 
 def test_order_inside_one_domain_gets_the_tightest() -> None:
-    """d2 has three left, which is enough; the leaf that has least left isn't what counts."""
+    """d2 has three left, which is enough; the fullest leaf doesn't matter."""
     found = place(build_request(3, required=ONE), TWO, busy(5, 9, 10, 13, 14))
     assert isinstance(found, Placement)
     assert [n.node for n in found.nodes] == ["gpu6", "gpu7", "gpu8"]
@@ -77,7 +77,7 @@ def test_order_inside_one_domain_gets_the_tightest() -> None:
 
 
 def test_half_occupied_domain_offers_only_its_free_half() -> None:
-    """All nodes are on one leaf, and still the order is refused, with what would fit."""
+    """All nodes are on one leaf, and the order is still refused, with offers."""
     found = refused(TWO, busy(1, 2, 5, 6, 9, 10, 13, 14), 3, required=ONE)
     assert (
         "at most 2 of the 3 within one nvlink_domain (d1), and locality.required is nvlink_domain"
@@ -129,7 +129,7 @@ def test_two_groups_are_not_one_whole_domain(level: dict[str, Any], sizes: dict[
 
 
 def test_room_in_a_domain_is_counted_in_whole_groups() -> None:
-    """The domain of four is no place for groups of two, and the refusal doesn't say that all four fit there."""
+    """The domain of four can't hold groups of two, and the refusal doesn't claim that all four fit there."""
     site = racks([[[4, 2, 2]]])
     assert domains(site, placed(site, busy(), 4, slice=2, slice_within=WHOLE, preferred=ONE)) == {"d2", "d3"}
     found = refused(site, busy(), 4, slice=2, slice_within=WHOLE, required=ONE)
@@ -160,7 +160,7 @@ def test_groups_count_only_eligible_nodes() -> None:
 
 @pytest.mark.parametrize("why", ["maintenance", "quarantine", "reserved", "image"])
 def test_cordoned_member_breaks_a_whole_domain(why: str) -> None:
-    """Whatever takes one node out: the domain isn't whole, and the others of it still serve smaller orders."""
+    """If a node is out for any reason, the domain isn't whole, and its other nodes still serve smaller orders."""
     site, occupancy, boot = racks([[[4]]]), busy(), ""
     if why == "maintenance":
         nodes = (n.model_copy(update={"maintenance": "fan"}) if n.name == "gpu2" else n for n in site.nodes)
@@ -207,7 +207,7 @@ def test_nodes_outside_domains_are_used_first() -> None:
 
 
 def test_pod_grows_inside_its_domain() -> None:
-    """The node that comes is of the domain of those that stay, however tight another is; else it is refused."""
+    """An added node is from the domain of the staying ones, even if another is tighter; otherwise it is refused."""
     near = ("gpu1", "gpu2")
     assert placed(TWO, busy(1, 2, 5, 6, 7), 1, near=near, required=ONE) == ["gpu3"]
     assert placed(TWO, busy(1, 2, 5, 6, 7), 1, near=near, preferred=ONE) == ["gpu3"]

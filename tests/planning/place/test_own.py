@@ -48,7 +48,8 @@ def both(site: Site, book: Book, count: int, project: str = "p1", start: float =
 
 
 def test_set_aside_nodes_come_first() -> None:
-    """Leaf 2 is the project's: its order goes there, another's to the open nodes, and the explanation says it."""
+    """Leaf 2 is set aside for the project: its order goes there, another's to other nodes, and the explanation says
+    so."""
     site = build_site([[2, 2, 2]])
     book = Book(reservations=(block("p1", "gpu3", "gpu4"),))
     assert both(site, book, 2) == ("gpu3", "gpu4")
@@ -71,7 +72,7 @@ def test_set_aside_nodes_cost_no_leaf_and_refuse_nothing() -> None:
 
 
 def test_set_aside_nodes_are_preferred_only_during_reservation() -> None:
-    """Of a leaf's nodes its own are taken; in another window none is its own."""
+    """The set-aside nodes of a leaf are taken; in another window none is set aside."""
     site = build_site([[4]])
     book = Book(reservations=(block("p1", "gpu3", "gpu4"),))
     assert both(site, book, 1) == ("gpu3",)

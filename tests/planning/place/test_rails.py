@@ -120,7 +120,7 @@ def test_host_on_two_leaves_joins_them_only_if_most_hosts_do() -> None:
     st.randoms(),
 )
 def test_domains_are_order_independent_and_named_by_own_leaf(rows: list[list[str]], rng: Any) -> None:
-    """Every node has one, every leaf belongs to one, and the name of one is a leaf that belongs to it."""
+    """Every node has a domain, every leaf belongs to one, and each is named after one of its leaves."""
     rails = [tuple(r) for r in rows]
     found = Domains.of(rails)
     rng.shuffle(rails)
@@ -183,7 +183,7 @@ def test_aggregation_node_of_a_switch_is_not_a_host() -> None:
 
 
 def test_indistinguishable_hosts_are_refused() -> None:
-    """Two adapters of one description would become one host: the sentence names both and the way out."""
+    """Two adapters with one description would become one host: the error names both and the way out."""
     names = {1: "l1", 2: "localhost mlx5_0", 3: "localhost mlx5_0"}
     with pytest.raises(
         InputError, match=r"'localhost mlx5_0' is not allowed: each node description once: 0+2 and 0+3"
@@ -195,7 +195,7 @@ def test_indistinguishable_hosts_are_refused() -> None:
     "name", ["MT4129 ConnectX7   Mellanox Technologies", "Infinity HDR adapter", "localhost"]
 )
 def test_adapters_without_a_hosts_name_are_left_out(name: str) -> None:
-    """Hosts that are off have their product's name alone; the topology says which they are."""
+    """Adapters of hosts that are off have only their product's name; the topology lists them."""
     names = {1: "l1", 2: "gpu1 mlx5_0", 3: name, 4: name}
     found = from_observed("ib0", observed(names, {2, 3, 4}, [(2, 1), (3, 1), (4, 1)]))
     assert list(found.stands) == ["gpu1"]
@@ -252,7 +252,7 @@ def test_leaves_inside_a_director_are_distinguished_by_guid() -> None:
 
 
 def test_rails_that_never_meet_are_one_fabric() -> None:
-    """Each rail with a plane of spines of its own, and a node without its first adapter: still one pod."""
+    """Each rail with a plane of spines of its own, and a node without its first adapter: still one block."""
     up = [((f"h{i}", f"mlx5_{r}"), f"l{i // 2}-r{r}") for i in range(8) for r in range(2) if (i, r) != (3, 0)]
     between = [(f"l{g}-r{r}", f"s-r{r}") for g in range(4) for r in range(2)]
     found = from_cables("ib0", up, between)

@@ -177,7 +177,7 @@ def test_as_many_servers_fit_as_possible_without_overlap(one: Node, each: int, s
 def test_servers_over_several_numa_nodes_never_exceed_the_optimum(
     gpus: list[int], cores: int, each: int, wanted: int, numa: int
 ) -> None:
-    """There the choice is greedy: never too much, and one wherever one fits."""
+    """There the choice is greedy: never more than possible, and one server wherever one fits."""
     one = node(gpus, cores=4 * cores, numa=4)
     share = Share(cores=wanted, numa=numa)
     parts, could = filled(one, each, share), most(one, each, share)

@@ -88,7 +88,7 @@ def test_node_is_split_on_an_already_broken_leaf() -> None:
 
 
 def test_fewest_whole_nodes_are_split() -> None:
-    """Ten on nodes of eight: the three that are left of one in part use, and one whole node."""
+    """Ten on nodes of eight: the three left of a partly used node, and one whole node."""
     state = shared(gpu2=[part(0, 1, 2, 3, 4)])
     found = place(request(10), site(), state)
     assert isinstance(found, Placement) and Counter(placed(found)) == {"gpu2": 3, "gpu1": 7}

@@ -90,7 +90,7 @@ LESS = replace(WIDE, gbps=25)
 
 
 def test_lease_loads_uplinks_for_its_duration() -> None:
-    """A window that begins after its end has the uplinks to itself; one that overlaps it has what is left."""
+    """A window after its end has all of the uplinks; an overlapping one has the rest."""
     line = Timeline(Engine.of(wired([[8, 8]], 2), "ib0", Occupancy()))
     now = guaranteed(line, "now", 0, 100)
     line.engine.take("now", now.bits, now.terms)
@@ -103,7 +103,8 @@ def test_lease_loads_uplinks_for_its_duration() -> None:
 
 
 def test_booking_loads_uplinks_in_its_window() -> None:
-    """An order that runs into it has what is left, one that ends before all; begun, it is a lease on its terms."""
+    """An overlapping order has the rest, one that ends before has all; once begun, the booking is a lease on its
+    terms."""
     line = Timeline(Engine.of(wired([[8, 8]], 2), "ib0", Occupancy()))
     line.reservations.add(guaranteed(line, "later", 100, 200))
     assert line.decide(WIDE, 0, 100) is not None
@@ -235,7 +236,7 @@ def check_owner(site: Site) -> list[tuple[tuple[str | int, ...], object, str]]:
 
 
 def test_bandwidth_guarantee_needs_known_cables() -> None:
-    """On a site without links between switches the field is refused, on one leaf alone it is no matter."""
+    """On a site without links between switches the field is refused; on a single leaf it doesn't matter."""
     with pytest.raises(InputError, match=r"fabric.bisection_gbps: 5 is not allowed: 0 or omitted"):
         place(build_request(1, bisection_gbps=5), build_site([[2, 2]]), Occupancy())
     assert isinstance(place(build_request(2, bisection_gbps=5), build_site([[2]]), Occupancy()), Placement)

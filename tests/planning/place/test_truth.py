@@ -66,7 +66,7 @@ def test_decision_is_optimal() -> None:
 
 
 def test_decision_near_staying_nodes_is_optimal() -> None:
-    """With the leaves of the pod full, new leaves in its pods cost no pod: as CP-SAT counts it."""
+    """With the pod's leaves full, new leaves in its blocks cost no further block, as CP-SAT counts it."""
     rng = seeded(7)
     for _ in range(STATES // 5):
         pods, need, weight = random_state(rng)
@@ -84,7 +84,7 @@ def test_decision_near_staying_nodes_is_optimal() -> None:
 
 
 def test_engine_is_optimal_in_any_state() -> None:
-    """The engine's kept-up state gives what the optimum is on the same room, after random churn."""
+    """The engine's incremental state gives the optimum for the same room, after random churn."""
     rng = seeded(3)
     for _ in range(STATES // 25):
         sizes = [[rng.randint(1, 8) for _ in range(rng.randint(1, 5))] for _ in range(rng.randint(1, 4))]
@@ -153,7 +153,7 @@ class Churn(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 30))
     def release(self, which: int) -> None:
-        """What was taken comes back, except what broke meanwhile."""
+        """Taken nodes are free again, except those that broke meanwhile."""
         if self.asks:
             pod = sorted(self.asks)[which % len(self.asks)]
             del self.asks[pod]
@@ -308,7 +308,7 @@ def test_direct_replacement_equals_the_general_choice() -> None:
 
 
 def test_neighbour_index_agrees_with_checking_every_pod() -> None:
-    """The leaves that are closed to an order are those of the pods at odds with it, after any coming and going."""
+    """The leaves closed to an order are those of conflicting pods, after any changes."""
     rng = seeded(17)
     engine = Engine(topology([[6, 6, 6], [6, 6]]))
     pods: dict[str, Terms] = {}

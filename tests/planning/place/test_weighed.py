@@ -105,7 +105,7 @@ def deep_topology(sizes: list[list[list[list[int]]]]) -> Topology:
 
 
 def test_levels_above_blocks_are_respected() -> None:
-    """An order stays inside the hall or building it is required in, and a further hall costs what it weighs."""
+    """An order stays inside one hall or building if required, and a further hall costs its weight."""
     topology = deep_topology([[[[4], [4]], [[8], [2]]], [[[4, 4], [4]]]])
     assert topology.levels == ("node", "leaf", "block", "hall", "building", "site")
     engine = Engine(topology)
@@ -227,7 +227,7 @@ def test_inside_a_leaf_preferred_nodes_come_first() -> None:
 
 
 def test_uplink_bandwidth_is_not_promised_twice() -> None:
-    """Two pods that cross the same leaves fit only while its cables carry both; a refusal says what could be had."""
+    """Two pods across the same leaves fit only while the cables carry both; a refusal offers the possible rate."""
     site = wired([[4, 4]], 2)
     engine = Engine.of(site, "ib0", Occupancy())
     assert engine.tree.uplinks == [400, 400]
@@ -278,7 +278,7 @@ def orders(draw: st.DrawFn) -> list[tuple[int, int, int, bool]]:
 def test_uplink_guarantees_never_exceed_cables(
     rows: list[tuple[int, int, int, bool]], cables: int, sizes: list[list[int]]
 ) -> None:
-    """Whatever comes and goes, what crosses fits every leaf's cables; spares are inside the level."""
+    """After any changes, guaranteed traffic fits every leaf's cables, and spares are inside the level."""
     engine = Engine.of(wired(sizes, cables), "ib0", Occupancy())
     live: list[str] = []
     for number, (count, gbps, spare, end) in enumerate(rows):

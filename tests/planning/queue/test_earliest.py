@@ -66,7 +66,7 @@ asks = st.builds(
 def test_earliest_start_is_the_first_sufficient_end(
     others: list[dict[str, Any]], ask: Ask, duration: int, until: int, begin: int
 ) -> None:
-    """Leases, bookings, blocks, pods that keep others off their leaves: as looking at every end finds it."""
+    """Leases, bookings, blocks, exclusive pods: equal to a search over every end."""
     line = Timeline(Engine(site()))
     ends = {float(begin)}
     for n, one in enumerate(others):

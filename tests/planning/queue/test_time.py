@@ -82,7 +82,7 @@ def test_leaves_wider_than_a_machine_word_are_counted_fully() -> None:
 
 
 def test_reservation_excludes_overlapping_orders() -> None:
-    """An order that ends before may have them, one that doesn't may not."""
+    """An order that ends before it may have them; others may not."""
     line = timeline([[4]])
     assert line.reserve(Ask("later", 3), 100, 200)
     assert line.decide(Ask("short", 4), 0, 100) is not None
@@ -93,7 +93,7 @@ def test_reservation_excludes_overlapping_orders() -> None:
 
 
 def test_many_reservations_decide_like_few() -> None:
-    """Counting leaf by leaf (many) and looking one by one (few) answer alike."""
+    """Counting by leaf (many) and checking one by one (few) agree."""
     rng = random.Random(4)
     line = timeline([[6, 6, 6], [6, 6]])
     for number in range(60):
@@ -132,7 +132,7 @@ def test_reservation_with_broken_node_does_not_begin() -> None:
 
 
 def test_set_aside_block_serves_only_its_project() -> None:
-    """Others see the nodes as taken in that window, and may have them before it."""
+    """For others the nodes are taken in that window, and available before it."""
     line = timeline([[4]])
     line.set_aside("p1", ["n0-0-0", "n0-0-1"], 50, 100)
     assert line.decide(Ask("a", 4, "p1"), 0, 80) is not None
@@ -170,7 +170,7 @@ def names(started: list[object]) -> list[str]:
 
 
 def test_backfill_never_delays_a_booking() -> None:
-    """The head is promised the end of the running order; a short one slips in, a long one waits."""
+    """The head is booked at the end of the running order; a short order starts first, a long one waits."""
     line = queue([[4]])
     line.submit(Waiting(Ask("run", 3), 100, 0))
     assert names(line.run(0)) == ["run"]
@@ -222,7 +222,7 @@ def test_bookings_are_always_kept(rows: list[tuple[int, int, int]]) -> None:
 
 
 def test_order_waits_for_fewer_leaves_up_to_patience() -> None:
-    """Within its patience it waits, then it takes what there is."""
+    """Within its patience it waits, then it takes any placement."""
     line = queue([[4, 4]], patience=60.0)
     line.timeline.engine.hold("a", ["n0-0-0", "n0-0-1"])
     line.timeline.engine.hold("b", ["n0-1-0", "n0-1-1"])
@@ -282,7 +282,7 @@ def test_oversized_orders_are_refused_and_others_continue() -> None:
 
 
 def test_trace_requires_the_nearest_sufficient_level() -> None:
-    """A leaf if one is large enough, else a pod, else the site."""
+    """A leaf if one is large enough, else a block, else the site."""
     orders = [TraceOrder(Ask(f"o{n}", n), 0, 1) for n in (4, 5, 9)]
     assert [o.ask.required for o in nearest_level(topology([[4, 4], [4]]), orders)] == [
         "leaf",

@@ -113,7 +113,7 @@ def test_same_order_changes_nothing() -> None:
     ],
 )
 def test_equivalent_order_is_no_change(same: dict[str, Any]) -> None:
-    """Names that are left out are those that the pod has; the order of sources, and the queue, don't matter."""
+    """Omitted names are the pod's; the order of sources, and `queue`, don't matter."""
     first = made(order(2, access={"ssh_from": ["9.0.0.0/8", "203.0.113.0/24"]}))
     parts = {"access": {"ssh_from": ["9.0.0.0/8", "203.0.113.0/24"]}, **same}
     change = changed(first, order(2, **parts)).change
@@ -149,7 +149,7 @@ def test_partition_has_exactly_the_desired_nodes() -> None:
 
 
 def test_removed_middle_node_keeps_others_addresses() -> None:
-    """A hole in the numbers stays one; who comes next is put into it only when it is given back."""
+    """A freed number stays unused until its node is given back."""
     first = made(order(3))
     one, two, three = names(first)
     less = changed(first, order(2), remove=(two,))
@@ -275,7 +275,7 @@ def test_refused_growth_offers_only_possible_changes() -> None:
 
 
 def test_offered_spares_are_the_pods_total() -> None:
-    """One spare is there and two more are asked for, of which one fits: two, not one."""
+    """With one spare, and one of two more fitting, the offer is two, not one."""
     busy = Occupancy(busy={f"gpu{n:02}": "0a" for n in range(6, 17)})
     first = made(count(order(2), 2, spare=1), busy)
     more = count(order(2), 3, spare=3)
@@ -300,7 +300,7 @@ def test_too_small_subnet_refuses_growth() -> None:
 
 
 def test_growth_stays_inside_the_required_level() -> None:
-    """A pod that must be inside one leaf can't grow out of it; with the level widened in the same order it can."""
+    """A pod required inside one leaf can't grow out of it, unless the same order widens the level."""
     strict = order(3, locality={"required": "leaf"})
     first = made(strict)
     assert isinstance(refused(first, count(strict, 5)), Refusal)
@@ -435,7 +435,7 @@ def test_access_changes_in_place() -> None:
 
 
 def test_new_site_or_version_rebuilds_nothing() -> None:
-    """A host that has another name in Nova, or another adapter's name, since then: what was made stays as it was."""
+    """After a change of a Nova host name, or of an adapter's name, existing resources stay as created."""
     site = small_site()
     first = made(order(2))
     one = site.node_by_name[names(first)[0]]
@@ -476,7 +476,7 @@ def test_names_to_remove_must_match_the_count(number: int, remove: tuple[str, ..
 
 
 def test_node_missing_from_the_site_is_a_conflict_unless_removed() -> None:
-    """A pod can be rid of a node that the site has no more; while it stays nothing can be computed."""
+    """A node missing from the site can be removed from a pod; while it stays nothing can be computed."""
     first = made(order(3))
     gone = names(first)[1]
     site = small_site()
@@ -496,7 +496,7 @@ def test_node_missing_from_the_site_is_a_conflict_unless_removed() -> None:
 @settings(max_examples=examples(25))
 @given(st.randoms(use_true_random=False), st.lists(st.integers(1, 14), min_size=1, max_size=8))
 def test_resizes_keep_staying_nodes_unchanged(chance: random.Random, sizes: list[int]) -> None:
-    """Grown and shrunk any number of times: who stays keeps all that is its own, and no address is given twice."""
+    """After any resizes, staying nodes keep their resources, and addresses are unique."""
     plan = made(order(2))
     for size in sizes:
         leaving = [n for n in plan.allotment.hosts if n not in names(plan) and chance.random() < 0.5]

@@ -263,7 +263,7 @@ def test_too_many_nodes_are_refused_with_offers() -> None:
 
 
 def test_tenant_view_of_plan_has_text() -> None:
-    """Without GUIDs, hosts and other nodes' reasons nothing false is said; what is taken is one sum."""
+    """Without GUIDs, hosts and other nodes' reasons the text is still correct; taken nodes are one sum."""
     found = plan(order(2), occupancy=BUSY)
     assert isinstance(found, Plan)
     shown = plan_text(shown_to_tenants(found))
@@ -275,7 +275,7 @@ def test_tenant_view_of_plan_has_text() -> None:
 
 
 def test_input_error_precedes_lack_of_capacity() -> None:
-    """An order that is wrong and too large: what its orderer must change comes first."""
+    """For an invalid order that is also too large, the input error comes first."""
     with pytest.raises(InputError, match=r"network.rdma: '10.0.0.0/30' .* 17 nodes need 19 addresses"):
         plan(order(17, network={"rdma": "10.0.0.0/30"}))
 

@@ -108,7 +108,7 @@ def test_machines_have_no_volumes_and_no_port_on_the_storage_network() -> None:
 
 
 def test_chosen_management_subnet_is_refused_without_storage_network() -> None:
-    """They are what access rules know servers by: also an order without a share could take another pod's."""
+    """Access rules identify servers by these addresses: even an order without shares could take another pod's."""
     asked = order(network={"management": "10.50.0.0/24"})
     with pytest.raises(InputError, match=r"network\.management.*must be omitted"):
         check_addresses(asked, "main", Storage(shares=True))

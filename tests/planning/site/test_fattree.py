@@ -196,7 +196,7 @@ def test_invalid_site_names_are_refused(
 
 
 def test_numeric_name_stays_text_in_yaml(tmp_path: Path) -> None:
-    """Also one that it would take for a truth."""
+    """Also one that YAML would read as a boolean."""
     for name in ("123", "true", "null"):
         for file, text in site_files(design(3), name, "1e3").items():
             (tmp_path / file).write_text(text.replace(",ib0,", ",1e3,"))

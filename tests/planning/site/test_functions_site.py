@@ -46,7 +46,7 @@ def test_adjacent_blocks_are_accepted() -> None:
 
 @pytest.mark.parametrize("first", [BASE, "02:00:00:00:00:17", "02:00:00:00:00:09"])
 def test_overlapping_blocks_are_refused(first: str) -> None:
-    """By one address, at either end; the later one is named, and whose it would have."""
+    """By one address, at either end; the error names the later block, and the owner of the earlier one."""
     [(place, value, said)] = found({"vf_mac": BASE, "vfs": 8}, {"vf_mac": first, "vfs": 8})
     later = 0 if first < BASE else 1
     assert place == f"nodes.{later}.hcas.0.vf_mac" and value == (BASE if later == 0 else first)

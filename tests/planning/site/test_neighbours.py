@@ -58,7 +58,7 @@ def test_matching_cables_have_no_differences(hardware: HardwareList) -> None:
 
 
 def test_switch_reports_all_its_ports(hardware: HardwareList) -> None:
-    """The two hosts are right; what it doesn't hear is missing, its own management port included."""
+    """The two hosts match; cables that it doesn't hear are missing, including its own management port."""
     assert differences(site(hardware), "tor1.json") == [
         "missing cable: tor1/eth0 isn't seen on port Ethernet7 of mgmt1",
         "missing cable: ipum1/rnic isn't seen on port swp1 of tor1",
@@ -127,7 +127,7 @@ def test_swapped_cables_are_reported(hardware: HardwareList) -> None:
 
 
 def test_unknown_cable_is_reported(hardware: HardwareList) -> None:
-    """A host on another port: it isn't where it should be, and where it is nothing should be."""
+    """A host on another port: missing at its own port, and unknown at the other."""
     hardware.spoil("gpu1", eth0_port="swp20")
     assert differences(site(hardware), "gpu1.json") == [
         "missing cable: gpu1/eth0 isn't seen on port swp20 of tor1",

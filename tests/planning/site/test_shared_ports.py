@@ -62,7 +62,7 @@ def test_bmc_may_share_its_hosts_port(tmp_path: Path, port: str) -> None:
 
 
 def test_other_interfaces_may_not_share_a_port(tmp_path: Path) -> None:
-    """A third interface, two that are no BMC, another host's BMC, and the BMC of a machine that tenants get."""
+    """A third interface, two without a BMC, another host's BMC, and the BMC of a bare-metal machine for pods."""
     unique = "'tor1/swp3' is not allowed: a switch port must be unique; "
     third = f"interfaces[2].port: {unique}host1.dc_1/bmc with host1.dc_1/eno_1 already has it"
     assert checked(tmp_path, BMC, ENO1, ENO2)[0] == [third]
@@ -132,7 +132,7 @@ def test_fabric_knows_every_link_of_a_bond(tmp_path: Path) -> None:
 def test_host_names_have_only_characters_that_dns_allows(
     tmp_path: Path, device: str, name: str, host_name: str | None
 ) -> None:
-    """Dashes for other characters, and no domain if it would be too long; what is too long even so is refused."""
+    """Dashes for other characters, and no domain if it would be too long; if still too long, it is refused."""
     wrong, site = checked(tmp_path, ENO1 | {"device": device, "name": name})
     if host_name is None:
         assert len(wrong) == 1 and "device and interface don't make one" in wrong[0]

@@ -258,7 +258,7 @@ def test_tenant_networks_may_be_left_only_to_ufm(
 
 
 def test_ufm_without_agents_gives_a_hint(folder: Folder) -> None:
-    """Then only UFM itself says who is in a partition."""
+    """Then only UFM's own answers prove a partition's members."""
     text = folder.site.read_text()
     agents = text[text.index("      agents:") : text.index("      ca:")]
     folder.site.write_text(
@@ -304,7 +304,7 @@ def test_fabric_in_two_pieces_is_refused(folder: Folder) -> None:
 
 
 def test_nodes_must_name_their_cloud_if_there_are_several(folder: Folder) -> None:
-    """With several clouds a compute node must say which one is its own, and only to one that exists."""
+    """With several clouds a compute node must name its own, which must exist."""
     text = folder.site.read_text()
     cloud = text[text.index("  main:") : text.index("fabrics:")].rstrip()
     other = cloud.replace("  main: ", "  west: ", 1).split("    flavors:")[0]
@@ -316,7 +316,7 @@ def test_nodes_must_name_their_cloud_if_there_are_several(folder: Folder) -> Non
 
 
 def test_two_nodes_with_one_nova_host_are_refused(folder: Folder) -> None:
-    """Nova's host of a node, given or by its name, is one node's alone."""
+    """A Nova host, given or by a node's name, belongs to one node only."""
     folder.replace("nodes.csv", "name,rack,role", "name,rack,role,host")
     rows = (folder.path / "nodes.csv").read_text().splitlines()
     rows = [rows[0], *(f"{r}," for r in rows[1:])]

@@ -62,7 +62,7 @@ def test_small_site_is_one_document() -> None:
 
 
 def test_parts_are_named_by_digest_and_rebuild_the_site() -> None:
-    """Each has a size that one request holds; together with the head they are the site."""
+    """Each fits into one request; together with the head they form the site."""
     made = cut(site())
     assert all(sha256(body).hexdigest() == digest for digest, body in made.parts.items())
     assert len(made.parts) > 2 and max(map(len, made.parts.values())) <= LARGEST
@@ -207,7 +207,7 @@ def test_missing_part_is_reported() -> None:
 
 
 def test_lean_rows_equal_the_originals() -> None:
-    """Sharing what is equal changes no value, and none that others have."""
+    """Sharing equal values changes no row, nor rows that are already in use."""
     whole = Site.model_validate(site(40).model_dump(mode="json"))
     lean(whole.nodes, {})
     assert whole == site(40) and whole.model_dump_json() == site(40).model_dump_json()

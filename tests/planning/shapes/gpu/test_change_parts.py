@@ -104,7 +104,7 @@ def test_growth_moves_no_server() -> None:
 
 
 def test_removed_middle_server_leaves_others_unchanged() -> None:
-    """Its name and number are another one's once it is gone, and not before."""
+    """Its name and number are reused only once it is gone."""
     first = made(parts(3))
     (node,) = first.placement.held
     gone = first.placement.nodes[1]
@@ -209,7 +209,7 @@ def test_difference_text_lists_servers() -> None:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.randoms(use_true_random=False), st.lists(st.integers(1, 24), min_size=2, max_size=6))
 def test_resizes_keep_staying_servers_unchanged(chance: random.Random, sizes: list[int]) -> None:
-    """Never two servers of one name, address or device, and none that stays is another than before."""
+    """Names, addresses and devices are unique, and staying servers keep theirs."""
     plan, left = made(parts(sizes[0])), list[str]()
     also = list[Any]()
     for size in sizes[1:]:

@@ -120,7 +120,7 @@ def test_networks_and_subnets_match_the_fabric() -> None:
 
 
 def test_rdma_network_has_the_fabrics_mtu() -> None:
-    """Its own, else that which the fabric's settings for RoCE want of adapters, else whatever Neutron picks."""
+    """Its own, else that of the fabric's settings for RoCE, else Neutron's choice."""
     site = small_site()
     for fields, mtu in (({}, None), ({"qos": Qos(mtu=4200)}, 4200), ({"qos": Qos(), "mtu": 4000}, 4000)):
         fabric = site.fabrics["ib"].model_copy(update=fields)
@@ -214,7 +214,7 @@ def test_router_without_external_network_is_refused() -> None:
 
 
 def test_names_combine_pod_id_and_key() -> None:
-    """A lost answer is found again by a name that depends on nothing else; servers are found by their marks alone."""
+    """After a lost answer a resource is found by this deterministic name; servers are found only by their marks."""
     for resource in graph(order(1), "gpu01").resources:
         named = resource.kind is Kind.SERVER
         assert resource.name == ("p-0" if named else f"weft-1f0c9a3b-{resource.key.replace('/', '-')}")
@@ -250,7 +250,7 @@ def test_nodes_with_unequal_adapters_keep_address_strides() -> None:
 
 
 def test_node_missing_from_the_site_is_a_conflict() -> None:
-    """A graph for a node that isn't described any more can't be computed, and says so."""
+    """The graph of an undescribed node can't be computed."""
     with pytest.raises(ConflictError, match="node gpu99 of pod p is no longer in site small"):
         graph(order(1), "gpu99")
     with pytest.raises(ConflictError, match="node gpu01 of pod p has 4 adapters on fabric ib"):

@@ -30,7 +30,7 @@ def test_names_stay_when_servers_come_and_go() -> None:
 
 
 def test_replacement_keeps_the_replaced_servers_name() -> None:
-    """A spare takes the place of a server that was removed, and has its name once that is gone, not before."""
+    """A spare replaces a removed server, and gets its name only once that is gone."""
     spared = with_(order(2), "nodes", spare=1)
     first = made(spared)
     gone = called(first)["p-0"]
@@ -70,7 +70,8 @@ def test_ambiguous_server_and_node_name_is_refused() -> None:
 
 
 def test_servers_of_an_earlier_version_keep_their_names() -> None:
-    """Rows of weft before names: who is there keeps its name, and is removed by it; who comes has a new one."""
+    """Rows from before name patterns: existing servers keep their names, and are removed by them; new ones get names by
+    the pattern."""
     first = made(order(2))
     old = tuple(
         r.model_copy(update={"name": f"weft-{POD_ID[:8]}-{r.key.replace('/', '-')}"})

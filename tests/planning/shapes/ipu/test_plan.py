@@ -109,7 +109,7 @@ def test_controller_cloud_init_has_the_whole_order() -> None:
 
 
 def test_plan_contains_no_keys() -> None:
-    """A plan has places for keys; each server is given only those that it may have."""
+    """A plan has placeholders for keys; each server gets only its own."""
     plan = good()
     specs = {r.key: r.spec for r in plan.graph.resources if isinstance(r.spec, ServerSpec)}
     assert specs["server/poplar1"].secrets == ("vipu-tenant-key",)
@@ -218,7 +218,7 @@ def places(**taken: int) -> dict[str, str]:
 )
 @pytest.mark.parametrize("field", ["busy", "reserved"])
 def test_shared_hosts_have_limited_slots(taken: dict[str, str], sentence: str, field: str) -> None:
-    """Those that are held count, and those that are promised or set aside; the refusal says what lacks."""
+    """Held, booked and set-aside numbers count; the refusal names what is exhausted."""
     refused = planned(occupancy=Occupancy().model_copy(update={field: taken}))
     assert isinstance(refused, Refusal) and sentence in refused.reason and offers(refused)
     one_left = {name: why for name, why in taken.items() if not name.endswith("/8")}
@@ -281,7 +281,7 @@ def test_plan_text_is_deterministic() -> None:
 
 @pytest.mark.parametrize("cloud", ["main", "other", None])
 def test_rnics_have_host_names_where_the_site_has_them(cloud: str | None) -> None:
-    """As the machine's other interfaces. Without networks of the site, Neutron may be one that keeps no names."""
+    """Like the machine's other interfaces. Without networks of the site, Neutron may not support names."""
     known: dict[str, Any] = {"cloud": cloud, "physical_network": "sitenet", "vlan": 13}
     known["subnets"] = {"bmc": {"role": "bmc", "addresses": "10.201.0.0/16"}}
     network = SiteNetwork.model_validate(known)
