@@ -1,4 +1,5 @@
-"""Whose tags are forged, by whom, and who listens: nobody forges what is its own, or might be by now."""
+"""Whose tags are forged, by whom, and who listens: an end doesn't forge tags that are, or may have become,
+its own."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ PORTS = sorted(h.port_id for n in SITE.nodes for h in n.hcas_on(FABRIC))
 
 
 class Wire:
-    """An agent beside every adapter; members hear each other, or after a release nobody hears anybody.
+    """An agent next to every adapter; members hear each other, or after a release none hears another.
 
     Attributes:
         members: names of adapters; `meetings`: of each round, those that took part.
@@ -52,7 +52,7 @@ class Wire:
         return RoundResult(name=self.name, ends=tuple(ends))
 
     def status(self) -> ProbeStatus:
-        raise AssertionError("nobody asks")
+        raise AssertionError("it is never called")
 
 
 NAMES = {h.port_id: f"{n.name}/{h.name}" for n in SITE.nodes for h in n.hcas_on(FABRIC)}

@@ -1,4 +1,4 @@
-"""What is made of agents' answers: late, lost, of one side only, of the wrong interface, of nobody."""
+"""Interpretation of agents' answers: late, lost, from one side only, from the wrong interface, from none."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def unknown(why: str) -> Callable[[EndResult], EndResult]:
     ],
 )
 def test_hearing_a_former_member_is_proof_whatever_is_unknown(spoiled: Mapping[str, object]) -> None:
-    """The listener's answer, or the sender's, is spoiled: the mark was heard, and nobody can make it up."""
+    """The listener's answer, or the sender's, is spoiled: the mark was heard, and can't be invented."""
     for air in (Air({end(FIRST): [end(SECOND)]}), Air({end(SECOND): [end(FIRST)]})):
         listener = next(iter(air.hears))
         if "lost" in spoiled and listener == end(SECOND):
@@ -162,7 +162,7 @@ def test_silence_of_a_late_agent_proves_nothing() -> None:
 
 
 def test_two_ends_on_one_interface_are_unknown() -> None:
-    """As when two hosts' agents are confused in the site: nobody knows whose frames they are."""
+    """As when two hosts' agents are swapped in the site: the sender of frames isn't known."""
     air = Air()
 
     def same(result: EndResult) -> EndResult:
@@ -219,10 +219,10 @@ def test_segment_without_agents_is_reported() -> None:
     clean, untried = prober(Scripted(FIRST, Air())).clean(segment(SECOND))
     assert not clean.items
     assert f"frames of {end(SECOND)} were not tested: no probe agent is beside {SECOND}" in untried
-    nobody = SegmentSpec(
+    empty = SegmentSpec(
         number=50, fabric_type=FabricKind.ETHERNET, members=(Membership(port="nowhere/Ethernet1"),)
     )
-    clean, untried = prober(Scripted(FIRST, Air())).clean(nobody)
+    clean, untried = prober(Scripted(FIRST, Air())).clean(empty)
     assert not clean.items
     assert untried == ("whether others hear former members was not tested: no former member could be tested",)
 
@@ -257,15 +257,15 @@ def test_member_without_an_address_is_not_reported_unanswered() -> None:
         segment(FIRST, SECOND), {PORT[FIRST]: "10.0.0.1", PORT[SECOND]: "10.0.0.2"}
     )
     assert not found.notes and not found.problems, found
-    assert found.looked_at[f"adapters of {FABRIC} that ping nobody, for want of an address"] == 1
-    assert len(mute.asked) == 1, "nobody waits for an answer to what wasn't asked"
+    assert found.looked_at[f"adapters of {FABRIC} that can't ping, for lack of an address"] == 1
+    assert len(mute.asked) == 1, "what wasn't asked isn't waited for"
 
 
 # -- others
 
 
 def test_others_are_free_nodes_first_and_never_guests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pod that serves isn't disturbed where there is somebody else; a tenant vouches for nobody."""
+    """A serving pod isn't disturbed if there are other ports; a tenant's report proves nothing."""
     monkeypatch.setattr("weft.drivers.probes.prober.OTHERS", 2)
     air = Air()
     agents = [Scripted(n, air) for n in NODES]

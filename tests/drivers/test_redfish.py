@@ -206,7 +206,7 @@ def test_malformed_answers_are_reported(bmc: Bmc, path: str) -> None:
 
 @pytest.mark.parametrize("body", [b"<html>a portal</html>", b"[" * 100_000])
 def test_answers_that_are_not_redfish_are_reported(bmc: Bmc, body: bytes) -> None:
-    """Something answers, but no BMC does: told for this host, and the others are still read."""
+    """Something other than a BMC answers: reported for this host, and the others are still read."""
     bmc.body = body
     with pytest.raises(PermanentError, match=r"not as Redfish describes it .*; check that it is a BMC"):
         bmc.read()
@@ -359,7 +359,7 @@ def test_unlisted_mac_address_is_noted(bmc: Bmc) -> None:
 
 
 def test_listed_hosts_are_read_and_compared(tmp_path: Path) -> None:
-    """Filled where the list is silent, told where it says otherwise, and told where nobody answers."""
+    """Filled where the list is silent, reported where it differs, and reported where nothing answers."""
     hardware = HardwareList(tmp_path)
     hardware.spoil("gpu1", bmc_mac="")
     hardware.write()

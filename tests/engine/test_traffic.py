@@ -297,7 +297,7 @@ def test_receipt_names_what_was_not_tested(house: ProbedHouse) -> None:
 def test_plan_and_receipt_say_if_there_are_no_agents(house: ProbedHouse) -> None:
     house.world = replace(house.world, probers={})
     pod = house.order()
-    assert "Nobody tries what is sent on this fabric" in plan_text(pod.plan)
+    assert "Frames are not tested on this fabric" in plan_text(pod.plan)
     house.run(pod, PodState.READY)
     house.release(pod)
     house.run(pod, PodState.RELEASED)

@@ -156,7 +156,7 @@ def test_options_changed_after_the_start_are_reported(tmp_path: Path) -> None:
     os.utime(path, (4000.0, 4000.0))
     [found] = of_the_process(_process(tmp_path, "-F", "opensm.conf", started=3000.0), path)
     assert "only after a restart" in found
-    assert "can't be told" in of_the_process(tmp_path / "none", path)[0]
+    assert "can't be read" in of_the_process(tmp_path / "none", path)[0]
 
 
 def test_other_partitions_file_in_the_options_is_reported(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def test_many_foreign_marks_end_the_round(space: str) -> None:
 
     result = meanwhile(strange, asked(end("va", A)), agent(space))
     other.close()
-    assert result.unknown == "somebody else sends broadcasts of this round"
+    assert result.unknown == "someone else sends broadcasts of this round"
     assert MOST_ENDS < len(result.heard) < MOST_ENDS + 10
 
 

@@ -87,7 +87,7 @@ class Observer:
             problems += seen.problems
             if (silence := self._log.silence(time.monotonic())) > _SILENCE_SECONDS:
                 problems.append(
-                    f"opensm was told to sweep {silence:.0f} s ago and has not completed one: restart it"
+                    f"opensm was asked to sweep {silence:.0f} s ago and has not completed one: restart it"
                 )
         return AgentStatus(
             name=self.name,

@@ -66,7 +66,7 @@ def of_the_process(process: Path, path: Path) -> tuple[str, ...]:
         used = _config_file(command)
         same = used is None or process.joinpath("cwd").resolve().joinpath(used).resolve() == path.resolve()
     except (OSError, ValueError) as error:
-        return (f"it can't be told what opensm was started with: {error}",)
+        return (f"opensm's command line can't be read: {error}",)
     problems: list[str] = []
     if not same:
         problems.append(

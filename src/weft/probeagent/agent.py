@@ -146,7 +146,7 @@ class _End:
                 elif (seen := read(frame, self._number, self._name)) is not None:
                     self._take(seen)
                 if len(self._heard) > MOST_ENDS:
-                    self.failed = "somebody else sends broadcasts of this round"
+                    self.failed = "someone else sends broadcasts of this round"
                     return False
             return True
         return False

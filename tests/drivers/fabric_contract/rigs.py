@@ -24,11 +24,11 @@ FIRST = 0x101
 
 
 class SegmentRig(Protocol):
-    """A fabric with its driver, and other hands on it."""
+    """A fabric with its driver, and external access to it."""
 
     site: Site
     by_manager: bool
-    """Whether other hands go through the manager: then it knows of what they do."""
+    """Whether external changes go through the manager: then it knows of them."""
     mode: Mode
     """How members are in their segment."""
 

@@ -71,7 +71,7 @@ def test_fabric_is_empty_at_first(rig: SegmentRig) -> None:
 
 
 def test_segment_has_exactly_its_members(rig: SegmentRig) -> None:
-    """The id is the number as people write it; the snapshot shows the members and nobody else."""
+    """The id is the number as people write it; the snapshot shows only the members."""
     ports = rig.ports()
     wanted = made(rig, FIRST, ports[:3])
     found = seen(rig, wanted)
@@ -238,7 +238,8 @@ def test_reading_does_not_wait_for_changes(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_lost_and_outdated_answers_are_unknown() -> None:
-    """Ethernet: the change is made and nobody knows; a switch that answers with what it was is not believed."""
+    """On Ethernet the change is made without an answer; a switch that answers with its former state is not
+    believed."""
     rig = Ethernet()
     wanted = segment(rig, FIRST, rig.ports())
     for switch in rig.fake.switches.values():
@@ -250,6 +251,6 @@ def test_lost_and_outdated_answers_are_unknown() -> None:
     assert found.status is Status.PENDING and "can't be read" in found.reason
     for switch in rig.fake.switches.values():
         switch.thaw()
-    assert "not saved" in seen(rig, wanted).reason  # nobody knows whether a restart would lose it
+    assert "not saved" in seen(rig, wanted).reason  # a restart might lose it
     rig.driver.create(scope(), [wanted], {})
     assert seen(rig, wanted).status is Status.SETTLED

@@ -25,7 +25,7 @@ LONG, KEY = 60.0, 0x101
 
 
 class Slow:
-    """The master's changes, each of which takes until it is told."""
+    """The master's changes, each of which takes until it is allowed to end."""
 
     def __init__(self, fabric: FakeFabric, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sizes: list[int] = []
@@ -140,7 +140,7 @@ def test_owner_lost_between_attempts_drops_its_edit() -> None:
     change = manager.change
 
     def conflict(new: PartitionsChange) -> ChangeResult:
-        manager.text = (manager.text or "") + "# somebody else's line\n"
+        manager.text = (manager.text or "") + "# someone else's line\n"
         return change(new)
 
     def fence() -> None:
@@ -168,7 +168,7 @@ def test_batch_whose_fences_all_refuse_changes_nothing() -> None:
 
 
 def test_refused_edit_fails_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The master's agent refuses the file with it, whoever else's edits are in that."""
+    """The master's agent refuses the file with it, even if it contains others' edits."""
     fabric = FakeFabric(FakeRig().site, FABRIC)
     slow, pods = Slow(fabric, monkeypatch), Pods(fabric, 4)
     change = FakeManager.change
@@ -233,7 +233,7 @@ def test_many_waiting_readers_delay_the_next_reading() -> None:
 
 
 def test_only_patient_callers_delay_a_reading() -> None:
-    """By a clock that stands still, it would wait for ever."""
+    """By a clock that stands still, it would wait without a limit."""
     now = [0.0]
 
     def read(began: float) -> int:

@@ -22,7 +22,7 @@ from weft.ports.ledger import NoLedger
 
 
 def test_fabric_is_empty_at_first(rig: Rig) -> None:
-    """A partition that nobody made is seen to be absent."""
+    """A partition that was never created is reported absent."""
     assert seen(rig, partition(0x101, host_ports(rig.site)[:2])) is None
     assert rig.driver.marked("lab", []) == []
 
@@ -75,9 +75,9 @@ def test_segment_without_members_still_exists(rig: Rig) -> None:
     """No members wanted: the key leaves every port, and the partition is still owned."""
     ports = host_ports(rig.site)
     rig.driver.create(scope(), [partition(0x101, ports[:2])], {})
-    nobody = partition(0x101, [])
-    rig.driver.update(scope(), [nobody], {})
-    found = seen(rig, nobody)
+    empty = partition(0x101, [])
+    rig.driver.update(scope(), [empty], {})
+    found = seen(rig, empty)
     assert found is not None and found.status is Status.SETTLED
     assert all(t.keys == {0x7FFF} for g, t in rig.driver.tables(ports).items())
 
@@ -146,7 +146,7 @@ def test_batch_is_one_change(rig: Rig) -> None:
 
 
 def test_paths_exist_only_inside_the_partition(rig: Rig) -> None:
-    """The subnet administrator gives members a path with the key, and nobody else."""
+    """The subnet administrator gives a path with the key only to members."""
     ports = host_ports(rig.site)
     rig.driver.create(scope(), [partition(0x101, ports[:2])], {})
     rig.driver.create(scope(2), [partition(0x102, ports[2:4])], {})
@@ -155,7 +155,7 @@ def test_paths_exist_only_inside_the_partition(rig: Rig) -> None:
     assert [(p.path, p.pkey) for p in probes] == [(True, 0x101), (False, None), (True, 0x102), (False, None)]
 
 
-@pytest.mark.parametrize(("pkey", "why"), [(0x3000, "range"), (0x101, "taken"), (0x110, "somebody else")])
+@pytest.mark.parametrize(("pkey", "why"), [(0x3000, "range"), (0x101, "taken"), (0x110, "someone else")])
 def test_taken_key_is_refused(rig: Rig, pkey: int, why: str) -> None:
     """Outside of weft's range, another pod's, or the operator's: refused with the reason, nothing changed."""
     ports = host_ports(rig.site)
@@ -261,7 +261,7 @@ def results(driver: OpenSm, former: Resource, plane: Plane) -> list[tuple[str, s
 
 
 def test_leaf_port_proves_a_powered_off_machine_clean_but_no_other_host(rig: Rig) -> None:
-    """Its own table can't be read; it is written anew when the port comes up."""
+    """Its own table can't be read; it is rewritten when the port comes up."""
     nodes = [n for n in rig.site.nodes if n.role == "compute"][:2]
     first, second = (n.hcas[0].port_guid for n in nodes)
     driver = rig.another_driver(site=machines_site(rig, [n.name for n in nodes]))

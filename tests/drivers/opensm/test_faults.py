@@ -1,4 +1,4 @@
-"""Cut off in the middle: a lost answer, a slow manager, a manager that ends or hangs while it is told."""
+"""Interruptions: a lost answer, a slow manager, a manager that ends or hangs during a change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def fake() -> tuple[FakeRig, FakeFabric]:
 
 
 def test_lost_answer_is_unknown_and_repeatable() -> None:
-    """The change was made and nobody knows: unknown, and found again by its mark, made once."""
+    """The change was made without an answer: unknown, then found by its mark, and made once."""
     rig, fabric = fake()
     fabric.plant(Fault.LOST_ANSWER)
     wanted = partition(0x101, host_ports(rig.site)[:2])
@@ -41,7 +41,7 @@ def test_slow_manager_leaves_the_segment_pending() -> None:
 
 
 def test_manager_that_ends_during_a_change_is_recovered() -> None:
-    """The file is written, nobody reads it: unknown, not done; and true when a manager is back."""
+    """The file is written but not read: unknown, not done; and in effect when a manager is back."""
     rig, fabric = fake()
     fabric.plant(Fault.STOPPED)
     wanted = partition(0x101, host_ports(rig.site)[:2])
@@ -76,7 +76,7 @@ def test_hanging_manager_is_unknown(real: RealRig) -> None:
             real.driver.find(scope(), [wanted], {})
         assert any("does not answer" in p for m in real.driver.status().managers for p in m.problems)
     finally:
-        # What the simulator sent it meanwhile is lost, and nobody tells it: only a new process goes on.
+        # What the simulator sent it meanwhile is lost without notice: only a new process continues.
         real.faults.thaw("opensm-sm1")
         real.stop("opensm-sm1")
         real.start("opensm-sm1")

@@ -310,7 +310,7 @@ def test_standby_is_brought_up_to_date_without_an_order(rig: Rig) -> None:
     rig.start("agent-sm2")
     book = Book(wanted)
     driver = rig.another_driver(book)
-    rig.edit("sm2", (rig.text("sm2") or "").replace("0x103", "0x104"))  # what nobody knows stays
+    rig.edit("sm2", (rig.text("sm2") or "").replace("0x103", "0x104"))  # unknown partitions stay
     until("it is level", lambda: driver.level().unread == {} and rig.text("sm1") == rig.text("sm2"))
     assert "0x104" in (rig.text("sm1") or "") and "0x101" in (rig.text("sm2") or "") and not book.events
     driver.remove_marked([t for t in driver.marked("lab", []) if t.id == "0x104"])

@@ -88,11 +88,11 @@ def test_ended_partition_is_removed_from_every_file() -> None:
 
 
 def test_foreign_partition_is_not_overwritten_by_a_restore() -> None:
-    """Its key is another's, in the section or outside of it, or its port a member of what nobody knows."""
+    """Its key is another's, in the section or outside of it, or its port a member of an unknown partition."""
     taken = document(9).model_copy(update={"pkey": 0x101})
     for master, said in (
         (file(taken), "now that of"),
-        (file(foreign=0x101), "somebody else"),
+        (file(foreign=0x101), "someone else"),
         (file(document(9, 1)), "run an audit"),
     ):
         found = base(master, wanted=(1,))
@@ -112,7 +112,7 @@ class Answering:
 
 @pytest.mark.parametrize("states", [("master", "master"), ("standby", "standby"), ("down", "unknown")])
 def test_anything_but_one_master_is_unknown(states: tuple[str, str]) -> None:
-    """Two masters are a split fabric, none is one that nobody tends: either way nothing is known."""
+    """Two masters are a split fabric, none is an unmanaged one: either way nothing is known."""
     found = [Answering(f"sm{i}", ManagerState(s)) for i, s in enumerate(states)]
     agents = Agents("ib0", found)  # type: ignore[arg-type]
     with pytest.raises(UnknownError, match="are master"):

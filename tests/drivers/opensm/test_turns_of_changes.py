@@ -21,7 +21,7 @@ LONG, KEY = 60.0, 0x101
 
 
 class Line:
-    """A fabric whose files are read by one who goes on when it is told.
+    """A fabric whose files are read by a reader that continues on request.
 
     Attributes:
         took: who had its turn, in order.
@@ -118,7 +118,7 @@ def test_first_waiter_gets_the_first_turn(line: Line) -> None:
 
 
 def test_waiter_whose_change_was_batched_leaves_the_line(line: Line) -> None:
-    """It takes no turn of its own, and whoever stands behind it has the next one."""
+    """It takes no turn of its own, and the waiter behind it has the next one."""
     first = line.change("first", 0)
     wait_for(lambda: line.took == ["first"])
     waiting = in_line(line, "change", "change too", "look", "change as well")
@@ -152,7 +152,7 @@ def test_empty_line_delays_no_change(line: Line) -> None:
 
 
 def test_concurrent_changes_all_end_and_never_overlap() -> None:
-    """Thirty threads, as they come: nobody is forgotten, whoever's change took theirs along."""
+    """Thirty threads in any order: none is forgotten, whichever change included theirs."""
     for _ in range(examples(12)):
         line = Line(held=False)
         made = [line.change(f"change {n}", n % 6) for n in range(24)]

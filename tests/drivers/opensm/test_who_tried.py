@@ -1,4 +1,5 @@
-"""What somebody with a whole adapter tries of the subnet administrator: a real OpenSM refuses, and operators see it."""
+"""Attempts on the subnet administrator from a whole adapter: a real OpenSM refuses them, and operators see
+it."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def rig(real: RealRig) -> Iterator[RealRig]:
 @pytest.mark.fabric
 def test_default_sa_key_shows_a_tenant_others_tables(rig: RealRig) -> None:
     """What the live check says of `sa_key`, from a tenant's host: tables of ports that share a partition with its own,
-    such as a manager's; nobody's without the key, and another tenant's in neither way.
+    such as a manager's; none without the key, and another tenant's in neither way.
     """
     (allows,) = {r.allows for r in RULES if r.setting == "sa_key"}
     assert "others' P_Key tables" in allows
@@ -59,7 +60,8 @@ def test_default_sa_key_shows_a_tenant_others_tables(rig: RealRig) -> None:
 
 @pytest.mark.fabric
 def test_refused_attempts_are_in_the_status(rig: RealRig) -> None:
-    """Wrong keys from a tenant's host, by OpenSM's own lines, without the keys; a LID is told with its port's GUID."""
+    """Wrong keys from a tenant's host, by OpenSM's own lines, without the keys; a LID is reported with its
+    port's GUID."""
     real = rig
     node = next(n for n in real.site.nodes if n.role == "compute")
     end, guid = f"{node.name}/{node.hcas[0].name}", node.hcas[0].port_guid
@@ -68,7 +70,7 @@ def test_refused_attempts_are_in_the_status(rig: RealRig) -> None:
     for key, said in (("0x5ec2e7", "ERR 1A04"), ("0", "ERR 4608")):
         with pytest.raises(LabError):
             real.faults.ask("saquery", "-t", "500", "--smkey", key, "PKTR", end=end)
-        until(f"{said} is told", lambda said=said: any(said in p for p in reported(real)))
+        until(f"{said} is reported", lambda said=said: any(said in p for p in reported(real)))
     assert not any("5ec2e7" in p.lower() for p in reported(real))
     lid = lid_of(real, guid)
     log = real.faults.place.of(real.agents[0]) / "opensm.log"
@@ -76,6 +78,6 @@ def test_refused_attempts_are_in_the_status(rig: RealRig) -> None:
         file.write(
             f"Nov 23 -> log_trap_info: Bad P_Key:0x8101 on SL:0 from LID1:{lid} QP1:0x1 to LID2:9 QP2:0x48\n"
         )
-    until("the trap is told", lambda: any("Bad P_Key" in p for p in reported(real)))
+    until("the trap is reported", lambda: any("Bad P_Key" in p for p in reported(real)))
     (trap,) = [p for p in reported(real) if "Bad P_Key" in p]
     assert f"LID1:{lid} ({format_guid(guid)})" in trap

@@ -26,7 +26,8 @@ T = TypeVar("T")
 
 
 def within(space: str | Path, make: Callable[[], T]) -> T:
-    """What a function makes in a network namespace, such as a socket, which stays there whoever uses it."""
+    """Result of a function called in a network namespace, such as a socket, which stays there wherever it is
+    used."""
     made: list[T] = []
 
     def run() -> None:

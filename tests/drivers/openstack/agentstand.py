@@ -25,7 +25,7 @@ class Agent:
 
     Attributes:
         commands: that Ironic gave it, the last one running until `finish`.
-        partitions: what it tells of the partitions that it has made.
+        partitions: what it reports about the partitions that it has created.
     """
 
     def __init__(self, ironic: str, node: str, url: str, steps: Sequence[dict[str, Any]]) -> None:

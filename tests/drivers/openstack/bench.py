@@ -246,7 +246,7 @@ class Bench(ABC):
     def wait_absent(self, wanted: Collection[Resource], ids: Mapping[str, str] | None = None) -> None:
         self.wait(lambda all_seen: not all_seen, wanted, ids)
 
-    # -- other hands -----------------------------------------------------------------------------------------
+    # -- external -----------------------------------------------------------------------------------------
 
     @abstractmethod
     def other_pod(self, segment: int | None = None) -> Bench:

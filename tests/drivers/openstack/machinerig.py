@@ -1,4 +1,4 @@
-"""A fake Ironic API with one machine, which is taken and given back; Nova or somebody else deploys it."""
+"""A fake Ironic API with one machine, which is taken and given back; Nova or someone else deploys it."""
 
 from __future__ import annotations
 

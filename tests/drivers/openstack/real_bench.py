@@ -35,7 +35,7 @@ def _connect(files: str, cloud: str) -> Connection:
 
 
 class RealBench(Bench):
-    """The admin and the tenant are other hands; the driver signs in as the service user `weft` alone.
+    """The admin and the tenant act externally; the driver signs in only as the service user `weft`.
 
     Args:
         clouds: the lab's clouds.yaml, with profiles for `operator`, `team-a` and `weft`.
@@ -76,7 +76,7 @@ class RealBench(Bench):
         return self._group(resource.name, self.scope.mark(resource.key).text())
 
     def stranger_security_group(self, name: str) -> str:
-        self._strangers.append(self._group(name, "somebody else's"))
+        self._strangers.append(self._group(name, "someone else's"))
         return self._strangers[-1]
 
     def stranger_port(self, network_id: str, group_id: str) -> str:

@@ -75,7 +75,7 @@ def test_host_unknown_to_nova_delays_no_other(stand: Stand) -> None:
 
 
 def test_others_hosts_are_left_and_keep_the_aggregate(stand: Stand) -> None:
-    """They are told beside the differences; at the end nothing of weft's is left on the aggregate."""
+    """They are reported next to the differences; in the end nothing of weft's is left on the aggregate."""
     stand.done("create", TWO)
     stand.put(NAME, "gpu03")
     found = stand.driver.find(SITE, [TWO], stand.ids)[KEY]

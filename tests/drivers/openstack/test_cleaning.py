@@ -98,7 +98,7 @@ SPANNING = {
         event("cleaning", "Clean step erase_devices failed", "2026-11-22T21:00:10+00:00", "ERROR"),
     ),
     "an abort, of which there is no event": logged(AT),
-    "somebody's own cleaning": logged(
+    "an operator's own cleaning": logged(
         "2026-11-22T21:00:30+00:00",
         event("manual_cleaning_start", "Starting manual cleaning with steps=[]", "2026-11-22T21:00:10+00:00"),
     ),

@@ -88,8 +88,8 @@ def test_host_that_nova_does_not_list_is_unknown(bench: Bench) -> None:
     seen = bench.facts.on_hosts(["no-such-host", bench.hosts[0]])
     assert seen["no-such-host"].unknown and not seen[bench.hosts[0]].unknown
     assert "no-such-host" not in bench.facts.servers_on_hosts()
-    nobody = "00000000-0000-4000-8000-000000000000"
-    assert bench.facts.endings(bench.scope.project_id, [nobody])[nobody].how is Ended.NO_RECORD
+    unknown = "00000000-0000-4000-8000-000000000000"
+    assert bench.facts.endings(bench.scope.project_id, [unknown])[unknown].how is Ended.NO_RECORD
 
 
 def test_create_is_idempotent(bench: Bench) -> None:
@@ -185,7 +185,7 @@ def test_changed_security_group_is_detected_and_repaired(bench: Bench) -> None:
 
 
 def test_changed_subnet_is_detected_and_repaired(bench: Bench) -> None:
-    """DHCP that somebody switched is seen as a difference and switched back."""
+    """DHCP that someone switched is a difference and switched back."""
     wanted = bench.of(Kind.NETWORK, Kind.SUBNET)
     bench.create(wanted)
     subnet = next(r for r in wanted if r.key == "subnet/management")
@@ -388,7 +388,7 @@ def test_order_naming_missing_offers_is_refused(bench: Bench) -> None:
 
 
 def test_image_requiring_a_trait_fits_only_hosts_with_it(bench: Bench) -> None:
-    """Which hosts won't do is told before anything is made, and the scheduler says the same."""
+    """Unfit hosts are reported before anything is created, and the scheduler agrees."""
     project, (good, bad) = bench.scope.project_id, bench.hosts
     assert bench.facts.unfit(project, bench.image, bench.flavor) == {}
     with bench.trait(good) as trait, bench.another_image(**{f"trait__{trait}": "required"}) as image:
@@ -407,7 +407,7 @@ def test_image_requiring_a_trait_fits_only_hosts_with_it(bench: Bench) -> None:
 
 
 def test_hosts_are_filtered_by_forbidden_traits_and_architecture(bench: Bench) -> None:
-    """A trait that the flavor forbids, one that nobody has, and a processor that no host has."""
+    """A trait that the flavor forbids, one that no host has, and a processor that no host has."""
     project, (first, second) = bench.scope.project_id, bench.hosts
     with bench.trait(first) as trait, bench.another_flavor(**{f"trait__{trait}": "forbidden"}) as flavor:
         unfit = bench.facts.unfit(project, bench.image, flavor)
@@ -422,7 +422,7 @@ def test_hosts_are_filtered_by_forbidden_traits_and_architecture(bench: Bench) -
 
 
 def test_image_too_large_for_the_flavor_is_refused(bench: Bench) -> None:
-    """What Nova would answer with 400 is told at the order."""
+    """What Nova would answer with 400 is reported at the order."""
     order = Order(name="train", nodes=NodesOrder(count=1, flavor=bench.flavor, image=bench.image))
     with bench.another_image(min_ram=1 << 30) as image:
         large = order.model_copy(update={"nodes": order.nodes.model_copy(update={"image": image})})
@@ -448,7 +448,7 @@ def test_quotas_have_the_exact_numbers(bench: Bench) -> None:
 
 
 def test_served_projects_are_listed(bench: Bench) -> None:
-    """The pod's own is among them, by id and name; what nobody made isn't."""
+    """The pod's own is among them, by id and name; an unknown project isn't."""
     caller = bench.identity.check(bench.token())
     projects = bench.facts.projects()
     assert caller.project_id is not None

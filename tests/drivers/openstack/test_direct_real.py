@@ -130,7 +130,7 @@ def rig(house: Rig) -> Rig:
 
 
 def deployed(rig: Rig, name: str, image: dict[str, object], **late: str) -> tuple[str, dict[str, Any]]:
-    """The server, and what the agent was told. Args: late: as of `Imaged.create`."""
+    """The server, and what the agent was given. Args: late: as for `Imaged.create`."""
     server = rig.create(name, image, **late)
     written = rig.written()
     seen = rig.see(server)

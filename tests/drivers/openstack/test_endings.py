@@ -109,7 +109,7 @@ def rig(made: tuple[TinyCloud, Sessions], request: pytest.FixtureRequest) -> Rig
     ],
 )
 def test_server_has_ended_once_every_host_removed_it(rig: Rig, steps: tuple[Step, ...]) -> None:
-    """Whichever way it went from one to the other, and whoever asked for that."""
+    """However it moved from one to the other, and whose request that was."""
     found = rig.ending(*steps)
     assert (found.how, found.hosts) == (Ended.DESTROYED, ()), found
     assert found.at is not None
@@ -146,7 +146,7 @@ def test_resize_within_a_host_removes_nothing_from_it(rig: Rig) -> None:
 
 
 def test_unfinished_removal_is_unknown(rig: Rig) -> None:
-    """Of a nova-compute that was killed over it: nobody ends that event any more."""
+    """Its nova-compute was killed meanwhile: the event is never ended."""
     found = rig.ending(BUILT, step("delete", ("terminate_instance", "a", "")))
     assert (found.how, found.hosts) == (Ended.UNKNOWN, ("a",))
     assert "hasn't ended yet on a" in found.text
@@ -289,7 +289,7 @@ def test_unreadable_record_is_unknown(rig: Rig, answer: Reply) -> None:
 
 
 def test_servers_of_different_projects_are_distinguished(rig: Rig) -> None:
-    """By Nova's word for each id; what isn't there is nobody's, and what can't be read is unknown."""
+    """By Nova's answer for each id; a missing server is no project's, and an unreadable one is unknown."""
     row = {"name": "x", "created": "2026-11-23T01:00:00Z", "status": "ACTIVE"}
     rig.cloud.things["servers"] = [
         {"id": "mine", "tenant_id": PROJECT, **row},

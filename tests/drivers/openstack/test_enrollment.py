@@ -1,4 +1,4 @@
-"""`weft site enroll`: what Ironic is told, when it is asked to go on, and what is reported instead."""
+"""`weft site enroll`: what is sent to Ironic, when it is asked to continue, and what is reported instead."""
 
 from __future__ import annotations
 
@@ -115,7 +115,8 @@ def test_pods_machine_is_reported_as_correct(rig: Rig) -> None:
 
 
 def test_removed_machine_with_a_pods_mark_is_not_enrolled(rig: Rig) -> None:
-    """Its cleaning failed, and somebody looks at it: nothing cleans it, boots it, or gives it to pods meanwhile."""
+    """Its cleaning failed, and an operator examines it: nothing cleans it, boots it, or assigns it to pods
+    meanwhile."""
     assert rig.enroll().good
     rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "manageable", "extra": {"weft": "a pod's mark"}}
     rig.ironic.asked.clear()
@@ -243,7 +244,7 @@ WRONG = {
         lambda r: r.found["inventory"]["memory"].update(physical_mb=2048 * 1024),
         "it has 2048 GiB of memory, it should have 1024",
     ),
-    "an uplink that nobody knows": (
+    "an unknown uplink": (
         lambda r: r.found["inventory"]["interfaces"].append(
             {"name": "usb0", "mac_address": "02:00:00:00:BB:01"}
         ),
@@ -336,7 +337,7 @@ def test_malformed_answer_makes_nothing_available(rig: Rig, lie: Reply, what: st
 
 @pytest.mark.parametrize("line", ["POST /baremetal/v1/nodes", "GET /baremetal/v1/nodes/.*"])
 def test_missing_rights_are_reported_at_once(rig: Rig, line: str) -> None:
-    """Asking again for an hour would give nobody a role."""
+    """Asking again for an hour wouldn't grant a role."""
     rig.ironic.lies = [(line, LIES["forbidden"])]
     text = rig.enroll(patience=3600.0)
     assert [m.state for m in text.machines] == ["", ""]
@@ -477,7 +478,8 @@ def test_arrays_are_made_before_a_machine_is_available(rig: Rig) -> None:
 
 @pytest.mark.parametrize("made", [True, False])
 def test_machine_without_its_arrays_is_not_made_available(rig: Rig, made: bool) -> None:
-    """The agent made none, or somebody had other ones made since. One that is in use is told and left alone."""
+    """The agent created none, or an operator had other ones created since. A machine in use is reported and
+    left alone."""
     rig.edit(raid=RAID)
     rig.ironic.arrays = made
     found = rig.enroll()

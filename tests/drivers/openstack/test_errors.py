@@ -146,7 +146,7 @@ def test_retry_after_is_kept(header: str | None, delay: float) -> None:
 
 @pytest.fixture
 def nobody_there(tmp_path: Path) -> Path:
-    """A clouds.yaml whose Keystone is a port on which nobody listens."""
+    """A clouds.yaml whose Keystone is a port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -161,7 +161,7 @@ def nobody_there(tmp_path: Path) -> Path:
 
 
 def test_unreachable_keystone_is_unknown_and_named(nobody_there: Path) -> None:
-    """Without Keystone nothing can be told: `UnknownError` with the address that did not answer."""
+    """Without Keystone nothing is known: `UnknownError` with the address that did not answer."""
     sessions = Sessions("weft", [nobody_there])
     with pytest.raises(UnknownError) as error:
         sessions.project("a" * 32).network.listing("list networks", "/networks", "networks")

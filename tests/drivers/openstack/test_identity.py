@@ -124,7 +124,7 @@ def test_access_rules_of_a_credential_are_part_of_the_caller(
 def test_malformed_token_document_leaves_the_caller_unknown(
     sessions: Sessions, keystone: FakeKeystone, answer: Response
 ) -> None:
-    """A proxy's page with status 200 is nobody: the question is open, and it is not a defect of weft's."""
+    """A proxy's page with status 200 is no caller: the answer is unknown, and it is not a defect of weft."""
     keystone.answer = answer
     with pytest.raises(UnknownError):
         KeystoneIdentity(sessions).check("operator")
@@ -155,7 +155,7 @@ def test_oversized_token_is_refused_without_a_request(sessions: Sessions) -> Non
     ],
 )
 def test_key_pair_name_cannot_change_the_request_path(sessions: Sessions, nova: FakeNova, name: str) -> None:
-    """What would change the address that the service user asks is refused, and nobody is asked."""
+    """A name that would change the requested address is refused without a request."""
     with pytest.raises(InputError) as error:
         OpenStackFacts(sessions).public_key("me", name)
     assert error.value.field == "access.key_pair"
@@ -166,7 +166,7 @@ def test_key_pair_belongs_to_the_ordering_user(sessions: Sessions, nova: FakeNov
     """Of this user, by this name; an answer about another one is none."""
     assert OpenStackFacts(sessions).public_key("me", "my-key.1@home") == KEY
     assert nova.asked == ["/os-keypairs/my-key.1%40home?user_id=me"]
-    nova.instead = "somebody-else"
+    nova.instead = "someone-else"
     with pytest.raises(InputError):
         OpenStackFacts(sessions).public_key("me", "my key")
 

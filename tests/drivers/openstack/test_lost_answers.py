@@ -85,7 +85,8 @@ def test_ports_whose_answer_was_lost_are_found_and_the_rest_created(wired: Wired
 def test_one_lost_answer_of_several_bulk_requests_is_recovered(
     wired: Wired, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other requests' ports are known; what nobody answered for is taken the next time: nothing is made twice."""
+    """The other requests' ports are known; those without an answer are found the next time: nothing is
+    created twice."""
     monkeypatch.setattr(neutron, "BATCH", 3)
     wanted, ids = ports(wired, 8)
     wired.neutron.lose("POST", "/ports")
@@ -99,7 +100,8 @@ def test_one_lost_answer_of_several_bulk_requests_is_recovered(
 
 
 def test_repeated_deletion_after_a_lost_answer_succeeds(wired: Wired) -> None:
-    """The deletion was done though nobody said so: the loop sees that it is gone, and asking again is no error."""
+    """The deletion was done without an answer: the loop sees that it is gone, and asking again is no
+    error."""
     wanted = networks(wired)
     wired.driver.create(wired.scope, wanted, {})
     for network in wired.driver.find(wired.scope, wanted, {}).values():
@@ -111,7 +113,7 @@ def test_repeated_deletion_after_a_lost_answer_succeeds(wired: Wired) -> None:
 
 
 def test_listing_that_fails_is_unknown_not_absent(wired: Wired) -> None:
-    """A 503 or a cut connection in `find` raises: nobody may take it for an empty cloud."""
+    """A 503 or a cut connection in `find` raises: it must not be mistaken for an empty cloud."""
     wired.neutron.lose("GET", "/networks")
     with pytest.raises(UnknownError):
         wired.driver.find(wired.scope, networks(wired), {})
@@ -202,7 +204,8 @@ def connect_project(lab: Lab) -> str:
 
 
 def test_validated_token_is_cached_for_a_limited_time(lab: Lab) -> None:
-    """The second check of a token asks nobody; one beyond the time asks again; a revoked one is refused then."""
+    """The second check of a token makes no request; one after the time asks again; a revoked one is refused
+    then."""
     sessions = Sessions("weft", [lab.clouds_yaml])
     now = datetime.now(UTC)
     clock = [now]

@@ -238,7 +238,7 @@ DEPLOYED: dict[str, tuple[dict[str, str], bool]] = {
     "public": ({"owner": "p2", "visibility": "public"}, True),
     "public, and the tenant's own": ({"owner": TENANT, "visibility": "public"}, False),
     "another's": ({"owner": "p2", "visibility": "community"}, False),
-    "nobody's": ({"visibility": "public"}, False),
+    "no project's": ({"visibility": "public"}, False),
 }
 
 
@@ -247,7 +247,7 @@ DEPLOYED: dict[str, tuple[dict[str, str], bool]] = {
 def test_deployed_image_is_checked_after_any_deployment(
     rig: Rig, image: dict[str, str], settled: bool, source: str
 ) -> None:
-    """A tenant rebuilds its server with an image of its own: what it boots nobody has checked."""
+    """A tenant rebuilds its server with an image of its own, which was never checked."""
     rig.cloud.lies = []
     read = (f"GET /image/images/{IMAGE}", Reply(200, {"id": IMAGE, "status": "active", **image}))
     info = {source: IMAGE, "project_id": TENANT}
@@ -305,7 +305,7 @@ def test_allocation_of_a_device_alone_is_on_the_host(rig: Rig) -> None:
     rig.cloud.lies[-1] = (f"{of}/pci-9/allocations", Reply(404, {"errors": [{"status": 404}]}))
     assert rig.facts.on_hosts(["gpu09"])["gpu09"].unknown, "a device that is gone says nothing"
     rig.cloud.children = {}
-    assert not rig.facts.on_hosts(["gpu09"])["gpu09"].unknown, "and is asked for anew"
+    assert not rig.facts.on_hosts(["gpu09"])["gpu09"].unknown, "and is read again"
     rig.cloud.lies.append((of, Reply(200, {"resource_providers": []})))
     rig.facts._consumers.forget(["root-9"])
     assert "doesn't list root-9" in rig.facts.on_hosts(["gpu09"])["gpu09"].unknown
@@ -336,7 +336,7 @@ def test_power_notice_after_the_end_is_no_sign_of_life(rig: Rig) -> None:
 
 @pytest.mark.parametrize(("state", "instance"), [("available", None), ("active", OTHER)])
 def test_server_unknown_to_ironic_does_not_run(rig: Rig, state: str, instance: str | None) -> None:
-    """Its database was restored from a backup: the machine may be deployed for somebody else at any moment."""
+    """Its database was restored from a backup: the machine may be deployed for someone else at any moment."""
     assert rig.deployed().busy == ""
     seen = rig.deployed(provision_state=state, instance_uuid=instance)
     assert seen.busy == f"Ironic has instance {instance or 'none'} on it, and Nova server {SERVER}"

@@ -1,4 +1,4 @@
-"""Machines in Ironic: taken free, given back clean, whoever writes their marks."""
+"""Machines in Ironic: taken free, given back clean, even if others write their marks."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def test_machine_that_is_not_free_is_not_taken(rig: Rig, change: dict[str, objec
 
 @pytest.mark.parametrize("lasting", [True, False])
 def test_ironic_lock_is_no_error(rig: Rig, lasting: bool) -> None:
-    """It locks a node for moments, such as for its power state: it is asked again, and nobody told of a failure."""
+    """Ironic locks a node briefly, such as for its power state: the request is repeated, and no failure is
+    reported."""
     locked = Reply(409, {"error_message": f"Node {NODE} is locked by host ironic1, please retry"})
     rig.node["reservation"] = "ironic1" if lasting else None
     rig.ironic.lies = [] if lasting else [(f"PATCH /baremetal/v1/nodes/{NODE}", locked)]
@@ -221,7 +222,7 @@ def test_audit_finds_marked_machines_and_gives_back_only_clean_ones(rig: Rig) ->
 
 
 def test_machine_in_rescue_is_neither_broken_nor_given_back(rig: Rig) -> None:
-    """Its tenant asked for it, and ends it: nobody has to look at it."""
+    """Its tenant asked for it, and ends it: no one has to act."""
     taken = rig.take()
     rig.use()
     rig.node.update(provision_state="rescue")
@@ -240,7 +241,7 @@ THEIRS = "77777777777777777777777777777777"
 )
 def test_machine_others_may_act_on_is_not_free(rig: Rig, field: str, said: str) -> None:
     """By Ironic's default policy an owner's members rescue it, read its console and write its BMC's address, and a
-    lessee's switch it off, whoever's pod it is in."""
+    lessee's switch it off, whichever pod it is in."""
     rig.node[field] = THEIRS
     with pytest.raises(TemporaryError, match=said) as refused:
         rig.take()
@@ -267,7 +268,7 @@ def test_pod_reports_that_others_may_act_on_its_machine(rig: Rig) -> None:
     for node in ({"lessee": "8" * 32, "owner": None}, {"lessee": None, "owner": THEIRS}):
         rig.node.update(node)
         seen = rig.see(taken, scope)
-        assert seen.status is Status.PENDING and "whoever's pod has it" in seen.reason
+        assert seen.status is Status.PENDING and "whichever pod has it" in seen.reason
     assert rig.see_mark()
 
 

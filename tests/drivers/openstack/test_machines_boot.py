@@ -39,7 +39,7 @@ from weftlab.switches.labsite import lab_ovs
 pytestmark = pytest.mark.cloud
 VLAN, ADDRESS, SUBNET = 1234, "10.9.0.7", IPv4Network("10.9.0.0/24")
 DOOR_ADDRESS = str(SUBNET[-2])
-"""Of whoever is let into the VLAN (`Door.into`)."""
+"""Of the machine that is let into the VLAN (`Door.into`)."""
 RESCUING: Sections = {
     "DEFAULT": {"enabled_rescue_interfaces": "agent"},
     "agent": {"require_tls": False},
@@ -148,7 +148,7 @@ def test_machine_boots_accepts_a_login_resets_and_is_cleaned(ironic: RealIronic,
             said += (more := serial.recv(4096))
             assert more and time.monotonic() < end, said[-3000:]
         ironic.ask("PUT", f"nodes/{ironic.node}/states/console", {"enabled": False})
-        wait_for(lambda: not serial.recv(4096), "whoever looks sees no more")
+        wait_for(lambda: not serial.recv(4096), "a reader gets no more")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(console, timeout=5)
     ironic.provision("deleted", "available")
@@ -180,7 +180,7 @@ def login(ironic: RealIronic, folder: Path, password: str, command: str) -> subp
 def test_tenant_logs_in_to_the_rescue_system_with_the_shown_password(
     ironic: RealIronic, tmp_path: Path
 ) -> None:
-    """It finds its disk as it left it, nobody else gets in, and its own system comes back after that."""
+    """It finds its disk as it left it, no one else gets in, and its own system comes back after that."""
     ovs, key, server = lab_ovs(ironic.layout), make_key(tmp_path), f"{INSTANCE}@{ironic.node}"
     enrolled(ironic)
     deployed(ironic, key.with_suffix(".pub"))

@@ -113,7 +113,8 @@ def test_taken_but_unused_machine_is_still_clean(rig: Rig, tmp_path: Path) -> No
 
 
 def test_cleaning_without_a_demanded_step_does_not_count(rig: Rig, tmp_path: Path) -> None:
-    """Metadata is wiped and the disks aren't, or nobody has reset the BIOS: it is kept until one did it all."""
+    """Metadata is wiped and the disks aren't, or the BIOS wasn't reset: it is kept until a cleaning did all
+    of it."""
     taken = rig.take()
     rig.use()
     rig.empty()
@@ -237,7 +238,7 @@ NIC = {"component": "nic:NIC.Slot.1", "initial_version": "28.39.1002"}
     ("now", "flashed", "why"),
     [
         ("28.39.1002", None, ""),
-        # Ironic writes any change that it reads there, whoever has flashed it.
+        # Ironic records any change that it reads there, no matter who flashed it.
         ("66.6.6666", "66.6.6666", "firmware of nic:NIC.Slot.1 is 66.6.6666"),
         ("66.6.6666", None, "firmware of nic:NIC.Slot.1 is 66.6.6666; it was 28.39.1002 at the enrolment"),
         ("66.6.6666", "28.43.2566", "firmware of nic:NIC.Slot.1 is 66.6.6666"),
@@ -295,7 +296,7 @@ def test_cleaning_steps_are_watched_while_it_runs(rig: Rig) -> None:
     )
     assert seen.changed == rig.node["provision_updated_at"]
     rig.node.update(target_provision_state="manageable")
-    assert not rig.facts.seen_machines()[NODE].automated, "somebody's own cleaning"
+    assert not rig.facts.seen_machines()[NODE].automated, "an operator's own cleaning"
     for hidden in ({"clean_steps": None}, {"content": "** Redacted **"}, None, {"clean_steps": [{}]}):
         rig.node.update(driver_internal_info=hidden)
         assert rig.facts.seen_machines()[NODE].plan is None

@@ -129,7 +129,7 @@ def test_answer_without_nodes_makes_their_use_unknown(rig: Rig) -> None:
 
 
 def test_unlisted_machine_is_read_individually(rig: Rig) -> None:
-    """A node that somebody has deleted, or that weft's user may not see any more: its server may run or not."""
+    """A node that was deleted, or that weft's user may no longer see: its server may run or not."""
     rig.use()
     rig.ironic.lies = [("GET /baremetal/v1/nodes", Reply(200, {"nodes": [{"uuid": "another"}]}))]
     assert rig.facts.seen_machines()[NODE] == SeenMachine(use="Ironic doesn't list it")
@@ -137,7 +137,7 @@ def test_unlisted_machine_is_read_individually(rig: Rig) -> None:
 
 @pytest.mark.parametrize("missing", ["instance_uuid", "maintenance", "console_enabled", "owner", "lessee"])
 def test_node_with_missing_fields_is_neither_given_back_nor_taken(rig: Rig, missing: str) -> None:
-    """Without the field it would look as if there were no server, no console, or nobody else."""
+    """Without the field it would look as if there were no server, no console, or no other owner."""
     taken = rig.take()
     part = {name: value for name, value in rig.node.items() if name != missing}
     rig.ironic.lies = [(f"GET /baremetal/v1/nodes/{NODE}", Reply(200, part))]

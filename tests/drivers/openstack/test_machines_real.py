@@ -95,7 +95,7 @@ def test_machine_unlike_the_site_is_not_fully_enrolled(rig: Rig) -> None:
     made = ("enrolled", "port 02:00:00:00:b0:01", "port 00:02:c9:50:00:01", "manage", "inspect")
     assert seen.made == made
     found.write_text(right)
-    assert rig.enroll().state == "manageable", "nobody has looked again yet"
+    assert rig.enroll().state == "manageable", "it was not read again yet"
     seen = rig.enroll(again=True)
     assert (seen.state, seen.made, seen.differences) == ("available", ("inspect", "provide"), ())
     before = rig.ironic.ask("GET", f"nodes/{rig.ironic.node}")
@@ -159,7 +159,7 @@ def test_changed_bios_keeps_the_machine_until_it_is_restored(rig: Rig) -> None:
     assert "BIOS setting SecureBootStatus is Disabled; the site has Enabled" in str(error)
     assert rig.see(taken).there
     rig.ironic.set_bios(SecureBootStatus="Enabled")
-    assert rig.give_back(taken) is not None, "nobody has looked again yet"
+    assert rig.give_back(taken) is not None, "it was not read again yet"
     rig.ironic.provision("manage", "manageable")
     rig.ironic.provision("provide", "available")
     refused = rig.stricter.delete(SCOPE, [rig.machine], {rig.machine.key: taken})[rig.machine.key].error

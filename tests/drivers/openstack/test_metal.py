@@ -1,4 +1,5 @@
-"""Servers straight through Ironic: one instance on one machine, whatever is lost, late, twice, or somebody else's."""
+"""Servers straight through Ironic: one instance on one machine, whatever is lost, late, duplicated, or
+someone else's."""
 
 from __future__ import annotations
 

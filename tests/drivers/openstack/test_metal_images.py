@@ -170,7 +170,7 @@ def test_image_weft_cannot_read_is_refused_until_shared(rig: Rig) -> None:
 READERS = {
     "another tenant's, shared with weft's project": {PROJECT},
     "its own, not shared with weft's project": {"p2"},
-    "nobody's": set[str](),
+    "no project's": set[str](),
 }
 
 

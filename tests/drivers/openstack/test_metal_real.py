@@ -32,7 +32,7 @@ from weft.ports.servers import Action
 pytestmark = pytest.mark.cloud
 SCOPE = Scope("lab", Owner.pod("00000000-1111-2222-3333-444444444444"), "train", PROJECT)
 IMAGE = "http://127.0.0.1/image"
-"""Ironic asks Glance for an id, and nobody for a URL."""
+"""Ironic asks Glance for an id; a URL needs no request to it."""
 PART = "99999999-2222-3333-4444-555555555555"
 """A kernel, or a ramdisk."""
 IMAGES: dict[str, tuple[dict[str, str], str]] = {

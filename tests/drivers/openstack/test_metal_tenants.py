@@ -30,7 +30,7 @@ def test_actions_reach_the_machine_while_it_has_the_tenants_server(rig: Rig) -> 
         assert text.startswith(f"the cloud refuses to {action} server {server.split('@')[0]} now"), text
     with pytest.raises(ConflictError, match="another instance or none") as refused:
         rig.facts.console(PROJECT, server, serial=True, fence=unfenced)
-    assert NODE not in tenanttext.conflict(refused.value.message), "no tenant is told which machine it is"
+    assert NODE not in tenanttext.conflict(refused.value.message), "no tenant learns which machine it is"
     assert rig.changes() == []
 
 
@@ -147,7 +147,7 @@ def test_console_stuck_on_delays_no_teardown_but_keeps_the_machine(rig: Rig) -> 
     assert isinstance(error, TemporaryError) and error.alarming and "disabling the console" in str(error)
     assert rig.node["extra"] != {}
     rig.ironic.stuck = False
-    assert rig.give_back() is not None, "it was told of the last failure, and asked again"
+    assert rig.give_back() is not None, "it knows of the last failure, and asks again"
     assert rig.give_back() is None and rig.node["extra"] == {}
 
 
@@ -171,7 +171,7 @@ def test_machine_with_an_open_console_is_not_free(rig: Rig) -> None:
     assert "its console is on" in rig.facts.hosts()[NODE]
     error = rig.driver.create(SCOPE, [MACHINE], {})[MACHINE.key].error
     assert isinstance(error, TemporaryError) and error.alarming and "its console is on" in str(error)
-    assert rig.changes() == [], "nobody's machine is nobody's to switch off"
+    assert rig.changes() == [], "a machine without an instance is not switched off"
 
 
 def test_console_of_the_next_tenants_machine_is_not_shown(rig: Rig) -> None:

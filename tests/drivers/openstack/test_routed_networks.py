@@ -26,7 +26,7 @@ def network(name: str, project: str, **more: object) -> dict[str, object]:
 
 
 ONE = network("n1", PROJECT, **part("gpunet", 7))
-ROUTED = network("routed", "somebody", segments=[part("gpunet", 8), part("gpunet", 9), part("other", 10)])
+ROUTED = network("routed", "someone", segments=[part("gpunet", 8), part("gpunet", 9), part("other", 10)])
 
 
 @pytest.fixture
@@ -67,16 +67,16 @@ def test_only_the_network_without_shown_segments_is_unknown(
 ) -> None:
     """Unless none shows any: then a policy is missing. Tenants' networks must be shown where others' are."""
     tiny, facts = cloud
-    tiny.things["networks"].append(network("hidden", "somebody"))
+    tiny.things["networks"].append(network("hidden", "someone"))
     assert [n.id for n in facts.networks_on("gpunet")] == ["n1"]
     assert facts.segments(["gpunet"])["gpunet"] == {7, 8, 9}
     assert "segments of hidden: " in caplog.text and "get_network:segments" in caplog.text
     tiny.shows_segments = False
-    tiny.things["networks"] = [ONE, network("hidden", "somebody")]
+    tiny.things["networks"] = [ONE, network("hidden", "someone")]
     assert facts.segments(["gpunet", "third"])["gpunet"] == {7}
     with pytest.raises(UnknownError, match="segments"):
         facts.networks_on("gpunet")
-    tiny.things["networks"] = [network("hidden", "somebody")]
+    tiny.things["networks"] = [network("hidden", "someone")]
     for ask in (lambda: facts.networks_on("gpunet"), lambda: facts.segments(["other"])):
         with pytest.raises(UnknownError, match="provider"):
             ask()

@@ -1,4 +1,4 @@
-"""The journal of networking-mlnx's driver: what it has given up by accident is found, told and sent again.
+"""The journal of networking-mlnx's driver: rows abandoned by accident are found, reported and sent again.
 
 The table is the driver's own (its model at 21.0.0), in SQLite here; the lab's tests do the same on its MariaDB.
 """
@@ -232,7 +232,7 @@ def test_only_long_completed_rows_are_removed(neutron: Neutron, weft: Weft) -> N
     ):
         neutron.row(id_, state, seconds)
     code, out, _ = weft("--prune", "600")
-    assert code == 1, "stuck rows are told as before"
+    assert code == 1, "stuck rows are reported as before"
     assert "1 notices that were completed more than 600 s ago are removed" in out
     assert neutron.states().keys() == {"just-done", "stuck", "waiting", "given-up"}
     code, out, _ = weft("--prune", "600", "--repair", "--json")

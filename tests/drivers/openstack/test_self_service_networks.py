@@ -1,4 +1,5 @@
-"""What Neutron makes of a network, or refuses to make: taken, or told with what an operator must change."""
+"""What Neutron makes of a network, or refuses to make: accepted, or reported with what an operator must
+change."""
 
 from __future__ import annotations
 

@@ -93,7 +93,8 @@ def test_silent_storage_delays_no_pod_without_storage(tmp_path: Path, service: s
 
 
 def test_silent_service_is_not_asked_again_at_once(tmp_path: Path) -> None:
-    """By nobody in the process: not by another session either. Other services are, and so is another cloud's."""
+    """Not by any part of the process, nor by another session. Other services are, and so is another
+    cloud's."""
     with driven(tmp_path, "lab") as (cloud, sessions, driver), driven(tmp_path, "two") as (_, _, second):
         driver.find(OTHER, PLAIN, {})
         cloud.hangs = ("/share/",)

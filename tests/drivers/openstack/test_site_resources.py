@@ -159,7 +159,7 @@ def test_dns_name_dropped_by_neutron_is_reported(
 def test_closed_group_has_its_rules_and_no_others(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
-    """Neutron's own two rules of a new group are removed; an open rule that somebody adds is a difference."""
+    """Neutron's own two rules of a new group are removed; an open rule that someone adds is a difference."""
     tiny, driver, _ = cloud
     spec = SecurityGroupSpec(
         ssh_from=(),
@@ -219,7 +219,7 @@ def test_resource_with_another_name_is_renamed(
 def test_recreated_site_network_is_looked_up_again(
     cloud: tuple[TinyCloud, OpenStackDriver, OpenStackFacts],
 ) -> None:
-    """Its name's id was known from the pod before; one that is nobody's stays a reason to give up."""
+    """Its name's id was known from the pod before; a name without a network stays an error."""
     tiny, driver, _ = cloud
     pod = Scope("lab", Owner("pod", OWNER.id), "train", PROJECT)
     spec = PortSpec(network="", subnet="", site_network="storage", address="", vnic_type="normal", host="")
@@ -279,7 +279,7 @@ def test_similar_resources_are_found_by_vlan_cidr_mac_and_name(
         "provider:segmentation_id": 13,
     }
     tiny.things["networks"] = [
-        {"id": "n1", "name": "other", "description": "", "project_id": "somebody", **where},
+        {"id": "n1", "name": "other", "description": "", "project_id": "someone", **where},
         {
             "id": "n2",
             "name": "gw",
@@ -292,12 +292,12 @@ def test_similar_resources_are_found_by_vlan_cidr_mac_and_name(
             "id": "n3",
             "name": "gw",
             "description": "",
-            "project_id": "somebody",
+            "project_id": "someone",
             **where,
             "provider:segmentation_id": 15,
         },
     ]
-    subnet = {"name": "", "description": "", "project_id": "somebody", "network_id": "n1", "ip_version": 4}
+    subnet = {"name": "", "description": "", "project_id": "someone", "network_id": "n1", "ip_version": 4}
     tiny.things["subnets"] = [
         {"id": "s1", "cidr": "10.1.0.0/25", **subnet},
         {"id": "s6", "cidr": "fd00::/64", **subnet, "ip_version": 6},

@@ -20,7 +20,7 @@ def test_only_a_volumes_own_snapshots_are_deleted(
 ) -> None:
     """The filter isn't honoured: an older service, a proxy, Cinder's `resource_query_filters`."""
     rig.make(wanted)
-    other = {"id": "snap-of-another", owner: "somebody-elses", "name": "monday"}
+    other = {"id": "snap-of-another", owner: "someone-elses", "name": "monday"}
     refused = Reply(409, {"conflictingRequest": {"code": 409, "message": "it has snapshots"}})
     rig.cloud.lies = [
         (f"GET /{service}/{listed}", Reply(200, {"snapshots": [other]})),

@@ -345,7 +345,7 @@ def test_slow_detach_is_waited_for(rig: Rig) -> None:
         assert volume["status"] == "detaching" and rig.find(ATTACHED).there
     volume["status"] = "error_detaching"
     rig.cloud.lies = [("DELETE .*/os-volume_attachments/.*", Reply(400, {"badRequest": {"message": "no"}}))]
-    assert isinstance(rig.delete(ATTACHED, SCOPE).error, PermanentError), "another refusal is told"
+    assert isinstance(rig.delete(ATTACHED, SCOPE).error, PermanentError), "another refusal is reported"
 
 
 # -- what stays ---------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ BY_DAY = frozenset(
 )
 """One of each kind of lie."""
 AT_NIGHT = pytest.mark.nightly(
-    reason="others of its kind are told by day, and most of all kinds in test_absence.py"
+    reason="others of its kind run by day, and most of all kinds in test_absence.py"
 )
 SEPARATE = {"server": "nova", "key_pair": "nova"}
 
@@ -151,7 +151,8 @@ def _seen(driver: OpenStackDriver, lied: Lied, key: str) -> bool:
 @pytest.mark.parametrize("service", ["nova", "neutron"])
 @pytest.mark.parametrize("lie", each(MISREAD))
 def test_false_answer_leads_to_unknown_or_the_truth(lied: Lied, service: str, lie: str) -> None:
-    """Nothing that is there is ever said to be absent; what can't be told is raised, and passes with the lie."""
+    """Nothing that exists is ever reported absent; an unknown state is raised, and passes with the false
+    answer."""
     with lied.liar.lying(lie, service, seconds=0.1) as rule:
         for resource in lied.of(service):
             try:
@@ -187,7 +188,7 @@ def test_rows_hidden_from_a_listing_are_read_one_by_one(lied: Lied, service: str
 @pytest.mark.parametrize("service", ["nova", "neutron"])
 @pytest.mark.parametrize("lie", each([*PAGES, "unauthorized401", "accepted202", "no_content204", "reset"]))
 def test_falsely_reported_removal_is_not_believed(lied: Lied, service: str, lie: str) -> None:
-    """DELETE is answered by somebody else: the thing is still seen."""
+    """DELETE is answered by someone else: the thing is still seen."""
     with lied.liar.lying(lie, service, method="DELETE") as rule:
         for resource in lied.of(service):
             lied.driver.delete(lied.scope, [resource], lied.ids)

@@ -111,7 +111,7 @@ def test_floating_ip_is_removed_from_its_port(cloud: Cloud, by: Row) -> None:
 
 
 def test_interface_on_a_pods_router_is_removed(cloud: Cloud) -> None:
-    """Of a network that somebody attached to it: the router's owner may."""
+    """On a network that someone attached to it: the router's owner may."""
     tiny, facts = cloud
     tiny.port("interface", OTHER, "elsewhere", device_owner="network:router_interface", device_id="router")
     (use,) = others(cloud)

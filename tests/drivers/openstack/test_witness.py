@@ -1,4 +1,5 @@
-"""The note of how far weft's database has come: of several, the highest counts, and nobody takes a higher one away."""
+"""The record of how far weft's database has got: of several, the highest counts, and a higher one is never
+removed."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ class KeyPairs:
     """Nova's key pairs of one user; `meanwhile` is called once, before the next creation."""
 
     def __init__(self) -> None:
-        self.pairs: dict[str, str] = {"somebody's": "ssh-rsa AAAA me@home"}
+        self.pairs: dict[str, str] = {"someone's": "ssh-rsa AAAA me@home"}
         self.meanwhile: Callable[[], object] = lambda: None
 
     def listing(self, asked: str, path: str, collection: str) -> list[dict[str, Any]]:

@@ -89,11 +89,11 @@ class TinyCloud:
 
     Attributes:
         things: collection -> rows, such as `networks`.
-        lies: (pattern of method and path, reply); the first that fits is told.
+        lies: (pattern of method and path, reply); the first match is answered.
         served: projects that Keystone gives weft's user tokens of, besides its own.
         narrow: tokens of these projects are shown things of their own project alone.
         children: resource provider -> those of its devices.
-        missing_for: tokens of these projects are told 404 of anything they ask for by its id.
+        missing_for: tokens of these projects get 404 for anything they ask for by its id.
         reserved: resource provider -> class -> how many of 8 Placement has reserved.
         actions: server -> Nova's record of its actions, the oldest first; see `act`.
         deleted: Nova's rows of servers that it deleted, until they are archived.
@@ -127,7 +127,7 @@ class TinyCloud:
 
         Args:
             events: name without its prefix, host and result; without a result it never ended.
-            project: of whoever asked for it: `hostId` is of this project and the host.
+            project: of the request: `hostId` is of this project and the host.
         """
         record = self.actions.setdefault(server, [])
         at = f"2026-11-23T01:{len(record) // 60:02}:{len(record) % 60:02}"

@@ -31,7 +31,7 @@ class TinyStorage(TinyCloud):
         shares, rules, volumes, locks, attached: by id; of a server the volumes that are attached to it.
         reserved: Cinder's attachments that Nova knows nothing of, by id.
         locked: servers with a tenant's lock.
-        slow: volumes whose guests don't let go of them.
+        slow: volumes that their guests don't release.
         types: share types and volume types.
     """
 

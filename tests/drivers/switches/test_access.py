@@ -78,7 +78,7 @@ def test_world_readable_credentials_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrong", [12345678, None, ["hidden"]])
 @pytest.mark.parametrize("field", ["user", "password", "secret"])
 def test_non_string_credentials_are_reported(tmp_path: Path, field: str, wrong: object) -> None:
-    """Whoever leaves the quotes off a password of digits is told before a request is made of it."""
+    """A password of digits without quotes is reported before any request."""
     path = tmp_path / "switches.json"
     path.touch(0o600)
     path.write_text(json.dumps({"default": {"user": "a", "password": "b", field: wrong}}))

@@ -151,7 +151,7 @@ def test_switch_with_unknown_aggregations_is_not_compared(
 
 
 def test_each_link_of_an_aggregation_is_compared(cabled: Cabled, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two links in one aggregation, the last of them right, the first in somebody else's port."""
+    """Two links in one aggregation, the last of them right, the first in someone else's port."""
     wrong, right = cabled.port("leaf1", 8), cabled.port("leaf1", 3)
     lag = cabled.plan.by_name["leaf1"].port(3)
     also(cabled, monkeypatch, "leaf1", lag, (wrong, right))
@@ -195,7 +195,7 @@ def test_names_match_with_or_without_domain_in_any_case() -> None:
         "leaf1": "leaf1.dc.example",
         "LEAF1.DC": "leaf1.dc.example",
         "tor": "tor",
-        "nobody.dc.example": "nobody.dc.example",
+        "unknown.dc.example": "unknown.dc.example",
     }.items():
         assert names.find(said) == found, said
     assert names.may_be("tor.row1", "tor") and not names.may_be("gpu1", "gpu1.bmc")

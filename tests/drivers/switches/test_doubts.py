@@ -1,4 +1,4 @@
-"""Changes without an answer: nobody knows what became of them."""
+"""Changes without an answer, whose outcome is unknown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TAKES = {
 
 
 def test_pending_membership_is_removed_even_if_not_visible(one: One) -> None:
-    """Nobody knows what became of a change: whoever takes it away says so to the switch."""
+    """The outcome of a change is unknown: its removal is sent to the switch explicitly."""
     spec, wanted = ordered(one, 0)
     speaks = one.front.plan.speaks
     one.front.faults.late = MAKES[speaks]

@@ -85,7 +85,7 @@ def test_forwarding_parking_vlan_does_not_isolate(eos: One) -> None:
 
 
 def test_parking_vlan_in_use_is_noted_before_it_is_suspended(eos: One) -> None:
-    """The site's file may name somebody's VLAN as the one for parking."""
+    """The site file may name someone else's VLAN as the parking VLAN."""
     assert not [n for n in eos.fabric.live_check().notes if "parking" in n]
     eapi(eos).running.vlans[PARKING] = Vlan("production")
     eapi(eos).running.ports["Ethernet60"] = Port(access=PARKING)
@@ -147,7 +147,7 @@ def test_routed_port_is_in_no_vlan_and_refused(eos: One) -> None:
 
 
 def test_factory_default_port_is_parked_after_its_first_pod(eos: One) -> None:
-    """Also if it was a trunk meanwhile: its untagged frames reached every port that nobody has set."""
+    """Also if it was a trunk meanwhile: its untagged frames reached every unconfigured port."""
     name = eos.ports[0]
     eapi(eos).running.ports[name] = Port(access=1)
     _, wanted = ordered(eos, 0, mode=Mode.TRUNK)

@@ -1,4 +1,5 @@
-"""Whatever interface weft speaks, frames follow: members reach each other, nobody else does, and none after release."""
+"""Frames follow changes through every vendor's interface: only members reach each other, and none after
+release."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def two_pods(rig: RealSwitches) -> tuple[Resource, Resource]:
 
 
 def test_members_reach_each_other_until_they_are_released(rig: RealSwitches) -> None:
-    """By ping, with ARP. After one pod's release the other's hosts go on, and the released reach nobody at all."""
+    """By ping, with ARP. After one pod's release the other's hosts go on, and the released reach no one."""
     one, other = two_pods(rig)
     assert not rig.hosts.reached(ACROSS)
     assert rig.fabric.check(spec(one), rig.fabric.snapshot()).problems == ()
@@ -98,7 +99,7 @@ def test_trunk_member_has_only_its_vlan_tagged(rig: RealSwitches) -> None:
         for t in ((), (SECOND,), (1,), (4000,), (0, SECOND), (SECOND, FIRST))
     ]
     assert not rig.hosts.heard("host1", everybody, wrong, b"wrong")
-    # A second tag stays inside the first: the member gets the frame as it is, and nobody else any.
+    # A second tag stays inside the first: only the member gets the frame, unchanged.
     nested = [frame(mac, mark=b"nested", tags=(FIRST, SECOND))]
     assert rig.hosts.heard("host1", everybody, nested, b"nested") <= {"host5"}
     flood = [
@@ -149,7 +150,7 @@ def test_root_on_a_shared_host_reaches_only_its_pods(rig: RealSwitches) -> None:
     assert probe.honest("host1", everybody, by=["host5"], tag=FIRST) == {"host5"}
     assert probe.forged("host1", everybody, [SECOND + 1], own=()) == set()
     assert probe.forged("host1", strangers, [SECOND + 1], own=[FIRST, SECOND]) == set(), "behind its own tag"
-    assert probe.honest("host1", everybody, by=()) == set(), "without a tag it is nobody's"
+    assert probe.honest("host1", everybody, by=()) == set(), "an untagged frame belongs to no pod"
     assert probe.forged("host5", {"host6", *strangers}, [SECOND], own=[FIRST]) == set(), "of one leaf"
     assert probe.flooded("host1", {"host6", *strangers}, tag=FIRST) == set()
     assert probe.forged("host2", everybody - {"host7", "host2"}, [FIRST, SECOND], own=[SECOND + 1]) == set()

@@ -92,7 +92,8 @@ def results(rig: GenericRig, wanted: Resource, fabric: EthernetFabric | None = N
 
 
 def test_frames_follow_changes_and_nothing_is_reported_clean(rig: GenericRig) -> None:
-    """Members on the leaf that is only told, and over its links; each change is one session, and saved."""
+    """Members on the leaf that can't be read back, and over its links; each change is one session, and
+    saved."""
     hosts = ["host1", "host2", "host5"]
     wanted = vlan(FIRST, [rig.rig.port(h) for h in hosts])
     assert rig.driver.create(scope(), [wanted], {})["partition"].error is None
@@ -125,7 +126,8 @@ def test_leaving_member_is_removed_and_others_stay(rig: GenericRig) -> None:
 
 
 def test_former_member_is_not_reported_gone_after_a_restart(rig: GenericRig) -> None:
-    """The process that took it off is dead; nobody knows, so it is asked again, and only then accepted."""
+    """The process that removed it is dead, and its outcome unknown: it is repeated, and only then
+    accepted."""
     both = vlan(FIRST, [rig.rig.port("host1"), rig.rig.port("host2")])
     rig.driver.create(scope(), [both], {})
     fresh = rig.another()
@@ -172,7 +174,7 @@ def test_unaccepted_change_is_not_reported_present_after_a_restart(rig: GenericR
 
 
 def test_member_added_by_another_process_is_removed(rig: GenericRig) -> None:
-    """Its node has somebody else's server: whoever makes the next visit knows of the port from the plan alone."""
+    """Its node has someone else's server: the next visit's worker knows of the port only from the plan."""
     both = vlan(FIRST, [rig.rig.port("host1"), rig.rig.port("host2")])
     rig.driver.create(scope(), [both], {})
     rig.records.planned[scope().mark("partition")] = spec(both)

@@ -37,7 +37,7 @@ for _ in range(2):
 
 
 def test_threads_that_loaded_the_library_end() -> None:
-    """Importing it in a thread of a pool left the pool, and with it the process, waiting for ever."""
+    """Importing it in a thread of a pool left the pool, and with it the process, waiting forever."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], check=False, capture_output=True, text=True, timeout=300
     )

@@ -160,7 +160,7 @@ def test_machines_answer_arp_before_ready_and_not_after_release(asking: Switched
 
 
 def test_silent_machine_is_reported(asking: Switched) -> None:
-    """Its address is another's: whoever answers with another MAC address is not the machine."""
+    """Its address is another's: an answer with another MAC address isn't the machine's."""
     house, ovs = asking.house, asking.rig.lab.ovs
     first, second = house.site.ipu_machines[:2]
     ovs.inside(RNICS[0], ["ip", "address", "del", f"{first.rnic_address}/32", "dev", "eth0"])

@@ -44,7 +44,8 @@ def lab() -> Generator[tuple[Site, Hosts]]:
 
 def test_probe_rounds_run_on_the_labs_switches(lab: tuple[Site, Hosts]) -> None:
     """Two nodes' adapters in a VLAN, on two switches of different vendors: packets of the network's 9,000 bytes pass,
-    nobody else hears them, and nobody hears anybody once the VLAN is gone. `weft site check --live` asks the agent."""
+    no other adapter hears them, and none hears any once the VLAN is gone. `weft site check --live` asks the
+    agent."""
     site, hosts = lab
     traffic = site.fabrics[FABRIC].traffic
     assert traffic is not None

@@ -35,7 +35,7 @@ NETWORK = str(uuid.UUID(int=7))
 
 
 class Neutrons:
-    """One leaf as Neutron has it, and a session of its own to look at it and to be another hand."""
+    """One leaf as Neutron has it, and a separate session to read and change it externally."""
 
     def __init__(self, folder: Path, speaks: Speaks) -> None:
         plan = leaf_spine(speaks, leaves=1, spines=1, hosts_each=3)
@@ -94,7 +94,7 @@ def test_machines_port_moves_through_its_vlans(leaf: Neutrons) -> None:
         assert number in leaf.eyes.read().ports[leaf.link].tagged
         leaf.switch.delete_port(port, number)
         assert leaf.seen(0) == PortVlans(None)
-    assert leaf.seen(1) == other  # nobody asked for anything there
+    assert leaf.seen(1) == other  # no change was requested there
 
 
 def test_trunk_port_becomes_an_access_port_of_its_vlan(leaf: Neutrons) -> None:
@@ -136,7 +136,7 @@ def test_silent_switch_is_an_error_for_neutron(leaf: Neutrons) -> None:
 
 
 def test_freeing_a_port_is_retried(leaf: Neutrons, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neutron keeps an error of this call to itself, and asks nobody again."""
+    """Neutron doesn't pass on an error of this call, and never repeats it."""
     leaf.switch.add_network(TENANT, NETWORK)
     leaf.switch.plug_port_to_network(leaf.ports[0], TENANT)
     pauses: list[float] = []
@@ -185,7 +185,7 @@ def test_missing_link_is_named(leaf: Neutrons) -> None:
 
 @pytest.mark.parametrize("leaf", ["eos"], indirect=True)
 def test_unsaved_change_of_another_process_is_saved(leaf: Neutrons, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was changed, and Neutron told that it failed; the next call finds nothing to be changed."""
+    """It was changed, and a failure reported to Neutron; the next call finds nothing to change."""
     leaf.switch.plug_port_to_network(leaf.ports[0], TENANT)
     kept: list[str] = []
     monkeypatch.setattr(leaf.switch._session, "_keep", lambda: kept.append("saved"))
@@ -299,4 +299,4 @@ def test_frames_follow_neutrons_calls(kind: str, switch_rigs: Callable[[str], Re
         move(host, TENANT, None)
     assert not rig.hosts.reached(pair)
     move("host1", None, TENANT)
-    assert not rig.hosts.reached(pair), "a parked port is in nobody's VLAN"
+    assert not rig.hosts.reached(pair), "a parked port is in no network's VLAN"

@@ -29,7 +29,7 @@ def applied(nvue: One) -> None:
 
 
 def unanswered(nvue: One, fault: str = "mute") -> None:
-    """A revision is to be applied, which takes its time; nobody hears of its beginning."""
+    """Applying a revision takes its time, and its start isn't reported."""
     nvue.front.faults.slow_commit = 3600.0
     setattr(nvue.front.faults, fault, r"PATCH /nvue_v1/revision/\d+ ")
     with pytest.raises(UnknownError):
@@ -110,7 +110,7 @@ def test_neutrons_revision_in_progress_is_not_clean(nvue: One) -> None:
 
 
 def test_slow_revision_is_waited_for(nvue: One, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NVUE goes on applying it: until it has ended nobody knows what the switch has, whoever asks."""
+    """NVUE continues applying it: until it has ended the switch's state is unknown to all readers."""
     monkeypatch.setattr(switch, "DOUBT_SECONDS", 0.0)
     assert isinstance(nvue.session, NvueSession)
     nvue.session._apply_seconds = 0.2  # pyright: ignore[reportPrivateUsage]
@@ -127,7 +127,7 @@ def test_slow_revision_is_waited_for(nvue: One, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_vanished_revision_may_have_been_applied(nvue: One) -> None:
-    """Its server was started anew meanwhile: that is no refusal."""
+    """Its server was restarted meanwhile: that is no refusal."""
     nvue.front.faults.slow_commit = 3600.0
 
     def restarted() -> None:

@@ -102,7 +102,8 @@ def test_switches_no_longer_on_a_path_lose_the_vlan(named: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "switch"), [("silent", "l2"), ("silent", "s1"), ("told", "l2"), ("told", "s1"), ("gone", "l2")]
+    ("how", "switch"),
+    [("silent", "l2"), ("silent", "s1"), ("write-only", "l2"), ("write-only", "s1"), ("gone", "l2")],
 )
 def test_unread_switch_prevents_a_clean_receipt(how: str, switch: str) -> None:
     """It doesn't answer; it can't be read back any more; the site doesn't describe it any more."""
@@ -115,7 +116,7 @@ def test_unread_switch_prevents_a_clean_receipt(how: str, switch: str) -> None:
         links = tuple(link for link in CABLES.links if not any(e.startswith(f"{switch}/") for e in link[:2]))
         cables = replace(CABLES, switches=tuple(s for s in CABLES.switches if s != switch), links=links)
     snapshot = seen(
-        fabric, [switch] if how == "silent" else [], [switch] if how == "told" else [], cables=cables
+        fabric, [switch] if how == "silent" else [], [switch] if how == "write-only" else [], cables=cables
     )
     with pytest.raises(UnknownError, match=switch):
         observe_own(own, snapshot, leaving=True)

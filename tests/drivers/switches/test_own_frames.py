@@ -139,7 +139,7 @@ def test_network_connects_only_its_hardware(own: OwnRig) -> None:
 
 
 def test_drift_is_detected_and_repaired(own: OwnRig) -> None:
-    """By another hand: a port in another VLAN, one in none."""
+    """External changes: a port in another VLAN, one in none."""
     ids = own.made()
     own.rig.add(own.rig.port("host1"), 77)
     own.rig.remove(own.rig.port("host5"), BMCS)
@@ -169,7 +169,7 @@ def test_foreign_port_is_left_alone_and_keeps_the_vlan(own: OwnRig) -> None:
 
 
 def test_existing_vlan_blocks_or_is_adopted(own: OwnRig) -> None:
-    """A port that has another VLAN; a VLAN under somebody's name, where a switch stores names."""
+    """A port that has another VLAN; a VLAN under someone else's name, where a switch stores names."""
     own.rig.define(BMCS)
     named = {name for s in own.fabric.configured().read.values() if (name := s.get(BMCS))}
     port = own.rig.port("host5")
@@ -223,7 +223,7 @@ def test_creation_and_deletion_are_saved(own: OwnRig) -> None:
 
 
 def test_another_process_continues_after_a_kill(own: OwnRig) -> None:
-    """As after a kill: one leaf has it, the other nothing; whoever comes next makes the rest."""
+    """As after a kill: one leaf has it, the other nothing; the next worker makes the rest."""
     with own.silent(own.rig.port("host5")):
         assert unknown(own.fabric.create(SITE, own.both, {}))
     other = opened(own.rig)

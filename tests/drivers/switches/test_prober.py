@@ -143,7 +143,7 @@ def test_faults_are_found_before_servers_exist(rig: RealSwitches) -> None:
 
 
 def test_host_without_an_agent_is_probed_by_arp(rig: RealSwitches) -> None:
-    """By members alone, with its MAC address as the site has it; after the release it answers nobody."""
+    """Only by members, with its MAC address as the site has it; after the release it answers none."""
     document = rig.site.model_dump(mode="json")
     for node in document["nodes"]:
         node["hcas"][0]["mac"] = rig.hosts.by_name[node["name"]].mac

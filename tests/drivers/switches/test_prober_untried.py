@@ -46,7 +46,7 @@ def test_adapter_coming_up_is_retried(rig: RealSwitches) -> None:
 
 
 def test_unsynchronized_agents_never_report_a_live_vlan_clean(rig: RealSwitches) -> None:
-    """One that begins when the other has ended hears nobody: that silence is none."""
+    """One that begins when the other has ended hears nothing: that silence proves nothing."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, ("host1", "host5"))
     settled(rig, ("host1", "host5"))
@@ -119,7 +119,7 @@ def test_adapter_given_to_a_guest_was_tested_before(rig: RealSwitches, policy: s
     found = probed.prober.check(one, {}, begun.ports)
     assert (found.problems, found.notes) == ((), ()), render((*found.problems, *found.notes))
     assert found.looked_at[f"adapters of {FABRIC} that did before their servers had them"] == 3
-    assert len(probed.agents["near"].asked) == 1, "nobody waits for what is known"
+    assert len(probed.agents["near"].asked) == 1, "what is known isn't waited for"
     found = probed.prober.check(one, {}, begun.ports - {rig.port("host1")})
     reported = found.notes if policy == "warn" else found.problems
     assert [p.subject for p in reported] == ["host1/mlx5_0"]

@@ -62,7 +62,7 @@ def changes(one: One) -> list[str]:
 
 def test_lost_owner_adds_no_members_after_removals(sonic: One, monkeypatch: pytest.MonkeyPatch) -> None:
     """SONiC has a request for each member that goes: with many pods in a change, minutes may pass before the others
-    come. Of what was sent nobody knows what became."""
+    come. The outcome of what was sent is unknown."""
     sonic.put(0, OTHER)
     slow = Slow(sonic, monkeypatch)
     sonic.front.requests.clear()
@@ -82,7 +82,7 @@ def test_revision_of_a_lost_owner_is_not_applied(nvue: One, monkeypatch: pytest.
 
 
 def test_lost_owner_does_not_undo_an_unconfirmed_change(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another worker has given the port to another pod by then: what it was before is nobody's wish any more."""
+    """Another worker has given the port to another pod by then: its former state is no longer desired."""
     slow = Slow(one, monkeypatch)
     one.front.faults.lose_commit = True
     slow_fence_from_second = iter([lambda: None])

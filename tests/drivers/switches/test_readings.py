@@ -75,7 +75,7 @@ def test_change_starts_from_a_recent_reading(one: One, monkeypatch: pytest.Monke
     one.session.change(untagged, recent=True)
     assert (seen, len(read)) == ([None], 1), "it was read once"
     one.session.change(untagged)
-    assert len(read) == 2, "whoever doesn't say so gets a new one"
+    assert len(read) == 2, "other callers get a new one"
     one.put(0, VLAN)
     one.session.change(untagged, recent=True)
     assert seen[-1] == VLAN
@@ -87,7 +87,7 @@ def test_change_starts_from_a_recent_reading(one: One, monkeypatch: pytest.Monke
         return old
 
     monkeypatch.setattr(one.session, "_read", slowly)
-    with contextlib.suppress(UnknownError):  # whoever has a clock of its own says that it is old
+    with contextlib.suppress(UnknownError):  # switches with a clock show that it is outdated
         one.session.read()
     one.session.change(untagged, recent=True)
     assert seen[-1] == OTHER, "what was read before the change isn't recent, though it came after it"

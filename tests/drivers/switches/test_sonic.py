@@ -108,7 +108,7 @@ def test_concurrent_transaction_is_no_refusal(sonic: One) -> None:
 
 @pytest.mark.parametrize(("status", "kind"), [(404, "protocol"), (404, ""), (503, "")])
 def test_missing_model_is_no_empty_table(sonic: One, status: int, kind: str) -> None:
-    """An image without it, or a proxy's own answer: what the switch has, nobody knows."""
+    """An image without it, or a proxy's own answer: the switch's state is unknown."""
     sonic.put(0, VLAN)
     body = (
         {"ietf-restconf:errors": {"error": [{"error-type": kind, "error-tag": "invalid-value"}]}}
@@ -139,7 +139,7 @@ def test_save_without_a_result_has_not_saved(sonic: One, body: object) -> None:
 
 
 def test_missing_feature_of_an_image_is_named(sonic: One) -> None:
-    """Settings and neighbours that nobody can read aren't none; a change that can't be saved needs somebody."""
+    """Unreadable settings and neighbours aren't empty ones; a change that can't be saved needs a person."""
     front = restconf(sonic)
     front.missing = frozenset({"sonic-port-qos-map", "openconfig-lldp", "sonic-config-mgmt"})
     assert sonic.session.qos() == "its RESTCONF has no sonic-port-qos-map:sonic-port-qos-map/PORT_QOS_MAP"
@@ -167,7 +167,8 @@ def test_malformed_port_table_is_unknown(sonic: One) -> None:
 
 
 def test_switch_without_vlans_must_list_its_ports(sonic: One) -> None:
-    """404 means that a table is empty; from whoever says so to everything it means nothing, also a moment later."""
+    """404 means that a table is empty; from a server that answers everything with 404 it means nothing, also
+    later."""
     sonic.put(0, VLAN)
     sonic.session.read()
     empty = {"ietf-restconf:errors": {"error": [{"error-type": "application", "error-tag": "invalid-value"}]}}

@@ -123,7 +123,7 @@ def test_flood_of_addresses_opens_no_other_vlan(switches: SwitchLab) -> None:
 
 
 def test_untagged_port_would_be_a_trunk_of_all_vlans(switches: SwitchLab) -> None:
-    """What a careless driver leaves behind is told as what it is, and `Vlans()` is not that."""
+    """The remains of a careless driver are reported as they are, and `Vlans()` is different."""
     bridge, port = switches.bridges["leaf1"], switches.port("host1")
     assert bridge.read()[port.number] == Vlans()
     switches.ovs.vsctl("clear", "port", bridge.plan.interface(port.number), "tag")

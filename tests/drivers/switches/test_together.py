@@ -123,7 +123,7 @@ def test_change_outside_the_limits_fails_only_its_pod(one: One) -> None:
 
 
 def test_refused_batch_is_retried_one_by_one(one: One) -> None:
-    """The switch takes none of it; nobody knows because of whom."""
+    """The switch accepts none of it; the cause isn't known."""
     one.front.faults.fail_after = 4 if one.front.plan.speaks == "eos" else 0
     assert one.session.change_all([into(one, 0, VLAN), into(one, 1, OTHER)]) == [None, None]
     assert (one.untagged(0), one.untagged(1)) == (VLAN, OTHER)
@@ -137,7 +137,8 @@ def test_unmade_changes_are_tried_one_by_one(one: One) -> None:
 
 
 def test_lost_answer_is_a_doubt_for_each_change(one: One) -> None:
-    """Nobody is told that it failed because of another; who has nothing to do with it need not wait for it to land."""
+    """No change is reported as failed because of another, and unaffected ones needn't wait until it takes
+    effect."""
     one.session.change_all([into(one, 2, THIRD)])
     one.front.requests.clear()
     one.front.faults.late = MAKES[one.front.plan.speaks]
@@ -240,7 +241,7 @@ def test_present_change_is_not_repeated_in_a_batch(one: One) -> None:
 
 
 def test_worker_dying_in_a_batch_blocks_no_other(one: One, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The switch has it, nobody has noted it: another worker sees all of it, and takes all of it away."""
+    """The switch has it, but it wasn't recorded: another worker sees and removes all of it."""
     pods = [(scope(1), *ordered(one, 0)), (scope(2), *ordered(one, 1, number=OTHER))]
     first, second = (vlan_name(mine.mark(wanted.key)) for mine, _, wanted in pods)
     session = dying(one, monkeypatch)

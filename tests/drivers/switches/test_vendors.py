@@ -90,7 +90,7 @@ def test_slow_commit_is_waited_for(one: One) -> None:
 
 
 def test_missing_port_is_refused_and_nothing_changes(one: One) -> None:
-    """Some drivers are told nothing: the switch says so, or the reading does."""
+    """Some drivers get no error: the switch reports it, or the reading does."""
     one.session.limits = type(one.session.limits)(
         one.session.limits.vlans, one.session.limits.ports | {"swp99"}, one.session.limits.parking
     )
@@ -125,7 +125,8 @@ def test_edit_returns_the_resulting_state() -> None:
 
 
 def test_unsaved_change_is_reported_and_saved_by_the_next_call(one: One) -> None:
-    """The change is made, saving fails: unknown, told by each reading, and put right without another change."""
+    """The change is made, saving fails: unknown, reported by each reading, and repaired without another
+    change."""
     one.front.faults.refuse_save = True
     with pytest.raises(UnknownError):
         one.put(0, VLAN)
@@ -157,7 +158,7 @@ def test_another_processs_unsaved_change_is_saved(one: One) -> None:
 
 
 def test_first_change_of_a_process_always_saves(one: One) -> None:
-    """Only whoever depends on it hears that it fails."""
+    """Only callers that depend on it get the failure."""
     one.front.faults.refuse_save = True
     with pytest.raises(UnknownError):
         one.put(0, VLAN)
@@ -198,7 +199,7 @@ def test_unsuspendable_parking_vlan_does_not_isolate(tmp_path: Path, speaks: Spe
 
 
 def park(one: One, port: str) -> None:
-    """By another hand."""
+    """Changed externally."""
     running = one.front.running
     if isinstance(one.front, Nvue):
         running["interface"][port]["bridge"] = {"domain": {BRIDGE: {"access": PARKING}}}

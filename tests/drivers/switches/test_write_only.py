@@ -228,7 +228,7 @@ def test_turns_folder_of_another_user_is_not_used(rig: WriteOnlyFabric, tmp_path
     os.chown(rig.turns, 12345, 12345)
     wanted = vlan(FIRST, [rig.port("host1")])
     outcome = rig.fabric.create(scope(), [wanted], {})["partition"]
-    assert isinstance(outcome.error, PermanentError) and "belongs to somebody else" in str(outcome.error)
+    assert isinstance(outcome.error, PermanentError) and "belongs to another user" in str(outcome.error)
     assert kept.read_text() == "ours" and not any(d.accepted for d in rig.devices.values())
 
 
@@ -245,7 +245,7 @@ def asked(rig: WriteOnlyFabric, of: Scope, wanted: Resource) -> Asked:
     ("refused", "sessions"), [(False, 1), (True, 3)], ids=["accepted", "refused together"]
 )
 def test_waiting_vlans_are_one_session(rig: WriteOnlyFabric, refused: bool, sessions: int) -> None:
-    """What the switch doesn't accept together is told one by one."""
+    """What the switch doesn't accept together is sent one by one."""
     first, second = vlan(FIRST, [rig.port("host1")]), vlan(FIRST + 1, [rig.port("host2")])
     device, leaf = rig.devices["leaf1"], rig.fabric.session("leaf1")
     device.refuse_several = refused

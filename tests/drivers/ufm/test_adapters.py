@@ -84,7 +84,7 @@ def test_function_is_up_once_its_port_is_only_behind_its_node(tmp_path: Path) ->
     for place in (
         first,
         second,
-    ):  # an earlier server's, on the same node: which of them the pod's is nobody can say
+    ):  # an earlier server's, on the same node: which of them is the pod's can't be known
         [both] = found(VirtualPort(guid, first[2:]), VirtualPort(guid, place[2:]))
         assert both[:2] == (ProblemKind.FUNCTION_ELSEWHERE, own) and "2 active virtual ports" in both[2]
     assert found(VirtualPort(guid, first[2:]), VirtualPort(guid, second[2:], "DOWN")) == []
@@ -139,7 +139,8 @@ def test_release_waits_until_the_virtual_port_is_down(tmp_path: Path, agents: bo
     assert results == {"clean"} and "UFM shows it behind" in said
     results, said, _ = read()
     assert results == {"clean"} and "UFM shows no virtual port with it any more" in said
-    # Elsewhere: whoever has a whole adapter could keep others' pods from ending; the next pod's check is an alarm.
+    # Elsewhere: a tenant with a whole adapter could keep others' pods from ending; the next pod's check is an
+    # alarm.
     assert read(VirtualPort(virtual[2:], rig.ports()[3][2:]))[0] == {"clean"}
     thief = VirtualPort(virtual[2:], rig.ports()[3][2:])
     assert read(VirtualPort(virtual[2:], own[2:]), thief)[2] == (rig.site.nodes[0].name,), (

@@ -77,7 +77,7 @@ def test_wrong_password_is_reported(tmp_path: Path, login: str) -> None:
 
 def test_wrong_token_is_unknown_and_alarming(rig: UfmRig) -> None:
     """Nothing is known of the fabric: not absent, not clean, and the status says why. A new file needs no restart."""
-    rig.write_credentials("token: wrong-token-of-somebody\n")
+    rig.write_credentials("token: wrong-token-of-someone\n")
     with pytest.raises(UnknownError, match="access denied") as caught:
         rig.driver.find(scope(), [segment(KEY, rig.ports()[:2])], {})
     assert caught.value.alarming and "wrong-token" not in str(caught.value)
@@ -157,7 +157,7 @@ def test_tls_is_verified(tmp_path: Path) -> None:
         Rest(FABRIC, missing)._context()  # pyright: ignore[reportPrivateUsage]
 
 
-# -- answers that are none ---------------------------------------------------------------------------------------
+# -- malformed answers ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_200_with_anything_else_is_unknown(rig: UfmRig, text: str) -> None:
 
 
 def test_error_401_as_text_with_200_is_unknown(rig: UfmRig) -> None:
-    """As UFM's own clients look for it: once is passing, for ever is a matter of who asks."""
+    """In the form that UFM's own clients check: once it may pass, permanently it depends on the caller."""
     rig.ufm.plant({"texts": ["error 401"]})
     assert rig.driver.configured().numbers == frozenset()
     rig.ufm.plant({"texts": ["error 401"] * 2})
@@ -350,7 +350,8 @@ def test_failover_to_an_old_copy_is_detected_and_repaired(rig: UfmRig) -> None:
 
 
 def test_change_is_not_sent_twice_after_a_lost_answer(rig: UfmRig) -> None:
-    """The first address took it and fell silent: the other isn't told, what was done is read."""
+    """The first address accepted it and fell silent: nothing is sent to the other, the result is read
+    back."""
     rig.driver.configured()
     rig.sent.clear()
     rig.ufm.plant({"lose_answers": 1})
@@ -362,10 +363,10 @@ def test_fence_is_checked_before_every_change(rig: UfmRig) -> None:
     """A worker that has lost its pod sends nothing."""
 
     def lost() -> None:
-        raise TemporaryError("go on", "the database", "the pod is in other hands")
+        raise TemporaryError("go on", "the database", "another worker has the pod")
 
     mine = scope()
     fenced = type(mine)(mine.site, mine.owner, mine.name, mine.project_id, lost)
-    with pytest.raises(TemporaryError, match="other hands"):
+    with pytest.raises(TemporaryError, match="another worker"):
         rig.driver.create(fenced, [segment(KEY, rig.ports()[:2])], {})
     assert rig.methods() == []

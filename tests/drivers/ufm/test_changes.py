@@ -163,7 +163,8 @@ def test_supported_versions_are_written_to(tmp_path: Path, version: str) -> None
     made(UfmRig(tmp_path, dialect=Dialect(version=version)))
 
 
-# -- other hands ----------------------------------------------------------------------------------------------------
+# -- external changes
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_foreign_partitions_are_never_touched(rig: UfmRig) -> None:
@@ -179,15 +180,16 @@ def test_foreign_partitions_are_never_touched(rig: UfmRig) -> None:
 
 
 def test_foreign_partition_with_the_same_number_is_not_overwritten(rig: UfmRig) -> None:
-    """Inside weft's range and nobody's on record, with members that aren't ours."""
+    """Inside weft's range and not recorded, with members that aren't ours."""
     rig.foreign(KEY, {rig.ports()[7]: "full"})
     error = create(rig, segment(KEY, rig.ports()[:2])).error
-    assert isinstance(error, PermanentError) and "somebody else" in str(error)
+    assert isinstance(error, PermanentError) and "someone else" in str(error)
     assert set(rig.members(KEY)) == {rig.ports()[7]} and rig.methods() == []
 
 
 def test_member_revived_by_a_stale_writer_is_detected_and_removed(rig: UfmRig) -> None:
-    """A PUT of somebody who had read before: UFM has no condition on it. The set is restored by an update."""
+    """A PUT based on an older reading, for which UFM has no precondition. The set is restored by an
+    update."""
     wanted = made(rig, 3)
     old = rig.members(KEY)
     fewer = segment(KEY, rig.ports()[:2])

@@ -1,4 +1,4 @@
-"""Ways of UFM that nobody has published: the driver gets along with each."""
+"""Unpublished dialects of UFM: the driver copes with each."""
 
 from __future__ import annotations
 
@@ -108,7 +108,8 @@ def test_expired_licence_is_reported(tmp_path: Path) -> None:
 
 
 def test_unknown_guid_is_accepted_or_refused(tmp_path: Path) -> None:
-    """6.11.1 takes it (seen), a mock of others refuses: a virtual port may come later, a refusal is told."""
+    """6.11.1 takes it (seen), a mock of others refuses: a virtual port may come later, a refusal is
+    reported."""
     for unknown in ("accept", "404"):
         rig = UfmRig(tmp_path, dialect=Dialect(unknown_guid=unknown))  # type: ignore[arg-type]
         wanted = segment(KEY, [rig.ports()[0], "0x0011220300334456"])
@@ -119,7 +120,7 @@ def test_unknown_guid_is_accepted_or_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("refusal", ["400", "413", "500", "cut"])
 def test_too_many_members_for_one_call_are_reported(tmp_path: Path, refusal: str) -> None:
-    """Refused or cut off with 200: it is told, never taken for done, and who is a member stays one."""
+    """Refused or truncated with 200: it is reported, never taken for done, and members stay members."""
     rig = UfmRig(tmp_path, dialect=Dialect(most_guids=3, too_many=refusal))  # type: ignore[arg-type]
     ports = rig.ports()
     assert create(rig, segment(KEY, ports[:3])).error is None
@@ -144,7 +145,7 @@ def test_partition_limit_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("twice", ["accept", "409", "moves"])
 def test_member_with_another_key_at_index_0_is_reported(tmp_path: Path, twice: str) -> None:
-    """It comes to a partition of another hand whose members all have it there."""
+    """It joins an external partition whose members all have it there."""
     rig = UfmRig(tmp_path, dialect=Dialect(index0_twice=twice))  # type: ignore[arg-type]
     ports = rig.ports()
     for number, member in ((KEY, ports[0]), (KEY + 1, ports[1])):
@@ -161,7 +162,8 @@ def test_member_with_another_key_at_index_0_is_reported(tmp_path: Path, twice: s
 
 @pytest.mark.parametrize("conflict", ["set", "409", "stays"])
 def test_ip_over_ib_set_meanwhile_is_kept(tmp_path: Path, conflict: str) -> None:
-    """Between weft's look and its PUT: the members are right or it is told, and the next change keeps what is there."""
+    """Between weft's reading and its PUT: the members are right or it is reported, and the next change keeps
+    what is there."""
     rig = UfmRig(tmp_path, dialect=Dialect(ip_over_ib=conflict))  # type: ignore[arg-type]
     made(rig)
     ports = rig.ports()

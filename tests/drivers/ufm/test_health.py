@@ -360,7 +360,7 @@ def test_version_without_the_setting_is_reported_unchecked(tmp_path: Path) -> No
     ],
 )
 def test_each_missing_setting_is_found(tmp_path: Path, setting: str, value: str, found: str) -> None:
-    """With what it allows a tenant; a secret is never told, only whether it is one."""
+    """With what it allows a tenant; a secret is never reported, only whether it is set."""
     rig = UfmRig(tmp_path, agents=False, smconf={**SAFE_SMCONF, setting: value})
     [weak] = weak_settings(rig)
     assert (weak.manager, weak.setting, weak.found) == ("ufm", setting, found) and weak.allows
@@ -403,7 +403,7 @@ def test_rest_options_are_judged_next_to_hardened_agents(tmp_path: Path) -> None
 
 
 def test_agent_supplies_options_missing_in_rest(rig: UfmRig) -> None:
-    """What the other one's file says is unknown, and is told as that."""
+    """What the other one's file says is unknown, and reported as unknown."""
     rig.fabric.manager("sm1").settings = dict(HARDENED)
     rig.fabric.manager("sm2").reachable = False
     settings = rig.driver.settings()
@@ -432,7 +432,7 @@ def test_one_agent_suffices_and_none_is_unknown(rig: UfmRig) -> None:
 
 
 def test_drift_unknown_to_the_manager_is_detected_and_repaired(rig: UfmRig) -> None:
-    """A key that somebody wrote into a port: UFM knows nothing of it, its tables show it, an update repairs it."""
+    """A key that someone wrote into a port: UFM doesn't know it, the tables show it, an update repairs it."""
     wanted = segment(KEY, rig.ports()[:2])
     rig.driver.create(scope(), [wanted], {})
     guid = int(rig.ports()[1], 16)

@@ -88,7 +88,7 @@ def test_completed_job_is_not_believed_until_read_back(rig: UfmRig) -> None:
 
 
 def test_members_left_out_by_ufm_are_named(rig: UfmRig) -> None:
-    """It answers 200 and has fewer than it was sent, or others: whoever reads that knows which."""
+    """It answers 200 and has fewer members than were sent, or others: the error names them."""
     ports = rig.ports()
     wanted = segment(KEY, ports[:3])
 
@@ -116,7 +116,7 @@ def test_stale_listing_is_no_proof_of_absence(rig: UfmRig) -> None:
 
 
 def test_segment_is_settled_when_the_tables_show_it(rig: UfmRig) -> None:
-    """UFM has it, and its subnet manager wasn't told yet (a slow sweep): pending, with each port."""
+    """UFM has it, but its subnet manager hasn't applied it yet (a slow sweep): pending, with each port."""
     rig.ufm.plant({"hold": True})
     wanted = segment(KEY, rig.ports()[:2])
     assert create(rig, wanted).error is None

@@ -41,7 +41,7 @@ def made(rig: RealUfmRig, ports: list[str]) -> Resource:
 
 
 def test_partition_reaches_the_ports_tables(rig: RealUfmRig) -> None:
-    """Of hosts and leaves, members and nobody else; and is gone from all of them."""
+    """On hosts and leaves, only members'; afterwards it is gone from all of them."""
     ports = rig.ports()
     wanted = made(rig, ports[:2])
     for port in ports[:3]:

@@ -50,7 +50,7 @@ from weftlab.guests import Guest
 
 EXAMPLE = EXAMPLES / "sites" / "ipupod64" / "site.yaml"
 PATIENCE = 120.0
-STRANGER = "somebody-else"
+STRANGER = "someone-else"
 
 _FOLDER = tempfile.TemporaryDirectory()
 atexit.register(_FOLDER.cleanup)
@@ -60,7 +60,7 @@ authority.create(TLS, [])
 
 
 class PlainKeys:
-    """Pods' keys that can be told from one another."""
+    """Pods' keys that can be distinguished."""
 
     def key(self, pod_id: str, name: str) -> str:
         return f"{pod_id}.{name}"
@@ -144,7 +144,7 @@ class Bench(ABC):
 
     @abstractmethod
     def agent_forgets(self, machine: str) -> None:
-        """The agent is bound to nobody; what is set up on its machine stays."""
+        """The agent becomes unbound; what is set up on its machine stays."""
 
     @abstractmethod
     def controller_forgets(self, machine: str) -> None:
@@ -360,7 +360,7 @@ def simulated_pod() -> Iterator[tuple[str, SimulatedPod]]:
 
 @contextmanager
 def _own_net() -> Iterator[int]:
-    """The second byte of a loopback network; whoever listens on its last port has it."""
+    """The second byte of a loopback network, owned by the process that listens on its last port."""
     for second in range(110, 210):
         try:
             taken = socket.create_server((f"127.{second}.255.254", 65535))
@@ -369,7 +369,7 @@ def _own_net() -> Iterator[int]:
         with taken:
             yield second
         return
-    raise AssertionError("every network from 127.110.0.0/16 to 127.209.0.0/16 is somebody's")
+    raise AssertionError("every network from 127.110.0.0/16 to 127.209.0.0/16 is in use")
 
 
 def _simulated_pod(second: int) -> SimulatedPod:

@@ -36,7 +36,7 @@ POD, OTHER = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-22
 
 
 class PlainKeys:
-    """Pods' keys that can be told from one another, and searched for in what went over the wire."""
+    """Pods' keys that can be distinguished, and searched for in what went over the wire."""
 
     def key(self, pod_id: str, name: str) -> str:
         return f"secret-{pod_id}.{name}"
@@ -219,7 +219,8 @@ def test_agents_silence_is_not_the_controllers() -> None:
 
 
 def test_controller_without_tls_must_be_allowed_by_the_site() -> None:
-    """A pod from before TLS is shown keys only where the site says keys_in_clear; else nobody connects to it."""
+    """A pod from before TLS is shown keys only where the site says keys_in_clear; else there is no connection
+    to it."""
     with Listener(None, DOOR) as plain:
         old = At(ADDRESS, tls=False)
         with pytest.raises(

@@ -109,7 +109,7 @@ def test_release_removes_partitions(bench: Bench) -> None:
 
 
 def test_lost_controller_is_unknown_and_does_not_block_release(bench: Bench) -> None:
-    """While machines are bound to it, nobody can say what it has; a release takes the machines in its place."""
+    """While machines are bound to it, its contents are unknown; a release takes the machines in its place."""
     bench.boot()
     bench.tenant_makes_partition("mine")
     bench.power_off()

@@ -299,7 +299,7 @@ def lost(master: str, base: Base) -> tuple[str, ...]:
 def _loss(document: WeftPartitionDocument, master: str) -> str:
     return (
         f"partition {format_pkey(document.pkey)} was missing from weft's section in the file of {master}:"
-        " the file was replaced or edited by somebody else"
+        " the file was replaced or edited by someone else"
     )
 
 

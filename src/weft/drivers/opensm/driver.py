@@ -307,7 +307,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         if other is not None and other.mark != mark.text():
             return self._taken(spec.pkey, f"taken: {other.mark}")
         if name := base.foreign.get(spec.pkey):
-            return self._taken(spec.pkey, f"defined by somebody else in the file of {name}")
+            return self._taken(spec.pkey, f"defined by someone else in the file of {name}")
         return None
 
     def _repair(self, changed: Changed, vacate: frozenset[int]) -> None:

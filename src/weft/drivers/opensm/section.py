@@ -147,7 +147,7 @@ def _why_not(
     if other := section.get(document.pkey):
         return f"its P_Key is now that of {other.mark}"
     if name := foreign.get(document.pkey):
-        return f"its P_Key is now defined by somebody else in the file of {name}"
+        return f"its P_Key is now defined by someone else in the file of {name}"
     taken = [g for g in document.members if g in unknown]
     if taken:
         return (

@@ -238,7 +238,7 @@ class ShareAccess(KindDriver):
             deny(call.project, share, rule)
         names = ", ".join(str(r["id"]) for r in others)
         raise TemporaryError(
-            asked, "Manila", f"rule {names} of somebody else has the address, and is being revoked"
+            asked, "Manila", f"rule {names} of someone else has the address, and is being revoked"
         )
 
     def repair(self, call: Call, resource: Resource, row: Row, fields: frozenset[str]) -> None:

@@ -75,7 +75,7 @@ def how_it_ended(own: Project, server: str) -> Ending:
         said = f"machine {machine} is {state}: a person had it since, and nothing says that it was torn down"
         return Ending(Ended.UNKNOWN, said, by="Ironic")
     if state not in _TORN_DOWN:
-        said = f"machine {machine} is {state} without an instance: nobody has torn it down"
+        said = f"machine {machine} is {state} without an instance: it was never torn down"
         return Ending(Ended.NOT_DESTROYED, said, by="Ironic")
     said = f"machine {machine} was taken from it: it is {state}, with no instance"
     return Ending(Ended.DESTROYED, said, _moment(node.get("provision_updated_at")), by="Ironic")

@@ -104,8 +104,8 @@ def unfit(own: Project, node: Json) -> str | None:
 
 _FREE = frozenset({"instance_uuid", "maintenance", "console_enabled", "owner", "lessee"})
 """Fields that must be present: without them a node would look free."""
-OWNER_MAY = "whose members may rescue it, have its console and write its BMC's address, whoever's pod has it"
-LESSEE_MAY = "whose members may switch it off, and its managers rescue it, whoever's pod has it"
+OWNER_MAY = "whose members may rescue it, have its console and write its BMC's address, whichever pod has it"
+LESSEE_MAY = "whose members may switch it off, and its managers rescue it, whichever pod has it"
 
 
 def others_hindrance(own: Project, node: Json, lessee: str = "") -> str | None:

@@ -132,7 +132,7 @@ def _after(asked: Sequence[tuple[str, str]], port: str) -> tuple[str, ...]:
 def _why(result: EndResult | None) -> str:
     """Why silence of an end proves nothing; empty if it does prove something."""
     if result is None:
-        return "its agent told nothing of it"
+        return "its agent reported nothing about it"
     return result.unknown or ("" if result.sent else "not all that it sent was seen to leave")
 
 

@@ -87,7 +87,7 @@ class FrameProber:
             asked = sum(len(a) for a in seen.unanswered.values())
             looked[f"pings on {self._fabric} without an answer"] = asked
         if mute := [e for e in seen.known if e.port in addresses and e.port not in seen.asked]:
-            looked[f"adapters of {self._fabric} that ping nobody, for want of an address"] = len(mute)
+            looked[f"adapters of {self._fabric} that can't ping, for lack of an address"] = len(mute)
         return Check(problems, looked, (*notes, *self._unanswered(seen)))
 
     def _weighed(

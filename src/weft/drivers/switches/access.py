@@ -171,7 +171,7 @@ class Reply:
 
 
 def _stamp(file: str | None) -> tuple[int, int, int] | None:
-    """Which version of a file it is; None: there is none, or nobody may look."""
+    """Which version of a file it is; None if there is none, or it must not be read."""
     try:
         found = None if file is None else Path(file).stat()
     except OSError:

@@ -22,8 +22,8 @@ NEUTRON = Capabilities(
 
 
 UNTRIED = (
-    "Nobody tries what is sent on this fabric (it has no probe agents): that members reach each other, and nobody "
-    "else, is read from the switches."
+    "Frames are not tested on this fabric (it has no probe agents): that members reach only each other is read "
+    "from the switches."
 )
 
 

@@ -282,7 +282,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         given = seen.given(number)
         names = frozenset(n for n in given if self._is_of(n, thing))
         if given and not names:
-            raise self._taken(number, "it is somebody else's by now")
+            raise self._taken(number, "it is someone else's by now")
         if thing.owner is not None and thing.owner.kind == "site":
             for name in sorted(names):
                 self._sites.take_left(thing, name)

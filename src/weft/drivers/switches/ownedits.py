@@ -29,7 +29,7 @@ def edit_for_own(switch: str, state: SwitchState, own: Own, cabling: Cabling) ->
             return Batch({}, frozenset({number}), edits)
         return Batch({}, frozenset(), edits)
     if there not in (None, "", own.name) and not own.ours:
-        raise _refused(switch, own, f"it is defined there by somebody else, as {there!r}")
+        raise _refused(switch, own, f"it is defined there by someone else, as {there!r}")
     for end in sorted(spread[switch]):
         port = end.partition("/")[2]
         now = state.ports.get(port)

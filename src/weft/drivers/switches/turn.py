@@ -101,7 +101,7 @@ def _among_processes(switch: str, address: str) -> Generator[IO[str]]:
         if (
             folder.lstat().st_uid != os.getuid()
         ):  # before anything is opened there: it may contain links to our files
-            said = f"{folder} belongs to somebody else"
+            said = f"{folder} belongs to another user"
             raise PermanentError("change VLANs", f"switch {switch}", said, "remove it, or set TMPDIR")
         file = (folder / file_name).open("a+")
     except OSError as error:

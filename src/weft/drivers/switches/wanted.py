@@ -74,7 +74,7 @@ def _others(name: str, order: Order, site: str) -> str:
     if name in ("", order.name) or name in order.over:
         return ""
     named = read_name(name, site)
-    return f"taken: it is {named.owner}'s" if named else f"defined by somebody else, as {name!r}"
+    return f"taken: it is {named.owner}'s" if named else f"defined by someone else, as {name!r}"
 
 
 def edit_for(switch: str, state: SwitchState, order: Order, cabling: Cabling) -> Batch:

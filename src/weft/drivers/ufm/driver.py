@@ -161,7 +161,7 @@ class Ufm(OneByOne[UfmSnapshot]):
                 self.observe(mark, spec, seen)
                 if strange is None
                 else Observed.absent(
-                    f"{spec.text} is defined by somebody else, with member {format_guid(strange)}"
+                    f"{spec.text} is defined by someone else, with member {format_guid(strange)}"
                 )
             )
         return found
@@ -336,7 +336,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         if owner is None and there is not None and not there.members.keys() <= members.keys():
             strange = format_guid(next(g for g in sorted(there.members) if g not in members))
             said, then = (
-                f"defined by somebody else, with member {strange}",
+                f"defined by someone else, with member {strange}",
                 "remove that member, or the P_Key, in UFM",
             )
             return PermanentError(f"set P_Key {format_pkey(number)}", "UFM", said, then)

@@ -105,7 +105,7 @@ def _member(guid: int, left: bool, seen: UfmSnapshot, up: Collection[int]) -> Ev
     unread = "the site has no agent on" if seen.physical(guid) else "a virtual port's can't be, on"
     detail = f"UFM lists it in {listed}; its own table was not read: {unread} {seen.fabric}"
     if down:
-        detail += f"; {down}, and its table is written anew when it comes up"
+        detail += f"; {down}, and its table is rewritten when it comes up"
     if not seen.physical(guid):
         where = ", ".join(port_name(seen.site, v.physical) for v in seen.virtual.get(guid, ()))
         detail += (

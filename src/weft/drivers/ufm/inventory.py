@@ -174,7 +174,7 @@ class Inventory:
             rows = self._pages("vports", {}, twice=True)
             return VirtualPorts(read_virtual(rows), not rows and not self._are_none())
         except (ValueError, TypeError, AttributeError) as error:
-            raise UnknownError("read the virtual ports", "UFM", f"a row that is none: {error}") from error
+            raise UnknownError("read the virtual ports", "UFM", f"an invalid row: {error}") from error
         finally:
             if rows != []:
                 with self._lock:

@@ -175,7 +175,7 @@ def _meaning(asked: str, of: str, error: grpc.RpcError) -> OutsideError:
     code = _code(error)
     said = (error.details() if isinstance(error, grpc.Call) else str(error)) or code.name
     if code is grpc.StatusCode.UNAVAILABLE and _AGENT_IS_AWAY not in said:
-        what = next((words for mark, words in _HANDSHAKE.items() if mark in said), "nobody answers")
+        what = next((words for mark, words in _HANDSHAKE.items() if mark in said), "nothing answers")
         return NoAnswerError(asked, of, what, delay=2.0)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return NoAnswerError(asked, of, outside.NO_ANSWER(), delay=2.0)

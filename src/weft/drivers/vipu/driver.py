@@ -213,7 +213,7 @@ class VipuDriver:
             if isinstance(binding, UnknownError):
                 raise binding
             if binding.controller == controller_id(scope.owner.id):
-                raise NoAnswerError(f"ask for {others[0].name}", CONTROLLER, "nobody answers", delay=2.0)
+                raise NoAnswerError(f"ask for {others[0].name}", CONTROLLER, "nothing answers", delay=2.0)
         unbound = Observed.absent("its controller doesn't answer, and no machine is bound to it any more")
         return dict.fromkeys((r.key for r in others), unbound)
 

@@ -146,7 +146,7 @@ def _port_that_is_down(
         "not clean" if pkey in _numbers(keys) else "clean",
         seen,
         nodes,
-        ("its own table: the port is down, and its table is written anew when it comes up",),
+        ("its own table: the port is down, and its table is rewritten when it comes up",),
         level=Level.OPERATIONAL,
     )
 
