@@ -1,4 +1,4 @@
-"""From an HTTP request to a verb's arguments: the caller and a validated body; and from a value to a response.
+"""Converts HTTP requests into a verb's arguments (caller and validated body), and values into responses.
 
 The caller and its authorization are checked before a byte of the body is read or a parameter is parsed.
 Bodies are limited in bytes and in values before they are parsed, and parsed in the handler's thread.
@@ -127,7 +127,7 @@ def may(rule: str) -> Any:
 
 
 def may_with(rule: str) -> Any:
-    """The same for the pod in the path: callers who may not see it get the same 404, whatever else they sent."""
+    """As `may`, for the pod in the path: callers who may not see it get the same 404, whatever else they sent."""
 
     def allowed(request: Asker, verbs: Backend, name: Named) -> Request:
         verbs.may(request, rule, name)

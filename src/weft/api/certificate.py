@@ -1,4 +1,4 @@
-"""The server's certificate, taken from its files again when they were replaced: renewal needs no restart."""
+"""The server's certificate, reloaded when its files are replaced: renewal needs no restart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_certificate(certificate: tuple[Path, Path] | None) -> None:
 
 
 class Renewal:
-    """Connections that begin after the files were replaced are served with what is in them.
+    """Reloads a certificate for connections that begin after its files were replaced.
 
     Args:
         files: PEM files of a certificate chain and of its key.
@@ -38,10 +38,10 @@ class Renewal:
         self._seen = self._stamp()
 
     def look(self, again: bool = False) -> None:
-        """Load the files if they were replaced. What can't be used is logged once, and the old pair stays in use.
+        """Load the files if they were replaced. An unusable pair is logged once, and the old one stays in use.
 
         Args:
-            again: load them in any case.
+            again: load them even if unchanged.
         """
         stamp = self._stamp()
         if stamp == self._seen and not again:
@@ -56,7 +56,7 @@ class Renewal:
             log.info("the TLS certificate %s was loaded again", self._files[0])
 
     def _stamp(self) -> tuple[object, ...]:
-        """What changes when a file is replaced."""
+        """Fingerprint of the files, which changes when one is replaced."""
         return tuple(_stamp(file) for file in self._files)
 
 

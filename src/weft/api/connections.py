@@ -1,4 +1,4 @@
-"""Closes connections that send nothing, or too slowly; uvicorn itself waits for them forever.
+"""Closes connections that send nothing, or too slowly; uvicorn itself waits for them without a limit.
 
 uvicorn only times keep-alive connections between requests. Here a request's head must arrive within `HEAD_SECONDS`,
 a response must be read within `ANSWER_SECONDS`, and beyond the connection limit those that have been idle longest

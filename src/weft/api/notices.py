@@ -1,10 +1,10 @@
-"""Notices of Neutron's driver `mlnx_sdn_assist` (networking-mlnx): answered at once, and taken as a hint to look.
+"""Notices of Neutron's driver `mlnx_sdn_assist` (networking-mlnx): answered at once, and taken as a hint to read
 
     POST, PUT, DELETE  /mlnx/{domain}/Network|Port[/{id}]     202, the path of a job as a JSON string
     GET                /mlnx/{path of a job}                  {"Status": "Completed"}
 
-The driver sends a whole port or network; nothing of that is read, since it may be late, wrong, or not from Neutron's
-last state. The job is done as soon as there is a hint: Neutron doesn't wait for it, and would send it again otherwise.
+The driver sends a whole port or network, which is ignored: it may be late, wrong, or not Neutron's last state. The job
+is reported completed at once: otherwise the driver would send the notice again.
 A request with the token is answered 202 or 503, because the driver repeats everything else without a limit.
 """
 
@@ -32,7 +32,7 @@ def notices(token: str, tell: Callable[[], None]) -> APIRouter:
 
     Args:
         token: `[sdn] token` of Neutron's configuration, which the driver sends raw after `Basic`.
-        tell: gives the hint. Raises `TemporaryError` if it can't: the driver then sends the notice again.
+        tell: notifies weft. Raises `TemporaryError` if it can't: the driver then sends the notice again.
     """
     router = APIRouter(prefix=PREFIX, include_in_schema=False)
 

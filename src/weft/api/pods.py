@@ -77,7 +77,7 @@ IfNoneMatch = Annotated[
 
 
 def _may_apply(request: Asker, verbs: Backend, name: Named) -> Request:
-    """By id it is about a pod that is there, by name perhaps about a new one."""
+    """Check permission: an id is of an existing pod, a name may be of a new one."""
     verbs.may_apply(request, name)
     return request
 
@@ -174,7 +174,7 @@ async def show_pod(
     aim: WaitAim | None = None
 
     def look() -> Response | UUID:
-        """The pod, if it needn't be waited for."""
+        """The pod if no wait is needed, else its id."""
         nonlocal aim
         found = name
         if until is not None or wait is not None:
@@ -205,7 +205,7 @@ async def pod_events(
         return answer(EventList.of(verbs.pod_events(request, name, last)))
 
     def look() -> Response | FoundPod:
-        """The events, if they needn't be waited for."""
+        """The events if no wait is needed, else the pod's id."""
         nonlocal last, seconds, together
         pod = verbs.find_pod(request, "pods:events", name)
         last, seconds = sequence_of("after", after), seconds_of("wait", wait, LONGEST_WAIT)

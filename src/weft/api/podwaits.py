@@ -83,8 +83,8 @@ async def when_there(
 
     Args:
         before: the request as it began.
-        done: what was asked for has been done. If Keystone can't say by then who the caller is, that is answered: an
-            error would be taken for a request that may be repeated.
+        done: the request has been carried out. It is answered even if Keystone can't check the caller by then: an
+            error would suggest that the request may be repeated.
     """
     if isinstance(found, Response):
         return found

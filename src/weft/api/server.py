@@ -30,7 +30,7 @@ log = logging.getLogger("weft")
 
 
 class HangUpSignal:
-    """Whether SIGHUP has come, from now on: it ends nothing. In the main thread only."""
+    """Catches SIGHUP, which then doesn't end the process. Create it in the main thread."""
 
     def __init__(self) -> None:
         self._came = False
@@ -40,18 +40,18 @@ class HangUpSignal:
         self._came = True
 
     def take(self) -> bool:
-        """Whether it has come since the last time."""
+        """Whether SIGHUP has arrived since the last call."""
         came, self._came = self._came, False
         return came
 
 
 class _Server(uvicorn.Server):
-    """Reports the address it listens on: `--listen HOST:0` takes any free port.
+    """uvicorn's server, which prints the address that it listens on: `--listen HOST:0` takes any free port.
 
     Args:
-        waiting: requests that are answered when it stops.
-        certificate: files of its certificate and key; looked at every `LOOK_SECONDS`, and on SIGHUP.
-        hang_up: what SIGHUP sets; None: of its own.
+        waiting: waiting requests, which are answered when it stops.
+        certificate: files of its certificate and key; checked every `LOOK_SECONDS`, and on SIGHUP.
+        hang_up: the handler of SIGHUP; None: a new one.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class _Server(uvicorn.Server):
         self._hang_up = hang_up or HangUpSignal()
 
     async def on_tick(self, counter: int) -> bool:
-        """uvicorn's own look around, ten times a second."""
+        """uvicorn's housekeeping, called ten times a second."""
         if hung_up := self._hang_up.take():
             also = "; the TLS certificate is loaded again" if self._renewal else ""
             log.info("SIGHUP: settings are read at the start alone%s", also)
@@ -93,7 +93,7 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: ServeSettings) -> int:
-    """Returns when a signal ends it; everything that it started is stopped then.
+    """Serve until SIGTERM or SIGINT, then stop everything that was started.
 
     Raises `InputError` if it can't listen on the address or use the certificate, before anything is done.
     """

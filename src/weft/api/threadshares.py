@@ -1,7 +1,7 @@
-"""Threads of the API for what asks others than the database: a share of them for each project.
+"""Threads of the API for verbs that ask external services: each project has a share of them.
 
-A verb of the database alone has anyio's own threads, in which nothing else runs. Verbs that ask a cloud or a fabric, or
-take long, wait here: a cloud that hangs, or a project that exceeds its share, doesn't delay other callers.
+Verbs that only use the database run in anyio's own threads. Verbs that ask a cloud or a fabric, or take long, run in
+these threads: a cloud that hangs, or a project that exceeds its share, doesn't delay other callers.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ T = TypeVar("T")
 
 
 class ThreadShares:
-    """For one event loop.
+    """Shares of threads, for one event loop.
 
     Args:
-        threads: of all.
-        share: of them for each.
-        waiting: requests of each that wait for its share.
-        most: requests of all; None: as many as there are.
+        threads: in total.
+        share: threads for each caller.
+        waiting: most requests of a caller that may wait for its share.
+        most: most requests in total; None: no limit.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ def _busy(seen: str) -> TemporaryError:
 async def run_outside(
     http: HttpRequest, request: Request, work: Callable[[], T], seconds: float | None = READ_SECONDS
 ) -> T:
-    """What a verb does that asks others than the database, in the share of the caller's project."""
+    """Run a verb that asks external services, in the share of the caller's project."""
     caller = request.caller
     return await cast(ThreadShares, http.app.state.shares).run(
         caller.project_id or caller.user_id, work, seconds
@@ -116,7 +116,7 @@ async def run_outside(
 def outside(
     seconds: float | None = READ_SECONDS,
 ) -> Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]:
-    """A route whose verb asks others than the database, or takes long; see `run_outside`.
+    """Decorate a route whose verb asks external services, or takes long; see `run_outside`.
 
     Args:
         seconds: None: for operators, whose reads may take as long as the drivers allow.

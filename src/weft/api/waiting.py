@@ -1,4 +1,4 @@
-"""Long polls: requests that are answered when a pod has come somewhere. One that waits is a future, and no thread."""
+"""Long polls: requests that are answered when a pod reaches a state. A waiting request is a future, not a thread."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ GATHER = 0.2
 
 
 class WaitingRoom:
-    """The requests that wait in this process.
+    """The waiting requests of this process.
 
     Args:
-        most: beyond so many the one that has waited longest is answered: connections are left for other requests.
+        most: beyond this number the longest-waiting request is answered, to leave connections for others.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -41,7 +41,7 @@ class WaitingRoom:
         return len(self._places)
 
     def end_all(self) -> None:
-        """Answer everybody now: the server stops."""
+        """Answer all waiting requests now: the server stops."""
         for end in self._places.values():
             end()
 
@@ -53,7 +53,7 @@ class WaitingRoom:
         over: Callable[[FoundPod], bool],
         seconds: float,
     ) -> None:
-        """Until it is over for the pod, or there is no such pod, or the time is. Raises `ClientDisconnect`."""
+        """Wait until `over` holds for the pod, the pod is gone, or the time is up. Raises `ClientDisconnect`."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
 
@@ -91,18 +91,18 @@ class WaitingRoom:
 
 
 def room_of(http: HttpRequest) -> WaitingRoom:
-    """That of the application."""
+    """The application's waiting room."""
     return cast(WaitingRoom, http.app.state.waiting)
 
 
 async def _gone(http: HttpRequest) -> None:
-    """Ends when the client closes its connection."""
+    """Return when the client closes its connection."""
     while (await http.receive())["type"] != "http.disconnect":
         pass
 
 
 def states_of(text: str | None) -> frozenset[PodState]:
-    """The states in `until`. Raises `InputError` for one that there isn't."""
+    """The states in `until`. Raises `InputError` for an unknown one."""
     allowed = f"states of a pod, separated by commas: {', '.join(PodState)}"
     names = [name.strip() for name in (text or "").split(",")]
     wrong = [name for name in names if name not in PodState.__members__]

@@ -1,7 +1,7 @@
-"""Access rules of application credentials: which requests a caller's token is good for, whatever its roles allow.
+"""Access rules of application credentials: they limit the requests of a caller's token, whatever its roles allow.
 
-Keystone checks none of them: it hands them to a service that says it knows them (`OpenStack-Identity-Access-Rules`),
-and refuses such tokens to every other one. Rules and patterns: "Access Rules" in Keystone's manual.
+Keystone doesn't enforce them: it passes them to services that declare support (`OpenStack-Identity-Access-Rules`),
+and refuses such tokens to all others. Rules and patterns: "Access Rules" in Keystone's manual.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def check_access(caller: Caller, service: str, method: str, path: str, prefix: s
 
     Args:
         service: weft's type in Keystone's catalog.
-        path: as routes are chosen by it, without encoding: an encoded slash is one of the path.
-        prefix: what clients have before it in the URL that the catalog has; rules may have it, too.
+        path: decoded, as for routing: an encoded slash counts as a slash.
+        prefix: path of the API's URL in the catalog; rules may include it.
     """
     if caller.access_rules is None:
         return
@@ -39,7 +39,7 @@ def check_access(caller: Caller, service: str, method: str, path: str, prefix: s
 
 
 def matches(path: str, pattern: str) -> bool:
-    """`*` and `{name}` stand for one segment of a path, `**` for any number of characters."""
+    """Whether a path matches: `*` and `{name}` match one segment, `**` any number of characters."""
     built, end = "", 0
     for found in _TOKEN.finditer(pattern):
         if found.start() != end:

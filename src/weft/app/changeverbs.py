@@ -61,7 +61,7 @@ class _Next:
 
 
 class ChangeVerbs(PodVerbs, WaitingChanges):
-    """Of tenants; see `weft.app.verbs`."""
+    """Verbs of tenants that change pods; see `weft.app.verbs`."""
 
     def plan_pod(self, request: Request, order: Order, remove: Sequence[str] = ()) -> Plan:
         """Plan an order; for an existing pod of that name in the caller's project, `Plan.change` has the difference."""
@@ -115,7 +115,7 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
                 try:
                     made = UUID(self._create(request, order))
                 except (ConflictError, RefusedError):
-                    # Of two at once that create it, the second one changes it.
+                    # Two concurrent requests created it: the second one changes it.
                     pod = None if exists is False else self._target(request, name)
                     if pod is None:
                         raise
@@ -146,7 +146,7 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
         return self._by_active_site(lambda: self._apply_placed(request, pod, order, remove), order.name)
 
     def extend_pod(self, request: Request, name: str, until: datetime) -> PodView:
-        """A later end of the lease, unless bookings of others conflict with it."""
+        """Set a later end of the lease, unless bookings of others conflict with it."""
         with self._logged(request, "pod extend", name):
             pod, by = self._find(request, "pods:extend", name), request.caller.user_name
             with self._store.database.placing() as tx:
@@ -247,7 +247,7 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
         return order, end
 
     def _given_for(self, pod: PodRecord, order: Order) -> PlanningInput:
-        """What has to be known externally: only needed if nodes are added."""
+        """The planning input; the cloud is read only if nodes are added."""
         before, nodes = pod.plan.order.nodes, order.nodes
         if nodes.count <= before.count and nodes.spare <= before.spare:
             return self._blank()

@@ -1,8 +1,7 @@
-"""`weft site enroll`: the site's machines into Ironic, each only as far as it is what the site says.
+"""`weft site enroll`: enrolls the site's machines in Ironic, each only while it matches the site.
 
-Runs on an operator's host with the operator's own rights; the service takes no part in it. Each pass looks at
-everything again and does what is missing, so the next run continues one that was stopped, and one more changes
-nothing.
+Runs on an operator's host with the operator's own rights, without the service. Each pass reads everything again and
+does what is missing, so a run continues an interrupted one, and another run changes nothing.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def read_input(site_file: str | Path, list_file: str | Path, lldp: Sequence[str]
 
 
 def _check_macs(site: Site, listed: MachineList) -> None:
-    """A port is of one machine, and an address that is ignored of none: the same on several is ignored by the list."""
+    """Raise `InputError` for a MAC address of two machines, and for an ignored one that a machine or device has."""
     owners = {h.mac: f"adapter {n.name}/{h.name}" for n in site.nodes for h in n.hcas if h.mac}
     owners |= {
         i.mac: f"{i.device}/{i.name} in the site" for i in site.interfaces if i.device not in listed.machines
@@ -142,7 +141,7 @@ def _instance(found: Mapping[str, Any]) -> str:
 
 
 def _hindrances(node: Node, found: Mapping[str, Any]) -> Iterator[str]:
-    """What else keeps it from being made available."""
+    """Other reasons not to make the machine available, one sentence each."""
     state = str(found["provision_state"])
     if state in _FAILED and found.get("last_error"):
         yield f"{state}: {found['last_error']}"
@@ -159,7 +158,7 @@ def _hindrances(node: Node, found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _owner_differences(found: Mapping[str, Any], owners: Collection[str]) -> Iterator[str]:
-    """Ironic makes a project the owner of what its administrators enroll. Whose weft's own is, isn't known here."""
+    """Owner and lessee that aren't allowed, one sentence each. Ironic makes the enrolling user's project the owner."""
     for field_ in ("owner", "lessee"):
         if (project := found.get(field_)) and project not in owners:
             may = "whose members may act on it, also while another project's pod has it"
@@ -201,7 +200,7 @@ class Enroller:
         pause: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> Enrolled:
-        """Until nothing goes on by itself any more, or the patience, in seconds, is over."""
+        """Repeat passes until nothing is in progress, or `patience` seconds are over."""
         end = clock() + patience
         while True:
             passes = [self._one(name) for name in self._given.listed.machines]
@@ -210,14 +209,14 @@ class Enroller:
             pause(POLL)
 
     def _one(self, name: str) -> tuple[Inspected, bool]:
-        """How it is after this pass, and whether it goes on by itself."""
+        """The machine after this pass, and whether something is in progress."""
         try:
             return self._look(self._given.site.node_by_name[name], self._given.listed.of(name))
         except WeftError as error:
             made = tuple(self._made[name])
             going = (
                 isinstance(error, TemporaryError) and not error.alarming
-            )  # a person's: such as missing rights
+            )  # alarming: a person must act, for example on missing rights
             return Inspected(machine=name, state="", made=made, differences=(str(error),)), going
 
     def _look(self, node: Node, listed: ListedMachine) -> tuple[Inspected, bool]:
@@ -272,7 +271,7 @@ class Enroller:
     def _set(
         self, node: Node, listed: ListedMachine, target: dict[str, Any], found: dict[str, Any]
     ) -> dict[str, Any]:
-        """Say what takes requests of its own, of a machine of which it was never said; the node after that."""
+        """Set traits and target RAID of a new machine, which take separate requests; returns the node after that."""
         machine, fresh = str(node.machine), found["provision_state"] in ("enroll", "manageable")
         if not fresh or self._dry:
             return found
@@ -289,7 +288,7 @@ class Enroller:
     def _ports(
         self, node: Node, listed: ListedMachine
     ) -> tuple[Mapping[str, dict[str, Any]], Mapping[str, dict[str, Any]]]:
-        """Those that Ironic should have, and those that it has."""
+        """Address -> port, as desired and as Ironic has them; missing ones are created."""
         machine = str(node.machine)
         wanted, found = ports_of(self._given.site, node, listed), self._ironic.ports(machine)
         missing = [] if self._dry else [a for a in wanted if a not in found]
@@ -299,10 +298,10 @@ class Enroller:
         return wanted, self._ironic.ports(machine) if missing else found
 
     def _next(self, machine: str, state: str, inspected: bool, good: bool, arrays: bool) -> str | None:
-        """What brings it nearer to its pods, each once a run; one that isn't as it should be stays where it is.
+        """The next provisioning verb, each at most once a run; None for a machine that differs, or that needs none.
 
         Args:
-            arrays: only those must be made.
+            arrays: only RAID arrays must be created.
         """
         if state == "enroll":
             verb = "manage"

@@ -22,11 +22,11 @@ SHOWN = 5
 
 
 def look(site: Site, cloud: str, profile: str) -> tuple[ExistingResources, list[str]]:
-    """What is there, and what on it the site doesn't have.
+    """Resources of the site that exist in a cloud, and how they differ.
 
-    Things of the site are known as `weft site plan` knows them: networks by VLAN, subnets by CIDR, ports by MAC
-    address, routers and groups by name, in the project of weft's service user; made by weft itself, or by anybody.
-    Their fields are compared: what differs and can be changed in place is a note.
+    They are recognized as by `weft site plan`: networks by VLAN, subnets by CIDR, ports by MAC address, routers and
+    groups by name, in the project of weft's service user; whether weft or someone else created them.
+    Their fields are compared: a difference that can be changed in place is a note.
 
     Raises `ConflictError` if something else is in the way, or differs in what can't be changed, `InputError` without
     credentials, `OutsideError`.
@@ -53,7 +53,7 @@ def look(site: Site, cloud: str, profile: str) -> tuple[ExistingResources, list[
 def _observed(
     site: Site, cloud: str, sessions: Sessions, graph: Graph, ids: Mapping[str, str]
 ) -> Mapping[str, Observed]:
-    """What would be imported, as the driver sees it that `weft site plan` asks."""
+    """What would be imported, as read by the driver of `weft site plan`."""
     wanted = [r for r in graph.resources if r.key in ids]
     # Nothing bears such a mark: things are known by their ids.
     scope = Scope(site.name, Owner("site", str(UUID(int=0))), site.name, "")

@@ -44,7 +44,7 @@ def read_list(
 
     Args:
         given: columns as the file calls them -> what they are here; empty: left out.
-        seen: is given the columns that the file has.
+        seen: the file's columns are added to it.
     """
     path = Path(file)
     try:

@@ -1,4 +1,4 @@
-"""What hardware is read from besides lists: NetBox, and hosts' BMCs. The clients come with the extra `site`."""
+"""Hardware inventories besides lists: NetBox, and hosts' BMCs. Their clients come with the extra `site`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from weft.planning.hardware.where import address_of
 
 
 def of_netbox(url: str, site: str | None, statuses: Sequence[str], left_out: list[str]) -> list[Record]:
-    """Every device of a NetBox that is there, of a site of it by its slug. The token is in NETBOX_TOKEN.
+    """The devices in a NetBox, of one of its sites by slug. The token is in NETBOX_TOKEN.
 
     Args:
-        statuses: of devices and addresses that are taken besides those in use.
-        left_out: is given what is left out, a sentence each.
+        statuses: of devices and addresses that are included besides active ones.
+        left_out: what is left out is added to it, a sentence each.
 
     Raises `InputError`, `OutsideError`.
     """
@@ -102,7 +102,7 @@ def of_bmcs(records: Sequence[Record], ask: Ask, errors: list[InputError]) -> di
 
 
 def with_kinds(records: Sequence[Record], given: Mapping[str, str], errors: list[InputError]) -> list[Record]:
-    """The records with their kinds called as here; those whose kind is left out are. Problems go to `errors`.
+    """The records with weft's names of their kinds, without those of left-out kinds. Problems are added to `errors`.
 
     Args:
         given: kind or role as the sources call it -> what it is here; empty: hardware of it is left out.

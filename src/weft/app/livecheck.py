@@ -1,5 +1,5 @@
-"""`weft site check`: what only the site's own hosts can check: certificates, managers' settings, switches' ports, the
-roles of weft's user."""
+"""`weft site check`: checks that need access to the site: certificates, settings of managers, ports of switches, and
+the roles of weft's user."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def certificate_notes(site: Site) -> tuple[str, ...]:
 
 
 def policy_notes(site: Site) -> tuple[str, ...]:
-    """Policies of Neutron's that isolation depends on: no API shows them, and weft's own user may what they deny."""
+    """Policies of Neutron that isolation depends on and that can't be read: no API shows them."""
     those = {name: f for name, f in site.fabrics.items() if f.type.row.function_ports}
     said = (
         "whether Neutron lets members choose ports' MAC addresses, and so the ids of functions' ports, can't be "
@@ -111,7 +111,7 @@ def check_accounts(site: Site, profile: str) -> LiveCheck:
 
 
 def _checked(ask: Callable[[], LiveCheck]) -> LiveCheck:
-    """Who can't be asked is a problem; the others are asked all the same."""
+    """The check's result; an error is a problem, and the other checks continue."""
     try:
         return ask()
     except WeftError as error:

@@ -88,7 +88,7 @@ class StoreCollector(Collector):
 
 
 class AccountCollector(Collector):
-    """`weft_account_lacks_role` 1: callers can't be let in, since weft's user may not ask Keystone about tokens.
+    """`weft_account_lacks_role` is 1 while Keystone refuses to check tokens for weft's user: no caller is let in.
 
     Args:
         lacks_role: as Keystone answered last.
@@ -111,7 +111,7 @@ class AccountCollector(Collector):
 
 
 def _fabrics(rows: Iterable[Mapping[str, Any]]) -> Iterable[Metric]:
-    """What each fabric's managers said last."""
+    """The last reading of each fabric's managers."""
     one = ["fabric"]
     up = GaugeMetricFamily(
         "weft_fabric_up", "Whether a manager of the fabric is active and answers.", labels=one

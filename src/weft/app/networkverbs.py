@@ -1,4 +1,4 @@
-"""The verbs about networks that tenants created in Neutron: they show them, and end what can't finish."""
+"""The verbs about networks that tenants created in Neutron: show them, and abandon a release that can't finish."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class NetworkVerbs(OrderDesk):
             return self._network(request, name)[1]
 
     def network_receipt(self, request: Request, name: str) -> SignedReceipt:
-        """Of the last release of a network by its id or name, for operators: it names nodes. `ConflictError` before."""
+        """Receipt of a network's last release, for operators, as it names nodes. `ConflictError` if there is none."""
         self._policy.check("networks:receipt", request.caller)
         owner = self._networks().find_released(name)
         receipt = self._store.receipt(owner) if owner else None

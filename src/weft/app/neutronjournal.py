@@ -1,4 +1,4 @@
-"""Neutron's configuration, for what weft does in its database."""
+"""Stuck rows in the journal of Neutron's database, which is found by Neutron's configuration."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PRUNED = range(600, 31_536_001)
 
 @dataclass(frozen=True, slots=True)
 class StuckRows:
-    """What was stuck in the journal, and how much of it will be sent again.
+    """Rows that were stuck in the journal, and how many of them will be sent again.
 
     Attributes:
         rows: each with `id`, `object_type`, `object_id`, `operation`, `seconds`.
-        freed: None: nothing was to be changed.
-        pruned: completed rows that were removed; None: none were to be.
+        freed: number of freed rows; None without `repair`.
+        pruned: number of completed rows removed; None without `prune`.
     """
 
     rows: tuple[dict[str, str | int], ...]

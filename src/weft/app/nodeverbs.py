@@ -21,7 +21,7 @@ class NodeVerbs(OrderDesk):
     """See `weft.app.verbs`. weft asks the cloud in the tenant's project; later visits observe the result."""
 
     def act_on_server(self, request: Request, name: str, server: str, action: Action) -> ActionView:
-        """Ask for it; the pod may be DEGRADED meanwhile.
+        """Request the action; the pod may be DEGRADED meanwhile.
 
         Args:
             server: name of its node, or its own name where a pod has several on one node.
@@ -49,7 +49,7 @@ class NodeVerbs(OrderDesk):
                 return cloud.console(pod.project_id, str(record.outside_id), serial, fence)
 
     def _note(self, request: Request, pod: PodRecord, record: ResourceRecord, what: str) -> None:
-        """Before it is asked for: an answer may be lost, and what an operator does with a server its tenant reads."""
+        """Record an event before the request, whose answer may be lost: the tenant sees operators' actions too."""
         who, node = request.caller.user_name, record.resource.node
         if what == "console":
             text = pods.CONSOLE_REQUESTED(node=node, user=who)
@@ -67,7 +67,7 @@ class NodeVerbs(OrderDesk):
         if pod.wanted == "absent" or pod.state not in IN_USE:
             state = "being released" if pod.wanted == "absent" else pod.state
             raise ConflictError(orders.NOT_IN_USE(pod=pod.name, state=str(state)))
-        # What is the site's own in a pod, such as its controller, no tenant may enter.
+        # Tenants have no access to servers that belong to the site, such as an IPU pod's controller.
         rows = (r for r in self._store.resources(pod.id) if r.resource.owner == "tenant")
         servers = [r for r in rows if r.kind is Kind.SERVER and r.wanted]
         found = [r for r in servers if given in (r.resource.name, r.resource.node)]

@@ -1,4 +1,4 @@
-"""In place of a driver whose Python packages aren't installed: what needs it fails, and says what to install."""
+"""Placeholder for a driver whose Python packages aren't installed: calls fail, and say what to install."""
 
 from __future__ import annotations
 

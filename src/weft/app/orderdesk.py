@@ -50,7 +50,7 @@ class OrderDesk(Desk):
     """Base of the verbs of tenants."""
 
     def _project(self, request: Request, rule: str) -> str:
-        """The caller's own project, where it may do this."""
+        """The caller's own project. Raises `ForbiddenError` unless the caller may do this there."""
         project = request.caller.project_id
         if project is None:
             scope = "the system" if request.caller.system else "no project"
@@ -65,7 +65,7 @@ class OrderDesk(Desk):
         return self._allowed(request, rule, name, self._store.find_pod)
 
     def _whose(self, request: Request, rule: str, name: str) -> FoundPod:
-        """`_find` for those who need no more than which pod it is."""
+        """As `_find`, but only the pod's identity."""
         return self._allowed(request, rule, name, self._store.which_pod)
 
     def _allowed(
@@ -107,7 +107,7 @@ class OrderDesk(Desk):
         return given
 
     def _by_active_site(self, decide: Callable[[], _T], order: str) -> _T:
-        """Decide again, from the start, if another site became active before it was written down."""
+        """Run `decide` again if another site became active before its result was written."""
         for _ in range(MOST_SITES):
             try:
                 return decide()
@@ -164,7 +164,7 @@ class OrderDesk(Desk):
         note = f"key pair {order.access.key_pair}"
         if key is None or key.split(" ", 2)[2:] != [note]:
             key = facts.public_key(caller.user_id, order.access.key_pair)
-        # Its comment says which one it was, which the order doesn't say any more.
+        # The key's comment names the key pair, which the resolved order no longer does.
         noted = " ".join((*key.split()[:2], note))
         access = order.access.model_copy(update={"key_pair": None, "ssh_key": noted})
         return order.model_copy(update={"access": access})
@@ -234,7 +234,7 @@ def check_extension(pod: PodRecord, until: datetime | None, capacity: Capacity, 
 
 
 def _check_once(asked: Sequence[StorageOrder], found: Sequence[StorageOrder]) -> None:
-    """Raise `InputError` for a share or volume that is meant twice, whatever it is called: as a name, or by its id."""
+    """Raise `InputError` for a share or volume that is given twice, by name or id."""
     seen: set[tuple[str, str]] = set()
     for number, (entry, resolved) in enumerate(zip(asked, found, strict=True)):
         for name, one in zip(entry.existing, resolved.existing, strict=True):
@@ -245,7 +245,7 @@ def _check_once(asked: Sequence[StorageOrder], found: Sequence[StorageOrder]) ->
 
 
 def _check_ssh_key(order: Order, before: Order | None) -> None:
-    """Nova refuses a cut-off key only when the pod has its nodes already. One that a pod has stays as it is."""
+    """Raise `InputError` for a truncated key, which Nova would refuse only after placement. An unchanged key passes."""
     key = order.access.ssh_key
     if key is not None and not (before and before.access.ssh_key == key) and (allowed := wrong_ssh_key(key)):
         raise InputError("access.ssh_key", shortened(key), allowed)

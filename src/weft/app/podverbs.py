@@ -64,12 +64,12 @@ class PodVerbs(OrderDesk):
         return self._view(UUID(self.order_pod(request, order)))
 
     def order_pod(self, request: Request, order: Order) -> str:
-        """As `create_pod`, for a caller who will look at the pod later; its id."""
+        """As `create_pod`, but returns only the pod's id, without reading the pod."""
         with self._logged(request, "pod create", order.name):
             return self._create(request, order)
 
     def _create(self, request: Request, order: Order) -> str:
-        """Now: claim nodes and numbers in one transaction; later: book nodes; queued: only store the order."""
+        """Claim nodes and numbers in one transaction; for a later start book nodes; if queued, only store the order."""
         project = self._project(request, "pods:create")
         self._check_exclusive(request, project, order)
         return self._by_active_site(lambda: self._write_order(request, project, order), order.name)
@@ -105,7 +105,7 @@ class PodVerbs(OrderDesk):
         return self._view_of(self._allowed(request, "pods:show", name, self._store.find_shown))
 
     def find_pod(self, request: Request, rule: str, name: str) -> FoundPod:
-        """Which pod it is and how far, for a caller who may do this with it."""
+        """Identity and state of a pod, for a caller who may do this with it."""
         return self._whose(request, rule, name)
 
     def watching(self, pod_id: UUID, seen: PodCallback) -> AbstractContextManager[None]:
@@ -120,7 +120,7 @@ class PodVerbs(OrderDesk):
         return self._view(UUID(self.begin_release(request, name)))
 
     def begin_release(self, request: Request, name: str) -> str:
-        """As `release_pod`, for a caller who will look at the pod later; its id."""
+        """As `release_pod`, but returns only the pod's id, without reading the pod."""
         with self._logged(request, "pod release", name):
             pod = self._whose(request, "pods:release", name)
             self._store.release(pod.id, pods.RELEASE_REQUESTED(user=request.caller.user_name))

@@ -240,7 +240,7 @@ _DECIDED = 10_000
 
 
 class Policy:
-    """The effective rules. What was decided once is remembered: neither rules nor what is decided by ever change.
+    """The effective rules. Decisions are cached: they depend only on the rules and the caller, which don't change.
 
     Raises `InputError` if the operator's file can't be read, is not a mapping of rules, names an unknown
     rule, or has a check that can't be parsed or refers to an unknown rule.
@@ -316,7 +316,7 @@ class Policy:
 
 
 def _asked(rule: str, caller: Caller, target_project: str | None) -> tuple[object, ...]:
-    """All that a decision depends on."""
+    """Cache key of a decision: all that it depends on."""
     who = (caller.user_id, caller.user_domain_id, caller.roles, caller.system)
     where = (caller.project_id, caller.project_name, caller.project_domain_id, target_project)
     return (rule, who, where)

@@ -40,7 +40,7 @@ def redacted(verbs: Service, policy: Policy) -> Service:
 
 
 class _Redacted:
-    """Stands in front of every verb there is, by its name, so that none can be forgotten."""
+    """Wraps every verb by its name, so that none can be forgotten."""
 
     def __init__(self, verbs: Service, policy: Policy) -> None:
         self._verbs = verbs
@@ -58,7 +58,7 @@ class _Redacted:
             return self._verbs.find_pod(request, rule, name)
 
     def watching(self, pod_id: UUID, seen: PodCallback) -> AbstractContextManager[None]:
-        """No answer to the caller: what is waited for is asked for by a verb."""
+        """Not redacted: it only wakes a wait, whose answer comes from another verb."""
         return self._verbs.watching(pod_id, seen)
 
     def __getattr__(self, name: str) -> Callable[..., object]:

@@ -26,7 +26,7 @@ class Service(ChangeVerbs, NodeVerbs, NetworkVerbs, SiteVerbs, SiteResourceVerbs
             self._store.site()
             checks["site"] = health.OK()
             fabrics = {n: _fabric(f) for n, f in sorted(self._keeper.world().fabrics.items())}
-            # No reason not to be ready: an operator accepts a restored database by this service.
+            # Not a reason to be unready: an operator accepts a restored database through this service.
             gate = {"changes outside": self._store.database.gate.says(), "workers": self._workers_say()}
         except WeftError as error:
             checks["site" if "database" in checks else "database"] = str(error)

@@ -1,4 +1,4 @@
-"""Rows into views. Pure."""
+"""Converts rows into the API's views. Pure."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _conditions(pod: PodRecord) -> Conditions:
 
 
 def _servers(resources: Sequence[ShownResource]) -> tuple[ServerView, ...]:
-    """The tenant's own; it has no access to those in the site's project."""
+    """Only servers that belong to the tenant: it has no access to those in the site's project."""
     specs = {r.key: r.spec for r in resources if r.kind == str(Kind.PORT)}
     floating_of = {r.spec["port"]: r for r in resources if r.kind == str(Kind.FLOATING_IP)}
     views: list[ServerView] = []

@@ -24,7 +24,7 @@ TAKEN = "busy"
 
 
 def why_chosen(placement: Placement) -> Explanation:
-    """How many nodes on which leaves it has; why not others depends on what others have."""
+    """Chosen nodes and leaves; why others weren't chosen depends on other tenants, and is hidden."""
     return _explanation(placement.explanation, _summary(placement))
 
 
@@ -65,12 +65,12 @@ def _filters(explanation: Explanation) -> tuple[FilterReport, ...]:
 
 
 def offers(refusal: Refusal) -> tuple[Offer, ...]:
-    """What the tenant itself can change; of all others together, that it would fit later."""
+    """Offers that the tenant can take itself; the others are merged into one: it would fit later."""
     return tuple(dict.fromkeys(_offer(one) for one in refusal.would_fit))
 
 
 def _offer(offer: Offer) -> Offer:
-    """By kind, each made of the values that are named here: others say who is there, or what others must do."""
+    """An offer's text by kind, from the values named here only: others would reveal other tenants."""
     match offer:
         case FieldsOffer():
             changes = (OfferedChange(field=c.field, was=c.was, becomes=c.becomes) for c in offer.changes)

@@ -1,4 +1,4 @@
-"""A site file into the files of a deployment tool, in a directory: all of it is computed before any is written."""
+"""Converts a site file into a deployment tool's files in a directory; all are computed before any is written."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _write(target: Path, files: Mapping[str, bytes], force: bool) -> Exported:
 
 @contextlib.contextmanager
 def _alone(target: Path) -> Generator[None]:
-    """One export at a time in a directory; the kernel forgets one that died. Raises `InputError`."""
+    """Lock the directory for one export at a time; the lock ends with the process. Raises `InputError`."""
     descriptor = os.open(target, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -111,7 +111,7 @@ def _alone(target: Path) -> Generator[None]:
 
 
 def _replace(target: Path, stage: Path, files: Mapping[str, bytes], before: Mapping[str, str]) -> Exported:
-    """Put what differs in place, remove what is no longer part of it, and write the manifest last."""
+    """Replace differing files, remove obsolete ones, and write the manifest last."""
     changed = {name: body for name, body in files.items() if _read(target / name) != body}
     for name, body in changed.items():
         (stage / name).parent.mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ def _refuse_others(target: Path, files: Mapping[str, bytes], before: Mapping[str
 
 
 def _others(target: Path, files: Mapping[str, bytes]) -> Iterator[Path]:
-    """What is in a directory and no part of an export."""
+    """Entries of a directory that are no part of an export."""
     for path in target.rglob("*"):
         name = str(path.relative_to(target))
         if (path.is_symlink() or not path.is_dir()) and name not in files and not name.startswith(MANIFEST):

@@ -1,4 +1,4 @@
-"""What a new site must leave as it is: what live pods, and the site's own resources, were built on."""
+"""What a new site must not change: what live pods, and the site's own resources, depend on."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from weft.ports.existing import HasExisting
 
 
 class SiteHolds:
-    """Raises `ConflictError` for a site that takes away, or changes, what is held."""
+    """Refuses a new site that removes or changes what is held."""
 
     def __init__(self, store: Store, keeper: WorldKeeper) -> None:
         self._store, self._keeper = store, keeper
 
     def check(self, tx: Tx, site: Site) -> None:
-        """In the transaction that activates it, which holds `lock_capacity`: no claim comes in between."""
+        """Raise `ConflictError`. Call it in the activating transaction under `lock_capacity`: no claim intervenes."""
         capacity = read_capacity(tx)
         # A place on a shared host is `host/<node>/<number>`.
         hosts = {row["node"].split("/")[1]: row for row in capacity.places}
@@ -63,7 +63,7 @@ class SiteHolds:
                 raise _in_use("flavors", f"{flavor} of cloud {cloud}", home["name"])
 
     def _check_applied(self, site: Site) -> None:
-        """What was applied of the site stays reachable: by its name, in its clouds."""
+        """Applied resources must stay reachable: the site's name and their clouds must stay."""
         for owner in live_owners(self._store.database)[0]:
             if owner.kind != "site":
                 continue
@@ -87,7 +87,7 @@ class SiteHolds:
                 )
 
     def _switches_of(self, resources: Iterable[Resource]) -> set[tuple[str, str]]:
-        """Fabric and switch, wherever the site's own segments are, or were, by the site that is active."""
+        """(Fabric, switch) of all segments of the site's own, by the active site."""
         found: set[tuple[str, str]] = set()
         for resource in resources:
             if isinstance(resource.spec, SegmentSpec):
@@ -102,7 +102,7 @@ def _in_use(kind: str, name: str, pod: str) -> ConflictError:
 
 
 def _check_numbers(name: str, before: Fabric, now: Fabric, held: Collection[int]) -> None:
-    """Numbers outside of a fabric's range are left alone, and what one hand has set the other doesn't take off."""
+    """Segments must stay in the fabric's range and with the same configurator: weft removes no others."""
     if before.is_neutrons != now.is_neutrons:
         field, lost = "manager.switching.configured_by", sorted(held)
     else:
@@ -126,7 +126,7 @@ def _readable_switches(site: Site) -> set[tuple[str, str]]:
 
 
 def _deployed_by(site: Site, name: str) -> str:
-    """Who deploys the machine; empty: it is none."""
+    """Service that deploys the machine; empty: it is no machine."""
     node = site.node_by_name.get(name)
     if node is None or node.machine is None or node.cloud is None:
         return ""

@@ -1,4 +1,4 @@
-"""Hardware lists and inventories into the files of a site; all of it is checked before any is written."""
+"""Converts hardware lists and inventories into a site's files; everything is checked before any file is written."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def on_described_networks(
 def write_import(imported: Imported, site_file: str, output: str) -> list[str]:
     """Write the site's directory, which must not exist or be empty; gives the files' paths.
 
-    All of it or none: it is made beside its place, read back, compared with what was checked, and then put there.
+    Atomic: it is written beside its place, read back, compared with what was checked, and renamed.
     """
     target = Path(output)
     try:

@@ -66,7 +66,7 @@ class PartedTables:
             self.rows[table] = self._read(table, digests)
 
     def _check(self, digests: list[str]) -> None:
-        """Each once, none missing, and no more than a document may have."""
+        """Check that digests are unique, all are stored, and their total is within the limit."""
         if not digests:
             return
         seen: set[str] = set()

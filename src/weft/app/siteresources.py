@@ -42,13 +42,13 @@ class SiteResourceVerbs(Desk):
         """The active site against its clouds; changes nothing.
 
         Args:
-            adopt: what is there already, by MAC address, name or CIDR, would be taken instead of made.
+            adopt: adopt existing resources, by MAC address, name or CIDR, instead of creating them.
         """
         self._policy.check("site:plan", request.caller)
         return self._planned(adopt).plan
 
     def apply_site(self, request: Request, adopt: bool = False) -> SitePlan:
-        """What the loop now does; nothing, if everything is as the site says.
+        """Apply in the background; returns the plan, which is empty if everything matches the site.
 
         Raises `ConflictError` if something of others' is in the way: nothing is changed then.
         """
@@ -95,7 +95,7 @@ class SiteResourceVerbs(Desk):
             return self._resources(*self._applied())
 
     def abandon_site(self, request: Request, reason: str) -> SiteResources:
-        """End a removal as it is: its receipt is clean only if it came to its end all the same."""
+        """End a removal that can't finish: its receipt is clean only if it did finish after all."""
         with self._logged(request, "site abandon", reason[:255]):
             self._policy.check("site:destroy", request.caller)
             owner, _ = self._applied()
@@ -104,7 +104,7 @@ class SiteResourceVerbs(Desk):
             return self._resources(*self._applied())
 
     def site_receipt(self, request: Request) -> SignedReceipt:
-        """Of what was destroyed last, also if the site was applied again since."""
+        """Receipt of the last removal, also if the site was applied again since."""
         self._policy.check("site:plan", request.caller)
         site = self._store.site().site.name
         destroyed = last_destroyed(self._store.database, site)
@@ -117,7 +117,7 @@ class SiteResourceVerbs(Desk):
         return SitePlanner(self._store, self._keeper.world(), self._store.site()).plan(adopt)
 
     def _is_applied(self, planned: PlannedSite) -> bool:
-        """Whether applying it again would change no row; the number of the generation alone is no reason to."""
+        """Whether applying it again would change no row; a new generation number alone doesn't count."""
         if not planned.graph.resources:
             return True
         try:

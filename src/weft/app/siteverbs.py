@@ -21,7 +21,7 @@ from weft.planning.fabric.diff import adopt_links, fabric_differences
 
 
 class SiteVerbs(Desk):
-    """Of operators; see `weft.app.verbs`."""
+    """Verbs of operators; see `weft.app.verbs`."""
 
     def audit(self, request: Request, repair: bool = False, unknown_pods: Sequence[str] = ()) -> AuditReport:
         """Compare; with `repair` repair what is weft's.

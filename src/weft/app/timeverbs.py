@@ -23,7 +23,7 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 
 class TimeVerbs(Desk):
-    """Of capacity and reservations; see `weft.app.verbs`."""
+    """Verbs about capacity and reservations; see `weft.app.verbs`."""
 
     def capacity(
         self,

@@ -1,4 +1,4 @@
-"""Changes of orders that still wait: planned again, and stored in the place in the queue that they keep or lose."""
+"""Changes of waiting orders: planned again and stored, keeping or losing their position in the queue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class WaitingChanges(OrderDesk):
         return plan.model_copy(update={"change": change if fields else PodChange(generation=pod.generation)})
 
     def _apply_waiting(self, request: Request, pod: PodRecord, order: Order) -> PodChange:
-        """It keeps its place in the queue if it asks for no more than before; a booking is made again."""
+        """Change a waiting order: it keeps its position if it asks for no more than before, and is booked again."""
         self._check_exclusive(request, pod.project_id, order)
         given = self._gather(pod.project_id, order)
         order = self._checked(request.caller, pod.project_id, order, given, pod.order)

@@ -64,7 +64,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def capacity(args: argparse.Namespace) -> Listing:
-    """A row for each level or flavor of each kind of capacity."""
+    """`weft capacity`: a row for each level or flavor of each kind of capacity."""
     if args.offline != (args.site is not None):
         raise InputError(
             "--site", args.site and str(args.site), "--offline and --site FILE require each other"
@@ -77,7 +77,7 @@ def capacity(args: argparse.Namespace) -> Listing:
 
 
 def show_capacity(args: argparse.Namespace) -> int:
-    """The list, and below a table what it is about."""
+    """The list, with explanations below a table."""
     found = capacity(args)
     code = write(found, args)
     if args.formatter == "table" and not args.json:

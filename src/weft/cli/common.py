@@ -108,8 +108,7 @@ def write_json(value: object) -> None:
 
 
 def exit_code(args: argparse.Namespace, wrong: object) -> int:
-    """Exit code of a command that found something wrong or didn't, to be taken before anything is shown: it stays if
-    the reader closes the pipe first."""
+    """1 if something is wrong, else 0. Call it before any output: the code stays if the reader closes the pipe."""
     args.exit_code = 1 if wrong else 0
     return args.exit_code
 
@@ -166,7 +165,7 @@ def cell(value: Any) -> str:
 
 
 def seconds(text: str) -> float:
-    """An option's value. Raises `ArgumentTypeError` for what isn't a time that ends."""
+    """An option's value in seconds. Raises `ArgumentTypeError` unless it is a finite time."""
     try:
         value = float(text)
     except ValueError:
@@ -186,7 +185,7 @@ def read_order(file: str) -> Order:
 
 
 def read_stdin() -> str:
-    """All of it, as a file called <stdin> would be read. Raises `InputErrors`."""
+    """All of stdin, read like a file called <stdin>. Raises `InputErrors`."""
     from weft.app.sitefile import text_of
 
     return text_of(sys.stdin.buffer, "<stdin>")

@@ -28,7 +28,7 @@ class WaitGoal:
 
     Attributes:
         reached: state that ends the wait successfully.
-        lost: states from which it can't be reached any more.
+        lost: states from which `reached` is impossible.
         done: final state of a resource.
     """
 
@@ -37,7 +37,7 @@ class WaitGoal:
     done: str
 
     def at(self, pod: Json) -> bool:
-        """Whether the pod is there: in the state, and no change of it under way."""
+        """Whether the pod is in the state, with no change in progress."""
         return pod["state"] == self.reached and not pod.get("changing_since")
 
 
@@ -89,7 +89,9 @@ def follow(
                 events = client.pod_events(pod["id"], after, min(progress.longest_wait, left), GATHER)
                 pod = client.show_pod(pod["id"])
                 seen = max([after, *(e["sequence"] for e in events)])
-                if goal.at(pod) or pod["state"] in goal.lost:  # of what led there some came after the events
+                if (
+                    goal.at(pod) or pod["state"] in goal.lost
+                ):  # some events may have arrived after the last reading
                     events += client.pod_events(pod["id"], seen)
             except TemporaryError as error:
                 if clock() >= deadline:
@@ -110,7 +112,7 @@ def follow(
 
 
 class PlainProgress:
-    """One line per event, with the time since the start; what is waited for, when nothing happens for `QUIET`."""
+    """One line per event, with the time since the start; after `QUIET` seconds without one, what is waited for."""
 
     longest_wait = QUIET
 

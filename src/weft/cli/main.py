@@ -120,7 +120,7 @@ def report(error: WeftError, as_json: bool = False) -> int:
 
 
 def _leave_stdout() -> None:
-    """The reader of our output has enough, like `head`: not an error, but nothing more may be written."""
+    """The reader of the output has closed it, like `head`: no error, but nothing more may be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

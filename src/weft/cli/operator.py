@@ -104,7 +104,7 @@ def _add_audit(subparsers: Subparsers) -> None:
 
 
 def node_list(args: argparse.Namespace) -> Listing:
-    """`weft node list`, filtered by state on this side."""
+    """`weft node list`; `--state` filters in the client."""
     nodes = [n for n in client_of(args).nodes() if args.state in (None, n["state"])]
     return Listing(("name", "rack", "leaf", "state", "pod", "project_id", "since", "reason"), nodes)
 
@@ -149,7 +149,7 @@ def fabric_status(args: argparse.Namespace) -> Record:
             "last_hour": _counts(p["grown"]),
         }
         for f in fabrics
-        for p in f.get("port_errors") or ()  # a server of before doesn't tell
+        for p in f.get("port_errors") or ()  # older servers don't report them
     ]
     details = {
         "managers": Listing(("fabric", "name", "state", "digest"), rows),

@@ -1,9 +1,9 @@
 """Lists and records in the formats of every `openstack` command, written by cliff's own formatters.
 
-A command that looks returns a `Listing` or a `Record`; `weft` writes it here, the plugin of `openstack` has cliff
+A command that reads returns a `Listing` or a `Record`; `weft` writes it here, the plugin of `openstack` has cliff
 write it.
-The options are cliff's, by name and default (a test compares them), but nothing of cliff is imported for them: only
-the formatter that is asked for, when there is something to write. Its scan of entry points is never made.
+The options are cliff's, by name and default (a test compares them). Of cliff only the requested formatter is imported,
+when there is something to write; its entry points are never scanned.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _WORDS = {"id": "ID", "ip": "IP", "vlan": "VLAN", "ipu": "IPU"}
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a list command found.
+    """Result of a list command.
 
     Attributes:
         columns: keys of the rows that are shown, in order; missing ones are None.
@@ -77,7 +77,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a show command found.
+    """Result of a show command.
 
     Attributes:
         fields: name -> value; a table leaves the empty ones out.
@@ -201,7 +201,7 @@ def _variable(name: str) -> int:
 
 
 def write(found: Listing | Record, args: argparse.Namespace) -> int:
-    """Write it to stdout as the options say; its exit code. Raises `InputError` for a column that isn't there."""
+    """Write a result to stdout as the options say; returns its code. Raises `InputError` for an unknown column."""
     code = exit_code(args, found.code)
     if args.json:
         listed_ = isinstance(found, Listing) and found.document is None
@@ -262,7 +262,7 @@ def as_fields(found: Record, format_: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def _named(given: Sequence[str], option: str, columns: Sequence[str]) -> list[str]:
-    """The columns that an option names. Raises `InputError` for one that isn't there."""
+    """The columns that an option names. Raises `InputError` for an unknown one."""
     for column in given:
         if _normal(column) not in columns:
             raise InputError(option, column, f"one of {', '.join(columns)}")

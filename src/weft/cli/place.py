@@ -22,7 +22,7 @@ WEIGHTS = ("block", "hall", "building")
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """`place`."""
+    """Register `weft place`."""
     place = leaf(subparsers, "place", _place, "simulate a trace of orders", api=False)
     where = place.add_mutually_exclusive_group(required=True)
     where.add_argument("--site", metavar="FILE", help="site file (YAML)")
@@ -75,7 +75,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 
 def add_site_commands(subparsers: Subparsers) -> None:
-    """`site design`."""
+    """Register `weft site design`."""
     design = leaf(
         subparsers, "design", _design, "plan a fat tree: switches, cables, site file, diagram", api=False
     )

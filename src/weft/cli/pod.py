@@ -1,4 +1,4 @@
-"""`weft pod`: its commands. `weft.cli.podact` has those that change pods, `weft.cli.podlook` those that look."""
+"""`weft pod`: its commands. `weft.cli.podact` has those that change pods, `weft.cli.podlook` those that read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`weft pod plan`, `apply`, `create`, `release`, `extend`, `retry`, `abandon`: what plans and changes pods."""
+"""`weft pod plan`, `apply`, `create`, `release`, `extend`, `retry`, `abandon`: commands that plan or change pods."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def apply(args: argparse.Namespace) -> int:
     if args.wait:
         from weft.cli.follow import READY
 
-        # One that matches the file already may still be on its way.
+        # A pod that matches the file may still be in progress.
         if outcome != "unchanged" or not READY.at(pod):
             return _wait(client, args, pod, READY, before)
     if args.json:
@@ -106,7 +106,7 @@ def extend(args: argparse.Namespace) -> int:
 
 
 def _later(pod: Json, by: str) -> str:
-    """The end of its lease and so much more. Raises `InputError` for a pod whose lease doesn't end."""
+    """The end of the pod's lease plus a duration. Raises `InputError` for a lease without an end."""
     import re
     from datetime import datetime, timedelta
 
@@ -140,7 +140,7 @@ def _asked(
     reached: Literal["READY", "RELEASED"],
     what: str,
 ) -> int:
-    """Ask something of a pod; with `--wait` follow it, from what happens after that, until it is `reached`."""
+    """Send a request about a pod; with `--wait` follow its later events until it is `reached`."""
     client = client_of(args)
     before = _last_event(client, args.name) if args.wait else 0
     pod = ask(client)
@@ -164,7 +164,7 @@ def _ordered(args: argparse.Namespace, pod: Json, what: str) -> int:
 
 
 def _last_event(client: Client, name: str) -> int:
-    """Sequence of a pod's last event, after which a command's own begin; 0: there is no such pod yet."""
+    """Sequence of a pod's last event before this command; 0: there is no such pod yet."""
     try:
         seen = client.pod_events(name)
     except NotFoundError:

@@ -1,4 +1,4 @@
-"""`weft pod list`, `show`, `events` and `receipt`: what there is, and what happened."""
+"""`weft pod list`, `show`, `events`, `wait` and `receipt`: commands that read pods."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def list_(args: argparse.Namespace) -> Listing:
 
 
 def servers(args: argparse.Namespace) -> Listing:
-    """With `-f value -c name` a file of hosts."""
+    """`weft pod servers`; with `-f value -c name` it prints a file of hosts."""
     pod = client_of(args).show_pod(args.name)
     return Listing(SERVER_COLUMNS, pod["servers"])
 

@@ -1,4 +1,4 @@
-"""`weft pod reboot`, `rescue`, `unrescue`, `console`: what tenants have done with their servers."""
+"""`weft pod reboot`, `rescue`, `unrescue`, `console`: commands on a pod's servers."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def add_commands(commands: Subparsers) -> None:
 
 
 def ssh(args: argparse.Namespace) -> int:
-    """Becomes ssh, whose exit code is the command's. Raises `WeftError` with what is missing."""
+    """Replace this process by ssh, whose exit code is the command's. Raises `WeftError` with what is missing."""
     from weft.cli.podrecord import login
 
     if args.command is not None and args.after_dashes:
@@ -110,7 +110,7 @@ def ssh_words(pod: Json, how: Login, args: argparse.Namespace) -> list[str]:
 
 
 def _jump(through: str, identity: str | None) -> list[str]:
-    """Through another server. ssh gives its own `-i` to the last host alone, never to one of `-J`."""
+    """Options for a jump through another server: ssh uses `-i` only for the last host, never for a `-J` one."""
     if identity is None:
         return ["-J", through]
     key = shlex.quote(identity).replace("%", "%%")
@@ -118,7 +118,7 @@ def _jump(through: str, identity: str | None) -> list[str]:
 
 
 def _address(text: Any) -> str:
-    """Never an option of ssh, whatever the server says."""
+    """Refuse a value from the server that ssh would take for an option."""
     try:
         return str(ip_address(str(text)))
     except ValueError:

@@ -67,7 +67,7 @@ def key(args: argparse.Namespace) -> int:
 
 
 def verify(args: argparse.Namespace) -> int:
-    """0 if it is signed with a trusted key, says that all was clean, and nothing contradicts that; 1 if not."""
+    """0 if the receipt is signed with a trusted key and clean, without contradictions; else 1."""
     from weft.generate import receipts
 
     document = receipts.read(_text(args.file))
@@ -142,7 +142,7 @@ def _text(file: str) -> str:
 
 
 def _key(given: str) -> str:
-    """The key's text: from the file, if one of that name exists."""
+    """The key's text, or that of the file with this name."""
     path = Path(given)
     try:
         return path.read_text(encoding="utf-8") if path.is_file() else given

@@ -1,7 +1,7 @@
-"""Options of every `openstack` command to sign in with, besides those that each command has (`weft.cli.common`).
+"""Sign-in options of every `openstack` command, besides those that each command has (`weft.cli.common`).
 
-Taken out of a command line before it is parsed, wherever they stand: no command's parser is made with all of them, and
-this module is only imported if there is one. By the names of osc-lib and keystoneauth's plugins.
+They are taken out of the command line, at any position, before it is parsed: so no parser needs all of them, and this
+module is imported only if there is one. Names are those of osc-lib and keystoneauth's plugins.
 """
 
 from __future__ import annotations

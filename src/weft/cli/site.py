@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """`site` and its sub-commands."""
+    """Register `weft site` and its sub-commands."""
     commands = group(subparsers, "site", "the site: machines, switches, cables, ranges")
     check = leaf(commands, "check", _check, "check a site file, and compare it with the fabric", api=False)
     _check_options(check)

@@ -1,4 +1,4 @@
-"""`weft site enroll`: the site's bare-metal machines into Ironic."""
+"""`weft site enroll`: enrolls the site's bare-metal machines in Ironic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft.cli.common import Subparsers, exit_code, leaf, say, seconds, table, wr
 
 
 def add_site_commands(commands: Subparsers) -> None:
-    """`enroll` among those of `site`."""
+    """Register `weft site enroll`."""
     what = "enroll the site's machines in Ironic, and compare its inspection with the site"
     enroll = leaf(commands, "enroll", _enroll, what, api=False)
     enroll.add_argument("file", metavar="FILE", help="site file (YAML)")
@@ -44,7 +44,7 @@ def add_site_commands(commands: Subparsers) -> None:
 
 
 def _enroll(args: argparse.Namespace) -> int:
-    """0: all are as the site and the list say, and can be given to pods; 1: not all; bad files raise `InputErrors`."""
+    """0: all machines match site and list, and can be assigned; 1: not all do. Invalid files raise `InputErrors`."""
     from weft.app.enroll import enroll, read_input
     from weft.model.errors import InputError
 

@@ -11,7 +11,7 @@ FORMATS = ("kolla", "kayobe", "tripleo", "terraform")
 
 
 def add_site_commands(subparsers: Subparsers) -> None:
-    """`site export`."""
+    """Register `weft site export`."""
     command = leaf(
         subparsers, "export", _export, "generate a deployment tool's files from a site file", api=False
     )

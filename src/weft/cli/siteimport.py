@@ -1,4 +1,4 @@
-"""`weft site import`: hardware lists and inventories into the files of a site. Works without a server."""
+"""`weft site import`: converts hardware lists and inventories into a site's files. Works without a server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_LEFT_OUT = 50
 
 
 def add_site_commands(subparsers: Subparsers) -> None:
-    """`site import`."""
+    """Register `weft site import`."""
     command = leaf(subparsers, "import", _import, "create site files from hardware lists", api=False)
     command.add_argument("lists", metavar="LIST", nargs="*", help="hardware list: CSV or YAML")
     command.add_argument(

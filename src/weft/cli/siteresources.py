@@ -152,7 +152,7 @@ def _last_event(client: Client) -> int:
 
 
 def _wait(args: argparse.Namespace, client: Client, after: int, over: Callable[[Json], bool]) -> int:
-    """Follow it to its end, or until a person must look, an event a line. The API may be restarted meanwhile."""
+    """Print an event a line until it is over or a person must act; survives a restart of the API."""
     deadline = time.monotonic() + args.timeout
     pause = 0.0
     while True:

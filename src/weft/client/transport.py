@@ -1,4 +1,4 @@
-"""One question to the API and its answer; what goes wrong on the way is a `WeftError` that says what to do."""
+"""One request to the API and its answer; each failure becomes a `WeftError` that says what to do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _AGAIN = "try again; `weft pod list` shows the outcome"
 
 
 class Transport:
-    """Asks over a session that is signed in, or able to.
+    """Sends requests over a session that is signed in, or able to sign in.
 
     Args:
         url: address of the API, with or without `/v1`.
@@ -122,7 +122,7 @@ _ABOUT_A_TOKEN = re.compile(r"token", re.IGNORECASE)
 
 
 def outside(error: ksa.ClientException, asked: str, whom: str) -> WeftError:
-    """What keystoneauth raises, as one sentence with what to do."""
+    """An error of keystoneauth as a `WeftError`: one sentence with what to do."""
     if isinstance(error, ksa.Unauthorized):
         return UnauthenticatedError(
             f"Keystone refused to sign in ({error.message}): check user, password and project, or get a new token"

@@ -1,6 +1,6 @@
 """Plugin for `openstack`: the commands of `weft pod` as `openstack pod …`, with its session and its catalog.
 
-What osc-lib reads of an entry point `openstack.cli.extension`. `openstack` imports this module at every start, for any
+osc-lib finds it by the entry point `openstack.cli.extension`. `openstack` imports this module at every start, for any
 command: nothing large is imported here.
 """
 

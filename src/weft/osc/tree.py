@@ -13,7 +13,7 @@ Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 
 
 class Recorder:
-    """Takes what `add_commands` does to a parser, a group of arguments or sub-commands, and does it again elsewhere.
+    """Records the calls that `add_commands` makes to a parser, and replays them on another one.
 
     Attributes:
         defaults: those of `set_defaults`; `run` is the command.
@@ -65,7 +65,7 @@ class Recorder:
         return any(given.get("title") == SIGNING_IN for _, given, _ in self._groups)
 
     def give(self, parser: Any, titles: tuple[str, ...]) -> None:
-        """The same arguments to another parser; of groups with a title only those in `titles`."""
+        """Add the recorded arguments to another parser; of titled groups only those in `titles`."""
         for name, names, given in self._calls:
             getattr(parser, name)(*names, **given)
         for kind, given, group in self._groups:
