@@ -1,4 +1,4 @@
-"""Notices of Neutron's driver `mlnx_sdn_assist` (networking-mlnx): answered at once, and taken as a hint to read
+"""Notices of Neutron's driver `mlnx_sdn_assist` (networking-mlnx): answered at once, and taken as a wake-up.
 
     POST, PUT, DELETE  /mlnx/{domain}/Network|Port[/{id}]     202, the path of a job as a JSON string
     GET                /mlnx/{path of a job}                  {"Status": "Completed"}

@@ -205,7 +205,7 @@ async def pod_events(
         return answer(EventList.of(verbs.pod_events(request, name, last)))
 
     def look() -> Response | FoundPod:
-        """The events if no wait is needed, else the pod's id."""
+        """The events if no wait is needed, else the pod."""
         nonlocal last, seconds, together
         pod = verbs.find_pod(request, "pods:events", name)
         last, seconds = sequence_of("after", after), seconds_of("wait", wait, LONGEST_WAIT)

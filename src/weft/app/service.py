@@ -40,7 +40,7 @@ class Service(ChangeVerbs, NodeVerbs, NetworkVerbs, SiteVerbs, SiteResourceVerbs
         return Health(ready=ready, checks=checks | more)
 
     def _workers_say(self) -> str:
-        """No reason not to be ready either: without workers this API shows, plans and takes orders as before."""
+        """Not a reason to be unready either: without workers the API still shows, plans and accepts orders."""
         if self._store.count_workers():
             return health.OK()
         return f"none gave a sign of life for {WORKER_SECONDS:.0f} s: nothing is built, released or looked at"
