@@ -28,7 +28,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
     house.close()
 
 
-def but(site: Site, node: str, **changed: object) -> Site:
+def changed_site(site: Site, node: str, **changed: object) -> Site:
     """The site with one node changed."""
     nodes = tuple(n.model_copy(update=changed) if n.name == node else n for n in site.nodes)
     return site.model_copy(update={"nodes": nodes})
@@ -58,7 +58,9 @@ def test_held_node_missing_in_the_site_is_never_clean(house: House, what: str) -
     """The pod says that it isn't read, and there is no clean receipt until the site has it again."""
     pod = house.ready()
     lost = pod.nodes[0]
-    changed = but(house.site, lost, **CHANGES[what]) if what in CHANGES else without(house.site, lost)
+    changed = (
+        changed_site(house.site, lost, **CHANGES[what]) if what in CHANGES else without(house.site, lost)
+    )
     house.store.activate_site(changed, "test")  # past the check, as a restored database could have it
     seen = visited(house, pod, 1)
     assert seen.state is PodState.DEGRADED and lost in seen.reason
@@ -81,7 +83,7 @@ def test_site_cannot_change_the_role_of_a_held_node(house: House, what: str) -> 
     site = house.site.model_copy(update={"clouds": clouds})
 
     def activate(node: str) -> int:
-        document = but(site, node, **CHANGES[what]).model_dump(mode="json")
+        document = changed_site(site, node, **CHANGES[what]).model_dump(mode="json")
         return house.service.activate_site(house.operator, document).generation
 
     with pytest.raises(ConflictError, match=f"{pod.nodes[0]}'s {what}.* release the pod first"):
@@ -193,7 +195,9 @@ def test_site_cannot_change_what_parts_are_counted_against(house: House, what: s
         house.order(small("part", nodes={"accelerators": {"type": "h100", "count": 4}})), PodState.READY
     )
     (node,) = pod.nodes
-    changed = but(house.site, node, **PARTS[what](house.site.node_by_name[node])).model_dump(mode="json")
+    changed = changed_site(house.site, node, **PARTS[what](house.site.node_by_name[node])).model_dump(
+        mode="json"
+    )
     with pytest.raises(ConflictError, match=f"{node}'s {what} would change"):
         house.service.activate_site(house.operator, changed)
     for number in range(4):

@@ -17,7 +17,7 @@ from weft.engine.auditwire import WireAudit
 from weft.engine.findings import Findings, about
 from weft.engine.intruders import intruders, users
 from weft.engine.occupancy import strangers
-from weft.engine.othersports import held
+from weft.engine.othersports import held_by_others
 from weft.engine.outside import Outside, Wire
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.owners import Claim, Owners
@@ -276,7 +276,7 @@ class Comparison:
             )
 
     def _held_by_others(self) -> Mapping[str, str]:
-        why, unread = held(self._world, self._strays)
+        why, unread = held_by_others(self._world, self._strays)
         for cloud, error in unread.items():
             self._found.add("unknown", "port", cloud, "networks of the site", str(error))
         return why

@@ -14,7 +14,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from weft.engine.database import Row, Tx
-from weft.engine.documents import said, written
+from weft.engine.documents import message_json, written
 from weft.engine.overdue import check_overdue
 from weft.engine.partholds import hold_parts
 from weft.engine.records import PodRecord, RowState
@@ -69,7 +69,14 @@ def write_change(tx: Tx, pod: PodRecord, plan: Plan, site: Site, lease_end: date
     now = PodRecord.of(row)
     if now.state is PodState.FAILED:
         message = pods.STATE(state=revive(tx, now, _CHANGED, tx.now()), why=_CHANGED)
-        tx.run("insert_event", owner_id=pod.id, at=tx.now(), type="state", message=said(message), key=None)
+        tx.run(
+            "insert_event",
+            owner_id=pod.id,
+            at=tx.now(),
+            type="state",
+            message=message_json(message),
+            key=None,
+        )
     _resources(tx, pod, plan)
     _nodes(tx, pod, plan, site, change)
     remember(tx, pod.id, plan.generation, plan.order, by, change_said(change))
@@ -190,7 +197,7 @@ def remember(tx: Tx, pod_id: UUID, generation: int, order: Order, by: str, what:
 def note_change(tx: Tx, pod_id: UUID, kind: str, message: str) -> None:
     """Write an event about something that may let queued orders start."""
     now = tx.now()
-    tx.run("insert_event", owner_id=pod_id, at=now, type=kind, message=said(message), key=None)
+    tx.run("insert_event", owner_id=pod_id, at=now, type=kind, message=message_json(message), key=None)
     tx.run("touch_queue", at=now)
     tx.run("notify", owner_id=str(pod_id))
 

@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 from weft.engine.agenda import EVERY, Agenda, WaitingNote, agenda
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.database import Row, Tx
-from weft.engine.documents import said, written
+from weft.engine.documents import message_json, written
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, gather, health
 from weft.engine.occupancy import ANSWERED_WITHIN, UNANSWERED
@@ -253,7 +253,7 @@ class Dispatcher:
                 tx.run(
                     "fail_waiting",
                     id=pod_id,
-                    reason=said(reason),
+                    reason=message_json(reason),
                     said=Jsonb(coded("message", reason)),
                     at=tx.now(),
                 )
@@ -275,7 +275,7 @@ class Dispatcher:
             tx.run(
                 "note_waiting",
                 id=one.id,
-                reason=said(note.reason),
+                reason=message_json(note.reason),
                 position=note.position,
                 expected_start=expected,
             )
@@ -288,7 +288,9 @@ class Dispatcher:
             write_booking(tx, one.id, note.booking)
 
     def _say(self, tx: Tx, pod_id: UUID, kind: str, message: str) -> None:
-        tx.run("insert_event", owner_id=pod_id, at=tx.now(), type=kind, message=said(message), key=None)
+        tx.run(
+            "insert_event", owner_id=pod_id, at=tx.now(), type=kind, message=message_json(message), key=None
+        )
         tx.run("notify", owner_id=str(pod_id))
 
     def _gather(self, record: SiteRecord, waiting: Iterable[Waiter]) -> dict[str, PlanningInput | WeftError]:

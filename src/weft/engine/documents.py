@@ -110,11 +110,11 @@ _LONGEST = 1 << 18
 """Bytes; sites are cached by `weft.engine.siteparts`."""
 
 
-def said(text: str) -> Jsonb:
+def message_json(text: str) -> Jsonb:
     """A reason or an event as rows store it: the code and values of a message, or plain text."""
     return Jsonb(stored_message(text))
 
 
-def heard(stored: Any) -> str:
+def message_text(stored: Any) -> str:
     """A reason or an event from a row; plain text if an older version wrote it."""
     return Message.read(stored) if stored else ""

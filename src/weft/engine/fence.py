@@ -11,7 +11,7 @@ from typing import NoReturn
 from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database, Row, Tx
-from weft.engine.documents import said
+from weft.engine.documents import message_json
 from weft.engine.ownerrecord import OwnerRecord
 from weft.ports.fences import JointFence
 
@@ -188,7 +188,13 @@ class Fence:
     def insert_events(self, tx: Tx, events: Iterable[Event]) -> None:
         """Add events in a transaction of `write`, after which followers of the owner are notified."""
         rows = [
-            {"owner_id": self.owner.id, "at": tx.now(), "type": kind, "message": said(message), "key": key}
+            {
+                "owner_id": self.owner.id,
+                "at": tx.now(),
+                "type": kind,
+                "message": message_json(message),
+                "key": key,
+            }
             for kind, message, key in events
         ]
         if rows:

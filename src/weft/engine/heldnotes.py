@@ -14,7 +14,7 @@ from typing import NamedTuple
 from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database, Row
-from weft.engine.documents import said
+from weft.engine.documents import message_json
 from weft.engine.fence import Event, LostError
 from weft.engine.heldnumbers import NumbersHeld
 from weft.engine.lane import ALONE, VisitLane
@@ -285,6 +285,6 @@ class NotesHeld(NumbersHeld):
         return {
             "phase": self.phase,
             "state": self.state,
-            "reason": said(self.reason),
+            "reason": message_json(self.reason),
             "conditions": Jsonb(stored),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from weft.engine.documents import said
+from weft.engine.documents import message_json
 from weft.engine.readback import unfree
 from weft.engine.release import ReleaseReader
 from weft.engine.released import released_owners_with_numbers, released_pods_with_numbers
@@ -53,7 +53,7 @@ def free_numbers(store: Store, world: World, site: Site, clock: Clock) -> list[s
                 owner_id=owner.id,
                 at=tx.now(),
                 type="release",
-                message=said(message),
+                message=message_json(message),
                 key=None,
             )
             tx.run("touch_queue", at=tx.now())

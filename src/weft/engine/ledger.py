@@ -8,7 +8,7 @@ from datetime import UTC
 from uuid import UUID
 
 from weft.engine.database import Database, Row
-from weft.engine.documents import read, said
+from weft.engine.documents import message_json, read
 from weft.engine.postgres import stored
 from weft.engine.records import RowState
 from weft.engine.unreadable import READING, unreadable
@@ -100,7 +100,7 @@ class FabricLedger:
 
     def tell(self, owner: Owner, message: str) -> None:
         with self._database.transaction() as tx:
-            tx.run("insert_segment_event", owner_id=owner.id, message=said(message))
+            tx.run("insert_segment_event", owner_id=owner.id, message=message_json(message))
             tx.run("wake_owner", id=owner.id)
             tx.run("notify", owner_id=owner.id)
 

@@ -175,7 +175,7 @@ def listed(things: Sequence[object]) -> str:
     return ", ".join(map(str, things[:SHOWN])) + more
 
 
-def held(world: World, strays: Sequence[Stray]) -> tuple[dict[str, str], dict[str, WeftError]]:
+def held_by_others(world: World, strays: Sequence[Stray]) -> tuple[dict[str, str], dict[str, WeftError]]:
     """Remains of sites that must stay: id -> why, as others use it or that is unknown; and cloud -> why it is
     unknown."""
     sites = [s for s in strays if is_a_sites(s)]

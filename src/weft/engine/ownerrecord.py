@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from weft.engine.documents import heard
+from weft.engine.documents import message_text
 from weft.engine.unreadable import READING, unreadable
 from weft.model.owner import Owner, OwnerKind
 from weft.model.pod import Condition, Conditions, Phase, PodState, summary
@@ -134,7 +134,7 @@ def owner_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     abandoned = Abandonment(*(row[f"abandoned_{name}"] for name in said))
     return {
         **{name: row[name] for name in _AS_THEY_ARE},
-        "reason": heard(row["reason"]),
+        "reason": message_text(row["reason"]),
         "repair": row["repair"],
         "phase": Phase(row["phase"]),
         "conditions": tuple(Condition.model_validate(c) for c in row["conditions"]),

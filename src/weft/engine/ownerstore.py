@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 from psycopg.errors import UniqueViolation
 
 from weft.engine.database import Database, Row, Tx
-from weft.engine.documents import said
+from weft.engine.documents import message_json
 from weft.engine.held import Held
 from weft.engine.heldpod import HeldPod
 from weft.engine.ownerrecord import OwnerRecord
@@ -44,7 +44,7 @@ def make_owner(tx: Tx, kind: OwnerKind, site: str, project_id: str, name: str, b
         owner_id=owner.id,
         at=at,
         type="state",
-        message=said(pods.STATE(state="PLACED", why=pods.MADE_BY(user=by))),
+        message=message_json(pods.STATE(state="PLACED", why=pods.MADE_BY(user=by))),
         key=None,
     )
     tx.run("notify", owner_id=owner.id)
@@ -53,7 +53,7 @@ def make_owner(tx: Tx, kind: OwnerKind, site: str, project_id: str, name: str, b
 
 def release_owner(tx: Tx, owner_id: UUID, message: str, at: datetime | None) -> bool:
     """Request the release of an owner that isn't a pod; False if that was done before."""
-    row = tx.row("release_owner", id=owner_id, message=said(message), at=at)
+    row = tx.row("release_owner", id=owner_id, message=message_json(message), at=at)
     return row is not None and row["asked"]
 
 

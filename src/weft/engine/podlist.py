@@ -6,7 +6,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from weft.engine.database import Database, Row
-from weft.engine.documents import heard
+from weft.engine.documents import message_text
 from weft.engine.unreadable import READING, unreadable
 from weft.model.errors import InputError
 from weft.model.pod import Phase, PodState
@@ -56,7 +56,7 @@ def _summary(row: Row) -> PodSummary:
     if parked is not None:
         row["reason"] = f"{UNREADABLE}: {parked}"
     try:
-        return PodSummary.model_validate({**row, "id": str(row["id"]), "reason": heard(row["reason"])})
+        return PodSummary.model_validate({**row, "id": str(row["id"]), "reason": message_text(row["reason"])})
     except READING as error:
         return PodSummary(
             id=str(row["id"]),

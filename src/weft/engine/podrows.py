@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from uuid import UUID
 
 from weft.engine.database import Database, Row, Tx
-from weft.engine.documents import said
+from weft.engine.documents import message_json
 from weft.engine.fence import LATE_SECONDS
 from weft.engine.occupancy import Sharing
 from weft.engine.podlist import page
@@ -117,7 +117,14 @@ class PodRows:
     def note_event(self, pod_id: UUID, kind: str, message: str, key: str | None) -> None:
         """Record an event of a pod outside of its visits, and notify its followers."""
         with self.database.transaction() as tx:
-            tx.run("insert_event", owner_id=pod_id, at=tx.now(), type=kind, message=said(message), key=key)
+            tx.run(
+                "insert_event",
+                owner_id=pod_id,
+                at=tx.now(),
+                type=kind,
+                message=message_json(message),
+                key=key,
+            )
             tx.run("notify", owner_id=str(pod_id))
 
     @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from weft.engine.database import Database
-from weft.engine.documents import heard, read
+from weft.engine.documents import message_text, read
 from weft.engine.unreadable import READING, unreadable
 from weft.model.receipt import Correction, SignedReceipt
 from weft.model.views import MOST_EVENTS, AuditLogEntry, AuditLogSearch, EventView
@@ -21,7 +21,7 @@ class RecordRows:
         """Events with a sequence above `after`, `MOST_EVENTS` at most."""
         with self.database.statement() as tx:
             rows = tx.rows("events_of", owner_id=pod_id, after=after, limit=MOST_EVENTS)
-        return [EventView.model_validate({**row, "message": heard(row["message"])}) for row in rows]
+        return [EventView.model_validate({**row, "message": message_text(row["message"])}) for row in rows]
 
     def receipt(self, pod_id: UUID) -> SignedReceipt | None:
         """The signed receipt with its corrections; None: there is none yet. Raises `UnreadableError`."""

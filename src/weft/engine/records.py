@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from weft.engine.documents import heard, read
+from weft.engine.documents import message_text, read
 from weft.engine.ownerrecord import OwnerRecord, owner_fields
 from weft.engine.unreadable import READING, unreadable
 from weft.model.errors import ConflictError
@@ -109,7 +109,7 @@ class ResourceRecord:
             resource=read(Resource, row["document"]),
             state=RowState(row["state"]),
             outside_id=row["outside_id"],
-            reason=heard(row["reason"]),
+            reason=message_text(row["reason"]),
             differences=tuple(Difference.model_validate(d) for d in row["differences"]),
             facts=row["facts"],
             attempts=row["attempts"],

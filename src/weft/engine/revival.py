@@ -7,7 +7,7 @@ from datetime import datetime
 from psycopg.types.json import Jsonb
 
 from weft.engine.database import Tx
-from weft.engine.documents import said
+from weft.engine.documents import message_json
 from weft.engine.records import PodRecord
 from weft.model.pod import DECIDES, Aspect, Cause, PodState, changed, find, summary
 
@@ -26,7 +26,13 @@ def revive(tx: Tx, pod: PodRecord, because: str, at: datetime) -> PodState:
         conditions = changed(conditions, again)
     stored = Jsonb([c.model_dump(mode="json") for c in conditions])
     tx.run(
-        "set_owner", id=pod.id, phase=pod.phase, conditions=stored, state=state, reason=said(because), at=at
+        "set_owner",
+        id=pod.id,
+        phase=pod.phase,
+        conditions=stored,
+        state=state,
+        reason=message_json(because),
+        at=at,
     )
     tx.run("forget_attempts", owner_id=pod.id)
     return state

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from weft.engine.documents import fields, heard
+from weft.engine.documents import fields, message_text
 from weft.engine.records import PodRecord, RowState
 from weft.engine.unreadable import READING, unreadable
 from weft.model.pod import PodState
@@ -55,7 +55,7 @@ class ShownResource:
                 kind=document["spec"]["kind"],
                 state=RowState(row["state"]),
                 outside_id=row["outside_id"],
-                reason=heard(row["reason"]),
+                reason=message_text(row["reason"]),
                 differences=tuple(Difference.model_validate(d) for d in row["differences"]),
                 facts=row["facts"],
                 started_at=row["started_at"],

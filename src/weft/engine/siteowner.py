@@ -14,7 +14,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database, Row, Tx
-from weft.engine.documents import read, said, written
+from weft.engine.documents import message_json, read, written
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.ownerstore import make_owner
 from weft.engine.records import ResourceRecord, RowState
@@ -120,7 +120,14 @@ def set_desired(
         if tx.row("set_site_desired", owner_id=owner_id, at=tx.now(), by=by, **values) is None:
             raise ConflictError(f"a newer generation of site {site} than {generation} was applied meanwhile")
         message = f"generation {generation} of the site applied by {by}"
-        tx.run("insert_event", owner_id=owner_id, at=tx.now(), type="apply", message=said(message), key=None)
+        tx.run(
+            "insert_event",
+            owner_id=owner_id,
+            at=tx.now(),
+            type="apply",
+            message=message_json(message),
+            key=None,
+        )
         # Differences that exist although nothing else is desired are repaired now, not in some minutes.
         tx.run("request_repair", id=owner_id)
         tx.run("notify", owner_id=str(owner_id))

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.claimrows import ClaimRows
 from weft.engine.database import Database, Row, Tx
-from weft.engine.documents import said
+from weft.engine.documents import message_json
 from weft.engine.fence import HOLD_SECONDS, LATE_SECONDS
 from weft.engine.held import Held
 from weft.engine.ownerclaims import UnreadableOwner
@@ -151,7 +151,7 @@ class Store(ClaimRows, PodRows, RecordRows):
                     owner_id=owner_id,
                     at=tx.now(),
                     type="alarm",
-                    message=said(message),
+                    message=message_json(message),
                     key=None,
                 )
                 tx.run("notify", owner_id=str(owner_id))
@@ -163,7 +163,7 @@ class Store(ClaimRows, PodRows, RecordRows):
             row = tx.row(
                 "release_pod",
                 id=pod_id,
-                message=said(message),
+                message=message_json(message),
                 withdrawn=_withdrawn(),
                 at=tx.given,
                 late=False,
@@ -186,7 +186,12 @@ class Store(ClaimRows, PodRows, RecordRows):
             if asked:
                 message = pods.ABANDON_REQUESTED(user=by, reason=reason)
                 tx.run(
-                    "insert_event", owner_id=pod_id, at=now, type="release", message=said(message), key=None
+                    "insert_event",
+                    owner_id=pod_id,
+                    at=now,
+                    type="release",
+                    message=message_json(message),
+                    key=None,
                 )
                 tx.run("notify", owner_id=str(pod_id))
         return asked
@@ -222,21 +227,25 @@ class Store(ClaimRows, PodRows, RecordRows):
             ended = [
                 row["id"]
                 for row in tx.rows(
-                    "end_leases", at=now, unread=sorted(unread), message=said(pods.LEASE_ENDED())
+                    "end_leases", at=now, unread=sorted(unread), message=message_json(pods.LEASE_ENDED())
                 )
             ]
         with self.database.transaction() as tx:
             soon = {row["id"]: row["lease_end"] for row in tx.rows("warn_leases", at=now)}
             texts = {pod_id: pods.LEASE_ENDS_SOON(end=end) for pod_id, end in soon.items()}
             values = {"at": now, "type": "lease", "key": None}
-            tx.many("insert_event", [{"owner_id": p, "message": said(texts[p]), **values} for p in texts])
+            tx.many(
+                "insert_event", [{"owner_id": p, "message": message_json(texts[p]), **values} for p in texts]
+            )
             tx.many("notify", [{"owner_id": str(pod_id)} for pod_id in texts])
         over = pods.LEASE_ENDED_BEFORE_START()
         with self.database.statement() as tx:  # unless it was extended or started since it was read
             late = [
                 i
                 for i in late
-                if tx.row("release_pod", id=i, message=said(over), withdrawn=_withdrawn(), at=now, late=True)
+                if tx.row(
+                    "release_pod", id=i, message=message_json(over), withdrawn=_withdrawn(), at=now, late=True
+                )
             ]
         return [*late, *ended]
 
@@ -253,7 +262,7 @@ class Store(ClaimRows, PodRows, RecordRows):
                 owner_id=pod_id,
                 at=now,
                 type="state",
-                message=said(pods.STATE(state=state, why=message)),
+                message=message_json(pods.STATE(state=state, why=message)),
                 key=None,
             )
             tx.run("touch_queue", at=now)
@@ -324,4 +333,4 @@ def _swept(tx: Tx) -> float | None:
 
 def _withdrawn() -> Jsonb:
     """The event of an order that ends before anything was claimed."""
-    return said(pods.STATE(state="RELEASED", why=pods.NOTHING_CLAIMED()))
+    return message_json(pods.STATE(state="RELEASED", why=pods.NOTHING_CLAIMED()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from weft.engine.documents import said
+from weft.engine.documents import message_json
 from weft.engine.outside import Outside, Wire
 from weft.engine.ownerstore import live_owners
 from weft.engine.records import PodRecord, RowState
@@ -138,7 +138,7 @@ class StrangerCheck:
                     owner_id=pod.id,
                     at=tx.now(),
                     type="quarantine",
-                    message=said(message),
+                    message=message_json(message),
                     key=None,
                 )
                 tx.run("touch_queue", at=tx.now())

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from weft.engine.database import Row
 from weft.engine.latenumbers import free_numbers
-from weft.engine.othersports import held
+from weft.engine.othersports import held_by_others
 from weft.engine.outside import Outside, look_outside
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.owners import Owners
@@ -144,7 +144,7 @@ class Sweeper(Periodic):
         strays = [s for t in things if (s := Stray(t, owners.of(t))).is_proved]
         # A round serves all owners: it doesn't wait for what may never go; the next round asks again.
         taken = TakeBack(self._store, world, self._clock, outside.began_at, patience=0.0)
-        kept, errors = held(world, strays)
+        kept, errors = held_by_others(world, strays)
         unread += map(str, errors.values())
         taken.remove(next_turn(self._store.database, [s for s in strays if s.thing.id not in kept]))
         for (kind, thing_id), why in taken.left.items():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from weft.engine.database import Database
-from weft.engine.documents import read, said
+from weft.engine.documents import message_json, read
 from weft.engine.ownerrecord import OwnerRecord
 from weft.engine.ownerstore import release_owner
 from weft.engine.periodic import Periodic
@@ -127,7 +127,7 @@ class TenantKeeper(Periodic):
                     fence.hold(tx)
                     if left:
                         message = f"{why}: the segment stays as it is, for another manager"
-                        tx.run("leave_owner", id=row["owner_id"], message=said(message), at=tx.now())
+                        tx.run("leave_owner", id=row["owner_id"], message=message_json(message), at=tx.now())
                     else:
                         release_owner(tx, row["owner_id"], why, tx.now())
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from uuid import UUID
 
 from weft.engine.database import Database, Row, Tx
-from weft.engine.documents import read, said, written
+from weft.engine.documents import message_json, read, written
 from weft.engine.ownerstore import make_owner, release_owner
 from weft.engine.sitefence import SiteFence
 from weft.engine.world import World
@@ -308,7 +308,13 @@ class TenantLook:
         tx.many(
             "insert_event",
             [
-                {"owner_id": before.owner_id, "at": at, "type": "port", "message": said(m), "key": None}
+                {
+                    "owner_id": before.owner_id,
+                    "at": at,
+                    "type": "port",
+                    "message": message_json(m),
+                    "key": None,
+                }
                 for m in messages
             ],
         )

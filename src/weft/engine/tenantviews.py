@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from weft.engine.database import Database, Row
-from weft.engine.documents import heard, read
+from weft.engine.documents import message_text, read
 from weft.engine.unreadable import READING, unreadable
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.pod import PodState
@@ -62,7 +62,7 @@ class TenantViews:
             **{name: row[name] for name in same},
             **named,
             "state": PodState(row["state"]),
-            "reason": heard(row["reason"]),
+            "reason": message_text(row["reason"]),
         }
 
 

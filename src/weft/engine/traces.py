@@ -8,7 +8,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from weft.engine.database import Database, Row
-from weft.engine.documents import said
+from weft.engine.documents import message_json
 from weft.model.messages import Message, pods
 from weft.model.owner import OwnerKind
 from weft.model.resources import Kind
@@ -63,7 +63,12 @@ class Traces:
             wrong = has_receipt and not trace.others
             message = pods.RECEIPT_WRONG(what=trace.what) if wrong else trace.what
             tx.run(
-                "insert_event", owner_id=trace.owner_id, at=now, type="alarm", message=said(message), key=None
+                "insert_event",
+                owner_id=trace.owner_id,
+                at=now,
+                type="alarm",
+                message=message_json(message),
+                key=None,
             )
             tx.run("notify", owner_id=str(trace.owner_id))
         log.warning("owner %s: %s", trace.owner_id, message)
@@ -73,7 +78,12 @@ class Traces:
             now = tx.now()
             if tx.run("end_trace", id=trace_id, at=now):
                 tx.run(
-                    "insert_event", owner_id=owner_id, at=now, type="release", message=said(message), key=None
+                    "insert_event",
+                    owner_id=owner_id,
+                    at=now,
+                    type="release",
+                    message=message_json(message),
+                    key=None,
                 )
                 tx.run("notify", owner_id=str(owner_id))
 

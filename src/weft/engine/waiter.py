@@ -9,7 +9,7 @@ from typing import Any, Self
 from uuid import UUID
 
 from weft.engine.capacity import seconds_of
-from weft.engine.documents import heard
+from weft.engine.documents import message_text
 from weft.engine.gather import Window
 from weft.model.ids import span
 from weft.model.order import Order
@@ -42,7 +42,7 @@ class Waiter:
             row["created_at"],
             row["not_before"],
             row["fixed"],
-            heard(row["reason"]),
+            message_text(row["reason"]),
             row["position"],
             row["expected_start"],
             row["generation"],

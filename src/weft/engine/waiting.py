@@ -10,7 +10,7 @@ from uuid import UUID
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
 from weft.engine.changes import fields_said, overtaken, remember
 from weft.engine.database import Tx
-from weft.engine.documents import said, written
+from weft.engine.documents import message_json, written
 from weft.engine.gather import PlanningInput, Window, refused
 from weft.engine.overdue import check_overdue
 from weft.engine.partholds import parts_document
@@ -138,7 +138,7 @@ def order_waiting(
         if keep is not None:
             write_booking(tx, pod_id, keep)
         message = pods.STATE(state="PENDING", why=reason)
-        tx.run("insert_event", owner_id=pod_id, at=now, type="state", message=said(message), key=None)
+        tx.run("insert_event", owner_id=pod_id, at=now, type="state", message=message_json(message), key=None)
         tx.run("touch_queue", at=now)
         tx.run("notify", owner_id=pod_id)
 
@@ -213,7 +213,7 @@ def _waiting_row(order: Order, window: Window, keep: Keep | None) -> dict[str, A
     """Columns of an order that waits."""
     start = time_of(window.start)
     return {
-        "reason": said(_why_waiting(order, window, keep)),
+        "reason": message_json(_why_waiting(order, window, keep)),
         "lease_end": order.lease.end if keep is None else time_of(window.end),
         "not_before": start if window.start > window.now else None,
         "fixed": keep is not None,
