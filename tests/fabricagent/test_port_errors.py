@@ -12,7 +12,7 @@ import pytest
 
 from weft.fabricagent import porterrors
 from weft.fabricagent.mad import MadClient, MadStatusError, MadTimeoutError
-from weft.fabricagent.porterrors import WINDOW, History, PortErrorWatch, Seen
+from weft.fabricagent.porterrors import WINDOW, History, PortErrorSummary, PortErrorWatch
 from weft.fabricagent.wire import Wire
 from weft.model.observedfabric import End, ObservedFabric, ObservedNode
 from weft.planning.fabric.ibnetdiscover import Discovery, HostPort
@@ -103,7 +103,7 @@ class Watch:
     def __init__(self, wire: FakeWire) -> None:
         self.watch = PortErrorWatch(cast(Wire, cast(Any, wire)))
 
-    def look(self, now: float) -> Seen:
+    def look(self, now: float) -> PortErrorSummary:
         self.watch.read(now)
         return self.watch.look()
 
@@ -152,7 +152,9 @@ def test_silent_port_is_reported_and_hides_no_other(wire: FakeWire, watch: Watch
     assert (len(found or ()), bad) == (1, 0)
     assert problems == ("error counters of 1 cabled ports can't be read",)
     wire.values = {}
-    assert watch.look(60) == Seen(None, None, ("error counters of ports can't be read: no answer",))
+    assert watch.look(60) == PortErrorSummary(
+        None, None, ("error counters of ports can't be read: no answer",)
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,7 +204,7 @@ def test_bad_ports_are_counted_and_the_worst_listed(
 
 def test_watch_knows_nothing_before_the_first_reading(watch: Watch) -> None:
     """A reading may take longer than a status may."""
-    assert watch.watch.look() == Seen(None, None)
+    assert watch.watch.look() == PortErrorSummary(None, None)
 
 
 def test_status_request_reads_no_port(wire: FakeWire, watch: Watch) -> None:
@@ -219,7 +221,7 @@ def test_status_request_does_not_wait_for_a_reading(wire: FakeWire, watch: Watch
     """While a port's answer is awaited, the last reading is reported."""
     wire.values[7, 1] = {"PortRcvErrors": 1}
     before = watch.look(0)
-    seen: list[Seen] = []
+    seen: list[PortErrorSummary] = []
 
     def meanwhile() -> None:
         asking = threading.Thread(target=lambda: seen.append(watch.watch.look()), daemon=True)

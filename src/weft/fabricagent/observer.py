@@ -13,7 +13,7 @@ from weft.fabricagent.config import AgentConfig
 from weft.fabricagent.mad import MadError, MadStatusError, SmInfo
 from weft.fabricagent.opensm import Log, PartitionFile, Process, digest
 from weft.fabricagent.options import of_the_process, read_options
-from weft.fabricagent.porterrors import PortErrorWatch, Seen
+from weft.fabricagent.porterrors import PortErrorSummary, PortErrorWatch
 from weft.fabricagent.wire import Wire
 from weft.generate.certificates import expiry_problems
 from weft.generate.partitions_conf import PartitionsConf, parse, split
@@ -79,7 +79,7 @@ class Observer:
         problems += self._file_problems(text)
         problems += self._log_problems()
         problems += self._attempts()
-        seen = Seen(None, None)
+        seen = PortErrorSummary(None, None)
         if state is ManagerState.MASTER:
             problems += self._open_ports(text, own)
             problems += self._wire.finder.troubles()

@@ -99,7 +99,7 @@ class History:
         return found
 
 
-class Seen(NamedTuple):
+class PortErrorSummary(NamedTuple):
     """Results of the last reading.
 
     Attributes:
@@ -146,16 +146,18 @@ class PortErrorWatch:
             self.read(time.monotonic())
             self._closed.wait(EVERY)
 
-    def look(self) -> Seen:
+    def look(self) -> PortErrorSummary:
         """Results of the last reading; starts the reading thread, and returns at once."""
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._go_on, name="port-errors", daemon=True)
                 self._thread.start()
             if self._failed:
-                return Seen(None, None, (f"error counters of ports can't be read: {self._failed}",))
+                return PortErrorSummary(
+                    None, None, (f"error counters of ports can't be read: {self._failed}",)
+                )
             if self._discovery is None:
-                return Seen(None, None)
+                return PortErrorSummary(None, None)
             found, unread = self._found(self._discovery), self._unread
         found.sort(key=lambda p: (not p.over, -sum(p.grown.values()), -sum(p.counters.values())))
         bad = [p for p in found if p.over]
@@ -164,7 +166,7 @@ class PortErrorWatch:
             problems.append(f"{len(bad) - SHOWN} more ports have such errors")
         if unread:
             problems.append(f"error counters of {unread} cabled ports can't be read")
-        return Seen(tuple(found[:SHOWN]), len(bad), tuple(problems))
+        return PortErrorSummary(tuple(found[:SHOWN]), len(bad), tuple(problems))
 
     def _found(self, discovery: Discovery) -> list[PortErrors]:
         """Ports with errors in the last reading, or whose errors grew."""

@@ -162,7 +162,7 @@ def test_false_answer_leads_to_unknown_or_the_truth(lied: Lied, service: str, li
                 assert 0 <= error.delay <= 600
                 continue
             assert seen.there and seen.id == lied.ids[resource.key], f"{resource.key}: {seen}"
-        assert lied.liar.told(rule) > 0
+        assert lied.liar.lies_sent(rule) > 0
     for resource in lied.of(service):
         assert lied.look(resource.key).differences == ()
 
@@ -180,7 +180,7 @@ def test_rows_hidden_from_a_listing_are_read_one_by_one(lied: Lied, service: str
                 with lied.liar.lying(page, service, path=lied.ids[resource.key]) as rule:
                     with pytest.raises(UnknownError):
                         lied.look(resource.key)
-                    assert lied.liar.told(rule) > 0
+                    assert lied.liar.lies_sent(rule) > 0
     finally:
         lied.liar.lift(hidden)
 
@@ -193,7 +193,7 @@ def test_falsely_reported_removal_is_not_believed(lied: Lied, service: str, lie:
         for resource in lied.of(service):
             lied.driver.delete(lied.scope, [resource], lied.ids)
             assert lied.look(resource.key).there
-        assert lied.liar.told(rule) > 0
+        assert lied.liar.lies_sent(rule) > 0
 
 
 @pytest.mark.parametrize("service", ["keystone", "nova", "neutron"])
@@ -212,7 +212,7 @@ def test_false_first_answer_is_asked_again(lied: Lied, service: str, lie: str) -
                     assert driver.find(lied.scope, [lied.things[key]], lied.ids)[key].there
                 except OutsideError as error:
                     assert isinstance(error, TemporaryError), f"{error!r} doesn't pass by itself"
-            assert lied.liar.told(rule) > 0
+            assert lied.liar.lies_sent(rule) > 0
         for key in keys:
             wait_for(lambda k=key: _seen(driver, lied, k), 30, pause=0.3)
     finally:
@@ -231,7 +231,7 @@ def test_token_expiring_under_a_false_keystone_is_recovered(lied: Lied, service:
         ):
             with pytest.raises(UnknownError):
                 lied.look(resource.key)
-            assert lied.liar.told(rule) > 0
+            assert lied.liar.lies_sent(rule) > 0
         assert lied.look(resource.key).there
 
 

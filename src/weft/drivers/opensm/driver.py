@@ -12,8 +12,8 @@ from weft.drivers.opensm.capabilities import CAPABILITIES
 from weft.drivers.opensm.change import Changed, Changer, Edit, lost
 from weft.drivers.opensm.evidence import OpenSmSnapshot, clean, configured
 from weft.drivers.opensm.marked import marked_segments
-from weft.drivers.opensm.observe import Seen, observe
-from weft.drivers.opensm.section import Base, Section, Wanted
+from weft.drivers.opensm.observe import FabricReading, observe
+from weft.drivers.opensm.section import Base, DesiredPartition, Section
 from weft.drivers.opensm.status import fabric_status
 from weft.drivers.segments import SegmentDriver, segment_of
 from weft.drivers.wire.agents import Agent, HttpAgent, certificate_problems
@@ -121,12 +121,12 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         return Usage(configured(files.read, files.unread, master).numbers, tuple(tight))
 
     def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed:
-        return observe(Wanted.of(segment), mark, self._own(snapshot).seen)
+        return observe(DesiredPartition.of(segment), mark, self._own(snapshot).seen)
 
     def check(self, segment: SegmentSpec, snapshot: Snapshot) -> Check:
         """Problems of a manager concern the audit and the operator; a pod is judged by the fabric itself."""
         mine, site, name = self._own(snapshot), self._site, self._fabric
-        wanted = Wanted.of(segment)
+        wanted = DesiredPartition.of(segment)
         holders = mine.seen.on_wire.get(wanted.pkey, frozenset())
         problems = check_tables(site, name, wanted.pkey, wanted.members, mine.tables, holders)
         inside, outside = probe_pairs(wanted.members, mine.outsiders)
@@ -135,7 +135,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         return Check(tuple(problems), {f"host ports of {name}": mine.seen.ports_read})
 
     def clean(self, segment: SegmentSpec, snapshot: Snapshot) -> Clean:
-        return clean(Wanted.of(segment), self._own(snapshot))
+        return clean(DesiredPartition.of(segment), self._own(snapshot))
 
     def live_check(self) -> LiveCheck:
         settings = self._agents.each(lambda agent: agent.options())
@@ -262,7 +262,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         files = self._agents.files()
         master = self._agents.master(files)
         tables = self._sight.all(master.tables(TablesQuery()), master.name)
-        seen = Seen(
+        seen = FabricReading(
             master.name,
             files.read,
             files.unread,
@@ -286,7 +286,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         def edit(section: Section, base: Base) -> None:
             refused.clear()
             for resource in wanted:
-                spec, mark = Wanted.of(segment_of(resource)), scope.mark(resource.key)
+                spec, mark = DesiredPartition.of(segment_of(resource)), scope.mark(resource.key)
                 error = self._refusal(spec, mark, section, base)
                 if error is not None:
                     refused[resource.key] = Outcome(error=error)
@@ -299,7 +299,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         self._change(edit, vacate, scope.fence, patient=not vacate)
         return {r.key: refused.get(r.key, Outcome(id=segment_of(r).text)) for r in wanted}
 
-    def _refusal(self, spec: Wanted, mark: Mark, section: Section, base: Base) -> WeftError | None:
+    def _refusal(self, spec: DesiredPartition, mark: Mark, section: Section, base: Base) -> WeftError | None:
         """Why a partition can't be added to the section; a key belongs to one pod, and must be within weft's range."""
         if error := self._outside_range(spec.pkey):
             return error

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from weft.drivers.opensm.observe import Seen
-from weft.drivers.opensm.section import Wanted
+from weft.drivers.opensm.observe import FabricReading
+from weft.drivers.opensm.section import DesiredPartition
 from weft.drivers.wire.items import Plane, PortTables, WireReading, port_seen, wire_items
 from weft.drivers.wire.places import Where, seen_at
 from weft.model.agentapi import AgentPartitions
@@ -20,7 +20,7 @@ from weft.planning.fabric.check import Outsiders, manager_ports
 class OpenSmSnapshot(Snapshot):
     """The managers' files and every host port's tables, read in this order."""
 
-    def __init__(self, site: Site, fabric: str, began: float, seen: Seen) -> None:
+    def __init__(self, site: Site, fabric: str, began: float, seen: FabricReading) -> None:
         self.site, self.seen = site, seen
         super().__init__(fabric, began, configured(seen.files, seen.unread, seen.master), self._ports)
 
@@ -70,7 +70,7 @@ def stale(configured: Configured, pkey: int) -> dict[str, str]:
     return unread | still
 
 
-def stale_members(wanted: Wanted, snapshot: OpenSmSnapshot) -> dict[str, str]:
+def stale_members(wanted: DesiredPartition, snapshot: OpenSmSnapshot) -> dict[str, str]:
     """Former members that managers other than the master may still have in the partition -> why."""
     configured = snapshot.configured
     unread = [f"the file of {name} could not be read: {why}" for name, why in configured.unread.items()]
@@ -86,7 +86,7 @@ def stale_members(wanted: Wanted, snapshot: OpenSmSnapshot) -> dict[str, str]:
     return {port: "; ".join(reasons) for port, reasons in found.items() if reasons}
 
 
-def clean(wanted: Wanted, snapshot: OpenSmSnapshot) -> Clean:
+def clean(wanted: DesiredPartition, snapshot: OpenSmSnapshot) -> Clean:
     """The configuration of every manager, and every table of the fabric; what could not be read is named."""
     behind = stale(snapshot.configured, wanted.pkey)
     return Clean(

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from weft.drivers.opensm.section import Wanted
+from weft.drivers.opensm.section import DesiredPartition
 from weft.drivers.wire.items import keys_on_wire
 from weft.drivers.wire.places import Idle, LeafPort, down_at, idle_ports
 from weft.model.agentapi import AgentPartitions, PortReading, Tables, VacantPort, WeftPartitionDocument
@@ -27,7 +27,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Seen:
+class FabricReading:
     """One reading of a fabric, indexed, since many pods are judged by it.
 
     Attributes:
@@ -77,7 +77,7 @@ class Seen:
         return {n: {d.mark: d for d in reversed(f.weft)} for n, f in self.files.items()}
 
 
-def observe(spec: Wanted, mark: Mark, seen: Seen) -> Observed:
+def observe(spec: DesiredPartition, mark: Mark, seen: FabricReading) -> Observed:
     """What was observed of one desired partition."""
     documents = {name: seen.owned[name].get(mark.text()) for name in seen.files}
     mine = any(documents.values())
@@ -106,7 +106,7 @@ def observe(spec: Wanted, mark: Mark, seen: Seen) -> Observed:
     )
 
 
-def _if_absent(spec: Wanted, seen: Seen, standbys: Sequence[str]) -> Observed:
+def _if_absent(spec: DesiredPartition, seen: FabricReading, standbys: Sequence[str]) -> Observed:
     """Neither the master's file nor the fabric shows it: absent, unless something that could show it was not read.
 
     Standbys that still have it, or don't respond, are named in the proof; the release decides about the P_Key then.
@@ -140,13 +140,15 @@ def _if_absent(spec: Wanted, seen: Seen, standbys: Sequence[str]) -> Observed:
     )
 
 
-def _other_members(pkey: int, seen: Seen) -> frozenset[int]:
+def _other_members(pkey: int, seen: FabricReading) -> frozenset[int]:
     """Members of a foreign partition with the same key, if ours is gone: its ports aren't our remains."""
     configured = seen.files[seen.master].configured
     return frozenset(int(g, 16) for p in configured if p.pkey == pkey for g in p.members)
 
 
-def _in_files(spec: Wanted, files: Mapping[str, WeftPartitionDocument | None]) -> Iterator[Difference]:
+def _in_files(
+    spec: DesiredPartition, files: Mapping[str, WeftPartitionDocument | None]
+) -> Iterator[Difference]:
     for name, document in files.items():
         if document is None:
             yield Difference(field=f"file of {name}", wanted=format_pkey(spec.pkey), observed="without it")
@@ -166,7 +168,7 @@ def _in_files(spec: Wanted, files: Mapping[str, WeftPartitionDocument | None]) -
             )
 
 
-def _on_ports(spec: Wanted, seen: Seen, of_others: frozenset[int]) -> Iterator[Difference]:
+def _on_ports(spec: DesiredPartition, seen: FabricReading, of_others: frozenset[int]) -> Iterator[Difference]:
     ports = seen.ports
     for guid in spec.members:
         port = ports.get(guid)
@@ -196,7 +198,7 @@ def _member(pkey: int, port: PortReading) -> Iterator[Difference]:
             yield Difference(field=where, wanted="full", observed=observed)
 
 
-def _facts(spec: Wanted, seen: Seen) -> dict[str, object]:
+def _facts(spec: DesiredPartition, seen: FabricReading) -> dict[str, object]:
     keys = {spec.pkey, spec.pkey | FULL_MEMBER}
     ports = [seen.ports[g] for g in sorted(seen.on_wire.get(spec.pkey, ()))]
     on_hosts = [format_guid(p.port_guid) for p in ports if keys & set(p.keys)]

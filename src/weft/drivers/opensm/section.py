@@ -29,7 +29,7 @@ Section = dict[int, WeftPartitionDocument]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredPartition:
     """A desired partition: P_Key (15 bits) and port GUIDs, all full members."""
 
     pkey: int
@@ -117,7 +117,7 @@ def base_section(
     problems: list[str] = []
     there = {(d.mark, d.pkey) for d in section.values()}
     # An old file may have it under a key that was given up since.
-    missing = ((mark, Wanted.of(s)) for mark, s in asked.items() if (mark, s.number) not in there)
+    missing = ((mark, DesiredPartition.of(s)) for mark, s in asked.items() if (mark, s.number) not in there)
     for mark, spec in sorted(missing, key=lambda item: item[1].pkey):
         document = WeftPartitionDocument(pkey=spec.pkey, mark=mark, members=spec.members)
         if why := _why_not(document, section, unknown, foreign):

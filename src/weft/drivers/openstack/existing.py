@@ -40,16 +40,16 @@ class OpenStackExisting:
         if not left:
             return {}
         with _shaped("look for what is there already"):
-            look = _Look(self._existing_of.own(), dict(ids))
-            look.networks([r for r in left if r.kind is Kind.NETWORK])
-            look.subnets([r for r in left if r.kind is Kind.SUBNET])
-            look.ports([r for r in left if r.kind is Kind.PORT])
-            look.named([r for r in left if r.kind is Kind.ROUTER], "routers")
-            look.named([r for r in left if r.kind is Kind.SECURITY_GROUP], "security_groups")
-            look.flavors([r for r in left if r.kind is Kind.FLAVOR])
-            look.images([r for r in left if r.kind is Kind.IMAGE_PROPERTIES])
-            look.aggregates([r for r in left if r.kind is Kind.AGGREGATE])
-        return {key: found for key, found in look.found.items() if found}
+            search = _Search(self._existing_of.own(), dict(ids))
+            search.networks([r for r in left if r.kind is Kind.NETWORK])
+            search.subnets([r for r in left if r.kind is Kind.SUBNET])
+            search.ports([r for r in left if r.kind is Kind.PORT])
+            search.named([r for r in left if r.kind is Kind.ROUTER], "routers")
+            search.named([r for r in left if r.kind is Kind.SECURITY_GROUP], "security_groups")
+            search.flavors([r for r in left if r.kind is Kind.FLAVOR])
+            search.images([r for r in left if r.kind is Kind.IMAGE_PROPERTIES])
+            search.aggregates([r for r in left if r.kind is Kind.AGGREGATE])
+        return {key: found for key, found in search.found.items() if found}
 
     def ports_on(self, networks: Collection[str]) -> Sequence[NamedPort]:
         return self._named_ports("network_id", networks, "list ports on the site's networks")
@@ -113,7 +113,7 @@ def _shaped(asked: str) -> Generator[None]:
         raise UnknownError(asked, "the cloud", seen, "nothing follows from it; see the log") from error
 
 
-class _Look:
+class _Search:
     """One search; networks come first, since other resources are on them.
 
     Attributes:

@@ -32,7 +32,7 @@ Segments = Mapping[int, tuple[str, SegmentSpec]]
 """VLAN -> its name, which identifies the owner, and its segment."""
 
 
-class Wanted(Protocol):
+class DesiredSegments(Protocol):
     """weft's records; `settled`: only segments known to be in their desired state."""
 
     def __call__(self, settled: bool = False) -> Segments: ...
@@ -94,7 +94,7 @@ class Generic(Together):
         access: SwitchAccess,
         limits: Limits,
         cabling: Cabling,
-        wanted: Wanted,
+        wanted: DesiredSegments,
         ever: Ever,
         credentials: Callable[[], Credentials],
         known_hosts: str | None,
@@ -208,9 +208,9 @@ class Generic(Together):
         taken = self._access_ports(self._wanted(), about.number)
         return {p: v for p, v in found.items() if p not in taken}
 
-    def _access_ports(self, segments: Segments, but: int) -> set[str]:
+    def _access_ports(self, segments: Segments, except_for: int) -> set[str]:
         """Ports of this switch that are access ports of other VLANs than this one."""
-        others = (self._desired(spec) for n, (_, spec) in segments.items() if n != but)
+        others = (self._desired(spec) for n, (_, spec) in segments.items() if n != except_for)
         return {p for ports in others for p, vlans in ports.items() if not vlans.trunk}
 
     def accepted_without(self, number: int, port: str) -> bool:
