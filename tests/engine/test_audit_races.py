@@ -164,7 +164,7 @@ def test_repair_goes_by_id_if_two_projects_share_a_name(house: House) -> None:
     assert sick == {str(other.id)} and str(mine.id) != str(other.id)
 
 
-def test_one_pass_removes_everything_of_a_lost_pod(house: House) -> None:
+def test_lost_pod_is_removed_in_one_pass(house: House) -> None:
     """A22: ports used to be deleted before their servers were gone, which needed further passes."""
     pod = house.ready()
     with psycopg.connect(house.database.url) as connection:

@@ -95,7 +95,7 @@ def test_unreachable_cloud_does_not_delay_others(
     goes_on.set()
 
 
-def test_one_worker_lists_machines_even_without_pods(house: House) -> None:
+def test_machines_are_listed_by_one_worker_even_without_pods(house: House) -> None:
     """The cleaning of a machine that was never assigned is watched, too."""
 
     def keeper(every: float) -> MachineKeeper:

@@ -184,7 +184,7 @@ def test_pulled_cable_of_another_machine_does_not_block_a_repair(
     assert seen and all(not inside & ports(house, (mine,)) for _, inside in seen)
 
 
-def test_nothing_is_removed_while_the_fabric_is_silent(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_fabric_prevents_removals(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     pod = house.ready(ORDER)
     house.cloud.servers[0].broken = "ERROR"
     seen = members_at_deletion(house, pod, monkeypatch)

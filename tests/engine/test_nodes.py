@@ -127,7 +127,7 @@ def test_host_of_a_cell_that_is_down_is_not_free(house: House) -> None:
     assert not {"gpu05", "gpu06"} & set(house.order(count=14).nodes)
 
 
-def test_nothing_is_assigned_without_an_answer(house: House) -> None:
+def test_unanswered_cloud_prevents_assignment(house: House) -> None:
     """Neither the listing nor the look at the chosen nodes may fail."""
     for times in (1, None):
         planted = house.cloud.plant(Fault.UNREACHABLE, verb="occupants", times=times)
@@ -463,7 +463,7 @@ def test_new_database_with_an_old_cloud_counts_as_restored(house: House) -> None
         house.order(ORDER.model_copy(update={"name": "fork"}))
 
 
-def test_nothing_is_created_without_the_note(house: House) -> None:
+def test_missing_note_prevents_creation(house: House) -> None:
     """What can't be noted outside is not begun: the pod waits with nothing in the cloud."""
     house.cloud.plant(Fault.UNREACHABLE, verb="testify", times=1)
     pod = visit(house, house.order())

@@ -139,7 +139,7 @@ def test_date_out_of_range_is_read_as_the_last(house: House, clock: HandClock) -
 
 
 @pytest.mark.parametrize(
-    "error", [RuntimeError("nobody expects this"), KeyError("name"), TemporaryError("talk", "pg", "away")]
+    "error", [RuntimeError("unexpected"), KeyError("name"), TemporaryError("talk", "pg", "away")]
 )
 def test_exceptions_end_no_thread(house: House, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loop, queue and heartbeat meet an error turn after turn, health reports it, and all go on when it is gone."""

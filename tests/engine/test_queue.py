@@ -267,7 +267,7 @@ def test_concurrent_workers_never_share_a_node(house: House) -> None:
     assert all(len(messages(house, p, "state")) <= 2 for p in pods)
 
 
-def test_one_worker_processes_a_due_queue(house: House) -> None:
+def test_due_queue_is_processed_by_one_worker(house: House) -> None:
     """The others find that one does already."""
     queue(house, "q", 1)
     with house.database.transaction() as tx:

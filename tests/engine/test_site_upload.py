@@ -137,7 +137,7 @@ def test_whole_document_is_still_available(house: House, door: tuple[Counting, s
 
 
 @pytest.mark.parametrize("who", ["a-member", "a-admin", "system-reader", "roleless"])
-def test_nothing_is_read_without_the_right(door: tuple[Counting, str], who: str) -> None:
+def test_missing_right_prevents_reading(door: tuple[Counting, str], who: str) -> None:
     """Neither a part, a query nor a document."""
     counting, url = door
     body = b"[" + b'{"name":"x"},' * 20_000 + b"{}]"
@@ -280,7 +280,7 @@ def test_unfinished_uploads_are_bounded(house: House, monkeypatch: pytest.Monkey
         house.service.send_part(house.operator, sha256(body + b" ").hexdigest(), body + b" ")
 
 
-def test_one_of_two_concurrent_applies_wins(house: House, database_url: str) -> None:
+def test_second_of_two_concurrent_applies_is_refused(house: House, database_url: str) -> None:
     """Both send the same parts and more; one is active, the other is refused, and no part of either is lost."""
     sites = [cut(large(maintenance=f"fan {n}")) for n in range(4)]
     databases = [Database(database_url) for _ in sites]

@@ -198,7 +198,7 @@ def test_each_resource_is_searched_for_at_growing_intervals(house: House) -> Non
     assert len(looked) <= 10 and looked[-1] <= 24 * 60
 
 
-def test_one_worker_sweeps_at_a_time(house: House) -> None:
+def test_sweep_is_run_by_one_worker_at_a_time(house: House) -> None:
     """The worker that advances the row's time; and it is due again after the time that is set."""
     first, second = sweeper(house), sweeper(house)
     house.clock.sleep(3600 * 24 * 3650)  # the row's time is the embedded database's own
