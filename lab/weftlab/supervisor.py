@@ -45,7 +45,7 @@ class JobError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How a service is: `up`, or `why` not, with the last lines of its log."""
+    """State of a service: `up`, or `why` not, with the last lines of its log."""
 
     name: str
     up: bool
@@ -87,8 +87,8 @@ class Supervisor:
         """Start and do all jobs, each as soon as what it needs is ready.
 
         A service that runs already is left alone (and waited for). Raises `JobError` for the first that fails;
-        what runs then goes on running, so that it can be looked at: the caller decides whether to `stop`. Who is
-        interrupted isn't kept waiting for steps that are under way.
+        running services are left running for inspection: the caller decides whether to `stop`. An interrupt doesn't
+        wait for steps in progress.
         """
         ordered = order(tuple(jobs))
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -276,7 +276,7 @@ class Supervisor:
     def _remains(
         self, record: Record, known: set[tuple[int, int]], waited: float, table: list[Process]
     ) -> bool:
-        """Whether something of it still lives; what was seen once counts also without its session and parent."""
+        """Whether a process of it still lives, including those seen earlier that left its session and parent."""
         self._reap(record.name)
         ours = {p.pid for p in table if (p.pid, p.started) in known and p.alive}
         ours |= {p.pid for p in belongings(record, table)}
@@ -306,7 +306,7 @@ def _logs(service: Service) -> tuple[Path, ...]:
 
 
 def _environment(service: Service) -> dict[str, str]:
-    """Little of the caller's: a lab must not depend on the shell that it was started from."""
+    """A small part of the caller's environment: a lab must not depend on the shell that started it."""
     keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TZ") if name in os.environ}
     return {"LC_ALL": "C.UTF-8", **keep, **service.env}
 

@@ -1,7 +1,7 @@
-"""Calls whose request has not arrived yet. Each holds a thread, and no key was shown so far: few may, and not for long.
+"""Limits calls whose request hasn't arrived yet: each holds a thread, and its caller isn't authenticated.
 
-gRPC gives a call to a thread when its headers are there. A client that then sends no request would hold the thread for
-as long as it likes.
+gRPC gives a call to a thread when its headers have arrived. A client that then sends no request would hold the thread
+without a limit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Call:
 
 
 class ReceivingCalls:
-    """Of too many calls the oldest are cancelled and make room, once they had the time that an honest one takes.
+    """Cancels the oldest of too many calls, once they have had the time that an honest client needs.
 
     Three of eight threads of a server may wait for requests, two of them for those of one host: the others are free.
     """
@@ -43,7 +43,7 @@ class ReceivingCalls:
 
     @contextmanager
     def place(self, context: Any) -> Generator[None]:
-        """While the request of this call is waited for."""
+        """Context in which the request of this call is awaited."""
         call = _Call(context.peer().rpartition(":")[0], context, time.monotonic() + self._patience)
         with self._lock:
             self._calls[id(context)] = call
@@ -56,7 +56,7 @@ class ReceivingCalls:
                 self._calls.pop(id(context), None)
 
     def _too_much(self, now: float) -> list[_Call]:
-        """From the newest to the oldest: what is beyond a host's share, or beyond all places, has had its time."""
+        """Calls past their limit, and after `GRACE` those beyond a host's share or all places; the newest have them."""
         found: list[_Call] = []
         hosts: Counter[str] = Counter()
         for call in reversed(self._calls.values()):
@@ -72,7 +72,7 @@ class ReceivingCalls:
         self._timer.start()
 
     def _look(self) -> None:
-        """Cancel what takes too long, or is too much; look again while there is anything to look at."""
+        """Cancel calls that take too long or are too many, until none is left."""
         now = time.monotonic()
         with self._lock:
             late = self._too_much(now)

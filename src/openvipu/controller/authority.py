@@ -1,7 +1,7 @@
 """``--tls-init``: a certificate authority of this controller alone, and a certificate for each role.
 
-One authority a controller is what keeps controllers apart: an agent trusts only certificates of its
-own, so another controller's are turned away in the handshake.
+An authority for each controller isolates controllers: an agent trusts only certificates of its own controller's
+authority, and refuses others in the handshake.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _write_all(directory: Path, hosts: Sequence[str]) -> None:
             .sign(key, hashes.SHA256())
         )
         _write(directory, role, certificate, role_key)
-    # the authority last: its file is what says that the directory is complete
+    # the authority last: its file marks the directory as complete
     _write(directory, "ca", authority, key)
 
 

@@ -79,11 +79,11 @@ class Core:
 
     @property
     def removals(self) -> int:
-        """Counts the removals that came to an end, good or bad."""
+        """Number of removals that ended, whether or not they succeeded."""
         return self._removals
 
     def removal_ended(self) -> None:
-        """Wake those who wait for IPUs, or for a name, that a removal gives back."""
+        """Wake requests that wait for IPUs or a name of a removal."""
         with self._removal_ended:
             self._removals += 1
             self._removal_ended.notify_all()
@@ -100,7 +100,7 @@ class Core:
                 raise Busy("a partition that gives IPUs back is still being removed; try again")
 
     def was_removed(self, partition_id: str, visible: Visible) -> bool:
-        """Was there such a partition lately, and might this user see it?"""
+        """Whether such a partition was removed recently, and this user may know of it."""
         removed = self.state.removed.get(partition_id)
         return removed is not None and (visible is None or removed.allocation_id in visible)
 

@@ -44,7 +44,7 @@ class AnnouncedAgent:
 
 
 class Discovery:
-    """A UDP listener; what it hears is a hint for people and never acted upon.
+    """A UDP listener for beacons; they are shown to people and never acted upon.
 
     Args:
         interfaces: where to listen: names of interfaces or addresses of this host, each with ``:PORT`` or on
@@ -67,7 +67,7 @@ class Discovery:
         self._thread.start()
 
     def seen(self) -> list[AnnouncedAgent]:
-        """Everything heard lately, by address."""
+        """All agents heard recently, by address."""
         oldest = time.monotonic() - REMEMBERED
         with self._lock:
             return [self._seen[key] for key in sorted(self._seen) if self._seen[key].when > oldest]

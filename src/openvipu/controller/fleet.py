@@ -52,7 +52,7 @@ class Fleet:
         """Channels with files that were replaced since, and when each was left: calls may be under way in them."""
 
     def call(self, agent: Agent, method: str, request: Any, timeout: float | None = None) -> Any:
-        """The agent's reply, or a Refusal that says what was asked of whom."""
+        """The agent's reply, or a Refusal that names the agent and the call."""
         stub = self._stub(agent)
         try:
             return getattr(stub, method)(request, timeout=timeout or self.timeout, metadata=self._metadata)
@@ -99,7 +99,7 @@ class Fleet:
             link.close()
 
     def _renew(self) -> None:
-        """Leave all channels if the TLS files were replaced; close those that were left long ago."""
+        """Replace all channels if the TLS files were replaced; close old ones after a while."""
         newest = self._renewal.newest() if self._renewal else None
         if newest is self._tls:
             return

@@ -27,12 +27,12 @@ class Health:
             self._missed.pop(agent_id, None)
 
     def missed(self, agent_id: str) -> None:
-        """One more poll that the agent didn't answer."""
+        """Count a poll that the agent didn't answer."""
         with self._lock:
             self._missed[agent_id] = self._missed.get(agent_id, 0) + 1
 
     def unreachable(self, agent_id: str) -> None:
-        """A call between polls failed: don't assign its IPUs, but count only polls."""
+        """A call between polls failed: don't assign the agent's IPUs; further failures don't count as missed polls."""
         with self._lock:
             self._missed.setdefault(agent_id, 1)
 
@@ -42,7 +42,7 @@ class Health:
             self._dirty.add(agent_id)
 
     def clean(self, agent_id: str) -> None:
-        """Seen without anything that it shouldn't have."""
+        """The machine was read without foreign settings: its IPUs may be assigned again."""
         with self._lock:
             self._dirty.discard(agent_id)
 

@@ -28,7 +28,7 @@ class Inventory:
         self._core = core
 
     def create_agent(self, id_: str, host: str, port: int) -> Agent:
-        """Claim the agent for this controller, keep what it says of its machine, and clear what others left on it."""
+        """Claim the agent for this controller, store its machine's description, and clear foreign settings on it."""
         agents.check_new(self._core.state, id_, host, port)
         asked = Agent(id_, host, port, NO_MACHINE)
         reply = self._core.fleet.call(asked, "Claim", pb.ClaimRequest())
@@ -36,7 +36,7 @@ class Inventory:
 
         def decide(state: State) -> tuple[State, None]:
             added = agents.add(state, agent)
-            self._core.health.dirty(id_)  # until it was seen, no IPU of it is assigned
+            self._core.health.dirty(id_)  # none of its IPUs is assigned before a poll
             return added, None
 
         try:
@@ -66,7 +66,7 @@ class Inventory:
         try:
             self._core.change(lambda state: (agents.without(state, id_), None))
         except Refusal:
-            # a cluster took it meanwhile: it is ours again
+            # a cluster took it meanwhile: claim it again
             self._core.fleet.call(agent, "Claim", pb.ClaimRequest())
             raise
         self._core.fleet.forget([agent])

@@ -42,7 +42,7 @@ class Jobs:
         self._core = core
 
     def resume(self) -> None:
-        """After a start: go on with every partition that something was being done to."""
+        """Resume the work on every partition that was in progress before the restart."""
         jobs: dict[Operation, Job] = {
             Operation.CREATING: self.create,
             Operation.RESETTING: self.reset,
@@ -54,7 +54,7 @@ class Jobs:
                 self.queue(partition, job)
 
     def queue(self, partition: Partition, job: Job, first: bool = False) -> None:
-        """Put ``job`` for this partition in its lane."""
+        """Queue ``job`` for this partition in its lane."""
         id_, generation = partition.id, partition.generation
         lane = lane_of(id_)
         self._core.lanes.submit(lane, self._lasting(lane, lambda: job(id_, generation)), first)
@@ -102,7 +102,7 @@ class Jobs:
             self._recover(partition, errors, NOTHING)
 
     def _lasting(self, lane: str, work: Work) -> Work:
-        """``work`` that is done again later when the state can't be written (a full disk, say).
+        """``work`` that is retried later when the state can't be written, for example on a full disk.
 
         A job that was dropped would leave its partition half made until the next restart.
         """

@@ -29,7 +29,7 @@ class _Turn(threading.Event):
 
 
 class Lanes:
-    """Queues by name. ``waiting`` says who may wait for a turn."""
+    """Queues by name. ``waiting`` limits the requests that wait for a turn."""
 
     def __init__(self, waiting: WaitingCalls, workers: int = 64) -> None:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="lane")
@@ -70,7 +70,7 @@ class Lanes:
     def submit(self, lane: str, work: Work, first: bool = False) -> None:
         """Queue ``work``; ``first`` puts it before what waits, for the second half of what runs now.
 
-        Once the lanes are closed nothing is begun any more: the next start goes on with what the state says.
+        Once the lanes are closed no work begins: the next start resumes from the state.
         """
         with self._lock:
             if self._closed:
@@ -113,7 +113,7 @@ class Lanes:
         self._pool.shutdown(wait=True)
 
     def _await(self, lane: str, turn: _Turn, patience: WaitLimit) -> None:
-        """Stand in the queue; returns when it is this request's turn."""
+        """Queue the request; returns when it is its turn."""
         with self._places.place(patience.caller):
             with self._lock:
                 if self._closed:
@@ -141,7 +141,7 @@ class Lanes:
             self._next(lane)
 
     def _next(self, lane: str) -> None:
-        """The lane's next piece of work begins; without one the lane is gone."""
+        """Begin the lane's next piece of work; without one, drop the lane."""
         with self._lock:
             waiting = self._queues[lane]
             if not waiting:

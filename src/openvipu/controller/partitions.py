@@ -30,7 +30,7 @@ class Partitions:
         self._jobs = jobs
 
     def create(self, wanted: Requirements, whose: Whose, patience: WaitLimit) -> str:
-        """Reserve the IPUs and start the setting up; the id. The first pool that takes it wins."""
+        """Reserve the IPUs in the first pool with room, start the setup, and return the id."""
         ends = time.monotonic() + patience.seconds
         while True:
             seen = self._core.removals
@@ -74,7 +74,7 @@ class Partitions:
         ]
 
     def get(self, id_: str, visible: Visible) -> Partition:
-        """The partition; NotFound also when it is another's, so that names tell nothing."""
+        """The partition; NotFound also for another user's, so that names reveal nothing."""
         partition = self._core.state.partitions.get(id_)
         if partition is None or not _may_see(partition, visible):
             raise NotFound(f"partition {id_!r} doesn't exist")
@@ -101,7 +101,7 @@ class Partitions:
     def _begin(
         self, id_: str, begin: Callable[[Partition], Partition], whose: Whose, patience: WaitLimit
     ) -> None:
-        self.get(id_, whose())  # who may not see it doesn't wait for it either
+        self.get(id_, whose())  # a caller who may not see it doesn't wait for it either
 
         def decide(state: State) -> tuple[State, Partition]:
             partition = begin(self.get(id_, whose()))

@@ -19,14 +19,14 @@ SHARE = 16
 
 @dataclass(frozen=True, slots=True)
 class WaitLimit:
-    """Who waits (a user, or without users a host), and for how many seconds at most."""
+    """The waiting caller (a user, or without users a host), and the most seconds that it waits."""
 
     caller: str
     seconds: float
 
 
 class WaitingCalls:
-    """Counts those who wait."""
+    """Counts waiting requests, in total and per caller."""
 
     def __init__(self, places: int = PLACES, share: int = SHARE) -> None:
         self._lock = threading.Lock()
@@ -36,7 +36,7 @@ class WaitingCalls:
 
     @contextmanager
     def place(self, caller: str) -> Generator[None]:
-        """A place while waiting; Busy at once if the caller, or everybody together, has all of theirs."""
+        """Occupy a place while waiting; Busy at once if the caller's places, or all, are taken."""
         with self._lock:
             if self._taken[caller] >= self._share:
                 raise Busy(f"{self._share} requests of yours wait already; try again when they are answered")
@@ -51,6 +51,6 @@ class WaitingCalls:
                 self._taken += Counter()  # drops the names that count nothing
 
     def count(self) -> int:
-        """How many wait now."""
+        """Number of waiting requests."""
         with self._lock:
             return self._taken.total()

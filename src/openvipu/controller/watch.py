@@ -38,7 +38,7 @@ def sweep(core: Core, agent_id: str, status: MachineStatus) -> None:
 
 
 def _is_wanted(partition: Partition | None, agent_id: str, setting: SettingStatus) -> bool:
-    """Is it this partition's? An older one may still be replaced by what runs; a newer one was never given out here."""
+    """Whether the setting is the partition's: an older one may be replaced by a running job, a newer one is foreign."""
     if partition is None or agent_id not in partition.agent_ids or setting.generation > partition.generation:
         return False
     return setting.generation == partition.generation or partition.operation is not Operation.IDLE
@@ -96,8 +96,8 @@ class Watch:
     def repair(self, before: Mapping[str, Partition]) -> None:
         """Start the repair of every active partition with an error.
 
-        What was seen is older than the present state: a partition that changed since ``before`` is left
-        to the next round, else a new one would be called broken for not having been seen.
+        The readings are older than the present state: a partition that changed since ``before`` is left to the next
+        round; otherwise a new one would seem broken.
         """
         for id_, partition in self._core.state.partitions.items():
             if (

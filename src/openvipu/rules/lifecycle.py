@@ -26,17 +26,17 @@ MAX_AUTO_RESETS = 3
 
 
 def activated(partition: Partition) -> Partition:
-    """It works; past errors and tries are forgotten."""
+    """The partition after success: ACTIVE, without past errors and tries."""
     return replace(partition, ready=ReadyState.ACTIVE, operation=Operation.IDLE, errors=(), retries=0)
 
 
 def failed(partition: Partition, errors: tuple[str, ...]) -> Partition:
-    """Given up, until a user resets or removes it."""
+    """The partition as FAILED, until a user resets or removes it."""
     return replace(partition, ready=ReadyState.ERROR, operation=Operation.FAILED, errors=errors)
 
 
 def may_retry(partition: Partition) -> bool:
-    """Is another automatic reset allowed?"""
+    """Whether another automatic reset is allowed."""
     return partition.auto_reset and partition.retries < MAX_AUTO_RESETS
 
 
@@ -53,7 +53,7 @@ def recovering(partition: Partition, errors: tuple[str, ...], now: float) -> Par
 
 
 def relocating(partition: Partition) -> Partition:
-    """It goes to other IPUs, where a reset sets it up."""
+    """The partition on other IPUs, where a reset sets it up."""
     return replace(partition, operation=Operation.RESETTING)
 
 

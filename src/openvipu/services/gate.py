@@ -1,4 +1,4 @@
-"""Who is calling, and which allocations are theirs."""
+"""Authenticates callers, and finds their allocations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Gate:
         return user.allocation_ids
 
     def patience(self, context: Any) -> WaitLimit:
-        """Who waits (the user; without users, or with a user's name made up, the host) and how long at most.
+        """The caller for limits (the user; without users, or for an unknown name, the host) and its longest wait.
 
         To the client's deadline, or our limit.
         """

@@ -83,7 +83,7 @@ class UserService(vipuuser_pb2_grpc.UserServiceServicer):
         return pb.GetPartitionStatusReply(status=wire.status(partition))
 
     def _whose(self, context: Any) -> Whose:
-        """Refuses a stranger before anything of the request is read."""
+        """Refuse an unknown caller before anything of the request is read."""
         self._gate.visible(context)
         return lambda: self._gate.visible(context)
 
