@@ -67,6 +67,7 @@ class Agents:
         return dict(zip([a.name for a in chosen], self._pool.map(one, chosen), strict=True))
 
     def files(self) -> Files:
+        """The partition files of all managers, read now."""
         answers = self.each(_partitions)
         return Files(
             {n: a for n, a in answers.items() if not isinstance(a, WeftError)},

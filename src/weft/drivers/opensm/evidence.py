@@ -31,6 +31,7 @@ class OpenSmSnapshot(Snapshot):
 
     @cached_property
     def reading(self) -> WireReading:
+        """The ports' tables with the places of machines' adapters, as evidence."""
         seen = self.seen
         where = Where(seen.machines, seen.idle, seen_at(seen.ports.values()))
         return WireReading(
@@ -42,6 +43,7 @@ class OpenSmSnapshot(Snapshot):
 
     @cached_property
     def outsiders(self) -> Outsiders:
+        """Ports of other owners, with their keys of weft's range."""
         mine = self.site.fabrics[self.fabric].segments
         managers = manager_ports(self.site, self.fabric)
         return Outsiders.of(self.tables.keys(), self.tables.unreachable, self.seen.on_wire, mine, managers)

@@ -55,6 +55,7 @@ class FabricReading:
 
     @cached_property
     def ports_read(self) -> int:
+        """Number of ports whose tables were read."""
         return sum(1 for p in self.tables.ports if not p.unreachable)
 
     @cached_property

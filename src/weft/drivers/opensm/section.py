@@ -86,6 +86,7 @@ class Base:
 
 
 def section_of(file: AgentPartitions) -> Section:
+    """weft's section of a manager's file."""
     return {d.pkey: d for d in file.weft}
 
 

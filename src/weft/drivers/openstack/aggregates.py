@@ -231,6 +231,7 @@ def read_aggregates(sessions: Sessions) -> list[Aggregate]:
 
 
 def listed(own: Project) -> list[Row]:
+    """All host aggregates. Raises `UnknownError`."""
     return [_row(raw) for raw in own.compute.listing("list host aggregates", "/os-aggregates", "aggregates")]
 
 

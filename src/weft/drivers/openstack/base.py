@@ -163,7 +163,8 @@ class KindDriver(ABC):
     def status(self, row: Row) -> tuple[Status, str]: ...
 
     @abstractmethod
-    def facts(self, row: Row) -> dict[str, object]: ...
+    def facts(self, row: Row) -> dict[str, object]:
+        """Facts of a row for the resource's record, such as addresses."""
 
     @abstractmethod
     def create(self, call: Call, wanted: Sequence[Resource]) -> dict[str, Outcome]: ...

@@ -31,6 +31,7 @@ def deploy_interface(node: Json) -> str:
 
 
 def boots_ramdisk(interface: str) -> bool:
+    """Whether a deploy interface boots a ramdisk instead of writing a disk."""
     return interface == "ramdisk" or interface.endswith("-ramdisk")  # a site's own are named like this
 
 

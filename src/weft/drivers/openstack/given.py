@@ -174,6 +174,7 @@ def config_drive(call: Call, resource: Resource, node: Json, vifs: Sequence[str]
 
 
 def server_spec(resource: Resource) -> ServerSpec:
+    """The spec of a resource that is a server."""
     spec = resource.spec
     assert isinstance(spec, ServerSpec)
     return spec

@@ -67,6 +67,7 @@ def attached(own: Project, machine: str) -> frozenset[str]:
 
 
 def detach(own: Project, asked: str, machine: str, vif: str) -> None:
+    """Detach a Neutron port; no error if it isn't attached. Raises the error of `refused` otherwise."""
     answer = own.baremetal.ask(asked, "DELETE", f"/v1/nodes/{machine}/vifs/{vif}", ok=(400, 404, 409))
     if not answer.fine and vif in attached(own, machine):
         raise refused(own, asked, machine, f"port {vif} can't be detached: {answer.sentence()}")

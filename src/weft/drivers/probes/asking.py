@@ -148,5 +148,6 @@ def _twice(results: Collection[EndResult]) -> Iterator[tuple[str, str]]:
 
 
 def without_agent(end: End) -> str:
+    """Why an end without an agent can't be tested."""
     asked = ", and it answers no member's ARP request" if end.address and end.mac else ""
     return f"no probe agent is beside {end.node}{asked}"

@@ -17,6 +17,7 @@ out."""
 
 
 def leaf(port: str) -> str:
+    """The switch of a port, `switch/port`."""
     return port.partition("/")[0]
 
 

@@ -14,6 +14,7 @@ _Neighbours = Mapping[str, frozenset[str]]
 
 
 def switch_of(port: str) -> str:
+    """The switch of a port, `switch/port`."""
     return port.partition("/")[0]
 
 

@@ -65,6 +65,7 @@ def own_ports_in(switch: str, state: SwitchState, own: Own) -> list[str]:
 
 
 def is_in(now: PortVlans, number: int) -> bool:
+    """Whether a port is explicitly in a VLAN, not only as a trunk of every VLAN."""
     return now.untagged == number or (number in now.tagged and now.tagged != EVERY)
 
 
@@ -129,9 +130,11 @@ def why_silent(switch: str, seen: EthernetSnapshot) -> str:
 
 
 def is_sites(name: str, site: str) -> bool:
+    """Whether a VLAN's name is one of this site's own networks'."""
     named = read_name(name, site)
     return named is not None and named.ours and named.owner.kind == "site"
 
 
 def listed(numbers: frozenset[int]) -> str:
+    """VLANs as text, at most `SHOWN` of them."""
     return ", ".join(map(str, sorted(numbers)[:SHOWN])) + (" …" if len(numbers) > SHOWN else "")

@@ -296,7 +296,9 @@ class Session(Together):
         return state
 
     def refused(self, answer: str, then: str = "see the switch's own log") -> PermanentError:
+        """The error of a change that the switch refused."""
         return PermanentError("change VLANs", f"switch {self.name}", answer, then)
 
     def unknown(self, asked: str, answer: str) -> UnknownError:
+        """The error of a request whose outcome isn't known."""
         return UnknownError(asked, f"switch {self.name}", answer)

@@ -185,6 +185,7 @@ class UfmSnapshot(Snapshot):
         return port_name(self.site, guid)
 
     def nodes_of(self, guid: int) -> tuple[str, ...]:
+        """Names of the nodes that a port, or a virtual port's adapters, belong to."""
         virtual = () if self.physical(guid) else self.virtual.get(guid, ())
         behind = [v.physical for v in virtual] or [guid]
         return tuple(sorted({node for p in behind for node in nodes_of_port(self.site, p)}))

@@ -122,5 +122,6 @@ def why_not_change(version: Version) -> str:
 
 
 def text_of(version: Version) -> str:
+    """A version as UFM writes it."""
     major, minor, patch, build = version
     return f"{major}.{minor}.{patch}" + (f"-{build}" if build else "")
