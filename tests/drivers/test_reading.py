@@ -87,7 +87,7 @@ def test_callers_of_a_batched_change_share_the_next_reading() -> None:
 
 
 def test_failed_reading_is_unknown_for_all_waiting_callers() -> None:
-    """Nobody gets an older one instead, whatever age would do; who asks later tries again."""
+    """No one gets an older one instead, whatever age would do; who asks later tries again."""
     calls: list[float] = []
 
     def read(began: float) -> str:

@@ -109,7 +109,7 @@ def test_create_and_delete_are_idempotent(rig: SegmentRig) -> None:
 
 
 def test_foreign_port_is_a_problem_and_not_clean(rig: SegmentRig) -> None:
-    """Somebody who isn't the pod's is in its segment; after a release it is what is left."""
+    """Someone who isn't the pod's is in its segment; after a release it is what is left."""
     ports = rig.ports()
     wanted = made(rig, FIRST, ports[:2])
     rig.add(ports[5], FIRST)

@@ -210,7 +210,7 @@ def test_virtual_functions_are_refused_by_capability(rig: Rig) -> None:
 
 
 def test_fabric_without_agents_is_unknown() -> None:
-    """Nobody to ask is no news, and certainly not good news."""
+    """A fabric without an agent is no news, and certainly not good news."""
     site = FakeRig().site
     fabric = site.fabrics[FABRIC].model_copy(update={"manager": FabricManager(driver="opensm")})
     lonely = OpenSm(site.model_copy(update={"fabrics": {FABRIC: fabric}}), FABRIC, NoLedger())

@@ -207,7 +207,7 @@ def test_unreachable_agent_of_the_master_is_unknown(rig: Rig) -> None:
 
 
 def test_rogue_edit_of_wefts_section_is_repaired(rig: Rig) -> None:
-    """Somebody adds a port to a pod's partition in the file: seen in the file and on the wire, and put right."""
+    """Someone adds a port to a pod's partition in the file: seen in the file and on the wire, and put right."""
     wanted = _made(rig)
     intruder = host_ports(rig.site)[6]
     text = rig.text("sm1") or ""
@@ -224,7 +224,7 @@ def test_rogue_edit_of_wefts_section_is_repaired(rig: Rig) -> None:
 
 
 def test_rogue_removal_of_a_partition_is_repaired(rig: Rig) -> None:
-    """Somebody deletes a pod's partition from the file: its keys go, and the next update brings them back."""
+    """Someone deletes a pod's partition from the file: its keys go, and the next update brings them back."""
     wanted = _made(rig)
     text = rig.text("sm1") or ""
     rig.edit("sm1", text.partition("# weft site=")[0] + "# END weft site=lab\n")

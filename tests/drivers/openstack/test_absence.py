@@ -243,7 +243,7 @@ def test_malformed_row_is_unknown_or_a_difference(rig: Rig, missing: str) -> Non
 
 
 def test_creation_answered_with_a_page_is_retried(rig: Rig) -> None:
-    """Nobody knows what became of it: temporary, and the next look tells."""
+    """Its outcome is unknown: temporary, and the next reading shows it."""
     rig.cloud.lies = [("POST /network/networks", HTML)]
     outcome = rig.driver.create(SCOPE, [NETWORK], {})[NETWORK.key]
     assert type(outcome.error) is TemporaryError

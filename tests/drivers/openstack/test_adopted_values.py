@@ -236,7 +236,7 @@ def golden_image(tiny: TinyCloud) -> dict[str, Any]:
 
 
 def test_image_key_added_to_the_site_later_is_restored(cloud: Cloud) -> None:
-    """Somebody who removes the mark alone doesn't make weft's values the image's own."""
+    """Someone who removes the mark alone doesn't make weft's values the image's own."""
     tiny, driver = cloud
     row = golden_image(tiny)
     before, ids = dict(row), {IMAGE: row["id"]}

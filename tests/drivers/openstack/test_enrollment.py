@@ -150,7 +150,7 @@ def test_accelerators_without_listed_pci_ids_are_a_difference(rig: Rig) -> None:
 
 @pytest.mark.parametrize("inspected", [True, False])
 def test_machine_with_an_instance_is_neither_booted_nor_erased(rig: Rig, inspected: bool) -> None:
-    """Somebody prepares its adoption: what it runs is to stay."""
+    """Someone prepares its adoption: what it runs is to stay."""
     assert rig.enroll().good
     rig.ironic.nodes[rig.ids[0]] |= {"provision_state": "manageable", "instance_uuid": "srv-1"}
     if not inspected:
@@ -496,7 +496,7 @@ def test_machine_without_its_arrays_is_not_made_available(rig: Rig, made: bool) 
 
 
 def test_machine_with_another_target_raid_is_not_changed(rig: Rig) -> None:
-    """Somebody gave it one by hand, for data that is there: neither is made, and it stays where it is."""
+    """Someone gave it one by hand, for data that is there: neither is made, and it stays where it is."""
     rig.edit(raid=[MIRROR])
     rig.ironic.arrays = False
     assert rig.only(rig.enroll())[0] == "manageable"

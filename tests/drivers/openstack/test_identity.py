@@ -192,7 +192,7 @@ def test_image_name_cannot_change_the_request_path(sessions: Sessions, nova: Fak
 def test_missing_role_and_its_command_are_shown_to_operators_only(
     sessions: Sessions, keystone: FakeKeystone, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whoever calls reads that operators are alarmed; log and metric do that, until Keystone answers otherwise."""
+    """Callers read that operators are alarmed; log and metric do that, until Keystone answers otherwise."""
     identity = KeystoneIdentity(sessions)
     collect = AccountCollector(lambda: identity.lacks_role).collect
     denied = {"error": {"code": 403, "title": "Forbidden", "message": "You are not authorized"}}

@@ -115,7 +115,7 @@ def test_undeployed_instance_is_removed(rig: Rig) -> None:
 
 
 def test_quicker_competitor_keeps_the_machine(rig: Rig) -> None:
-    """Somebody's Nova takes the node between weft's look and its change: Ironic answers 409."""
+    """Someone's Nova takes the node between weft's look and its change: Ironic answers 409."""
     rig.take()
     theirs = "77777777-0000-4000-8000-000000000000"
 

@@ -176,7 +176,7 @@ def test_adapter_firmware_sending_lldp_is_no_stranger(cabled: Cabled) -> None:
 
 
 def test_aggregation_without_links_is_noted(cabled: Cabled, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows which cables are to be compared, so none is missing."""
+    """No one knows which cables are to be compared, so none is missing."""
     site, switch = cabled.site, "leaf1"
     lag = next(k.a.partition("/")[2] for k in switching(site).links if k.peer)
     also(cabled, monkeypatch, switch, lag, ())

@@ -180,7 +180,7 @@ def test_trunk_is_removed_from_the_default_vlan(tmp_path: Path, speaks: Speaks, 
 
 
 def test_default_vlan_is_removed_with_the_last_tag(eos: One) -> None:
-    """Somebody has set it while a pod was there."""
+    """Someone has set it while a pod was there."""
     name = eos.ports[0]
     _, wanted = ordered(eos, 0, mode=Mode.TRUNK)
     assert eos.fabric.create(scope(), [wanted], {})["partition"].error is None

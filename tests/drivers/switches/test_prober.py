@@ -165,7 +165,7 @@ def test_host_without_an_agent_is_probed_by_arp(rig: RealSwitches) -> None:
 
 
 def test_mark_is_used_in_one_round_and_not_revealed_before(rig: RealSwitches) -> None:
-    """Nobody can send what isn't known before the round: numbers and marks are new each time."""
+    """No one can send what isn't known before the round: numbers and marks are new each time."""
     probed = Probed(rig)
     one = made(rig, 1, FIRST, MEMBERS)
     for _ in range(2):

@@ -106,7 +106,7 @@ def test_missing_port_is_refused_and_nothing_changes(one: One) -> None:
     assert one.session.read().vlans == before.vlans and one.untagged(0) is None
 
 
-def test_nothing_outside_of_the_limits_is_sent(one: One) -> None:
+def test_change_outside_the_limits_is_not_sent(one: One) -> None:
     for batch in (
         Batch({50: "x"}),
         Batch({}, frozenset({4000})),

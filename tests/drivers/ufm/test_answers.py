@@ -51,7 +51,7 @@ def test_each_authentication_has_its_url_prefix(tmp_path: Path, authentication: 
     [("401", "session"), ("redirect", "session"), ("page", "session"), ("401", "TWISTED_SESSION")],
 )
 def test_expired_session_is_renewed(tmp_path: Path, expired: str, cookie: str) -> None:
-    """Told by a status, a redirect, or a login page with 200: once more, and the change is made once."""
+    """Reported by a status, a redirect, or a login page with 200: once more, and the change is made once."""
     dialect = Dialect(expired=expired, cookie=cookie)  # type: ignore[arg-type]
     rig = UfmRig(tmp_path, authentication="session", dialect=dialect)
     rig.driver.configured()

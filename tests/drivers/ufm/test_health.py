@@ -254,7 +254,7 @@ def test_agent_that_is_away_is_in_the_status(rig: UfmRig) -> None:
     assert problem.startswith("agent sm2: ") and "no answer" in problem
 
 
-def test_what_agents_read_is_in_the_status(rig: UfmRig) -> None:
+def test_agents_readings_are_in_the_status(rig: UfmRig) -> None:
     """Lines of opensm's log and error counters, which UFM's REST doesn't tell."""
     errors = PortErrors(
         node="leaf01", port=3, counters={"SymbolErrorCounter": 9}, over=("SymbolErrorCounter",)

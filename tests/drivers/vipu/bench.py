@@ -137,7 +137,7 @@ class Bench(ABC):
 
     @abstractmethod
     def take_allocation(self) -> None:
-        """Somebody takes the tenant's allocation away from its user."""
+        """Someone takes the tenant's allocation away from its user."""
 
     @abstractmethod
     def stranger_claims(self, machine: str) -> None: ...

@@ -43,7 +43,7 @@ class OpenSmSnapshot(Snapshot):
 
     @cached_property
     def outsiders(self) -> Outsiders:
-        """Ports of other owners, with their keys of weft's range."""
+        """Ports from which there must be no path to members."""
         mine = self.site.fabrics[self.fabric].segments
         managers = manager_ports(self.site, self.fabric)
         return Outsiders.of(self.tables.keys(), self.tables.unreachable, self.seen.on_wire, mine, managers)
