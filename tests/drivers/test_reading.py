@@ -65,7 +65,7 @@ def test_caller_during_a_reading_gets_the_next_one() -> None:
 
 
 def test_callers_of_a_batched_change_share_the_next_reading() -> None:
-    """Whoever of them asks last: the change was before it. The next change needs another one, and so does an error."""
+    """Even the last caller: the change was before it. The next change needs another one, and so does an error."""
     calls: list[float] = []
 
     def read(began: float) -> int:

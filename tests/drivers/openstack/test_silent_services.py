@@ -225,7 +225,7 @@ def test_refused_connection_is_an_answer(clock: Clock) -> None:
 
 
 def test_services_are_distinguished_by_address_and_first_path_segment() -> None:
-    """Nobody's password is part of it."""
+    """No password is part of it."""
     assert service_of("https://weft:secret@one:8786/v2/x?y") == "https://one:8786/v2"
     assert service_of("https://one/share/v2/x") != service_of("https://one/volume/v3/x")
     assert service_of("https://one") == "https://one/"

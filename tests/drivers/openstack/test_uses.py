@@ -362,7 +362,7 @@ def test_second_port_of_a_distributed_router_is_no_use(cloud: Cloud) -> None:
 
 @pytest.mark.parametrize("owner", ["network:router_interface", SUBPORT, "compute:nova"])
 def test_malformed_device_id_makes_no_request(cloud: Cloud, owner: str) -> None:
-    """Whoever has a port may write anything as its device; weft's requests have weft's rights."""
+    """A port's owner may write anything as its device; weft's requests have weft's rights."""
     tiny, facts = cloud
     tiny.port("port", PROJECT, device_owner=owner, device_id="../networks/victim?x=")
     uses = [*facts.on_networks(PROJECT, ["net"]), *facts.uses(PROJECT, {Kind.PORT: ["port"]})]

@@ -41,7 +41,7 @@ def test_receipt_labels_configuration_as_configuration(vendor: str, request: pyt
 
 
 def test_receipt_labels_eos_state_as_operational(eos: One) -> None:
-    """Whoever wants frames as well isn't content with it."""
+    """It doesn't suffice where frames are demanded as well."""
     item = item_of(eos, former(eos))
     assert (item.result, item.level, item.unread) == ("clean", Level.OPERATIONAL, ())
     assert item.seen == "operational state read from its switch: no VLAN"

@@ -27,7 +27,7 @@ def rig(tmp_path: Path) -> UfmRig:
 
 
 def test_virtual_port_is_a_member_by_its_guid(tmp_path: Path) -> None:
-    """Told apart from its adapter's own port, which isn't in the partition; its node is the adapter's."""
+    """Distinguished from its adapter's own port, which isn't in the partition; its node is the adapter's."""
     probe = UfmRig(tmp_path)
     physical = probe.ports()[2]
     virtual = "0x0011220300334456"

@@ -202,7 +202,7 @@ def test_member_revived_by_a_stale_writer_is_detected_and_removed(rig: UfmRig) -
 
 
 def test_stale_write_after_the_release_is_a_stray(rig: UfmRig) -> None:
-    """Nobody's by the database: the audit sees it with no owner, and may take it away."""
+    """Without an owner in the database: the audit sees it without an owner, and may remove it."""
     wanted = made(rig)
     old = rig.members(KEY)
     rig.driver.delete(scope(), [wanted], {})
