@@ -61,7 +61,7 @@ def _lies(liar: Liar) -> int:
         print("no active lies")
     for rule in rules:
         where = " ".join(f"--{name} {rule[name]}" for name in OPTIONS if name in rule)
-        print(f"{rule['id']:>4}  {rule['lie']} {where}: used {rule['told']} of {rule['seen']} times")
+        print(f"{rule['id']:>4}  {rule['lie']} {where}: used {rule['sent']} of {rule['seen']} times")
     return 0
 
 

@@ -71,7 +71,7 @@ def test_ssh_is_called_with_user_address_and_command(words: list[str], becomes: 
         (_pod(servers=[{**SERVERS[0], "management_address": "-oProxyCommand=x"}]), (), "is no address"),
     ],
 )
-def test_what_ssh_lacks_is_reported(pod: dict[str, Any], words: tuple[str, ...], says: str) -> None:
+def test_missing_part_of_a_login_is_reported(pod: dict[str, Any], words: tuple[str, ...], says: str) -> None:
     with pytest.raises(WeftError, match=says):
         _words(pod, *words)
 

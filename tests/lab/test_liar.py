@@ -247,7 +247,7 @@ def test_rules_select_requests(liar: Any) -> None:
     assert [ask(liar).status_code for _ in range(3)] == [200, 500, 200]
     assert ask(liar, "/things/1").status_code == 200
     assert ask(liar, "/things/1", "DELETE").status_code == 502
-    assert [(r["seen"], r["told"]) for r in liar.rules()] == [(3, 1), (1, 1), (0, 0)]
+    assert [(r["seen"], r["sent"]) for r in liar.rules()] == [(3, 1), (1, 1), (0, 0)]
     drawn: list[list[int]] = []
     for seed in (7, 7, 8):
         liar.lift()

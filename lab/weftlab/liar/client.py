@@ -36,7 +36,7 @@ class Liar:
 
     def lies_sent(self, number: int) -> int:
         """How many lies a rule has sent."""
-        return next(int(r["told"]) for r in self.rules() if r["id"] == number)
+        return next(int(r["sent"]) for r in self.rules() if r["id"] == number)
 
     def lies(self) -> dict[str, str]:
         """Name -> what it does."""

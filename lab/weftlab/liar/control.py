@@ -1,7 +1,7 @@
 """The liar's control API: JSON over HTTP on loopback.
 
 GET    /lies            name -> what it does
-GET    /rules           rules that are planted, each with `seen` (matches) and `told` (lies sent)
+GET    /rules           rules that are planted, each with `seen` (matches) and `sent` (lies sent)
 POST   /rules           plant a rule (a JSON object, see `rules.Rule`); answers {"id": …}
 DELETE /rules[/ID]      lift all, or one
 GET    /calls?after=N   the latest calls

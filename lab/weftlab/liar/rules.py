@@ -82,7 +82,7 @@ class Planted:
 
     def view(self) -> dict[str, Any]:
         said = self.rule.model_dump(exclude_defaults=True)
-        return {"id": self.id, **said, "seen": self.seen, "told": self.sent}
+        return {"id": self.id, **said, "seen": self.seen, "sent": self.sent}
 
 
 class Book:
