@@ -96,6 +96,7 @@ class OwnerRecord:
 
     @property
     def owner(self) -> Owner:
+        """Kind and id, as marks and rows name it."""
         return Owner(self.kind, str(self.id))
 
     @property

@@ -43,6 +43,7 @@ class ShownResource:
 
     @property
     def spec(self) -> Mapping[str, Any]:
+        """The kind's specification, as its row has it."""
         return self.document["spec"]
 
     @classmethod
@@ -102,4 +103,5 @@ class ShownPod:
 
     @property
     def project_id(self) -> str:
+        """Keystone's id of the pod's project."""
         return self.pod.project_id

@@ -14,6 +14,8 @@ from weft.model.ids import Name
 
 
 class Listen(Document):
+    """Where an agent accepts connections."""
+
     host: str = Field(description="Address to listen on.")
     port: int = Field(ge=1, le=65535)
 

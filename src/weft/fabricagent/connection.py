@@ -44,6 +44,7 @@ class Connections:
                 self._known.add(id(connection))
 
     def leave(self, connection: socket.socket) -> None:
+        """Forget a closed connection; unknown ones are ignored."""
         with self._lock:
             self._strangers.pop(id(connection), None)
             self._known.discard(id(connection))

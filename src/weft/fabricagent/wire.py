@@ -42,6 +42,7 @@ class Reading:
 
     @property
     def leaf_keys(self) -> frozenset[int] | None:
+        """P_Keys of the leaf's port, membership bit included; None if its table wasn't read."""
         return None if self.leaf is None else frozenset(k for k in self.leaf if k)
 
 

@@ -52,6 +52,7 @@ class PartitionsConf:
 
     @property
     def fatal(self) -> tuple[Finding, ...]:
+        """Findings for which OpenSM would reject the file."""
         return tuple(p for p in self.problems if p.fatal)
 
     def configured(self) -> Mapping[int, Partition]:

@@ -125,6 +125,7 @@ def files(docs: Path) -> dict[Path, str]:
 
 
 def main() -> int:
+    """Write the generated documents into docs/. Exit code 2 outside the project's root directory."""
     docs = Path("docs")
     if not docs.is_dir():
         print("no docs/ here: run this in the project's root directory", file=sys.stderr)

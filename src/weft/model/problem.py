@@ -100,6 +100,7 @@ class Problem:
 
     @property
     def severity(self) -> Severity:
+        """That of its kind, from the table of problems."""
         return _ROWS[self.kind][0]
 
     @property

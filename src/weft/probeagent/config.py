@@ -13,6 +13,8 @@ from weft.model.ids import Name
 
 
 class Adapter(Document):
+    """An adapter whose frames the agent sends and receives."""
+
     interface: str = Field(min_length=1, max_length=15, description="Its network interface on this host.")
     namespace: str | None = Field(
         default=None, description="Path of the network namespace that the interface is in; none: the agent's."
@@ -35,5 +37,6 @@ class ProbeConfig(Document):
     )
 
     def anchored(self, folder: Path) -> ProbeConfig:
+        """The same with absolute paths of the certificates."""
         update: dict[str, Any] = {n: folder / getattr(self.tls, n) for n in ("ca", "certificate", "key")}
         return self.model_copy(update={"tls": self.tls.model_copy(update=update)})

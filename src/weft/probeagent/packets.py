@@ -23,6 +23,7 @@ PING, PONG, DONT_FRAGMENT = 8, 0, 0x4000
 
 
 def broadcast(source: bytes, number: bytes, mark: bytes, tags: Iterable[int]) -> bytes:
+    """An Ethernet frame to all stations with a round's number and a sender's mark, under VLAN tags from outside in."""
     return _frame(BROADCAST, source, tags, EXPERIMENT, NAME + number + mark)
 
 

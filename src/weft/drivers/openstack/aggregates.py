@@ -37,6 +37,8 @@ Metadata = Mapping[str, str]
 
 
 class Aggregates(KindDriver):
+    """Host aggregates of pods' hosts: name, flavors that they admit, hosts."""
+
     kind = Kind.AGGREGATE
     threads = "compute"
     updatable = frozenset({"mark", "name", "flavors", "hosts"})

@@ -67,6 +67,7 @@ class Enrollment:
             raise self._ironic.error(asked, answer)
 
     def make_port(self, machine: str, body: Json) -> None:
+        """Create a port, unless the machine has one of this address. Raises `OutsideError`."""
         asked = f"enroll port {body['address']} of machine {machine}"
         body = {"node_uuid": machine, **body}
         answer = self._ironic.ask(asked, "POST", "/v1/ports", json=body, ok=(409,))

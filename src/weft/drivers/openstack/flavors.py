@@ -45,6 +45,8 @@ _PART = re.compile(f"{BEFORE}(:[1-9][0-9]{{0,3}})?")
 
 
 class Flavors(KindDriver):
+    """Flavors of pods and their extra specs."""
+
     kind = Kind.FLAVOR
     threads = "compute"
     updatable = frozenset({"mark", KEYS})

@@ -36,6 +36,8 @@ PATCH = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
 
 
 class Images(KindDriver):
+    """Properties that weft sets on images which exist already."""
+
     kind = Kind.IMAGE_PROPERTIES
     threads = "image"
     updatable = frozenset({"mark", KEYS})

@@ -105,6 +105,7 @@ def _network(rule: Json) -> IPv4Network | IPv6Network | None:
 
 
 def rule_row(raw: Json, share: str, project_id: str | None) -> Row:
+    """An access rule as Manila shows it, named by its mark or by the address that it admits."""
     metadata: Mapping[str, str] = raw.get("metadata") or {}
     mark = Mark.parse(metadata.get("weft") or "")
     name = mark.name() if mark else f"{raw['access_to']} on share {share}"

@@ -76,6 +76,7 @@ class VirtualPort:
 
     @property
     def active(self) -> bool:
+        """Whether the subnet manager has activated the port."""
         return self.state.lower() == "active"
 
 

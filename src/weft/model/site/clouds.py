@@ -122,6 +122,7 @@ class Flavor(Document):
 
     @property
     def affinity(self) -> PciAffinity:
+        """How Nova places devices and memory: `required` where the flavor keeps all on one NUMA node."""
         return "required" if self.one_numa else self.pci_affinity
 
 

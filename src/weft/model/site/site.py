@@ -72,6 +72,7 @@ class Site(Document):
 
     @cached_property
     def node_by_name(self) -> dict[str, Node]:
+        """Name -> host with accelerators."""
         return {n.name: n for n in self.nodes}
 
     @cached_property
@@ -134,6 +135,7 @@ class Site(Document):
 
     @cached_property
     def switch_by_name(self) -> dict[str, Switch]:
+        """Name -> switch of any fabric."""
         return {s.name: s for s in self.switches}
 
     @property
@@ -151,6 +153,7 @@ class Site(Document):
 
     @cached_property
     def machine_by_name(self) -> dict[str, IpuMachine]:
+        """Name -> IPU-Machine."""
         return {m.name: m for m in self.ipu_machines}
 
     @cached_property
@@ -183,4 +186,5 @@ class Site(Document):
 
     @cached_property
     def hca_by_port_guid(self) -> dict[int, tuple[Node, Hca]]:
+        """Port GUID -> node and adapter that it belongs to."""
         return {h.port_guid: (n, h) for n in self.nodes for h in n.hcas}
