@@ -37,6 +37,8 @@ def test_system_reader_can_change_nothing(still_api: Client) -> None:
         still_api.put("/v1/nodes/gpu01/quarantine", json={"reason": "x"}, headers=reader).status_code == 403
     )
     assert still_api.delete("/v1/nodes/gpu01/quarantine", headers=reader).status_code == 403
+    assert still_api.put("/v1/nodes/gpu01/hold", json={"what": "x"}, headers=reader).status_code == 403
+    assert still_api.delete("/v1/nodes/gpu01/hold", headers=reader).status_code == 403
 
 
 def test_a_site_is_applied_and_shown(api: Client, doors: DoorsHouse) -> None:
@@ -98,6 +100,35 @@ def test_node_is_quarantined_and_cleared(api: Client) -> None:
     assert api.delete("/v1/nodes/gpu01/quarantine", headers=olga).json()["state"] == "free"
     assert api.delete("/v1/nodes/gpu01/quarantine", headers=olga).status_code == 409
     assert api.put("/v1/nodes/nix/quarantine", json={"reason": "x"}, headers=olga).status_code == 404
+
+
+def test_node_is_held_and_accepted(api: Client) -> None:
+    """Each hold has a name, by which it is accepted; what is missing is in the answer, and in the list of holds."""
+    olga = by("operator")
+    hold = "/v1/nodes/gpu01/hold"
+    assert api.put(hold, json={"what": "burn-in"}, headers=olga).json()["state"] == "held"
+    assert api.put(hold, json={"what": "firmware & disks"}, headers=olga).status_code == 200
+    held = [(h["node"], h["what"]) for h in api.get("/v1/holds", headers=olga).json()["holds"]]
+    assert held == [("gpu01", "burn-in"), ("gpu01", "firmware & disks")]
+    refused = api.delete(hold, headers=olga)
+    assert (refused.status_code, refused.json()["code"]) == (409, "SEVERAL_HOLDS")
+    done = api.delete(hold, params={"what": "burn-in"}, headers=olga).json()
+    assert ([h["what"] for h in done["missing"]]) == ["firmware & disks"]
+    assert api.delete(hold, params={"all": "true"}, headers=olga).json()["missing"] == []
+    assert api.delete(hold, headers=olga).status_code == 409
+    shown = api.get("/v1/nodes/gpu01", headers=olga).json()
+    assert (shown["state"], shown["holds"]) == ("free", [])
+    for method, body in (("PUT", {"what": "x"}), ("DELETE", None)):
+        answer = api.request(method, "/v1/nodes/nix/hold", json=body, headers=olga)
+        assert (answer.status_code, answer.json()["code"]) == (404, "NODE_UNKNOWN")
+    assert api.get("/v1/nodes/nix", headers=olga).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"what": ""}, {"what": "x" * 201}, {"what": "a\nb"}, {"what": "x", "by": "y"}]
+)
+def test_hold_without_a_plain_name_is_refused(still_api: Client, body: dict[str, object]) -> None:
+    assert still_api.put("/v1/nodes/gpu01/hold", json=body, headers=by("operator")).status_code == 400
 
 
 @pytest.mark.parametrize("body", [{}, {"reason": ""}, {"reason": None}, {"reason": "x", "until": "y"}])

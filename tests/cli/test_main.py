@@ -180,6 +180,28 @@ def test_nodes_are_listed_and_quarantined(desk: Desk) -> None:
     assert (again.code, "not in quarantine" in again.err) == (2, True)
 
 
+def test_nodes_are_held_and_accepted(desk: Desk) -> None:
+    """Shown with what is missing; a pod's node says when the hold begins to count."""
+    held = desk.weft("node", "hold", "gpu01", "--for", "burn-in", cloud="operator")
+    assert (held.code, held.out) == (0, "node gpu01 is held for burn-in\n")
+    desk.weft("node", "hold", "gpu01", "--for", "firmware", cloud="operator")
+    assert "gpu02" not in desk.weft("node", "list", "--state", "held", cloud="operator").out
+    shown = desk.weft("node", "show", "gpu01", cloud="operator").out
+    assert "burn-in" in shown and "firmware" in shown and "held" in shown
+    assert desk.weft("node", "accept", "gpu01", cloud="operator").code == 2
+    one = desk.weft("node", "accept", "gpu01", "--for", "burn-in", cloud="operator")
+    assert one.out == "node gpu01 is accepted for burn-in\nit is still held for firmware\n"
+    listed = desk.weft("node", "holds", "-f", "value", "-c", "node", "-c", "what", cloud="operator")
+    assert listed.out == "gpu01 firmware\n"
+    assert desk.weft("node", "accept", "gpu01", "--all", "--json", cloud="operator").json["missing"] == []
+    assert desk.weft("node", "hold", "gpu01", "--for", " ", cloud="operator").code == 2
+    assert desk.weft("node", "holds").code == 2
+    desk.weft("pod", "create", "-f", desk.pod_file())
+    nodes = desk.weft("node", "list", "--state", "busy", "--json", cloud="operator").json
+    busy = desk.weft("node", "hold", nodes[0]["name"], "--for", "firmware", cloud="operator")
+    assert "counts once the pod is released" in busy.out
+
+
 def test_fabric_is_compared_and_its_cabling_adopted(desk: Desk) -> None:
     """Differences are exit code 1; taken in, they are gone."""
     desk.house.pull_cable()

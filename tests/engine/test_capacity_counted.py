@@ -231,6 +231,13 @@ CHANGES: list[Callable[[random.Random], Change]] = [
     ),
     _change("DELETE FROM quarantine WHERE node = %(node)s", node=NODES),
     _change(
+        "INSERT INTO acceptance (node, what, since, held_by) VALUES (%(node)s, %(why)s, now(), 'x')"
+        " ON CONFLICT (node, what) DO UPDATE SET since = excluded.since",
+        node=NODES,
+        why=_NOTES,
+    ),
+    _change("DELETE FROM acceptance WHERE node = %(node)s", node=NODES),
+    _change(
         "INSERT INTO reservation (name, project_id, nodes, start_at, end_at, created_by, created_at)"
         " VALUES (%(name)s, 'a', ARRAY[%(node)s], now(), %(end)s, 'x', now())",
         name=["x", "y"],

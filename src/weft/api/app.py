@@ -19,12 +19,13 @@ from starlette.exceptions import HTTPException
 from starlette.types import ExceptionHandler
 
 import weft
-from weft.api import capacity, networks, operator, pods, siteresources, versions
+from weft.api import capacity, maintenance, networks, operator, pods, siteresources, versions
 from weft.api.documents import (
     AbandonRequest,
     ActionRequest,
     ApplySiteRequest,
     ExtendRequest,
+    HoldRequest,
     Problem,
     QuarantineRequest,
     RepairRequest,
@@ -106,7 +107,7 @@ def create_app(
     app.state.returning = ThreadShares(RETURNING, RETURNING_SHARE, RETURNING_WAITING)
     app.state.watchers = CapacityLimiter(WATCHERS)
     app.state.counters = CapacityLimiter(WATCHERS)
-    own = (versions, pods, capacity, networks, siteresources, operator)
+    own = (versions, pods, capacity, networks, siteresources, operator, maintenance)
     for router in (*(one.router for one in own), pods.receipts, *more):
         app.include_router(router)
     app.add_exception_handler(WeftError, cast(ExceptionHandler, _on_weft_error))
@@ -187,6 +188,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             PartsQuestion,
             RepairRequest,
             QuarantineRequest,
+            HoldRequest,
             Reservation,
             ApplySiteRequest,
         )

@@ -11,7 +11,15 @@ from weft.model.base import Document
 from weft.model.ids import Instant
 from weft.model.placement import Refusal
 from weft.model.reservation import ReservationView
-from weft.model.views import MOST_EVENTS, AuditLogEntry, EventView, NetworkSummary, NodeView, PodSummary
+from weft.model.views import (
+    MOST_EVENTS,
+    AuditLogEntry,
+    EventView,
+    HoldView,
+    NetworkSummary,
+    NodeView,
+    PodSummary,
+)
 from weft.ports.servers import Action
 
 
@@ -118,6 +126,23 @@ class QuarantineRequest(Document):
     """Body of PUT /v1/nodes/{name}/quarantine."""
 
     reason: str = Field(min_length=1, max_length=500, description="Why the node is taken out of service.")
+
+
+class HoldRequest(Document):
+    """Body of PUT /v1/nodes/{name}/hold."""
+
+    what: str = Field(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[^\x00-\x1f\x7f-\x9f]+$",
+        description="What the node must be accepted for, such as `burn-in`.",
+    )
+
+
+class HoldList(Document):
+    """Response of GET /v1/holds."""
+
+    holds: tuple[HoldView, ...]
 
 
 class ApplySiteRequest(Document):

@@ -1,4 +1,4 @@
-"""The operators' part of the API: site, nodes, audit, audit log."""
+"""The operators' part of the API: site, audit, audit log."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from weft.api.asking import (
     may,
     plain_object,
 )
-from weft.api.documents import AuditLog, NodeList, PartRows, QuarantineRequest, RepairRequest
+from weft.api.documents import AuditLog, PartRows, RepairRequest
 from weft.api.threadshares import outside
 from weft.app.verbs import Request
 from weft.model.sitefile import SiteDocument
 from weft.model.siteparts import MissingParts, PartsQuestion, StoredPart
-from weft.model.views import AuditLogSearch, AuditReport, FabricComparison, NodeView, SiteView
+from weft.model.views import AuditLogSearch, AuditReport, FabricComparison, SiteView
 
 IfMatch = Annotated[
     str | None,
@@ -106,26 +106,6 @@ def adopt_cabling(
 ) -> Response:
     """Activate a new generation of the site with the discovered cabling."""
     return answer(verbs.adopt_cabling(request, fabric))
-
-
-@router.get("/nodes", response_model=NodeList)
-def nodes(request: Annotated[Request, may("nodes:list")], verbs: Backend) -> Response:
-    """List nodes and who holds them."""
-    return answer(NodeList(nodes=tuple(verbs.nodes(request))))
-
-
-@router.put("/nodes/{name}/quarantine", response_model=NodeView, openapi_extra=body_schema(QuarantineRequest))
-def quarantine_node(
-    request: Annotated[Request, may("nodes:quarantine")], verbs: Backend, name: Named, body: SmallBody
-) -> Response:
-    """Take a node out of service."""
-    return answer(verbs.quarantine_node(request, name, document(QuarantineRequest, body).reason))
-
-
-@router.delete("/nodes/{name}/quarantine", response_model=NodeView)
-def clear_node(request: Annotated[Request, may("nodes:quarantine")], verbs: Backend, name: Named) -> Response:
-    """Take a node out of quarantine."""
-    return answer(verbs.clear_node(request, name))
 
 
 @router.get("/audit", response_model=AuditReport)

@@ -156,9 +156,12 @@ def _pods(counts: Counts) -> Iterator[Metric]:
         oldest.add_metric([state], row["oldest"] if row else 0)
         alarmed.add_metric([state], row["alarmed"] if row else 0)
     yield from (pods, oldest, alarmed)
-    nodes = GaugeMetricFamily("weft_nodes", "Nodes held by pods, and in quarantine.", labels=["state"])
+    nodes = GaugeMetricFamily(
+        "weft_nodes", "Nodes of pods, in quarantine, and held for acceptance.", labels=["state"]
+    )
     nodes.add_metric(["busy"], counts.busy)
     nodes.add_metric(["quarantined"], counts.quarantined)
+    nodes.add_metric(["held"], counts.held)
     yield nodes
 
 

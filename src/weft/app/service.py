@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.app.changeverbs import ChangeVerbs
+from weft.app.maintenanceverbs import MaintenanceVerbs
 from weft.app.networkverbs import NetworkVerbs
 from weft.app.nodeverbs import NodeVerbs
 from weft.app.siteresources import SiteResourceVerbs
@@ -15,7 +16,9 @@ from weft.model.views import Health
 from weft.ports.fabric import FabricDriver
 
 
-class Service(ChangeVerbs, NodeVerbs, NetworkVerbs, SiteVerbs, SiteResourceVerbs, TimeVerbs):
+class Service(
+    ChangeVerbs, NodeVerbs, NetworkVerbs, SiteVerbs, MaintenanceVerbs, SiteResourceVerbs, TimeVerbs
+):
     """Tenants' and operators' verbs over one store."""
 
     def health(self) -> Health:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from weft.engine.capacity import Capacity
+from weft.engine.database import Row
 from weft.engine.records import PodRecord, ResourceRecord
 from weft.engine.shownrecords import ShownPod, ShownResource
 from weft.engine.siteparts import SiteRecord
+from weft.engine.stops import NO_STOPS
 from weft.engine.unreadable import READING, unreadable
 from weft.model.fabric import FabricStatus
 from weft.model.kinds import Kind
 from weft.model.pod import Aspect, Cause, Condition, Conditions, Phase, changed
 from weft.model.site import Site, Unit
-from weft.model.views import NodeView, PodView, ResourceView, ServerView, SiteView
+from weft.model.views import HoldView, NodeView, PodView, ResourceView, ServerView, SiteView
 from weft.planning.fabric.topology import Topology
 
 
@@ -173,6 +175,7 @@ def node_views(
 
 def _node(node: Unit, leaf: str, capacity: Capacity, found: str, unknown: str) -> NodeView:
     hold, quarantine = capacity.holds.get(node.name), capacity.quarantines.get(node.name)
+    stops = capacity.stops.get(node.name, NO_STOPS)
     state, since = "free" if node.is_whole else "not-compute", None
     reasons: list[str] = []
     # All of them are listed; the state is the first that applies.
@@ -184,6 +187,9 @@ def _node(node: Unit, leaf: str, capacity: Capacity, found: str, unknown: str) -
     if node.maintenance:
         state = "maintenance"
         reasons.append(f"maintenance: {node.maintenance}")
+    if stops.holds:
+        state, since = "held", stops.holds[0]["since"]
+        reasons.append(stops.why_held)
     if hold is not None:
         state, since = "busy", hold["since"]
         reasons += ["held as a spare"] if hold["spare"] else []
@@ -205,5 +211,11 @@ def _node(node: Unit, leaf: str, capacity: Capacity, found: str, unknown: str) -
             "project_id": hold["project_id"] if hold else None,
             "reason": reason,
             "since": since,
+            "holds": tuple(hold_view(row) for row in stops.holds),
         }
     )
+
+
+def hold_view(row: Row) -> HoldView:
+    """A row of `Stops.holds`."""
+    return HoldView(node=row["node"], what=row["what"], since=row["since"], held_by=row["held_by"])

@@ -34,6 +34,7 @@ from weft.model.resources import Difference, Graph, Resource
 from weft.model.site import AcceleratorCount
 from weft.model.specs import PortSpec, Spec
 from weft.model.views import (
+    Acceptance,
     ActionView,
     Applied,
     CapacityRowView,
@@ -42,6 +43,7 @@ from weft.model.views import (
     CountView,
     EventView,
     Health,
+    HoldView,
     LargestView,
     NetworkPortView,
     NetworkSummary,
@@ -330,6 +332,9 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         _row(LargestView, "count level flavor accelerators"),
         _row(SoonView, "count level", at=lambda soon: later(soon.at)),
         _row(CountView, "name total free each"),
+        # For programs that accept nodes: only the rules for holds name them.
+        _row(HoldView, "node what since held_by"),
+        _row(Acceptance, "node accepted missing"),
         # Which part fails, never how: anyone may ask.
         _row(
             Health,

@@ -1,4 +1,4 @@
-"""The verbs of operators: site, fabric, nodes, audit."""
+"""The verbs of operators: site, fabric, audit."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from weft.app.desk import Desk
-from weft.app.show import node_views, site_view
+from weft.app.show import site_view
 from weft.app.sitefile import checked, load_site
 from weft.app.siteholds import SiteHolds
 from weft.app.verbs import Request
 from weft.engine.audit import Auditor
 from weft.engine.epoch import accept_database
-from weft.engine.occupancy import on_free_nodes
-from weft.model.errors import ConflictError, InputError, NotFoundError
+from weft.model.errors import InputError, NotFoundError
 from weft.model.site import Site
 from weft.model.siteparts import MissingParts, StoredPart
-from weft.model.views import AuditLogEntry, AuditLogSearch, AuditReport, FabricComparison, NodeView, SiteView
+from weft.model.views import AuditLogEntry, AuditLogSearch, AuditReport, FabricComparison, SiteView
 from weft.planning.fabric.diff import adopt_links, fabric_differences
 
 
@@ -126,33 +125,6 @@ class SiteVerbs(Desk):
             changed = checked(site.model_copy(update={"links": links}))
             return site_view(self._store.activate_site(changed, request.caller.user_name, record.generation))
 
-    def nodes(self, request: Request) -> list[NodeView]:
-        self._policy.check("nodes:list", request.caller)
-        record, capacity = self._store.site(), self._store.capacity()
-        found, unknown = dict[str, str](), dict[str, str]()
-        for cloud, facts in sorted(self._keeper.world_of(record).clouds.items()):
-            seen, missing = on_free_nodes(facts, record.site, cloud, capacity.held, capacity.gone)
-            found |= seen
-            unknown |= missing
-        return node_views(record.site, capacity, found, unknown)
-
-    def quarantine_node(self, request: Request, node: str, reason: str) -> NodeView:
-        """Keep a node from being assigned until an operator clears it. Raises `NotFoundError`."""
-        with self._logged(request, "node quarantine", node):
-            self._policy.check("nodes:quarantine", request.caller)
-            self._known_node(node)
-            self._store.quarantine(node, reason)
-        return self._node(node)
-
-    def clear_node(self, request: Request, node: str) -> NodeView:
-        """Take a node out of quarantine."""
-        with self._logged(request, "node clear", node):
-            self._policy.check("nodes:quarantine", request.caller)
-            self._known_node(node)
-            if not self._store.clear_quarantine(node):
-                raise ConflictError(f"node {node} is not in quarantine")
-        return self._node(node)
-
     def _auditor(self) -> Auditor:
         return Auditor(self._store, self._keeper.world(), self._store.site().site, self._clock)
 
@@ -165,11 +137,3 @@ class SiteVerbs(Desk):
         if fabric is None or fabric not in site.fabrics:
             raise InputError("fabric", fabric, f"fabrics of site {site.name}: {', '.join(names)}")
         return fabric
-
-    def _known_node(self, node: str) -> None:
-        if node not in self._store.site().site.units:
-            raise NotFoundError(f"the site has no node {node!r}")
-
-    def _node(self, node: str) -> NodeView:
-        views = node_views(self._store.site().site, self._store.capacity())
-        return next(v for v in views if v.name == node)

@@ -37,6 +37,8 @@ TENANTS = frozenset(
         "show_network",
         "network_events",
         "abandon_network",
+        "accept_node",
+        "holds",
     }
 )
 """Verbs that answer others than operators, as far as the policy lets them ask."""

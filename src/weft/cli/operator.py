@@ -1,4 +1,4 @@
-"""`weft node`, `weft fabric`, `weft audit`, `weft audit-log`: the operator's view."""
+"""`weft fabric`, `weft audit`, `weft audit-log`: the operator's view."""
 
 from __future__ import annotations
 
@@ -22,27 +22,9 @@ from weft.model.errors import InputError
 
 
 def add_commands(subparsers: Subparsers) -> None:
-    """Register the operators' commands: nodes, fabrics and audits."""
-    _add_node(subparsers)
+    """Register the operators' commands: fabrics and audits."""
     _add_fabric(subparsers)
     _add_audit(subparsers)
-
-
-def _add_node(subparsers: Subparsers) -> None:
-    commands = group(subparsers, "node", "list nodes, quarantine and clear them")
-    parser = listed(commands, "list", node_list, "list nodes and who holds them")
-    parser.add_argument(
-        "--state",
-        choices=("free", "busy", "quarantined", "maintenance", "not-compute"),
-        help="only nodes in this state",
-    )
-    parser = leaf(commands, "quarantine", quarantine, "take a node out of service")
-    parser.add_argument("node", metavar="NODE")
-    parser.add_argument(
-        "--reason", metavar="TEXT", required=True, help="why; shown wherever the node is refused"
-    )
-    parser = leaf(commands, "clear", clear, "take a node out of quarantine")
-    parser.add_argument("node", metavar="NODE")
 
 
 def _add_fabric(subparsers: Subparsers) -> None:
@@ -101,32 +83,6 @@ def _add_audit(subparsers: Subparsers) -> None:
     parser.add_argument("--after", metavar="N", type=int, help="only entries after this sequence number")
     parser.add_argument("--before", metavar="N", type=int, help="only entries before it (next page)")
     parser.add_argument("--limit", metavar="N", type=int, help="maximum number (1 to 1000; default 1000)")
-
-
-def node_list(args: argparse.Namespace) -> Listing:
-    """`weft node list`; `--state` filters in the client."""
-    nodes = [n for n in client_of(args).nodes() if args.state in (None, n["state"])]
-    return Listing(("name", "rack", "leaf", "state", "pod", "project_id", "since", "reason"), nodes)
-
-
-def quarantine(args: argparse.Namespace) -> int:
-    """`weft node quarantine`."""
-    node = client_of(args).quarantine_node(args.node, args.reason)
-    if args.json:
-        write_json(node)
-    else:
-        say(f"node {node['name']} is {node['state']}: {node['reason']}")
-    return 0
-
-
-def clear(args: argparse.Namespace) -> int:
-    """`weft node clear`."""
-    node = client_of(args).clear_node(args.node)
-    if args.json:
-        write_json(node)
-    else:
-        say(f"node {node['name']} is {node['state']}")
-    return 0
 
 
 def fabric_status(args: argparse.Namespace) -> Record:

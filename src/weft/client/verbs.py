@@ -280,6 +280,22 @@ class Client:
     def clear_node(self, node: str) -> Json:
         return self._ask("DELETE", f"/v1/nodes/{_part('node', node)}/quarantine")
 
+    def show_node(self, node: str) -> Json:
+        return self._ask("GET", f"/v1/nodes/{_part('node', node)}")
+
+    def hold_node(self, node: str, what: str) -> Json:
+        """Keep a node from being assigned until it is accepted for this."""
+        return self._ask("PUT", f"/v1/nodes/{_part('node', node)}/hold", {"what": what})
+
+    def accept_node(self, node: str, what: str | None = None, every: bool = False) -> Json:
+        """End a hold: this one, the only one, or all."""
+        given = {"all": "true"} if every else {"what": what} if what is not None else {}
+        query = f"?{urlencode(given)}" if given else ""
+        return self._ask("DELETE", f"/v1/nodes/{_part('node', node)}/hold{query}")
+
+    def holds(self) -> list[Json]:
+        return self._ask("GET", "/v1/holds")["holds"]
+
     def audit(self, repair: bool = False, unknown_pods: Sequence[str] = ()) -> Json:
         """Looks at everything outside: give it time."""
         if repair:

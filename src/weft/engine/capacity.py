@@ -14,6 +14,7 @@ from weft.engine.counted import Counted, Holding, lease_of, seconds_of, terms_of
 from weft.engine.database import Row, Tx
 from weft.engine.partholds import booked_parts
 from weft.engine.postgres import time_in_json
+from weft.engine.stops import Stops
 from weft.model.placement import Occupancy
 from weft.model.plan import UsedNumbers
 from weft.model.site import Site
@@ -59,6 +60,7 @@ class Capacity:
         shared: rows like those of `holds`, of nodes of which pods have parts.
         parts: all these parts.
         quarantines: node -> row of node, reason, since, pod_id.
+        stops: node -> why operators keep it from new orders.
         used: numbers and subnets of live pods.
         bookings: rows of pod_id, pod, project_id, nodes, start_at, end_at, parts (of servers that will share nodes),
             came (of open bookings: when the pod was ordered), and the pod's constraints on leaves.
@@ -75,6 +77,7 @@ class Capacity:
     used: UsedNumbers
     bookings: Sequence[Row] = ()
     reservations: Sequence[Row] = ()
+    stops: Mapping[str, Stops] = field(default_factory=dict[str, Stops])
     places: Sequence[Row] = ()
     shared: Sequence[Row] = ()
     parts: Sequence[Row] = ()
@@ -94,6 +97,7 @@ class Capacity:
             used=counted.used(),
             bookings=sorted(counted.bookings.values(), key=lambda r: (r["start_at"], r["pod_id"])),
             reservations=sorted(reservations, key=lambda r: (r["start_at"], r["name"])),
+            stops=counted.stops,
             places=[row for one in some for row in one.places],
             shared=[row for one in some for row in one.holds if not row["whole"]],
             parts=[row for one in some for row in one.parts],
@@ -113,6 +117,7 @@ class Capacity:
         """What is out of order. A machine bound to the pod that holds it is fine."""
         return Occupancy(
             quarantined={node: row["reason"] for node, row in self.quarantines.items()},
+            on_hold={node: stops.why_held for node, stops in self.stops.items() if stops.holds},
             down={
                 node: why for node, why in down.items() if not (site.is_bound(node) and node in self.holds)
             },
@@ -162,6 +167,10 @@ class _CountedState:
     gone: Gone = field(default_factory=Gone)
 
 
+def _stops(document: Mapping[str, Any]) -> Stops:
+    return Stops(holds=tuple(timed(row) for row in document["holds"] or ()))
+
+
 def read_capacity(tx: Tx, lock: bool = False) -> Capacity:
     """Holds, bookings and what is out of order, as the caller's transaction sees them now. Reads no documents.
 
@@ -181,7 +190,9 @@ def read_capacity(tx: Tx, lock: bool = False) -> Capacity:
     )
     if any(row["document"]["whole"] for row in rows if row["what"] == "frame"):
         known, rows = _CountedState(Counted()), tx.rows("capacity_whole", **values, gone_since=None)
-    changed: dict[str, dict[str, Any]] = {"owner": {}, "quarantine": {}, "reservation": {}, "frame": {}}
+    changed: dict[str, dict[str, Any]] = {
+        name: {} for name in ("owner", "quarantine", "reservation", "stop", "frame")
+    }
     for row in rows:
         changed[row["what"]][row["name"]] = row["document"]
     frame = changed["frame"][""]
@@ -189,6 +200,7 @@ def read_capacity(tx: Tx, lock: bool = False) -> Capacity:
         {UUID(owner): Holding.of(UUID(owner), document) for owner, document in changed["owner"].items()},
         {node: timed(row) if row else None for node, row in changed["quarantine"].items()},
         {name: timed(row) if row else None for name, row in changed["reservation"].items()},
+        {node: _stops(document) if document else None for node, document in changed["stop"].items()},
     )
     at = tx.learn(time_in_json(frame["at"]))
     known.gone.add(frame["gone"], at.timestamp())

@@ -15,6 +15,7 @@ from uuid import UUID
 from weft.engine.database import Row
 from weft.engine.partholds import part_of
 from weft.engine.postgres import time_in_json
+from weft.engine.stops import Stops
 from weft.model.plan import UsedNumbers
 from weft.model.spaces import SEGMENT, VLAN
 from weft.planning.fabric.subnets import NO_SUBNETS, Subnets
@@ -129,6 +130,7 @@ class Counted:
         again: (space, number) -> further holders besides the first: a segment kept for a standby may have two.
         subnets: (plane, cloud) -> subnets in use.
         quarantines, reservations: rows by node and by name.
+        stops: by node, of those that operators hold.
     """
 
     owners: Mapping[UUID, Holding] = field(default_factory=dict[UUID, Holding])
@@ -140,6 +142,7 @@ class Counted:
     subnets: Mapping[tuple[str, str], Subnets] = field(default_factory=dict[tuple[str, str], Subnets])
     quarantines: Mapping[str, Row] = field(default_factory=dict[str, Row])
     reservations: Mapping[str, Row] = field(default_factory=dict[str, Row])
+    stops: Mapping[str, Stops] = field(default_factory=dict[str, Stops])
     leases: Leases = NO_LEASES
 
     def replacing(
@@ -147,6 +150,7 @@ class Counted:
         owners: Mapping[UUID, Holding],
         quarantines: Mapping[str, Row | None],
         reservations: Mapping[str, Row | None],
+        stops: Mapping[str, Stops | None],
     ) -> Counted:
         """A copy with these replaced; an empty holding, or None, removes the entry."""
         found = self
@@ -154,6 +158,8 @@ class Counted:
             found = replace(found, quarantines=_with(self.quarantines, quarantines))
         if reservations:
             found = replace(found, reservations=_with(self.reservations, reservations))
+        if stops:
+            found = replace(found, stops=_with(self.stops, stops))
         if not owners:
             return found
         before = {owner: self.owners.get(owner, NOTHING) for owner in owners}

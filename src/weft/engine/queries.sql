@@ -128,11 +128,13 @@ UNION ALL SELECT 'owner', o.id::text, json_build_object(
 FROM owners o
 UNION ALL SELECT 'quarantine', n.node, (SELECT row_to_json(q) FROM quarantine q WHERE q.node = n.node) FROM quarantines n
 UNION ALL SELECT 'reservation', n.name, (SELECT row_to_json(r) FROM reservation r WHERE r.name = n.name) FROM reserved n
+UNION ALL SELECT 'stop', n.node, (SELECT CASE WHEN count(*) > 0 THEN json_build_object('holds',
+    json_agg(a ORDER BY since, what)) END FROM acceptance a WHERE a.node = n.node) FROM stopped n
 
 
 -- name: capacity_changes
 -- Who holds what, and what is out of order, of everything changed since a snapshot (`since`, of a server that started
--- at `server`): by owner, quarantined node and reservation; null: it no longer exists. Nothing, if that isn't known any
+-- at `server`): by owner, quarantined node, reservation and stopped node; null: it no longer exists. Nothing, if that isn't known any
 -- more (`whole`); servers that were seen gone after `gone_since`. A snapshot doesn't see the transactions that it lists
 -- as under way, and all from its xmax on. Arrays, so that PostgreSQL expects few rows whatever the snapshot is, and
 -- plans this once for each connection.
@@ -154,6 +156,8 @@ WITH frame AS MATERIALIZED (
     SELECT unnest(ARRAY(SELECT name FROM changed WHERE what = 'quarantine')) AS node
 ), reserved AS (
     SELECT unnest(ARRAY(SELECT name FROM changed WHERE what = 'reservation')) AS name
+), stopped AS (
+    SELECT unnest(ARRAY(SELECT name FROM changed WHERE what = 'stop')) AS node
 )
 @capacity_documents;
 
@@ -170,6 +174,8 @@ WITH frame AS MATERIALIZED (
     SELECT node FROM quarantine
 ), reserved AS (
     SELECT name FROM reservation
+), stopped AS (
+    SELECT DISTINCT node FROM acceptance
 )
 @capacity_documents;
 
@@ -282,6 +288,17 @@ SELECT node FROM quarantine_pod WHERE pod_id = %(owner_id)s;
 
 -- name: clear_quarantine
 DELETE FROM quarantine WHERE node = %(node)s;
+
+-- name: holds_of
+-- What a node is held for, locked.
+SELECT node, what, since, held_by FROM acceptance WHERE node = %(node)s ORDER BY since, what FOR UPDATE;
+
+-- name: hold_for_acceptance
+INSERT INTO acceptance (node, what, since, held_by) VALUES (%(node)s, %(what)s, %(at)s, %(by)s)
+ON CONFLICT (node, what) DO NOTHING;
+
+-- name: accept_node
+DELETE FROM acceptance WHERE node = %(node)s AND what = ANY(%(whats)s);
 
 -- part: pod_row
 INSERT INTO pod (id, site, project_id, name, created_by, created_at, ordered, units, plan, state, reason, since, lease_end,
@@ -673,6 +690,9 @@ SELECT count(DISTINCT node) AS number FROM node_hold;
 
 -- name: count_quarantined
 SELECT count(*) AS number FROM quarantine;
+
+-- name: count_held
+SELECT count(DISTINCT node) AS number FROM acceptance;
 
 -- name: count_parked
 SELECT count(*) AS number FROM owner WHERE parked IS NOT NULL AND state <> 'RELEASED';

@@ -142,6 +142,9 @@ class Occupancy(Document):
         description="Node that is shared -> what is taken of it. For whole nodes it is busy, too.",
     )
     quarantined: Mapping[Name, str] = Field(default_factory=dict, description="Node -> reason.")
+    on_hold: Mapping[Name, str] = Field(
+        default_factory=dict, description="Node -> what it must be accepted for before it is assigned."
+    )
     down: Mapping[Name, str] = Field(
         default_factory=dict,
         description="Node -> why its cloud can't boot on it now (compute service down …).",
@@ -173,6 +176,10 @@ class Occupancy(Document):
         description="Who has which nodes in the time that is asked for, those with a booking included: what leaves "
         "are shared with, and what their uplinks carry.",
     )
+
+    def out_of_service(self, node: str) -> str | None:
+        """Why a node isn't assigned to any order: down, in quarantine, or stopped by operators; None: it may be."""
+        return self.down.get(node) or self.quarantined.get(node) or self.on_hold.get(node)
 
 
 class PlacedNode(Document):

@@ -167,6 +167,26 @@ def test_engine_and_place_agree_on_filter_counts() -> None:
         assert mine == theirs, (request, occupancy)
 
 
+def test_place_and_engine_report_held_nodes_alike() -> None:
+    """In a row of their own, which is there only while a node of the fabric is held; the wording is the hold's."""
+    site = build_site([[3]])
+    for held in ({}, {"gpu2": "held for burn-in"}, {"elsewhere": "held for burn-in"}):
+        occupancy, request = Occupancy(on_hold=held), build_request(1)
+        answer, decision = (
+            place(request, site, occupancy),
+            Engine.of(site, "ib0", occupancy).decide(Ask.of(request)),
+        )
+        assert isinstance(answer, Placement) and decision is not None
+        reports = [
+            [f for f in explanation.filters if f.filter == "hold"]
+            for explanation in (answer.explanation, decision.explanation())
+        ]
+        assert [[(f.removed, f.examples) for f in found] for found in reports] == (
+            [[(1, ("gpu2: held for burn-in",))]] * 2 if "gpu2" in held else [[], []]
+        )
+        assert "gpu2" not in {n.node for n in answer.nodes} or "gpu2" not in held
+
+
 def test_leaf_without_nodes_may_be_dedicated() -> None:
     """Its switch's name couldn't be looked up once."""
     site = build_site([[2], [1]], node=lambda n: {"hcas": ()} if n == "gpu3" else {})

@@ -17,7 +17,7 @@ from weft.model.messages.message import (
     whole,
 )
 
-from weft.model.messages import errors, health, networks, orders, outside  # isort: skip
+from weft.model.messages import errors, health, maintenance, networks, orders, outside  # isort: skip
 from weft.model.messages import placement, pods, problems, queue, withheld  # isort: skip
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "errors",
     "for_tenant",
     "health",
+    "maintenance",
     "message",
     "networks",
     "orders",

@@ -31,12 +31,21 @@ from weft.model.views.pods import (
     ResourceView,
     ServerView,
 )
-from weft.model.views.site import FabricComparison, Health, NodeView, SiteResources, SiteView
+from weft.model.views.site import (
+    Acceptance,
+    FabricComparison,
+    Health,
+    HoldView,
+    NodeView,
+    SiteResources,
+    SiteView,
+)
 
 __all__ = [
     "FIRST_NETWORKS",
     "FIRST_PAGE",
     "MOST_EVENTS",
+    "Acceptance",
     "ActionView",
     "Applied",
     "AuditLogEntry",
@@ -50,6 +59,7 @@ __all__ = [
     "FabricComparison",
     "Finding",
     "Health",
+    "HoldView",
     "LargestView",
     "NetworkPortView",
     "NetworkSearch",

@@ -15,17 +15,38 @@ from weft.model.pod import PodState
 from weft.model.views.pods import ResourceView
 
 
+class HoldView(Document):
+    """What a node must be accepted for before it is assigned again."""
+
+    node: str
+    what: str = Field(description="What it is held for.")
+    since: datetime
+    held_by: str = Field(description="User who holds it, by name.")
+
+
+class Acceptance(Document):
+    """Holds of a node that ended, and what is still missing before it is assigned."""
+
+    node: str
+    accepted: tuple[HoldView, ...]
+    missing: tuple[HoldView, ...] = ()
+
+
 class NodeView(Document):
     """A node as operators see it."""
 
     name: str
     rack: str | None
     leaf: str
-    state: Literal["free", "busy", "quarantined", "maintenance", "not-compute"]
+    state: Literal["free", "busy", "quarantined", "held", "maintenance", "not-compute"]
     pod: str | None = None
     project_id: str | None = None
     reason: str = ""
     since: datetime | None = None
+    holds: tuple[HoldView, ...] = Field(
+        default=(),
+        description="What it must be accepted for; of a node that a pod has, once the pod has ended.",
+    )
 
 
 class SiteView(Document):

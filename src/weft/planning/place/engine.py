@@ -48,6 +48,7 @@ class Engine(Gang):
             ("maintenance", maintenance),
             ("down", occupancy.down),
             ("quarantine", occupancy.quarantined),
+            ("hold", occupancy.on_hold),
             ("segments", keys_gone(occupancy, fabric)),
         ):
             for node, reason in reasons.items():

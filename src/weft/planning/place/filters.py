@@ -52,6 +52,7 @@ def filters_for(
         _these("maintenance", maintenance),
         _these("down", occupancy.down),
         _these("quarantine", occupancy.quarantined),
+        *_stopped(topology, {"hold": occupancy.on_hold}),
         _these("segments", no_keys),
         _these("exclude", dict.fromkeys(request.exclude, "the order excludes it")),
         # A node that the pod has parts of may have room for more of its servers.
@@ -60,6 +61,13 @@ def filters_for(
         *_reserved(request, occupancy),
         _among("apart", shared, lambda n: shared.get(stands[n.name].leaf)),
     )
+
+
+def _stopped(topology: Topology, stops: Mapping[str, Mapping[str, str]]) -> Iterator[Filter]:
+    """What operators keep from new orders: filter -> node -> why."""
+    for name, reasons in stops.items():
+        if any(node in topology.stands for node in reasons):
+            yield _these(name, reasons)
 
 
 def _reserved(request: PlacementRequest, occupancy: Occupancy) -> Iterator[Filter]:

@@ -16,8 +16,10 @@ NONE_UNFIT: Mapping[str, str] = {}
 STATIC = ("role", "cloud", "fabric", "accelerators")
 KEPT = 1000
 """Maximum number of cached reports."""
-DYNAMIC: tuple[str, ...] = ("maintenance", "down", "quarantine", "segments")
+DYNAMIC: tuple[str, ...] = ("maintenance", "down", "quarantine", "hold", "segments")
 """Filters whose state changes by itself, in the order in which they are reported."""
+STOPS = frozenset({"hold"})
+"""Those that are reported only while a node of the fabric is stopped for this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,8 @@ class View:
 
     def health(self, numbers: Numbers, blocked: Mapping[str, Mapping[str, str]]) -> None:
         """Nodes are blocked for these reasons (node -> filter -> reason); a node counts for the first filter."""
-        removed: dict[str, list[str]] = {why: [] for why in DYNAMIC}
+        given = {why for reasons in blocked.values() for why in reasons}
+        removed: dict[str, list[str]] = {w: [] for w in DYNAMIC if w in given or w not in STOPS}
         for node, reasons in blocked.items():
             if self.mask[numbers.leaf_of[node]] & numbers.bit[node]:
                 why = next(w for w in DYNAMIC if w in reasons)

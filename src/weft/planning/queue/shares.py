@@ -198,7 +198,7 @@ def _keep(one: PartsOrder, at: float, placed: Placement) -> Keep:
 
 def _broken(kept: Keep, health: Occupancy) -> bool:
     """Whether a booked node is out of service."""
-    return any(n in health.down or n in health.quarantined for n in kept.nodes)
+    return any(health.out_of_service(n) is not None for n in kept.nodes)
 
 
 def _ranked(

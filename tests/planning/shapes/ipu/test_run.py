@@ -75,6 +75,7 @@ def test_every_excluded_machine_is_reported() -> None:
     occupancy = Occupancy(
         busy={NAMES[1]: "p"},
         quarantined={NAMES[2]: "dirty"},
+        on_hold={NAMES[5]: "held for burn-in"},
         down={NAMES[3]: "off"},
         reserved={NAMES[4]: "q"},
     )
@@ -85,6 +86,7 @@ def test_every_excluded_machine_is_reported() -> None:
         "maintenance": (f"{NAMES[0]}: new gateway",),
         "down": (f"{NAMES[3]}: off",),
         "quarantine": (f"{NAMES[2]}: dirty",),
+        "hold": (f"{NAMES[5]}: held for burn-in",),
         "busy": (f"{NAMES[1]}: held by pod p",),
         "reserved": (f"{NAMES[4]}: q",),
     }

@@ -85,6 +85,7 @@ class IpuTimeline(Timeline):
             ("maintenance", maintenance),
             ("down", health.down),
             ("quarantine", health.quarantined),
+            ("hold", health.on_hold),
         ):
             for name, reason in reasons.items():
                 places = line.engine.topology.leaves.get(HOST + name, (name,))

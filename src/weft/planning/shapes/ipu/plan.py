@@ -174,7 +174,7 @@ def choose_hosts(
 
 def _unfit(host: Host, occupancy: Occupancy) -> str | None:
     node = host.node
-    known = node.maintenance or occupancy.down.get(node.name) or occupancy.quarantined.get(node.name)
+    known = node.maintenance or occupancy.out_of_service(node.name)
     return known or (None if host.free else f"all its {node.servers} slots are taken")
 
 

@@ -186,6 +186,7 @@ def _eligible(
         ("maintenance", lambda m: m.maintenance),
         ("down", lambda m: occupancy.down.get(m.name)),
         ("quarantine", lambda m: occupancy.quarantined.get(m.name)),
+        *((name, lambda m, out=out: out.get(m.name)) for name, out in _stops(occupancy).items() if out),
         ("busy", lambda m: _busy(m, occupancy)),
         ("reserved", lambda m: occupancy.reserved.get(m.name)),
     )
@@ -196,6 +197,11 @@ def _eligible(
         left = tuple(m for m, why in checked if why is None)
         reports.append(FilterReport(filter=name, removed=len(out), left=len(left), examples=tuple(out[:3])))
     return left, tuple(reports)
+
+
+def _stops(occupancy: Occupancy) -> dict[str, Mapping[str, str]]:
+    """Filter -> machine -> why operators keep it from new orders."""
+    return {"hold": occupancy.on_hold}
 
 
 def _machines(count: int) -> str:

@@ -1,0 +1,68 @@
+"""/v1/nodes and /v1/holds: who has nodes, and what keeps them from new orders."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from weft.api.asking import Backend, Named, SmallBody, answer, body_schema, document, may
+from weft.api.documents import HoldList, HoldRequest, NodeList, QuarantineRequest
+from weft.app.verbs import Request
+from weft.model.views import Acceptance, NodeView
+
+router = APIRouter(prefix="/v1", tags=["operator"])
+
+
+@router.get("/nodes", response_model=NodeList)
+def nodes(request: Annotated[Request, may("nodes:list")], verbs: Backend) -> Response:
+    """List nodes and who holds them."""
+    return answer(NodeList(nodes=tuple(verbs.nodes(request))))
+
+
+@router.put("/nodes/{name}/quarantine", response_model=NodeView, openapi_extra=body_schema(QuarantineRequest))
+def quarantine_node(
+    request: Annotated[Request, may("nodes:quarantine")], verbs: Backend, name: Named, body: SmallBody
+) -> Response:
+    """Take a node out of service."""
+    return answer(verbs.quarantine_node(request, name, document(QuarantineRequest, body).reason))
+
+
+@router.delete("/nodes/{name}/quarantine", response_model=NodeView)
+def clear_node(request: Annotated[Request, may("nodes:quarantine")], verbs: Backend, name: Named) -> Response:
+    """Take a node out of quarantine."""
+    return answer(verbs.clear_node(request, name))
+
+
+@router.get("/nodes/{name}", response_model=NodeView)
+def show_node(request: Annotated[Request, may("nodes:list")], verbs: Backend, name: Named) -> Response:
+    """Show a node, who holds it, and what keeps it from new orders."""
+    return answer(verbs.show_node(request, name))
+
+
+@router.put("/nodes/{name}/hold", response_model=NodeView, openapi_extra=body_schema(HoldRequest))
+def hold_node(
+    request: Annotated[Request, may("nodes:hold")], verbs: Backend, name: Named, body: SmallBody
+) -> Response:
+    """Keep a node from being assigned until it is accepted. A pod that has it keeps it until it is released."""
+    return answer(verbs.hold_node(request, name, document(HoldRequest, body).what))
+
+
+@router.delete("/nodes/{name}/hold", response_model=Acceptance)
+def accept_node(
+    request: Annotated[Request, may("nodes:accept")],
+    verbs: Backend,
+    name: Named,
+    what: Annotated[
+        str | None, Query(max_length=200, description="Which hold ends; default: the only one.")
+    ] = None,
+    every: Annotated[bool, Query(alias="all", description="End all holds of the node.")] = False,
+) -> Response:
+    """Accept a node. 409 if it isn't held for this, or for several things and none is named."""
+    return answer(verbs.accept_node(request, name, what, every))
+
+
+@router.get("/holds", response_model=HoldList)
+def holds(request: Annotated[Request, may("nodes:list_holds")], verbs: Backend) -> Response:
+    """List what nodes are held for, by whom, since when."""
+    return answer(HoldList(holds=tuple(verbs.holds(request))))

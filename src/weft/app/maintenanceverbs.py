@@ -1,0 +1,88 @@
+"""The verbs of operators about nodes: who has them, quarantine, holds."""
+
+from __future__ import annotations
+
+from weft.app.desk import Desk
+from weft.app.show import hold_view, node_views
+from weft.app.verbs import Request
+from weft.engine.holds import accept_node, hold_node
+from weft.engine.occupancy import on_free_nodes
+from weft.model.errors import ConflictError, NotFoundError
+from weft.model.messages import maintenance
+from weft.model.views import Acceptance, HoldView, NodeView
+
+
+class MaintenanceVerbs(Desk):
+    """Of operators, and of programs that accept nodes; see `weft.app.verbs`."""
+
+    def nodes(self, request: Request) -> list[NodeView]:
+        self._policy.check("nodes:list", request.caller)
+        record, capacity = self._store.site(), self._store.capacity()
+        found, unknown = dict[str, str](), dict[str, str]()
+        for cloud, facts in sorted(self._keeper.world_of(record).clouds.items()):
+            seen, missing = on_free_nodes(facts, record.site, cloud, capacity.held, capacity.gone)
+            found |= seen
+            unknown |= missing
+        return node_views(record.site, capacity, found, unknown)
+
+    def quarantine_node(self, request: Request, node: str, reason: str) -> NodeView:
+        """Keep a node from being assigned until an operator clears it. Raises `NotFoundError`."""
+        with self._logged(request, "node quarantine", node):
+            self._policy.check("nodes:quarantine", request.caller)
+            self._known_node(node)
+            self._store.quarantine(node, reason)
+        return self._node(node)
+
+    def clear_node(self, request: Request, node: str) -> NodeView:
+        """Take a node out of quarantine."""
+        with self._logged(request, "node clear", node):
+            self._policy.check("nodes:quarantine", request.caller)
+            self._known_node(node)
+            if not self._store.clear_quarantine(node):
+                raise ConflictError(f"node {node} is not in quarantine")
+        return self._node(node)
+
+    def show_node(self, request: Request, node: str) -> NodeView:
+        """One node as `nodes` lists it. Raises `NotFoundError`."""
+        self._policy.check("nodes:list", request.caller)
+        self._known_node(node)
+        return next(view for view in self.nodes(request) if view.name == node)
+
+    def hold_node(self, request: Request, node: str, what: str) -> NodeView:
+        """Keep a node from being assigned until it is accepted for `what`. A pod that has it keeps it: the hold counts
+        once the pod has ended. Again with the same `what`: nothing changes. Raises `NotFoundError`.
+        """
+        with self._logged(request, "node hold", f"{node}: {what}"):
+            self._policy.check("nodes:hold", request.caller)
+            self._known_node(node)
+            hold_node(self._store.database, node, what, request.caller.user_name)
+        return self._node(node)
+
+    def accept_node(
+        self, request: Request, node: str, what: str | None = None, every: bool = False
+    ) -> Acceptance:
+        """End the hold of a node for `what`; without it the only one, or with `every` all.
+
+        Raises `ConflictError` if there is no such hold, or several and none is named.
+        """
+        with self._logged(request, "node accept", f"{node}: {what}" if what else node):
+            self._policy.check("nodes:accept", request.caller)
+            if node not in self._store.capacity().stops:
+                self._known_node(node)  # one that left the site may still be held
+            ended, left = accept_node(self._store.database, node, what, every)
+        accepted, missing = (tuple(hold_view(row) for row in rows) for rows in (ended, left))
+        return Acceptance(node=node, accepted=accepted, missing=missing)
+
+    def holds(self, request: Request) -> list[HoldView]:
+        """All holds, by node; also of nodes that left the site, which are held if they return."""
+        self._policy.check("nodes:list_holds", request.caller)
+        stops = self._store.capacity().stops
+        return [hold_view(row) for _, one in sorted(stops.items()) for row in one.holds]
+
+    def _known_node(self, node: str) -> None:
+        if node not in self._store.site().site.units:
+            raise NotFoundError(maintenance.NODE_UNKNOWN(node=node))
+
+    def _node(self, node: str) -> NodeView:
+        views = node_views(self._store.site().site, self._store.capacity())
+        return next(v for v in views if v.name == node)

@@ -1,0 +1,108 @@
+"""`weft node`: who has which node, and what keeps it from new orders."""
+
+from __future__ import annotations
+
+import argparse
+
+from weft.cli.common import Subparsers, client_of, group, leaf, say, write_json
+from weft.cli.output import Listing, Record, listed, shown
+from weft.model.errors import InputError
+
+STATES = ("free", "busy", "quarantined", "held", "maintenance", "not-compute")
+
+
+def add_commands(subparsers: Subparsers) -> None:
+    """Register the commands about nodes."""
+    commands = group(subparsers, "node", "list nodes; quarantine, hold and accept them")
+    parser = listed(commands, "list", node_list, "list nodes and who holds them")
+    parser.add_argument("--state", choices=STATES, help="only nodes in this state")
+    parser = shown(commands, "show", node_show, "show a node, and what keeps it from new orders")
+    parser.add_argument("node", metavar="NODE")
+    parser = leaf(commands, "quarantine", quarantine, "take a node out of service")
+    parser.add_argument("node", metavar="NODE")
+    parser.add_argument(
+        "--reason", metavar="TEXT", required=True, help="why; shown wherever the node is refused"
+    )
+    parser = leaf(commands, "clear", clear, "take a node out of quarantine")
+    parser.add_argument("node", metavar="NODE")
+    _add_holds(commands)
+
+
+def _add_holds(commands: Subparsers) -> None:
+    parser = leaf(
+        commands, "hold", hold, "keep a node from new orders until it is accepted; a pod that has it keeps it"
+    )
+    parser.add_argument("node", metavar="NODE")
+    parser.add_argument(
+        "--for", dest="what", metavar="TEXT", required=True, help="what it must be accepted for: burn-in"
+    )
+    parser = leaf(commands, "accept", accept, "end a hold of a node")
+    parser.add_argument("node", metavar="NODE")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--for", dest="what", metavar="TEXT", help="which hold; default: the only one")
+    which.add_argument("--all", dest="every", action="store_true", help="all holds of the node")
+    listed(commands, "holds", holds, "list what nodes are held for, by whom and since when")
+
+
+def node_list(args: argparse.Namespace) -> Listing:
+    """`weft node list`; `--state` filters in the client."""
+    nodes = [n for n in client_of(args).nodes() if args.state in (None, n["state"])]
+    return Listing(("name", "rack", "leaf", "state", "pod", "project_id", "since", "reason"), nodes)
+
+
+def node_show(args: argparse.Namespace) -> Record:
+    """`weft node show`."""
+    node = client_of(args).show_node(args.node)
+    fields = {name: value for name, value in node.items() if name != "holds"}
+    return Record(fields, node, {"holds": Listing(("what", "since", "held_by"), node.get("holds", ()))})
+
+
+def quarantine(args: argparse.Namespace) -> int:
+    """`weft node quarantine`."""
+    node = client_of(args).quarantine_node(args.node, args.reason)
+    if args.json:
+        write_json(node)
+    else:
+        say(f"node {node['name']} is {node['state']}: {node['reason']}")
+    return 0
+
+
+def clear(args: argparse.Namespace) -> int:
+    """`weft node clear`."""
+    node = client_of(args).clear_node(args.node)
+    if args.json:
+        write_json(node)
+    else:
+        say(f"node {node['name']} is {node['state']}")
+    return 0
+
+
+def hold(args: argparse.Namespace) -> int:
+    """`weft node hold`."""
+    if not args.what.strip():
+        raise InputError("--for", args.what, "what the node must be accepted for")
+    node = client_of(args).hold_node(args.node, args.what)
+    if args.json:
+        write_json(node)
+        return 0
+    say(f"node {node['name']} is held for {'; '.join(one['what'] for one in node['holds'])}")
+    if node["pod"]:
+        say(f"pod {node['pod']} has it: the hold counts once the pod is released")
+    return 0
+
+
+def accept(args: argparse.Namespace) -> int:
+    """`weft node accept`."""
+    found = client_of(args).accept_node(args.node, args.what, args.every)
+    if args.json:
+        write_json(found)
+        return 0
+    say(f"node {found['node']} is accepted for {'; '.join(one['what'] for one in found['accepted'])}")
+    if found["missing"]:
+        say(f"it is still held for {'; '.join(one['what'] for one in found['missing'])}")
+    return 0
+
+
+def holds(args: argparse.Namespace) -> Listing:
+    """`weft node holds`."""
+    return Listing(("node", "what", "since", "held_by"), client_of(args).holds())

@@ -1,0 +1,53 @@
+"""Holds of nodes: what a node must be accepted for before it is assigned again."""
+
+from __future__ import annotations
+
+from weft.engine.database import Database, Row
+from weft.model.errors import ConflictError
+from weft.model.messages import maintenance
+
+MOST_HOLDS = 20
+"""Holds of one node."""
+
+
+def hold_node(database: Database, node: str, what: str, by: str) -> None:
+    """Keep a node from being assigned until it is accepted for this; again: the first hold stays as it is.
+
+    Once this returns, no order gets the node: it waits for the claim that is being written.
+    """
+    database.gate.foretell()
+    with database.placing() as tx:
+        now = tx.now()
+        known = {row["what"] for row in tx.rows("holds_of", node=node)}
+        if what not in known and len(known) >= MOST_HOLDS:
+            raise ConflictError(maintenance.TOO_MANY_HOLDS(node=node, most=MOST_HOLDS))
+        tx.run("hold_for_acceptance", node=node, what=what, at=now, by=by)
+        tx.run("touch_queue", at=now)
+    database.gate.hurry()
+
+
+def accept_node(database: Database, node: str, what: str | None, every: bool) -> tuple[list[Row], list[Row]]:
+    """End a node's holds; returns those that ended, and those that are left.
+
+    Args:
+        what: the hold that ends; None: the only one.
+        every: all of them.
+
+    Raises:
+        ConflictError: there is no such hold, or there are several and none is named.
+    """
+    with database.transaction() as tx:
+        holds = tx.rows("holds_of", node=node)
+        names = [row["what"] for row in holds]
+        if not holds:
+            raise ConflictError(maintenance.NODE_NOT_HELD(node=node))
+        if what is not None and what not in names:
+            raise ConflictError(maintenance.NODE_NOT_HELD_FOR(node=node, what=what, names=names))
+        if what is None and len(holds) > 1 and not every:
+            raise ConflictError(maintenance.SEVERAL_HOLDS(node=node, names=names))
+        ended = [row for row in holds if every or what in (None, row["what"])]
+        tx.run("accept_node", node=node, whats=[row["what"] for row in ended])
+        tx.run("touch_queue", at=tx.now())
+        tx.run("notify", owner_id="")
+    database.gate.hurry()
+    return ended, [row for row in holds if row not in ended]
