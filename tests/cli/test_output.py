@@ -25,7 +25,8 @@ from weft.cli.follow import QUIET, READY, PlainProgress
 from weft.cli.main import build_parser, main
 from weft.cli.output import Listing, Record, write
 from weft.cli.podexample import KINDS, text
-from weft.cli.podrecord import login, record
+from weft.cli.podrecord import record
+from weft.generate.login import login
 from weft.model.plan import Plan
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl x"

@@ -13,8 +13,8 @@ import pytest
 from tests.cli.test_output import KEY, SERVERS
 from tests.helpers.desk import Desk
 from weft.cli.main import build_parser
-from weft.cli.podrecord import login
 from weft.cli.podssh import ssh_words
+from weft.generate.login import login
 from weft.model.errors import WeftError
 
 

@@ -53,20 +53,29 @@ async def verbs_of(http: HttpRequest) -> Service:  # async: FastAPI sends what i
 
 async def asker(http: HttpRequest, token: Annotated[str | None, Depends(_token)]) -> Request:
     """The caller. Raises `UnauthenticatedError` without a valid token, `UnknownError` if Keystone is unreachable."""
-    return await _asker(
-        http, token, cast(ThreadShares, http.app.state.strangers), neighbourhood(_address(http))
-    )
+    return await asker_as(http, token, http.method, http.scope["path"])
+
+
+async def asker_as(http: HttpRequest, token: str | None, method: str, path: str) -> Request:
+    """The caller with this token, who asks for a page of the console.
+
+    Args:
+        method, path: of the API's request that does the same: what access rules of application credentials name.
+    """
+    strangers = cast(ThreadShares, http.app.state.strangers)
+    return await _asker(http, token, strangers, neighbourhood(address_of(http)), method, path)
 
 
 async def asker_again(http: HttpRequest, before: Request) -> Request:
     """The caller after a wait, in which the token may have expired or been revoked."""
     who = before.caller.project_id or before.caller.user_id
-    return await _asker(
-        http, http.headers.get("x-auth-token"), cast(ThreadShares, http.app.state.returning), who
-    )
+    shares = cast(ThreadShares, http.app.state.returning)
+    return await _asker(http, http.headers.get("x-auth-token"), shares, who, http.method, http.scope["path"])
 
 
-async def _asker(http: HttpRequest, token: str | None, shares: ThreadShares, who: str) -> Request:
+async def _asker(
+    http: HttpRequest, token: str | None, shares: ThreadShares, who: str, method: str, path: str
+) -> Request:
     """Args: who: key of the share whose thread asks Keystone."""
     if not token:
         raise UnauthenticatedError("no token: authenticate with Keystone and send the token as X-Auth-Token")
@@ -75,14 +84,15 @@ async def _asker(http: HttpRequest, token: str | None, shares: ThreadShares, who
         caller = identity.remembered(token)
         if caller is None:
             caller = await shares.run(who, partial(identity.check, token), READ_SECONDS)
-        check_access(caller, SERVICE_TYPE, http.method, http.scope["path"], http.app.state.prefix)
+        check_access(caller, SERVICE_TYPE, method, path, http.app.state.prefix)
     except WeftError as error:
         raise redact.error(error) from error  # an unauthenticated caller is no operator
     http.state.caller = caller
-    return Request(caller, _address(http), http.state.request_id, _user_agent(http))
+    return Request(caller, address_of(http), http.state.request_id, _user_agent(http))
 
 
-def _address(http: HttpRequest) -> str:
+def address_of(http: HttpRequest) -> str:
+    """The client's address; behind a proxy the proxy's."""
     return http.client.host if http.client else ""
 
 
@@ -146,28 +156,29 @@ def raw_body(limit: int, most: int) -> Callable[..., Any]:
         kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise HTTPException(415, f"send the body as application/json, not as {kind or 'nothing'}")
-        length = http.headers.get("content-length", "")
-        if length.isdigit() and int(length) > limit:
-            raise _too_large(limit)
-        try:
-            with anyio.fail_after(BODY_SECONDS + limit / BODY_RATE):
-                return await _read(http, limit, most)
-        except TimeoutError:
-            raise HTTPException(408, "the body did not arrive in time") from None
+        body = await limited_body(http, limit)
+        if _signs(body) > most and await run_in_threadpool(_signs, _STRING.sub(b"", body)) > most:
+            raise HTTPException(413, f"the body has more than {most} values, the limit here")
+        return body
 
     return read
 
 
-async def _read(http: HttpRequest, limit: int, most: int) -> bytes:
+async def limited_body(http: HttpRequest, limit: int) -> bytes:
+    """A body of at most `limit` bytes that arrives in time. Raises `HTTPException`."""
+    length = http.headers.get("content-length", "")
+    if length.isdigit() and int(length) > limit:
+        raise _too_large(limit)
     body = bytearray()
-    async for chunk in http.stream():
-        body += chunk
-        if len(body) > limit:
-            raise _too_large(limit)
-    read = bytes(body)
-    if _signs(read) > most and await run_in_threadpool(_signs, _STRING.sub(b"", read)) > most:
-        raise HTTPException(413, f"the body has more than {most} values, the limit here")
-    return read
+    try:
+        with anyio.fail_after(BODY_SECONDS + limit / BODY_RATE):
+            async for chunk in http.stream():
+                body += chunk
+                if len(body) > limit:
+                    raise _too_large(limit)
+    except TimeoutError:
+        raise HTTPException(408, "the body did not arrive in time") from None
+    return bytes(body)
 
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)

@@ -99,7 +99,10 @@ class Edge:
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         method = scope["method"] if scope["method"] in _METHODS else "other"
-        route = getattr(scope.get("route"), "path", "") or "(none)"
+        route = getattr(scope.get("route"), "path", "")
+        route = (
+            scope.get("root_path", "") + route if route else "(none)"
+        )  # the console's are below its prefix
         self._metrics.answered(method, route, status, seconds)
         caller = scope.get("state", {}).get("caller")
         client = scope.get("client")

@@ -1,4 +1,4 @@
-"""`weft serve`: the API, and a worker process unless the settings say no."""
+"""`weft serve`: the API with the console, and a worker process unless the settings say no."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from weft.api.waiting import WaitingRoom
 from weft.app.metrics import AccountCollector, StoreCollector
 from weft.app.policy import Policy
 from weft.app.settings import ServeSettings
-from weft.app.wiring import identity, shared_services, start_log
+from weft.app.wiring import keystone, shared_services, start_log
 from weft.app.workerprocess import WorkerProcess
 from weft.model.errors import InputError
+from weft.web.app import add_console
 
 log = logging.getLogger("weft")
 
@@ -104,7 +105,8 @@ def serve(settings: ServeSettings) -> int:
     # uvicorn raises the signal again after its shutdown: the rest must be stopped too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     check_certificate(settings.certificate)
-    policy, keystone = Policy(settings.policy), identity(settings)
+    policy = Policy(settings.policy)
+    identity, sign_in = keystone(settings)
     token = read_token(settings.neutron_token) if settings.neutron_token else None
     with (
         listening(settings.host, settings.port) as listener,
@@ -113,13 +115,14 @@ def serve(settings: ServeSettings) -> int:
         worker = WorkerProcess(settings) if settings.worker else None
         app = create_app(
             made.service(policy, worker.checks if worker else None),
-            keystone,
+            identity,
             policy,
-            collectors=[StoreCollector(made.store), AccountCollector(lambda: keystone.lacks_role)],
+            collectors=[StoreCollector(made.store), AccountCollector(lambda: identity.lacks_role)],
             public_url=settings.public_url,
-            auth_url=keystone.auth_url,
+            auth_url=identity.auth_url,
             more=[notices(token, made.tell_tenant_networks)] if token else [],
         )
+        add_console(app, sign_in, made.store.database)
         if worker:
             worker.start()
         try:

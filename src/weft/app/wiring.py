@@ -16,7 +16,13 @@ from weft.app.service import Service
 from weft.app.settings import ServeSettings
 from weft.app.sitefile import load_site
 from weft.app.worldkeeper import WorldKeeper
-from weft.drivers.openstack import KeystoneIdentity, OpenStackDriver, OpenStackFacts, Sessions
+from weft.drivers.openstack import (
+    KeystoneIdentity,
+    KeystoneSignIn,
+    OpenStackDriver,
+    OpenStackFacts,
+    Sessions,
+)
 from weft.drivers.openstack.cleaning import Demands
 from weft.ending import EndSignal
 from weft.engine.bootkeeper import BootKeeper
@@ -123,9 +129,10 @@ def profile_of(site: Site, cloud: str, given: str | None) -> str:
     return only or site.clouds[cloud].profile or cloud
 
 
-def identity(settings: ServeSettings) -> KeystoneIdentity:
-    """Keystone, with the service user's profile."""
-    return KeystoneIdentity(Sessions(settings.cloud_profile or os.environ.get("OS_CLOUD", "weft")))
+def keystone(settings: ServeSettings) -> tuple[KeystoneIdentity, KeystoneSignIn]:
+    """Keystone, with the service user's profile: for tokens of the API's clients, and for signing in to the console."""
+    sessions = Sessions(settings.cloud_profile or os.environ.get("OS_CLOUD", "weft"))
+    return KeystoneIdentity(sessions), KeystoneSignIn(sessions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from weft.cli.common import Json, Subparsers, client_of, keep_after_dashes, leaf
 from weft.model.errors import InputError, NotFoundError, PermanentError
 
 if TYPE_CHECKING:
-    from weft.cli.podrecord import Login
     from weft.client import Client
+    from weft.generate.login import Login
 
 MOST = 20
 """Servers that a message names."""
@@ -46,7 +46,7 @@ def add_commands(commands: Subparsers) -> None:
 
 def ssh(args: argparse.Namespace) -> int:
     """Replace this process by ssh, whose exit code is the command's. Raises `WeftError` with what is missing."""
-    from weft.cli.podrecord import login
+    from weft.generate.login import login
 
     if args.command is not None and args.after_dashes:
         raise InputError("--command", args.command, "one command: this, or what follows --")

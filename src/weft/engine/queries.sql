@@ -1827,3 +1827,24 @@ SELECT o.id, o.project_id, o.state, o.reason, o.since, t.*
 FROM tenant_network t JOIN ONLY owner o ON o.id = t.owner_id
 WHERE o.state <> 'RELEASED' AND (%(project_id)s::text IS NULL OR o.project_id = %(project_id)s)
   AND (t.network_id = %(name)s OR t.document ->> 'name' = %(name)s) ORDER BY t.network_id;
+
+-- name: insert_web_session
+INSERT INTO web_session (digest, sealed, user_id, created_at, expires_at)
+VALUES (%(digest)s, %(sealed)s, %(user)s, %(at)s, %(expires)s);
+
+-- name: limit_web_sessions
+-- A user's newest ones stay.
+DELETE FROM web_session WHERE digest IN (
+    SELECT digest FROM web_session WHERE user_id = %(user)s ORDER BY created_at DESC, digest OFFSET %(most)s
+);
+
+-- name: web_session
+SELECT sealed, expires_at FROM web_session WHERE digest = %(digest)s AND expires_at > coalesce(%(at)s, now());
+
+-- name: delete_web_session
+DELETE FROM web_session WHERE digest = %(digest)s;
+
+-- name: prune_web_sessions
+DELETE FROM web_session WHERE digest IN (
+    SELECT digest FROM web_session WHERE expires_at <= %(before)s LIMIT %(limit)s
+);

@@ -161,4 +161,5 @@ def _work(policy: RetentionPolicy, now: datetime) -> list[tuple[str, str, dict[s
         ("site generations", "prune_sites", {"before": now - span(policy.site_generations)}),
         ("parts of sites", "prune_site_parts", {"before": now - KEPT_FOR}),
         ("changes of capacity", "prune_capacity_changes", {}),
+        ("sessions of the console", "prune_web_sessions", {"before": now}),
     ]

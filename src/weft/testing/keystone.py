@@ -8,7 +8,7 @@ End-to-end tests use the lab's real one.
 from __future__ import annotations
 
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -54,6 +54,9 @@ class FakeKeystone:
         weft_url: weft's catalog entry; empty: none.
         answer: a false answer to requests about a valid token.
         projects: id -> name of those in which the caller has a role.
+        scoped: (user's id, project's id, or None for the system) -> the caller there, for those who choose a project.
+        passcodes: user's name -> the one-time passcode that it needs besides its password.
+        ended: tokens that were revoked.
     """
 
     identity: FakeIdentity
@@ -62,6 +65,10 @@ class FakeKeystone:
     url: str = ""
     answer: Response | None = None
     projects: dict[str, str] = field(default_factory=dict[str, str])
+    scoped: dict[tuple[str, str | None], Caller] = field(default_factory=dict[tuple[str, str | None], Caller])
+    passcodes: dict[str, str] = field(default_factory=dict[str, str])
+    ended: list[str] = field(default_factory=list[str])
+    _receipts: dict[str, str] = field(default_factory=dict[str, str])
 
     def app(self) -> FastAPI:
         """The FastAPI application that answers like Keystone."""
@@ -69,12 +76,34 @@ class FakeKeystone:
         app.add_api_route("/v3", self._version, methods=["GET"])
         app.add_api_route("/v3/auth/tokens", self._sign_in, methods=["POST"])
         app.add_api_route("/v3/auth/tokens", self._validate, methods=["GET"])
+        app.add_api_route("/v3/auth/tokens", self._revoke, methods=["DELETE"])
         app.add_api_route("/v3/auth/projects", self._projects, methods=["GET"])
+        app.add_api_route("/v3/auth/system", self._system, methods=["GET"])
         return app
 
-    def _projects(self) -> dict[str, Any]:
+    def _projects(self, request: Request) -> dict[str, Any]:
         rows = [{"id": id_, "name": name} for id_, name in self.projects.items()]
+        rows += [
+            {"id": c.project_id or "", "name": c.project_name or "", "domain_id": "default", "enabled": True}
+            for c in self._choices(request)
+            if c.project_id
+        ]
         return {"projects": rows, "links": {"next": None}}
+
+    def _system(self, request: Request) -> dict[str, Any]:
+        return {"system": [{"all": True}] if any(c.system for c in self._choices(request)) else []}
+
+    def _choices(self, request: Request) -> list[Caller]:
+        """Where the user of the request's token has roles."""
+        who = self.identity.tokens.get(request.headers.get("X-Auth-Token", ""))
+        return [c for (user, _), c in self.scoped.items() if who is not None and user == who.user_id]
+
+    def _revoke(self, request: Request) -> Response:
+        token = request.headers.get("X-Subject-Token", "")
+        if self.identity.tokens.pop(token, None) is None:
+            return JSONResponse({"error": {"code": 404, "title": "Not Found", "message": "no token"}}, 404)
+        self.ended.append(token)
+        return Response(status_code=204)
 
     def _validate(self, request: Request) -> Response:
         """Whose token it is; `answer` instead, if there is one."""
@@ -89,22 +118,61 @@ class FakeKeystone:
         return {"version": {"id": "v3.14", "status": "stable", "links": links, "media-types": []}}
 
     async def _sign_in(self, request: Request) -> Response:
-        identity = (await request.json())["auth"]["identity"]
+        auth = (await request.json())["auth"]
+        identity, scope = auth["identity"], auth.get("scope")
         method = identity["methods"][0]
         if method == "token":
             caller = self.identity.tokens.get(identity["token"]["id"])
+            if caller is not None and isinstance(scope, dict) and self.scoped:
+                where = None if "system" in scope else scope["project"]["id"]
+                caller = self.scoped.get((caller.user_id, where))
         elif method == "application_credential":
             given = identity["application_credential"]
             caller = self._user(given["id"], given["secret"])
+        elif method == "totp":
+            caller = self._second(request.headers.get("Openstack-Auth-Receipt", ""), identity["totp"]["user"])
         else:
             user = identity["password"]["user"]
             caller = self._user(user["name"], user["password"])
+            if caller is not None and user["name"] in self.passcodes:
+                return self._receipt(user["name"], caller)
         if caller is None:
             message = "The request you have made requires authentication."
             return JSONResponse({"error": {"code": 401, "title": "Unauthorized", "message": message}}, 401)
+        if scope == "unscoped":
+            caller = replace(
+                caller,
+                project_id=None,
+                project_name=None,
+                project_domain_id=None,
+                system=False,
+                roles=frozenset(),
+            )
         token = f"token-{uuid.uuid4()}"
         self.identity.tokens[token] = caller
         return JSONResponse({"token": self._token(caller)}, 201, {"X-Subject-Token": token})
+
+    def _receipt(self, name: str, caller: Caller) -> Response:
+        """401 with a receipt: "Multi-factor authentication" in Keystone's manual."""
+        receipt = f"receipt-{uuid.uuid4()}"
+        self._receipts[receipt] = name
+        expires = caller.expires_at.strftime("%Y-%m-%dT%H:%M:%S.000000Z")
+        user = {
+            "id": caller.user_id,
+            "name": caller.user_name,
+            "domain": {"id": caller.user_domain_id, "name": "…"},
+        }
+        body = {
+            "receipt": {"methods": ["password"], "user": user, "expires_at": expires, "issued_at": expires},
+            "required_auth_methods": [["totp", "password"]],
+        }
+        return JSONResponse(body, 401, {"Openstack-Auth-Receipt": receipt})
+
+    def _second(self, receipt: str, user: dict[str, str]) -> Caller | None:
+        name = self._receipts.get(receipt, "")
+        right, caller = self.passcodes.get(name), self.users.get(name, ("", None))[1]
+        known = caller is not None and caller.user_id == user["id"]
+        return caller if known and right == user["passcode"] else None
 
     def _user(self, name: str, password: str) -> Caller | None:
         right, caller = self.users.get(name, (None, None))

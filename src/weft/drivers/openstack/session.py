@@ -129,6 +129,13 @@ class Sessions:
         rows = self.own().identity.listing("list the projects that weft serves", "/auth/projects", "projects")
         return {row["id"]: row["name"] for row in rows}
 
+    def plain(self) -> Session:
+        """A session for requests in others' names: with the profile's TLS settings and limits.
+
+        Raises what keystoneauth raises for a profile that it can't use.
+        """
+        return self._config.get_one(cloud=self.profile).get_session()
+
     def close(self) -> None:
         self._http.close()
 

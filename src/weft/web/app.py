@@ -1,0 +1,111 @@
+"""The console as an application below the API: routes, errors and headers of its own, and the API's verbs.
+
+It shares the state of the API's application: verbs, identity, waiting room, threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import cast
+
+from fastapi import FastAPI, Response
+from fastapi import Request as HttpRequest
+from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse
+from starlette.staticfiles import StaticFiles
+from starlette.types import ExceptionHandler
+
+from weft.engine.database import Database
+from weft.engine.websessions import WebSessions
+from weft.model.errors import UnauthenticatedError, WeftError
+from weft.model.errortable import row_of
+from weft.ports.signin import SignIn
+from weft.web import explained, pods, signin
+from weft.web.guard import HEADERS, Guard
+from weft.web.pages import PREFIX, base_of, error_page, page
+from weft.web.sessions import SessionBook
+from weft.web.visits import SignInFirst, book_of, sign_in_first
+
+
+def add_console(app: FastAPI, sign_in: SignIn, database: Database) -> FastAPI:
+    """Mount the console at `/ui` of the API's application; returns the console's own.
+
+    Args:
+        sign_in: Keystone.
+        database: for sessions; everything else is asked of the verbs.
+    """
+    app.state.sign_in, app.state.sessions = sign_in, SessionBook(WebSessions(database))
+    console = FastAPI(
+        title="weft's console", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
+    )
+    console.state = app.state
+    for router in (signin.router, pods.router, explained.router):
+        console.include_router(router)
+    folder = Path(str(files("weft.web") / "static"))
+    console.mount("/static", StaticFiles(directory=folder, follow_symlink=False))
+    console.add_exception_handler(WeftError, cast(ExceptionHandler, _on_weft_error))
+    console.add_exception_handler(HTTPException, cast(ExceptionHandler, _on_http_error))
+    console.add_exception_handler(RequestValidationError, cast(ExceptionHandler, _on_bad_parameters))
+    console.add_exception_handler(SignInFirst, cast(ExceptionHandler, _on_no_session))
+    console.add_middleware(Guard, failed=_on_defect)
+    app.add_api_route(PREFIX, _to_console, methods=["GET"], include_in_schema=False)
+    app.mount(PREFIX, console)
+    return console
+
+
+async def _to_console(http: HttpRequest) -> Response:
+    return RedirectResponse(f"{base_of(http)}/", 307, HEADERS)
+
+
+async def _on_weft_error(http: HttpRequest, error: WeftError) -> Response:
+    session = getattr(http.state, "session", None)
+    if isinstance(error, UnauthenticatedError):  # the token has expired, or was revoked
+        if session is not None:
+            await run_in_threadpool(book_of(http).end, session)
+        return sign_in_first(http, over=True)
+    return error_page(http, error, row_of(error).status, session)
+
+
+def _on_no_session(http: HttpRequest, error: SignInFirst) -> Response:
+    return sign_in_first(http, over=False)
+
+
+def _on_http_error(http: HttpRequest, error: HTTPException) -> Response:
+    problem = {
+        "title": _title(error.status_code),
+        "detail": error.detail,
+        "code": "",
+        "status": error.status_code,
+    }
+    return _plain(http, problem, error.status_code, dict(error.headers or {}))
+
+
+def _title(status: int) -> str:
+    return {403: "Not allowed", 404: "No such page", 405: "Not possible here"}.get(status, "Bad request")
+
+
+def _on_bad_parameters(http: HttpRequest, error: RequestValidationError) -> Response:
+    names = ", ".join(str(one["loc"][-1]) for one in error.errors())
+    problem = {
+        "title": "Bad request",
+        "detail": f"not allowed in the address: {names}",
+        "code": "",
+        "status": 400,
+    }
+    return _plain(http, problem, 400)
+
+
+def _on_defect(http: HttpRequest) -> Response:
+    detail = f"internal error; see weft's log under {http.state.request_id}"
+    return _plain(http, {"title": "weft failed", "detail": detail, "code": "", "status": 500}, 500)
+
+
+def _plain(
+    http: HttpRequest, problem: Mapping[str, object], status: int, headers: dict[str, str] | None = None
+) -> Response:
+    problem = {"request_id": http.state.request_id, **problem}
+    return page(http, "error.html", getattr(http.state, "session", None), status, headers, problem=problem)

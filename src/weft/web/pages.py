@@ -1,0 +1,93 @@
+"""Pages from templates: what is written in them is escaped, and a missing value is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, cast
+
+from fastapi import Request as HttpRequest
+from fastapi import Response
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from weft.model.errors import WeftError
+from weft.model.errortable import to_problem
+from weft.web.problems import has_page
+from weft.web.sessions import Session
+
+PREFIX = "/ui"
+
+
+def base_of(http: HttpRequest) -> str:
+    """Path of the console as the browser sees it: a proxy may have put another one in front."""
+    return str(http.app.state.prefix).rstrip("/") + PREFIX
+
+
+def page(
+    http: HttpRequest,
+    template: str,
+    session: Session | None = None,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    **values: Any,
+) -> Response:
+    """A template's page for a browser."""
+    return Response(fragment(http, template, session, **values), status, headers, "text/html; charset=utf-8")
+
+
+def fragment(http: HttpRequest, template: str, session: Session | None = None, **values: Any) -> str:
+    """A template as text, for a part of a page."""
+    common = {
+        "base": base_of(http),
+        "session": session,
+        "who": session.contents if session else None,
+        "csrf": session.csrf if session else "",
+        "place": http.url.path,
+    }
+    return environment().get_template(template).render(common | values)
+
+
+def error_page(
+    http: HttpRequest,
+    error: WeftError,
+    status: int,
+    session: Session | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """The problem that the API would answer, as a page."""
+    problem = to_problem(error, http.url.path, http.state.request_id)
+    return page(http, "error.html", session, status, headers, problem=problem)
+
+
+@cache
+def environment() -> Environment:
+    """The templates of this process."""
+    made = Environment(
+        loader=PackageLoader("weft.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {"time": _time, "iso": _iso}
+    cast(dict[str, Any], made.globals).update(static=static, has_page=has_page)
+    return made
+
+
+@cache
+def static(name: str) -> str:
+    """Path below the console of a file that browsers may keep: its name changes with its bytes."""
+    content = (files("weft.web") / "static" / name).read_bytes()
+    return f"/static/{name}?{sha256(content).hexdigest()[:12]}"
+
+
+def _time(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat()

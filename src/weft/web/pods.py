@@ -1,0 +1,92 @@
+"""Pages of pods: the list, and one pod."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Response
+from starlette.concurrency import run_in_threadpool
+
+from weft.api.asking import LONGEST_NAME
+from weft.app.service import Service
+from weft.app.verbs import Request
+from weft.generate.login import login
+from weft.model.errors import InputError, NotFoundError
+from weft.model.pod import PodState
+from weft.model.views import MOST_EVENTS, EventView, PodSearch
+from weft.web.visits import Visitor
+
+router = APIRouter()
+ROWS = 50
+"""Pods on a page."""
+SHOWN_EVENTS = 200
+"""Newest events on a pod's page; earlier ones are on pages of their own."""
+_MOST_READS = 20
+"""Answers of events that one page reads."""
+
+
+@router.get("/")
+async def list_pods(
+    visit: Visitor,
+    state: Annotated[str, Query(max_length=20)] = "",
+    marker: Annotated[str, Query(max_length=LONGEST_NAME)] = "",
+) -> Response:
+    """The project's pods, by name, in pages."""
+    request = await visit.caller("GET", "/v1/pods")
+    if request.caller.project_id is None:
+        return visit.page("pods.html", pods=[], state="", states=list(PodState), following="", first=True)
+    if state and state not in PodState.__members__:
+        raise InputError("state", state, f"a state of a pod: {', '.join(PodState)}")
+    search = PodSearch(state=PodState(state) if state else None, marker=marker or None, limit=ROWS)
+    pods = await run_in_threadpool(visit.verbs.list_pods, request, search)
+    more = {"state": state, "marker": pods[-1].marker} if len(pods) == ROWS else {}
+    following = urlencode({name: value for name, value in more.items() if value})
+    return visit.page(
+        "pods.html", pods=pods, state=state, states=list(PodState), following=following, first=not marker
+    )
+
+
+@router.get("/pods/{name}")
+async def show_pod(visit: Visitor, name: str) -> Response:
+    """One pod: state and why, conditions, servers, timeline."""
+    request = await visit.caller("GET", f"/v1/pods/{checked(name)}")
+    shown = await run_in_threadpool(shown_pod, visit.verbs, request, name)
+    return visit.page("pod.html", **shown)
+
+
+def shown_pod(verbs: Service, request: Request, name: str) -> dict[str, Any]:
+    """The values of a pod's page. Raises `NotFoundError`."""
+    pod = verbs.show_pod(request, name)
+    events, cut = newest_events(verbs, request, pod.id)
+    document = pod.model_dump(mode="json", include={"servers", "order"})
+    ways = [(server, login(document, server.name)) for server in pod.servers]
+    return {
+        "pod": pod,
+        "events": events,
+        "cut": cut,
+        "servers": ways,
+        "last": events[0].sequence if events else 0,
+    }
+
+
+def newest_events(verbs: Service, request: Request, pod: str) -> tuple[list[EventView], bool]:
+    """The newest events of a pod, newest first, and whether there are earlier ones."""
+    found: list[EventView] = []
+    after, cut = 0, False
+    for _ in range(_MOST_READS):
+        read = verbs.pod_events(request, pod, after)
+        found += read
+        cut = cut or len(found) > SHOWN_EVENTS
+        found = found[-SHOWN_EVENTS:]
+        if len(read) < MOST_EVENTS:
+            break
+        after = read[-1].sequence
+    return found[::-1], cut
+
+
+def checked(name: str) -> str:
+    """A name in a path. Raises `NotFoundError` for an impossible one."""
+    if "\0" in name or len(name) > LONGEST_NAME:
+        raise NotFoundError("no such object")
+    return name

@@ -1,0 +1,230 @@
+"""Signing in and out: password, second factor, application credential, choice of a project."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from ipaddress import ip_address
+from urllib.parse import quote
+
+from fastapi import APIRouter, Response
+from fastapi import Request as HttpRequest
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse
+
+from weft.model.errors import InputError, UnauthenticatedError, WeftError
+from weft.ports.signin import NeedsPasscode, Scope, SignedIn, SignIn
+from weft.web.guard import form_of
+from weft.web.pages import base_of, page
+from weft.web.sessions import Contents, Session
+from weft.web.visits import (
+    SignInFirst,
+    at_keystone,
+    book_of,
+    local,
+    session_of,
+    with_session,
+    without_session,
+)
+
+router = APIRouter()
+SYSTEM = "system"
+"""Value of the choice of the system instead of a project: no project's id, which has 32 hexadecimal digits."""
+log = logging.getLogger("weft.web")
+
+
+@router.get("/sign-in")
+async def sign_in_page(http: HttpRequest) -> Response:
+    """The forms."""
+    return _forms(http, {}, back=http.query_params.get("next", "/"), over="over" in http.query_params)
+
+
+def _forms(
+    http: HttpRequest,
+    given: Mapping[str, str],
+    status: int = 200,
+    back: str = "/",
+    wrong: str = "",
+    over: bool = False,
+) -> Response:
+    values = {"user": "", "domain": "Default", "credential": "", **given}
+    insecure = not _keeps_cookies(http)
+    return page(
+        http,
+        "sign_in.html",
+        status=status,
+        back=local(back),
+        wrong=wrong,
+        over=over,
+        given=values,
+        insecure=insecure,
+    )
+
+
+def _keeps_cookies(http: HttpRequest) -> bool:
+    """Whether a browser keeps a Secure cookie of this address: by HTTPS, or of this machine."""
+    public = http.app.state.public_url
+    if http.url.scheme == "https" or (public or "").startswith("https://"):
+        return True
+    host = http.url.hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+@router.post("/sign-in")
+async def sign_in(http: HttpRequest) -> Response:
+    """Begin a session by a password, or by an application credential."""
+    form = await form_of(http, None)
+    back, method = form.get("next", "/"), form.get("method", "password")
+    shown = {name: form[name][:255] for name in ("user", "domain", "credential") if name in form}
+
+    def ask(keystone: SignIn) -> SignedIn | NeedsPasscode:
+        if method == "credential":
+            return keystone.by_credential(form.get("credential", ""), form.get("secret", ""))
+        return keystone.by_password(form.get("user", ""), form.get("domain", ""), form.get("password", ""))
+
+    try:
+        found = await at_keystone(http, ask)
+    except UnauthenticatedError as error:
+        return _forms(http, shown, 401, back, str(error))
+    before = await session_of(http)
+    if isinstance(found, NeedsPasscode):
+        first = Contents("passcode", found.receipt, found.user_id)
+        session = await run_in_threadpool(book_of(http).begin, first, found.expires_at, before)
+    else:
+        session = await _begin(http, found, before)
+    return _enter(http, session, back)
+
+
+async def _begin(http: HttpRequest, found: SignedIn, before: Session | None) -> Session:
+    """A session for a token: of its project, of the only one that there is, or with the choice to come."""
+    unscoped = "" if found.project_id or found.system else found.token
+    if unscoped:
+        scopes = await at_keystone(http, lambda keystone: keystone.scopes(unscoped))
+        if len(scopes) == 1:
+            only = scopes[0].project_id
+            found = await at_keystone(http, lambda keystone: keystone.scoped(unscoped, only))
+    return await run_in_threadpool(_keep, http, found, unscoped, before)
+
+
+def _keep(http: HttpRequest, found: SignedIn, unscoped: str, before: Session | None) -> Session:
+    contents = Contents(
+        "in" if found.project_id or found.system else "scope",
+        found.token,
+        found.user_id,
+        found.user_name,
+        found.project_id,
+        found.project_name,
+        found.system,
+        unscoped,
+    )
+    return book_of(http).begin(contents, found.expires_at, before)
+
+
+def _enter(http: HttpRequest, session: Session, back: str) -> Response:
+    query = f"?next={quote(local(back), safe='/')}"
+    return with_session(RedirectResponse(f"{base_of(http)}/enter{query}", 303), session)
+
+
+@router.get("/enter")
+async def enter(http: HttpRequest) -> Response:
+    """The first page with a new cookie: says so if the browser didn't keep it."""
+    session = await session_of(http)
+    back = local(http.query_params.get("next", "/"))
+    if session is None:
+        return page(http, "no_cookie.html", status=400)
+    stage = session.contents.stage
+    path = {"passcode": "/passcode", "scope": "/project"}.get(stage, "")
+    query = f"?next={quote(back, safe='/')}"
+    return RedirectResponse(base_of(http) + (f"{path}{query}" if path else back), 303)
+
+
+@router.get("/passcode")
+async def passcode_page(http: HttpRequest) -> Response:
+    """The form for a one-time passcode."""
+    session = await _in_stage(http, "passcode")
+    return page(
+        http, "passcode.html", session, back=local(http.query_params.get("next", "/")), wrong="", status=200
+    )
+
+
+@router.post("/passcode")
+async def passcode(http: HttpRequest) -> Response:
+    """The second factor."""
+    session = await _in_stage(http, "passcode")
+    form = await form_of(http, session)
+    back = form.get("next", "/")
+    first = NeedsPasscode(session.contents.token, session.expires_at, session.contents.user_id)
+    try:
+        found = await at_keystone(
+            http, lambda keystone: keystone.by_passcode(first, form.get("passcode", "").replace(" ", ""))
+        )
+    except UnauthenticatedError as error:
+        return page(http, "passcode.html", session, 401, back=local(back), wrong=str(error))
+    return _enter(http, await _begin(http, found, session), back)
+
+
+@router.get("/project")
+async def project_page(http: HttpRequest) -> Response:
+    """The projects to choose from."""
+    session, scopes = await _choice(http)
+    return page(
+        http,
+        "project.html",
+        session,
+        scopes=scopes,
+        system=SYSTEM,
+        back=local(http.query_params.get("next", "/")),
+    )
+
+
+@router.post("/project")
+async def project(http: HttpRequest) -> Response:
+    """Sign in to one of them; the session gets a new id."""
+    session, scopes = await _choice(http)
+    form = await form_of(http, session)
+    chosen = form.get("project", "")
+    wanted = None if chosen == SYSTEM else chosen
+    if wanted not in [scope.project_id for scope in scopes]:
+        raise InputError("project", chosen[:64], "one of the projects in the list")
+    unscoped = session.contents.unscoped
+    found = await at_keystone(http, lambda keystone: keystone.scoped(unscoped, wanted))
+    made = await run_in_threadpool(_keep, http, found, unscoped, session)
+    back = form.get("next", "/") if session.contents.stage == "scope" else "/"
+    return _enter(http, made, back)
+
+
+async def _choice(http: HttpRequest) -> tuple[Session, list[Scope]]:
+    session = await session_of(http)
+    if session is None or not session.contents.unscoped:
+        raise SignInFirst
+    http.state.session = session
+    return session, await at_keystone(http, lambda keystone: keystone.scopes(session.contents.unscoped))
+
+
+async def _in_stage(http: HttpRequest, stage: str) -> Session:
+    session = await session_of(http)
+    if session is None or session.contents.stage != stage:
+        raise SignInFirst
+    http.state.session = session
+    return session
+
+
+@router.post("/sign-out")
+async def sign_out(http: HttpRequest) -> Response:
+    """End the session, and its tokens; also if Keystone can't be asked."""
+    session = await session_of(http)
+    if session is not None:
+        await form_of(http, session)
+        await run_in_threadpool(book_of(http).end, session)
+        contents = session.contents
+        held = {contents.token, contents.unscoped} - {""} if contents.stage != "passcode" else set[str]()
+        for token in held:
+            try:
+                await at_keystone(http, lambda keystone, token=token: keystone.end(token))
+            except WeftError as error:
+                log.warning("a token of %s stays valid until it expires: %s", contents.user_id, error)
+    answer = RedirectResponse(f"{base_of(http)}/sign-in", 303)
+    return without_session(answer)

@@ -1,0 +1,123 @@
+"""A request for a page: its session, and the caller whom the verbs know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, TypeVar, cast
+from urllib.parse import quote, urlsplit
+
+from fastapi import Depends, Response
+from fastapi import Request as HttpRequest
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse
+
+from weft.api.asking import address_of, asker_as, neighbourhood
+from weft.api.threadshares import READ_SECONDS, ThreadShares
+from weft.app.service import Service
+from weft.app.verbs import Request
+from weft.ports.signin import SignIn
+from weft.web.guard import form_of
+from weft.web.pages import PREFIX, base_of, page
+from weft.web.sessions import COOKIE, Session, SessionBook
+
+_T = TypeVar("_T")
+LONGEST_NEXT = 500
+
+
+class SignInFirst(Exception):  # noqa: N818 - not an error: the answer is the page for signing in
+    """The page needs a session, and the request has none, or one that has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request of someone who is signed in."""
+
+    http: HttpRequest
+    session: Session
+
+    @property
+    def verbs(self) -> Service:
+        """As the API's: redacted for tenants."""
+        return cast(Service, self.http.app.state.verbs)
+
+    @property
+    def base(self) -> str:
+        return base_of(self.http)
+
+    async def caller(self, method: str, path: str) -> Request:
+        """The caller, by its token now.
+
+        Args:
+            method, path: of the API's request that does the same.
+        """
+        return await asker_as(self.http, self.session.contents.token, method, path)
+
+    async def form(self) -> dict[str, str]:
+        """The fields of a form of this session. Raises `HTTPException`."""
+        return await form_of(self.http, self.session)
+
+    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+        return page(self.http, template, self.session, status, **values)
+
+    def to(self, path: str) -> Response:
+        """Go to another page of the console."""
+        return RedirectResponse(self.base + path, 303)
+
+
+def book_of(http: HttpRequest) -> SessionBook:
+    """The sessions of this weft."""
+    return cast(SessionBook, http.app.state.sessions)
+
+
+async def session_of(http: HttpRequest) -> Session | None:
+    """The session of the request's cookie."""
+    key = http.cookies.get(COOKIE, "")
+    return await run_in_threadpool(book_of(http).find, key) if key else None
+
+
+async def visit_of(http: HttpRequest) -> Visit:
+    """A dependency of pages for those who are signed in. Raises `SignInFirst`."""
+    session = await session_of(http)
+    if session is None or session.contents.stage != "in":
+        raise SignInFirst
+    http.state.session = session
+    return Visit(http, session)
+
+
+Visitor = Annotated[Visit, Depends(visit_of)]
+
+
+async def at_keystone(http: HttpRequest, ask: Callable[[SignIn], _T]) -> _T:
+    """Ask Keystone for someone who isn't known yet: in the share of strangers' threads that its address has."""
+    strangers = cast(ThreadShares, http.app.state.strangers)
+    work = partial(ask, cast(SignIn, http.app.state.sign_in))
+    return await strangers.run(neighbourhood(address_of(http)), work, READ_SECONDS)
+
+
+def with_session(answer: Response, session: Session) -> Response:
+    """The answer, with the session's cookie, which ends with the browser."""
+    answer.set_cookie(COOKIE, session.key, path="/", secure=True, httponly=True, samesite="lax")
+    return answer
+
+
+def without_session(answer: Response) -> Response:
+    """The answer, which removes the cookie."""
+    answer.delete_cookie(COOKIE, path="/", secure=True, httponly=True, samesite="lax")
+    return answer
+
+
+def sign_in_first(http: HttpRequest, over: bool) -> Response:
+    """To the page for signing in, and from there back. Args: over: a session has ended."""
+    back = http.url.path + (f"?{http.url.query}" if http.url.query else "")
+    back = back.removeprefix(PREFIX) if http.method == "GET" else "/"
+    query = f"next={quote(local(back), safe='/')}" + ("&over=1" if over else "")
+    return without_session(RedirectResponse(f"{base_of(http)}/sign-in?{query}", 303))
+
+
+def local(path: str) -> str:
+    """A path below the console; `/` for anything else."""
+    parts = urlsplit(path) if len(path) <= LONGEST_NEXT and path.isprintable() else None
+    fine = parts and not parts.scheme and not parts.netloc and "\\" not in path
+    return path if fine and path.startswith("/") and not path.startswith("//") else "/"
