@@ -334,7 +334,7 @@ def left_behind(house: PortsHouse) -> None:
 def test_settings_of_a_lost_database_are_adopted(house: PortsHouse) -> None:
     left_behind(house)
     [conflict] = house.plan().conflicts
-    assert conflict.adoptable and "that its database doesn't know any more" in conflict.what
+    assert conflict.adoptable and "that its database no longer knows" in conflict.what
     with pytest.raises(ConflictError, match="--adopt"):
         house.ask()
     house.applied(adopt=True)
