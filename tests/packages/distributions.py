@@ -23,6 +23,7 @@ PROJECTS: Mapping[str, Path] = {
 PACKAGES: Mapping[str, Path] = {
     "weft": ROOT / "src" / "weft",
     "openvipu": ROOT / "src" / "openvipu",
+    "weftcheck": ROOT / "src" / "weftcheck",
     "weftlab": ROOT / "lab" / "weftlab",
 }
 """Import name -> its folder in the tree."""
@@ -60,7 +61,7 @@ def distribution_of(package: str, file: str) -> str:
     """The distribution that has a file of a package."""
     if package == "weft":
         return "weft-pods-agents" if file in files_of_agents() else "weft-pods"
-    return {"openvipu": "openvipu", "weftlab": "weft-pods-lab"}[package]
+    return {"openvipu": "openvipu", "weftcheck": "weft-pods-agents", "weftlab": "weft-pods-lab"}[package]
 
 
 def declared(distribution: str) -> set[str]:

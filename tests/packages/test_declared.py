@@ -36,7 +36,12 @@ def _undeclared(package: str) -> list[str]:
         for name in {module.partition(".")[0] for module in imports(PACKAGES[package].parent / file)}:
             if name in sys.stdlib_module_names or name == package:
                 continue
-            given = {"weft": ["weft-pods"], "weftlab": ["weft-pods-lab"], "openvipu": ["openvipu"]}
+            given = {
+                "weft": ["weft-pods"],
+                "weftcheck": ["weft-pods-agents"],
+                "weftlab": ["weft-pods-lab"],
+                "openvipu": ["openvipu"],
+            }
             of = {normalized(d) for d in given.get(name) or _INSTALLED.get(name, [name])}
             if not of & declared(own):
                 found.add(f"{own}: {file} imports {name} ({', '.join(sorted(of))})")

@@ -65,5 +65,6 @@ def test_production_wheel_has_neither_lab_nor_its_command(wheels: Contents) -> N
     assert "weftlab" not in points["weft-pods"] and "openvipu" not in points["weft-pods"]
     assert "[weft.commands]\nlab = weftlab.cli\n" in points["weft-pods-lab"]
     assert "openvipu-server = openvipu.server_main:main" in points["openvipu"]
+    assert "\nweft-check = weftcheck.cli:main\n" in points["weft-pods-agents"]
     for name in ("weft-pods", "weft-pods-agents"):
         assert "[console_scripts]\nweft = weft.program:main\n" in points[name]

@@ -20,8 +20,10 @@ from weft.cli.output import OPTIONS
 from weft.generate.schemas import fill
 from weft.model.errortable import TABLE, TYPE_PREFIX
 from weft.model.messages import CODES, Code
+from weftcheck.catalog import CODES as CHECKS
+from weftcheck.expected import MEMBERS
 
-PAGES = ("cli.md", "api.md", "problems/README.md")
+PAGES = ("cli.md", "api.md", "host-checks.md", "problems/README.md")
 _METHODS = ("get", "put", "post", "delete")
 
 
@@ -147,6 +149,32 @@ def _sentence(template: str) -> str:
     return _cell(_GAP.sub("…", template))
 
 
+def host_checks() -> str:
+    """A section for each code of weft-check."""
+    parts: list[str] = []
+    for name, entry in CHECKS.items():
+        members = ", ".join(f"`{one.strip()}`" for one in entry.member.split(",") if one)
+        parts += [
+            f"### {name}",
+            f"{entry.what[0].upper()}{entry.what[1:]}.",
+            "",
+            f"- **Read**: {entry.reads}",
+            *([f"- **Fails by itself**: {entry.alone}"] if entry.alone else []),
+            *([f"- **Expected value**: {members}"] if members else []),
+            f"- **Costs**: {entry.cost}",
+            f"- **Mend**: {entry.mend}",
+            "",
+        ]
+    return "\n".join(parts)
+
+
+def host_check_members() -> str:
+    """The members of weft-check's document of expected values."""
+    lines = ["| member | example | meaning |", "|---|---|---|"]
+    lines += [f"| `{name}` | `{one.example}` | {_cell(one.meaning)} |" for name, one in MEMBERS.items()]
+    return "\n".join(lines) + "\n"
+
+
 def policy_sample() -> str:
     """What `oslopolicy-sample-generator --namespace weft` writes."""
     from oslo_config import cfg
@@ -169,6 +197,8 @@ def files(docs: Path) -> dict[Path, str]:
         "api:problems": problems(),
         "policy:rules": rules(),
         "problems:codes": codes(),
+        "hostchecks:codes": host_checks(),
+        "hostchecks:members": host_check_members(),
     }
     found = {docs / name: fill((docs / name).read_text(), texts) for name in PAGES}
     found[docs / "policy.yaml.sample"] = policy_sample()

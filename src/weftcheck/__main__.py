@@ -1,0 +1,7 @@
+"""`python -m weftcheck`."""
+
+import sys
+
+from weftcheck.cli import main
+
+sys.exit(main())

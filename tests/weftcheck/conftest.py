@@ -1,0 +1,19 @@
+"""The machine of these tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.weftcheck.machines import Rig
+from tests.weftcheck.smioutput import output
+from weftcheck.host import Output
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    """A machine on which nothing is wrong."""
+    made = Rig(tmp_path / "root")
+    made.commands["nvidia-smi -q -x"] = Output(output(), 0)
+    return made
