@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each distribution's own: docs/decisions/distributions.md.
 PROJECTS := pyproject.toml packages/agents/pyproject.toml packages/openvipu/pyproject.toml lab/pyproject.toml
 
-.PHONY: help setup weft-check wheels check format test test-fast test-database test-fabric test-cloud nightly bench demo docs lock clean
+.PHONY: help setup weft-check wheels check format test test-fast test-database test-fabric test-cloud nightly bench demo docs console-assets lock clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,6 +57,9 @@ demo: setup ## The main job on a real OpenStack and a real subnet manager, from 
 docs: setup ## Make the generated documents (schemas, state picture, commands, API, policy)
 	$(PY) -m weft.generate.schemas
 	$(PY) -m weft.cli.pages
+
+console-assets: ## Fetch the console's scripts (htmx) from npm at their pinned versions, with licences and hashes
+	@tools/console-assets.sh
 
 weft-check: setup ## Build the checks of hosts as one file for any Python from 3.9: build/weft-check
 	$(PY) tools/onefile.py build/weft-check

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from html import unescape
 
 import psycopg
@@ -9,6 +10,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.helpers.consoles import Browser, Console
+from tests.helpers.paths import ROOT
 from weft.testing.serving import served
 from weft.web.problems import problem_page
 
@@ -132,3 +134,13 @@ def test_code_has_its_page(console: Console, browser: Browser) -> None:
     assert browser.get("/ui/problems/NO_SUCH_CODE").status_code == 404
     found = problem_page("NODES_OF_PROJECT")
     assert found is not None and "<code>weft site check FILE</code>" in found.own
+
+
+def test_scripts_of_others_are_what_was_pinned() -> None:
+    """Each with its licence beside it."""
+    folder = ROOT / "src/weft/web/static/vendor"
+    sums = dict(line.split("  ")[::-1] for line in (folder / "SHA256SUMS").read_text().splitlines())
+    assert sums.keys() == {file.name for file in folder.iterdir()} - {"SHA256SUMS"}
+    for name, digest in sums.items():
+        assert sha256((folder / name).read_bytes()).hexdigest() == digest, name
+        assert name.endswith(".txt") or f"{name.removesuffix('.js')}.LICENSE.txt" in sums

@@ -36,12 +36,14 @@ class WaitingRoom:
     def __init__(self, most: int | None = None) -> None:
         self.most = most or max(1, most_connections() // 2)
         self._places: OrderedDict[object, Callable[[], None]] = OrderedDict()
+        self._ended = False
 
     def __len__(self) -> int:
         return len(self._places)
 
     def end_all(self) -> None:
-        """Answer all waiting requests now: the server stops."""
+        """Answer all waiting requests now, and later ones at once: the server stops."""
+        self._ended = True
         for end in self._places.values():
             end()
 
@@ -52,14 +54,24 @@ class WaitingRoom:
         pod_id: UUID,
         over: Callable[[FoundPod], bool],
         seconds: float,
-    ) -> None:
-        """Wait until `over` holds for the pod, the pod is gone, or the time is up. Raises `ClientDisconnect`."""
+    ) -> bool:
+        """Wait until `over` holds for the pod, the pod is gone, or the time is up. Raises `ClientDisconnect`.
+
+        Returns whether the room needed the place: then the request must not wait again.
+        """
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
+
+        needed = False
 
         def end() -> None:
             if not ended.done():
                 ended.set_result(None)
+
+        def leave() -> None:
+            nonlocal needed
+            needed = True
+            end()
 
         def seen(pod: FoundPod | None) -> None:
             if pod is None or over(pod):
@@ -70,10 +82,11 @@ class WaitingRoom:
         gone.add_done_callback(lambda _: end())
         timer = loop.call_later(seconds, end)
         try:
-            with self._place(end), verbs.watching(pod_id, seen):
+            with self._place(leave), verbs.watching(pod_id, seen):
                 await ended
             if gone.done():
                 raise ClientDisconnect
+            return needed
         finally:
             timer.cancel()
             gone.cancel()
@@ -82,6 +95,8 @@ class WaitingRoom:
     def _place(self, end: Callable[[], None]) -> Generator[None]:
         mine = object()
         self._places[mine] = end
+        if self._ended:
+            end()
         if len(self._places) > self.most:
             self._places.popitem(last=False)[1]()
         try:

@@ -1,0 +1,68 @@
+"""Changes of a pod: release, after a page that says what is lost, and a longer lease."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from fastapi import APIRouter, Response
+from starlette.concurrency import run_in_threadpool
+
+from weft.model.errors import ConflictError, InputError
+from weft.model.storageorder import StorageOrder
+from weft.model.views import PodView
+from weft.web.pods import checked
+from weft.web.visits import Visit, Visitor
+
+router = APIRouter(prefix="/pods/{name}")
+MOST_HOURS = 10_000
+
+
+@router.get("/release")
+async def release_page(visit: Visitor, name: str) -> Response:
+    """What a release takes away."""
+    pod = await _pod(visit, name)
+    own = [entry for entry in pod.order.storage if entry.export is None]
+    kept = [_named(entry) for entry in own if entry.keep or entry.existing]
+    lost = [_named(entry) for entry in own if not (entry.keep or entry.existing)]
+    return visit.page("release.html", pod=pod, lost=lost, kept=kept)
+
+
+def _named(entry: StorageOrder) -> str:
+    return f"{entry.kind} {entry.share or entry.volume or entry.scratch}"
+
+
+@router.post("/release")
+async def release(visit: Visitor, name: str) -> Response:
+    """Release the pod whose name was typed."""
+    form = await visit.form()
+    pod = await _pod(visit, name)
+    if form.get("name", "").strip() != pod.name:
+        raise InputError(
+            "name", form.get("name", "")[:64], f"{pod.name}, to confirm that this pod is released"
+        )
+    request = await visit.caller("POST", f"/v1/pods/{pod.id}/release")
+    await run_in_threadpool(visit.verbs.begin_release, request, pod.id)
+    return visit.to(f"/pods/{pod.id}")
+
+
+@router.post("/extend")
+async def extend(visit: Visitor, name: str) -> Response:
+    """Let the lease end some hours later than it does."""
+    form = await visit.form()
+    given = form.get("hours", "").strip()
+    if not given.isascii() or not given.isdigit() or not 1 <= int(given[:6]) <= MOST_HOURS:
+        raise InputError("hours", given[:20], f"a whole number of hours from 1 to {MOST_HOURS}")
+    pod = await _pod(visit, name)
+    if pod.lease_end is None:
+        raise ConflictError(f"pod {pod.name} has no lease that could end later")
+    if form.get("from") != pod.lease_end.astimezone(UTC).isoformat():  # sent twice, or beside someone else's
+        raise ConflictError(f"the lease of pod {pod.name} has changed: look at the page again")
+    until = datetime.fromtimestamp(pod.lease_end.timestamp(), UTC) + timedelta(hours=int(given))
+    request = await visit.caller("POST", f"/v1/pods/{pod.id}/extend")
+    await run_in_threadpool(visit.verbs.extend_pod, request, pod.id, until)
+    return visit.to(f"/pods/{pod.id}")
+
+
+async def _pod(visit: Visit, name: str) -> PodView:
+    request = await visit.caller("GET", f"/v1/pods/{checked(name)}")
+    return await run_in_threadpool(visit.verbs.show_pod, request, name)

@@ -1,0 +1,130 @@
+"""A pod's page as it happens: server-sent events whose data is the page's changing part.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+
+from weft.api.waiting import room_of
+from weft.app.verbs import Request
+from weft.engine.shownrecords import FoundPod
+from weft.model.errors import TemporaryError, WeftError
+from weft.web.pages import fragment
+from weft.web.pods import checked, shown_pod
+from weft.web.visits import Visit, Visitor, book_of
+
+router = APIRouter()
+COMMENT_SECONDS = 15.0
+"""A stream without news sends a comment: proxies keep it open, and a client that has gone is noticed."""
+GATHER_SECONDS = 1.0
+"""Between two events: a pod in progress changes many times a second."""
+STREAMS_OF_USER, MOST_STREAMS = 20, 1000
+"""Streams of one user, and of all, in one process."""
+
+
+class Streams:
+    """Counts the streams of this process."""
+
+    def __init__(self, of_user: int = STREAMS_OF_USER, most: int = MOST_STREAMS) -> None:
+        self._of_user, self._most = of_user, most
+        self._users: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return sum(self._users.values())
+
+    @contextmanager
+    def one(self, user: str) -> Generator[None]:
+        """A stream of a user."""
+        self._users[user] = self._users.get(user, 0) + 1
+        try:
+            yield
+        finally:
+            self._users[user] -= 1
+            if not self._users[user]:
+                del self._users[user]
+
+    def check(self, user: str) -> None:
+        """Raise `HTTPException` if there are too many."""
+        if self._users.get(user, 0) >= self._of_user or len(self) >= self._most:
+            raise HTTPException(
+                503, "too many pages are followed live; load the page again", {"Retry-After": "30"}
+            )
+
+
+@router.get("/pods/{name}/live")
+async def live(visit: Visitor, name: str, after: Annotated[int, Query(ge=0, le=1 << 62)] = 0) -> Response:
+    """The pod's events after one; `Last-Event-ID` goes before `after`."""
+    streams: Streams = visit.http.app.state.streams
+    user = visit.session.contents.user_id
+    streams.check(user)
+    request = await _caller(visit, checked(name))
+    pod = await run_in_threadpool(visit.verbs.find_pod, request, "pods:events", name)
+    given = visit.http.headers.get("last-event-id", "")
+    known = int(given) if given.isascii() and given.isdigit() and len(given) <= 18 else after
+    return StreamingResponse(
+        _stream(visit, streams, request, pod, known),
+        media_type="text/event-stream",
+        headers={"X-Accel-Buffering": "no"},
+    )
+
+
+async def _caller(visit: Visit, name: str) -> Request:
+    return await visit.caller("GET", f"/v1/pods/{name}/events")
+
+
+async def _stream(
+    visit: Visit, streams: Streams, request: Request, pod: FoundPod, known: int
+) -> AsyncGenerator[bytes]:
+    """Events until the client goes, the session ends, or the room needs the place; the browser comes back."""
+    name = str(pod.id)
+    with streams.one(visit.session.contents.user_id):
+        yield b"retry: 3000\n\n"
+        try:
+            while True:
+                if pod.last_event != known:
+                    text, shown = await run_in_threadpool(_news, visit, request, name)
+                    known = max(pod.last_event, shown)
+                    yield _event(text, known)
+                    await asyncio.sleep(GATHER_SECONDS)
+                else:
+                    yield b":\n\n"
+                if await room_of(visit.http).wait(
+                    visit.http, visit.verbs, pod.id, partial(_is_news, known), COMMENT_SECONDS
+                ):
+                    return
+                if await run_in_threadpool(book_of(visit.http).find, visit.session.key) is None:
+                    return
+                request = await _caller(visit, name)
+                pod = await run_in_threadpool(visit.verbs.find_pod, request, "pods:events", name)
+        except (ClientDisconnect, TemporaryError):
+            return
+        except (
+            WeftError
+        ):  # the token has expired, or the pod isn't theirs any more: the page says why when it is loaded
+            yield b"event: over\ndata:\n\n"
+
+
+def _is_news(known: int, now: FoundPod) -> bool:
+    return now.last_event != known
+
+
+def _news(visit: Visit, request: Request, name: str) -> tuple[str, int]:
+    shown = shown_pod(visit.verbs, request, name)
+    return fragment(visit.http, "pod_live.html", visit.session, **shown), shown["last"]
+
+
+def _event(text: str, sequence: int) -> bytes:
+    lines = "".join(f"data: {line}\n" for line in text.splitlines())
+    return f"id: {sequence}\nevent: pod\n{lines}\n".encode()

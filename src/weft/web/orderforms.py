@@ -1,0 +1,173 @@
+"""An order as a form: fields for what most orders have, over the YAML of the whole order, which stays the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+import yaml
+from yaml.emitter import Emitter
+from yaml.representer import SafeRepresenter
+from yaml.resolver import BaseResolver
+from yaml.serializer import Serializer
+
+from weft.app.yamltext import read_yaml
+from weft.model.errors import InputError
+from weft.model.offer import FieldsOffer, LeaseOffer, NeighboursOffer, Offer
+
+MOST_PARTS = 5_000
+_LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+NAME = "order"
+"""What errors call the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """A field of the form.
+
+    Attributes:
+        path: in the order, with dots.
+        choices: of a select; empty: a text.
+    """
+
+    path: str
+    label: str
+    hint: str = ""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Its id in the page."""
+        return self.path.replace(".", "-")
+
+
+FIELDS = (
+    FormField("name", "Name", "unique in the project"),
+    FormField("nodes.count", "Nodes", "a number"),
+    FormField("nodes.flavor", "Flavor", "of Nova"),
+    FormField("nodes.image", "Image", "of Glance"),
+    FormField("access.key_pair", "Key pair", "of Nova, yours"),
+    FormField("access.floating_ip", "Floating IPs", "", ("", "first", "each", "none")),
+    FormField("locality.required", "All within one", "", ("", "leaf", "block", "hall", "building", "site")),
+    FormField("lease.duration", "Lease", "such as 12h; empty: no end"),
+    FormField("queue", "Wait if there is no capacity", "", ("", "true")),
+)
+EXAMPLE = "name: train\nnodes:\n  count: 2\n  flavor: ''\n  image: ''\n"
+
+
+class _PlainDumper(Emitter, Serializer, SafeRepresenter, BaseResolver):
+    """Writes text plain, as weft reads it: every plain scalar is text (`weft.app.yamltext`)."""
+
+    def __init__(self, stream: Any, **given: Any) -> None:
+        Emitter.__init__(self, stream, width=110, allow_unicode=True)
+        Serializer.__init__(self)
+        SafeRepresenter.__init__(self, default_flow_style=False, sort_keys=False)
+        BaseResolver.__init__(self)
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
+def _text(dumper: SafeRepresenter, data: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", data, style="|" if "\n" in data else None)
+
+
+_PlainDumper.add_representer(str, _text)
+
+
+def written(document: Mapping[str, Any]) -> str:
+    """YAML of an order."""
+    return str(yaml.dump(dict(document), Dumper=cast(Any, _PlainDumper)))
+
+
+def read(text: str) -> dict[str, Any]:
+    """The document in a text. Raises `InputErrors`."""
+    _check_size(text)
+    return read_yaml(text, NAME)[0]
+
+
+def _check_size(text: str) -> None:
+    """Raise `InputError` for more values than the API takes, and for aliases, which multiply them."""
+    with suppress(yaml.YAMLError):  # reported when it is read
+        for number, event in enumerate(yaml.parse(text, Loader=_LOADER)):
+            if number > MOST_PARTS:
+                raise InputError(NAME, "…", f"YAML with at most {MOST_PARTS} parts")
+            if isinstance(event, yaml.AliasEvent):
+                raise InputError(NAME, f"*{event.anchor}", "YAML without aliases, in the console")
+
+
+def values(document: Mapping[str, Any]) -> dict[str, str]:
+    """The form's fields of a document; a value that isn't a text is left to the YAML."""
+    found: dict[str, str] = {}
+    for field in FIELDS:
+        value: object = document
+        for part in field.path.split("."):
+            value = cast(Mapping[str, object], value).get(part) if isinstance(value, Mapping) else None
+        found[field.path] = value if isinstance(value, str) else ""
+    return found
+
+
+def filled(document: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, Any]:
+    """The document with the form's fields; those that are empty go, those that the form doesn't have stay."""
+    made = cast(dict[str, Any], _copy(document))
+    for field in FIELDS:
+        if field.path in form:
+            _put(made, field.path, form[field.path].strip() or None)
+    return made
+
+
+def applicable(offer: Offer) -> bool:
+    """Whether an offer is a change of the order's own fields."""
+    return isinstance(offer, FieldsOffer | NeighboursOffer | LeaseOffer)
+
+
+def applied(document: Mapping[str, Any], offer: Offer) -> str:
+    """The YAML of the order with an offer's changes."""
+    made = cast(dict[str, Any], _copy(document))
+    for change in offer.changes if isinstance(offer, FieldsOffer | NeighboursOffer | LeaseOffer) else ():
+        value: Any = change.becomes
+        if isinstance(value, datetime):
+            value = value.isoformat()
+        _put(made, change.field, _texts(value))
+    return written(made)
+
+
+def _texts(value: Any) -> Any:
+    """Numbers and truth as weft's YAML has them: text."""
+    match value:
+        case None | str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case Mapping():
+            return {str(k): _texts(v) for k, v in cast(Mapping[object, Any], value).items()}
+        case list() | tuple():
+            return [_texts(one) for one in cast(list[Any], value)]
+        case _:
+            return str(value)
+
+
+def _put(document: dict[str, Any], path: str, value: object) -> None:
+    *above, last = path.split(".")
+    inner = document
+    for part in above:
+        if not isinstance(inner.get(part), dict):
+            if value is None:
+                return
+            inner[part] = {}
+        inner = inner[part]
+    if value is None:
+        inner.pop(last, None)
+    else:
+        inner[last] = value
+    if not inner and above:
+        _put(document, ".".join(above), None)
+
+
+def _copy(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _copy(one) for key, one in cast(dict[str, object], value).items()}
+    return [_copy(one) for one in cast(list[object], value)] if isinstance(value, list) else value

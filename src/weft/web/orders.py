@@ -1,0 +1,119 @@
+"""Ordering a pod: a form, the plan beside it, and refusals with what would fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from weft.api.threadshares import run_outside
+from weft.app.orderfile import load_order
+from weft.app.verbs import Request
+from weft.model.errors import InputError, InputErrors, RefusedError, WeftError
+from weft.model.errortable import row_of
+from weft.model.placement import Refusal
+from weft.model.plan import Plan
+from weft.web import orderforms
+from weft.web.visits import Visit, Visitor
+
+router = APIRouter()
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What planning an order says: a plan, or why there is none.
+
+    Attributes:
+        lines: of the error; code: of it.
+        offers: sentence and YAML of the order with it; an empty YAML: not a change of the order.
+    """
+
+    plan: Plan | None = None
+    kinds: tuple[tuple[str, int], ...] = ()
+    lines: tuple[str, ...] = ()
+    code: str = ""
+    refusal: Refusal | None = None
+    offers: tuple[tuple[str, str], ...] = ()
+    status: int = 200
+
+
+@router.get("/order")
+async def order_page(visit: Visitor) -> Response:
+    """An empty form."""
+    return _page(visit, orderforms.EXAMPLE, {}, None)
+
+
+@router.post("/order")
+async def order(visit: Visitor) -> Response:
+    """Plan what the form says, or order what was planned. By `do`: plan (the fields), plan-yaml (the text), order."""
+    form = await visit.form()
+    do, text = form.get("do", "plan"), form.get("yaml", "")
+    if do not in ("plan", "plan-yaml", "order"):
+        raise HTTPException(400, "unknown action")
+    try:
+        document = await run_in_threadpool(orderforms.read, text)
+    except InputError as error:
+        return _page(visit, text, {}, _refused(error, {}))
+    if do == "plan":
+        document = orderforms.filled(document, form)
+        text = orderforms.written(document)
+    if do == "order":
+        return await _order(visit, text, document)
+    request = await visit.caller("POST", "/v1/pods/plan")
+    answered = await run_outside(visit.http, request, lambda: _plan(visit, request, text, document))
+    return _page(visit, text, document, answered)
+
+
+async def _order(visit: Visit, text: str, document: dict[str, Any]) -> Response:
+    request = await visit.caller("POST", "/v1/pods")
+
+    def create() -> str | Answered:
+        try:
+            return visit.verbs.order_pod(request, load_order(text, orderforms.NAME))
+        except (InputError, RefusedError) as error:
+            return _refused(error, document)
+
+    made = await run_outside(visit.http, request, create)
+    if isinstance(made, Answered):
+        return _page(visit, text, document, made, made.status)
+    return visit.to(f"/pods/{made}")
+
+
+def _plan(visit: Visit, request: Request, text: str, document: dict[str, Any]) -> Answered:
+    try:
+        plan = visit.verbs.plan_pod(request, load_order(text, orderforms.NAME))
+    except WeftError as error:
+        return _refused(error, document)
+    counts: dict[str, int] = {}
+    for resource in plan.graph.resources:
+        counts[str(resource.kind)] = counts.get(str(resource.kind), 0) + 1
+    return Answered(plan, tuple(counts.items()))
+
+
+def _refused(error: WeftError, document: dict[str, Any]) -> Answered:
+    """Why an order can't be served, with the offers that would change that."""
+    several = error.errors if isinstance(error, InputErrors) else [error]
+    refusal = error.refusal if isinstance(error, RefusedError) else None
+    offers = [
+        (offer.message, orderforms.applied(document, offer) if orderforms.applicable(offer) else "")
+        for offer in (refusal.would_fit if refusal else ())
+    ]
+    return Answered(
+        lines=tuple(str(one) for one in several[:20]),
+        code=error.message.code,
+        refusal=refusal,
+        offers=tuple(offers),
+        status=row_of(error).status,
+    )
+
+
+def _page(
+    visit: Visit, text: str, document: dict[str, Any], answered: Answered | None, status: int = 200
+) -> Response:
+    given = orderforms.values(document)
+    return visit.page(
+        "order.html", status, fields=orderforms.FIELDS, given=given, yaml=text, answered=answered
+    )

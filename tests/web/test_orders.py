@@ -1,0 +1,186 @@
+"""Ordering by the form, and what follows: live page, longer lease, release."""
+
+from __future__ import annotations
+
+import re
+import threading
+from html import unescape
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.helpers.consoles import Browser, Console
+from weft.app.orderfile import load_order
+from weft.web import orderforms
+from weft.web.live import Streams
+from weft.web.sessions import COOKIE
+
+FIELDS = {"name": "train", "nodes.count": "2", "nodes.flavor": "gpu8", "nodes.image": "tiny"}
+
+
+def yaml_of(page: httpx.Response) -> str:
+    found = re.search(r"<textarea[^>]*>(.*?)</textarea>", page.text, re.DOTALL)
+    assert found
+    return unescape(found[1])
+
+
+def test_order_is_planned_then_ordered(pods_console: Console, browser: Browser) -> None:
+    """What is ordered is the text that was planned; planning made nothing."""
+    browser.sign_in("alice")
+    browser.get("/ui/order")
+    planned = browser.post("/ui/order", {"do": "plan", "yaml": yaml_of(browser.page), **FIELDS})
+    assert "It fits now" in browser.text and "0x101" in browser.text and "2 server" in browser.text
+    assert "no pods" in browser.get("/ui/").text
+    browser.page = planned
+    browser.post("/ui/order", {"do": "order", "yaml": yaml_of(planned)})
+    assert "Pod train" in browser.text and "PLACED" in browser.text
+    again = browser.post("/ui/order", {"do": "order", "yaml": yaml_of(planned)})
+    assert again.status_code == 409
+
+
+def test_fields_and_text_are_kept_in_step(pods_console: Console, browser: Browser) -> None:
+    """Fields change what they name, and leave the rest of the text as it is; text fills the fields."""
+    browser.sign_in("alice")
+    browser.get("/ui/order")
+    text = "name: a\nnodes:\n  count: 1\n  flavor: gpu8\n  image: tiny\naccess:\n  ssh_from: [10.0.0.0/8]\n"
+    page = browser.post("/ui/order", {"do": "plan-yaml", "yaml": text})
+    assert 'name="nodes.flavor" maxlength="255" autocomplete="off" value="gpu8"' in page.text
+    page = browser.post("/ui/order", {"do": "plan", "yaml": text, **FIELDS, "lease.duration": "12h"})
+    order = load_order(yaml_of(page))
+    assert (order.name, order.nodes.count, order.lease.duration) == ("train", 2, "12h")
+    assert [str(one) for one in order.access.ssh_from] == ["10.0.0.0/8"]
+
+
+def test_refused_order_offers_what_fits(pods_console: Console, browser: Browser) -> None:
+    """The button has the order with the offer in it, and planning that succeeds."""
+    browser.sign_in("alice")
+    browser.get("/ui/order")
+    many = {**FIELDS, "nodes.count": "1000"}
+    page = browser.post("/ui/order", {"do": "plan", "yaml": yaml_of(browser.page), **many})
+    assert "It fits now" not in browser.text
+    offers = re.findall(r'name="yaml" value="([^"]*)"><button name="do" value="plan-yaml">([^<]*)', page.text)
+    assert offers and "nodes.count" in offers[0][1], browser.text
+    browser.post("/ui/order", {"do": "plan-yaml", "yaml": unescape(offers[0][0])})
+    assert "It fits now" in browser.text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: [", "order:"),
+        ("- a", "mapping"),
+        ("name: train\nnodes: {count: none}", "nodes.count"),
+        ("a: &a [b]\nc: *a", "aliases"),
+        ("a: [" + "b," * 6000 + "]", "at most 5000"),
+        ("name: '<script>alert(1)</script>'", "name"),
+    ],
+)
+def test_wrong_order_says_what_is_wrong(console: Console, browser: Browser, text: str, said: str) -> None:
+    """The text stays as it was typed."""
+    browser.sign_in("alice")
+    browser.get("/ui/order")
+    page = browser.post("/ui/order", {"do": "plan-yaml", "yaml": text})
+    assert page.status_code == 200 and said in browser.text and "<script>" not in page.text.split("<main")[1]
+    assert yaml_of(page).strip() == text.strip()
+
+
+def test_reader_may_not_order(console: Console, browser: Browser) -> None:
+    browser.sign_in("rita")
+    browser.get("/ui/order")
+    text = orderforms.written(orderforms.filled({}, FIELDS))
+    assert browser.post("/ui/order", {"do": "order", "yaml": text}).status_code == 403
+
+
+def test_offers_change_the_text_at_their_path() -> None:
+    """Also where the order has no such field yet, and with values that YAML would read as something else."""
+    document: dict[str, Any] = {"name": "no", "nodes": {"count": "2"}, "access": {"user_data": "a\nb: c\n"}}
+    text = orderforms.written(
+        orderforms.filled(document, {"locality.required": "leaf", "lease.duration": " "})
+    )
+    assert orderforms.read(text) == {**document, "locality": {"required": "leaf"}}
+    assert "user_data: |" in text and "count: 2" in text
+
+
+def test_pod_page_follows_the_pod(pods_console: Console, browser: Browser) -> None:
+    """Events have ids, a stream begins after the last one, and ends with the session."""
+    pod = pods_console.order()
+    browser.sign_in("alice")
+    page = browser.get(f"/ui/pods/{pod.id}")
+    connect = re.search(r'sse-connect="([^"]+)"', page.text)
+    assert connect
+    headers = {"Cookie": f"{COOKIE}={browser.cookie}"}
+    timer = threading.Timer(0.5, pods_console.house.finish, ["train"])
+    with browser.client.stream("GET", connect[1], headers=headers) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        assert stream.headers["x-accel-buffering"] == "no" and stream.headers["cache-control"] == "no-store"
+        timer.start()
+        seen: list[str] = []
+        for line in stream.iter_lines():
+            seen.append(line)
+            if "state-ready" in line:
+                break
+    timer.join()
+    ids = [int(line.removeprefix("id: ")) for line in seen if line.startswith("id: ")]
+    assert ids == sorted(ids) and ids[-1] > int(connect[1].rpartition("=")[2])
+    assert "event: pod" in seen
+    last = browser.get(f"/ui/pods/{pod.id}").text
+    newest = re.search(r"live\?after=(\d+)", last)
+    assert newest
+    with browser.client.stream(
+        "GET", f"/ui/pods/{pod.id}/live", headers={**headers, "Last-Event-ID": newest[1]}
+    ) as stream:
+        lines = stream.iter_lines()
+        assert [next(lines) for _ in range(3)] == ["retry: 3000", "", ":"]
+        pods_console.app.state.waiting.end_all()  # type: ignore[union-attr]
+        assert list(lines) == [""]
+    pods_console.app.state.waiting._ended = False  # type: ignore[union-attr]
+
+
+def test_streams_are_only_for_those_who_see_the_pod_and_bounded(
+    pods_console: Console, browser: Browser
+) -> None:
+    pod = pods_console.order()
+    browser.sign_in("bob")
+    assert browser.get(f"/ui/pods/{pod.id}/live").status_code == 404
+    browser.cookie = ""
+    assert browser.get(f"/ui/pods/{pod.id}/live").url.path == "/ui/sign-in"
+    browser.sign_in("alice")
+    assert pods_console.app is not None
+    before, pods_console.app.state.streams = pods_console.app.state.streams, Streams(of_user=0)
+    assert browser.get(f"/ui/pods/{pod.id}/live").status_code == 503
+    pods_console.app.state.streams = before
+
+
+def test_lease_is_extended_once(pods_console: Console, browser: Browser) -> None:
+    """A form that is sent twice extends it once."""
+    pod = pods_console.order(lease={"end": "2027-01-02T00:00:00Z"})
+    browser.sign_in("alice")
+    browser.get(f"/ui/pods/{pod.id}")
+    given = re.search(r'name="from" value="([^"]+)"', browser.page.text)
+    assert given
+    fields = {"from": unescape(given[1]), "hours": "12"}
+    browser.post(f"/ui/pods/{pod.id}/extend", fields)
+    assert "ends 2027-01-02 12:00:00 UTC" in browser.text
+    assert browser.post(f"/ui/pods/{pod.id}/extend", fields).status_code == 409
+    browser.get(f"/ui/pods/{pod.id}")
+    assert browser.post(f"/ui/pods/{pod.id}/extend", {**fields, "hours": "x"}).status_code == 400
+
+
+def test_release_is_confirmed_by_name(pods_console: Console, browser: Browser) -> None:
+    """The page says what is lost; another name releases nothing."""
+    pod = pods_console.order()
+    pods_console.house.finish("train")
+    browser.sign_in("alice")
+    browser.get(f"/ui/pods/{pod.id}/release")
+    assert "2 servers and everything on their own disks" in browser.text and "train-0" in browser.text
+    assert browser.post(f"/ui/pods/{pod.id}/release", {"name": "other"}).status_code == 400
+    browser.get(f"/ui/pods/{pod.id}/release")
+    browser.post(f"/ui/pods/{pod.id}/release", {"name": "train"})
+    pods_console.house.finish("train")
+    browser.get(f"/ui/pods/{pod.id}")
+    assert "RELEASED" in browser.text and "Release this pod" not in browser.text
+    browser.cookie = ""
+    browser.sign_in("bob")
+    browser.get("/ui/")
+    assert browser.post(f"/ui/pods/{pod.id}/release", {"name": "train"}).status_code == 404
