@@ -16,6 +16,7 @@ from tests.helpers.statements import OnStatements, on_statements
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.generate.receipts import verify
+from weft.model.change import Replacement
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.testing.cloud import FakeCloud
@@ -81,13 +82,20 @@ def house(database: Database, database_url: str) -> Generator[House]:
         house.close()
 
 
-def killed_at(house: House, fate: Fate, statement: int, after: bool, pod: PodRecord) -> bool:
-    """Visit until the worker dies; False if it came through before that. Its hold has run out then."""
+def killed_at(house: House, fate: Fate, statement: int, after: bool, pod: PodRecord, wakes: int = 0) -> bool:
+    """Visit until the worker dies; False if it came through before that. Its hold has run out then.
+
+    Args:
+        wakes: how often the pod is visited again before it is due.
+    """
     worker = house.new_worker("mortal")
     fate.left, fate.after = statement, after
     try:
-        while worker.run_once():
-            pass
+        for _ in range(1 + wakes):
+            while worker.run_once():
+                pass
+            if wakes:
+                house.store.wake(pod.id)
     except Killed:
         with psycopg.connect(house.database.url, autocommit=True) as connection:
             connection.execute(
@@ -153,3 +161,29 @@ def test_change_survives_a_worker_killed_at_any_statement(
     house.run(pod, PodState.RELEASED)
     signed = house.store.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
+
+
+@pytest.mark.parametrize("at", [Fate, FateOfRequests], ids=["statement", "request"])
+@pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
+def test_replacement_survives_a_worker_killed_at_any_statement(
+    house: House, monkeypatch: pytest.MonkeyPatch, after: bool, at: type[Fate]
+) -> None:
+    """No two servers or ports ever have the pod's one place, and the next worker gets there."""
+    fate, died, statement = at(house, monkeypatch), True, 0
+    pod = house.run(house.order(ONE), PodState.READY)
+    place = _place(house)
+    while died:
+        statement += 1
+        node = house.store.find_pod(str(pod.id), None).nodes[0]
+        house.service.replace_node(house.request(), "train", Replacement(node=node))
+        died = killed_at(house, fate, statement, after, pod, wakes=4 * (at is FateOfRequests))
+        settle(house, pod)
+        assert _place(house) == place, f"killed at {at.__name__} {statement}"
+        assert len(house.store.capacity().holds) == 1
+    assert statement > 4, "most of the way was one statement?"
+
+
+def _place(house: House) -> Counter[tuple[str, str]]:
+    """Names of servers and addresses of ports, each as often as it is there."""
+    servers = ((t.kind, t.name) for t in house.cloud.things(Kind.SERVER))
+    return Counter((*servers, *((t.kind, str(t.fields["address"])) for t in house.cloud.things(Kind.PORT))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from tests.helpers.amounts import examples, seeded
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.engine.retention import Retention, RetentionSettings
+from weft.model.change import Replacement
 from weft.model.errors import WeftError
 from weft.model.order import Order
 from weft.model.pod import PodState
@@ -64,8 +66,17 @@ class Tenant:
     def act(self) -> None:
         dice, name = self.dice, self.dice.choice(NAMES)
         act = dice.choices(
-            [self.apply, self.visits, self.fault, self.release, self.repair, self.age, self.dark],
-            [45, 40, 4, 7, 2, 2, 3],
+            [
+                self.apply,
+                self.visits,
+                self.fault,
+                self.release,
+                self.repair,
+                self.age,
+                self.dark,
+                self.replace,
+            ],
+            [45, 40, 4, 7, 2, 2, 3, 8],
         )[0]
         self.said.append(f"{act.__name__} {name}")
         act(name)
@@ -74,6 +85,8 @@ class Tenant:
         assert {t.fields.get("host") for t in self.house.cloud.things(Kind.SERVER)} <= held
         holds = {(row["node"], row["pod_id"]) for row in (*capacity.holds.values(), *capacity.shared)}
         assert self.wired() <= holds, "a node left its pod's hold with the pod's key on it"
+        places = Counter((t.project_id, t.name) for t in self.house.cloud.things(Kind.SERVER))
+        assert not [place for place, count in places.items() if count > 1], "two servers in one place"
 
     def wired(self) -> set[tuple[str, UUID]]:
         """Node and pod, wherever the wire has the pod's key at an adapter of the node, or at one of its functions."""
@@ -132,6 +145,35 @@ class Tenant:
             assert ways[0] == ways[1]
         assert house.service.apply_pod(request, name, order, remove).outcome == "unchanged"
         self.ordered[name] = order
+
+    def replace(self, name: str) -> None:
+        """A plan says what the replacement then does, or refuses; the order has a spare less if that was used."""
+        if name not in self.ordered:
+            return
+        pod, house, request = self.pod(name), self.house, self.house.request()
+        asked = Replacement(node=self.dice.choice([*pod.nodes, *pod.spares, f"{name}-0"]))
+        self.said.append(f"  {asked.node}")
+        try:
+            planned = house.service.plan_replacement(request, name, asked).change
+        except WeftError as error:
+            with pytest.raises(type(error)):
+                house.service.replace_node(request, name, asked)
+            assert self.pod(name).generation == pod.generation
+            return
+        done = house.service.replace_node(request, name, asked).change
+        assert planned is not None and done is not None
+        assert planned.nodes_removed == done.nodes_removed and len(done.nodes_removed) == 1
+        assert (planned.nodes_added, planned.spares_used) == (done.nodes_added, done.spares_used)
+        before, after = pod.plan.server_numbers, self.pod(name).plan.server_numbers
+        (failed,), (new,) = done.nodes_removed, (*done.nodes_added, *done.spares_used)
+        assert {n: after[n] for n in pod.nodes if n != failed} | {failed: after[new]} == {
+            n: before[n] for n in pod.nodes
+        }
+        spare = self.pod(name).order.nodes.spare
+        ordered = self.ordered[name]
+        self.ordered[name] = ordered.model_copy(
+            update={"nodes": ordered.nodes.model_copy(update={"spare": spare})}
+        )
 
     def order(self, name: str) -> Order:
         dice, before = self.dice, self.ordered.get(name)

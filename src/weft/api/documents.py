@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from weft.model.base import Document
-from weft.model.ids import Instant
+from weft.model.change import Replacement
+from weft.model.ids import Instant, ServerName
 from weft.model.placement import Refusal
 from weft.model.reservation import ReservationView
 from weft.model.views import (
@@ -89,6 +90,22 @@ class ExtendRequest(Document):
     """Body of POST /v1/pods/{name}/extend."""
 
     until: Instant = Field(description="New end of the lease, with time zone.")
+
+
+class ReplaceRequest(Document):
+    """Body of POST /v1/pods/{name}/replace and /v1/pods/{name}/replace/plan."""
+
+    node: ServerName = Field(description="Node to be replaced, by its name or that of the server on it.")
+    by: ServerName | None = Field(
+        default=None,
+        alias="with",
+        description="Node that takes its place; for those who may choose nodes (policy rule pods:choose_node). None: "
+        "the pod's spare, else the nearest free node.",
+    )
+
+    @property
+    def asked(self) -> Replacement:
+        return Replacement(node=self.node, by=self.by)
 
 
 class AbandonRequest(Document):

@@ -25,7 +25,14 @@ from weft.api.asking import (
     path_name,
     plain_object,
 )
-from weft.api.documents import AbandonRequest, ActionRequest, EventList, ExtendRequest, PodList
+from weft.api.documents import (
+    AbandonRequest,
+    ActionRequest,
+    EventList,
+    ExtendRequest,
+    PodList,
+    ReplaceRequest,
+)
 from weft.api.podwaits import After, Gather, Until, Wait, WaitAim, aim_of, when_there
 from weft.api.threadshares import outside, run_outside
 from weft.api.waiting import GATHER, LONGEST_GATHER, LONGEST_WAIT, room_of, seconds_of, sequence_of
@@ -251,6 +258,32 @@ def extend_pod(
 ) -> Response:
     """Extend a pod's lease."""
     return _accepted(verbs.extend_pod(request, name, document(ExtendRequest, body).until))
+
+
+@router.post(
+    "/{name}/replace", response_model=Applied, status_code=202, openapi_extra=body_schema(ReplaceRequest)
+)
+@outside()
+def replace_node(
+    request: Annotated[Request, may_with("pods:replace")],
+    verbs: Backend,
+    name: Named,
+    body: SmallBody,
+    if_match: IfMatch = None,
+) -> Response:
+    """Replace a node by the pod's spare, or by the nearest free node; the other servers go on."""
+    asked = document(ReplaceRequest, body).asked
+    found = verbs.replace_node(request, name, asked, generation_of(if_match))
+    return answer(found, 202, generation=found.pod.generation)
+
+
+@router.post("/{name}/replace/plan", response_model=Plan, openapi_extra=body_schema(ReplaceRequest))
+@outside()
+def plan_replacement(
+    request: Annotated[Request, may_with("pods:plan")], verbs: Backend, name: Named, body: SmallBody
+) -> Response:
+    """Plan the replacement of a node without changing anything; `change` has the difference."""
+    return answer(verbs.plan_replacement(request, name, document(ReplaceRequest, body).asked))
 
 
 @router.post("/{name}/retry", response_model=PodView, status_code=202)

@@ -6,7 +6,7 @@ again under the claim lock; the pod's generation shows whether someone else was 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
@@ -23,7 +23,7 @@ from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, refused
 from weft.engine.records import PodRecord
 from weft.engine.waiting import lengthen_waiting
-from weft.model.change import PodChange
+from weft.model.change import PodChange, Replacement
 from weft.model.errors import (
     ConflictError,
     InputError,
@@ -48,7 +48,7 @@ from weft.planning.shapes.storage import check_storage
 
 
 @dataclass(frozen=True, slots=True)
-class _Next:
+class NextGeneration:
     """A changed pod: its plan with the difference, and the end of its lease."""
 
     plan: Plan
@@ -58,6 +58,11 @@ class _Next:
     def change(self) -> PodChange:
         assert self.plan.change is not None
         return self.plan.change
+
+    @property
+    def assigned(self) -> tuple[str, ...]:
+        """Nodes that get a server, or are held, from this generation on."""
+        return (*self.change.nodes_added, *self.change.spares_used)
 
 
 class ChangeVerbs(PodVerbs, WaitingChanges):
@@ -180,12 +185,31 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
         if asked.impossible:
             raise InputErrors([InputError(i.field, i.value, i.allowed) for i in asked.impossible])
         given = self._given_for(pod, order)
+
+        def following(pod: PodRecord, given: PlanningInput, capacity: Capacity) -> NextGeneration:
+            return self._next(pod, order, given, capacity, remove)
+
+        return self._write_next(request, pod, given, following)
+
+    def _write_next(
+        self,
+        request: Request,
+        pod: PodRecord,
+        given: PlanningInput,
+        following: Callable[[PodRecord, PlanningInput, Capacity], NextGeneration],
+        within_quota: bool = True,
+    ) -> PodChange:
+        """Compute the next generation, check externally what it adds, and write it under the claim lock.
+
+        Args:
+            within_quota: whether what is added counts against the project's quotas.
+        """
         for _ in range(MOST_TRIES):
-            found = self._next(pod, order, given, self._store.capacity(), remove)
+            found = following(pod, given, self._store.capacity())
             if found.change.nothing:
                 return found.change
-            looked_at = frozenset(found.change.nodes_added)
-            if found.change.added and (without := self._look(pod, found, given)):
+            looked_at = frozenset(found.assigned)
+            if found.change.added and (without := self._look(pod, found, given, within_quota)):
                 given = without
                 continue
             with self._store.database.placing() as tx:
@@ -196,38 +220,48 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
                 pod = now
                 capacity = read_capacity(tx)
                 given.check_site(capacity)
-                found = self._next(pod, order, given, capacity, remove)
+                found = following(pod, given, capacity)
                 if looked_at.issuperset(
-                    found.change.nodes_added
+                    found.assigned
                 ):  # otherwise someone else was faster: check the others
                     write_change(tx, pod, found.plan, given.site, found.lease_end, request.caller.user_name)
                     return found.change
         why = f"the chosen nodes were taken or in use by others, {MOST_TRIES} times in a row"
-        raise TemporaryError(f"place pod {order.name}", "weft", why, "apply again")
+        raise TemporaryError(f"place pod {pod.name}", "weft", why, "apply again")
 
-    def _look(self, pod: PodRecord, found: _Next, given: PlanningInput) -> PlanningInput | None:
+    def _look(
+        self, pod: PodRecord, found: NextGeneration, given: PlanningInput, within_quota: bool
+    ) -> PlanningInput | None:
         """Check externally what would be added; returns the occupancy without nodes in use by others, if any."""
         plan, change = found.plan, found.change
         facts = given.world.clouds[plan.cloud]
         check_epoch(self._store.database, facts, given.site.name, plan.cloud)
-        if without := given.without_occupied(plan, self._store.servers_on, change.nodes_added):
+        if without := given.without_occupied(plan, self._store.servers_on, found.assigned):
             return without
+        if not within_quota:
+            return None
         there = plan.graph.by_key()
         new = Graph(resources=tuple(there[key] for key in change.added))
         given.check_quotas(pod.project_id, plan.model_copy(update={"graph": new}))
         return None
 
     def _next(
-        self, pod: PodRecord, order: Order, given: PlanningInput, capacity: Capacity, remove: Sequence[str]
-    ) -> _Next:
+        self,
+        pod: PodRecord,
+        order: Order,
+        given: PlanningInput,
+        capacity: Capacity,
+        remove: Sequence[str] = (),
+        replaces: Replacement | None = None,
+    ) -> NextGeneration:
         """Raises `RefusedError` if there is no capacity for more nodes, `InputError` for an impossible lease."""
         order, end = self._lease(pod, order, capacity)
         now = self._clock.now().timestamp()
         window = Window(now, now, seconds_of(end), seconds_of(end), str(pod.id))
-        made = given.change(pod.plan, order, capacity, window, remove)
+        made = given.change(pod.plan, order, capacity, window, remove, replaces)
         if isinstance(made, Refusal):
             raise refused(made)
-        return _Next(made, end)
+        return NextGeneration(made, end)
 
     def _lease(self, pod: PodRecord, order: Order, capacity: Capacity) -> tuple[Order, datetime | None]:
         """The order with its lease, and when that ends; an unchanged lease stays as it was."""
@@ -251,6 +285,10 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
         before, nodes = pod.plan.order.nodes, order.nodes
         if nodes.count <= before.count and nodes.spare <= before.spare:
             return self._blank()
+        return self._given_now(pod, order)
+
+    def _given_now(self, pod: PodRecord, order: Order) -> PlanningInput:
+        """The planning input for nodes that are added to a pod."""
         order = as_placed(order, pod.plan)
         given = self._gather(pod.project_id, order)
         cloud = pod.plan.cloud

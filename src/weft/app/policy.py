@@ -105,6 +105,20 @@ _RULES = (
         "POST",
     ),
     _documented(
+        "pods:replace",
+        "rule:project_member or rule:operator",
+        "Replace a node of a pod by another one.",
+        "/v1/pods/{name}/replace",
+        "POST",
+    ),
+    _documented(
+        "pods:choose_node",
+        "rule:operator",
+        "Choose the node that takes another one's place; required in addition to pods:replace.",
+        "/v1/pods/{name}/replace",
+        "POST",
+    ),
+    _documented(
         "pods:retry",
         "rule:project_member or rule:operator",
         "Resume a FAILED pod.",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from weft.app.changeverbs import ChangeVerbs
 from weft.app.maintenanceverbs import MaintenanceVerbs
 from weft.app.networkverbs import NetworkVerbs
 from weft.app.nodeverbs import NodeVerbs
+from weft.app.replaceverbs import ReplaceVerbs
 from weft.app.siteresources import SiteResourceVerbs
 from weft.app.siteverbs import SiteVerbs
 from weft.app.timeverbs import TimeVerbs
@@ -17,7 +17,7 @@ from weft.ports.fabric import FabricDriver
 
 
 class Service(
-    ChangeVerbs, NodeVerbs, NetworkVerbs, SiteVerbs, MaintenanceVerbs, SiteResourceVerbs, TimeVerbs
+    ReplaceVerbs, NodeVerbs, NetworkVerbs, SiteVerbs, MaintenanceVerbs, SiteResourceVerbs, TimeVerbs
 ):
     """Tenants' and operators' verbs over one store."""
 

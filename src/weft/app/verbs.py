@@ -26,6 +26,8 @@ TENANTS = frozenset(
         "release_pod",
         "begin_release",
         "extend_pod",
+        "plan_replacement",
+        "replace_node",
         "retry_pod",
         "abandon_pod",
         "act_on_server",

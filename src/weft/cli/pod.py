@@ -103,6 +103,23 @@ def _add_ending(commands: Subparsers) -> None:
     end = parser.add_mutually_exclusive_group(required=True)
     end.add_argument("--until", metavar="TIME", help="new end of the lease, such as 2027-01-31T18:00Z")
     end.add_argument("--by", metavar="DURATION", help="so much after its present end, such as 90m, 4h or 7d")
+    parser = acting(commands, "replace", podact.replace, "replace a node of a pod by another one")
+    _name(parser)
+    parser.add_argument("node", metavar="NODE", help="node to be replaced, or the server on it, by name")
+    parser.add_argument(
+        "--with",
+        dest="by",
+        metavar="NODE",
+        help="node that takes its place (operators; default: the pod's spare, else the nearest free node)",
+    )
+    parser.add_argument("--plan", action="store_true", help="show what would change, and change nothing")
+    parser.add_argument(
+        "--generation",
+        metavar="N",
+        type=_number,
+        help="only if the pod is at this generation (weft pod show)",
+    )
+    _waiting(parser, "READY")
     parser = acting(commands, "retry", podact.retry, "resume a FAILED pod where it failed")
     _name(parser)
     _waiting(parser, "READY")

@@ -1,4 +1,4 @@
-"""`weft pod plan`, `apply`, `create`, `release`, `extend`, `retry`, `abandon`: commands that plan or change pods."""
+"""`weft pod plan`, `apply`, `create`, `release`, `extend`, `replace`, `retry`, `abandon`: plan or change pods."""
 
 from __future__ import annotations
 
@@ -121,6 +121,35 @@ def _later(pod: Json, by: str) -> str:
         return (datetime.fromisoformat(pod["lease_end"]) + timedelta(**{unit: int(by[:-1])})).isoformat()
     except OverflowError:
         raise InputError("--by", by, "an end before the year 10000") from None
+
+
+def replace(args: argparse.Namespace) -> int:
+    """`weft pod replace`, or with `--plan` what it would do."""
+    client = client_of(args)
+    if args.plan:
+        planned = client.plan_replacement(args.name, args.node, args.by)
+        if args.json:
+            write_json(planned)
+        else:
+            from weft.cli import text
+
+            say(text.plan(planned))
+        return 0
+    before = _last_event(client, args.name) if args.wait else 0
+    answer = client.replace_node(args.name, args.node, args.by, args.generation)
+    pod = answer["pod"]
+    if args.wait:
+        from weft.cli.follow import READY
+
+        return _wait(client, args, pod, READY, before)
+    if args.json:
+        write_json(answer)
+        return 0
+    if not args.formatter:
+        from weft.cli import text
+
+        say("\n".join(text.change(answer["change"])))
+    return _ordered(args, pod, f"being changed to generation {pod['generation']}")
 
 
 def retry(args: argparse.Namespace) -> int:

@@ -129,6 +129,20 @@ class Client:
     def extend_pod(self, name: str, until: str) -> Json:
         return self._ask("POST", f"/v1/pods/{_part('name', name)}/extend", {"until": until})
 
+    def replace_node(
+        self, name: str, node: str, by: str | None = None, generation: int | None = None
+    ) -> Json:
+        """Args:
+        by: the node that takes its place; None: the service chooses.
+        generation: of which the pod must be; None: of any.
+        """
+        given = {"If-Match": f'"{generation}"'} if generation is not None else None
+        path = f"/v1/pods/{_part('name', name)}/replace"
+        return self._ask("POST", path, _replacing(node, by), headers=given)
+
+    def plan_replacement(self, name: str, node: str, by: str | None = None) -> Json:
+        return self._ask("POST", f"/v1/pods/{_part('name', name)}/replace/plan", _replacing(node, by))
+
     def retry_pod(self, name: str) -> Json:
         return self._ask("POST", f"/v1/pods/{_part('name', name)}/retry")
 
@@ -337,6 +351,10 @@ def _is_over(pod: Json, until: Sequence[str]) -> bool:
     if pod["state"] in PodState.__members__ and len(known) == len(until):
         return wait_is_over(known, PodState(pod["state"]), bool(pod.get("changing_since")))
     return pod["state"] in until
+
+
+def _replacing(node: str, by: str | None) -> Json:
+    return {"node": node} | ({"with": by} if by is not None else {})
 
 
 def _part(field: str, name: str) -> str:

@@ -11,6 +11,7 @@ from weft.engine.occupancy import Sharing, look_before_claim, not_free, on_nodes
 from weft.engine.sitefence import check_active
 from weft.engine.siteparts import SiteRecord
 from weft.engine.world import World
+from weft.model.change import Replacement
 from weft.model.errors import RefusedError, UnknownError, WeftError
 from weft.model.fabric import TightPort
 from weft.model.ids import moment
@@ -156,12 +157,19 @@ class PlanningInput:
         return refusal.model_copy(update={"would_fit": would, "earliest_start": moment(found.start)})
 
     def change(
-        self, plan: Plan, order: Order, capacity: Capacity, window: Window, remove: Collection[str]
+        self,
+        plan: Plan,
+        order: Order,
+        capacity: Capacity,
+        window: Window,
+        remove: Collection[str] = (),
+        replaces: Replacement | None = None,
     ) -> Plan | Refusal:
         """The next generation of an active plan; or why it is impossible.
 
         Args:
             window: from now to the end of the changed lease, with the pod's own id.
+            remove, replaces: as for `make_change`.
 
         Raises `InputError` and `ConflictError` as `make_change`.
         """
@@ -169,7 +177,8 @@ class PlanningInput:
         occupancy = book.occupancy(
             self.health(capacity), plan.project, window.now, window.start, window.end, window.pod
         )
-        made = make_change(plan, order, self.site, occupancy, _leaving(plan, capacity, window.pod), remove)
+        leaving = _leaving(plan, capacity, window.pod)
+        made = make_change(plan, order, self.site, occupancy, leaving, remove, replaces)
         if isinstance(made, Refusal):
             return made
         over = None

@@ -79,6 +79,12 @@ class HeldPod(Held):
             for row in rows
         }
 
+    def cleared(self) -> frozenset[str]:
+        """Those of `leaving` of which an operator said that nothing runs on them."""
+        with self._database.statement() as tx:
+            rows = tx.rows("nodes_leaving", pod_id=self.pod.id)
+        return frozenset(row["node"] for row in rows if row["cleared"])
+
     def give_back_read(
         self, nodes: Collection[str], items: Sequence[ReceiptItem], left: bool = False
     ) -> None:

@@ -71,7 +71,7 @@ def remove_unwanted(
         nodes -= clean
     if not nodes and not others:
         return None
-    if _overdue(held, settings):
+    if is_overdue(held, settings):
         held.quarantine({node: reasons[node] for node in nodes if node in reasons})
     why = "; ".join(f"{n}: {w}" for n, w in sorted(reasons.items())[:3])
     kept = not others and nodes <= held.quarantined()
@@ -97,5 +97,6 @@ def _is_fabrics(record: ResourceRecord) -> bool:
     return record.kind.row.home is Home.FABRIC
 
 
-def _overdue(held: HeldPod, settings: LoopSettings) -> bool:
+def is_overdue(held: HeldPod, settings: LoopSettings) -> bool:
+    """Whether the change has been worked on for as long as a release may last."""
     return held.pod.changed_at is None or held.worked >= settings.limits[PodState.RELEASING]

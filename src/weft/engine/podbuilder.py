@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -12,6 +12,7 @@ from weft.engine.membership import Watched, has_followers, has_outsiders, watch_
 from weft.engine.moves import Moves, is_booting
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.seen import left_alone
+from weft.engine.successors import waiting_successors
 from weft.engine.traffic import tried, tried_first
 from weft.engine.verifier import Verdict, verify
 from weft.engine.visitor import Visitor, news_of
@@ -42,7 +43,7 @@ class PodBuilder(Visitor[HeldPod]):
             if wait is not None:
                 return wait
             walker, later = self._walker(held, booting), frozenset[str]()
-        wait = walker.build(later)
+        wait = self._walk(held, walker, later)
         if wait is None and has_followers(walker.records.values()):
             # Its servers are there now: decide the members before a verdict could call them wrong.
             self._watch_nodes(held, arriving=True)
@@ -75,7 +76,21 @@ class PodBuilder(Visitor[HeldPod]):
                 if r not in stuck
             ],
         )
-        return self._walker(held).build()
+        return self._walk(held, self._walker(held))
+
+    def _walk(self, held: HeldPod, walker: Walker, later: Collection[str] = ()) -> Wait | None:
+        """As `Walker.build`, but nothing is requested for a node that takes over the place of one that isn't clean yet:
+        two servers must never have the same addresses, nor one volume.
+
+        Raises `TemporaryError` if only such nodes are left.
+        """
+        waiting = waiting_successors(held)
+        wait = walker.build(later, waiting)
+        if wait is None and waiting:
+            by, node = min(waiting.items())
+            asked, why = pods.REPLACE_NODE(node=node, by=by), pods.PLACE_AWAITED(node=node)
+            raise TemporaryError(asked, "weft", why, delay=self._settings.first_poll)
+        return wait
 
     def _walker(self, held: HeldPod, booting: Callable[[], None] = lambda: None) -> Walker:
         # A serving pod isn't delayed by a test: a server that is recreated there has adapters that were tested.

@@ -9,7 +9,7 @@ from weft.engine.doubt import DoubtError, doubt
 from weft.engine.fence import LATE, Event
 from weft.engine.heldnotes import News
 from weft.engine.heldpod import HeldPod
-from weft.engine.leaving import Remaining, remove_unwanted
+from weft.engine.leaving import Remaining, is_overdue, remove_unwanted
 from weft.engine.membership import has_followers
 from weft.engine.ownerrecord import TakenNumber
 from weft.engine.podbuilder import PodBuilder
@@ -19,6 +19,7 @@ from weft.engine.records import ResourceRecord
 from weft.engine.release import ReleaseReader
 from weft.engine.renumber import renumber
 from weft.engine.seen import left_alone
+from weft.engine.successors import give_own_numbers
 from weft.engine.verifier import Verdict, verify
 from weft.engine.visitor import NextVisit, news_of, not_ready, seen_again
 from weft.engine.waits import Wait
@@ -71,6 +72,8 @@ class PodVisitor(PodBuilder):
         if held.pod.taken is not None and held.phase is not Phase.SERVING:
             return self._renumber(held, held.pod.taken)
         left = self._remove_unwanted(held)
+        if left is not None and is_overdue(held, self._settings):
+            give_own_numbers(held)
         look = self._onward(held, left)
         return replace(look, delay=min(look.delay, left.wait.delay)) if left else look
 

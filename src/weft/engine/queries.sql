@@ -287,6 +287,8 @@ SELECT DISTINCT pod_id FROM quarantine_pod;
 SELECT node FROM quarantine_pod WHERE pod_id = %(owner_id)s;
 
 -- name: clear_quarantine
+-- Where a pod is leaving it, the operator's word is that nothing of the pod runs on it.
+WITH word AS (UPDATE node_hold SET cleared = true WHERE node = %(node)s AND leaving IS NOT NULL)
 DELETE FROM quarantine WHERE node = %(node)s;
 
 -- name: holds_of
@@ -486,6 +488,15 @@ WHERE owner_id = %(owner_id)s AND key = %(key)s AND state IN ('absent', 'wanted'
 
 -- name: renumber_pod
 UPDATE pod SET plan = %(plan)s, taken = NULL WHERE id = %(id)s;
+
+-- name: renumber_node
+-- Seen absent or never requested, to be created under another number of its pod. No row: it was requested.
+UPDATE resource SET document = %(document)s
+WHERE owner_id = %(owner_id)s AND key = %(key)s AND state IN ('absent', 'wanted') AND expunged IS NULL
+RETURNING key;
+
+-- name: replan_pod
+UPDATE pod SET plan = %(plan)s WHERE id = %(id)s;
 
 -- name: number_taken
 -- Everything of the pod is removed before it gets another number.
@@ -1647,7 +1658,7 @@ UPDATE resource SET expunged = %(generation)s WHERE owner_id = %(owner_id)s AND 
 
 -- name: leave_node
 -- It is held until it was read back clean.
-UPDATE node_hold SET leaving = %(generation)s, leaving_ports = %(ports)s WHERE node = %(node)s AND pod_id = %(pod_id)s;
+UPDATE node_hold SET leaving = %(generation)s, leaving_ports = %(ports)s, cleared = false WHERE node = %(node)s AND pod_id = %(pod_id)s;
 
 -- name: leave_part
 -- The same for a server's part of a shared node; the pod may keep others there.
@@ -1662,7 +1673,7 @@ ON CONFLICT (node, pod_id) DO NOTHING;
 UPDATE node_hold SET spare = false WHERE node = %(node)s AND pod_id = %(pod_id)s;
 
 -- name: nodes_leaving
-SELECT node, leaving_ports AS ports FROM node_hold WHERE pod_id = %(pod_id)s AND leaving IS NOT NULL ORDER BY node;
+SELECT node, leaving_ports AS ports, cleared FROM node_hold WHERE pod_id = %(pod_id)s AND leaving IS NOT NULL ORDER BY node;
 
 -- name: insert_given_back
 INSERT INTO given_back (owner_id, nodes, at, items) VALUES (%(owner_id)s, %(nodes)s, %(at)s, %(items)s);

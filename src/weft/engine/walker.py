@@ -62,13 +62,18 @@ class Walker:
 
     # -- the two directions -------------------------------------------------------------------------------------
 
-    def build(self, later: Collection[str] = ()) -> Wait | None:
+    def build(self, later: Collection[str] = (), without: Collection[str] = ()) -> Wait | None:
         """None once everything is settled. Raises the worst error, after everything else has advanced.
 
         Args:
             later: keys not requested in this walk; if they are ready at its end, another one follows at once.
+            without: nodes whose resources aren't requested; None doesn't mean that these are settled.
         """
-        settled = {key for key, r in self.records.items() if r.state is RowState.SETTLED or not r.wanted}
+        settled = {
+            key
+            for key, r in self.records.items()
+            if r.state is RowState.SETTLED or not r.wanted or r.resource.node in without
+        }
 
         def ready(record: ResourceRecord) -> bool:
             return record.key not in settled and settled.issuperset(record.resource.needs)

@@ -39,6 +39,13 @@ class Impossible(Coded):
     allowed: Sentence = Field(description="Why it can't be changed, and what to do instead.")
 
 
+class Replacement(Document):
+    """A request for another node in the place of one."""
+
+    node: str = Field(description="Name of the node, or of the server on it.")
+    by: str | None = Field(default=None, description="The node that takes its place; null: weft chooses.")
+
+
 class PodChange(Document):
     """The difference between a pod and an order."""
 

@@ -6,7 +6,19 @@ from datetime import datetime
 from typing import Any, LiteralString
 
 from weft.model.messages.message import MESSAGE, Code, Component
-from weft.model.messages.values import COUNT, NODE, NODES, POD, PODS, SPAN, TEXT, TIME, Value, word
+from weft.model.messages.values import (
+    COUNT,
+    NODE,
+    NODES,
+    POD,
+    PODS,
+    SERVER,
+    SPAN,
+    TEXT,
+    TIME,
+    Value,
+    word,
+)
 
 _STATE = word("[A-Z]{4,12}|being released")
 _NAMES = word(r"[A-Za-z0-9 ._:,'-]{1,2000}")
@@ -239,6 +251,15 @@ CHANGED_MEANWHILE = Code(
     True,
     "conflicts",
     _POD,
+)
+REPLACED_ALREADY = Code(
+    "REPLACED_ALREADY",
+    Component.ORDER,
+    "server {server} of pod {pod} is being replaced already, on {by} instead of {node}: name node {by} to replace it "
+    "once more",
+    True,
+    "conflicts",
+    {"pod": POD, "server": word(SERVER), "node": NODE, "by": NODE},
 )
 NODE_NOT_IN_SITE = Code(
     "NODE_NOT_IN_SITE",

@@ -93,6 +93,14 @@ MORE_FOR_POD = Code(
     "refusals",
     {"more": word(r"\d{1,9} additional (?:node|server)s?"), "stay": COUNT, "why": MESSAGE},
 )
+NO_REPLACEMENT = Code(
+    "NO_REPLACEMENT",
+    Component.PLACEMENT,
+    "no node can take the place of {node}: {why}",
+    True,
+    "refusals",
+    {"node": NODE, "why": MESSAGE},
+)
 PROJECT_LIMIT = Code(
     "PROJECT_LIMIT",
     Component.PLACEMENT,

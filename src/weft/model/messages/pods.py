@@ -111,6 +111,25 @@ CHANGING = Code(
     "changes",
     {"n": COUNT, "why": REASON},
 )
+REPLACE_NODE = Code(
+    "REPLACE_NODE", Component.POD, "replace {node} by {by}", True, "changes", {"node": NODE, "by": NODE}
+)
+PLACE_AWAITED = Code(
+    "PLACE_AWAITED",
+    Component.POD,
+    "nothing is requested until {node} is read back clean: its server may still use its addresses and volumes",
+    True,
+    "changes",
+    {"node": NODE},
+)
+PLACE_NOT_FREE = Code(
+    "PLACE_NOT_FREE",
+    Component.POD,
+    "{node} was not seen clean in time: the server on {by} has number {number} of the pod and addresses of its own",
+    True,
+    "changes",
+    {"node": NODE, "by": NODE, "number": COUNT},
+)
 CHANGE_LASTS = Code(
     "CHANGE_LASTS",
     Component.POD,

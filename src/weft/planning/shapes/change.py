@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Set, Sized
 from typing import Any
 
-from weft.model.change import PodChange, SpecChange
+from weft.model.change import PodChange, Replacement, SpecChange
 from weft.model.offer import NewPodOffer, fields_of
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal, by_server
@@ -30,6 +30,7 @@ def make_change(
     occupancy: Occupancy,
     leaving: Collection[str] = (),
     remove: Collection[str] = (),
+    replaces: Replacement | None = None,
 ) -> Plan | Refusal:
     """The plan of the next generation, with the difference in `change`; the plan itself, if nothing is different.
 
@@ -39,6 +40,7 @@ def make_change(
         plan: the plan in force.
         occupancy, leaving, remove: as for `weft.planning.shapes.gpu.reassign.reassign`; for servers on shared nodes
             as for `weft.planning.shapes.gpu.reassignparts.reassign_parts`.
+        replaces: another node in the place of one, of the order as it is: `remove` is empty then.
 
     Returns a `Refusal` if there is no room for more nodes.
     Raises `InputError` for an invalid order, `ConflictError` if a node that stays isn't in the site any more.
@@ -46,9 +48,14 @@ def make_change(
     asked = order_change(plan, order, site)
     shape = shape_of(plan.order)
     named = as_placed(asked.order, plan)
-    assignment = shape.reassign(plan, named, site, occupancy, leaving, remove)
+    if replaces is None:
+        assignment = shape.reassign(plan, named, site, occupancy, leaving, remove)
+    else:
+        assignment = shape.replace(plan, named, site, occupancy, leaving, replaces)
     if isinstance(assignment, Refusal):
         return _with_possible(assignment, shape.changeable)
+    if replaces is not None:
+        asked = order_change(plan, _without_used(order, assignment), site)
     now = {"order": asked.order, "placement": assignment.placement, "allotment": assignment.allotment}
     graph = _merged(plan, shape.graph(plan.model_copy(update=now), site), assignment)
     change = PodChange(
@@ -63,6 +70,12 @@ def make_change(
     generation = plan.generation + 1
     change = change.model_copy(update={"generation": generation})
     return plan.model_copy(update={**now, "generation": generation, "graph": graph, "change": change})
+
+
+def _without_used(order: Order, assignment: Assignment) -> Order:
+    """The order without the spare that took a node's place: nothing looks for another one unless it is ordered."""
+    nodes = order.nodes.model_copy(update={"spare": len(assignment.placement.spares)})
+    return order.model_copy(update={"nodes": nodes})
 
 
 def _with_possible(refusal: Refusal, changeable: Set[str]) -> Refusal:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from weft.model.change import Replacement
 from weft.model.fabric import Capabilities
 from weft.model.localityorder import Level
 from weft.model.offer import Offer
@@ -235,6 +236,18 @@ class Shape(Protocol):
         remove: Collection[str],
     ) -> Assignment | Refusal:
         """See `weft.planning.shapes.gpu.reassign.reassign`."""
+        ...
+
+    def replace(
+        self,
+        plan: Plan,
+        order: Order,
+        site: Site,
+        occupancy: Occupancy,
+        leaving: Collection[str],
+        asked: Replacement,
+    ) -> Assignment | Refusal:
+        """See `weft.planning.shapes.gpu.replacing.replace_node`. Raises `InputError` where nodes can't be replaced."""
         ...
 
     def graph(self, plan: Plan, site: Site) -> Graph:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from weft.model.change import Replacement
+from weft.model.errors import InputError
 from weft.model.localityorder import Level
 from weft.model.messages.orders import instead
 from weft.model.order import Order
@@ -58,6 +60,20 @@ class PartsShape(GpuShape):
             return Assignment(plan.placement, plan.allotment)  # whatever the site says by now
         resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
         return reassign_parts(plan, resolved, occupancy, leaving, remove)
+
+    def replace(
+        self,
+        plan: Plan,
+        order: Order,
+        site: Site,
+        occupancy: Occupancy,
+        leaving: Collection[str],
+        asked: Replacement,
+    ) -> Assignment | Refusal:
+        allowed = instead(
+            "a node of a pod of whole nodes: on shared nodes apply fewer servers, then more again"
+        )
+        raise InputError("node", asked.node, allowed)
 
     def headline(self, plan: Plan) -> str:
         placement, on = plan.placement, "no fabric"

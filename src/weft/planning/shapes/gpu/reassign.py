@@ -114,7 +114,9 @@ def _without(plan: Plan, order: Order, remove: Collection[str]) -> tuple[list[Pl
     return nodes, spares
 
 
-def called(plan: Plan, there: Mapping[str, PlacedNode], remove: Collection[str]) -> dict[str, frozenset[str]]:
+def called(
+    plan: Plan, there: Mapping[str, PlacedNode], remove: Collection[str], field: str = "remove"
+) -> dict[str, frozenset[str]]:
     """Name in `remove` -> servers of that name, or on the node of that name, as `by_server` has them.
 
     Names that are neither are left out. Raises `InputError` for the name of a server that is also another node's.
@@ -126,7 +128,7 @@ def called(plan: Plan, there: Mapping[str, PlacedNode], remove: Collection[str])
         if on and own and not own <= on:
             server = next(iter(own))
             allowed = f"a name of one: it is a node's, and that of the server on {there[server].node}"
-            raise InputError("remove", name, allowed)
+            raise InputError(field, name, allowed)
         if own or on:
             found[name] = own or on
     return found
@@ -273,18 +275,21 @@ def numbered(
     names, were = (list(by_server(p.nodes)) for p in (placement, plan.placement))
     if names == were:
         return Assignment(placement, before)
-    rails = before.rails or _rails(plan)
+    rails = before.rails or rails_of(plan)
     going = set(were) - set(names) | set(leaving)
-    hosts = {n: old[n] for n in (*names, *sorted(going - set(names))) if n in old}
+    stay = {*were} & {*names} | going
+    taken = {old[n] for n in stay if n in old}  # a node that returns may have been replaced under its number
+    mine = (n for n in (*names, *sorted(going - set(names))) if n in old)
+    hosts = {n: old[n] for n in mine if n in stay or old[n] not in taken}
     free = (i for i in range(len(hosts) + len(names)) if i not in set(hosts.values()))
     hosts |= {n: next(free) for n in names if n not in hosts}
-    if refused := _too_small(plan, order, max(hosts[n] for n in names) + 1, rails):
+    if refused := too_small(plan, order, max(hosts[n] for n in names) + 1, rails):
         return refused
     numbers = before.model_copy(update={"hosts": hosts, "rails": rails})
     return Assignment(placement, numbers)
 
 
-def _rails(plan: Plan) -> int:
+def rails_of(plan: Plan) -> int:
     """Adapters that the RDMA subnet of a plan counts with: those of the server that has most of them."""
     on = Counter(
         r.key.rpartition("/")[0]
@@ -294,7 +299,7 @@ def _rails(plan: Plan) -> int:
     return max(on.values(), default=1)
 
 
-def _too_small(plan: Plan, order: Order, numbers: int, rails: int) -> Refusal | None:
+def too_small(plan: Plan, order: Order, numbers: int, rails: int) -> Refusal | None:
     """Why there are no addresses for this many nodes: a subnet can't grow while servers are on it."""
     sizes = {
         "rdma": (plan.allotment.rdma_cidr, rdma_size(numbers, rails)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+from weft.model.change import Replacement
 from weft.model.errors import InputError
 from weft.model.fabric import OMNIPATH, Capabilities
 from weft.model.fabrictypes import FabricKind
@@ -31,6 +32,7 @@ from weft.planning.shapes.gpu.limits import limits_of
 from weft.planning.shapes.gpu.members import members
 from weft.planning.shapes.gpu.nodescapacity import nodes_rows
 from weft.planning.shapes.gpu.reassign import reassign
+from weft.planning.shapes.gpu.replacing import replace_node
 from weft.planning.shapes.gpu.request import boot_key, least_hcas, request_of
 from weft.planning.shapes.shape import Assignment, CapacityAsked, Needs, Resolved
 from weft.planning.words import one_of
@@ -175,6 +177,23 @@ class GpuShape:
     ) -> Assignment | Refusal:
         resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
         return reassign(plan, resolved, occupancy, leaving, remove)
+
+    def replace(
+        self,
+        plan: Plan,
+        order: Order,
+        site: Site,
+        occupancy: Occupancy,
+        leaving: Collection[str],
+        asked: Replacement,
+    ) -> Assignment | Refusal:
+        if order.nodes.kind == "bare_metal":
+            allowed = instead(
+                "a node of a pod of virtual machines: a machine is cleaned before it is another's"
+            )
+            raise InputError("node", asked.node, allowed)
+        resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
+        return replace_node(plan, resolved, occupancy, leaving, asked)
 
     def graph(self, plan: Plan, site: Site) -> Graph:
         where = plan.cloud, plan.fabric, plan.flavor

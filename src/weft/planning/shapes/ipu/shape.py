@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from weft.model.change import Replacement
 from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
 from weft.model.ipuorder import IpusOrder
@@ -124,6 +125,20 @@ class IpuShape:
         remove: Collection[str],
     ) -> Assignment | Refusal:
         return Assignment(plan.placement, plan.allotment)
+
+    def replace(
+        self,
+        plan: Plan,
+        order: Order,
+        site: Site,
+        occupancy: Occupancy,
+        leaving: Collection[str],
+        asked: Replacement,
+    ) -> Assignment | Refusal:
+        allowed = instead(
+            "a node of a pod of GPU nodes: a V-IPU cluster is created as a whole; {then}", then=AGAIN
+        )
+        raise InputError("node", asked.node, allowed)
 
     def graph(self, plan: Plan, site: Site) -> Graph:
         parts = parts_of(plan, site)

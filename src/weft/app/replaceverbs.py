@@ -1,0 +1,78 @@
+"""The verb that replaces a node of a pod by another one; see docs/decisions/a-node-is-replaced.md."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.app.changeverbs import ChangeVerbs, NextGeneration
+from weft.app.verbs import Request
+from weft.engine.capacity import Capacity
+from weft.engine.changes import check_confirmed, check_gone, overtaken
+from weft.engine.gather import PlanningInput
+from weft.engine.records import PodRecord
+from weft.model.change import PodChange, Replacement
+from weft.model.errors import ConflictError
+from weft.model.messages import orders
+from weft.model.plan import Plan
+from weft.model.pod import ENDED
+from weft.model.views import Applied
+
+
+class ReplaceVerbs(ChangeVerbs):
+    """See `weft.app.verbs`."""
+
+    def plan_replacement(self, request: Request, name: str, asked: Replacement) -> Plan:
+        """The plan that `replace_node` would make now, with the difference in `change`; nothing is changed.
+
+        Raises as `replace_node`.
+        """
+        pod = self._find(request, "pods:plan", name)
+        self._check_may_replace(request, pod, asked)
+        found = self._replacement(pod, self._given_now(pod, pod.order), self._store.capacity(), asked)
+        with self._store.database.statement() as tx:
+            check_gone(tx, pod.id, found.plan.graph)
+        return found.plan
+
+    def replace_node(
+        self, request: Request, name: str, asked: Replacement, generation: int | None = None
+    ) -> Applied:
+        """Replace a node of a pod by its spare, the nearest free node, or the named one, as its next generation.
+
+        Args:
+            generation: `ConflictError` unless the pod has this one.
+
+        Raises `InputError` for a node that can't be replaced or can't take the place, `RefusedError` if there is none.
+        """
+        with self._logged(request, "pod replace", f"{name} {asked.node}"):
+            pod = self._find(request, "pods:replace", name)
+            self._check_may_replace(request, pod, asked)
+            if generation is not None and generation != pod.generation:
+                with self._store.database.transaction() as tx:
+                    raise ConflictError(overtaken(tx, replace(pod, generation=generation)))
+            with self._store.database.statement() as tx:
+                check_confirmed(tx, pod)
+            change = self._by_active_site(lambda: self._replace(request, pod, asked), pod.name)
+            return Applied(outcome="changed", change=change, pod=self._view(pod.id))
+
+    def _check_may_replace(self, request: Request, pod: PodRecord, asked: Replacement) -> None:
+        """Raise unless the pod has nodes and isn't ending, and the caller may choose the node if one is named."""
+        if asked.by is not None:
+            self._policy.check("pods:choose_node", request.caller, pod.project_id)
+        if pod.state in ENDED:
+            raise ConflictError(orders.ORDER_AGAIN(pod=pod.name, state=str(pod.state)))
+        if pod.wanted == "absent":
+            raise ConflictError(orders.NOT_CHANGEABLE(pod=pod.name))
+        if pod.placed is None:
+            raise ConflictError(orders.NO_NODES_YET(pod=pod.name, why=pod.reason))
+
+    def _replace(self, request: Request, pod: PodRecord, asked: Replacement) -> PodChange:
+        def following(pod: PodRecord, given: PlanningInput, capacity: Capacity) -> NextGeneration:
+            return self._replacement(pod, given, capacity, asked)
+
+        # The old server is gone before the new one is requested: together they need no more than the old one.
+        return self._write_next(request, pod, self._given_now(pod, pod.order), following, within_quota=False)
+
+    def _replacement(
+        self, pod: PodRecord, given: PlanningInput, capacity: Capacity, asked: Replacement
+    ) -> NextGeneration:
+        return self._next(pod, pod.order, given, capacity, replaces=asked)

@@ -1,0 +1,28 @@
+"""`weft pod replace` on the command line."""
+
+from __future__ import annotations
+
+from tests.helpers.desk import Desk
+from tests.helpers.doors import ORDER
+
+
+def test_replacement_is_planned_then_made(desk: Desk) -> None:
+    """The plan changes nothing; what is made is what it said."""
+    nodes = {**ORDER["nodes"], "count": 2, "spare": 1}
+    assert desk.weft("pod", "create", "-f", desk.pod_file("train", nodes=nodes)).code == 0
+    pod = desk.weft("pod", "show", "train", "--json").json
+    failed, spare = pod["servers"][0]["node"], pod["spares"][0]["node"]
+    planned = desk.weft("pod", "replace", "train", failed, "--plan")
+    assert planned.code == 0 and "Nothing was changed." in planned.out
+    assert f"−  {failed}" in planned.out and f"~  {spare}" in planned.out
+    as_json = desk.weft("pod", "replace", "train", failed, "--plan", "--json").json
+    assert as_json["change"]["spares_used"] == [spare] and as_json["generation"] == 2
+    done = desk.weft("pod", "replace", "train", failed)
+    assert done.code == 0 and "nodes.spare: 1 → 0" in done.out
+    assert f"nodes that go: {failed}" in done.out and "being changed to generation 2" in done.out
+    again = desk.weft("pod", "replace", "train", failed)
+    assert again.code == 2 and "node: " in again.err and "nodes of the pod" in again.err
+    late = desk.weft("pod", "replace", "train", spare, "--generation", "1")
+    assert late.code != 0 and "generation 2" in late.err
+    chosen = desk.weft("pod", "replace", "train", spare, "--with", "gpu16")
+    assert chosen.code != 0 and "pods:choose_node" in chosen.err
