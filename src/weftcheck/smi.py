@@ -58,7 +58,7 @@ class Report(NamedTuple):
 def _address(text: str) -> str:
     """`00000000:06:00.0` as sysfs writes it: `0000:06:00.0`."""
     domain, _, rest = text.lower().partition(":")
-    return f"{domain[-4:] if domain.startswith('0000') else domain}:{rest}"
+    return f"{int(domain, 16):04x}:{rest}" if re.fullmatch("[0-9a-f]{1,8}", domain) else text
 
 
 def read(host: Host) -> Report:

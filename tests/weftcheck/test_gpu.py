@@ -8,6 +8,7 @@ from tests.weftcheck.machines import GPUS, Rig
 from tests.weftcheck.smioutput import BOARDS, output
 from weftcheck.host import Output, UnreadableError
 from weftcheck.result import Status
+from weftcheck.smi import parse
 
 SMI = "nvidia-smi -q -x"
 CODES = ("GPU_ATTACHED", "GPU_DRIVER", "GPU_STATE", "GPU_ECC", "GPU_ROWS", "GPU_CLOCKS")
@@ -178,6 +179,21 @@ def test_unreadable_nvidia_smi_is_unknown_everywhere(
     found = rig.look("", *CODES)
     assert found.wrong() == {code: [Status.UNKNOWN] for code in CODES}
     assert all(r.reason for r in found) and rig.asked.count(SMI) == 1
+
+
+@pytest.mark.parametrize(
+    ("printed", "address"),
+    [
+        ("00000000:1B:00.0", "0000:1b:00.0"),
+        ("0000:1B:00.0", "0000:1b:00.0"),
+        ("00000008:06:00.0", "0008:06:00.0"),
+        ("00010000:01:00.0", "10000:01:00.0"),
+    ],
+)
+def test_bus_ids_are_those_of_sysfs(printed: str, address: str) -> None:
+    """With 4 or 8 digits of the domain, of Grace machines and of domains beyond 16 bits."""
+    text = f'<nvidia_smi_log><gpu id="{printed}"></gpu></nvidia_smi_log>'
+    assert [gpu.address for gpu in parse(text).gpus] == [address]
 
 
 def test_gpus_for_guests_are_not_asked_of_the_host(rig: Rig) -> None:
