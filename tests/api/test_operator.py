@@ -124,6 +124,25 @@ def test_node_is_held_and_accepted(api: Client) -> None:
     assert api.get("/v1/nodes/nix", headers=olga).status_code == 404
 
 
+def test_leaf_is_drained_and_undrained(api: Client) -> None:
+    """With time and reasons; an unknown place, a time without zone, and no drain are refused."""
+    olga = by("operator")
+    body = {"target": "leaf01", "by": "2027-06-01T18:00:00Z", "reason": "RMA", "public": "new switch"}
+    done = api.post("/v1/drains", json=body, headers=olga).json()
+    assert (len(done["nodes"]), done["pods"], done["broken"]) == (4, [], [])
+    listed = api.get("/v1/drains", headers=olga).json()["drains"]
+    assert [(d["by"], d["public"]) for d in listed] == [("2027-06-01T18:00:00Z", "new switch")] * 4
+    assert api.get("/v1/nodes/gpu01", headers=olga).json()["drain"]["reason"] == "RMA"
+    for wrong in ({"target": "nix"}, {**body, "by": "2027-06-01T18:00:00"}, {**body, "public": "a\nb"}, {}):
+        assert api.post("/v1/drains", json=wrong, headers=olga).status_code == 400
+    for role in ("system-reader", "a-member"):
+        assert api.post("/v1/drains", json=body, headers=by(role)).status_code == 403
+        assert api.delete("/v1/drains/leaf01", headers=by(role)).status_code == 403
+    assert len(api.delete("/v1/drains/leaf01", headers=olga).json()["nodes"]) == 4
+    again = api.delete("/v1/drains/leaf01", headers=olga)
+    assert (again.status_code, again.json()["code"]) == (409, "NOT_DRAINED")
+
+
 @pytest.mark.parametrize(
     "body", [{}, {"what": ""}, {"what": "x" * 201}, {"what": "a\nb"}, {"what": "x", "by": "y"}]
 )

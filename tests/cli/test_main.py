@@ -202,6 +202,22 @@ def test_nodes_are_held_and_accepted(desk: Desk) -> None:
     assert "counts once the pod is released" in busy.out
 
 
+def test_leaf_is_drained_and_undrained(desk: Desk) -> None:
+    """The pods there are listed, with a note that nothing is released by itself."""
+    desk.weft("pod", "create", "-f", desk.pod_file())
+    words = ("--by", "2027-06-01T18:00Z", "--reason", "RMA", "--public", "new switch")
+    done = desk.weft("node", "drain", "leaf01", *words, cloud="operator")
+    assert done.code == 0 and "gpu01" in done.out
+    shown = desk.weft("node", "show", "gpu01", cloud="operator").out
+    assert "RMA" in shown and "new switch" in shown and "2027-06-01" in shown
+    busy = desk.weft("node", "list", "--state", "busy", "--json", cloud="operator").json[0]
+    again = desk.weft("node", "drain", busy["leaf"], cloud="operator").out
+    assert "train" in again and "nothing is released by itself" in again
+    assert desk.weft("node", "undrain", busy["leaf"], "--json", cloud="operator").json["pods"]
+    assert desk.weft("node", "undrain", "nix", cloud="operator").code == 2
+    assert desk.weft("node", "drain", "gpu01", "--by", "soon", cloud="operator").code == 2
+
+
 def test_fabric_is_compared_and_its_cabling_adopted(desk: Desk) -> None:
     """Differences are exit code 1; taken in, they are gone."""
     desk.house.pull_cable()

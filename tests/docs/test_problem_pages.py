@@ -23,6 +23,7 @@ LASTING = {
     "waiting order": ("queue", "A waiting order"),
     "quarantined node": ("release", "A quarantined node"),
     "held node": ("maintenance", "A held node"),
+    "drained node": ("maintenance", "A drained node"),
     "closed gate": ("health", "A closed gate"),
     "parked row": ("unknown", "A parked row"),
 }

@@ -59,6 +59,7 @@ def plainly(connection: psycopg.Connection[DictRow]) -> Found:
         "quarantines": rows("SELECT node, reason, since, pod_id FROM quarantine"),
         "reservations": rows("SELECT * FROM reservation"),
         "holds of nodes": rows("SELECT * FROM acceptance"),
+        "drains": rows("SELECT * FROM drain"),
         "numbers": sorted((r["space"], r["number"]) for r in rows(_NUMBERS)),
         "subnets": sorted(
             (r["plane"], r["cloud"], r["cidr"]) for r in rows("SELECT plane, cloud, cidr FROM subnet_hold")
@@ -81,6 +82,7 @@ def counted(capacity: Capacity) -> Found:
         "bookings": sorted(capacity.bookings, key=repr_of),
         "quarantines": sorted(capacity.quarantines.values(), key=repr_of),
         "reservations": sorted(capacity.reservations, key=repr_of),
+        "drains": sorted((s.drain for s in capacity.stops.values() if s.drain), key=repr_of),
         "holds of nodes": sorted((h for s in capacity.stops.values() for h in s.holds), key=repr_of),
         "numbers": sorted(numbers),
         "subnets": sorted((p, c, cidr) for p, by in planes.items() for c, cs in by.items() for cidr in cs),

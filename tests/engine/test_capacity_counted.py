@@ -238,6 +238,15 @@ CHANGES: list[Callable[[random.Random], Change]] = [
     ),
     _change("DELETE FROM acceptance WHERE node = %(node)s", node=NODES),
     _change(
+        "INSERT INTO drain (node, since, drained_by, until_at, reason, public)"
+        " VALUES (%(node)s, now(), 'x', %(end)s, %(why)s, '')"
+        " ON CONFLICT (node) DO UPDATE SET until_at = excluded.until_at",
+        node=NODES,
+        end=_TIMES,
+        why=_NOTES,
+    ),
+    _change("DELETE FROM drain WHERE node = %(node)s", node=NODES),
+    _change(
         "INSERT INTO reservation (name, project_id, nodes, start_at, end_at, created_by, created_at)"
         " VALUES (%(name)s, 'a', ARRAY[%(node)s], now(), %(end)s, 'x', now())",
         name=["x", "y"],

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,6 +41,12 @@ def missing(house: House, node: str) -> list[str]:
     return [h.what for h in house.service.show_node(house.operator, node).holds]
 
 
+def removed(refused: RefusedError) -> dict[str, Any]:
+    """Filter -> its report in a refusal."""
+    explanation: Any = refused.detail["explanation"]
+    return {report["filter"]: report for report in explanation["filters"]}
+
+
 def test_held_node_is_not_assigned_until_it_is_accepted(house: House) -> None:
     """The refusal says how many nodes are held and for what; capacity counts one node less."""
     verbs, operator = house.service, house.operator
@@ -53,7 +60,7 @@ def test_held_node_is_not_assigned_until_it_is_accepted(house: House) -> None:
     assert verbs.capacity(operator).rows[0].free == free - 1
     with pytest.raises(RefusedError) as refused:
         house.order(make("all", 16))
-    reports = {f["filter"]: f for f in refused.value.detail["explanation"]["filters"]}
+    reports = removed(refused.value)
     assert (reports["hold"]["removed"], reports["hold"]["examples"]) == (1, ["gpu03: held for burn-in"])
     assert "gpu03" not in house.order(make("most", 15)).nodes
     done = verbs.accept_node(operator, "gpu03")
@@ -200,8 +207,8 @@ def test_held_machine_and_host_take_no_pod_of_ipus(ipu: IpuHouse) -> None:
     ipu.service.hold_node(ipu.operator, "ipum2", "cable")
     with pytest.raises(RefusedError) as refused:
         ipu.order(ipus("wide", 16))
-    reports = {f["filter"]: f["removed"] for f in refused.value.detail["explanation"]["filters"]}
-    assert reports["hold"] == 1
+    reports = removed(refused.value)
+    assert reports["hold"]["removed"] == 1
     ipu.service.accept_node(ipu.operator, "ipum2")
     ipu.service.hold_node(ipu.operator, "poplar1", "cable")
     with pytest.raises(RefusedError, match="held for cable"):

@@ -45,6 +45,7 @@ from weft.model.order import Order
 from weft.model.reservation import Reservation
 from weft.model.sitefile import SiteDocument
 from weft.model.siteparts import PartsQuestion
+from weft.model.views import DrainRequest
 from weft.ports.cloud import Identity
 
 STRANGERS = 20
@@ -189,6 +190,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             RepairRequest,
             QuarantineRequest,
             HoldRequest,
+            DrainRequest,
             Reservation,
             ApplySiteRequest,
         )

@@ -15,6 +15,7 @@ from weft.model.reservation import ReservationView
 from weft.model.views import (
     MOST_EVENTS,
     AuditLogEntry,
+    DrainView,
     EventView,
     HoldView,
     NetworkSummary,
@@ -154,6 +155,12 @@ class HoldRequest(Document):
         pattern=r"^[^\x00-\x1f\x7f-\x9f]+$",
         description="What the node must be accepted for, such as `burn-in`.",
     )
+
+
+class DrainList(Document):
+    """Response of GET /v1/drains."""
+
+    drains: tuple[DrainView, ...]
 
 
 class HoldList(Document):

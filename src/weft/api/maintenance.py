@@ -1,4 +1,4 @@
-"""/v1/nodes and /v1/holds: who has nodes, and what keeps them from new orders."""
+"""/v1/nodes, /v1/holds and /v1/drains: who has nodes, and what keeps them from new orders."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from weft.api.asking import Backend, Named, SmallBody, answer, body_schema, document, may
-from weft.api.documents import HoldList, HoldRequest, NodeList, QuarantineRequest
+from weft.api.documents import DrainList, HoldList, HoldRequest, NodeList, QuarantineRequest
 from weft.app.verbs import Request
-from weft.model.views import Acceptance, NodeView
+from weft.model.views import Acceptance, DrainRequest, DrainResult, NodeView
 
 router = APIRouter(prefix="/v1", tags=["operator"])
 
@@ -66,3 +66,24 @@ def accept_node(
 def holds(request: Annotated[Request, may("nodes:list_holds")], verbs: Backend) -> Response:
     """List what nodes are held for, by whom, since when."""
     return answer(HoldList(holds=tuple(verbs.holds(request))))
+
+
+@router.get("/drains", response_model=DrainList)
+def drains(request: Annotated[Request, may("nodes:list")], verbs: Backend) -> Response:
+    """List drained nodes, by whom, since when, and when they should be empty."""
+    return answer(DrainList(drains=tuple(verbs.drains(request))))
+
+
+@router.post("/drains", response_model=DrainResult, openapi_extra=body_schema(DrainRequest))
+def drain(request: Annotated[Request, may("nodes:drain")], verbs: Backend, body: SmallBody) -> Response:
+    """Give no new orders to a node, or the nodes of a rack or leaf. Pods there stay, and nothing is released by itself.
+
+    409 if a reservation or booking can't be kept then. Again: the new time and reasons count.
+    """
+    return answer(verbs.drain(request, document(DrainRequest, body)))
+
+
+@router.delete("/drains/{name}", response_model=DrainResult)
+def undrain(request: Annotated[Request, may("nodes:drain")], verbs: Backend, name: Named) -> Response:
+    """Give new orders to a node again, or to the nodes of a rack or leaf. 409 if none of them is drained."""
+    return answer(verbs.undrain(request, name))

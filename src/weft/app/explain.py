@@ -46,6 +46,7 @@ _PATTERNS = {
     " line as OpenSSH writes it: ssh-ed25519, ssh-rsa or ecdsa-sha2-nistp…, the key, and a comment",
     r"^[A-Za-z0-9@._ -]*[A-Za-z0-9@_ -][A-Za-z0-9@._ -]*$": "letters, digits, spaces and @ . _ -, not dots alone",
     r"^[^\x00]*$": "text without zero bytes",
+    r"^[^\x00-\x1f\x7f-\x9f]*$": "text of one line, without control characters",
     r"^[^\x00-\x1f\x7f-\x9f]+$": "text of one line, without control characters",
     storageorder.SIZE: "a whole number of GiB or TiB, such as 500GiB or 1TiB",
     storageorder.MOUNT: "the full path of a directory such as /data: letters, digits and . _ -, no name beginning with "

@@ -157,11 +157,12 @@ def _pods(counts: Counts) -> Iterator[Metric]:
         alarmed.add_metric([state], row["alarmed"] if row else 0)
     yield from (pods, oldest, alarmed)
     nodes = GaugeMetricFamily(
-        "weft_nodes", "Nodes of pods, in quarantine, and held for acceptance.", labels=["state"]
+        "weft_nodes", "Nodes of pods, in quarantine, held, and drained.", labels=["state"]
     )
     nodes.add_metric(["busy"], counts.busy)
     nodes.add_metric(["quarantined"], counts.quarantined)
     nodes.add_metric(["held"], counts.held)
+    nodes.add_metric(["drained"], counts.drained)
     yield nodes
 
 

@@ -230,6 +230,13 @@ _RULES = (
         "PUT",
     ),
     _documented(
+        "nodes:drain",
+        "rule:operator",
+        "Drain nodes: they get no new orders; or end that.",
+        "/v1/drains",
+        "POST",
+    ),
+    _documented(
         "nodes:accept",
         "rule:operator",
         "Accept a node that is held. A program that tests nodes needs this and nodes:list_holds only.",

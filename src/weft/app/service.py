@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.app.drainverbs import DrainVerbs
 from weft.app.maintenanceverbs import MaintenanceVerbs
 from weft.app.networkverbs import NetworkVerbs
 from weft.app.nodeverbs import NodeVerbs
@@ -17,7 +18,14 @@ from weft.ports.fabric import FabricDriver
 
 
 class Service(
-    ReplaceVerbs, NodeVerbs, NetworkVerbs, SiteVerbs, MaintenanceVerbs, SiteResourceVerbs, TimeVerbs
+    ReplaceVerbs,
+    NodeVerbs,
+    NetworkVerbs,
+    SiteVerbs,
+    MaintenanceVerbs,
+    DrainVerbs,
+    SiteResourceVerbs,
+    TimeVerbs,
 ):
     """Tenants' and operators' verbs over one store."""
 

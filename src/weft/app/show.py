@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from weft.engine.capacity import Capacity
 from weft.engine.database import Row
-from weft.engine.records import PodRecord, ResourceRecord
+from weft.engine.drains import pods_drained
+from weft.engine.records import ResourceRecord
 from weft.engine.shownrecords import ShownPod, ShownResource
 from weft.engine.siteparts import SiteRecord
 from weft.engine.stops import NO_STOPS
 from weft.engine.unreadable import READING, unreadable
 from weft.model.fabric import FabricStatus
 from weft.model.kinds import Kind
+from weft.model.messages import problems
 from weft.model.pod import Aspect, Cause, Condition, Conditions, Phase, changed
 from weft.model.site import Site, Unit
-from weft.model.views import HoldView, NodeView, PodView, ResourceView, ServerView, SiteView
+from weft.model.views import DrainView, HoldView, NodeView, PodView, ResourceView, ServerView, SiteView
 from weft.planning.fabric.topology import Topology
 
 
@@ -34,7 +36,7 @@ def _pod_view(shown: ShownPod, site: str) -> PodView:
         name=pod.name,
         project_id=pod.project_id,
         phase=pod.phase,
-        conditions=_conditions(pod),
+        conditions=_conditions(shown),
         state=pod.state,
         reason=pod.reason,
         since=pod.since,
@@ -61,15 +63,23 @@ def _pod_view(shown: ShownPod, site: str) -> PodView:
     )
 
 
-def _conditions(pod: PodRecord) -> Conditions:
-    """The stored conditions, and whether it has nodes: for a waiting order the queue writes the reason."""
+def _conditions(shown: ShownPod) -> Conditions:
+    """The stored conditions; whether operators drain its nodes, until it is released; and whether it has nodes: for a
+    waiting order the queue writes the reason."""
+    pod, known = shown.pod, shown.pod.conditions
+    if shown.drains and pod.wanted == "present":
+        texts = pods_drained(shown.drains)
+        message = texts[0] if len(texts) == 1 else problems.SEVERAL(problems=texts)
+        since = min(row["since"] for row in shown.drains)
+        values = {"type": Aspect.MAINTENANCE, "status": "true", "reason": Cause.WAITING, "since": since}
+        known = changed(known, Condition.model_validate({**values, "message": message}))
     if pod.placed is None:
         if pod.phase is not Phase.ORDERED:
-            return pod.conditions
+            return known
         why = {"status": "false", "reason": Cause.WAITING, "message": pod.reason, "since": pod.created_at}
     else:
         why = {"status": "true", "reason": Cause.DONE, "since": pod.placed_at or pod.created_at}
-    return changed(pod.conditions, Condition.model_validate({"type": Aspect.PLACED, **why}))
+    return changed(known, Condition.model_validate({"type": Aspect.PLACED, **why}))
 
 
 def _servers(resources: Sequence[ShownResource]) -> tuple[ServerView, ...]:
@@ -187,6 +197,9 @@ def _node(node: Unit, leaf: str, capacity: Capacity, found: str, unknown: str) -
     if node.maintenance:
         state = "maintenance"
         reasons.append(f"maintenance: {node.maintenance}")
+    if stops.drain:
+        state, since = "drained", stops.drain["since"]
+        reasons.append(stops.why_drained)
     if stops.holds:
         state, since = "held", stops.holds[0]["since"]
         reasons.append(stops.why_held)
@@ -212,8 +225,15 @@ def _node(node: Unit, leaf: str, capacity: Capacity, found: str, unknown: str) -
             "reason": reason,
             "since": since,
             "holds": tuple(hold_view(row) for row in stops.holds),
+            "drain": stops.drain and drain_view(stops.drain),
         }
     )
+
+
+def drain_view(row: Row) -> DrainView:
+    """`Stops.drain`."""
+    given = {name: row[name] for name in ("node", "since", "drained_by", "reason", "public")}
+    return DrainView(by=row["until_at"], **given)
 
 
 def hold_view(row: Row) -> HoldView:

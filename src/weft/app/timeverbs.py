@@ -15,7 +15,7 @@ from weft.model.localityorder import Level
 from weft.model.reservation import Reservation, ReservationView
 from weft.model.site import Site
 from weft.model.views import CapacityView
-from weft.planning.fabric.topology import Topology
+from weft.planning.fabric.places import nodes_of_leaves
 from weft.planning.shapes.shape import all_of
 
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -96,12 +96,8 @@ def _nodes_of(reservation: Reservation, site: Site) -> list[str]:
         if (found := site.units.get(node)) is None or not found.is_whole:
             also = " and machines" if site.machine_by_name else ""
             raise InputError("nodes", node, f"compute nodes{also} of site {site.name}")
-    leaves: dict[str, list[str]] = {}
-    for fabric in sorted(site.fabrics):
-        topology = Topology.of(site, fabric)
-        for leaf, whole in topology.rails.items():
-            members = topology.leaves[whole]
-            leaves[leaf] = [n for n in members if site.node_by_name[n].role == "compute"]
+    compute = {n.name for n in site.nodes if n.role == "compute"}
+    leaves = {leaf: [n for n in members if n in compute] for leaf, members in nodes_of_leaves(site).items()}
     for leaf in reservation.leaves:
         if not leaves.get(leaf):
             known = ", ".join(sorted(name for name, members in leaves.items() if members))

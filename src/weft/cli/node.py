@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 
-from weft.cli.common import Subparsers, client_of, group, leaf, say, write_json
+from weft.cli.common import Json, Subparsers, client_of, group, leaf, say, table, write_json
 from weft.cli.output import Listing, Record, listed, shown
 from weft.model.errors import InputError
 
-STATES = ("free", "busy", "quarantined", "held", "maintenance", "not-compute")
+STATES = ("free", "busy", "quarantined", "held", "drained", "maintenance", "not-compute")
 
 
 def add_commands(subparsers: Subparsers) -> None:
     """Register the commands about nodes."""
-    commands = group(subparsers, "node", "list nodes; quarantine, hold and accept them")
+    commands = group(subparsers, "node", "list nodes; quarantine, hold and drain them")
     parser = listed(commands, "list", node_list, "list nodes and who holds them")
     parser.add_argument("--state", choices=STATES, help="only nodes in this state")
     parser = shown(commands, "show", node_show, "show a node, and what keeps it from new orders")
@@ -26,6 +26,7 @@ def add_commands(subparsers: Subparsers) -> None:
     parser = leaf(commands, "clear", clear, "take a node out of quarantine")
     parser.add_argument("node", metavar="NODE")
     _add_holds(commands)
+    _add_drains(commands)
 
 
 def _add_holds(commands: Subparsers) -> None:
@@ -44,6 +45,25 @@ def _add_holds(commands: Subparsers) -> None:
     listed(commands, "holds", holds, "list what nodes are held for, by whom and since when")
 
 
+def _add_drains(commands: Subparsers) -> None:
+    where = "a node, rack or leaf; node:, rack: or leaf: before a name of several"
+    parser = leaf(
+        commands,
+        "drain",
+        drain,
+        "give no new orders to nodes; pods there stay, nothing is released by itself",
+    )
+    parser.add_argument("target", metavar="NODE|RACK|LEAF", help=where)
+    parser.add_argument("--by", metavar="TIME", help="when they should be empty, such as 2027-01-31T18:00Z")
+    parser.add_argument("--reason", metavar="TEXT", help="why, for operators")
+    parser.add_argument("--public", metavar="TEXT", help="what the projects with pods there read")
+    parser.add_argument(
+        "--break-promises", action="store_true", help="drain although reservations or bookings can't be kept"
+    )
+    parser = leaf(commands, "undrain", undrain, "give new orders to drained nodes again")
+    parser.add_argument("target", metavar="NODE|RACK|LEAF", help=where)
+
+
 def node_list(args: argparse.Namespace) -> Listing:
     """`weft node list`; `--state` filters in the client."""
     nodes = [n for n in client_of(args).nodes() if args.state in (None, n["state"])]
@@ -53,7 +73,9 @@ def node_list(args: argparse.Namespace) -> Listing:
 def node_show(args: argparse.Namespace) -> Record:
     """`weft node show`."""
     node = client_of(args).show_node(args.node)
-    fields = {name: value for name, value in node.items() if name != "holds"}
+    fields = {name: value for name, value in node.items() if name not in ("holds", "drain")}
+    drained = node.get("drain") or {}
+    fields |= {f"drain_{name}": drained.get(name) for name in ("by", "drained_by", "public")}
     return Record(fields, node, {"holds": Listing(("what", "since", "held_by"), node.get("holds", ()))})
 
 
@@ -106,3 +128,34 @@ def accept(args: argparse.Namespace) -> int:
 def holds(args: argparse.Namespace) -> Listing:
     """`weft node holds`."""
     return Listing(("node", "what", "since", "held_by"), client_of(args).holds())
+
+
+def drain(args: argparse.Namespace) -> int:
+    """`weft node drain`."""
+    found = client_of(args).drain(
+        args.target,
+        by=args.by,
+        reason=args.reason,
+        public=args.public,
+        break_promises=args.break_promises or None,
+    )
+    return _drained(args, found, "drained")
+
+
+def undrain(args: argparse.Namespace) -> int:
+    """`weft node undrain`."""
+    return _drained(args, client_of(args).undrain(args.target), "no longer drained")
+
+
+def _drained(args: argparse.Namespace, found: Json, how: str) -> int:
+    if args.json:
+        write_json(found)
+        return 0
+    say(f"{', '.join(found['nodes'])}: {how}")
+    if found["pods"]:
+        say("\n".join(table(("pod", "project_id", "nodes"), found["pods"])))
+        if how == "drained":
+            say("these pods keep their nodes until they are released: nothing is released by itself")
+    for promise in found["broken"]:
+        say(f"broken: {promise}")
+    return 0

@@ -310,6 +310,14 @@ class Client:
     def holds(self) -> list[Json]:
         return self._ask("GET", "/v1/holds")["holds"]
 
+    def drain(self, target: str, **given: Any) -> Json:
+        """Give no new orders to a place's nodes. Args: fields of `DrainRequest`; None is left out."""
+        more = {name: value for name, value in given.items() if value is not None}
+        return self._ask("POST", "/v1/drains", {"target": target, **more})
+
+    def undrain(self, target: str) -> Json:
+        return self._ask("DELETE", f"/v1/drains/{_part('target', target)}")
+
     def audit(self, repair: bool = False, unknown_pods: Sequence[str] = ()) -> Json:
         """Looks at everything outside: give it time."""
         if repair:

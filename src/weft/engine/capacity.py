@@ -14,7 +14,7 @@ from weft.engine.counted import Counted, Holding, lease_of, seconds_of, terms_of
 from weft.engine.database import Row, Tx
 from weft.engine.partholds import booked_parts
 from weft.engine.postgres import time_in_json
-from weft.engine.stops import Stops
+from weft.engine.stops import NO_STOPS, Stops
 from weft.model.placement import Occupancy
 from weft.model.plan import UsedNumbers
 from weft.model.site import Site
@@ -60,7 +60,6 @@ class Capacity:
         shared: rows like those of `holds`, of nodes of which pods have parts.
         parts: all these parts.
         quarantines: node -> row of node, reason, since, pod_id.
-        stops: node -> why operators keep it from new orders.
         used: numbers and subnets of live pods.
         bookings: rows of pod_id, pod, project_id, nodes, start_at, end_at, parts (of servers that will share nodes),
             came (of open bookings: when the pod was ordered), and the pod's constraints on leaves.
@@ -70,6 +69,7 @@ class Capacity:
         ending: networks and flavors of the site that are being removed: name or id -> kind.
         site: generation of the site that is active; None: there is none.
         leases: the same holds, in the book's form; None: computed on first use.
+        stops: node -> why operators keep it from new orders.
     """
 
     holds: Mapping[str, Row]
@@ -77,7 +77,6 @@ class Capacity:
     used: UsedNumbers
     bookings: Sequence[Row] = ()
     reservations: Sequence[Row] = ()
-    stops: Mapping[str, Stops] = field(default_factory=dict[str, Stops])
     places: Sequence[Row] = ()
     shared: Sequence[Row] = ()
     parts: Sequence[Row] = ()
@@ -85,6 +84,7 @@ class Capacity:
     ending: Mapping[str, str] = field(default_factory=dict[str, str])
     site: int | None = None
     leases: Leases | None = None
+    stops: Mapping[str, Stops] = field(default_factory=dict[str, Stops])
 
     @classmethod
     def of(cls, counted: Counted, at: datetime, gone: Container[str], frame: Mapping[str, Any]) -> Capacity:
@@ -118,6 +118,7 @@ class Capacity:
         return Occupancy(
             quarantined={node: row["reason"] for node, row in self.quarantines.items()},
             on_hold={node: stops.why_held for node, stops in self.stops.items() if stops.holds},
+            drained={node: stops.why_drained for node, stops in self.stops.items() if stops.drain},
             down={
                 node: why for node, why in down.items() if not (site.is_bound(node) and node in self.holds)
             },
@@ -167,8 +168,10 @@ class _CountedState:
     gone: Gone = field(default_factory=Gone)
 
 
-def _stops(document: Mapping[str, Any]) -> Stops:
-    return Stops(holds=tuple(timed(row) for row in document["holds"] or ()))
+def _stops(document: Mapping[str, Any]) -> Stops | None:
+    holds, drain = document["holds"] or (), document["drain"]
+    found = Stops(tuple(timed(row) for row in holds), timed(drain) if drain else None)
+    return None if found == NO_STOPS else found
 
 
 def read_capacity(tx: Tx, lock: bool = False) -> Capacity:
@@ -200,7 +203,7 @@ def read_capacity(tx: Tx, lock: bool = False) -> Capacity:
         {UUID(owner): Holding.of(UUID(owner), document) for owner, document in changed["owner"].items()},
         {node: timed(row) if row else None for node, row in changed["quarantine"].items()},
         {name: timed(row) if row else None for name, row in changed["reservation"].items()},
-        {node: _stops(document) if document else None for node, document in changed["stop"].items()},
+        {node: _stops(document) for node, document in changed["stop"].items()},
     )
     at = tx.learn(time_in_json(frame["at"]))
     known.gone.add(frame["gone"], at.timestamp())

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from uuid import UUID
 
+from weft.engine.counted import timed
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import message_json
 from weft.engine.fence import LATE_SECONDS
@@ -62,7 +63,8 @@ class PodRows:
             if row is None or project_id not in (None, row["project_id"]):
                 raise NotFoundError(orders.POD_NOT_FOUND(pod=str(pod_id)))
             rows = tx.rows("resources_to_show", owner_id=pod_id)
-        return ShownPod(PodRecord.of(row), tuple(ShownResource.of(one) for one in rows), row["has_receipt"])
+        resources = tuple(ShownResource.of(one) for one in rows)
+        return ShownPod(PodRecord.of(row), resources, row["has_receipt"], tuple(map(timed, row["drains"])))
 
     def which_pod(self, name: str, project_id: str | None) -> FoundPod:
         """Like `find_pod`, without reading documents: it also finds a pod whose row can't be read."""

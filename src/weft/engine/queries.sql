@@ -128,8 +128,9 @@ UNION ALL SELECT 'owner', o.id::text, json_build_object(
 FROM owners o
 UNION ALL SELECT 'quarantine', n.node, (SELECT row_to_json(q) FROM quarantine q WHERE q.node = n.node) FROM quarantines n
 UNION ALL SELECT 'reservation', n.name, (SELECT row_to_json(r) FROM reservation r WHERE r.name = n.name) FROM reserved n
-UNION ALL SELECT 'stop', n.node, (SELECT CASE WHEN count(*) > 0 THEN json_build_object('holds',
-    json_agg(a ORDER BY since, what)) END FROM acceptance a WHERE a.node = n.node) FROM stopped n
+UNION ALL SELECT 'stop', n.node, (SELECT json_build_object(
+    'holds', (SELECT json_agg(a ORDER BY since, what) FROM acceptance a WHERE a.node = n.node),
+    'drain', (SELECT row_to_json(d) FROM drain d WHERE d.node = n.node))) FROM stopped n
 
 
 -- name: capacity_changes
@@ -175,7 +176,7 @@ WITH frame AS MATERIALIZED (
 ), reserved AS (
     SELECT name FROM reservation
 ), stopped AS (
-    SELECT DISTINCT node FROM acceptance
+    SELECT node FROM acceptance UNION SELECT node FROM drain
 )
 @capacity_documents;
 
@@ -301,6 +302,18 @@ ON CONFLICT (node, what) DO NOTHING;
 
 -- name: accept_node
 DELETE FROM acceptance WHERE node = %(node)s AND what = ANY(%(whats)s);
+
+-- name: drain_nodes
+-- Returns those that weren't drained, or otherwise.
+INSERT INTO drain (node, since, drained_by, until_at, reason, public)
+SELECT node, %(at)s, %(by)s, %(until)s, %(reason)s, %(public)s FROM unnest(%(nodes)s::text[]) node ORDER BY node
+ON CONFLICT (node) DO UPDATE SET drained_by = excluded.drained_by, until_at = excluded.until_at,
+    reason = excluded.reason, public = excluded.public
+WHERE (drain.until_at, drain.reason, drain.public) IS DISTINCT FROM (excluded.until_at, excluded.reason, excluded.public)
+RETURNING node;
+
+-- name: undrain_nodes
+DELETE FROM drain WHERE node = ANY(%(nodes)s) RETURNING node;
 
 -- part: pod_row
 INSERT INTO pod (id, site, project_id, name, created_by, created_at, ordered, units, plan, state, reason, since, lease_end,
@@ -636,7 +649,10 @@ id, kind, site, project_id, name, created_by, created_at, wanted, phase, conditi
 -- A pod's row as pod_by_id, without the graph in its plan, and whether it has a receipt.
 SELECT
     @pod_fields, plan || '{"graph": {"resources": []}}' AS plan,
-    EXISTS (SELECT FROM receipt WHERE owner_id = pod.id) AS has_receipt
+    EXISTS (SELECT FROM receipt WHERE owner_id = pod.id) AS has_receipt,
+    -- drained nodes that it has, whole, in parts, or as hosts of its servers
+    ARRAY(SELECT row_to_json(d) FROM drain d WHERE EXISTS (SELECT FROM node_hold h WHERE (h.node, h.pod_id) = (d.node, pod.id))
+        OR EXISTS (SELECT FROM number_hold n WHERE (n.space, n.owner_id) = ('host/' || d.node, pod.id))) AS drains
 FROM pod WHERE id = %(id)s;
 
 -- name: resources_to_show
@@ -701,6 +717,9 @@ SELECT count(DISTINCT node) AS number FROM node_hold;
 
 -- name: count_quarantined
 SELECT count(*) AS number FROM quarantine;
+
+-- name: count_drained
+SELECT count(*) AS number FROM drain;
 
 -- name: count_held
 SELECT count(DISTINCT node) AS number FROM acceptance;

@@ -95,11 +95,13 @@ class ShownPod:
 
     Attributes:
         pod: its row; the graph of its plan is left out.
+        drains: rows of its nodes that operators empty.
     """
 
     pod: PodRecord
     resources: tuple[ShownResource, ...]
     has_receipt: bool
+    drains: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def project_id(self) -> str:

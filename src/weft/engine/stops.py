@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC
 
 from weft.engine.database import Row
+from weft.model.messages.values import MINUTE
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,14 +15,25 @@ class Stops:
 
     Attributes:
         holds: rows of node, what, since, held_by; the oldest first.
+        drain: row of node, since, drained_by, until_at, reason, public; None: it isn't drained.
     """
 
     holds: tuple[Row, ...] = ()
+    drain: Row | None = None
 
     @property
     def why_held(self) -> str:
         """For what it is held, in one sentence; empty: it isn't."""
         return f"held for {'; '.join(row['what'] for row in self.holds)}" if self.holds else ""
+
+    @property
+    def why_drained(self) -> str:
+        """As `why_held`."""
+        if self.drain is None:
+            return ""
+        until, reason = self.drain["until_at"], self.drain["reason"] or self.drain["public"]
+        by = f" by {until.astimezone(UTC).strftime(MINUTE)}" if until else ""
+        return f"drained{by}" + (f": {reason}" if reason else "")
 
 
 NO_STOPS = Stops()

@@ -45,7 +45,7 @@ class Counts:
     Attributes:
         pods: rows of state, number, oldest (for how many seconds), alarmed (how many have an alarm, or
             are in the state for longer than its limit).
-        busy, quarantined, held: nodes; held ones wait for their acceptance.
+        busy, quarantined, held, drained: nodes; held ones wait for their acceptance.
         parked: pods and orders whose rows can't be read.
         traces: found after a receipt was signed: `open`, still there; `gone`, removed since.
         swept: seconds since the last completed sweep; None: none yet.
@@ -59,6 +59,7 @@ class Counts:
     busy: int
     quarantined: int
     held: int
+    drained: int
     parked: int
     traces: Row
     swept: float | None
@@ -285,6 +286,7 @@ class Store(ClaimRows, PodRows, RecordRows):
                 _number(tx, "count_busy"),
                 _number(tx, "count_quarantined"),
                 _number(tx, "count_held"),
+                _number(tx, "count_drained"),
                 _number(tx, "count_parked"),
                 tx.row("count_traces") or {"open": 0, "gone": 0},
                 _swept(tx),

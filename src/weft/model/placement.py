@@ -145,6 +145,9 @@ class Occupancy(Document):
     on_hold: Mapping[Name, str] = Field(
         default_factory=dict, description="Node -> what it must be accepted for before it is assigned."
     )
+    drained: Mapping[Name, str] = Field(
+        default_factory=dict, description="Node that operators empty -> by when and why."
+    )
     down: Mapping[Name, str] = Field(
         default_factory=dict,
         description="Node -> why its cloud can't boot on it now (compute service down …).",
@@ -179,7 +182,8 @@ class Occupancy(Document):
 
     def out_of_service(self, node: str) -> str | None:
         """Why a node isn't assigned to any order: down, in quarantine, or stopped by operators; None: it may be."""
-        return self.down.get(node) or self.quarantined.get(node) or self.on_hold.get(node)
+        ways = (self.down, self.quarantined, self.on_hold, self.drained)
+        return next((way[node] for way in ways if node in way), None)
 
 
 class PlacedNode(Document):

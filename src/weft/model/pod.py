@@ -70,6 +70,8 @@ class Aspect(StrEnum):
     """Differences are being repaired."""
     CHANGING = "Changing"
     """A newer generation of the order is being realized; the rest of the pod keeps running."""
+    MAINTENANCE = "Maintenance"
+    """Operators empty some of its nodes; the pod itself is as it was."""
     FAILED = "Failed"
     """Someone must change something before it can continue; it is still observed."""
     CLEAN = "Clean"

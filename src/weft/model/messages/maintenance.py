@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.model.messages.message import Code, Component
-from weft.model.messages.values import COUNT, NODE, Words, word
+from weft.model.messages.values import COUNT, NODE, NODES, TEXT, TIME, Words, word
 
 PUBLISHED = word(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
 """Words that operators wrote for those who may read them here."""
@@ -43,4 +43,31 @@ TOO_MANY_HOLDS = Code(
     True,
     "maintenance",
     {"node": NODE, "most": COUNT},
+)
+NODES_DRAINED = Code(
+    "NODES_DRAINED",
+    Component.SITE,
+    "{nodes} drained[ by {until}][: {reason}][ (published: {public})]; nothing is released by itself",
+    "maintenance of {nodes}[ from {until}][: {public}]; nothing is released by itself",
+    "maintenance",
+    {"nodes": NODES, "until": TIME, "reason": TEXT, "public": PUBLISHED},
+)
+NODES_UNDRAINED = Code(
+    "NODES_UNDRAINED",
+    Component.SITE,
+    "{nodes} no longer drained",
+    "maintenance of {nodes} is over or was cancelled",
+    "maintenance",
+    {"nodes": NODES},
+)
+DRAIN_BREAKS_PROMISES = Code(
+    "DRAIN_BREAKS_PROMISES",
+    Component.SITE,
+    "the drain would break what was promised: {promises}; nothing was drained",
+    None,
+    "maintenance",
+    {"promises": TEXT},
+)
+NOT_DRAINED = Code(
+    "NOT_DRAINED", Component.SITE, "nothing is drained at {target}", None, "maintenance", {"target": TEXT}
 )

@@ -33,6 +33,10 @@ from weft.model.views.pods import (
 )
 from weft.model.views.site import (
     Acceptance,
+    DrainedPod,
+    DrainRequest,
+    DrainResult,
+    DrainView,
     FabricComparison,
     Health,
     HoldView,
@@ -55,6 +59,10 @@ __all__ = [
     "CapacityView",
     "ConsoleView",
     "CountView",
+    "DrainRequest",
+    "DrainResult",
+    "DrainView",
+    "DrainedPod",
     "EventView",
     "FabricComparison",
     "Finding",

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.fabric import FabricStatus
+from weft.model.ids import Instant
 from weft.model.messages.documents import Sentence
 from weft.model.observedfabric import FabricDifference
 from weft.model.pod import PodState
@@ -32,13 +33,65 @@ class Acceptance(Document):
     missing: tuple[HoldView, ...] = ()
 
 
+class DrainRequest(Document):
+    """Nodes that operators want to empty."""
+
+    target: str = Field(
+        min_length=1,
+        max_length=255,
+        description="A node, a rack or a leaf; `node:`, `rack:` or `leaf:` before a name of several.",
+    )
+    by: Instant | None = Field(
+        default=None,
+        description="When the nodes should be empty, with time zone. Nothing is released by then.",
+    )
+    reason: str = Field(default="", max_length=500, description="Reason, for operators.")
+    public: str = Field(
+        default="",
+        max_length=200,
+        pattern=r"^[^\x00-\x1f\x7f-\x9f]*$",
+        description="What the projects with pods there read.",
+    )
+    break_promises: bool = Field(
+        default=False, description="Drain although reservations or bookings can't be kept then."
+    )
+
+
+class DrainView(Document):
+    """A drained node."""
+
+    node: str
+    since: datetime
+    drained_by: str = Field(description="User, by name.")
+    by: datetime | None = Field(default=None, description="When it should be empty.")
+    reason: str = ""
+    public: str = Field(default="", description="What the projects with pods there read.")
+
+
+class DrainedPod(Document):
+    """A pod with drained nodes."""
+
+    pod: str
+    project_id: str
+    nodes: tuple[str, ...]
+
+
+class DrainResult(Document):
+    """Nodes that were drained, or are no longer."""
+
+    target: str
+    nodes: tuple[str, ...]
+    pods: tuple[DrainedPod, ...] = Field(description="Pods that have some of the nodes, and keep them.")
+    broken: tuple[str, ...] = Field(default=(), description="Reservations and bookings that can't be kept.")
+
+
 class NodeView(Document):
     """A node as operators see it."""
 
     name: str
     rack: str | None
     leaf: str
-    state: Literal["free", "busy", "quarantined", "held", "maintenance", "not-compute"]
+    state: Literal["free", "busy", "quarantined", "held", "drained", "maintenance", "not-compute"]
     pod: str | None = None
     project_id: str | None = None
     reason: str = ""
@@ -47,6 +100,7 @@ class NodeView(Document):
         default=(),
         description="What it must be accepted for; of a node that a pod has, once the pod has ended.",
     )
+    drain: DrainView | None = Field(default=None, description="Null: it isn't drained.")
 
 
 class SiteView(Document):

@@ -49,6 +49,7 @@ class Engine(Gang):
             ("down", occupancy.down),
             ("quarantine", occupancy.quarantined),
             ("hold", occupancy.on_hold),
+            ("drain", occupancy.drained),
             ("segments", keys_gone(occupancy, fabric)),
         ):
             for node, reason in reasons.items():

@@ -52,7 +52,7 @@ def filters_for(
         _these("maintenance", maintenance),
         _these("down", occupancy.down),
         _these("quarantine", occupancy.quarantined),
-        *_stopped(topology, {"hold": occupancy.on_hold}),
+        *_stopped(topology, {"hold": occupancy.on_hold, "drain": occupancy.drained}),
         _these("segments", no_keys),
         _these("exclude", dict.fromkeys(request.exclude, "the order excludes it")),
         # A node that the pod has parts of may have room for more of its servers.

@@ -16,9 +16,9 @@ NONE_UNFIT: Mapping[str, str] = {}
 STATIC = ("role", "cloud", "fabric", "accelerators")
 KEPT = 1000
 """Maximum number of cached reports."""
-DYNAMIC: tuple[str, ...] = ("maintenance", "down", "quarantine", "hold", "segments")
+DYNAMIC: tuple[str, ...] = ("maintenance", "down", "quarantine", "hold", "drain", "segments")
 """Filters whose state changes by itself, in the order in which they are reported."""
-STOPS = frozenset({"hold"})
+STOPS = frozenset({"hold", "drain"})
 """Those that are reported only while a node of the fabric is stopped for this."""
 
 

@@ -26,6 +26,7 @@ class NodesRow:
         nodes: that could serve if nothing were in use or out of service.
         free: for the whole duration.
         nvlink: NVLink domains of such nodes, by size.
+        drained: of these nodes, those that operators empty.
     """
 
     cloud: str
@@ -35,6 +36,7 @@ class NodesRow:
     largest: tuple[Largest, ...]
     nvlink: tuple[Count, ...] = ()
     soon: tuple[Soon, ...] = ()
+    drained: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,8 @@ def capacity(
                 wanted.type if wanted else None,
                 wanted.count if wanted else 0,
             )
-            rows.append(_row(line, Ask("capacity", 1, project, kind), wanted, now, duration))
+            row = _row(line, Ask("capacity", 1, project, kind), wanted, now, duration)
+            rows.append(replace(row, drained=_drained(line, kind, project, health)))
     rails = line.engine.topology.rails_of(line.engine.numbers.leaves).values()
     return Capacity(
         fabric=fabric, rails=max(map(len, rails), default=1), rows=tuple(r for r in rows if r.nodes)
@@ -114,6 +117,12 @@ def _row(line: Timeline, ask: Ask, wanted: AcceleratorCount | None, now: float, 
         nvlink=_nvlink(engine, bits, view.mask),
         soon=tuple(soon),
     )
+
+
+def _drained(line: Timeline, kind: Kind, project: str, health: Occupancy) -> int:
+    view = line.engine.view(Ask("capacity", 1, project, kind))
+    drained = line.engine.numbers.masks(n for n in health.drained if n in line.engine.numbers.leaf_of)
+    return sum((bits & view.mask[leaf]).bit_count() for leaf, bits in drained.items())
 
 
 def _nearest(level: Level) -> Level:

@@ -76,6 +76,7 @@ def test_every_excluded_machine_is_reported() -> None:
         busy={NAMES[1]: "p"},
         quarantined={NAMES[2]: "dirty"},
         on_hold={NAMES[5]: "held for burn-in"},
+        drained={NAMES[6]: "drained"},
         down={NAMES[3]: "off"},
         reserved={NAMES[4]: "q"},
     )
@@ -87,6 +88,7 @@ def test_every_excluded_machine_is_reported() -> None:
         "down": (f"{NAMES[3]}: off",),
         "quarantine": (f"{NAMES[2]}: dirty",),
         "hold": (f"{NAMES[5]}: held for burn-in",),
+        "drain": (f"{NAMES[6]}: drained",),
         "busy": (f"{NAMES[1]}: held by pod p",),
         "reserved": (f"{NAMES[4]}: q",),
     }

@@ -40,5 +40,9 @@ def nodes_rows(asked: CapacityAsked) -> Iterator[CapacityRow]:
             orders="nodes",
             largest=tuple(x for x in row.largest if level in (None, x.level)),
             soon=tuple(x for x in row.soon if level in (None, x.level)),
-            counts=(*row.nvlink, *((Count("rails of each leaf", one.rails),) if one.rails > 1 else ())),
+            counts=(
+                *row.nvlink,
+                *((Count("rails of each leaf", one.rails),) if one.rails > 1 else ()),
+                *((Count("drained nodes", row.drained),) if row.drained else ()),
+            ),
         )

@@ -86,6 +86,7 @@ class IpuTimeline(Timeline):
             ("down", health.down),
             ("quarantine", health.quarantined),
             ("hold", health.on_hold),
+            ("drain", health.drained),
         ):
             for name, reason in reasons.items():
                 places = line.engine.topology.leaves.get(HOST + name, (name,))

@@ -201,7 +201,7 @@ def _eligible(
 
 def _stops(occupancy: Occupancy) -> dict[str, Mapping[str, str]]:
     """Filter -> machine -> why operators keep it from new orders."""
-    return {"hold": occupancy.on_hold}
+    return {"hold": occupancy.on_hold, "drain": occupancy.drained}
 
 
 def _machines(count: int) -> str:

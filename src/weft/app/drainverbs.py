@@ -1,0 +1,72 @@
+"""The verbs of operators about drains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from weft.app.desk import Desk
+from weft.app.show import drain_view
+from weft.app.verbs import Request
+from weft.engine.capacity import Capacity
+from weft.engine.drains import Drain, drain_nodes, pods_on, undrain_nodes
+from weft.model.errors import ConflictError, InputError
+from weft.model.messages import maintenance
+from weft.model.views import DrainedPod, DrainRequest, DrainResult, DrainView
+from weft.planning.fabric.places import nodes_at
+
+
+class DrainVerbs(Desk):
+    """Of operators; see `weft.app.verbs`."""
+
+    def drain(self, request: Request, wanted: DrainRequest) -> DrainResult:
+        """Give no new orders to the nodes of a place; pods there stay, and their projects read of it.
+
+        Nothing is released at the time by itself. Nodes that come to a rack or leaf later aren't drained.
+
+        Raises:
+            InputError: the site has no such place, or the time is over.
+            ConflictError: reservations or bookings would be broken, and `break_promises` isn't given.
+        """
+        with self._logged(request, "node drain", wanted.target):
+            self._policy.check("nodes:drain", request.caller)
+            site = self._store.site().site
+            nodes = nodes_at(site, wanted.target)
+            if wanted.by is not None and wanted.by <= self._clock.now():
+                raise InputError("by", wanted.by.isoformat(), "a time in the future")
+            drain = Drain(wanted.by, wanted.reason, wanted.public)
+            user = request.caller.user_name
+            capacity, broken = drain_nodes(
+                self._store.database, site, nodes, drain, user, wanted.break_promises
+            )
+        return DrainResult(
+            target=wanted.target, nodes=tuple(nodes), pods=_pods(capacity, nodes), broken=broken
+        )
+
+    def undrain(self, request: Request, target: str) -> DrainResult:
+        """End the drains of a place's nodes. Raises `ConflictError` if none of them is drained."""
+        with self._logged(request, "node undrain", target):
+            self._policy.check("nodes:drain", request.caller)
+            one = self._store.capacity().stops.get(target)
+            # A node that left the site may still be drained.
+            nodes = (target,) if one and one.drain else nodes_at(self._store.site().site, target)
+            capacity, ended = undrain_nodes(self._store.database, nodes)
+            if not ended:
+                raise ConflictError(maintenance.NOT_DRAINED(target=target))
+        return DrainResult(target=target, nodes=tuple(ended), pods=_pods(capacity, ended))
+
+    def drains(self, request: Request) -> list[DrainView]:
+        """All drained nodes, by name; also those that left the site."""
+        self._policy.check("nodes:list", request.caller)
+        stops = self._store.capacity().stops
+        return [drain_view(one.drain) for _, one in sorted(stops.items()) if one.drain]
+
+
+def _pods(capacity: Capacity, nodes: Sequence[str]) -> tuple[DrainedPod, ...]:
+    """Pods that have some of the nodes, by name."""
+    rows: Mapping[UUID, tuple[str, str]] = {
+        row["pod_id"]: (row["pod"], row["project_id"])
+        for row in (*capacity.holds.values(), *capacity.shared, *capacity.places)
+    }
+    found = [(*rows[pod], tuple(mine)) for pod, mine in pods_on(capacity, frozenset(nodes)).items()]
+    return tuple(DrainedPod(pod=pod, project_id=project, nodes=mine) for pod, project, mine in sorted(found))
