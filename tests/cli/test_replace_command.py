@@ -19,6 +19,7 @@ def test_replacement_is_planned_then_made(desk: Desk) -> None:
     assert as_json["change"]["spares_used"] == [spare] and as_json["generation"] == 2
     done = desk.weft("pod", "replace", "train", failed)
     assert done.code == 0 and "nodes.spare: 1 → 0" in done.out
+    assert f"spares that get a server: {spare}" in done.out
     assert f"nodes that go: {failed}" in done.out and "being changed to generation 2" in done.out
     again = desk.weft("pod", "replace", "train", failed)
     assert again.code == 2 and "node: " in again.err and "nodes of the pod" in again.err

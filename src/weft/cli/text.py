@@ -61,7 +61,12 @@ def error_lines(error: WeftError, refused: bool = True) -> list[str]:
 def change(value: Json) -> list[str]:
     """What a change makes different, in a few lines."""
     lines = [f"  ~  {f['field']}: {f['was']} → {f['becomes']}" for f in value.get("fields", ())]
-    for mark, key, what in (("+", "nodes_added", "nodes that come"), ("−", "nodes_removed", "nodes that go")):
+    rows = (
+        ("+", "nodes_added", "nodes that come"),
+        ("~", "spares_used", "spares that get a server"),
+        ("−", "nodes_removed", "nodes that go"),
+    )
+    for mark, key, what in rows:
         if names := value.get(key):
             lines.append(f"  {mark}  {what}: {', '.join(names)}")
     return lines

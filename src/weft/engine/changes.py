@@ -229,6 +229,8 @@ def change_said(change: PodChange) -> str:
     parts = [fields_said(change.fields)] if change.fields else []
     if change.nodes_added:
         parts.append(f"nodes added: {', '.join(change.nodes_added)}")
+    if change.spares_used:
+        parts.append(f"spares used: {', '.join(change.spares_used)}")
     if change.nodes_removed:
         parts.append(f"nodes removed: {', '.join(change.nodes_removed)}")
     return "; ".join(parts)
