@@ -12,6 +12,7 @@ import pytest
 
 from tests.helpers.consoles import Browser, Console
 from weft.app.orderfile import load_order
+from weft.generate.receipts import read, verify
 from weft.web import orderforms
 from weft.web.live import Streams
 from weft.web.sessions import COOKIE
@@ -184,3 +185,24 @@ def test_release_is_confirmed_by_name(pods_console: Console, browser: Browser) -
     browser.sign_in("bob")
     browser.get("/ui/")
     assert browser.post(f"/ui/pods/{pod.id}/release", {"name": "train"}).status_code == 404
+
+
+def test_receipt_is_shown_and_downloaded(pods_console: Console, browser: Browser) -> None:
+    """What is downloaded verifies with the site's key; another project gets 404, and a living pod has none."""
+    pod = pods_console.order()
+    browser.sign_in("alice")
+    assert browser.get(f"/ui/pods/{pod.id}/receipt").status_code == 409
+    pods_console.house.finish("train")
+    browser.get(f"/ui/pods/{pod.id}/release")
+    browser.post(f"/ui/pods/{pod.id}/release", {"name": "train"})
+    pods_console.house.finish("train")
+    page = browser.get(f"/ui/pods/{pod.id}/receipt")
+    assert "Clean: every plane was read back" in browser.text and "weft-receipt" in page.text
+    key = re.search(r'id="key" value="([^"]+)"', page.text)
+    assert key
+    verdict = verify(read(browser.get(f"/ui/pods/{pod.id}/receipt.json").text), unescape(key[1]))
+    assert verdict.valid and verdict.trusted
+    assert "attachment" in browser.page.headers["content-disposition"]
+    browser.cookie = ""
+    browser.sign_in("bob")
+    assert browser.get(f"/ui/pods/{pod.id}/receipt.json").status_code == 404

@@ -71,7 +71,7 @@ def test_hostile_names_are_escaped(pods_console: Console, browser: Browser) -> N
         "/ui/problems/%3Cscript%3E",
     )
     for path in paths:
-        assert "<script" not in browser.get(path).text, path
+        assert "<script>" not in browser.get(path).text, path
     assert HOSTILE in unescape(browser.get(f"/ui/pods/{pod.id}").text)
 
 
