@@ -13,8 +13,9 @@ from urllib.parse import quote, urlencode
 
 from keystoneauth1.session import Session
 
+from weft.client.nodes import NodeClient, part
 from weft.client.transport import Json, Transport
-from weft.model.errors import InputError, NotFoundError, TemporaryError
+from weft.model.errors import NotFoundError, TemporaryError
 from weft.model.pod import PodState, wait_is_over
 
 PAGE = 500
@@ -23,7 +24,7 @@ LONGEST_WAIT = 45.0
 """Seconds that one request waits; shorter than the time-outs of usual proxies."""
 
 
-class Client:
+class Client(NodeClient):
     """The API's verbs, by the names of `weft.app.service.Service`; orders and answers are plain JSON.
 
     Args:
@@ -35,7 +36,7 @@ class Client:
     def __init__(self, session: Session, url: str, timeout: float = 60.0) -> None:
         self._transport = Transport(session, url, timeout)
         self.url = self._transport.url
-        self._ask = self._transport.ask
+        super().__init__(self._transport.ask)
 
     def plan_pod(self, order: Mapping[str, Any], remove: Sequence[str] = ()) -> Json:
         return self._ask("POST", "/v1/pods/plan" + _removing(remove), order)
@@ -46,7 +47,7 @@ class Client:
         """Args:
         generation: of which the pod must be; None: of any.
         """
-        path = f"/v1/pods/{_part('name', str(order['name']))}{_removing(remove)}"
+        path = f"/v1/pods/{part('name', str(order['name']))}{_removing(remove)}"
         given = {"If-Match": f'"{generation}"'} if generation is not None else None
         return self._ask("PUT", path, order, headers=given)
 
@@ -81,7 +82,7 @@ class Client:
         as it is after `wait` seconds (at most `LONGEST_WAIT`).
         """
         query, wait = _waiting(until, wait)
-        return self._ask("GET", f"/v1/pods/{_part('name', name)}{query}", extra_time=wait)
+        return self._ask("GET", f"/v1/pods/{part('name', name)}{query}", extra_time=wait)
 
     def wait_for_pod(self, name: str, until: Sequence[str] = ("READY",), timeout: float = 1800.0) -> Json:
         """The pod once it is in one of these states or can't get there by itself, or as it is after `timeout` seconds.
@@ -112,22 +113,22 @@ class Client:
         """
         wait = min(wait, LONGEST_WAIT)
         given = {"after": after, "wait": f"{wait:g}"} | ({} if gather is None else {"gather": f"{gather:g}"})
-        return self._events(f"/v1/pods/{_part('name', name)}", given, wait)
+        return self._events(f"/v1/pods/{part('name', name)}", given, wait)
 
     def release_pod(self, name: str, until: Sequence[str] = (), wait: float = 0.0) -> Json:
         """The pod, being released; with `until`, as `show_pod`."""
         query, wait = _waiting(until, wait)
-        return self._ask("POST", f"/v1/pods/{_part('name', name)}/release{query}", extra_time=wait)
+        return self._ask("POST", f"/v1/pods/{part('name', name)}/release{query}", extra_time=wait)
 
     def pod_receipt(self, name: str) -> Json:
         """The signed receipt of a pod's release."""
-        return self._ask("GET", f"/v1/pods/{_part('name', name)}/receipt")
+        return self._ask("GET", f"/v1/pods/{part('name', name)}/receipt")
 
     def receipt_key(self) -> Json:
         return self._ask("GET", "/v1/receipt-key")
 
     def extend_pod(self, name: str, until: str) -> Json:
-        return self._ask("POST", f"/v1/pods/{_part('name', name)}/extend", {"until": until})
+        return self._ask("POST", f"/v1/pods/{part('name', name)}/extend", {"until": until})
 
     def replace_node(
         self, name: str, node: str, by: str | None = None, generation: int | None = None
@@ -137,25 +138,25 @@ class Client:
         generation: of which the pod must be; None: of any.
         """
         given = {"If-Match": f'"{generation}"'} if generation is not None else None
-        path = f"/v1/pods/{_part('name', name)}/replace"
+        path = f"/v1/pods/{part('name', name)}/replace"
         return self._ask("POST", path, _replacing(node, by), headers=given)
 
     def plan_replacement(self, name: str, node: str, by: str | None = None) -> Json:
-        return self._ask("POST", f"/v1/pods/{_part('name', name)}/replace/plan", _replacing(node, by))
+        return self._ask("POST", f"/v1/pods/{part('name', name)}/replace/plan", _replacing(node, by))
 
     def retry_pod(self, name: str) -> Json:
-        return self._ask("POST", f"/v1/pods/{_part('name', name)}/retry")
+        return self._ask("POST", f"/v1/pods/{part('name', name)}/retry")
 
     def abandon_pod(self, name: str, reason: str) -> Json:
-        return self._ask("POST", f"/v1/pods/{_part('name', name)}/abandon", {"reason": reason})
+        return self._ask("POST", f"/v1/pods/{part('name', name)}/abandon", {"reason": reason})
 
     def act_on_server(self, name: str, server: str, action: str) -> Json:
         """Args: action: reboot, reset, rescue or unrescue."""
-        path = f"/v1/pods/{_part('name', name)}/servers/{_part('server', server)}/action"
+        path = f"/v1/pods/{part('name', name)}/servers/{part('server', server)}/action"
         return self._ask("POST", path, {"action": action})
 
     def pod_console(self, name: str, server: str) -> Json:
-        path = f"/v1/pods/{_part('name', name)}/servers/{_part('server', server)}/console"
+        path = f"/v1/pods/{part('name', name)}/servers/{part('server', server)}/console"
         return self._ask("POST", path)
 
     def capacity(
@@ -175,7 +176,7 @@ class Client:
 
     def delete_reservation(self, name: str) -> Json:
         """End a reservation; for operators."""
-        return self._ask("DELETE", f"/v1/reservations/{_part('name', name)}")
+        return self._ask("DELETE", f"/v1/reservations/{part('name', name)}")
 
     def show_site(self) -> Json:
         """Long tables of its document are in parts; `whole_site` has their rows."""
@@ -186,7 +187,7 @@ class Client:
         view = self.show_site()
         for table, value in view["document"].items():
             if isinstance(value, dict) and "parts" in value:
-                parts = (self._ask("GET", f"/v1/site/parts/{_part('part', d)}") for d in value["parts"])
+                parts = (self._ask("GET", f"/v1/site/parts/{part('part', d)}") for d in value["parts"])
                 view["document"][table] = [row for part in parts for row in part["rows"]]
         return view
 
@@ -264,16 +265,16 @@ class Client:
 
     def show_network(self, name: str) -> Json:
         """A tenant's own network by name or id."""
-        return self._ask("GET", f"/v1/networks/{_part('network', name)}")
+        return self._ask("GET", f"/v1/networks/{part('network', name)}")
 
     def network_events(self, name: str, after: int = 0) -> list[Json]:
-        return self._events(f"/v1/networks/{_part('network', name)}", {"after": after})
+        return self._events(f"/v1/networks/{part('network', name)}", {"after": after})
 
     def abandon_network(self, name: str, reason: str) -> Json:
-        return self._ask("POST", f"/v1/networks/{_part('network', name)}/abandon", {"reason": reason})
+        return self._ask("POST", f"/v1/networks/{part('network', name)}/abandon", {"reason": reason})
 
     def network_receipt(self, name: str) -> Json:
-        return self._ask("GET", f"/v1/networks/{_part('network', name)}/receipt")
+        return self._ask("GET", f"/v1/networks/{part('network', name)}/receipt")
 
     def _events(self, of: str, query: Mapping[str, Any], wait: float = 0.0) -> list[Json]:
         """Page after page; only the first one is waited for."""
@@ -283,40 +284,6 @@ class Client:
             answer = self._ask("GET", f"{of}/events?after={answer['next']}")
             found += answer["events"]
         return found
-
-    def nodes(self) -> list[Json]:
-        return self._ask("GET", "/v1/nodes")["nodes"]
-
-    def quarantine_node(self, node: str, reason: str) -> Json:
-        """Keep a node from being assigned until it is cleared."""
-        return self._ask("PUT", f"/v1/nodes/{_part('node', node)}/quarantine", {"reason": reason})
-
-    def clear_node(self, node: str) -> Json:
-        return self._ask("DELETE", f"/v1/nodes/{_part('node', node)}/quarantine")
-
-    def show_node(self, node: str) -> Json:
-        return self._ask("GET", f"/v1/nodes/{_part('node', node)}")
-
-    def hold_node(self, node: str, what: str) -> Json:
-        """Keep a node from being assigned until it is accepted for this."""
-        return self._ask("PUT", f"/v1/nodes/{_part('node', node)}/hold", {"what": what})
-
-    def accept_node(self, node: str, what: str | None = None, every: bool = False) -> Json:
-        """End a hold: this one, the only one, or all."""
-        given = {"all": "true"} if every else {"what": what} if what is not None else {}
-        query = f"?{urlencode(given)}" if given else ""
-        return self._ask("DELETE", f"/v1/nodes/{_part('node', node)}/hold{query}")
-
-    def holds(self) -> list[Json]:
-        return self._ask("GET", "/v1/holds")["holds"]
-
-    def drain(self, target: str, **given: Any) -> Json:
-        """Give no new orders to a place's nodes. Args: fields of `DrainRequest`; None is left out."""
-        more = {name: value for name, value in given.items() if value is not None}
-        return self._ask("POST", "/v1/drains", {"target": target, **more})
-
-    def undrain(self, target: str) -> Json:
-        return self._ask("DELETE", f"/v1/drains/{_part('target', target)}")
 
     def audit(self, repair: bool = False, unknown_pods: Sequence[str] = ()) -> Json:
         """Looks at everything outside: give it time."""
@@ -363,10 +330,3 @@ def _is_over(pod: Json, until: Sequence[str]) -> bool:
 
 def _replacing(node: str, by: str | None) -> Json:
     return {"node": node} | ({"with": by} if by is not None else {})
-
-
-def _part(field: str, name: str) -> str:
-    """A name as one part of a path. Raises `InputError` for what would be another path."""
-    if name in ("", ".", ".."):
-        raise InputError(field, name, "a name or an id")
-    return quote(name, safe="")

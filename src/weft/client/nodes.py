@@ -1,0 +1,58 @@
+"""The API's verbs about nodes; see `weft.client.verbs`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from weft.client.transport import Json
+from weft.model.errors import InputError
+
+
+def part(field: str, name: str) -> str:
+    """A name as one part of a path. Raises `InputError` for what would be another path."""
+    if name in ("", ".", ".."):
+        raise InputError(field, name, "a name or an id")
+    return quote(name, safe="")
+
+
+class NodeClient:
+    """Args: ask: `weft.client.transport.Transport.ask`."""
+
+    def __init__(self, ask: Callable[..., Json]) -> None:
+        self._ask = ask
+
+    def nodes(self) -> list[Json]:
+        return self._ask("GET", "/v1/nodes")["nodes"]
+
+    def quarantine_node(self, node: str, reason: str) -> Json:
+        """Keep a node from being assigned until it is cleared."""
+        return self._ask("PUT", f"/v1/nodes/{part('node', node)}/quarantine", {"reason": reason})
+
+    def clear_node(self, node: str) -> Json:
+        return self._ask("DELETE", f"/v1/nodes/{part('node', node)}/quarantine")
+
+    def show_node(self, node: str) -> Json:
+        return self._ask("GET", f"/v1/nodes/{part('node', node)}")
+
+    def hold_node(self, node: str, what: str) -> Json:
+        """Keep a node from being assigned until it is accepted for this."""
+        return self._ask("PUT", f"/v1/nodes/{part('node', node)}/hold", {"what": what})
+
+    def accept_node(self, node: str, what: str | None = None, every: bool = False) -> Json:
+        """End a hold: this one, the only one, or all."""
+        given = {"all": "true"} if every else {"what": what} if what is not None else {}
+        query = f"?{urlencode(given)}" if given else ""
+        return self._ask("DELETE", f"/v1/nodes/{part('node', node)}/hold{query}")
+
+    def holds(self) -> list[Json]:
+        return self._ask("GET", "/v1/holds")["holds"]
+
+    def drain(self, target: str, **given: Any) -> Json:
+        """Give no new orders to a place's nodes. Args: fields of `DrainRequest`; None is left out."""
+        more = {name: value for name, value in given.items() if value is not None}
+        return self._ask("POST", "/v1/drains", {"target": target, **more})
+
+    def undrain(self, target: str) -> Json:
+        return self._ask("DELETE", f"/v1/drains/{part('target', target)}")
