@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.paths import ROOT
 from tests.packages.distributions import PROJECTS, build, files_of_agents, tree
 
 Contents = Mapping[str, Mapping[str, str]]
@@ -33,7 +34,9 @@ def _modules(contents: Mapping[str, str]) -> set[str]:
 def test_each_file_of_the_tree_is_in_one_wheel(wheels: Contents) -> None:
     """Nothing is missing, SQL, policies and constraints included, and no two distributions install the same file."""
     assert _modules(wheels["weft-pods-agents"]) == files_of_agents()
-    assert _modules(wheels["weft-pods"]) == tree("weft") - files_of_agents()
+    explained = {f"weft/web/problems/{page.name}" for page in (ROOT / "docs" / "problems").iterdir()}
+    assert len(explained) > 10
+    assert _modules(wheels["weft-pods"]) == tree("weft") - files_of_agents() | explained
     assert _modules(wheels["openvipu"]) == tree("openvipu")
     assert _modules(wheels["weft-pods-lab"]) == tree("weftlab")
 
@@ -43,6 +46,7 @@ def test_package_data_is_in_the_wheels(wheels: Contents) -> None:
     weft = wheels["weft-pods"]
     assert {"weft/engine/queries.sql", "weft/engine/migrations/0001_spine.sql"} <= weft.keys()
     assert "weft/planning/export/policies/nova.yaml" in weft
+    assert {"weft/web/templates/base.html", "weft/web/static/vendor/SHA256SUMS"} <= weft.keys()
     assert "openvipu/proto/vipuuser.proto" in wheels["openvipu"]
     assert "weftlab/constraints.txt" in wheels["weft-pods-lab"]
 
