@@ -85,6 +85,14 @@ class HeldPod(Held):
             rows = tx.rows("nodes_leaving", pod_id=self.pod.id)
         return frozenset(row["node"] for row in rows if row["cleared"])
 
+    def leaving_for(self, seconds: float) -> frozenset[str]:
+        """Those of `leaving` whose generation is at least so old."""
+        with self._database.statement() as tx:
+            rows = tx.rows("nodes_leaving", pod_id=self.pod.id)
+        # Without a time it is older than the history that is kept.
+        old = (r for r in rows if r["at"] is None or (self.at - r["at"]).total_seconds() >= seconds)
+        return frozenset(row["node"] for row in old)
+
     def give_back_read(
         self, nodes: Collection[str], items: Sequence[ReceiptItem], left: bool = False
     ) -> None:

@@ -71,8 +71,8 @@ def remove_unwanted(
         nodes -= clean
     if not nodes and not others:
         return None
-    if is_overdue(held, settings):
-        held.quarantine({node: reasons[node] for node in nodes if node in reasons})
+    late = nodes & overdue(held, settings) if nodes else nodes
+    held.quarantine({node: reasons[node] for node in late if node in reasons})
     why = "; ".join(f"{n}: {w}" for n, w in sorted(reasons.items())[:3])
     kept = not others and nodes <= held.quarantined()
     return Remaining(wait or Wait(why, settings.delay(held.pod.failures + 1)), kept)
@@ -97,6 +97,12 @@ def _is_fabrics(record: ResourceRecord) -> bool:
     return record.kind.row.home is Home.FABRIC
 
 
-def is_overdue(held: HeldPod, settings: LoopSettings) -> bool:
-    """Whether the change has been worked on for as long as a release may last."""
-    return held.pod.changed_at is None or held.worked >= settings.limits[PodState.RELEASING]
+def overdue(held: HeldPod, settings: LoopSettings) -> frozenset[str]:
+    """Nodes that have been leaving, in a change that was worked on, for as long as a release may last.
+
+    A change that has lasted long doesn't make a node late that leaves only now.
+    """
+    limit = settings.limits[PodState.RELEASING]
+    if held.pod.changed_at is not None and held.worked < limit:
+        return frozenset()
+    return held.leaving_for(limit)

@@ -9,7 +9,7 @@ from weft.engine.doubt import DoubtError, doubt
 from weft.engine.fence import LATE, Event
 from weft.engine.heldnotes import News
 from weft.engine.heldpod import HeldPod
-from weft.engine.leaving import Remaining, is_overdue, remove_unwanted
+from weft.engine.leaving import Remaining, overdue, remove_unwanted
 from weft.engine.membership import has_followers
 from weft.engine.ownerrecord import TakenNumber
 from weft.engine.podbuilder import PodBuilder
@@ -72,8 +72,8 @@ class PodVisitor(PodBuilder):
         if held.pod.taken is not None and held.phase is not Phase.SERVING:
             return self._renumber(held, held.pod.taken)
         left = self._remove_unwanted(held)
-        if left is not None and is_overdue(held, self._settings):
-            give_own_numbers(held)
+        if left is not None and (late := overdue(held, self._settings)):
+            give_own_numbers(held, late)
         look = self._onward(held, left)
         return replace(look, delay=min(look.delay, left.wait.delay)) if left else look
 

@@ -288,8 +288,11 @@ SELECT DISTINCT pod_id FROM quarantine_pod;
 SELECT node FROM quarantine_pod WHERE pod_id = %(owner_id)s;
 
 -- name: clear_quarantine
--- Where a pod is leaving it, the operator's word is that nothing of the pod runs on it.
-WITH word AS (UPDATE node_hold SET cleared = true WHERE node = %(node)s AND leaving IS NOT NULL)
+-- Where a pod is leaving it, the operator's word is that nothing of the pod runs on it; not if the request is refused.
+WITH word AS (
+    UPDATE node_hold SET cleared = true WHERE node = %(node)s AND leaving IS NOT NULL
+        AND EXISTS (SELECT 1 FROM quarantine WHERE node = %(node)s)
+)
 DELETE FROM quarantine WHERE node = %(node)s;
 
 -- name: holds_of
@@ -1692,7 +1695,10 @@ ON CONFLICT (node, pod_id) DO NOTHING;
 UPDATE node_hold SET spare = false WHERE node = %(node)s AND pod_id = %(pod_id)s;
 
 -- name: nodes_leaving
-SELECT node, leaving_ports AS ports, cleared FROM node_hold WHERE pod_id = %(pod_id)s AND leaving IS NOT NULL ORDER BY node;
+-- `at`: since when.
+SELECT h.node, h.leaving_ports AS ports, h.cleared, g.at
+FROM node_hold h LEFT JOIN pod_generation g ON g.pod_id = h.pod_id AND g.generation = h.leaving
+WHERE h.pod_id = %(pod_id)s AND h.leaving IS NOT NULL ORDER BY h.node;
 
 -- name: insert_given_back
 INSERT INTO given_back (owner_id, nodes, at, items) VALUES (%(owner_id)s, %(nodes)s, %(at)s, %(items)s);

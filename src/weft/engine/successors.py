@@ -9,6 +9,7 @@ own, unless the number is also that of volumes: then it waits for an operator (`
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 from weft.engine.documents import written
 from weft.engine.heldpod import HeldPod
@@ -29,20 +30,23 @@ def waiting_successors(held: HeldPod) -> dict[str, str]:
     An operator's word that nothing runs on that node counts, but only once nothing of it is left in the cloud either.
     """
     leaving = held.leaving()
-    found = successors(held.pod.plan, leaving) if leaving else {}
-    if not found:
-        return found
+    if not leaving or not successors(held.pod.plan, leaving):
+        return {}
     there = {r.resource.node for r in held.resources() if not r.wanted and not r.is_nowhere}
-    free = held.cleared() - there
-    return {by: node for by, node in found.items() if node not in free}
+    # A place may have had several nodes: a word about one of them says nothing of the others.
+    return successors(held.pod.plan, leaving.keys() - (held.cleared() - there))
 
 
-def give_own_numbers(held: HeldPod) -> None:
-    """Give successors of quarantined nodes other numbers; one that must wait, or has no address, goes on waiting."""
+def give_own_numbers(held: HeldPod, late: Collection[str]) -> None:
+    """Give successors of quarantined nodes other numbers; one that must wait, or has no address, goes on waiting.
+
+    Args:
+        late: nodes whose time is over.
+    """
     if any(entry.kind == "volume" for entry in held.pod.order.storage):
         return  # a volume is the number's, and may be written by the old server
     waiting = waiting_successors(held)
-    quarantined = held.quarantined() if waiting else frozenset[str]()
+    quarantined = held.quarantined().intersection(late) if waiting else frozenset[str]()
     for by, node in sorted(waiting.items()):
         if node in quarantined:
             _renumber(held, by, node)

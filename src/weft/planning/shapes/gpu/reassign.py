@@ -278,9 +278,12 @@ def numbered(
     rails = before.rails or rails_of(plan)
     going = set(were) - set(names) | set(leaving)
     stay = {*were} & {*names} | going
-    taken = {old[n] for n in stay if n in old}  # a node that returns may have been replaced under its number
-    mine = (n for n in (*names, *sorted(going - set(names))) if n in old)
-    hosts = {n: old[n] for n in mine if n in stay or old[n] not in taken}
+    hosts = {n: old[n] for n in (*names, *sorted(going - set(names))) if n in stay and n in old}
+    for (
+        name
+    ) in names:  # one that returns may have been replaced under its number, by a node that returns, too
+        if name in old and name not in stay and old[name] not in hosts.values():
+            hosts[name] = old[name]
     free = (i for i in range(len(hosts) + len(names)) if i not in set(hosts.values()))
     hosts |= {n: next(free) for n in names if n not in hosts}
     if refused := too_small(plan, order, max(hosts[n] for n in names) + 1, rails):
