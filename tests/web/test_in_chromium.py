@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tarfile
 from collections.abc import Iterator
-from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -15,25 +14,13 @@ import pytest
 from tests.helpers.consoles import PASSWORD, Console
 from tests.helpers.paths import ROOT
 
-AXE, AXE_SHA256 = "4.14.1", "e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745"
 Page = pytest.importorskip("playwright.sync_api").Page
 
 
 @pytest.fixture(scope="session")
-def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """axe-core's source, from npm at a pinned version: checks of accessibility; not shipped."""
-    kept = ROOT / "build" / f"axe-core-{AXE}.tgz"
-    if not kept.is_file():
-        subprocess.run([ROOT / "tools/packages.sh", "npm"], check=True, timeout=600)
-        kept.parent.mkdir(exist_ok=True)
-        made = tmp_path_factory.mktemp("axe")
-        subprocess.run(["npm", "pack", "--silent", f"axe-core@{AXE}"], cwd=made, check=True, timeout=120)
-        (made / kept.name).replace(kept)
-    assert sha256(kept.read_bytes()).hexdigest() == AXE_SHA256
-    with tarfile.open(kept) as archive:
-        source = archive.extractfile("package/axe.min.js")
-        assert source is not None
-        return source.read().decode()
+def axe() -> str:
+    """axe-core's source, as its wheel has it."""
+    return files("axe_playwright_python").joinpath("axe.min.js").read_text()
 
 
 @pytest.fixture
