@@ -104,3 +104,19 @@ def test_node_that_is_replaced_in_a_long_change_has_its_own_time(house: House, c
     planted.lift()
     house.cloud.thing(f"server/{failed}").undeletable = False
     assert visit(house, pod, 4, clock).plan.server_numbers[new] == 0
+
+
+def test_repeated_request_by_name_is_refused_until_the_new_server_is_ready(house: House) -> None:
+    """Also once the old node is free; by the node's name it is replaced once more, and afterwards by the server's."""
+    pod = house.ready(sized(2))
+    planted = house.cloud.plant(Fault.BROKEN, key="server/*", times=None, reason="No valid host was found.")
+    new = swap(house, "train-0")
+    now = visit(house, pod, 10)
+    assert pod.nodes[0] not in held(house, now) and now.changed_at is not None
+    with pytest.raises(ConflictError, match=f"being replaced already, on {new} instead of {pod.nodes[0]}"):
+        swap(house, "train-0")
+    planted.lift()
+    swap(house, new)
+    settle(house, pod)
+    swap(house, "train-0")
+    settle(house, pod)

@@ -16,6 +16,7 @@ from weft.model.messages import orders
 from weft.model.plan import Plan
 from weft.model.pod import ENDED
 from weft.model.views import Applied
+from weft.planning.shapes.gpu.replacing import replaced_by
 
 
 class ReplaceVerbs(ChangeVerbs):
@@ -64,6 +65,20 @@ class ReplaceVerbs(ChangeVerbs):
             raise ConflictError(orders.NOT_CHANGEABLE(pod=pod.name))
         if pod.placed is None:
             raise ConflictError(orders.NO_NODES_YET(pod=pod.name, why=pod.reason))
+        found = replaced_by(pod.plan, asked.node)
+        if found is not None and self._is_new(pod, found[0]):
+            node, before = found
+            raise ConflictError(
+                orders.REPLACED_ALREADY(pod=pod.name, server=asked.node, node=before, by=node)
+            )
+
+    def _is_new(self, pod: PodRecord, node: str) -> bool:
+        """Whether what a node has came with a change that isn't done: until then a request by the server's name may be
+        a repeated one, also once the old node is free."""
+        if pod.ready_generation >= pod.generation:
+            return False
+        rows = (r for r in self._store.resources(pod.id) if r.wanted and r.resource.node == node)
+        return any(r.generation > pod.ready_generation for r in rows)
 
     def _replace(self, request: Request, pod: PodRecord, asked: Replacement) -> PodChange:
         def following(pod: PodRecord, given: PlanningInput, capacity: Capacity) -> NextGeneration:

@@ -20,6 +20,7 @@ from weft.planning.fabric.topology import Topology
 from weft.planning.place.placement import place
 from weft.planning.shapes.gpu.reassign import called, rails_of, too_small
 from weft.planning.shapes.gpu.request import boot_key, request_of
+from weft.planning.shapes.graph import servers_by_name
 from weft.planning.shapes.shape import Assignment, Resolved
 from weft.planning.words import first_names
 
@@ -84,6 +85,15 @@ def successors(plan: Plan, leaving: Collection[str]) -> dict[str, str]:
     going = {numbers[n]: n for n in sorted(leaving) if n in numbers}
     whole = (n.node for n in plan.placement.nodes if n.part is None)
     return {n: going[numbers[n]] for n in whole if n not in leaving and numbers.get(n) in going}
+
+
+def replaced_by(plan: Plan, server: str) -> tuple[str, str] | None:
+    """The node with a server of this name, and the one whose place it has; None: there is no such server, or none that
+    replaced another one in the last change of nodes."""
+    node = servers_by_name(plan.graph).get(server)
+    gone = plan.allotment.hosts.keys() - {n.node for n in plan.placement.nodes}
+    before = successors(plan, gone).get(node) if node is not None and node != server else None
+    return None if node is None or before is None else (node, before)
 
 
 def _failed(plan: Plan, leaving: Collection[str], asked: Replacement) -> PlacedNode:
