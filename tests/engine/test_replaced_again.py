@@ -9,10 +9,10 @@ import pytest
 from tests.engine.house import QUICK, House
 from tests.engine.test_change_loop import apply, held, settle, sized
 from tests.engine.test_replace import places, swap, visit
-from tests.engine.timehouse import HandClock, look
+from tests.engine.timehouse import HandClock, look, make
 from weft.engine.records import PodRecord
 from weft.model.change import Replacement
-from weft.model.errors import ConflictError
+from weft.model.errors import ConflictError, RefusedError
 from weft.model.pod import PodState
 from weft.testing.cloud import Fault
 
@@ -120,3 +120,15 @@ def test_repeated_request_by_name_is_refused_until_the_new_server_is_ready(house
     settle(house, pod)
     swap(house, "train-0")
     settle(house, pod)
+
+
+def test_named_node_must_be_in_the_domain_of_its_slice(house: House) -> None:
+    """An operator can't break a slice either: a later change would find part of one."""
+    pod = house.ready(make("train", 2, locality={"slice": 2, "slice_within": "leaf"}))
+    at = {p.leaf for p in pod.plan.placement.nodes}
+    free = [n.name for n in house.site.nodes if n.name not in pod.nodes and n.role == "compute"]
+    with pytest.raises(RefusedError, match=f"no node can take the place of {pod.nodes[0]}: "):
+        chosen(house, pod, pod.nodes[0], free[-1])
+    chosen(house, pod, pod.nodes[0], free[0])
+    now = settle(house, pod)
+    assert free[0] in now.nodes and {p.leaf for p in now.plan.placement.nodes} == at

@@ -173,19 +173,20 @@ def _check_chosen(by: str, plan: Plan, site: Site) -> None:
 def _not_chosen(
     failed: PlacedNode, site: Site, topology: Topology, by: str | None, size: int, within: str
 ) -> tuple[str, ...]:
-    """Nodes that must not take its place: all but the chosen one, and those outside of its slice's domain."""
+    """Nodes that must not take its place: all but the chosen one, and all outside of its slice's domain."""
     stands = topology.stands
-    if by is not None:
-        return tuple(n for n in _known(site, stands) if n != by)
-    if size == 1:
-        return (failed.node,) if failed.node in stands else ()
 
-    def inside(name: str) -> bool:
+    def may(name: str) -> bool:
+        if name == failed.node or by not in (None, name):
+            return False
+        if size == 1:
+            return True
         stand = stands[name]
-        same = stand.nvlink_domain == failed.nvlink_domain
-        return stand.leaf == failed.leaf and same if within == "leaf" else same
+        if within == "leaf":
+            return stand.leaf == failed.leaf
+        return (stand.nvlink_domain or None) == failed.nvlink_domain
 
-    return tuple(n for n in _known(site, stands) if n == failed.node or not inside(n))
+    return tuple(n for n in _known(site, stands) if not may(n))
 
 
 def _known(site: Site, stands: Collection[str]) -> Iterable[str]:
