@@ -119,6 +119,7 @@ def test_pod_page_follows_the_pod(pods_console: Console, browser: Browser) -> No
         seen: list[str] = []
         for line in stream.iter_lines():
             seen.append(line)
+            assert seen.count(":") < 8, "two minutes without the news"
             if "state-ready" in line:
                 break
     timer.join()
@@ -136,6 +137,40 @@ def test_pod_page_follows_the_pod(pods_console: Console, browser: Browser) -> No
         pods_console.app.state.waiting.end_all()  # type: ignore[union-attr]
         assert list(lines) == [""]
     pods_console.app.state.waiting._ended = False  # type: ignore[union-attr]
+
+
+class _Finishing:
+    """Verbs during which the pod becomes READY, before the question of this number."""
+
+    def __init__(self, console: Console, verbs: Any, before: int) -> None:
+        self._console, self._verbs, self.left = console, verbs, before
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("find_pod", "pod_events", "show_pod"):
+            self.left -= 1
+            if self.left == -1:
+                self._console.house.finish("train")
+        return getattr(self._verbs, name)
+
+
+@pytest.mark.parametrize("before", range(3))
+def test_state_of_a_page_is_not_older_than_its_events(
+    pods_console: Console, browser: Browser, before: int
+) -> None:
+    """A pod becomes READY while its page is made: the page has that state, or the stream begins before that event."""
+    pod = pods_console.order()
+    browser.sign_in("alice")
+    assert pods_console.app is not None
+    verbs: Any = pods_console.app.state.verbs
+    finishing = _Finishing(pods_console, verbs, before)
+    pods_console.app.state.verbs = finishing
+    text = browser.get(f"/ui/pods/{pod.id}").text
+    pods_console.app.state.verbs = verbs
+    assert finishing.left < 0, "it was asked often enough"
+    known, newest = (
+        re.search(r"live\?after=(\d+)", page) for page in (text, browser.get(f"/ui/pods/{pod.id}").text)
+    )
+    assert known and newest and ("state-ready" in text or int(known[1]) < int(newest[1]))
 
 
 def test_streams_are_only_for_those_who_see_the_pod_and_bounded(

@@ -56,9 +56,14 @@ async def show_pod(visit: Visitor, name: str) -> Response:
 
 
 def shown_pod(verbs: Service, request: Request, name: str) -> dict[str, Any]:
-    """The values of a pod's page. Raises `NotFoundError`."""
-    pod = verbs.show_pod(request, name)
-    events, cut = newest_events(verbs, request, pod.id)
+    """The values of a pod's page. Raises `NotFoundError`.
+
+    The state is read after the events: what happens in between comes with the next event. The other way round a page
+    would count an event as shown whose state it doesn't have.
+    """
+    found = verbs.find_pod(request, "pods:events", name)
+    events, cut = newest_events(verbs, request, str(found.id))
+    pod = verbs.show_pod(request, str(found.id))
     document = pod.model_dump(mode="json", include={"servers", "order"})
     ways = [(server, login(document, server.name)) for server in pod.servers]
     return {
