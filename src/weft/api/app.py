@@ -29,6 +29,7 @@ from weft.api.documents import (
     Problem,
     QuarantineRequest,
     RepairRequest,
+    ReplaceRequest,
 )
 from weft.api.edge import Edge
 from weft.api.metrics import Metrics
@@ -194,7 +195,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             Reservation,
             ApplySiteRequest,
         )
-        bodies = (Order, ExtendRequest, AbandonRequest, ActionRequest, *operators)
+        bodies = (Order, ExtendRequest, ReplaceRequest, AbandonRequest, ActionRequest, *operators)
         _, definitions = models_json_schema(
             [(model, "validation") for model in bodies], ref_template="#/components/schemas/{model}"
         )
