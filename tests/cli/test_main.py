@@ -32,6 +32,20 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
     assert done.stderr.splitlines()[-1] == "[]"
 
 
+def test_list_of_pods_is_asked_for_without_the_models() -> None:
+    """The most frequent command loads no pydantic, which takes longer than its request."""
+    code = (
+        "import sys\nimport weft.client\nfrom weft.cli.main import main\n"
+        "code = main(['pod', 'list'])\n"
+        "print(code, 'pydantic' in sys.modules, file=sys.stderr)"
+    )
+    signed = {"AUTH_URL": "http://127.0.0.1:1/v3", "USERNAME": "a", "PASSWORD": "b", "PROJECT_NAME": "c"}
+    domains = {"USER_DOMAIN_NAME": "Default", "PROJECT_DOMAIN_NAME": "Default"}
+    env = {**os.environ, **{f"OS_{name}": value for name, value in {**signed, **domains}.items()}}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert done.stderr.splitlines()[-1] == "1 False", done.stderr
+
+
 def leaves(
     parser: argparse.ArgumentParser, path: str = "weft"
 ) -> Iterator[tuple[str, argparse.ArgumentParser]]:

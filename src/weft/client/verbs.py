@@ -16,7 +16,6 @@ from keystoneauth1.session import Session
 from weft.client.nodes import NodeClient, part
 from weft.client.transport import Json, Transport
 from weft.model.errors import NotFoundError, TemporaryError
-from weft.model.pod import PodState, wait_is_over
 
 PAGE = 500
 """Pods that are asked for at once."""
@@ -322,6 +321,8 @@ def _waiting(until: Sequence[str], wait: float) -> tuple[str, float]:
 
 def _is_over(pod: Json, until: Sequence[str]) -> bool:
     """As the server sees it; a newer one may know states that this client doesn't, and they are waited for."""
+    from weft.model.pod import PodState, wait_is_over  # with pydantic: most commands do without
+
     known = [PodState(state) for state in until if state in PodState.__members__]
     if pod["state"] in PodState.__members__ and len(known) == len(until):
         return wait_is_over(known, PodState(pod["state"]), bool(pod.get("changing_since")))
