@@ -44,7 +44,8 @@ on_the_lab() { # TITLE TESTS…
         return 1
     fi
 }
-tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping systemd dnsmasq-base || exit 1
+tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping systemd dnsmasq-base \
+    chromium fonts-dejavu-core || exit 1
 echo "== beside the other parts: a lab's OpenStack is started (its packages are installed the first time) and tested"
 echo
 set -m # a process group of its own, which hears SIGINT
