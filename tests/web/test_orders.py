@@ -200,7 +200,8 @@ def test_lease_is_extended_once(pods_console: Console, browser: Browser) -> None
     assert "ends 2027-01-02 12:00:00 UTC" in browser.text
     assert browser.post(f"/ui/pods/{pod.id}/extend", fields).status_code == 409
     browser.get(f"/ui/pods/{pod.id}")
-    assert browser.post(f"/ui/pods/{pod.id}/extend", {**fields, "hours": "x"}).status_code == 400
+    for hours in ("x", "0", "10001", "000001" + "9" * 10, "0" * 5_000 + "1"):
+        assert browser.post(f"/ui/pods/{pod.id}/extend", {**fields, "hours": hours}).status_code == 400, hours
 
 
 def test_release_is_confirmed_by_name(pods_console: Console, browser: Browser) -> None:

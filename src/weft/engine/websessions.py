@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from weft.engine.database import Database
 
@@ -40,14 +40,13 @@ class WebSessions:
             now = tx.now()
             if after is not None:
                 tx.run("delete_web_session", digest=after)
-            limit = datetime.fromtimestamp(now.timestamp() + longest, now.tzinfo)
             tx.run(
                 "insert_web_session",
                 digest=digest,
                 sealed=sealed,
                 user=user_id,
                 at=now,
-                expires=min(ends, limit),
+                expires=min(ends, now + timedelta(seconds=longest)),
             )
             tx.run("limit_web_sessions", user=user_id, most=MOST)
 
