@@ -84,6 +84,16 @@ def test_passcode_is_required_after_the_password(console: Console, browser: Brow
     assert "tom in team-a" in browser.text
 
 
+def test_choice_of_a_project_with_a_revoked_token_leads_to_sign_in(
+    console: Console, browser: Browser
+) -> None:
+    """Keystone refuses the list of projects: the session is over, nothing is broken."""
+    browser.sign_in("alice")
+    console.keystone.ended += [*console.keystone.identity.tokens]
+    page = browser.get("/ui/project")
+    assert (page.status_code, page.url.path) == (200, "/ui/sign-in")
+
+
 def test_application_credential_is_for_its_project(console: Console, browser: Browser) -> None:
     credential = console.keystone.users["bob"][1]
     console.keystone.users["c0ffee"] = ("s3cret", credential)

@@ -81,7 +81,9 @@ class FakeKeystone:
         app.add_api_route("/v3/auth/system", self._system, methods=["GET"])
         return app
 
-    def _projects(self, request: Request) -> dict[str, Any]:
+    def _projects(self, request: Request) -> Any:
+        if request.headers.get("X-Auth-Token", "") in self.ended:
+            return JSONResponse({"error": {"code": 401, "title": "Unauthorized", "message": "no token"}}, 401)
         rows = [{"id": id_, "name": name} for id_, name in self.projects.items()]
         rows += [
             {"id": c.project_id or "", "name": c.project_name or "", "domain_id": "default", "enabled": True}

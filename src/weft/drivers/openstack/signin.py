@@ -82,6 +82,10 @@ class KeystoneSignIn:
     def scopes(self, token: str) -> list[Scope]:
         headers = {"X-Auth-Token": token}
         answer = self._ask("GET", "/auth/projects", headers)
+        if answer.status_code == 401:
+            raise UnauthenticatedError("not signed in: the session is over")
+        if answer.status_code != 200:
+            raise self._strange(f"HTTP {answer.status_code} instead of a list of projects")
         try:
             found = _Projects.model_validate(self._body(answer)).projects
         except ValidationError as error:
