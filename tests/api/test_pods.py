@@ -64,6 +64,10 @@ def test_many_events_come_in_pages(api: Client, doors: DoorsHouse) -> None:
     assert (len(first["events"]), first["next"]) == (MOST_EVENTS, first["events"][-1]["sequence"])
     rest = api.get(f"/v1/pods/train/events?after={first['next']}").json()
     assert len(rest["events"]) == 1 and "next" not in rest
+    newest = api.get("/v1/pods/train/events?newest=2").json()
+    assert newest == {"events": [first["events"][-1], rest["events"][0]]}
+    assert api.get(f"/v1/pods/train/events?newest=2&after={first['next']}").json() == rest
+    assert len(api.get(f"/v1/pods/train/events?newest={MOST_EVENTS}").json()["events"]) == MOST_EVENTS
 
 
 def test_each_change_of_a_pod_answers_its_generation(api: Client, doors: DoorsHouse) -> None:
@@ -83,7 +87,18 @@ def test_wait_for_events_ends_without_any(api: Client, doors: DoorsHouse) -> Non
 
 
 @pytest.mark.parametrize(
-    "query", ["after=-1", "after=x", "after=99999999999999999999", "wait=61", "wait=nan", "gather=11"]
+    "query",
+    [
+        "after=-1",
+        "after=x",
+        "after=99999999999999999999",
+        "wait=61",
+        "wait=nan",
+        "gather=11",
+        "newest=0",
+        "newest=1001",
+        "newest=x",
+    ],
 )
 def test_invalid_parameters_of_events_are_reported(api: Client, query: str) -> None:
     """Each bad parameter gets a 400 that names it."""

@@ -66,7 +66,9 @@ def test_every_json_output_parses(desk: Desk) -> None:
     assert (made.json["state"], "WIRING" in made.err) == ("READY", True)
     assert [p["name"] for p in desk.weft("pod", "list", "--json").json] == ["train"]
     assert desk.weft("pod", "show", "train", "--json").json["name"] == "train"
-    assert desk.weft("pod", "events", "train", "--json").json[0]["type"] == "state"
+    events = desk.weft("pod", "events", "train", "--json").json
+    assert events[0]["type"] == "state"
+    assert desk.weft("pod", "events", "train", "--newest", "2", "--json").json == events[-2:]
     assert desk.weft("pod", "release", "train", "--json").json["name"] == "train"
     conflict = desk.weft("pod", "receipt", "train", "--json")
     assert (conflict.code, conflict.json["status"]) == (2, 409)

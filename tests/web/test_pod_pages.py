@@ -54,6 +54,22 @@ def test_pod_of_another_project_is_not_found(pods_console: Console, browser: Bro
     assert "train" not in browser.get("/ui/").text
 
 
+def test_newest_of_many_events_are_shown(pods_console: Console, browser: Browser) -> None:
+    """Of more than 20,000; the live page goes on after the last one."""
+    pod = pods_console.order()
+    with psycopg.connect(pods_console.house.database.url) as connection:
+        connection.execute(
+            "INSERT INTO event (owner_id, at, type, message) "
+            "SELECT %s, now(), 'step', to_jsonb('number ' || n) FROM generate_series(1, 20500) n",
+            [pod.id],
+        )
+        last = connection.execute("SELECT max(sequence) FROM event").fetchone()
+    browser.sign_in("olga")
+    text = browser.get(f"/ui/pods/{pod.id}").text
+    assert "number 20500" in text and "number 20301" in text and "number 20300" not in text
+    assert last and f"live?after={last[0]}" in text and "The newest 200" in text
+
+
 def test_hostile_names_are_escaped(pods_console: Console, browser: Browser) -> None:
     """Of pods, events, states, projects and paths."""
     pod = pods_console.order()

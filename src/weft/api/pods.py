@@ -33,9 +33,17 @@ from weft.api.documents import (
     PodList,
     ReplaceRequest,
 )
-from weft.api.podwaits import After, Gather, Until, Wait, WaitAim, aim_of, when_there
+from weft.api.podwaits import After, Gather, Newest, Until, Wait, WaitAim, aim_of, when_there
 from weft.api.threadshares import outside, run_outside
-from weft.api.waiting import GATHER, LONGEST_GATHER, LONGEST_WAIT, room_of, seconds_of, sequence_of
+from weft.api.waiting import (
+    GATHER,
+    LONGEST_GATHER,
+    LONGEST_WAIT,
+    count_of,
+    room_of,
+    seconds_of,
+    sequence_of,
+)
 from weft.app.orderfile import load_order
 from weft.app.verbs import Request
 from weft.engine.shownrecords import FoundPod
@@ -44,7 +52,7 @@ from weft.model.ids import ServerName
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.receipt import ReceiptKey, SignedReceipt
-from weft.model.views import ActionView, Applied, ConsoleView, PodSearch, PodView
+from weft.model.views import MOST_EVENTS, ActionView, Applied, ConsoleView, PodSearch, PodView
 
 
 async def server_name(server: Annotated[str, Path(description="Name of its node, or of the server.")]) -> str:
@@ -204,17 +212,21 @@ async def pod_events(
     after: After = None,
     wait: Wait = None,
     gather: Gather = None,
+    newest: Newest = None,
 ) -> Response:
     """What happened to a pod; with `wait`, once there is an event after `after`."""
     last, seconds, together = 0, 0.0, 0.0
+    most: int | None = None
 
     def read(name: str) -> Response:
-        return answer(EventList.of(verbs.pod_events(request, name, last)))
+        found = verbs.pod_events(request, name, last, most)
+        return answer(EventList.of(found) if most is None else EventList(events=tuple(found)))
 
     def look() -> Response | FoundPod:
         """The events if no wait is needed, else the pod."""
-        nonlocal last, seconds, together
+        nonlocal last, seconds, together, most
         pod = verbs.find_pod(request, "pods:events", name)
+        most = None if newest is None else count_of("newest", newest, MOST_EVENTS)
         last, seconds = sequence_of("after", after), seconds_of("wait", wait, LONGEST_WAIT)
         together = seconds_of("gather", gather, LONGEST_GATHER, GATHER)
         return pod if seconds and pod.last_event <= last else read(str(pod.id))

@@ -18,6 +18,7 @@ from weft.app.verbs import Request
 from weft.engine.shownrecords import FoundPod
 from weft.model.errors import TemporaryError
 from weft.model.pod import PodState, wait_is_over
+from weft.model.views import MOST_EVENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,10 @@ Until = Annotated[
 After = Annotated[
     Annotated[str, WithJsonSchema({"type": "integer", "minimum": 0})] | None,
     Query(description="Only events with a higher sequence number. Default: 0."),
+]
+Newest = Annotated[
+    Annotated[str, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MOST_EVENTS})] | None,
+    Query(description="Only the last so many of these events. Default: the first ones, in pages."),
 ]
 Gather = Annotated[
     Annotated[str, _seconds(LONGEST_GATHER)] | None,

@@ -139,6 +139,13 @@ def seconds_of(field: str, text: str | None, longest: float, default: float = 0.
     return value
 
 
+def count_of(field: str, text: str, most: int) -> int:
+    """A number of things in a query, from 1 on. Raises `InputError`."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or not 1 <= int(text) <= most:
+        raise InputError(field, text, f"a whole number from 1 to {most}")
+    return int(text)
+
+
 def sequence_of(field: str, text: str | None) -> int:
     """An event's sequence in a query. Raises `InputError`."""
     if text is None:

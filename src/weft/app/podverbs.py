@@ -112,9 +112,11 @@ class PodVerbs(OrderDesk):
         """See `Lookout.watching`. For a pod that was found for the caller in the same request."""
         return self._lookout.watching(pod_id, seen)
 
-    def pod_events(self, request: Request, name: str, after: int = 0) -> list[EventView]:
-        """Events with a sequence above `after`."""
-        return self._store.events(self._whose(request, "pods:events", name).id, after)
+    def pod_events(
+        self, request: Request, name: str, after: int = 0, newest: int | None = None
+    ) -> list[EventView]:
+        """Events with a sequence above `after`; with `newest` only the last so many."""
+        return self._store.events(self._whose(request, "pods:events", name).id, after, newest)
 
     def release_pod(self, request: Request, name: str) -> PodView:
         return self._view(UUID(self.begin_release(request, name)))

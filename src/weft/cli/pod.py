@@ -80,6 +80,9 @@ def _add_looking(commands: Subparsers) -> None:
     parser.add_argument(
         "--after", metavar="N", type=_number, default=0, help="only events after this sequence number"
     )
+    parser.add_argument(
+        "--newest", metavar="N", type=_number, help="only the last so many events, at most 1000"
+    )
     following = parser.add_argument_group("following")  # not in the plugin, whose lists end
     following.add_argument("--follow", action="store_true", help="follow until the pod is released or failed")
     parser = acting(commands, "wait", podlook.wait, "wait until a pod is in a state")

@@ -56,7 +56,9 @@ def show(args: argparse.Namespace) -> Record:
 
 def list_events(args: argparse.Namespace) -> Listing:
     """Events of a pod so far."""
-    return Listing(EVENT_COLUMNS, client_of(args).pod_events(args.name, args.after), more=CODED)
+    return Listing(
+        EVENT_COLUMNS, client_of(args).pod_events(args.name, args.after, newest=args.newest), more=CODED
+    )
 
 
 def events(args: argparse.Namespace) -> int:
@@ -69,7 +71,7 @@ def events(args: argparse.Namespace) -> int:
 
     as_json = args.json or args.formatter == "json"
     client = client_of(args)
-    found = client.pod_events(args.name, args.after)
+    found = client.pod_events(args.name, args.after, newest=args.newest)
     pod = client.show_pod(args.name)
     after = args.after
     while True:

@@ -103,15 +103,22 @@ class Client(NodeClient):
                 return pod
 
     def pod_events(
-        self, name: str, after: int = 0, wait: float = 0.0, gather: float | None = None
+        self,
+        name: str,
+        after: int = 0,
+        wait: float = 0.0,
+        gather: float | None = None,
+        newest: int | None = None,
     ) -> list[Json]:
         """Events after a sequence; waits up to `wait` seconds (at most `LONGEST_WAIT`) for the first.
 
         Args:
             gather: seconds after the first in which further ones are collected; None: as the server does.
+            newest: only the last so many of them, at most 1,000; None: all.
         """
         wait = min(wait, LONGEST_WAIT)
         given = {"after": after, "wait": f"{wait:g}"} | ({} if gather is None else {"gather": f"{gather:g}"})
+        given |= {} if newest is None else {"newest": newest}
         return self._events(f"/v1/pods/{part('name', name)}", given, wait)
 
     def release_pod(self, name: str, until: Sequence[str] = (), wait: float = 0.0) -> Json:

@@ -1220,6 +1220,12 @@ UPDATE owner SET acts_until = %(before)s WHERE id = %(id)s AND acts_until = %(un
 SELECT sequence, at, type, message, key FROM event
 WHERE owner_id = %(owner_id)s AND sequence > %(after)s ORDER BY sequence LIMIT %(limit)s;
 
+-- name: newest_events_of
+SELECT * FROM (
+    SELECT sequence, at, type, message, key FROM event
+    WHERE owner_id = %(owner_id)s AND sequence > %(after)s ORDER BY sequence DESC LIMIT %(limit)s
+) newest ORDER BY sequence;
+
 -- name: insert_audit_log
 -- With `counted`, a similar entry within the hour is counted in the existing row, which describes the last one.
 INSERT INTO audit_log (at, last_at, user_id, user_name, user_domain_id, project_id, project_domain_id, action, subject,

@@ -17,10 +17,16 @@ class RecordRows:
 
     database: Database
 
-    def events(self, pod_id: UUID, after: int) -> list[EventView]:
-        """Events with a sequence above `after`, `MOST_EVENTS` at most."""
+    def events(self, pod_id: UUID, after: int, newest: int | None = None) -> list[EventView]:
+        """Events with a sequence above `after`, by sequence, `MOST_EVENTS` at most.
+
+        Args:
+            newest: of these only the last so many; None: the first ones.
+        """
+        query = "events_of" if newest is None else "newest_events_of"
+        limit = MOST_EVENTS if newest is None else min(newest, MOST_EVENTS)
         with self.database.statement() as tx:
-            rows = tx.rows("events_of", owner_id=pod_id, after=after, limit=MOST_EVENTS)
+            rows = tx.rows(query, owner_id=pod_id, after=after, limit=limit)
         return [EventView.model_validate({**row, "message": message_text(row["message"])}) for row in rows]
 
     def receipt(self, pod_id: UUID) -> SignedReceipt | None:

@@ -14,7 +14,7 @@ from weft.app.verbs import Request
 from weft.generate.login import login
 from weft.model.errors import InputError, NotFoundError
 from weft.model.pod import PodState
-from weft.model.views import MOST_EVENTS, EventView, PodSearch
+from weft.model.views import EventView, PodSearch
 from weft.web.visits import Visitor
 
 router = APIRouter()
@@ -22,8 +22,6 @@ ROWS = 50
 """Pods on a page."""
 SHOWN_EVENTS = 200
 """Newest events on a pod's page; earlier ones are on pages of their own."""
-_MOST_READS = 20
-"""Answers of events that one page reads."""
 
 
 @router.get("/")
@@ -77,17 +75,8 @@ def shown_pod(verbs: Service, request: Request, name: str) -> dict[str, Any]:
 
 def newest_events(verbs: Service, request: Request, pod: str) -> tuple[list[EventView], bool]:
     """The newest events of a pod, newest first, and whether there are earlier ones."""
-    found: list[EventView] = []
-    after, cut = 0, False
-    for _ in range(_MOST_READS):
-        read = verbs.pod_events(request, pod, after)
-        found += read
-        cut = cut or len(found) > SHOWN_EVENTS
-        found = found[-SHOWN_EVENTS:]
-        if len(read) < MOST_EVENTS:
-            break
-        after = read[-1].sequence
-    return found[::-1], cut
+    found = verbs.pod_events(request, pod, newest=SHOWN_EVENTS + 1)[::-1]
+    return found[:SHOWN_EVENTS], len(found) > SHOWN_EVENTS
 
 
 def checked(name: str) -> str:
