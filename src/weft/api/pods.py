@@ -91,6 +91,23 @@ IfNoneMatch = Annotated[
 ]
 
 
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        description="The client's own name for this order, such as a UUID. Sent again with the same order in a day, "
+        "it is answered with the same pod. 1 to 255 visible ASCII characters."
+    ),
+]
+
+
+def _key_of(text: str | None) -> str:
+    """The name of an order; empty: none was given. Raises `InputError`."""
+    key = "" if text is None else text.strip()
+    if text is not None and not (1 <= len(key) <= 255 and key.isascii() and key.isprintable()):
+        raise InputError("Idempotency-Key", text, "1 to 255 visible ASCII characters, such as a UUID")
+    return key
+
+
 def _may_apply(request: Asker, verbs: Backend, name: Named) -> Request:
     """Check permission: an id is of an existing pod, a name may be of a new one."""
     verbs.may_apply(request, name)
@@ -154,18 +171,19 @@ async def create_pod(
     body: SmallBody,
     until: Until = None,
     wait: Wait = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Order a pod; creation continues in the background: follow its events, or wait with `until` and `wait`.
 
     A client that closes the connection while it waits has ordered the pod nevertheless.
     """
-    aim = aim_of(until, wait)
+    aim, key = aim_of(until, wait), _key_of(idempotency_key)
 
     def create() -> Response | UUID:
         order = load_order(plain_object(body))
         if aim:
-            return UUID(verbs.order_pod(request, order))
-        pod = verbs.create_pod(request, order)
+            return UUID(verbs.order_pod(request, order, key))
+        pod = verbs.create_pod(request, order, key)
         return answer(pod, 202, f"/v1/pods/{pod.id}", pod.generation)
 
     made = await run_outside(http, request, create)

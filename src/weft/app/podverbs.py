@@ -11,6 +11,7 @@ from weft.app.verbs import Request
 from weft.engine.claim import claim_now
 from weft.engine.epoch import check_epoch
 from weft.engine.lookout import PodCallback
+from weft.engine.orderkeys import OrderKey, OrderKeys
 from weft.engine.records import PodRecord
 from weft.engine.shownrecords import FoundPod
 from weft.engine.signing import Signer
@@ -60,25 +61,41 @@ class PodVerbs(OrderDesk):
             given.check_quotas(project, plan)
         return plan
 
-    def create_pod(self, request: Request, order: Order) -> PodView:
-        return self._view(UUID(self.order_pod(request, order)))
+    def create_pod(self, request: Request, order: Order, key: str = "") -> PodView:
+        """Order a pod.
 
-    def order_pod(self, request: Request, order: Order) -> str:
+        Args:
+            key: the caller's own name for this order, if it may send it again: repeated, the same pod is returned, also
+                if it has been released since; see `weft.engine.orderkeys`.
+        """
+        return self._view(UUID(self.order_pod(request, order, key)))
+
+    def order_pod(self, request: Request, order: Order, key: str = "") -> str:
         """As `create_pod`, but returns only the pod's id, without reading the pod."""
         with self._logged(request, "pod create", order.name):
-            return self._create(request, order)
+            project = self._project(request, "pods:create")
+            self._check_exclusive(request, project, order)
+            if not key:
+                return self._create(request, project, order, str(uuid4()))
+            keys = OrderKeys(self._store.database)
+            pod_id = keys.pod_of(OrderKey(project, request.caller.user_id, key), order)
+            if not keys.is_made(pod_id, order.name):
+                try:
+                    return self._create(request, project, order, str(pod_id))
+                except ConflictError:  # perhaps with itself, sent twice at once
+                    if not keys.is_made(pod_id, order.name):
+                        raise
+            return str(pod_id)
 
-    def _create(self, request: Request, order: Order) -> str:
+    def _create(self, request: Request, project: str, order: Order, pod_id: str) -> str:
         """Claim nodes and numbers in one transaction; for a later start book nodes; if queued, only store the order."""
-        project = self._project(request, "pods:create")
-        self._check_exclusive(request, project, order)
-        return self._by_active_site(lambda: self._write_order(request, project, order), order.name)
+        return self._by_active_site(lambda: self._write_order(request, project, order, pod_id), order.name)
 
-    def _write_order(self, request: Request, project: str, order: Order) -> str:
+    def _write_order(self, request: Request, project: str, order: Order, pod_id: str) -> str:
         """Raises `SiteChangedError` if another site became active meanwhile; then nothing is written."""
         given = self._gather(project, order)
         order = self._checked(request.caller, project, order, given)
-        pod_id, by = str(uuid4()), request.caller.user_name
+        by = request.caller.user_name
         if order.queue:
             given.check_possible(pod_id, project, order)
         else:

@@ -50,10 +50,17 @@ class Client(NodeClient):
         given = {"If-Match": f'"{generation}"'} if generation is not None else None
         return self._ask("PUT", path, order, headers=given)
 
-    def create_pod(self, order: Mapping[str, Any], until: Sequence[str] = (), wait: float = 0.0) -> Json:
-        """The pod that was ordered; with `until`, as `show_pod`. If that answer is lost, the order stands."""
+    def create_pod(
+        self, order: Mapping[str, Any], until: Sequence[str] = (), wait: float = 0.0, key: str | None = None
+    ) -> Json:
+        """The pod that was ordered; with `until`, as `show_pod`. If that answer is lost, the order stands.
+
+        Args:
+            key: your own name for this order, such as a UUID: after a lost answer, the same call returns the same pod.
+        """
         query, wait = _waiting(until, wait)
-        return self._ask("POST", f"/v1/pods{query}", order, extra_time=wait)
+        headers = None if key is None else {"Idempotency-Key": key}
+        return self._ask("POST", f"/v1/pods{query}", order, extra_time=wait, headers=headers)
 
     def list_pods(
         self, all_projects: bool = False, limit: int | None = None, page: int = PAGE, **search: str | None

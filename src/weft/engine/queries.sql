@@ -1890,3 +1890,23 @@ DELETE FROM web_session WHERE digest = %(digest)s;
 DELETE FROM web_session WHERE digest IN (
     SELECT digest FROM web_session WHERE expires_at <= %(before)s LIMIT %(limit)s
 );
+
+-- name: keep_order_key
+-- An old one is another order's from now on.
+INSERT INTO order_key (project_id, user_id, key, digest, pod_id, at)
+VALUES (%(project_id)s, %(user_id)s, %(key)s, %(digest)s, %(pod_id)s, now())
+ON CONFLICT (project_id, user_id, key) DO UPDATE
+SET digest = excluded.digest, pod_id = excluded.pod_id, at = excluded.at
+WHERE order_key.at < now() - %(kept)s * interval '1 second';
+
+-- name: order_key
+SELECT digest, pod_id FROM order_key WHERE project_id = %(project_id)s AND user_id = %(user_id)s AND key = %(key)s;
+
+-- name: ordered_once
+-- The pod of an order that was sent before, and whether its claim was checked.
+SELECT id, plan IS NULL OR token > 0 OR next_at <= now() AS confirmed FROM pod WHERE id = %(id)s;
+
+-- name: prune_order_keys
+DELETE FROM order_key WHERE (project_id, user_id, key) IN (
+    SELECT project_id, user_id, key FROM order_key WHERE at < %(before)s LIMIT %(limit)s
+);

@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database
+from weft.engine.orderkeys import KEPT_FOR as ORDER_KEYS_KEPT_FOR
 from weft.engine.pulse import Pulse
 from weft.engine.siteparts import KEPT_FOR
 from weft.model.errors import WeftError
@@ -162,4 +163,5 @@ def _work(policy: RetentionPolicy, now: datetime) -> list[tuple[str, str, dict[s
         ("parts of sites", "prune_site_parts", {"before": now - KEPT_FOR}),
         ("changes of capacity", "prune_capacity_changes", {}),
         ("sessions of the console", "prune_web_sessions", {"before": now}),
+        ("keys of orders", "prune_order_keys", {"before": now - ORDER_KEYS_KEPT_FOR}),
     ]
