@@ -14,7 +14,7 @@ from tests.helpers.consoles import Browser, Console
 from weft.app.orderfile import load_order
 from weft.generate.receipts import read, verify
 from weft.web import orderforms
-from weft.web.live import Streams
+from weft.api.streams import Streams
 from weft.web.sessions import COOKIE
 
 FIELDS = {"name": "train", "nodes.count": "2", "nodes.flavor": "gpu8", "nodes.image": "tiny"}

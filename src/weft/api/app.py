@@ -33,6 +33,7 @@ from weft.api.documents import (
 )
 from weft.api.edge import Edge
 from weft.api.metrics import Metrics
+from weft.api.streams import Streams
 from weft.api.threadshares import ThreadShares
 from weft.api.waiting import WaitingRoom
 from weft.app.explain import in_words
@@ -95,6 +96,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
         responses={"default": {"model": Problem, "description": "An error (RFC 9457)."}},
     )
     app.state.verbs = redacted(verbs, policy or Policy())
@@ -104,6 +106,7 @@ def create_app(
     app.state.challenge = f'Keystone uri="{auth_url}"' if auth_url else "Keystone"
     app.state.metrics = Metrics(collectors)
     app.state.waiting = WaitingRoom()
+    app.state.streams = Streams()
     app.state.shares = ThreadShares()
     app.state.strangers = ThreadShares(STRANGERS, STRANGERS_SHARE, STRANGERS_WAITING, STRANGERS_MOST)
     app.state.returning = ThreadShares(RETURNING, RETURNING_SHARE, RETURNING_WAITING)

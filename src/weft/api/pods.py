@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, cast
 from uuid import UUID
 
 import anyio
@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from fastapi import Request as HttpRequest
 from starlette.concurrency import run_in_threadpool
 
+from weft.api import streams
 from weft.api.asking import (
     Asker,
     Backend,
@@ -221,7 +222,11 @@ async def show_pod(
     return await when_there(http, request, verbs, await run_in_threadpool(look), aim)
 
 
-@router.get("/{name}/events", response_model=EventList)
+@router.get(
+    "/{name}/events",
+    response_model=EventList,
+    responses={200: {"content": {streams.MEDIA_TYPE: {"schema": {"type": "string"}}}}},
+)
 async def pod_events(
     http: HttpRequest,
     request: Asker,
@@ -232,7 +237,11 @@ async def pod_events(
     gather: Gather = None,
     newest: Newest = None,
 ) -> Response:
-    """What happened to a pod; with `wait`, once there is an event after `after`."""
+    """What happened to a pod; with `wait`, once there is an event after `after`.
+
+    With `Accept: text/event-stream`, as server-sent events while they happen: `id` is the sequence, `event` the type,
+    `data` the event; `Last-Event-ID` goes before `after`.
+    """
     last, seconds, together = 0, 0.0, 0.0
     most: int | None = None
 
@@ -249,6 +258,11 @@ async def pod_events(
         together = seconds_of("gather", gather, LONGEST_GATHER, GATHER)
         return pod if seconds and pod.last_event <= last else read(str(pod.id))
 
+    if streams.is_asked_for(http):
+        cast(streams.Streams, http.app.state.streams).check(request.caller.user_id)
+        pod = await run_in_threadpool(verbs.find_pod, request, "pods:events", name)
+        last = streams.last_event_id(http, sequence_of("after", after))
+        return streams.stream(streams.pod_stream(http, request, verbs, pod.id, last))
     found = await run_in_threadpool(look)
     if isinstance(found, Response):
         return found

@@ -39,7 +39,6 @@ def add_console(app: FastAPI, sign_in: SignIn, database: Database) -> FastAPI:
         database: for sessions; everything else is asked of the verbs.
     """
     app.state.sign_in, app.state.sessions = sign_in, SessionBook(WebSessions(database))
-    app.state.streams = live.Streams()
     console = FastAPI(
         title="weft's console", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )

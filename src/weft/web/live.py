@@ -6,17 +6,15 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.responses import StreamingResponse
 
+from weft.api.streams import COMMENT_SECONDS, OVER, RETRY, Streams, last_event_id, stream
 from weft.api.waiting import room_of
 from weft.app.verbs import Request
 from weft.engine.shownrecords import FoundPod
@@ -26,41 +24,8 @@ from weft.web.pods import checked, shown_pod
 from weft.web.visits import Visit, Visitor, book_of
 
 router = APIRouter()
-COMMENT_SECONDS = 15.0
-"""A stream without news sends a comment: proxies keep it open, and a client that has gone is noticed."""
 GATHER_SECONDS = 1.0
 """Between two events: a pod in progress changes many times a second."""
-STREAMS_OF_USER, MOST_STREAMS = 20, 1000
-"""Streams of one user, and of all, in one process."""
-
-
-class Streams:
-    """Counts the streams of this process."""
-
-    def __init__(self, of_user: int = STREAMS_OF_USER, most: int = MOST_STREAMS) -> None:
-        self._of_user, self._most = of_user, most
-        self._users: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return sum(self._users.values())
-
-    @contextmanager
-    def one(self, user: str) -> Generator[None]:
-        """A stream of a user."""
-        self._users[user] = self._users.get(user, 0) + 1
-        try:
-            yield
-        finally:
-            self._users[user] -= 1
-            if not self._users[user]:
-                del self._users[user]
-
-    def check(self, user: str) -> None:
-        """Raise `HTTPException` if there are too many."""
-        if self._users.get(user, 0) >= self._of_user or len(self) >= self._most:
-            raise HTTPException(
-                503, "too many pages are followed live; load the page again", {"Retry-After": "30"}
-            )
 
 
 @router.get("/pods/{name}/live")
@@ -71,13 +36,8 @@ async def live(visit: Visitor, name: str, after: Annotated[int, Query(ge=0, le=1
     streams.check(user)
     request = await _caller(visit, checked(name))
     pod = await run_in_threadpool(visit.verbs.find_pod, request, "pods:events", name)
-    given = visit.http.headers.get("last-event-id", "")
-    known = int(given) if given.isascii() and given.isdigit() and len(given) <= 18 else after
-    return StreamingResponse(
-        _stream(visit, streams, request, pod, known),
-        media_type="text/event-stream",
-        headers={"X-Accel-Buffering": "no"},
-    )
+    known = last_event_id(visit.http, after)
+    return stream(_stream(visit, streams, request, pod, known))
 
 
 async def _caller(visit: Visit, name: str) -> Request:
@@ -90,7 +50,7 @@ async def _stream(
     """Events until the client goes, the session ends, or the room needs the place; the browser comes back."""
     name = str(pod.id)
     with streams.one(visit.session.contents.user_id):
-        yield b"retry: 3000\n\n"
+        yield RETRY
         try:
             while True:
                 if pod.last_event != known:
@@ -110,10 +70,8 @@ async def _stream(
                 pod = await run_in_threadpool(visit.verbs.find_pod, request, "pods:events", name)
         except (ClientDisconnect, TemporaryError):
             return
-        except (
-            WeftError
-        ):  # the token has expired, or the pod isn't theirs any more: the page says why when it is loaded
-            yield b"event: over\ndata:\n\n"
+        except WeftError:
+            yield OVER
 
 
 def _is_news(known: int, now: FoundPod) -> bool:

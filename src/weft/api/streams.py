@@ -1,0 +1,116 @@
+"""A pod's events as server-sent events, and how many streams there may be.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import cast
+from uuid import UUID
+
+from fastapi import Request as HttpRequest
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+
+from weft.api.asking import asker_again
+from weft.api.waiting import room_of
+from weft.app.service import Service
+from weft.app.verbs import Request
+from weft.engine.shownrecords import FoundPod
+from weft.model.errors import TemporaryError, WeftError
+from weft.model.views import EventView
+
+MEDIA_TYPE = "text/event-stream"
+COMMENT_SECONDS = 15.0
+"""A stream without news sends a comment: proxies keep it open, and a client that has gone is noticed."""
+RETRY = b"retry: 3000\n\n"
+"""Milliseconds after which a client that lost the stream comes back."""
+OVER = b"event: over\ndata:\n\n"
+"""The token has expired, or the pod isn't the caller's any more: the next request says why."""
+STREAMS_OF_USER, MOST_STREAMS = 20, 1000
+"""Streams of one user, and of all, in one process."""
+
+
+class Streams:
+    """Counts the streams of this process."""
+
+    def __init__(self, of_user: int = STREAMS_OF_USER, most: int = MOST_STREAMS) -> None:
+        self._of_user, self._most = of_user, most
+        self._users: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return sum(self._users.values())
+
+    @contextmanager
+    def one(self, user: str) -> Generator[None]:
+        """A stream of a user."""
+        self._users[user] = self._users.get(user, 0) + 1
+        try:
+            yield
+        finally:
+            self._users[user] -= 1
+            if not self._users[user]:
+                del self._users[user]
+
+    def check(self, user: str) -> None:
+        """Raise `HTTPException` if there are too many."""
+        if self._users.get(user, 0) >= self._of_user or len(self) >= self._most:
+            raise HTTPException(503, "too many streams are open; ask again later", {"Retry-After": "30"})
+
+
+def is_asked_for(http: HttpRequest) -> bool:
+    """Whether the client wants a stream, and not a document."""
+    return MEDIA_TYPE in http.headers.get("accept", "").lower()
+
+
+def last_event_id(http: HttpRequest, after: int) -> int:
+    """Where a stream goes on: the `Last-Event-ID` that its client has seen goes before `after`."""
+    given = http.headers.get("last-event-id", "")
+    return int(given) if given.isascii() and given.isdigit() and len(given) <= 18 else after
+
+
+def stream(events: AsyncGenerator[bytes]) -> StreamingResponse:
+    """A stream as a response, which no proxy may hold back."""
+    return StreamingResponse(
+        events, media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    )
+
+
+async def pod_stream(
+    http: HttpRequest, request: Request, verbs: Service, pod_id: UUID, after: int
+) -> AsyncGenerator[bytes]:
+    """A pod's events after one, as they happen, until the client goes, its token ends, or the room needs the place.
+
+    Args:
+        request: of a caller who may see the pod's events; checked again each time something is sent.
+    """
+    streams = cast(Streams, http.app.state.streams)
+    with streams.one(request.caller.user_id):
+        yield RETRY
+        try:
+            while True:
+                found = await run_in_threadpool(verbs.pod_events, request, str(pod_id), after)
+                yield _written(found) if found else b":\n\n"
+                after = found[-1].sequence if found else after
+                if await room_of(http).wait(http, verbs, pod_id, partial(_is_after, after), COMMENT_SECONDS):
+                    return
+                request = await asker_again(http, request)
+        except (ClientDisconnect, TemporaryError):
+            return
+        except WeftError:
+            yield OVER
+
+
+def _is_after(after: int, pod: FoundPod) -> bool:
+    return pod.last_event > after
+
+
+def _written(events: Sequence[EventView]) -> bytes:
+    return b"".join(
+        f"id: {e.sequence}\nevent: {e.type}\ndata: {e.model_dump_json()}\n\n".encode() for e in events
+    )
