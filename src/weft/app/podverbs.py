@@ -73,21 +73,26 @@ class PodVerbs(OrderDesk):
     def order_pod(self, request: Request, order: Order, key: str = "") -> str:
         """As `create_pod`, but returns only the pod's id, without reading the pod."""
         with self._logged(request, "pod create", order.name):
-            project = self._project(request, "pods:create")
-            self._check_exclusive(request, project, order)
-            if not key:
-                return self._create(request, project, order, str(uuid4()))
-            keys = OrderKeys(self._store.database)
-            pod_id = keys.pod_of(OrderKey(project, request.caller.user_id, key), order)
+            return self._create(request, order, key)
+
+    def _create(self, request: Request, order: Order, key: str = "") -> str:
+        """The id of a new pod, or of the one that the key stands for."""
+        project = self._project(request, "pods:create")
+        self._check_exclusive(request, project, order)
+        if not key:
+            return self._place(request, project, order, str(uuid4()))
+        keys = OrderKeys(self._store.database)
+        pod_id = keys.pod_of(OrderKey(project, request.caller.user_id, key), order)
+        if keys.is_made(pod_id, order.name):
+            return str(pod_id)
+        try:
+            return self._place(request, project, order, str(pod_id))
+        except ConflictError:  # perhaps with itself, sent twice at once
             if not keys.is_made(pod_id, order.name):
-                try:
-                    return self._create(request, project, order, str(pod_id))
-                except ConflictError:  # perhaps with itself, sent twice at once
-                    if not keys.is_made(pod_id, order.name):
-                        raise
+                raise
             return str(pod_id)
 
-    def _create(self, request: Request, project: str, order: Order, pod_id: str) -> str:
+    def _place(self, request: Request, project: str, order: Order, pod_id: str) -> str:
         """Claim nodes and numbers in one transaction; for a later start book nodes; if queued, only store the order."""
         return self._by_active_site(lambda: self._write_order(request, project, order, pod_id), order.name)
 
