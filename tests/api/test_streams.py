@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,7 +23,7 @@ Event = dict[str, Any]
 
 
 @contextmanager
-def following(api: Client, name: str = "train", **headers: str) -> Iterator[Iterator[Event]]:
+def following(api: Client, name: str = "train", **headers: str) -> Generator[Iterator[Event]]:
     """The events of an open stream, with `id` and `event`."""
     with api.stream("GET", f"/v1/pods/{name}/events", headers={**STREAM, **headers}) as answer:
         assert answer.status_code == 200, answer.read()
