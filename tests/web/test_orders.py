@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from tests.helpers.consoles import Browser, Console
+from weft.api.streams import Streams
 from weft.app.orderfile import load_order
 from weft.generate.receipts import read, verify
 from weft.web import orderforms
-from weft.api.streams import Streams
 from weft.web.sessions import COOKIE
 
 FIELDS = {"name": "train", "nodes.count": "2", "nodes.flavor": "gpu8", "nodes.image": "tiny"}
