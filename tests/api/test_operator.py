@@ -139,6 +139,9 @@ def test_leaf_is_drained_and_undrained(api: Client) -> None:
         assert api.post("/v1/drains", json=body, headers=by(role)).status_code == 403
         assert api.delete("/v1/drains/leaf01", headers=by(role)).status_code == 403
     assert len(api.delete("/v1/drains/leaf01", headers=olga).json()["nodes"]) == 4
+    assert api.post("/v1/drains", json={**body, "plan": True}, headers=olga).json() == done
+    assert api.post("/v1/drains", json={**body, "plan": True}, headers=by("system-reader")).status_code == 403
+    assert api.get("/v1/drains", headers=olga).json()["drains"] == [], "a plan drains nothing"
     again = api.delete("/v1/drains/leaf01", headers=olga)
     assert (again.status_code, again.json()["code"]) == (409, "NOT_DRAINED")
 
@@ -161,8 +164,12 @@ def test_audit_repairs_only_on_request(api: Client, doors: DoorsHouse) -> None:
     olga = by("operator")
     api.post("/v1/pods", json=ORDER)
     doors.orphan(doors.finish("train"))
-    assert api.get("/v1/audit", headers=olga).json()["findings"][0]["repaired"] is None
-    assert api.post("/v1/audit", json={"repair": False}, headers=olga).status_code == 400
+    found = api.get("/v1/audit", headers=olga).json()["findings"][0]
+    assert found["repaired"] is None
+    for wrong in ({"repair": False}, {"repair": True, "findings": ["x"]}):
+        assert api.post("/v1/audit", json=wrong, headers=olga).status_code == 400
+    other = {"repair": True, "findings": [found["key"][::-1]]}
+    assert api.post("/v1/audit", json=other, headers=olga).json()["findings"][0]["repaired"] is None
     assert api.post("/v1/audit/accept", headers=olga).json()["findings"]
     assert (
         api.post("/v1/audit", json={"repair": True}, headers=olga).json()["findings"][0]["repaired"] is True

@@ -14,7 +14,7 @@ from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.resources import Kind
-from weft.model.views import AuditReport
+from weft.model.views import AuditLogSearch, AuditReport
 from weft.testing.fabric import Fault
 
 
@@ -25,8 +25,8 @@ def house(database: Database, database_url: str) -> Generator[House]:
     house.close()
 
 
-def check(house: House, repair: bool = False) -> AuditReport:
-    """As an operator, with a worker running if something is to be repaired."""
+def check(house: House, repair: bool = False, **chosen: tuple[str, ...]) -> AuditReport:
+    """As an operator, with a worker running if something is to be repaired. Args: chosen: see `Service.audit`."""
     if not repair:
         return house.service.audit(house.operator)
     stop = threading.Event()
@@ -38,7 +38,7 @@ def check(house: House, repair: bool = False) -> AuditReport:
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        return house.service.audit(house.operator, repair=True)
+        return house.service.audit(house.operator, repair=True, **chosen)
     finally:
         stop.set()
         thread.join()
@@ -82,6 +82,35 @@ def test_orphan_is_found_and_removed(house: House) -> None:
     report = house.service.audit(house.operator, repair=True, unknown_pods=(ghost,))
     assert [f.repaired for f in report.findings] == [True]
     assert len(house.cloud.things()) == 2
+
+
+def test_only_chosen_findings_are_repaired(house: House) -> None:
+    """One of two orphans, and one of two pods that lack a server; the others stay as they are."""
+    ghost = "00000000-1111-2222-3333-444444444444"
+    pods = [house.ready(), house.ready(ORDER.model_copy(update={"name": "other"}))]
+    for number in (1, 2):
+        mark = Mark("lab", Owner.pod(ghost), f"network/{number}")
+        house.cloud.add(Kind.NETWORK, f"weft-{number}", "team-a", mark)
+    ghosts = [t for t in house.cloud.things() if t.mark and t.mark.owner == Owner.pod(ghost)]
+    for thing in ghosts:
+        thing.created = house.clock.now() - timedelta(hours=1)
+    for pod in pods:
+        house.cloud.lose(house.cloud.thing(f"server/{pod.nodes[0]}"))
+    report = check(house)
+    first = [f for f in report.findings if f.id == ghosts[0].id or f.pod_id == str(pods[0].id)]
+    assert len({f.key for f in report.findings}) == len(report.findings) > len(first) > 1
+    assert [f.repairable for f in report.findings if f.category == "orphan"] == [False, False]
+    assert all(f.repairable for f in report.findings if f.category == "missing")
+    keys = tuple(f.key for f in first)
+    after = check(house, repair=True, unknown_pods=(ghost,), findings=keys)
+    assert {f.key: f.repaired for f in after.findings} == {
+        f.key: True if f.key in keys else None for f in report.findings
+    }
+    assert {f.key for f in check(house).findings} == {f.key for f in report.findings} - set(keys)
+    gone = house.service.audit(house.operator, repair=True, findings=keys)
+    assert {f.repaired for f in gone.findings} == {None}, "what is no longer found isn't repaired"
+    entry = house.service.audit_log(house.operator, AuditLogSearch(limit=1))[0]
+    assert keys[0] in entry.subject
 
 
 def test_duplicate_after_a_lost_answer_is_an_orphan(house: House) -> None:

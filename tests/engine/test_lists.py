@@ -78,6 +78,13 @@ def test_lists_can_be_filtered(house: House) -> None:
     assert names(house, PodSearch(server="ready-2")) == []
     assert names(house, PodSearch(name="placed")) == ["placed"]
     assert names(house, PodSearch(name="placed", state=PodState.READY)) == []
+    assert names(house, PodSearch(alarmed=True)) == []
+    with psycopg.connect(house.database.url) as connection:
+        connection.execute(
+            "UPDATE pod SET since = since - interval '1 day' WHERE name IN ('placed', 'ready')"
+        )
+    assert names(house, PodSearch(alarmed=True)) == ["placed"], "READY has no limit"
+    assert names(house, PodSearch(alarmed=True, state=PodState.READY)) == []
     everybody = PodSearch(all_projects=True)
     assert names(house, everybody, "admin") == ["placed", "ready", "waiting"]
     assert names(house, everybody.model_copy(update={"project": "team-b"}), "admin") == []

@@ -128,6 +128,9 @@ def test_drain_that_breaks_a_promise_is_refused_and_names_it(house: House, clock
     clock.forward(minutes=1)
     house.worker.tend_queue()
     assert set(house.store.capacity().bookings[0]["nodes"]) == {*booked[1:], spare}
+    planned = drain(house, booked[1], plan=True)
+    assert planned.broken == (f"booking of pod later of project {pod.project_id}",)
+    assert drained(house) == {booked[0]}, "a plan drains nothing"
     with pytest.raises(ConflictError, match="booking of pod later") as refused:
         drain(house, booked[1])
     assert "nothing was drained" in str(refused.value) and drained(house) == {booked[0]}

@@ -129,6 +129,9 @@ class ActionRequest(Document):
 UnknownPod = Annotated[str, Field(pattern=r"^(all|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$")]
 
 
+FindingKey = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+
+
 class RepairRequest(Document):
     """Body of POST /v1/audit."""
 
@@ -137,6 +140,11 @@ class RepairRequest(Document):
         default=(),
         description="Ids of pods unknown to the database whose resources are removed anyway; "
         "`all`: of any. After a restore of an older dump these may be live pods.",
+    )
+    findings: Annotated[tuple[FindingKey, ...], Field(max_length=1000)] = Field(
+        default=(),
+        description="Repair only these findings, by their `key`; of a pod that is missing something, all of that pod. "
+        "Default: all findings.",
     )
 
 

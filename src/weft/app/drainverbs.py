@@ -9,9 +9,10 @@ from weft.app.desk import Desk
 from weft.app.show import drain_view
 from weft.app.verbs import Request
 from weft.engine.capacity import Capacity
-from weft.engine.drains import Drain, drain_nodes, pods_on, undrain_nodes
+from weft.engine.drains import Drain, drain_nodes, planned_drain, pods_on, undrain_nodes
 from weft.model.errors import ConflictError, InputError
 from weft.model.messages import maintenance
+from weft.model.site import Site
 from weft.model.views import DrainedPod, DrainRequest, DrainResult, DrainView
 from weft.planning.fabric.places import nodes_at
 
@@ -20,7 +21,8 @@ class DrainVerbs(Desk):
     """Of operators; see `weft.app.verbs`."""
 
     def drain(self, request: Request, wanted: DrainRequest) -> DrainResult:
-        """Give no new orders to the nodes of a place; pods there stay, and their projects read of it.
+        """Give no new orders to the nodes of a place; pods there stay, and their projects read of it. With `plan` only
+        say what that concerns.
 
         Nothing is released at the time by itself. Nodes that come to a rack or leaf later aren't drained.
 
@@ -28,20 +30,27 @@ class DrainVerbs(Desk):
             InputError: the site has no such place, or the time is over.
             ConflictError: reservations or bookings would be broken, and `break_promises` isn't given.
         """
+        if wanted.plan:
+            site, nodes = self._drainable(request, wanted)
+            capacity, broken = planned_drain(self._store.database, site, nodes)
+            return DrainResult(target=wanted.target, nodes=nodes, pods=_pods(capacity, nodes), broken=broken)
         with self._logged(request, "node drain", wanted.target):
-            self._policy.check("nodes:drain", request.caller)
-            site = self._store.site().site
-            nodes = nodes_at(site, wanted.target)
-            if wanted.by is not None and wanted.by <= self._clock.now():
-                raise InputError("by", wanted.by.isoformat(), "a time in the future")
+            site, nodes = self._drainable(request, wanted)
             drain = Drain(wanted.by, wanted.reason, wanted.public)
             user = request.caller.user_name
             capacity, broken = drain_nodes(
                 self._store.database, site, nodes, drain, user, wanted.break_promises
             )
-        return DrainResult(
-            target=wanted.target, nodes=tuple(nodes), pods=_pods(capacity, nodes), broken=broken
-        )
+        return DrainResult(target=wanted.target, nodes=nodes, pods=_pods(capacity, nodes), broken=broken)
+
+    def _drainable(self, request: Request, wanted: DrainRequest) -> tuple[Site, tuple[str, ...]]:
+        """The active site, and the nodes of the place. Raises as `drain` does."""
+        self._policy.check("nodes:drain", request.caller)
+        site = self._store.site().site
+        nodes = nodes_at(site, wanted.target)
+        if wanted.by is not None and wanted.by <= self._clock.now():
+            raise InputError("by", wanted.by.isoformat(), "a time in the future")
+        return site, nodes
 
     def undrain(self, request: Request, target: str) -> DrainResult:
         """End the drains of a place's nodes. Raises `ConflictError` if none of them is drained."""

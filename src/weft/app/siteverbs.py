@@ -12,6 +12,7 @@ from weft.app.siteholds import SiteHolds
 from weft.app.verbs import Request
 from weft.engine.audit import Auditor
 from weft.engine.epoch import accept_database
+from weft.engine.takeback import Confirmed
 from weft.model.errors import InputError, NotFoundError
 from weft.model.site import Site
 from weft.model.siteparts import MissingParts, StoredPart
@@ -22,8 +23,16 @@ from weft.planning.fabric.diff import adopt_links, fabric_differences
 class SiteVerbs(Desk):
     """Verbs of operators; see `weft.app.verbs`."""
 
-    def audit(self, request: Request, repair: bool = False, unknown_pods: Sequence[str] = ()) -> AuditReport:
+    def audit(
+        self,
+        request: Request,
+        repair: bool = False,
+        unknown_pods: Sequence[str] = (),
+        findings: Sequence[str] = (),
+    ) -> AuditReport:
         """Compare; with `repair` repair what is weft's.
+
+        `findings`: repair only these, by `Finding.key`; none: all.
 
         `unknown_pods`: ids of pods that the database doesn't know and whose resources may be removed anyway (`all`: of
         any): after a restore of the database they may be live.
@@ -31,10 +40,12 @@ class SiteVerbs(Desk):
         if not repair:
             self._policy.check("audit:check", request.caller)
             return self._auditor().check()
-        subject = f"everything, unknown pods {', '.join(unknown_pods)}" if unknown_pods else "everything"
+        subject = f"findings {', '.join(findings)}" if findings else "everything"
+        subject += f", unknown pods {', '.join(unknown_pods)}" if unknown_pods else ""
         with self._logged(request, "audit repair", subject[:500]):
             self._policy.check("audit:repair", request.caller)
-            return self._auditor().repair("all" if "all" in unknown_pods else frozenset(unknown_pods))
+            confirmed: Confirmed = "all" if "all" in unknown_pods else frozenset(unknown_pods)
+            return self._auditor().repair(confirmed, frozenset(findings) or None)
 
     def accept_database(self, request: Request) -> AuditReport:
         """Audit everything, then allow placement and changes again after the database was restored."""

@@ -60,6 +60,9 @@ def _add_drains(commands: Subparsers) -> None:
     parser.add_argument(
         "--break-promises", action="store_true", help="drain although reservations or bookings can't be kept"
     )
+    parser.add_argument(
+        "--plan", action="store_true", help="only say which nodes, pods and promises it concerns"
+    )
     parser = leaf(commands, "undrain", undrain, "give new orders to drained nodes again")
     parser.add_argument("target", metavar="NODE|RACK|LEAF", help=where)
 
@@ -138,8 +141,9 @@ def drain(args: argparse.Namespace) -> int:
         reason=args.reason,
         public=args.public,
         break_promises=args.break_promises or None,
+        plan=args.plan or None,
     )
-    return _drained(args, found, "drained")
+    return _drained(args, found, "would be drained" if args.plan else "drained")
 
 
 def undrain(args: argparse.Namespace) -> int:
@@ -154,8 +158,8 @@ def _drained(args: argparse.Namespace, found: Json, how: str) -> int:
     say(f"{', '.join(found['nodes'])}: {how}")
     if found["pods"]:
         say("\n".join(table(("pod", "project_id", "nodes"), found["pods"])))
-        if how == "drained":
+        if how != "no longer drained":
             say("these pods keep their nodes until they are released: nothing is released by itself")
     for promise in found["broken"]:
-        say(f"broken: {promise}")
+        say(f"{'would be broken' if how == 'would be drained' else 'broken'}: {promise}")
     return 0

@@ -62,6 +62,9 @@ def _add_looking(commands: Subparsers) -> None:
     parser.add_argument("--node", metavar="NODE", help="only pods that hold this node")
     parser.add_argument("--name", metavar="NAME", help="only pods with this name")
     parser.add_argument("--server", metavar="SERVER", help="only pods with a server of this name")
+    parser.add_argument(
+        "--alarmed", action="store_true", help="only pods with an alarm: FAILED, or too long in their state"
+    )
     parser.add_argument("--limit", metavar="N", type=_number, help="maximum number (default: all)")
     parser.add_argument(
         "--marker", metavar="NAME:ID", help="start after this pod, the last of the previous page"

@@ -26,6 +26,7 @@ def list_(args: argparse.Namespace) -> Listing:
         node=args.node,
         name=args.name,
         server=args.server,
+        alarmed="true" if args.alarmed else None,
         limit=args.limit,
         marker=args.marker,
     )

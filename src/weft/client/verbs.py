@@ -70,7 +70,8 @@ class Client(NodeClient):
         Args:
             limit: at most so many; None: all.
             page: so many at once.
-            search: project, state, node, name, server, marker (see the API's `/v1/pods`); None: not given.
+            search: project, state, node, name, server, alarmed, marker (see the API's `/v1/pods`); None: not
+                given.
         """
         asked = {"all_projects": "true" if all_projects else None, **search}
         given = {name: value for name, value in asked.items() if value is not None}
@@ -298,12 +299,16 @@ class Client(NodeClient):
             found += answer["events"]
         return found
 
-    def audit(self, repair: bool = False, unknown_pods: Sequence[str] = ()) -> Json:
-        """Looks at everything outside: give it time."""
+    def audit(
+        self, repair: bool = False, unknown_pods: Sequence[str] = (), findings: Sequence[str] = ()
+    ) -> Json:
+        """Looks at everything outside: give it time. Args: findings: repair only these, by `key`; none: all."""
         if repair:
             body: dict[str, Any] = {"repair": True}
             if unknown_pods:
                 body["unknown_pods"] = list(unknown_pods)
+            if findings:
+                body["findings"] = list(findings)
             return self._ask("POST", "/v1/audit", body, extra_time=1800)
         return self._ask("GET", "/v1/audit", extra_time=600)
 

@@ -173,6 +173,7 @@ class Comparison:
                 pod_id=str(pod.id),
                 repair=one.removable(pod)
                 or "nothing while the pod lives; it is removed when the pod is released",
+                repairable=bool(one.removable(pod)),
             )
 
     def _check_nodes(self) -> None:
@@ -230,6 +231,7 @@ class Comparison:
             id=problem.id,
             **about(owner.owner, owner.name),
             repair="" if problem.unknown else _ITS_LOOP if is_repaired(owner) else _ITS_OWNER,
+            repairable=not problem.unknown and is_repaired(owner),
         )
 
     def _find_note(self, owner: OwnerRecord, note: Problem) -> None:
@@ -273,6 +275,7 @@ class Comparison:
                 id=thing.id,
                 **about(whose.owner, whose.name),
                 repair=refused or "it is removed after another check",
+                repairable=not refused,
             )
 
     def _held_by_others(self) -> Mapping[str, str]:

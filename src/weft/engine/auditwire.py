@@ -112,6 +112,7 @@ class WireAudit:
                 id=id_,
                 **named,
                 repair="its loop repairs it" if self.repairs else _NOT_WEFTS,
+                repairable=self.repairs,
             )
         # One finding each: a port that is a trunk of all numbers has hundreds.
         for where, numbers in unowned.items():

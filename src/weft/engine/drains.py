@@ -74,6 +74,14 @@ def drain_nodes(
     return capacity, broken
 
 
+def planned_drain(database: Database, site: Site, nodes: Collection[str]) -> tuple[Capacity, tuple[str, ...]]:
+    """What `drain_nodes` would return, without draining: the capacity now, and the promises that couldn't be kept."""
+    with database.transaction() as tx:
+        capacity = read_capacity(tx)
+        fresh = {n for n in nodes if capacity.stops.get(n, NO_STOPS).drain is None}
+        return capacity, broken_promises(tx, site, capacity, fresh, tx.now()) if fresh else ()
+
+
 def undrain_nodes(database: Database, nodes: Collection[str]) -> tuple[Capacity, list[str]]:
     """Assign nodes again; returns the capacity before, and which of them were drained."""
     with database.placing() as tx:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 from weft.model.owner import Owner
@@ -23,13 +24,19 @@ class Findings:
     def add(self, category: str, kind: str, where: str, subject: str, what: str, **more: Any) -> None:
         """`more`: the other fields of `Finding`."""
         known = {"category": category, "kind": str(kind), "where": where, "subject": subject, "what": what}
-        self.rows.append(Finding.model_validate({**known, **more}))
+        finding = Finding.model_validate({**known, **more})
+        self.rows.append(finding.model_copy(update={"key": key_of(finding)}))
 
 
 def identity(finding: Finding) -> tuple[str, ...]:
     """Equal for two findings about the same thing, whatever they say of it."""
     named = finding.id or finding.subject
     return (finding.category, finding.kind, finding.where, named, finding.pod_id or finding.owner or "")
+
+
+def key_of(finding: Finding) -> str:
+    """Names a finding in requests: 16 hexadecimal digits that follow from its `identity`."""
+    return sha256("\0".join(identity(finding)).encode()).hexdigest()[:16]
 
 
 def after_repair(finding: Finding, repaired: bool, why: str) -> Finding:

@@ -562,7 +562,10 @@ SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end,
 FROM pod
 
 -- part: searched
--- A page of the requested pods, after the last one of the page before.
+-- A page of the requested pods, after the last one of the page before. Alarmed as in count_pods.
+  AND (NOT %(alarmed)s OR state <> 'RELEASED' AND (alarmed OR extract(epoch FROM %(at)s - since) > (
+    SELECT l.seconds FROM unnest(%(limited)s::text[], %(seconds)s::float8[]) AS l (state, seconds)
+    WHERE l.state = pod.state::text)))
   AND (name, id) > (%(after_name)s, %(after_id)s) AND (%(name)s::text IS NULL OR name = %(name)s)
   AND (%(state)s::text IS NULL OR state = %(state)s)
   AND (%(node)s::text IS NULL OR id IN (SELECT pod_id FROM node_hold WHERE node = %(node)s

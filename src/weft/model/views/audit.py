@@ -30,7 +30,9 @@ class Finding(Document):
         default=None, description="Owner, if not a pod: the site, or a tenant's own network."
     )
     what: str = Field(description="One sentence: what was observed and what was desired.")
+    key: str = Field(default="", description="Names the finding in `findings` of a repair.")
     repair: str = Field(default="", description="What `--repair` does about it, or why it does nothing.")
+    repairable: bool = Field(default=False, description="Whether `--repair` does something about it.")
     repaired: bool | None = Field(
         default=None, description="With `--repair`: whether the repair was confirmed."
     )

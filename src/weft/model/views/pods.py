@@ -155,6 +155,10 @@ class PodSearch(Document):
     node: Searched | None = Field(default=None, description="Only pods that hold this node or a part of it.")
     name: Searched | None = Field(default=None, description="Only pods with this name.")
     server: Searched | None = Field(default=None, description="Only pods with a server of this name.")
+    alarmed: bool = Field(
+        default=False,
+        description="Only pods with an alarm: FAILED, in a state for longer than its limit, or unreadable.",
+    )
     limit: int = Field(default=100, ge=1, le=1000, description="Maximum number of entries.")
     marker: Searched | None = Field(
         default=None, description="Start after this entry: `next` of the previous page."

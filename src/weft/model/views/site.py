@@ -55,6 +55,10 @@ class DrainRequest(Document):
     break_promises: bool = Field(
         default=False, description="Drain although reservations or bookings can't be kept then."
     )
+    plan: bool = Field(
+        default=False,
+        description="Only answer which nodes, pods and promises it concerns; nothing is drained.",
+    )
 
 
 class DrainView(Document):
