@@ -180,6 +180,7 @@ def test_replacement_survives_a_worker_killed_at_any_statement(
         settle(house, pod)
         assert _place(house) == place, f"killed at {at.__name__} {statement}"
         assert len(house.store.capacity().holds) == 1
+        house.service.accept_node(house.operator, node)
     assert statement > 4, "most of the way was one statement?"
 
 

@@ -189,6 +189,7 @@ def test_node_that_returns_does_not_get_the_number_that_it_had(house: House) -> 
     house.store.quarantine(failed, "so that it stays free")
     house.order(make("rest", 13))
     house.store.clear_quarantine(failed)
+    house.service.accept_node(house.operator, failed)
     house.service.apply_pod(house.request(), "train", sized(3))
     now = settle(house, pod)
     assert set(now.nodes) == {pod.nodes[1], new, failed}

@@ -69,6 +69,7 @@ def test_nodes_that_had_one_place_return_to_two(house: House) -> None:
     for node in house.site.nodes:
         if node.role == "compute" and node.name not in (failed, new, pod.nodes[1]):
             house.store.quarantine(node.name, "so that only these are free")
+    house.service.accept_node(house.operator, failed)
     apply(house, sized(3))
     now = settle(house, pod)
     assert set(now.nodes) == {failed, new, pod.nodes[1]} == places(house).keys()

@@ -103,10 +103,15 @@ class ReplaceRequest(Document):
         description="Node that takes its place; for those who may choose nodes (policy rule pods:choose_node). None: "
         "the pod's spare, else the nearest free node.",
     )
+    hold: bool = Field(
+        default=True,
+        description="Hold the replaced node until it is accepted. false: any order may get it once it was read back "
+        "clean; for those who may accept nodes (policy rule nodes:accept).",
+    )
 
     @property
     def asked(self) -> Replacement:
-        return Replacement(node=self.node, by=self.by)
+        return Replacement(node=self.node, by=self.by, hold=self.hold)
 
 
 class AbandonRequest(Document):

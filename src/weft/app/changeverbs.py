@@ -16,9 +16,17 @@ from weft.app.podverbs import PodVerbs
 from weft.app.verbs import Request
 from weft.app.waitingchanges import WaitingChanges
 from weft.engine.capacity import Capacity, read_capacity, seconds_of
-from weft.engine.changes import check_confirmed, check_gone, note_change, overtaken, write_change
+from weft.engine.changes import (
+    check_confirmed,
+    check_gone,
+    check_lease,
+    note_change,
+    overtaken,
+    write_change,
+)
 from weft.engine.claim import MOST_TRIES
 from weft.engine.claimrows import name_taken
+from weft.engine.database import Tx
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput, Window, refused
 from weft.engine.records import PodRecord
@@ -40,6 +48,7 @@ from weft.model.placement import Refusal
 from weft.model.plan import Plan
 from weft.model.pod import ENDED
 from weft.model.resources import Graph
+from weft.model.site import Site
 from weft.model.views import Applied, PodView
 from weft.planning.shapes.graph import new_names
 from weft.planning.shapes.orderdiff import order_change
@@ -63,6 +72,18 @@ class NextGeneration:
     def assigned(self) -> tuple[str, ...]:
         """Nodes that get a server, or are held, from this generation on."""
         return (*self.change.nodes_added, *self.change.spares_used)
+
+
+@dataclass(frozen=True, slots=True)
+class Replacing:
+    """A change that replaces a node: the old server is gone before the new one is requested, so that together they
+    need no more than the old one, of quotas and of what a project may have.
+
+    Attributes:
+        also: written in the same transaction.
+    """
+
+    also: Callable[[Tx, NextGeneration, Site], None] | None
 
 
 class ChangeVerbs(PodVerbs, WaitingChanges):
@@ -197,19 +218,15 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
         pod: PodRecord,
         given: PlanningInput,
         following: Callable[[PodRecord, PlanningInput, Capacity], NextGeneration],
-        within_quota: bool = True,
+        replaces: Replacing | None = None,
     ) -> PodChange:
-        """Compute the next generation, check externally what it adds, and write it under the claim lock.
-
-        Args:
-            within_quota: whether what is added counts against the project's quotas.
-        """
+        """Compute the next generation, check externally what it adds, and write it under the claim lock."""
         for _ in range(MOST_TRIES):
             found = following(pod, given, self._store.capacity())
             if found.change.nothing:
                 return found.change
             looked_at = frozenset(found.assigned)
-            if found.change.added and (without := self._look(pod, found, given, within_quota)):
+            if found.change.added and (without := self._look(pod, found, given, replaces is None)):
                 given = without
                 continue
             with self._store.database.placing() as tx:
@@ -224,7 +241,11 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
                 if looked_at.issuperset(
                     found.assigned
                 ):  # otherwise someone else was faster: check the others
-                    write_change(tx, pod, found.plan, given.site, found.lease_end, request.caller.user_name)
+                    check_lease(pod, found.lease_end, tx.now())
+                    by = request.caller.user_name
+                    write_change(tx, pod, found.plan, given.site, found.lease_end, by, replaces is None)
+                    if replaces is not None and replaces.also is not None:
+                        replaces.also(tx, found, given.site)
                     return found.change
         why = f"the chosen nodes were taken or in use by others, {MOST_TRIES} times in a row"
         raise TemporaryError(f"place pod {pod.name}", "weft", why, "apply again")
@@ -232,7 +253,11 @@ class ChangeVerbs(PodVerbs, WaitingChanges):
     def _look(
         self, pod: PodRecord, found: NextGeneration, given: PlanningInput, within_quota: bool
     ) -> PlanningInput | None:
-        """Check externally what would be added; returns the occupancy without nodes in use by others, if any."""
+        """Check externally what would be added; returns the occupancy without nodes in use by others, if any.
+
+        Args:
+            within_quota: whether what is added counts against the project's quotas.
+        """
         plan, change = found.plan, found.change
         facts = given.world.clouds[plan.cloud]
         check_epoch(self._store.database, facts, given.site.name, plan.cloud)

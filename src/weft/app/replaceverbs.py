@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.app.changeverbs import ChangeVerbs, NextGeneration
+from weft.app.changeverbs import ChangeVerbs, NextGeneration, Replacing
 from weft.app.verbs import Request
 from weft.engine.capacity import Capacity
-from weft.engine.changes import check_confirmed, check_gone, overtaken
+from weft.engine.changes import check_confirmed, check_gone, check_lease, overtaken
+from weft.engine.database import Tx
 from weft.engine.gather import PlanningInput
+from weft.engine.holds import check_unaccepted, hold_replaced
 from weft.engine.records import PodRecord
 from weft.model.change import PodChange, Replacement
 from weft.model.errors import ConflictError
 from weft.model.messages import orders
 from weft.model.plan import Plan
 from weft.model.pod import ENDED
+from weft.model.site import Site
 from weft.model.views import Applied
 from weft.planning.shapes.gpu.replacing import replaced_by
 
@@ -30,14 +33,19 @@ class ReplaceVerbs(ChangeVerbs):
         pod = self._find(request, "pods:plan", name)
         self._check_may_replace(request, pod, asked)
         found = self._replacement(pod, self._given_now(pod, pod.order), self._store.capacity(), asked)
-        with self._store.database.statement() as tx:
+        with self._store.database.transaction() as tx:
             check_gone(tx, pod.id, found.plan.graph)
+            check_lease(pod, found.lease_end, tx.now())
+            if asked.hold:
+                check_unaccepted(tx, self._limited(request, pod), self._store.site().site)
         return found.plan
 
     def replace_node(
         self, request: Request, name: str, asked: Replacement, generation: int | None = None
     ) -> Applied:
         """Replace a node of a pod by its spare, the nearest free node, or the named one, as its next generation.
+
+        The replaced node is held until an operator accepts it, unless `asked.hold` is false.
 
         Args:
             generation: `ConflictError` unless the pod has this one.
@@ -56,9 +64,12 @@ class ReplaceVerbs(ChangeVerbs):
             return Applied(outcome="changed", change=change, pod=self._view(pod.id))
 
     def _check_may_replace(self, request: Request, pod: PodRecord, asked: Replacement) -> None:
-        """Raise unless the pod has nodes and isn't ending, and the caller may choose the node if one is named."""
+        """Raise unless the pod has nodes and isn't ending, and the caller may choose the node if one is named, and may
+        accept nodes if the replaced one isn't to be held."""
         if asked.by is not None:
             self._policy.check("pods:choose_node", request.caller, pod.project_id)
+        if not asked.hold:
+            self._policy.check("nodes:accept", request.caller)
         if pod.state in ENDED:
             raise ConflictError(orders.ORDER_AGAIN(pod=pod.name, state=str(pod.state)))
         if pod.wanted == "absent":
@@ -84,8 +95,23 @@ class ReplaceVerbs(ChangeVerbs):
         def following(pod: PodRecord, given: PlanningInput, capacity: Capacity) -> NextGeneration:
             return self._replacement(pod, given, capacity, asked)
 
-        # The old server is gone before the new one is requested: together they need no more than the old one.
-        return self._write_next(request, pod, self._given_now(pod, pod.order), following, within_quota=False)
+        project, user = self._limited(request, pod), request.caller.user_name
+
+        def held(tx: Tx, found: NextGeneration, site: Site) -> None:
+            for node in found.change.nodes_removed:
+                hold_replaced(tx, node, pod, user, project, site)
+
+        gate = self._store.database.gate
+        if asked.hold:
+            gate.foretell()
+        given = self._given_now(pod, pod.order)
+        done = self._write_next(request, pod, given, following, Replacing(held if asked.hold else None))
+        gate.hurry()
+        return done
+
+    def _limited(self, request: Request, pod: PodRecord) -> str | None:
+        """The project whose limit of replaced nodes counts; None: an operator asks."""
+        return None if self._policy.allows("nodes:hold", request.caller) else pod.project_id
 
     def _replacement(
         self, pod: PodRecord, given: PlanningInput, capacity: Capacity, asked: Replacement

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from weft.engine.capacity import Capacity
 from weft.engine.database import Row
+from weft.engine.documents import message_text
 from weft.engine.drains import pods_drained
 from weft.engine.records import ResourceRecord
 from weft.engine.shownrecords import ShownPod, ShownResource
@@ -238,4 +239,5 @@ def drain_view(row: Row) -> DrainView:
 
 def hold_view(row: Row) -> HoldView:
     """A row of `Stops.holds`."""
-    return HoldView(node=row["node"], what=row["what"], since=row["since"], held_by=row["held_by"])
+    given = {name: row[name] for name in ("node", "what", "since", "held_by")}
+    return HoldView(why=message_text(row["cause"]), **given)

@@ -333,7 +333,7 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         _row(SoonView, "count level", at=lambda soon: later(soon.at)),
         _row(CountView, "name total free each"),
         # For programs that accept nodes: only the rules for holds name them.
-        _row(HoldView, "node what since held_by"),
+        _row(HoldView, "node what since held_by", why=lambda hold: tenanttext.known(hold.why)),
         _row(Acceptance, "node accepted missing"),
         # Which part fails, never how: anyone may ask.
         _row(

@@ -48,6 +48,11 @@ def event(text: str) -> Message:
     return for_tenant(text) or withheld.EVENT()
 
 
+def known(text: str) -> str:
+    """What a tenant may read of a text; empty if that is nothing."""
+    return for_tenant(text) or ""
+
+
 def other(code: Callable[[], Message]) -> Callable[[str], str]:
     """Text of one place, with what stands there when it is hidden."""
     return lambda text: text and (for_tenant(text) or code())

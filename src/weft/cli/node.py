@@ -79,7 +79,9 @@ def node_show(args: argparse.Namespace) -> Record:
     fields = {name: value for name, value in node.items() if name not in ("holds", "drain")}
     drained = node.get("drain") or {}
     fields |= {f"drain_{name}": drained.get(name) for name in ("by", "drained_by", "public")}
-    return Record(fields, node, {"holds": Listing(("what", "since", "held_by"), node.get("holds", ()))})
+    return Record(
+        fields, node, {"holds": Listing(("what", "since", "held_by", "why"), node.get("holds", ()))}
+    )
 
 
 def quarantine(args: argparse.Namespace) -> int:
@@ -130,7 +132,7 @@ def accept(args: argparse.Namespace) -> int:
 
 def holds(args: argparse.Namespace) -> Listing:
     """`weft node holds`."""
-    return Listing(("node", "what", "since", "held_by"), client_of(args).holds())
+    return Listing(("node", "what", "since", "held_by", "why"), client_of(args).holds())
 
 
 def drain(args: argparse.Namespace) -> int:

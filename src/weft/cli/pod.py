@@ -118,6 +118,11 @@ def _add_ending(commands: Subparsers) -> None:
         metavar="NODE",
         help="node that takes its place (operators; default: the pod's spare, else the nearest free node)",
     )
+    parser.add_argument(
+        "--no-hold",
+        action="store_true",
+        help="let any order have the replaced node once it is clean (operators; default: held until it is accepted)",
+    )
     parser.add_argument("--plan", action="store_true", help="show what would change, and change nothing")
     parser.add_argument(
         "--generation",

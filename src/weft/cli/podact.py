@@ -127,7 +127,7 @@ def replace(args: argparse.Namespace) -> int:
     """`weft pod replace`, or with `--plan` what it would do."""
     client = client_of(args)
     if args.plan:
-        planned = client.plan_replacement(args.name, args.node, args.by)
+        planned = client.plan_replacement(args.name, args.node, args.by, not args.no_hold)
         if args.json:
             write_json(planned)
         else:
@@ -136,7 +136,7 @@ def replace(args: argparse.Namespace) -> int:
             say(text.plan(planned))
         return 0
     before = _last_event(client, args.name) if args.wait else 0
-    answer = client.replace_node(args.name, args.node, args.by, args.generation)
+    answer = client.replace_node(args.name, args.node, args.by, args.generation, not args.no_hold)
     pod = answer["pod"]
     if args.wait:
         from weft.cli.follow import READY

@@ -145,18 +145,19 @@ class Client(NodeClient):
         return self._ask("POST", f"/v1/pods/{part('name', name)}/extend", {"until": until})
 
     def replace_node(
-        self, name: str, node: str, by: str | None = None, generation: int | None = None
+        self, name: str, node: str, by: str | None = None, generation: int | None = None, hold: bool = True
     ) -> Json:
         """Args:
         by: the node that takes its place; None: the service chooses.
         generation: of which the pod must be; None: of any.
+        hold: hold the replaced node until it is accepted.
         """
         given = {"If-Match": f'"{generation}"'} if generation is not None else None
         path = f"/v1/pods/{part('name', name)}/replace"
-        return self._ask("POST", path, _replacing(node, by), headers=given)
+        return self._ask("POST", path, _replacing(node, by, hold), headers=given)
 
-    def plan_replacement(self, name: str, node: str, by: str | None = None) -> Json:
-        return self._ask("POST", f"/v1/pods/{part('name', name)}/replace/plan", _replacing(node, by))
+    def plan_replacement(self, name: str, node: str, by: str | None = None, hold: bool = True) -> Json:
+        return self._ask("POST", f"/v1/pods/{part('name', name)}/replace/plan", _replacing(node, by, hold))
 
     def retry_pod(self, name: str) -> Json:
         return self._ask("POST", f"/v1/pods/{part('name', name)}/retry")
@@ -348,5 +349,5 @@ def _is_over(pod: Json, until: Sequence[str]) -> bool:
     return pod["state"] in until
 
 
-def _replacing(node: str, by: str | None) -> Json:
-    return {"node": node} | ({"with": by} if by is not None else {})
+def _replacing(node: str, by: str | None, hold: bool) -> Json:
+    return {"node": node} | ({"with": by} if by is not None else {}) | ({} if hold else {"hold": False})

@@ -35,19 +35,28 @@ _CHANGED = pods.ORDER_CHANGED()
 """Why a FAILED pod is retried."""
 
 
-def write_change(tx: Tx, pod: PodRecord, plan: Plan, site: Site, lease_end: datetime | None, by: str) -> None:
+def write_change(
+    tx: Tx,
+    pod: PodRecord,
+    plan: Plan,
+    site: Site,
+    lease_end: datetime | None,
+    by: str,
+    grows: bool = True,
+) -> None:
     """Activate the next generation of a pod that has nodes.
 
     Args:
         pod: the record that the plan is based on.
         plan: with its difference in `change`.
+        grows: whether the project has more by what is added; a replacement gives it no more than it had.
 
     Raises `ConflictError` if the pod was changed or released meanwhile, if data under a name that is wanted again isn't
     gone yet, or if it would grow while too many of its project's releases don't end.
     """
     change = plan.change
     assert change is not None
-    if change.added or change.nodes_added:
+    if grows and (change.added or change.nodes_added):
         check_overdue(tx, pod.project_id, site)
     work = bool(change.added or change.removed or change.changed or change.nodes_removed)
     stored = plan.model_copy(update={"change": None})
@@ -207,6 +216,16 @@ def check_confirmed(tx: Tx, pod: PodRecord) -> None:
     if pod.token == 0 and tx.row("is_confirmed", id=pod.id) is None:
         why = "its nodes were chosen just now and are still being checked"
         raise TemporaryError(f"change pod {pod.name}", "weft", why, "apply again", delay=1)
+
+
+def check_lease(pod: PodRecord, end: datetime | None, now: datetime) -> None:
+    """Raise `ConflictError` for a change with which the lease would be over: its release may follow at any moment.
+
+    Args:
+        end: of the lease, as it would be.
+    """
+    if end is not None and end <= now:
+        raise ConflictError(orders.CHANGED_TOO_LATE(pod=pod.name, end=end))
 
 
 def overtaken(tx: Tx, pod: PodRecord) -> str:

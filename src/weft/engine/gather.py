@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from weft.engine.capacity import Capacity
 from weft.engine.occupancy import Sharing, look_before_claim, not_free, on_nodes, whole_hosts
@@ -185,7 +186,9 @@ class PlanningInput:
         if made.change is None or made.change.nodes_added:
             resolved = resolve(as_placed(order, plan), plan.project, self.site)
             nodes = None if resolved.shape.places is None else made.placement.held
-            over = over_limit(resolved, book, window.start, window.end, window.pod, nodes)
+            # What a replacement leaves isn't the project's wish: it goes on for all nodes that fail together.
+            still = () if replaces else (n for n, r in capacity.holds.items() if _is_left(r, window.pod))
+            over = over_limit(resolved, book, window.start, window.end, window.pod, nodes, still)
         return over or ending(made.graph, capacity.ending) or made
 
     def without_occupied(
@@ -239,14 +242,17 @@ class PlanningInput:
 
 def _leaving(plan: Plan, capacity: Capacity, pod: str) -> list[str]:
     """Nodes, and servers on shared nodes, that a pod doesn't want any more and still holds."""
-    rows = [
-        r for r in (*capacity.holds.values(), *capacity.parts) if r["leaving"] and str(r["pod_id"]) == pod
-    ]
+    rows = [r for r in (*capacity.holds.values(), *capacity.parts) if _is_left(r, pod)]
     numbers = {row["server"] for row in rows if "server" in row}
     return [
         *(row["node"] for row in rows if "server" not in row),
         *(server for server, number in plan.server_numbers.items() if number in numbers),
     ]
+
+
+def _is_left(row: Mapping[str, Any], pod: str) -> bool:
+    """Whether a row of nodes or parts is of this pod, which doesn't want it any more."""
+    return bool(row["leaving"]) and str(row["pod_id"]) == pod
 
 
 def refused(refusal: Refusal) -> RefusedError:

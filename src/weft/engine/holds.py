@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from weft.engine.database import Database, Row
+from weft.engine.database import Database, Row, Tx
+from weft.engine.documents import message_json
+from weft.engine.records import PodRecord
 from weft.model.errors import ConflictError
 from weft.model.messages import maintenance
+from weft.model.site import Site
 
 MOST_HOLDS = 20
 """Holds of one node."""
+REPAIR = "repair"
+"""What a replaced node must be accepted for."""
+BY_WEFT = "weft"
+"""Who holds a node that was replaced."""
 
 
 def hold_node(database: Database, node: str, what: str, by: str) -> None:
@@ -24,6 +31,28 @@ def hold_node(database: Database, node: str, what: str, by: str) -> None:
         tx.run("hold_for_acceptance", node=node, what=what, at=now, by=by)
         tx.run("touch_queue", at=now)
     database.gate.hurry()
+
+
+def check_unaccepted(tx: Tx, project: str | None, site: Site) -> None:
+    """Raise `ConflictError` if a project had so many nodes replaced that aren't accepted yet that it may have no more.
+
+    Args:
+        project: whose member asks; None: an operator asks, who is not limited.
+    """
+    if project is None:
+        return
+    row, most = tx.row("count_unaccepted", project_id=project), site.repair.unaccepted
+    if row is not None and row["number"] >= most:
+        raise ConflictError(maintenance.REPLACED_UNACCEPTED(nodes=row["number"], most=most))
+
+
+def hold_replaced(tx: Tx, node: str, pod: PodRecord, by: str, project: str | None, site: Site) -> None:
+    """Hold a node of a pod that is being replaced, in the transaction of that change: once the pod has left it, it is
+    assigned to no order until it is accepted. Args and errors as for `check_unaccepted`; by: the user."""
+    check_unaccepted(tx, project, site)
+    cause = maintenance.NODE_REPLACED(pod=pod.name, project=pod.project_id, user=by)
+    values = {"pod_id": pod.id, "project_id": project, "cause": message_json(cause)}
+    tx.run("hold_replaced", node=node, what=REPAIR, at=tx.now(), by=BY_WEFT, **values)
 
 
 def accept_node(database: Database, node: str, what: str | None, every: bool) -> tuple[list[Row], list[Row]]:

@@ -71,10 +71,12 @@ def remove_unwanted(
         nodes -= clean
     if not nodes and not others:
         return None
-    late = nodes & overdue(held, settings) if nodes else nodes
+    # An operator's word about a node isn't overruled by what weft couldn't read before it: the pod holds the node.
+    cleared = held.cleared() if nodes else frozenset[str]()
+    late = (nodes & overdue(held, settings)) - cleared if nodes else nodes
     held.quarantine({node: reasons[node] for node in late if node in reasons})
     why = "; ".join(f"{n}: {w}" for n, w in sorted(reasons.items())[:3])
-    kept = not others and nodes <= held.quarantined()
+    kept = not others and nodes <= held.quarantined() | cleared
     return Remaining(wait or Wait(why, settings.delay(held.pod.failures + 1)), kept)
 
 

@@ -297,11 +297,21 @@ DELETE FROM quarantine WHERE node = %(node)s;
 
 -- name: holds_of
 -- What a node is held for, locked.
-SELECT node, what, since, held_by FROM acceptance WHERE node = %(node)s ORDER BY since, what FOR UPDATE;
+SELECT node, what, since, held_by, cause FROM acceptance WHERE node = %(node)s ORDER BY since, what FOR UPDATE;
 
 -- name: hold_for_acceptance
 INSERT INTO acceptance (node, what, since, held_by) VALUES (%(node)s, %(what)s, %(at)s, %(by)s)
 ON CONFLICT (node, what) DO NOTHING;
+
+-- name: hold_replaced
+-- A person's hold with the same name stays as it is.
+INSERT INTO acceptance (node, what, since, held_by, cause, pod_id, project_id)
+VALUES (%(node)s, %(what)s, %(at)s, %(by)s, %(cause)s, %(pod_id)s, %(project_id)s)
+ON CONFLICT (node, what) DO NOTHING;
+
+-- name: count_unaccepted
+-- Nodes that members of a project had replaced, and that aren't accepted yet.
+SELECT count(*) AS number FROM acceptance WHERE project_id = %(project_id)s;
 
 -- name: accept_node
 DELETE FROM acceptance WHERE node = %(node)s AND what = ANY(%(whats)s);

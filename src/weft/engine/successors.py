@@ -38,7 +38,8 @@ def waiting_successors(held: HeldPod) -> dict[str, str]:
 
 
 def give_own_numbers(held: HeldPod, late: Collection[str]) -> None:
-    """Give successors of quarantined nodes other numbers; one that must wait, or has no address, goes on waiting.
+    """Give successors of nodes that aren't clean in time other numbers: quarantined ones, and cleared ones that have
+    something of the old server in the cloud. One that must wait, or has no address, goes on waiting.
 
     Args:
         late: nodes whose time is over.
@@ -46,9 +47,9 @@ def give_own_numbers(held: HeldPod, late: Collection[str]) -> None:
     if any(entry.kind == "volume" for entry in held.pod.order.storage):
         return  # a volume is the number's, and may be written by the old server
     waiting = waiting_successors(held)
-    quarantined = held.quarantined().intersection(late) if waiting else frozenset[str]()
+    unclean = (held.quarantined() | held.cleared()).intersection(late) if waiting else frozenset[str]()
     for by, node in sorted(waiting.items()):
-        if node in quarantined:
+        if node in unclean:
             _renumber(held, by, node)
 
 

@@ -44,6 +44,10 @@ class Replacement(Document):
 
     node: str = Field(description="Name of the node, or of the server on it.")
     by: str | None = Field(default=None, description="The node that takes its place; null: weft chooses.")
+    hold: bool = Field(
+        default=True,
+        description="Hold the replaced node until it is accepted; false: any order may get it once clean.",
+    )
 
 
 class PodChange(Document):

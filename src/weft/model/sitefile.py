@@ -23,6 +23,7 @@ from weft.model.site import (
     PlacementPolicy,
     QueuePolicy,
     Rack,
+    RepairPolicy,
     RetentionPolicy,
     Site,
     SiteNetwork,
@@ -73,6 +74,7 @@ class _Head(Document):
         default_factory=dict, description="The site's own networks, by name."
     )
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How waiting orders are served.")
+    repair: RepairPolicy = Field(default=RepairPolicy(), description="What happens to nodes that fail.")
     leases: LeasePolicy = Field(default=LeasePolicy(), description="Limits on leases.")
     retention: RetentionPolicy = Field(
         default=RetentionPolicy(), description="How long records that are no longer needed are kept."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.model.messages.message import Code, Component
-from weft.model.messages.values import COUNT, NODE, NODES, TEXT, TIME, Words, word
+from weft.model.messages.values import COUNT, NODE, NODES, POD, TEXT, TIME, Words, word
 
 PUBLISHED = word(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
 """Words that operators wrote for those who may read them here."""
@@ -43,6 +43,23 @@ TOO_MANY_HOLDS = Code(
     True,
     "maintenance",
     {"node": NODE, "most": COUNT},
+)
+NODE_REPLACED = Code(
+    "NODE_REPLACED",
+    Component.SITE,
+    "replaced in pod {pod} of project {project} by {user}",
+    "replaced in a pod",
+    "maintenance",
+    {"pod": POD, "project": TEXT, "user": TEXT},
+)
+REPLACED_UNACCEPTED = Code(
+    "REPLACED_UNACCEPTED",
+    Component.SITE,
+    "{nodes} of at most {most} replaced nodes of the project wait until operators accept them: operators can replace "
+    "the node, or accept some of them",
+    True,
+    "maintenance",
+    {"nodes": COUNT, "most": COUNT},
 )
 NODES_DRAINED = Code(
     "NODES_DRAINED",

@@ -217,6 +217,14 @@ NOT_CHANGEABLE = Code(
     "conflicts",
     _POD,
 )
+CHANGED_TOO_LATE = Code(
+    "CHANGED_TOO_LATE",
+    Component.LEASE,
+    "the lease of pod {pod} ended at {end}, and its release follows: it can no longer be changed",
+    True,
+    "conflicts",
+    {"pod": POD, "end": TIME},
+)
 NO_SUCH_GENERATION = Code(
     "NO_SUCH_GENERATION",
     Component.ORDER,

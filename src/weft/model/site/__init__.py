@@ -35,7 +35,7 @@ from weft.model.site.ipus import (
     IpuPod,
 )
 from weft.model.site.networks import PRIVILEGED, AddressRange, SiteNetwork, SiteSubnet, SubnetRole
-from weft.model.site.policies import LeasePolicy, PlacementPolicy, ProjectLimits, QueuePolicy
+from weft.model.site.policies import LeasePolicy, PlacementPolicy, ProjectLimits, QueuePolicy, RepairPolicy
 from weft.model.site.qos import Qos
 from weft.model.site.retention import RetentionPolicy
 from weft.model.site.site import Site, Unit
@@ -93,6 +93,7 @@ __all__ = [
     "Qos",
     "QueuePolicy",
     "Rack",
+    "RepairPolicy",
     "RetentionPolicy",
     "Site",
     "SiteNetwork",

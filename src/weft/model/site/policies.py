@@ -60,6 +60,18 @@ class QueuePolicy(Document):
     )
 
 
+class RepairPolicy(Document):
+    """What happens to nodes that fail."""
+
+    unaccepted: int = Field(
+        default=8,
+        ge=1,
+        le=10_000,
+        description="Maximum number of nodes that members of a project had replaced and that no operator has accepted "
+        "yet: further replacements are refused to them.",
+    )
+
+
 class LeasePolicy(Document):
     """Limits on leases."""
 

@@ -17,7 +17,7 @@ from weft.model.site.fabrics import Fabric
 from weft.model.site.hosts import Hca, Node
 from weft.model.site.ipus import IpuMachine, IpuPod
 from weft.model.site.networks import SiteNetwork
-from weft.model.site.policies import LeasePolicy, PlacementPolicy, QueuePolicy
+from weft.model.site.policies import LeasePolicy, PlacementPolicy, QueuePolicy, RepairPolicy
 from weft.model.site.retention import RetentionPolicy
 
 Unit = Node | IpuMachine
@@ -46,6 +46,7 @@ class Site(Document):
         default=(), description="Interfaces of hardware on the site's own networks."
     )
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How waiting orders are served.")
+    repair: RepairPolicy = Field(default=RepairPolicy(), description="What happens to nodes that fail.")
     leases: LeasePolicy = Field(default=LeasePolicy(), description="Limits on leases.")
     retention: RetentionPolicy = Field(
         default=RetentionPolicy(), description="How long records that are no longer needed are kept."

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.fabric import FabricStatus
 from weft.model.ids import Instant
-from weft.model.messages.documents import Sentence
+from weft.model.messages.documents import Coded, Sentence
 from weft.model.observedfabric import FabricDifference
 from weft.model.pod import PodState
 from weft.model.views.pods import ResourceView
 
 
-class HoldView(Document):
+class HoldView(Coded):
     """What a node must be accepted for before it is assigned again."""
+
+    sentence: ClassVar[str] = "why"
 
     node: str
     what: str = Field(description="What it is held for.")
     since: datetime
-    held_by: str = Field(description="User who holds it, by name.")
+    held_by: str = Field(description="User who holds it, by name; `weft`: it was replaced in a pod.")
+    why: Sentence = Field(
+        default="", description="What it was replaced in, and by whom; empty: a user holds it."
+    )
 
 
 class Acceptance(Document):

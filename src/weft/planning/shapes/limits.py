@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from weft.model.messages import placement
 from weft.model.placement import Explanation, Refusal
@@ -20,12 +20,14 @@ def over_limit(
     end: float,
     exclude_pod: str = "",
     nodes: Collection[str] | None = None,
+    leaving: Iterable[str] = (),
 ) -> Refusal | None:
     """Why the project can't have this many nodes, counting what it holds and has booked in the window.
 
     Args:
         exclude_pod: a pod that isn't counted.
         nodes: shared nodes that it would have parts of: those on which the project has parts already count once.
+        leaving: nodes that this pod still holds and doesn't want any more.
     """
     limits, project = resolved.site.queue.projects.get(resolved.project), resolved.project
     if limits is None or limits.max_nodes is None:
@@ -36,7 +38,7 @@ def over_limit(
         if keep.project == project and keep.name != exclude_pod and keep.overlaps(start, end)
         for node in keep.nodes
         if not is_slot(node)
-    }
+    }.union(leaving)
     has, spare, most = len(held), resolved.order.nodes.spare, limits.max_nodes
     wanted = resolved.ask.counted if nodes is None else len(held.union(nodes)) - has
     if has + wanted <= most:

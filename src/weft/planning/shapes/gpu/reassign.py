@@ -68,7 +68,9 @@ def reassign(
     _check_slices(nodes, order, topology, remove)
     nodes = _fewer(nodes, request, site, topology, occupancy)
     more = order.nodes.count - len(nodes)
-    used = _best_spares(spares, nodes, max(0, min(more, len(spares) - order.nodes.spare)))
+    used = _best_spares(
+        _fit(spares, resolved, occupancy), nodes, max(0, min(more, len(spares) - order.nodes.spare))
+    )
     nodes = [*nodes, *used]
     spares = _best_spares([s for s in spares if s not in used], nodes, order.nodes.spare)
     _check_level(nodes, spares, order, topology)
@@ -201,6 +203,16 @@ def _fewer(
         raise InputError("nodes.count", request.count, allowed)
     stay = frozenset(found.nodes)
     return [n for n in nodes if n.node in stay]
+
+
+def _fit(spares: Sequence[PlacedNode], resolved: Resolved, occupancy: Occupancy) -> list[PlacedNode]:
+    """Spares that may get a server; of a slice all or none."""
+    bad = [s for s in spares if occupancy.out_of_service(s.node) is not None]
+    if resolved.order.locality.slice == 1:
+        return [s for s in spares if s not in bad]
+    on_leaf = resolved.order.locality.slice_within == "leaf"
+    domains = {s.leaf if on_leaf else s.nvlink_domain for s in bad}
+    return [s for s in spares if (s.leaf if on_leaf else s.nvlink_domain) not in domains]
 
 
 def _best_spares(spares: Sequence[PlacedNode], nodes: Sequence[PlacedNode], count: int) -> list[PlacedNode]:
