@@ -45,7 +45,7 @@ def test_rows_of_one_test_are_gone_in_the_next(turns: Turns) -> None:
         )
         do(first, "UPDATE queue SET next_at = now() + interval '1 day'")
     with turns.one() as second:
-        assert second is first
+        assert second is first, turns.replaced
         assert value_of(second, f"SELECT t::text FROM ({seen}) t") == before
     assert turns.replaced == []
 

@@ -130,10 +130,7 @@ class Emptying:
     def empty(self) -> str:
         """Why that is impossible, or nothing."""
         try:
-            if others := self._column(
-                "SELECT application_name || query FROM pg_stat_activity WHERE datname = current_database() "
-                "AND pid <> pg_backend_pid() AND state <> 'idle'"
-            ):
+            if others := self._at_work():
                 return f"connections are at work: {others}"
             self._empty()
             if self._connection.execute(_SCHEMA.encode()).fetchone() != self._schema:
@@ -141,6 +138,18 @@ class Emptying:
         except psycopg.Error as error:
             return str(error)
         return ""
+
+    def _at_work(self, seconds: float = 10.0) -> list[str]:
+        """What clients still do; one that has just closed its connection is waited for. Autovacuum is no client."""
+        until = time.monotonic() + seconds
+        while True:
+            others = self._column(
+                "SELECT application_name || query FROM pg_stat_activity WHERE datname = current_database() "
+                "AND pid <> pg_backend_pid() AND state <> 'idle' AND backend_type = 'client backend'"
+            )
+            if not others or time.monotonic() > until:
+                return others
+            time.sleep(0.05)
 
     def _empty(self) -> None:
         sizes = "SELECT relname FROM pg_class WHERE oid = ANY(%s::regclass[]) AND pg_relation_size(oid) > %s"

@@ -19,8 +19,9 @@ from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.planning.shapes.resolve import shape_of
 
-_TAKEN = ("pod_live_name", "pod_pkey", "resource_pkey")
-"""Another live pod has the name, or this pod is there: its order was sent twice at once (`weft.engine.orderkeys`)."""
+_OF_A_POD = ("pod", "resource")
+"""Tables whose unique columns say that another live pod has the name, or that this pod is there: its order was sent
+twice at once (`weft.engine.orderkeys`)."""
 _ORDERED = pods.STATE(state="PENDING", why=pods.ORDERED())
 
 
@@ -103,7 +104,7 @@ def _one_of_a_name(order: Order) -> Generator[None]:
     try:
         yield
     except UniqueViolation as error:
-        if error.diag.constraint_name not in _TAKEN:
+        if error.diag.table_name not in _OF_A_POD:
             raise
         raise name_taken(order.name) from None
 

@@ -33,7 +33,7 @@ def test_fabric_reading_reads_each_database_once(monkeypatch: pytest.MonkeyPatch
 
     def run(argv: list[str], **more: object) -> subprocess.CompletedProcess[str]:
         asked.append(argv[0])
-        time.sleep(0.05)  # the others come while it is read
+        time.sleep(0.5)  # the others come while it is read
         return tables(argv, **more)
 
     monkeypatch.setattr(ovs.subprocess, "run", run)
