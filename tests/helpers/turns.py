@@ -139,7 +139,7 @@ class Emptying:
             return str(error)
         return ""
 
-    def _at_work(self, seconds: float = 10.0) -> list[str]:
+    def _at_work(self, seconds: float = 2.0) -> list[str]:
         """What clients still do; one that has just closed its connection is waited for. Autovacuum is no client."""
         until = time.monotonic() + seconds
         while True:
