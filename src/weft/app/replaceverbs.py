@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.app.changeverbs import ChangeVerbs, NextGeneration, Replacing
+from weft.app.changeverbs import ChangeVerbs
+from weft.app.generations import NextGeneration, Replacing
 from weft.app.verbs import Request
 from weft.engine.capacity import Capacity
 from weft.engine.changes import check_confirmed, check_gone, check_lease, overtaken
