@@ -7,7 +7,7 @@ from uuid import UUID
 
 from weft.engine.database import Database, Row
 from weft.engine.documents import message_text
-from weft.engine.settings import LoopSettings
+from weft.engine.settings import limit_values
 from weft.engine.unreadable import READING, unreadable
 from weft.model.errors import InputError
 from weft.model.pod import Phase, PodState
@@ -30,9 +30,7 @@ def page(database: Database, search: PodSearch, project_id: str | None) -> list[
     name, pod_id = _marker(search.marker)
     project = project_id or search.project
     values: dict[str, object] = {"name": search.name, "state": search.state, "node": search.node}
-    limits = LoopSettings().limits
-    values |= {"server": search.server, "alarmed": search.alarmed}
-    values |= {"limited": [str(state) for state in limits], "seconds": list(limits.values())}
+    values |= {"server": search.server, "alarmed": search.alarmed, **limit_values()}
     values |= {"after_name": name, "after_id": pod_id, "limit": search.limit}
     with database.transaction() as tx:
         values["at"] = tx.now()

@@ -88,3 +88,9 @@ class LoopSettings:
     def delay(self, failures: int) -> float:
         """Back-off after so many failures in a row."""
         return min(self.last_delay, self.first_delay * 2 ** min(failures, 16))
+
+
+def limit_values() -> dict[str, list[str] | list[float]]:
+    """`LoopSettings.limits` as the values of a query: `limited`, states, and `seconds`, how long each may last."""
+    limits = LoopSettings().limits
+    return {"limited": [str(state) for state in limits], "seconds": list(limits.values())}

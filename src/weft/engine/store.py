@@ -22,7 +22,7 @@ from weft.engine.podrows import PodRows
 from weft.engine.recordrows import RecordRows
 from weft.engine.records import PodRecord
 from weft.engine.revival import revive
-from weft.engine.settings import LoopSettings
+from weft.engine.settings import limit_values
 from weft.engine.siteparts import SiteRecord, Sites
 from weft.engine.unreadable import UnreadableError
 from weft.model.messages import pods
@@ -278,11 +278,9 @@ class Store(ClaimRows, PodRows, RecordRows):
 
     def counts(self) -> Counts:
         """Numbers of pods and nodes, without reading documents."""
-        limits = LoopSettings().limits
-        limited = {"limited": [str(state) for state in limits], "seconds": list(limits.values())}
         with self.database.transaction() as tx:
             return Counts(
-                tuple(tx.rows("count_pods", at=tx.now(), **limited)),
+                tuple(tx.rows("count_pods", at=tx.now(), **limit_values())),
                 _number(tx, "count_busy"),
                 _number(tx, "count_quarantined"),
                 _number(tx, "count_held"),
