@@ -94,6 +94,18 @@ def test_project_may_have_few_replaced_nodes_that_are_not_accepted(house: House)
     assert len(house.service.holds(house.operator)) == 2
 
 
+def test_node_that_is_held_for_repair_already_is_replaced_at_the_limit(house: House) -> None:
+    """It is no further one: an operator holds it, and its tenant moves."""
+    limited(house, unaccepted=1)
+    pod = house.ready(sized(2))
+    swap(house, pod.nodes[0])
+    settle(house, pod)
+    house.service.hold_node(house.operator, pod.nodes[1], "repair")
+    house.service.plan_replacement(house.request(), "train", Replacement(node=pod.nodes[1]))
+    swap(house, pod.nodes[1])
+    assert {h.node for h in house.service.holds(house.operator)} == set(pod.nodes)
+
+
 def test_replacement_is_no_growth_for_a_project_with_overdue_releases(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:

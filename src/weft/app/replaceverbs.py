@@ -37,8 +37,8 @@ class ReplaceVerbs(ChangeVerbs):
         with self._store.database.transaction() as tx:
             check_gone(tx, pod.id, found.plan.graph)
             check_lease(pod, found.lease_end, tx.now())
-            if asked.hold:
-                check_unaccepted(tx, self._limited(request, pod), self._store.site().site)
+            for node in found.change.nodes_removed if asked.hold else ():
+                check_unaccepted(tx, node, self._limited(request, pod), self._store.site().site)
         return found.plan
 
     def replace_node(

@@ -33,15 +33,16 @@ def hold_node(database: Database, node: str, what: str, by: str) -> None:
     database.gate.hurry()
 
 
-def check_unaccepted(tx: Tx, project: str | None, site: Site) -> None:
+def check_unaccepted(tx: Tx, node: str, project: str | None, site: Site) -> None:
     """Raise `ConflictError` if a project had so many nodes replaced that aren't accepted yet that it may have no more.
 
     Args:
+        node: the one that would be replaced; if it is held for repair already, it is no further one.
         project: whose member asks; None: an operator asks, who is not limited.
     """
     if project is None:
         return
-    row, most = tx.row("count_unaccepted", project_id=project), site.repair.unaccepted
+    row, most = tx.row("count_unaccepted", project_id=project, node=node, what=REPAIR), site.repair.unaccepted
     if row is not None and row["number"] >= most:
         raise ConflictError(maintenance.REPLACED_UNACCEPTED(nodes=row["number"], most=most))
 
@@ -49,7 +50,7 @@ def check_unaccepted(tx: Tx, project: str | None, site: Site) -> None:
 def hold_replaced(tx: Tx, node: str, pod: PodRecord, by: str, project: str | None, site: Site) -> None:
     """Hold a node of a pod that is being replaced, in the transaction of that change: once the pod has left it, it is
     assigned to no order until it is accepted. Args and errors as for `check_unaccepted`; by: the user."""
-    check_unaccepted(tx, project, site)
+    check_unaccepted(tx, node, project, site)
     cause = maintenance.NODE_REPLACED(pod=pod.name, project=pod.project_id, user=by)
     values = {"pod_id": pod.id, "project_id": project, "cause": message_json(cause)}
     tx.run("hold_replaced", node=node, what=REPAIR, at=tx.now(), by=BY_WEFT, **values)

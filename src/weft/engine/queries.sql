@@ -310,8 +310,9 @@ VALUES (%(node)s, %(what)s, %(at)s, %(by)s, %(cause)s, %(pod_id)s, %(project_id)
 ON CONFLICT (node, what) DO NOTHING;
 
 -- name: count_unaccepted
--- Nodes that members of a project had replaced, and that aren't accepted yet.
-SELECT count(*) AS number FROM acceptance WHERE project_id = %(project_id)s;
+-- Nodes that members of a project had replaced, and that aren't accepted yet; none, if this one is among the held ones.
+SELECT count(*) AS number FROM acceptance WHERE project_id = %(project_id)s
+    AND NOT EXISTS (SELECT FROM acceptance WHERE node = %(node)s AND what = %(what)s);
 
 -- name: accept_node
 DELETE FROM acceptance WHERE node = %(node)s AND what = ANY(%(whats)s);
