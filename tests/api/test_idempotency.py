@@ -10,6 +10,9 @@ import pytest
 from httpx import Client, Response
 
 from tests.helpers.doors import ORDER, DoorsHouse
+from weft.engine.orderkeys import digest_of
+from weft.engine.retention import Retention
+from weft.model.order import Order
 from weft.testing.callers import by
 
 KEY = {"Idempotency-Key": "5b1f1f0e-order-1"}
@@ -128,3 +131,28 @@ def test_queued_order_is_repeated_with_its_key(api: Client, doors: DoorsHouse) -
     waiting = {**ORDER, "queue": True}
     assert send(api, waiting).json()["id"] == send(api, waiting).json()["id"]
     assert count(doors) == 1
+
+
+def test_keys_are_removed_when_they_count_no_more(api: Client, doors: DoorsHouse) -> None:
+    """After a day; of an order that was refused after an hour, so that refused orders leave few rows."""
+    send(api)
+    everything = {**ORDER, "nodes": {**ORDER["nodes"], "count": 4000}}
+    assert send(api, everything, **{"Idempotency-Key": "refused"}).status_code == 422
+    for hours, left in ((0, 2), (2, 1), (25, 0)):
+        assert run(doors, "SELECT FROM order_key") >= left
+        with psycopg.connect(doors.database.url, autocommit=True) as connection:
+            connection.execute(
+                "UPDATE order_key SET at = %s - %s * interval '1 hour'", [doors.database.now(), hours]
+            )
+        Retention(doors.database, lambda: doors.site).run(doors.site.retention)
+        assert run(doors, "SELECT FROM order_key") == left
+
+
+def test_digest_of_an_order_is_the_same_for_a_later_version() -> None:
+    """During a rolling upgrade an order may be repeated at the other one, which has more fields."""
+
+    class Later(Order):
+        more: int = 3
+
+    assert digest_of(Order.model_validate(ORDER)) == digest_of(Later.model_validate(ORDER))
+    assert digest_of(Order.model_validate(ORDER)) != digest_of(Order.model_validate({**ORDER, "queue": True}))

@@ -17,6 +17,9 @@ from weft.model.order import Order
 
 KEPT_FOR = timedelta(days=1)
 """A key used again later is a new one."""
+UNMADE_KEPT_FOR = timedelta(hours=1)
+"""How long the key of an order that made no pod is kept, since it was refused or its process ended: longer than orders
+take, and a caller has no more rows than it can write in that time."""
 FIELD = "Idempotency-Key"
 
 
@@ -40,7 +43,7 @@ class OrderKeys:
 
         Raises `InputError` if another order was sent with the key.
         """
-        digest = hashlib.sha256(order.model_dump_json().encode()).digest()
+        digest = digest_of(order)
         given = {"project_id": key.project_id, "user_id": key.user_id, "key": key.key}
         with self._database.transaction() as tx:
             tx.run("keep_order_key", **given, digest=digest, pod_id=uuid4(), kept=KEPT_FOR.total_seconds())
@@ -61,3 +64,8 @@ class OrderKeys:
             why = "the same order is being placed"
             raise TemporaryError(f"place pod {name}", "weft", why, "order again with the same key", delay=2.0)
         return row is not None
+
+
+def digest_of(order: Order) -> bytes:
+    """SHA-256 of what an order asks for; a later version's fields, left out of it, don't count."""
+    return hashlib.sha256(order.model_dump_json(exclude_defaults=True).encode()).digest()

@@ -1921,6 +1921,8 @@ SELECT digest, pod_id FROM order_key WHERE project_id = %(project_id)s AND user_
 SELECT id, plan IS NULL OR token > 0 OR next_at <= now() AS confirmed FROM pod WHERE id = %(id)s;
 
 -- name: prune_order_keys
+-- Old ones, and earlier those whose order made no pod.
 DELETE FROM order_key WHERE (project_id, user_id, key) IN (
-    SELECT project_id, user_id, key FROM order_key WHERE at < %(before)s LIMIT %(limit)s
+    SELECT project_id, user_id, key FROM order_key k
+    WHERE at < %(unmade)s AND (at < %(before)s OR NOT EXISTS (SELECT FROM pod WHERE id = k.pod_id)) LIMIT %(limit)s
 );

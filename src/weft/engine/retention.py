@@ -18,8 +18,8 @@ from datetime import datetime, timedelta
 
 from psycopg.types.json import Jsonb
 
+from weft.engine import orderkeys
 from weft.engine.database import Database
-from weft.engine.orderkeys import KEPT_FOR as ORDER_KEYS_KEPT_FOR
 from weft.engine.pulse import Pulse
 from weft.engine.siteparts import KEPT_FOR
 from weft.model.errors import WeftError
@@ -146,6 +146,7 @@ def _work(policy: RetentionPolicy, now: datetime) -> list[tuple[str, str, dict[s
     events = now - span(policy.events)
     gone, kept = now - span(policy.tombstones), policy.events_of_live_pods
     data = [str(kind) for kind in Kind if kind.row.data or kind.row.home is Home.FABRIC]
+    keys: dict[str, object] = {"before": now - orderkeys.KEPT_FOR, "unmade": now - orderkeys.UNMADE_KEPT_FOR}
     return [
         ("events", "prune_events", {"before": events}),
         ("events of live pods", "prune_live_events", {"before": events, "kept": kept - 1}),
@@ -163,5 +164,5 @@ def _work(policy: RetentionPolicy, now: datetime) -> list[tuple[str, str, dict[s
         ("parts of sites", "prune_site_parts", {"before": now - KEPT_FOR}),
         ("changes of capacity", "prune_capacity_changes", {}),
         ("sessions of the console", "prune_web_sessions", {"before": now}),
-        ("keys of orders", "prune_order_keys", {"before": now - ORDER_KEYS_KEPT_FOR}),
+        ("keys of orders", "prune_order_keys", keys),
     ]
