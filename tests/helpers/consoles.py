@@ -30,7 +30,7 @@ from weft.web.guard import CSP
 from weft.web.sessions import COOKIE, SessionBook
 
 PASSWORD = "correct horse"
-PEOPLE = ("alice", "bob", "rita", "olga", "tom")
+PEOPLE = ("alice", "bob", "rita", "olga", "sue", "tom")
 
 
 class Console:
@@ -72,7 +72,7 @@ class Console:
 
 
 def people() -> FakeKeystone:
-    """Alice in two projects, others in one; olga is an operator, and tom needs a passcode."""
+    """Alice in two projects, others in one; olga is an operator, sue reads the system, and tom needs a passcode."""
     # The doors' clock is ahead of this machine's.
     late = datetime(2030, 1, 1, tzinfo=UTC)
     known = {token: replace(c, expires_at=late) for token, c in tokens().items()}

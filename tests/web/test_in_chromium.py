@@ -105,6 +105,38 @@ def test_order_to_verified_receipt(pods_console: Console, tab: tuple[Page, list[
     assert not messages
 
 
+def test_operator_holds_and_drains_a_node(
+    pods_console: Console, tab: tuple[Page, list[str]], axe: str
+) -> None:
+    """By links and buttons alone, from the list to each confirmation; in dark, too, and on a phone."""
+    page, messages = tab
+    pods_console.order()
+    page.goto(f"{pods_console.url}/ui/")
+    page.fill("#user", "olga")
+    page.fill("#password", PASSWORD)
+    page.click("section[aria-labelledby=by-password] button")
+    page.click("nav >> text=All pods")
+    check_accessible(page, axe)
+    page.click("nav >> text=Nodes")
+    check_accessible(page, axe)
+    picture(page, "console-nodes")
+    page.click("th >> text=gpu01")
+    page.click("text=Hold…")
+    page.fill("#what", "burn-in")
+    check_accessible(page, axe)
+    page.click("main button")
+    page.wait_for_selector("td >> text=olga")
+    page.click("text=Drain…")
+    page.click("main button")
+    picture(page, "console-drain")
+    page.emulate_media(color_scheme="dark")
+    check_accessible(page, axe)
+    page.click("main button")
+    page.set_viewport_size({"width": 375, "height": 700})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert not messages
+
+
 def picture(page: Page, name: str) -> None:
     """One of docs/console.md, if `WEFT_PICTURES` is set."""
     if os.environ.get("WEFT_PICTURES"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from uuid import UUID, uuid4
 
@@ -49,6 +50,14 @@ class PodVerbs(OrderDesk):
     def is_known_to_be_allowed(self, request: Request, rule: str) -> bool:
         """Whether `may` certainly lets the caller do this in its own project; never blocks."""
         return self._policy.remembers(rule, request.caller, request.caller.project_id) is True
+
+    def allowed(self, request: Request, rules: Sequence[str], project: str | None = None) -> tuple[str, ...]:
+        """Those of the rules that the policy lets the caller do. Only asks: nothing is logged, and nothing decided.
+
+        Args:
+            project: id of the project that it is about; None: the site.
+        """
+        return tuple(rule for rule in rules if self._policy.allows(rule, request.caller, project))
 
     def _plan_new(self, request: Request, order: Order) -> Plan:
         project = self._project(request, "pods:plan")

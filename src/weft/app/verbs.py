@@ -15,6 +15,7 @@ TENANTS = frozenset(
     {
         "may",
         "may_apply",
+        "allowed",
         "is_known_to_be_allowed",
         "plan_pod",
         "apply_pod",

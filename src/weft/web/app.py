@@ -24,7 +24,19 @@ from weft.engine.websessions import WebSessions
 from weft.model.errors import UnauthenticatedError, WeftError
 from weft.model.errortable import row_of
 from weft.ports.signin import SignIn
-from weft.web import changes, explained, live, orders, pods, receipts, signin
+from weft.web import (
+    changes,
+    drains,
+    explained,
+    live,
+    nodeacts,
+    nodes,
+    orders,
+    pods,
+    receipts,
+    signin,
+    sitepods,
+)
 from weft.web.guard import HEADERS, Guard
 from weft.web.pages import PREFIX, base_of, error_page, page
 from weft.web.sessions import SessionBook
@@ -43,7 +55,8 @@ def add_console(app: FastAPI, sign_in: SignIn, database: Database) -> FastAPI:
         title="weft's console", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     console.state = app.state
-    for part in (signin, pods, live, orders, changes, receipts, explained):
+    site = (sitepods, nodes, nodeacts, drains)
+    for part in (signin, pods, live, orders, changes, receipts, explained, *site):
         console.include_router(part.router)
     folder = Path(str(files("weft.web") / "static"))
     console.mount("/static", StaticFiles(directory=folder, follow_symlink=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -9,8 +10,10 @@ from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
 
 from weft.api.asking import LONGEST_NAME
+from weft.app.explain import validate
 from weft.app.service import Service
 from weft.app.verbs import Request
+from weft.app.yamltext import Positions
 from weft.generate.login import login
 from weft.model.errors import InputError, NotFoundError
 from weft.model.pod import PodState
@@ -34,15 +37,21 @@ async def list_pods(
     request = await visit.caller("GET", "/v1/pods")
     if request.caller.project_id is None:
         return visit.page("pods.html", pods=[], state="", states=list(PodState), following="", first=True)
-    if state and state not in PodState.__members__:
-        raise InputError("state", state, f"a state of a pod: {', '.join(PodState)}")
-    search = PodSearch(state=PodState(state) if state else None, marker=marker or None, limit=ROWS)
+    search = search_of({"state": state, "marker": marker})
     pods = await run_in_threadpool(visit.verbs.list_pods, request, search)
     more = {"state": state, "marker": pods[-1].marker} if len(pods) == ROWS else {}
     following = urlencode({name: value for name, value in more.items() if value})
     return visit.page(
         "pods.html", pods=pods, state=state, states=list(PodState), following=following, first=not marker
     )
+
+
+def search_of(given: Mapping[str, str], **more: bool) -> PodSearch:
+    """A page of a list of pods; texts that are empty don't count. Raises `InputError`."""
+    if (state := given.get("state")) and state not in PodState.__members__:
+        raise InputError("state", state, f"a state of a pod: {', '.join(PodState)}")
+    texts = {name: value for name, value in given.items() if value}
+    return validate(PodSearch, {**texts, **more, "limit": ROWS}, Positions())
 
 
 @router.get("/pods/{name}")

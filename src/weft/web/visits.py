@@ -21,6 +21,7 @@ from weft.ports.signin import SignIn
 from weft.web.guard import form_of
 from weft.web.pages import PREFIX, base_of, page
 from weft.web.sessions import COOKIE, Session, SessionBook
+from weft.web.sitenav import SITE_RULES
 
 _T = TypeVar("_T")
 LONGEST_NEXT = 500
@@ -46,13 +47,20 @@ class Visit:
     def base(self) -> str:
         return base_of(self.http)
 
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """Which of `SITE_RULES` the caller may do; known after `caller`."""
+        return cast(tuple[str, ...], self.http.state.allowed)
+
     async def caller(self, method: str, path: str) -> Request:
         """The caller, by its token now.
 
         Args:
             method, path: of the API's request that does the same.
         """
-        return await asker_as(self.http, self.session.contents.token, method, path)
+        request = await asker_as(self.http, self.session.contents.token, method, path)
+        self.http.state.allowed = await run_in_threadpool(self.verbs.allowed, request, SITE_RULES)
+        return request
 
     async def form(self) -> dict[str, str]:
         """The fields of a form of this session. Raises `HTTPException`."""

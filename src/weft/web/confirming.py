@@ -1,0 +1,75 @@
+"""A page before each change that an operator makes: what it will do, on what, and what it breaks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fastapi import Response
+from pydantic import BaseModel
+
+from weft.app.verbs import Request
+from weft.model.errors import ConflictError, ForbiddenError
+from weft.web.visits import Visit
+
+
+@dataclass(frozen=True, slots=True)
+class AskedField:
+    """A text that the change needs."""
+
+    name: str
+    label: str
+    longest: int
+    required: bool = True
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What the page says, and the form on it.
+
+    Attributes:
+        action: path of the form; `back`: of the page for those who don't want it; both below the console.
+        does: one sentence for each thing that will happen, or stays.
+        warnings: what is lost or broken.
+        hidden: further fields of the form.
+    """
+
+    title: str
+    action: str
+    back: str
+    button: str
+    does: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    asked: tuple[AskedField, ...] = ()
+    hidden: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def confirmation(visit: Visit, asked: Confirmation, status: int = 200) -> Response:
+    """The page."""
+    return visit.page("confirm.html", status, asked=asked)
+
+
+def require(visit: Visit, request: Request, rule: str) -> None:
+    """Raise `ForbiddenError` unless the policy lets the caller do this for the site, without a word in the audit log:
+    a page only asks. The verb checks again.
+    """
+    if rule not in visit.allowed:
+        raise ForbiddenError(
+            f"{request.caller.user_name} may not do {rule}; ask an operator for the required role"
+        )
+
+
+def print_of(*documents: BaseModel | str) -> str:
+    """Identifies what a page showed, so that a change is made only while that is still so."""
+    texts = [one if isinstance(one, str) else one.model_dump_json() for one in documents]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
+
+
+def check_unchanged(form: Mapping[str, str], now: str, what: str) -> None:
+    """Raise `ConflictError` if the form was made for something else than there is now."""
+    if form.get("seen") != now:
+        raise ConflictError(
+            f"{what} has changed since the page was loaded: look at it again. Nothing was changed"
+        )

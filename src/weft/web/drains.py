@@ -1,0 +1,158 @@
+"""Draining nodes, racks and leaves: first a form, then what it concerns and breaks, then the drain."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+from starlette.concurrency import run_in_threadpool
+
+from weft.app.explain import validate
+from weft.app.verbs import Request
+from weft.app.yamltext import Positions
+from weft.model.errors import InputError
+from weft.model.views import DrainRequest, DrainResult, DrainView
+from weft.web.confirming import (
+    AskedField,
+    Confirmation,
+    check_unchanged,
+    confirmation,
+    print_of,
+    require,
+)
+from weft.web.visits import Visit, Visitor
+
+router = APIRouter(prefix="/site")
+Target = Annotated[str, Query(max_length=255)]
+SHOWN = 50
+"""Names on a page; of the others the number."""
+_STOPS = "/site/stops"
+
+
+@router.get("/drain")
+async def drain_page(visit: Visitor, target: Target = "") -> Response:
+    """What shall be drained, by when, and why."""
+    require(visit, await visit.caller("POST", "/v1/drains"), "nodes:drain")
+    does = (
+        "The nodes get no new orders from now on. Pods there stay, and nothing is released by itself.",
+        "Nothing is drained yet: the next page says which nodes, pods and promises it concerns.",
+    )
+    return confirmation(
+        visit, Confirmation("Drain nodes", "/site/drain/plan", _STOPS, "Continue", does, (), _fields(target))
+    )
+
+
+def _fields(target: str) -> tuple[AskedField, ...]:
+    return (
+        AskedField(
+            "target", "Node, rack or leaf; node:, rack: or leaf: before a name of several", 255, True, target
+        ),
+        AskedField("by", "When they should be empty, such as 2027-01-31T18:00Z; may be empty", 40, False),
+        AskedField("reason", "Reason, for operators; may be empty", 500, False),
+        AskedField("public", "What the projects with pods there read; may be empty", 200, False),
+    )
+
+
+@router.post("/drain/plan")
+async def plan(visit: Visitor) -> Response:
+    """Which nodes, pods and promises it concerns."""
+    form = await visit.form()
+    wanted = _wanted(form)
+    request = await visit.caller("POST", "/v1/drains")
+    require(visit, request, "nodes:drain")
+    found = await _planned(visit, request, wanted)
+    does = (
+        f"{_named(list(found.nodes))}: no new orders from now on. Nothing is released by itself.",
+        *([f"To be empty by {wanted.by.isoformat()}."] if wanted.by else []),
+        *([f"Reason, for operators: {wanted.reason}"] if wanted.reason else []),
+        *([f"Projects with pods there read: {wanted.public}"] if wanted.public else []),
+        *(
+            f"Pod {one.pod} of project {one.project_id} keeps {_named(list(one.nodes))}."
+            for one in found.pods[:SHOWN]
+        ),
+        *([f"{len(found.pods) - SHOWN} further pods keep their nodes."] if len(found.pods) > SHOWN else []),
+        *([] if found.pods else ["No pod is on them."]),
+    )
+    warnings = tuple(f"Will be broken: {one}" for one in found.broken)
+    hidden = {name: form.get(name, "").strip() for name in ("target", "by", "reason", "public")}
+    hidden["seen"] = _seen(found)
+    title = f"Drain {wanted.target}"
+    button = "Drain, and break these promises" if found.broken else "Drain"
+    return confirmation(visit, Confirmation(title, "/site/drain", _STOPS, button, does, warnings, (), hidden))
+
+
+@router.post("/drain")
+async def drain(visit: Visitor) -> Response:
+    """Drain what was planned, if it concerns and breaks the same as then."""
+    form = await visit.form()
+    wanted = _wanted(form)
+    request = await visit.caller("POST", "/v1/drains")
+    require(visit, request, "nodes:drain")
+    found = await _planned(visit, request, wanted)
+    check_unchanged(form, _seen(found), f"what a drain of {wanted.target} concerns")
+    wanted = wanted.model_copy(update={"break_promises": bool(found.broken)})
+    await run_in_threadpool(visit.verbs.drain, request, wanted)
+    return visit.to(_STOPS)
+
+
+@router.get("/undrain")
+async def undrain_page(visit: Visitor, target: Target) -> Response:
+    """What ending a drain does."""
+    request = await visit.caller("DELETE", f"/v1/drains/{target}")
+    require(visit, request, "nodes:drain")
+    drain = await _drain_of(visit, target)
+    does = (
+        *(
+            [f"Drained by {drain.drained_by}: {drain.reason or drain.public or 'no reason was given'}."]
+            if drain
+            else []
+        ),
+        f"New orders may get the nodes of {target} again, unless holds, quarantine or pods keep them.",
+        "Projects with pods there read that the maintenance is over.",
+    )
+    hidden = {"target": target, "seen": print_of(drain or "")}
+    return confirmation(
+        visit,
+        Confirmation(
+            f"End the drain of {target}", "/site/undrain", _STOPS, "End the drain", does, (), (), hidden
+        ),
+    )
+
+
+@router.post("/undrain")
+async def undrain(visit: Visitor) -> Response:
+    """End it."""
+    form = await visit.form()
+    target = form.get("target", "")
+    if not 1 <= len(target) <= 255:
+        raise InputError("target", target[:64], "a node, rack or leaf")
+    check_unchanged(form, print_of(await _drain_of(visit, target) or ""), f"the drain of {target}")
+    request = await visit.caller("DELETE", f"/v1/drains/{target}")
+    await run_in_threadpool(visit.verbs.undrain, request, target)
+    return visit.to(_STOPS)
+
+
+async def _drain_of(visit: Visit, target: str) -> DrainView | None:
+    """The drain of a node; None: a rack or leaf, which may have many, or not drained."""
+    request = await visit.caller("GET", "/v1/drains")
+    drains = await run_in_threadpool(visit.verbs.drains, request)
+    return next((one for one in drains if target in (one.node, f"node:{one.node}")), None)
+
+
+def _wanted(form: dict[str, str]) -> DrainRequest:
+    given: dict[str, Any] = {name: form.get(name, "").strip() for name in ("target", "reason", "public")}
+    return validate(DrainRequest, {**given, "by": form.get("by", "").strip() or None}, Positions())
+
+
+async def _planned(visit: Visit, request: Request, wanted: DrainRequest) -> DrainResult:
+    asked = wanted.model_copy(update={"plan": True})
+    return await run_in_threadpool(visit.verbs.drain, request, asked)
+
+
+def _seen(found: DrainResult) -> str:
+    return print_of(found)
+
+
+def _named(names: list[str]) -> str:
+    more = f", and {len(names) - SHOWN} others" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -1,0 +1,187 @@
+"""What operators do about a node, each after a page that says what it will do: hold, accept, quarantine, clear."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Response
+from starlette.concurrency import run_in_threadpool
+
+from weft.api.documents import HoldRequest, QuarantineRequest
+from weft.app.explain import validate
+from weft.app.yamltext import Positions
+from weft.model.errors import ConflictError
+from weft.model.views import DrainRequest, NodeView
+from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of, require
+from weft.web.nodes import node_of
+from weft.web.visits import Visit, Visitor
+
+router = APIRouter(prefix="/site/nodes/{name}")
+What = Annotated[str, Query(max_length=200)]
+NO_ORDERS = "It gets no new orders from now on"
+
+
+@router.get("/hold")
+async def hold_page(visit: Visitor, name: str) -> Response:
+    """What a hold does."""
+    node = await _node(visit, name, "nodes:hold")
+    does = (f"{NO_ORDERS}, until an operator accepts it for what it is held for.", *_pods_stay(node))
+    asked = (AskedField("what", "What it must be accepted for, such as burn-in", 200),)
+    return await _page(visit, node, "hold", f"Hold {name}", does, asked, await _promises(visit, node))
+
+
+@router.post("/hold")
+async def hold(visit: Visitor, name: str) -> Response:
+    """Hold it."""
+    form = await _form(visit, name)
+    what = validate(HoldRequest, {"what": form.get("what", "").strip()}, Positions()).what
+    request = await visit.caller("PUT", f"/v1/nodes/{name}/hold")
+    await run_in_threadpool(visit.verbs.hold_node, request, name, what)
+    return _back(visit, name)
+
+
+@router.get("/quarantine")
+async def quarantine_page(visit: Visitor, name: str) -> Response:
+    """What a quarantine does."""
+    node = await _node(visit, name, "nodes:quarantine")
+    does = (
+        f"{NO_ORDERS}, until an operator clears it.",
+        "The reason is shown wherever the node is refused.",
+        *_pods_stay(node),
+    )
+    asked = (AskedField("reason", "Why it is taken out of service", 500),)
+    return await _page(
+        visit, node, "quarantine", f"Quarantine {name}", does, asked, await _promises(visit, node)
+    )
+
+
+@router.post("/quarantine")
+async def quarantine(visit: Visitor, name: str) -> Response:
+    """Quarantine it."""
+    form = await _form(visit, name)
+    given = validate(QuarantineRequest, {"reason": form.get("reason", "").strip()}, Positions())
+    request = await visit.caller("PUT", f"/v1/nodes/{name}/quarantine")
+    await run_in_threadpool(visit.verbs.quarantine_node, request, name, given.reason)
+    return _back(visit, name)
+
+
+@router.get("/clear")
+async def clear_page(visit: Visitor, name: str) -> Response:
+    """What clearing a quarantine does, and why the node is in it."""
+    node = await _node(visit, name, "nodes:quarantine")
+    if node.state != "quarantined":
+        raise ConflictError(f"node {name} is not in quarantine")
+    does = (
+        f"It is in quarantine: {node.reason}",
+        "weft takes the operator's word that the cause is gone; it tests nothing now.",
+        _afterwards(node, ()),
+    )
+    return await _page(visit, node, "clear", f"Clear the quarantine of {name}", does)
+
+
+@router.post("/clear")
+async def clear(visit: Visitor, name: str) -> Response:
+    """Clear it."""
+    await _form(visit, name)
+    request = await visit.caller("DELETE", f"/v1/nodes/{name}/quarantine")
+    await run_in_threadpool(visit.verbs.clear_node, request, name)
+    return _back(visit, name)
+
+
+@router.get("/accept")
+async def accept_page(visit: Visitor, name: str, what: What = "") -> Response:
+    """What accepting the node does. `what`: only this hold ends; empty: all."""
+    node = await _node(visit, name, "nodes:accept")
+    ended = [hold.what for hold in node.holds if not what or hold.what == what]
+    if not ended:
+        raise ConflictError(f"node {name} isn't held" + (f" for {what}" if what else ""))
+    ends = f"Ends the hold{'s' if len(ended) > 1 else ''} for: {'; '.join(ended)}"
+    does = (
+        ends,
+        "weft takes the operator's word that the node is fine; it tests nothing now.",
+        _afterwards(node, ended),
+    )
+    return await _page(visit, node, "accept", f"Accept {name}", does, what=what)
+
+
+@router.post("/accept")
+async def accept(visit: Visitor, name: str) -> Response:
+    """Accept it."""
+    form = await _form(visit, name)
+    what = form.get("what", "")
+    request = await visit.caller("DELETE", f"/v1/nodes/{name}/hold")
+    await run_in_threadpool(visit.verbs.accept_node, request, name, what or None, not what)
+    return _back(visit, name)
+
+
+async def _node(visit: Visit, name: str, rule: str) -> NodeView:
+    """The node, for those who may do this with it."""
+    node = await node_of(visit, name)
+    require(visit, await visit.caller("GET", f"/v1/nodes/{name}"), rule)
+    return node
+
+
+async def _form(visit: Visit, name: str) -> dict[str, str]:
+    """The fields of a form that was made for the node as it still is."""
+    form = await visit.form()
+    check_unchanged(form, _seen(await node_of(visit, name)), f"node {name}")
+    return form
+
+
+def _seen(node: NodeView) -> str:
+    """What a page showed, without what changes by itself, such as whether its host answers."""
+    parts = node.model_copy(
+        update={"reason": "", "state": node.state if node.state == "quarantined" else "free"}
+    )
+    return print_of(parts)
+
+
+def _pods_stay(node: NodeView) -> tuple[str, ...]:
+    if node.pod:
+        return (
+            f"Pod {node.pod} of project {node.project_id} has the node and keeps it; it counts once it is released.",
+        )
+    return ("No pod has the node whole; servers of pods that share it go on.",)
+
+
+def _afterwards(node: NodeView, accepted: tuple[str, ...] | list[str]) -> str:
+    """What keeps the node from new orders even then."""
+    left = [f"the hold for {hold.what}" for hold in node.holds if hold.what not in accepted]
+    left += ["the drain"] if node.drain else []
+    left += ["the quarantine"] if accepted and node.state == "quarantined" else []
+    left += [f"pod {node.pod}, until it is released"] if node.pod else []
+    if left:
+        return f"It gets no new orders even then, because of {', '.join(left)}."
+    return "Then new orders may get it at once, if the cloud can use its host."
+
+
+async def _promises(visit: Visit, node: NodeView) -> tuple[str, ...]:
+    """Reservations and bookings that can't be kept without the node."""
+    if "nodes:drain" not in visit.allowed:
+        return ()
+    request = await visit.caller("POST", "/v1/drains")
+    wanted = DrainRequest(target=f"node:{node.name}", plan=True)
+    found = await run_in_threadpool(visit.verbs.drain, request, wanted)
+    return tuple(f"Can't be kept without this node: {one}" for one in found.broken)
+
+
+async def _page(
+    visit: Visit,
+    node: NodeView,
+    action: str,
+    title: str,
+    does: tuple[str, ...],
+    asked: tuple[AskedField, ...] = (),
+    warnings: tuple[str, ...] = (),
+    what: str = "",
+) -> Response:
+    own = f"/site/nodes/{quote(node.name, safe='')}"
+    hidden = {"seen": _seen(node), **({"what": what} if what else {})}
+    return confirmation(
+        visit, Confirmation(title, f"{own}/{action}", own, title, does, warnings, asked, hidden)
+    )
+
+
+def _back(visit: Visit, name: str) -> Response:
+    return visit.to(f"/site/nodes/{quote(name, safe='')}")

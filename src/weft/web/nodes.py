@@ -1,0 +1,127 @@
+"""Operators' pages of nodes: the list, and one node with what can be done about it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Response
+
+from weft.api.asking import LONGEST_NAME
+from weft.api.threadshares import run_outside
+from weft.app.service import Service
+from weft.app.verbs import Request
+from weft.model.errors import InputError, NotFoundError
+from weft.model.views import NodeView
+from weft.web.pods import checked
+from weft.web.sitenav import DETAILS
+from weft.web.visits import Visit, Visitor
+
+router = APIRouter(prefix="/site")
+ROWS = 100
+"""Nodes on a page."""
+STATES = ("free", "busy", "quarantined", "held", "drained", "maintenance", "not-compute")
+SORTS = ("site", "name", "rack", "leaf", "state", "since", "pod")
+"""Orders of the list; site: as the site's file has them. By time: the earliest first, without a time last."""
+LAST_PAGE = 10_000
+Named = Annotated[str, Query(max_length=LONGEST_NAME)]
+
+
+@router.get("/nodes")
+async def list_nodes(
+    visit: Visitor,
+    state: Annotated[str, Query(max_length=20)] = "",
+    rack: Named = "",
+    leaf: Named = "",
+    name: Named = "",
+    sort: Annotated[str, Query(max_length=20)] = "site",
+    number: Annotated[int, Query(alias="page", ge=1, le=LAST_PAGE)] = 1,
+) -> Response:
+    """Nodes, who has them, and what keeps them from new orders; a page of them."""
+    if state and state not in STATES:
+        raise InputError("state", state, f"a state of a node: {', '.join(STATES)}")
+    if sort not in SORTS:
+        raise InputError("sort", sort, f"one of: {', '.join(SORTS)}")
+    request = await visit.caller("GET", "/v1/nodes")
+    every = await run_outside(visit.http, request, lambda: visit.verbs.nodes(request))
+    counts = {one: sum(node.state == one for node in every) for one in STATES}
+    found = [
+        node
+        for node in every
+        if (not state or node.state == state)
+        and (not rack or node.rack == rack)
+        and (not leaf or node.leaf == leaf)
+        and name in node.name
+    ]
+    if sort != "site":
+        found.sort(key=lambda node: _key(node, sort))
+    given = {"state": state, "rack": rack, "leaf": leaf, "name": name, "sort": sort if sort != "site" else ""}
+    query = {key: value for key, value in given.items() if value}
+    shown = found[(number - 1) * ROWS : number * ROWS]
+    further = len(found) > number * ROWS
+    return visit.page(
+        "site_nodes.html",
+        nodes=shown,
+        given={**given, "sort": sort},
+        counts=counts,
+        states=STATES,
+        sorts=SORTS,
+        total=len(every),
+        found=len(found),
+        number=number,
+        first=urlencode(query) if number > 1 else None,
+        following=urlencode({**query, "page": number + 1}) if further else None,
+    )
+
+
+def _key(node: NodeView, sort: str) -> tuple[bool, str, str]:
+    """Nodes without a value come last."""
+    value = getattr(node, sort)
+    text = value.isoformat() if sort == "since" and value else value or ""
+    return (not text, text, node.name)
+
+
+@router.get("/nodes/{name}")
+async def show_node(visit: Visitor, name: str) -> Response:
+    """One node."""
+    return visit.page("site_node.html", node=await node_of(visit, name), may=visit.allowed)
+
+
+@router.get("/stops")
+async def stops(visit: Visitor) -> Response:
+    """Holds and drains, by node."""
+    request = await visit.caller("GET", "/v1/holds")
+    holds = await run_outside(visit.http, request, lambda: visit.verbs.holds(request))
+    drains = None
+    if {"nodes:list", DETAILS} <= set(visit.allowed):
+        again = await visit.caller("GET", "/v1/drains")
+        drains = await run_outside(visit.http, again, lambda: visit.verbs.drains(again))
+    return visit.page("site_stops.html", holds=holds, drains=drains, may=visit.allowed)
+
+
+async def node_of(visit: Visit, name: str) -> NodeView:
+    """A node as it is now. Raises `NotFoundError`."""
+    request = await visit.caller("GET", f"/v1/nodes/{checked(name)}")
+
+    def look() -> NodeView:
+        try:
+            return visit.verbs.show_node(request, name)
+        except NotFoundError:
+            gone = _gone(visit.verbs, request, name)
+            if gone is None:
+                raise
+            return gone
+
+    return await run_outside(visit.http, request, look)
+
+
+def _gone(verbs: Service, request: Request, name: str) -> NodeView | None:
+    """A node that left the site, and is held or drained if it returns."""
+    holds = tuple(one for one in verbs.holds(request) if one.node == name)
+    drain = next((one for one in verbs.drains(request) if one.node == name), None)
+    if not holds and drain is None:
+        return None
+    reason = "the active site has no such node; holds and drains count if it returns"
+    return NodeView(
+        name=name, rack=None, leaf="-", state="not-compute", reason=reason, holds=holds, drain=drain
+    )

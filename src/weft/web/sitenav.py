@@ -1,0 +1,37 @@
+"""The operators' pages, and the rule of the policy that each needs; links are shown to those who may follow them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+DETAILS = "details:show"
+"""Without it, verbs of operators answer nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SitePage:
+    """A page about the whole site.
+
+    Attributes:
+        rule: of the API's request that it shows the answer of.
+    """
+
+    path: str
+    label: str
+    rule: str
+
+
+PAGES = (
+    SitePage("/site/pods", "All pods", "pods:list_all_projects"),
+    SitePage("/site/nodes", "Nodes", "nodes:list"),
+    SitePage("/site/stops", "Holds and drains", "nodes:list_holds"),
+)
+CHANGES = ("nodes:hold", "nodes:accept", "nodes:drain", "nodes:quarantine")
+"""Rules of what can be done on these pages."""
+SITE_RULES = (*(page.rule for page in PAGES), *CHANGES, DETAILS)
+
+
+def site_pages(allowed: Collection[str]) -> list[SitePage]:
+    """The pages for someone who may do this."""
+    return [page for page in PAGES if page.rule in allowed and DETAILS in allowed]
