@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -24,7 +26,7 @@ Event = dict[str, Any]
 
 @contextmanager
 def following(api: Client, name: str = "train", **headers: str) -> Generator[Iterator[Event]]:
-    """The events of an open stream, with `id` and `event`."""
+    """The events of an open stream, with `id`."""
     with api.stream("GET", f"/v1/pods/{name}/events", headers={**STREAM, **headers}) as answer:
         assert answer.status_code == 200, answer.read()
         assert answer.headers["content-type"].startswith("text/event-stream")
@@ -35,7 +37,7 @@ def following(api: Client, name: str = "train", **headers: str) -> Generator[Ite
 def parsed(lines: Iterator[str]) -> Iterator[Event]:
     fields: dict[str, str] = {}
     for line in lines:
-        if not line and "event" in fields:
+        if not line and "data" in fields:
             yield {**fields, "data": json.loads(fields["data"]) if fields["data"] else None}
             fields = {}
         elif not line.startswith(":"):
@@ -43,17 +45,32 @@ def parsed(lines: Iterator[str]) -> Iterator[Event]:
             fields[name] = value.strip()
 
 
+@pytest.fixture
+def places(server: tuple[FastAPI, str]) -> Iterator[Callable[[int], Streams]]:
+    """Sets how many streams a user may have."""
+    state = server[0].state
+    before = state.streams
+
+    def places(of_user: int) -> Streams:
+        state.streams = Streams(of_user)
+        return state.streams
+
+    yield places
+    state.streams = before
+
+
 def test_events_come_as_they_happen(api: Client, doors: DoorsHouse) -> None:
     """The same events as the list's, each once, in order."""
     api.post("/v1/pods", json=ORDER)
     with following(api) as events:
         first = next(events)
-        assert (first["event"], first["data"]["code"]) == ("state", "POD_STATE")
+        assert (first["data"]["type"], first["data"]["code"]) == ("state", "POD_STATE")
         doors.finish("train")
         listed = api.get("/v1/pods/train/events").json()["events"]
         seen = [first, *(next(events) for _ in listed[1:])]
         assert [e["data"] for e in seen] == listed
         assert [int(e["id"]) for e in seen] == [e["sequence"] for e in listed]
+        assert not any("event" in e for e in seen), "an EventSource would take `error` for a lost connection"
 
 
 def test_stream_goes_on_after_the_last_event_that_was_seen(api: Client, doors: DoorsHouse) -> None:
@@ -81,22 +98,45 @@ def test_stream_ends_with_its_token(
     with following(api) as events:
         next(events)
         del identity.tokens[by("a-member")["X-Auth-Token"]]
-        assert [e["event"] for e in events][-1] == "over"
+        assert [e.get("event") for e in events][-1] == "over"
 
 
-def test_streams_of_a_user_are_bounded(api: Client, doors: DoorsHouse, server: tuple[FastAPI, str]) -> None:
+def test_streams_of_a_user_are_bounded(
+    api: Client, doors: DoorsHouse, places: Callable[[int], Streams]
+) -> None:
     """A place is free again once a client has gone."""
-    state = server[0].state
-    before, state.streams = state.streams, Streams(of_user=1)
-    try:
-        api.post("/v1/pods", json=ORDER)
-        with following(api) as events:
-            next(events)
-            refused = api.get("/v1/pods/train/events", headers=STREAM)
-            assert (refused.status_code, refused.headers["retry-after"]) == (503, "30")
-        doors.finish("train")
-        wait_for(lambda: not len(state.streams))
-        with following(api) as events:
-            next(events)
-    finally:
-        state.streams = before
+    streams = places(1)
+    api.post("/v1/pods", json=ORDER)
+    with following(api) as events:
+        next(events)
+        refused = api.get("/v1/pods/train/events", headers=STREAM)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "30")
+    doors.finish("train")
+    wait_for(lambda: not len(streams))
+    with following(api) as events:
+        next(events)
+
+
+def test_streams_asked_for_at_once_are_bounded(api: Client, places: Callable[[int], Streams]) -> None:
+    """A place is taken when a stream is answered, not when its first event is sent."""
+    streams = places(2)
+    api.post("/v1/pods", json=ORDER)
+    with ExitStack() as opened, ThreadPoolExecutor(6) as pool:
+        ask = partial(api.build_request, "GET", "/v1/pods/train/events", headers=STREAM)
+        answers = list(pool.map(lambda _: api.send(ask(), stream=True), range(6)))
+        for answer in answers:
+            opened.callback(answer.close)
+        assert sorted(answer.status_code for answer in answers) == [200, 200, 503, 503, 503, 503]
+    wait_for(lambda: not len(streams))
+
+
+@pytest.mark.parametrize("parameter", ["wait", "gather", "newest"])
+def test_parameter_of_the_list_is_refused_for_a_stream(api: Client, parameter: str) -> None:
+    """A stream that began elsewhere than was asked for would be taken for the whole."""
+    api.post("/v1/pods", json=ORDER)
+    with api.stream("GET", "/v1/pods/train/events", params={parameter: "1"}, headers=STREAM) as refused:
+        assert refused.status_code == 400
+        assert (
+            json.loads(refused.read())["detail"]
+            == f"{parameter}: '1' is not allowed: must be omitted for a stream"
+        )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import anyio
 from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
@@ -23,6 +21,8 @@ from weft.api.waiting import (
     sequence_of,
 )
 from weft.engine.shownrecords import FoundPod
+from weft.model.errors import InputError
+from weft.model.messages.orders import instead
 from weft.model.views import MOST_EVENTS
 
 router = APIRouter(prefix="/v1/pods", tags=["pods"])
@@ -45,8 +45,8 @@ async def pod_events(
 ) -> Response:
     """What happened to a pod; with `wait`, once there is an event after `after`.
 
-    With `Accept: text/event-stream`, as server-sent events while they happen: `id` is the sequence, `event` the type,
-    `data` the event; `Last-Event-ID` goes before `after`.
+    With `Accept: text/event-stream`, as server-sent events while they happen: `id` is the sequence, `data`
+    the event; `Last-Event-ID` goes before `after`.
     """
     last, seconds, together = 0, 0.0, 0.0
     most: int | None = None
@@ -65,10 +65,13 @@ async def pod_events(
         return pod if seconds and pod.last_event <= last else read(str(pod.id))
 
     if streams.is_asked_for(http):
-        cast(streams.Streams, http.app.state.streams).check(request.caller.user_id)
         pod = await run_in_threadpool(verbs.find_pod, request, "pods:events", name)
+        for field, given in (("wait", wait), ("gather", gather), ("newest", newest)):
+            if given is not None:
+                raise InputError(field, given, instead("must be omitted for a stream"))
         last = streams.last_event_id(http, sequence_of("after", after))
-        return streams.stream(streams.pod_stream(http, request, verbs, pod.id, last))
+        events = streams.pod_stream(http, request, verbs, pod.id, last)
+        return streams.streams_of(http).response(request.caller.user_id, events)
     found = await run_in_threadpool(look)
     if isinstance(found, Response):
         return found

@@ -5,8 +5,7 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
 from functools import partial
 from typing import cast
 from uuid import UUID
@@ -15,7 +14,8 @@ from fastapi import Request as HttpRequest
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from weft.api.asking import asker_again
 from weft.api.waiting import room_of
@@ -46,21 +46,40 @@ class Streams:
     def __len__(self) -> int:
         return sum(self._users.values())
 
-    @contextmanager
-    def one(self, user: str) -> Generator[None]:
-        """A stream of a user."""
-        self._users[user] = self._users.get(user, 0) + 1
-        try:
-            yield
-        finally:
-            self._users[user] -= 1
-            if not self._users[user]:
-                del self._users[user]
+    def response(self, user: str, events: AsyncGenerator[bytes]) -> Response:
+        """A stream of a user; its place is taken at once and given back when the response ends, read or not.
 
-    def check(self, user: str) -> None:
-        """Raise `HTTPException` if there are too many."""
+        Raises `HTTPException` if there are too many.
+        """
         if self._users.get(user, 0) >= self._of_user or len(self) >= self._most:
             raise HTTPException(503, "too many streams are open; ask again later", {"Retry-After": "30"})
+        self._users[user] = self._users.get(user, 0) + 1
+        return _Stream(events, partial(self._end, user))
+
+    def _end(self, user: str) -> None:
+        self._users[user] -= 1
+        if not self._users[user]:
+            del self._users[user]
+
+
+class _Stream(StreamingResponse):
+    """Events that no proxy may hold back."""
+
+    def __init__(self, events: AsyncGenerator[bytes], ended: Callable[[], None]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(events, media_type=MEDIA_TYPE, headers=headers)
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._ended()
+
+
+def streams_of(http: HttpRequest) -> Streams:
+    """The application's streams."""
+    return cast(Streams, http.app.state.streams)
 
 
 def is_asked_for(http: HttpRequest) -> bool:
@@ -74,13 +93,6 @@ def last_event_id(http: HttpRequest, after: int) -> int:
     return int(given) if given.isascii() and given.isdigit() and len(given) <= 18 else after
 
 
-def stream(events: AsyncGenerator[bytes]) -> StreamingResponse:
-    """A stream as a response, which no proxy may hold back."""
-    return StreamingResponse(
-        events, media_type=MEDIA_TYPE, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    )
-
-
 async def pod_stream(
     http: HttpRequest, request: Request, verbs: Service, pod_id: UUID, after: int
 ) -> AsyncGenerator[bytes]:
@@ -89,21 +101,19 @@ async def pod_stream(
     Args:
         request: of a caller who may see the pod's events; checked again each time something is sent.
     """
-    streams = cast(Streams, http.app.state.streams)
-    with streams.one(request.caller.user_id):
-        yield RETRY
-        try:
-            while True:
-                found = await run_in_threadpool(verbs.pod_events, request, str(pod_id), after)
-                yield _written(found) if found else b":\n\n"
-                after = found[-1].sequence if found else after
-                if await room_of(http).wait(http, verbs, pod_id, partial(_is_after, after), COMMENT_SECONDS):
-                    return
-                request = await asker_again(http, request)
-        except (ClientDisconnect, TemporaryError):
-            return
-        except WeftError:
-            yield OVER
+    yield RETRY
+    try:
+        while True:
+            found = await run_in_threadpool(verbs.pod_events, request, str(pod_id), after)
+            yield _written(found) if found else b":\n\n"
+            after = found[-1].sequence if found else after
+            if await room_of(http).wait(http, verbs, pod_id, partial(_is_after, after), COMMENT_SECONDS):
+                return
+            request = await asker_again(http, request)
+    except (ClientDisconnect, TemporaryError):
+        return
+    except WeftError:
+        yield OVER
 
 
 def _is_after(after: int, pod: FoundPod) -> bool:
@@ -111,6 +121,5 @@ def _is_after(after: int, pod: FoundPod) -> bool:
 
 
 def _written(events: Sequence[EventView]) -> bytes:
-    return b"".join(
-        f"id: {e.sequence}\nevent: {e.type}\ndata: {e.model_dump_json()}\n\n".encode() for e in events
-    )
+    """Without `event`: a type, `error`, is what a browser's EventSource calls a lost connection."""
+    return b"".join(f"id: {e.sequence}\ndata: {e.model_dump_json()}\n\n".encode() for e in events)

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from weft.api.streams import COMMENT_SECONDS, OVER, RETRY, Streams, last_event_id, stream
+from weft.api.streams import COMMENT_SECONDS, OVER, RETRY, last_event_id, streams_of
 from weft.api.waiting import room_of
 from weft.app.verbs import Request
 from weft.engine.shownrecords import FoundPod
@@ -31,47 +31,42 @@ GATHER_SECONDS = 1.0
 @router.get("/pods/{name}/live")
 async def live(visit: Visitor, name: str, after: Annotated[int, Query(ge=0, le=1 << 62)] = 0) -> Response:
     """The pod's events after one; `Last-Event-ID` goes before `after`."""
-    streams: Streams = visit.http.app.state.streams
-    user = visit.session.contents.user_id
-    streams.check(user)
     request = await _caller(visit, checked(name))
     pod = await run_in_threadpool(visit.verbs.find_pod, request, "pods:events", name)
     known = last_event_id(visit.http, after)
-    return stream(_stream(visit, streams, request, pod, known))
+    events = _stream(visit, request, pod, known)
+    return streams_of(visit.http).response(visit.session.contents.user_id, events)
 
 
 async def _caller(visit: Visit, name: str) -> Request:
     return await visit.caller("GET", f"/v1/pods/{name}/events")
 
 
-async def _stream(
-    visit: Visit, streams: Streams, request: Request, pod: FoundPod, known: int
-) -> AsyncGenerator[bytes]:
+async def _stream(visit: Visit, request: Request, pod: FoundPod, known: int) -> AsyncGenerator[bytes]:
     """Events until the client goes, the session ends, or the room needs the place; the browser comes back."""
     name = str(pod.id)
-    with streams.one(visit.session.contents.user_id):
-        yield RETRY
-        try:
-            while True:
-                if pod.last_event != known:
-                    text, shown = await run_in_threadpool(_news, visit, request, name)
-                    known = max(pod.last_event, shown)
-                    yield _event(text, known)
-                    await asyncio.sleep(GATHER_SECONDS)
-                else:
-                    yield b":\n\n"
-                if await room_of(visit.http).wait(
-                    visit.http, visit.verbs, pod.id, partial(_is_news, known), COMMENT_SECONDS
-                ):
-                    return
-                if await run_in_threadpool(book_of(visit.http).find, visit.session.key) is None:
-                    return
-                request = await _caller(visit, name)
-                pod = await run_in_threadpool(visit.verbs.find_pod, request, "pods:events", name)
-        except (ClientDisconnect, TemporaryError):
-            return
-        except WeftError:
-            yield OVER
+    yield RETRY
+    try:
+        while True:
+            if pod.last_event != known:
+                text, shown = await run_in_threadpool(_news, visit, request, name)
+                known = max(pod.last_event, shown)
+                yield _event(text, known)
+                await asyncio.sleep(GATHER_SECONDS)
+            else:
+                yield b":\n\n"
+            if await room_of(visit.http).wait(
+                visit.http, visit.verbs, pod.id, partial(_is_news, known), COMMENT_SECONDS
+            ):
+                return
+            if await run_in_threadpool(book_of(visit.http).find, visit.session.key) is None:
+                return
+            request = await _caller(visit, name)
+            pod = await run_in_threadpool(visit.verbs.find_pod, request, "pods:events", name)
+    except (ClientDisconnect, TemporaryError):
+        return
+    except WeftError:
+        yield OVER
 
 
 def _is_news(known: int, now: FoundPod) -> bool:
