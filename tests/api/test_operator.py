@@ -169,7 +169,11 @@ def test_audit_repairs_only_on_request(api: Client, doors: DoorsHouse) -> None:
     for wrong in ({"repair": False}, {"repair": True, "findings": ["x"]}):
         assert api.post("/v1/audit", json=wrong, headers=olga).status_code == 400
     other = {"repair": True, "findings": [found["key"][::-1]]}
-    assert api.post("/v1/audit", json=other, headers=olga).json()["findings"][0]["repaired"] is None
+    refused = api.post("/v1/audit", json=other, headers=olga)
+    assert refused.status_code == 400 and found["key"][::-1] in refused.json()["detail"]
+    both = {"repair": True, "findings": [found["key"], found["key"][::-1]]}
+    assert api.post("/v1/audit", json=both, headers=olga).status_code == 400
+    assert api.get("/v1/audit", headers=olga).json()["findings"][0]["key"] == found["key"]
     assert api.post("/v1/audit/accept", headers=olga).json()["findings"]
     assert (
         api.post("/v1/audit", json={"repair": True}, headers=olga).json()["findings"][0]["repaired"] is True

@@ -10,6 +10,7 @@ import pytest
 
 from tests.engine.house import ORDER, House
 from weft.engine.database import Database
+from weft.model.errors import InputErrors
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.pod import PodState
@@ -107,10 +108,12 @@ def test_only_chosen_findings_are_repaired(house: House) -> None:
         f.key: True if f.key in keys else None for f in report.findings
     }
     assert {f.key for f in check(house).findings} == {f.key for f in report.findings} - set(keys)
-    gone = house.service.audit(house.operator, repair=True, findings=keys)
-    assert {f.repaired for f in gone.findings} == {None}, "what is no longer found isn't repaired"
     entry = house.service.audit_log(house.operator, AuditLogSearch(limit=1))[0]
     assert keys[0] in entry.subject
+    left = next(f.key for f in report.findings if f.key not in keys)
+    with pytest.raises(InputErrors, match=keys[0]):
+        house.service.audit(house.operator, repair=True, findings=(left, *keys))
+    assert left in {f.key for f in check(house).findings}, "nothing is repaired beside a key that isn't found"
 
 
 def test_duplicate_after_a_lost_answer_is_an_orphan(house: House) -> None:

@@ -151,3 +151,10 @@ class Browser:
                 return self.page
             verb, path, form = "GET", self.page.headers["location"], None
         raise AssertionError(f"redirected without an end: {path}")
+
+
+def hidden(browser: Browser) -> dict[str, str]:
+    """The hidden fields of the form in the page's main part."""
+    main = browser.page.text.partition("<main")[2]
+    fields = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', main)
+    return {unescape(name): unescape(value) for name, value in fields}

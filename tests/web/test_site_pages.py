@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 
-from tests.helpers.consoles import Browser, Console
+from tests.helpers.consoles import Browser, Console, hidden
 from weft.app.verbs import Request
 from weft.model.reservation import Reservation
 from weft.model.views import AuditLogSearch, DrainRequest
@@ -17,13 +17,6 @@ LOOKS = ("/ui/site/pods", "/ui/site/nodes", "/ui/site/nodes/gpu01", "/ui/site/st
 ACTS = tuple(f"/ui/site/nodes/gpu01/{one}" for one in ("hold", "quarantine", "clear", "accept"))
 ACTS = (*ACTS, "/ui/site/drain", "/ui/site/drain/plan", "/ui/site/undrain")
 OLGA = Request(caller("olga", "admin", "admin"), "127.0.0.1", "req-0")
-
-
-def hidden(browser: Browser) -> dict[str, str]:
-    """The hidden fields of the form in the page's main part."""
-    main = browser.page.text.partition("<main")[2]
-    fields = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', main)
-    return {unescape(name): unescape(value) for name, value in fields}
 
 
 def log_of(console: Console) -> list[str]:

@@ -149,7 +149,7 @@ class RepairRequest(Document):
     findings: Annotated[tuple[FindingKey, ...], Field(max_length=1000)] = Field(
         default=(),
         description="Repair only these findings, by their `key`; of a pod that is missing something, all of that pod. "
-        "Default: all findings.",
+        "400, and nothing is repaired, if no finding has such a key now. Default: all findings.",
     )
 
 

@@ -32,7 +32,7 @@ class SiteVerbs(Desk):
     ) -> AuditReport:
         """Compare; with `repair` repair what is weft's.
 
-        `findings`: repair only these, by `Finding.key`; none: all.
+        `findings`: repair only these, by `Finding.key`; none: all. Raises `InputErrors` for keys that no finding has.
 
         `unknown_pods`: ids of pods that the database doesn't know and whose resources may be removed anyway (`all`: of
         any): after a restore of the database they may be live.

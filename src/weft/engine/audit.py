@@ -5,7 +5,7 @@ External objects are listed before the database is read: what is ordered meanwhi
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from uuid import UUID
 
 from weft.engine.auditcompare import Comparison, is_repaired
@@ -15,13 +15,17 @@ from weft.engine.outside import Outside, look_outside
 from weft.engine.store import Store
 from weft.engine.takeback import Confirmed, Stray, TakeBack, why_not
 from weft.engine.world import World
-from weft.model.errors import WeftError
+from weft.model.errors import InputError, InputErrors, WeftError
 from weft.model.site import Site
 from weft.model.views import AuditReport, Finding
 from weft.ports.clock import Clock
 
 REPAIR_PATIENCE = 120.0
 """Seconds that a repair waits for the loop to repair a pod."""
+
+
+SHOWN_KEYS = 20
+"""Unknown keys that an error names; of the others the number."""
 
 
 class Auditor(Comparison):
@@ -47,9 +51,12 @@ class Auditor(Comparison):
         Args:
             confirmed: owners unknown to the database that the operator has confirmed as ended.
             only: keys of the findings to repair; None: all. Owners that lack something are repaired as a whole.
+
+        Raises `InputErrors` for keys that no finding has now, before anything is changed.
         """
         outside = self._look()
         report = self._compare(outside, confirmed)
+        _check_found(report, only or ())
         if (closed := self._store.database.gate.closed()) is not None:
             rows = [after_repair(f, False, str(closed)) if _is_in(f, only) else f for f in report.findings]
             return report.model_copy(update={"findings": tuple(rows)})
@@ -121,6 +128,15 @@ class Auditor(Comparison):
             self._clock.sleep(self._pause)
             if not ids & self._store.under_repair():
                 return
+
+
+def _check_found(report: AuditReport, keys: Collection[str]) -> None:
+    """Raise `InputErrors` for keys of no finding in the report: a typing error would look like a clean repair."""
+    unknown = sorted(set(keys) - {finding.key for finding in report.findings})
+    allowed = "the key of a finding of an audit now; nothing was changed"
+    if unknown:
+        shown = [InputError("findings", key, allowed) for key in unknown[:SHOWN_KEYS]]
+        raise InputErrors(shown, len(unknown) - len(shown))
 
 
 def _is_in(finding: Finding, only: Set[str] | None) -> bool:

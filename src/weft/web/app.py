@@ -25,6 +25,7 @@ from weft.model.errors import UnauthenticatedError, WeftError
 from weft.model.errortable import row_of
 from weft.ports.signin import SignIn
 from weft.web import (
+    audits,
     changes,
     drains,
     explained,
@@ -33,6 +34,7 @@ from weft.web import (
     nodes,
     orders,
     pods,
+    podways,
     receipts,
     signin,
     sitepods,
@@ -55,7 +57,7 @@ def add_console(app: FastAPI, sign_in: SignIn, database: Database) -> FastAPI:
         title="weft's console", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     console.state = app.state
-    site = (sitepods, nodes, nodeacts, drains)
+    site = (sitepods, nodes, nodeacts, drains, podways, audits)
     for part in (signin, pods, live, orders, changes, receipts, explained, *site):
         console.include_router(part.router)
     folder = Path(str(files("weft.web") / "static"))

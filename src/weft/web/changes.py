@@ -20,7 +20,7 @@ MOST_HOURS = 10_000
 @router.get("/release")
 async def release_page(visit: Visitor, name: str) -> Response:
     """What a release takes away."""
-    pod = await _pod(visit, name)
+    pod = await pod_of(visit, name)
     own = [entry for entry in pod.order.storage if entry.export is None]
     kept = [_named(entry) for entry in own if entry.keep or entry.existing]
     lost = [_named(entry) for entry in own if not (entry.keep or entry.existing)]
@@ -35,7 +35,7 @@ def _named(entry: StorageOrder) -> str:
 async def release(visit: Visitor, name: str) -> Response:
     """Release the pod whose name was typed."""
     form = await visit.form()
-    pod = await _pod(visit, name)
+    pod = await pod_of(visit, name)
     if form.get("name", "").strip() != pod.name:
         raise InputError(
             "name", form.get("name", "")[:64], f"{pod.name}, to confirm that this pod is released"
@@ -53,7 +53,7 @@ async def extend(visit: Visitor, name: str) -> Response:
     digits = given.isascii() and given.isdigit() and len(given) <= len(str(MOST_HOURS))
     if not digits or not 1 <= int(given) <= MOST_HOURS:
         raise InputError("hours", given[:20], f"a whole number of hours from 1 to {MOST_HOURS}")
-    pod = await _pod(visit, name)
+    pod = await pod_of(visit, name)
     if pod.lease_end is None:
         raise ConflictError(f"pod {pod.name} has no lease that could end later")
     if form.get("from") != pod.lease_end.astimezone(UTC).isoformat():  # sent twice, or beside someone else's
@@ -64,6 +64,7 @@ async def extend(visit: Visitor, name: str) -> Response:
     return visit.to(f"/pods/{pod.id}")
 
 
-async def _pod(visit: Visit, name: str) -> PodView:
+async def pod_of(visit: Visit, name: str) -> PodView:
+    """A pod of a page. Raises `NotFoundError`."""
     request = await visit.caller("GET", f"/v1/pods/{checked(name)}")
     return await run_in_threadpool(visit.verbs.show_pod, request, name)

@@ -16,13 +16,14 @@ from weft.web.visits import Visit
 
 @dataclass(frozen=True, slots=True)
 class AskedField:
-    """A text that the change needs."""
+    """A text that the change needs. Attributes: choices: of a select; empty: any text."""
 
     name: str
     label: str
     longest: int
     required: bool = True
     value: str = ""
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Confirmation:
         does: one sentence for each thing that will happen, or stays.
         warnings: what is lost or broken.
         hidden: further fields of the form.
+        possible: False: it says why there is nothing to confirm.
     """
 
     title: str
@@ -44,6 +46,7 @@ class Confirmation:
     warnings: tuple[str, ...] = ()
     asked: tuple[AskedField, ...] = ()
     hidden: Mapping[str, str] = field(default_factory=dict[str, str])
+    possible: bool = True
 
 
 def confirmation(visit: Visit, asked: Confirmation, status: int = 200) -> Response:

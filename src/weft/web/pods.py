@@ -25,6 +25,8 @@ ROWS = 50
 """Pods on a page."""
 SHOWN_EVENTS = 200
 """Newest events on a pod's page; earlier ones are on pages of their own."""
+POD_RULES = ("pods:release", "pods:extend", "pods:retry", "pods:abandon", "pods:replace")
+"""Of what can be done on a pod's page."""
 
 
 @router.get("/")
@@ -79,6 +81,8 @@ def shown_pod(verbs: Service, request: Request, name: str) -> dict[str, Any]:
         "cut": cut,
         "servers": ways,
         "last": events[0].sequence if events else 0,
+        "may": verbs.allowed(request, POD_RULES, pod.project_id),
+        "audits": bool(verbs.allowed(request, ("audit:check",))),
     }
 
 

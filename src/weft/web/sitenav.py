@@ -26,8 +26,10 @@ PAGES = (
     SitePage("/site/pods", "All pods", "pods:list_all_projects"),
     SitePage("/site/nodes", "Nodes", "nodes:list"),
     SitePage("/site/stops", "Holds and drains", "nodes:list_holds"),
+    SitePage("/site/audit", "Audit", "audit:check"),
+    SitePage("/site/log", "Audit log", "audit_log:list"),
 )
-CHANGES = ("nodes:hold", "nodes:accept", "nodes:drain", "nodes:quarantine")
+CHANGES = ("nodes:hold", "nodes:accept", "nodes:drain", "nodes:quarantine", "audit:repair")
 """Rules of what can be done on these pages."""
 SITE_RULES = (*(page.rule for page in PAGES), *CHANGES, DETAILS)
 

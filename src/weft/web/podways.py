@@ -1,0 +1,193 @@
+"""Ways out for a pod that is stuck, each after a page that says what it will do: retry, replace a node, abandon."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+from starlette.concurrency import run_in_threadpool
+
+from weft.api.documents import AbandonRequest, ReplaceRequest
+from weft.api.threadshares import run_outside
+from weft.app.explain import validate
+from weft.app.yamltext import Positions
+from weft.model.change import PodChange
+from weft.model.errors import ConflictError, ForbiddenError, InputError
+from weft.model.plan import Plan
+from weft.model.pod import Phase, PodState
+from weft.model.views import PodView
+from weft.web.changes import pod_of
+from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of
+from weft.web.visits import Visit, Visitor
+
+router = APIRouter(prefix="/pods/{name}")
+SHOWN = 30
+"""Resources on a page; of the others the number."""
+
+
+@router.get("/retry")
+async def retry_page(visit: Visitor, name: str) -> Response:
+    """What a retry does."""
+    pod = await _pod(visit, name, "pods:retry")
+    if pod.state is not PodState.FAILED or pod.phase in (Phase.RELEASING, Phase.RELEASED):
+        raise ConflictError(
+            f"pod {pod.name} is {pod.state}: only a FAILED one that isn't released is retried"
+        )
+    does = (
+        f"The pod FAILED: {pod.reason}",
+        "It goes on where it failed, with all attempts again. What works of it stays as it is.",
+        "It fails again unless the cause is gone.",
+    )
+    return _page(visit, pod, "retry", f"Retry pod {pod.name}", "Retry", does)
+
+
+@router.post("/retry")
+async def retry(visit: Visitor, name: str) -> Response:
+    """Retry it."""
+    pod, _ = await _form(visit, name)
+    request = await visit.caller("POST", f"/v1/pods/{pod.id}/retry")
+    await run_in_threadpool(visit.verbs.retry_pod, request, pod.id)
+    return visit.to(f"/pods/{pod.id}")
+
+
+@router.get("/abandon")
+async def abandon_page(visit: Visitor, name: str) -> Response:
+    """What it means to end a release as it is."""
+    pod = await _pod(visit, name, "pods:abandon")
+    if pod.phase is not Phase.RELEASING:
+        raise ConflictError(f"pod {pod.name} is {pod.state}: only a release that can't finish is abandoned")
+    left = [f"{one.kind} {one.name}" for one in pod.resources if one.state not in ("absent", "wanted")]
+    does = (
+        f"The release can't finish: {pod.reason}",
+        "It ends once what is in its way has failed three times in a row, or twice and for five minutes.",
+        "Nodes that weren't seen clean stay in quarantine; a P_Key or VLAN that may still be in use isn't reused.",
+        "The sweep goes on looking for what remains. This can't be undone.",
+    )
+    warnings = ("The receipt will never be clean. It names you and the reason, and the project can read it.",)
+    if left:
+        more = f", and {len(left) - SHOWN} others" if len(left) > SHOWN else ""
+        warnings = (*warnings, f"Not seen gone: {', '.join(left[:SHOWN])}{more}")
+    asked = (
+        AskedField("reason", "Reason, which the project can read", 500),
+        AskedField("name", "Type the pod's name to confirm", 255),
+    )
+    title = f"Abandon the release of pod {pod.name}"
+    return _page(visit, pod, "abandon", title, "Abandon the release", does, warnings, asked)
+
+
+@router.post("/abandon")
+async def abandon(visit: Visitor, name: str) -> Response:
+    """Abandon it."""
+    pod, form = await _form(visit, name)
+    if form.get("name", "").strip() != pod.name:
+        raise InputError("name", form.get("name", "")[:64], f"{pod.name}, to confirm")
+    given = validate(AbandonRequest, {"reason": form.get("reason", "").strip()}, Positions())
+    request = await visit.caller("POST", f"/v1/pods/{pod.id}/abandon")
+    await run_in_threadpool(visit.verbs.abandon_pod, request, pod.id, given.reason)
+    return visit.to(f"/pods/{pod.id}")
+
+
+@router.get("/replace")
+async def replace_page(visit: Visitor, name: str) -> Response:
+    """Which node goes, and which comes."""
+    pod = await _pod(visit, name, "pods:replace")
+    if not pod.placed or pod.phase in (Phase.RELEASING, Phase.RELEASED):
+        raise ConflictError(f"pod {pod.name} is {pod.state}: it has no nodes that could be replaced")
+    does = (
+        "The pod's spare, or the nearest free node, takes the place of one node; the other servers go on.",
+        "Nothing is changed yet: the next page says what would be.",
+    )
+    request = await visit.caller("GET", f"/v1/pods/{pod.id}")
+    asked = (AskedField("node", "Node that goes", 255, choices=tuple(one.node for one in pod.placed)),)
+    if visit.verbs.allowed(request, ("pods:choose_node",), pod.project_id):
+        asked = (*asked, AskedField("with", "Node that comes; empty: weft chooses", 255, required=False))
+    return _page(visit, pod, "replace/plan", f"Replace a node of pod {pod.name}", "Continue", does, (), asked)
+
+
+@router.post("/replace/plan")
+async def replace_plan(visit: Visitor, name: str) -> Response:
+    """What the replacement would do."""
+    pod, form = await _form(visit, name)
+    wanted = _replacement(form)
+    request = await visit.caller("POST", f"/v1/pods/{pod.id}/replace/plan")
+    plan = await run_outside(
+        visit.http, request, lambda: visit.verbs.plan_replacement(request, pod.id, wanted.asked)
+    )
+    change = _change(plan)
+    does = (
+        f"{', '.join(change.nodes_removed)} goes: its server and everything on its own disks.",
+        f"{', '.join((*change.spares_used, *change.nodes_added)) or 'a node'} comes, with a server of the same name.",
+        "The node that goes is held until an operator accepts it.",
+        *(f"{one.kind} {one.name} is removed" for one in change.removed[:SHOWN]),
+    )
+    hidden = {"node": wanted.node, "with": wanted.by or "", "change": print_of(change)}
+    title = f"Replace {wanted.node} in pod {pod.name}"
+    own = f"/pods/{pod.id}"
+    warnings = ("What is on the own disks of the node that goes is lost.",)
+    form_of = Confirmation(title, f"{own}/replace", own, "Replace", does, warnings, (), hidden | _seen(pod))
+    return confirmation(visit, form_of)
+
+
+@router.post("/replace")
+async def replace(visit: Visitor, name: str) -> Response:
+    """Replace it, if the plan is still the one that was shown."""
+    pod, form = await _form(visit, name)
+    wanted = _replacement(form)
+    ask = await visit.caller("POST", f"/v1/pods/{pod.id}/replace/plan")
+    request = await visit.caller("POST", f"/v1/pods/{pod.id}/replace")
+
+    def work() -> None:
+        plan = visit.verbs.plan_replacement(ask, pod.id, wanted.asked)
+        if form.get("change") != print_of(_change(plan)):
+            raise ConflictError("another node would come now: look at the plan again. Nothing was changed")
+        visit.verbs.replace_node(request, pod.id, wanted.asked, pod.generation)
+
+    await run_outside(visit.http, request, work)
+    return visit.to(f"/pods/{pod.id}")
+
+
+def _replacement(form: dict[str, str]) -> ReplaceRequest:
+    given = {"node": form.get("node", ""), "with": form.get("with", "").strip() or None}
+    return validate(ReplaceRequest, given, Positions())
+
+
+def _change(plan: Plan) -> PodChange:
+    if plan.change is None:
+        raise ConflictError("the plan has no difference: look at the pod again")
+    return plan.change
+
+
+async def _pod(visit: Visit, name: str, rule: str) -> PodView:
+    """The pod, for those who may do this with it; a page that only asks isn't logged."""
+    pod = await pod_of(visit, name)
+    request = await visit.caller("GET", f"/v1/pods/{pod.id}")
+    if not await run_in_threadpool(visit.verbs.allowed, request, (rule,), pod.project_id):
+        raise ForbiddenError(f"{request.caller.user_name} may not do {rule} with pod {pod.name}")
+    return pod
+
+
+async def _form(visit: Visit, name: str) -> tuple[PodView, dict[str, str]]:
+    """The pod, and the fields of a form that was made for it as it still is."""
+    form = await visit.form()
+    pod = await pod_of(visit, name)
+    check_unchanged(form, _seen(pod)["seen"], f"pod {pod.name}")
+    return pod, form
+
+
+def _seen(pod: PodView) -> dict[str, str]:
+    """What pages show of it: its state, since when, and its generation."""
+    return {"seen": print_of(pod.id, pod.state, pod.phase, pod.since.isoformat(), str(pod.generation))}
+
+
+def _page(
+    visit: Visit,
+    pod: PodView,
+    action: str,
+    title: str,
+    button: str,
+    does: tuple[str, ...],
+    warnings: tuple[str, ...] = (),
+    asked: tuple[AskedField, ...] = (),
+) -> Response:
+    own = f"/pods/{pod.id}"
+    return confirmation(
+        visit, Confirmation(title, f"{own}/{action}", own, button, does, warnings, asked, _seen(pod))
+    )
