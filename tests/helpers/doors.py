@@ -79,6 +79,16 @@ class DoorsHouse(House):
             self.worker.run_once()
         raise AssertionError(f"pod {name} is {pod.state} ({pod.reason})")
 
+    def finish_change(self, name: str, project: str = "id-of-team-a") -> PodRecord:
+        """Visit a pod until no change of it is under way and it is READY."""
+        for _ in range(60):
+            pod = self.store.find_pod(name, project)
+            if pod.changed_at is None and pod.state is PodState.READY:
+                return pod
+            self.store.wake(pod.id)
+            self.worker.run_once()
+        raise AssertionError(f"pod {name} is still being changed")
+
     @contextmanager
     def working(self) -> Generator[None]:
         """A worker's threads, as in a service."""

@@ -32,6 +32,7 @@ from weft.api.documents import (
 )
 from weft.api.podwaits import Until, Wait, WaitAim, aim_of, when_there
 from weft.api.threadshares import outside, run_outside
+from weft.api.topology import TOPOLOGY_FORMATS, TOPOLOGY_SCHEMA, UNCHANGED, topology_answer
 from weft.app.orderfile import load_order
 from weft.app.verbs import Request
 from weft.model.errors import InputError
@@ -304,6 +305,18 @@ def act_on_server(
 def pod_console(request: Asker, verbs: Backend, name: Named, server: Served) -> Response:
     """A console of a server: serial for bare metal, graphical for virtual machines."""
     return answer(verbs.pod_console(request, name, server))
+
+
+@router.get("/{name}/topology", response_class=Response, responses={200: TOPOLOGY_SCHEMA, 304: UNCHANGED})
+def pod_topology(
+    request: Annotated[Request, may_with("pods:topology")],
+    verbs: Backend,
+    name: Named,
+    format_: Annotated[str, Query(alias="format", max_length=40, description=TOPOLOGY_FORMATS)] = "json",
+    if_none_match: Annotated[str | None, Header(description="`ETag` of an earlier answer.")] = None,
+) -> Response:
+    """The places of a pod's servers as a file for Slurm, Kubernetes, MPI, NCCL and others."""
+    return topology_answer(verbs.pod_topology(request, name, format_), if_none_match)
 
 
 @router.get("/{name}/receipt", response_model=SignedReceipt)

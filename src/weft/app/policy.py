@@ -71,6 +71,12 @@ _RULES = (
         "pods:receipt", _READER, "Fetch the signed receipt of a released pod.", "/v1/pods/{name}/receipt"
     ),
     _documented(
+        "pods:topology",
+        _READER,
+        "Show a pod's topology for programs that place jobs.",
+        "/v1/pods/{name}/topology",
+    ),
+    _documented(
         "receipts:key", _READER, "Fetch the public key that receipts are signed with.", "/v1/receipt-key"
     ),
     _documented("pods:plan", _READER, "Plan an order without changing anything.", "/v1/pods/plan", "POST"),

@@ -10,6 +10,7 @@ from weft.app.replaceverbs import ReplaceVerbs
 from weft.app.siteresources import SiteResourceVerbs
 from weft.app.siteverbs import SiteVerbs
 from weft.app.timeverbs import TimeVerbs
+from weft.app.topologyverbs import TopologyVerbs
 from weft.engine.store import WORKER_SECONDS
 from weft.model.errors import WeftError
 from weft.model.messages import health
@@ -26,6 +27,7 @@ class Service(
     DrainVerbs,
     SiteResourceVerbs,
     TimeVerbs,
+    TopologyVerbs,
 ):
     """Tenants' and operators' verbs over one store."""
 

@@ -53,6 +53,7 @@ from weft.model.views import (
     ResourceView,
     ServerView,
     SoonView,
+    TopologyFile,
 )
 
 _TOLD = frozenset({"members", "ssh_from", "ingress", "gateway", "subnets"})
@@ -275,6 +276,8 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         _row(Condition, "type status reason message since"),
         _row(ActionView, "server node action password"),
         _row(ConsoleView, "type url"),
+        # Of the pod's own servers and switches, which a tenant sees in the pod, too.
+        _row(TopologyFile, "format media_type text tag left_out"),
         _row(ServerView, "name node management_address rdma_addresses floating_ip"),
         _row(
             ResourceView,

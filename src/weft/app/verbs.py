@@ -34,6 +34,7 @@ TENANTS = frozenset(
         "act_on_server",
         "pod_console",
         "pod_receipt",
+        "pod_topology",
         "receipt_key",
         "capacity",
         "list_networks",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from keystoneauth1 import exceptions as ksa
@@ -24,6 +24,17 @@ from weft.model.messages.outside import NO_ANSWER
 
 Json = dict[str, Any]
 _AGAIN = "try again; `weft pod list` shows the outcome"
+
+
+class Fetched(NamedTuple):
+    """A file from the API.
+
+    Attributes:
+        mark: value of the header by which weft marks it.
+    """
+
+    text: str
+    mark: str
 
 
 class Transport:
@@ -50,13 +61,41 @@ class Transport:
         headers: Mapping[str, str] | None = None,
     ) -> Json:
         asked, weft = f"{method} {path.partition('?')[0]}", f"weft at {self.url}"
-        headers = {"Accept": "application/json, application/problem+json", **(headers or {})}
+        response = self._send(method, path, body, extra_time, headers or {})
+        answer = _read(response, asked, weft)
+        if response.status_code < 300 and answer is not None:
+            return answer
+        raise _refused(response.status_code, answer, asked, weft)
+
+    def fetch(self, path: str, mark: str) -> Fetched:
+        """A file as it is sent.
+
+        Args:
+            mark: a header that weft sends with every such file; an answer without it is someone else's.
+        """
+        asked, weft = f"GET {path.partition('?')[0]}", f"weft at {self.url}"
+        response = self._send("GET", path, None, 0.0, {"Accept": "*/*"})
+        if response.status_code == 200 and mark in response.headers:
+            return Fetched(response.content.decode("utf-8", "replace"), response.headers[mark])
+        raise _refused(response.status_code, _read(response, asked, weft), asked, weft)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | bytes | None,
+        extra_time: float,
+        headers: Mapping[str, str],
+    ) -> Any:
+        """The answer, whatever its status. Raises `WeftError` if there is none."""
+        asked, weft = f"{method} {path.partition('?')[0]}", f"weft at {self.url}"
+        headers = {"Accept": "application/json, application/problem+json", **headers}
         data = None
         if body is not None:
             headers["Content-Type"] = "application/json"
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
         try:
-            response = self._session.request(
+            return self._session.request(
                 self.url + path,
                 method,
                 headers=headers,
@@ -68,10 +107,6 @@ class Transport:
             )
         except ksa.ClientException as error:
             raise outside(error, asked, weft) from None
-        answer = _read(response, asked, weft)
-        if response.status_code < 300 and answer is not None:
-            return answer
-        raise _refused(response.status_code, answer, asked, weft)
 
 
 class _Answer(Json):

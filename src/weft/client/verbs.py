@@ -138,6 +138,12 @@ class Client(NodeClient):
         """The signed receipt of a pod's release."""
         return self._ask("GET", f"/v1/pods/{part('name', name)}/receipt")
 
+    def pod_topology(self, name: str, format_: str) -> tuple[str, list[str]]:
+        """A pod's topology as a file, and the servers that are left out, with the reason of each."""
+        query = urlencode({"format": format_})
+        found = self._transport.fetch(f"/v1/pods/{part('name', name)}/topology?{query}", "Weft-Left-Out")
+        return found.text, [one for one in found.mark.split("; ") if one]
+
     def receipt_key(self) -> Json:
         return self._ask("GET", "/v1/receipt-key")
 

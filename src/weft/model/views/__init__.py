@@ -44,6 +44,7 @@ from weft.model.views.site import (
     SiteResources,
     SiteView,
 )
+from weft.model.views.topology import TopologyFile
 
 __all__ = [
     "FIRST_NETWORKS",
@@ -82,4 +83,5 @@ __all__ = [
     "SiteResources",
     "SiteView",
     "SoonView",
+    "TopologyFile",
 ]

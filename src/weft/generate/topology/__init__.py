@@ -1,0 +1,1 @@
+"""A pod's topology in the formats of programs that place and start jobs."""

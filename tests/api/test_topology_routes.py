@@ -1,0 +1,108 @@
+"""A pod's topology through HTTP."""
+
+from __future__ import annotations
+
+from httpx import Client
+
+from tests.helpers.doors import ORDER, DoorsHouse
+from weft.generate.topology.formats import FORMATS
+from weft.testing.callers import by
+
+PATH = "/v1/pods/train/topology"
+
+
+def _ask(api: Client, format_: str, **headers: str) -> tuple[int, str]:
+    answer = api.get(PATH, params={"format": format_}, headers=headers)
+    return answer.status_code, answer.text
+
+
+def test_topology_is_written_in_each_format(api: Client, doors: DoorsHouse) -> None:
+    """With its media type, its ETag, and the servers that are left out in a header; a reader may have it, too."""
+    api.post("/v1/pods", json=ORDER)
+    doors.finish("train")
+    tags: set[str] = set()
+    for name in FORMATS.keys() - {"nccl-xml", "slurm-block-conf", "rankfile"}:
+        answer = api.get(PATH, params={"format": name})
+        assert (answer.status_code, answer.headers["content-type"]) == (200, FORMATS[name].media_type), name
+        assert answer.headers["weft-left-out"] == "" and answer.headers["etag"].startswith('"1-')
+        same = api.get(
+            PATH, params={"format": name}, headers={"If-None-Match": f'"x", {answer.headers["etag"]}'}
+        )
+        assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", answer.headers["etag"])
+        assert api.get(PATH, params={"format": name}, headers={"If-None-Match": '"1-0"'}).text == answer.text
+        tags.add(answer.headers["etag"])
+    assert len(tags) == len(FORMATS) - 3
+    told = api.get(PATH).json()
+    shown = api.get("/v1/pods/train").json()
+    assert [s["name"] for s in told["servers"]] == [s["name"] for s in shown["servers"]]
+    assert [s["node"] for s in told["servers"]] == [s["node"] for s in shown["servers"]]
+    leaves = {n["node"]: n["leaf"] for n in shown["placed"]}
+    assert {s["node"]: s["path"][-1] for s in told["servers"]} == leaves
+    assert told["pkey_index"] is None
+    assert api.get(PATH, headers=by("a-reader")).status_code == 200
+
+
+def test_topology_is_refused_with_code_and_allowed_values(api: Client, doors: DoorsHouse) -> None:
+    """400 for a format, 409 for what isn't known or not in force yet, 404 for others' pods, 403 without a role."""
+    assert _ask(api, "json")[0] == 404
+    api.post("/v1/pods", json=ORDER)
+    early = api.get(PATH)
+    assert early.status_code == 409 and early.json()["code"] == "TOPOLOGY_NOT_IN_FORCE"
+    doors.finish("train")
+    wrong = api.get(PATH, params={"format": "slurm\nevil"})
+    assert wrong.status_code == 400 and wrong.json()["errors"][0]["field"] == "format"
+    assert "slurm-conf" in wrong.text
+    for name, code in (("nccl-xml", "TOPOLOGY_UNREAD"), ("slurm-block-conf", "TOPOLOGY_NO_NVLINK")):
+        refused = api.get(PATH, params={"format": name})
+        assert (refused.status_code, refused.json()["code"]) == (409, code)
+    assert api.get(PATH, headers=by("b-member")).status_code == 404
+    assert api.get(PATH, headers=by("roleless")).status_code in (403, 404)
+    api.post("/v1/pods/train/release")
+    late = api.get(PATH)
+    assert late.status_code == 409 and "being released" in late.json()["detail"]
+
+
+def test_growing_and_shrinking_pods_name_what_is_left_out(api: Client, doors: DoorsHouse) -> None:
+    """A server that isn't built yet isn't in the file, nor is one that leaves; the ETag changes each time."""
+    api.post("/v1/pods", json=ORDER)
+    doors.finish("train")
+    before = api.get(PATH, params={"format": "hostfile"})
+    api.put("/v1/pods/train", json={**ORDER, "nodes": {**ORDER["nodes"], "count": 3}})
+    grows = api.get(PATH, params={"format": "hostfile"})
+    assert "not built yet" in grows.headers["weft-left-out"] and "train-2: " in grows.headers["weft-left-out"]
+    assert "# left out: train-2: " in grows.text and "\ntrain-2" not in grows.text
+    assert grows.headers["etag"] not in (before.headers["etag"], "")
+    doors.finish_change("train")
+    whole = api.get(PATH, params={"format": "hostfile"})
+    assert whole.headers["weft-left-out"] == "" and "\ntrain-2" in whole.text
+    api.put("/v1/pods/train", json=ORDER, params={"remove": "train-0"})
+    shrinks = api.get(PATH, params={"format": "hostfile"})
+    assert "train-0: " in shrinks.headers["weft-left-out"] and "\ntrain-0" not in shrinks.text
+    doors.finish_change("train")
+    assert "train-0" not in api.get(PATH, params={"format": "hostfile"}).text
+
+
+def test_replaced_server_is_left_out_until_it_is_built(api: Client, doors: DoorsHouse) -> None:
+    """Its name stays, its leaf may not: the old place isn't written any more."""
+    api.post("/v1/pods", json=ORDER)
+    doors.finish("train")
+    old, *_ = api.get(PATH).json()["servers"]
+    api.post("/v1/pods/train/replace", json={"node": old["node"]})
+    between = api.get(PATH).json()
+    assert [s["name"] for s in between["servers"]] == ["train-1"] and list(between["left_out"]) == [
+        old["name"]
+    ]
+    assert "not built yet" in between["left_out"][old["name"]]
+    doors.finish_change("train")
+    new = {s["name"]: s["node"] for s in api.get(PATH).json()["servers"]}
+    assert new.keys() == {"train-0", "train-1"} and new[old["name"]] != old["node"]
+
+
+def test_pod_without_rdma_network_has_host_files(api: Client, doors: DoorsHouse) -> None:
+    """Formats with places are refused, and the refusal names those without."""
+    api.post("/v1/pods", json={**ORDER, "fabric": "none"})
+    doors.finish("train")
+    refused = api.get(PATH, params={"format": "slurm-conf"})
+    assert refused.status_code == 409 and refused.json()["code"] == "TOPOLOGY_NO_FABRIC"
+    assert "hostfile" in refused.json()["params"]["formats"]
+    assert _ask(api, "hostfile")[0] == 200
