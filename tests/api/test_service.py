@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from tests.helpers.doors import ORDER, DoorsHouse
 from tests.helpers.waiting import wait_for
 from weft.api.app import create_app
-from weft.api.edge import RequestIdFilter
+from weft.api.edge import LINES
 from weft.model.errors import (
     ConflictError,
     ForbiddenError,
@@ -37,6 +37,7 @@ from weft.model.errors import (
     WeftError,
 )
 from weft.model.errortable import from_problem
+from weft.model.logtext import SafeFormatter
 from weft.ports.cloud import Caller
 from weft.testing.callers import by, tokens
 from weft.testing.keystone import FakeIdentity
@@ -166,7 +167,7 @@ def test_request_ids_are_new_each_time_and_logged(
     """Each answer has an id of its own; the client's own id stands beside it in the log."""
     given = "req-12345678-1234-1234-1234-123456789abc"
     with caplog.at_level(logging.INFO, "weft.api"):
-        caplog.handler.addFilter(RequestIdFilter())
+        caplog.handler.setFormatter(SafeFormatter(LINES))
         ids = [
             still_api.get("/v1/pods", headers={"X-OpenStack-Request-ID": given}).headers[
                 "x-openstack-request-id"

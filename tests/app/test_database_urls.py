@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from weft.app.databaseurl import check_database_url
 from weft.cli.main import main
+from weft.config.databaseurl import check_database_url
 from weft.model.errors import InputError
 
 CANARY = "canary-7"

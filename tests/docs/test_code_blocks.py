@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,13 @@ from tests.docs.commandreaders import is_known
 from tests.docs.yamlreaders import read_yaml_block
 from tests.helpers.smallsite import SSH_KEY
 from weft.app.orderfile import load_order
+from weft.config.resolve import resolve
+from weft.config.tomltext import read_toml
 from weft.generate.partitions_conf import parse
+from weft.model.errors import InputErrors
 
 BLOCKS = blocks()
-LANGUAGES = {"sh", "yaml", "ini", "json", "conf", "mermaid", "text"}
+LANGUAGES = {"sh", "yaml", "ini", "json", "toml", "conf", "mermaid", "text"}
 """mermaid is generated, and compared with what generates it; text is output and drawings."""
 
 
@@ -70,6 +74,15 @@ def test_ini_block_keeps_comments_out_of_values(block: Block, tmp_path: Path) ->
 @pytest.mark.parametrize("block", of("json"))
 def test_json_block_is_valid(block: Block) -> None:
     assert isinstance(json.loads(block.text), dict)
+
+
+@pytest.mark.parametrize("block", of("toml"))
+def test_toml_block_has_settings_that_exist(block: Block, tmp_path: Path) -> None:
+    """Only the files that it names are missing."""
+    (tmp_path / "weft.toml").write_text(block.text)
+    with pytest.raises(InputErrors) as caught:
+        resolve(read_toml(tmp_path / "weft.toml", "--config"), {})
+    assert [str(one) for one in caught.value.errors if not re.search("file", one.allowed)] == []
 
 
 @pytest.mark.parametrize("block", of("conf"))

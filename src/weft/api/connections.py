@@ -153,6 +153,8 @@ def configured(
         lifespan="off",
         h11_max_incomplete_event_size=LARGEST_HEAD,
         timeout_graceful_shutdown=5,
+        log_config=None,  # its lines go where this process's others go
+        access_log=False,  # weft.api.edge has a line for each request
         log_level=log_level,
         ssl_certfile=chain,
         ssl_keyfile=key,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextvars
 import json
 import logging
 import re
@@ -17,8 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from weft.api.metrics import Metrics
 from weft.model.errors import WeftError
 from weft.model.errortable import to_problem
+from weft.model.logtext import REQUEST_ID
 
-REQUEST_ID = contextvars.ContextVar("weft_request_id", default="-")
 HEADER = b"x-openstack-request-id"
 _GIVEN = re.compile(r"req-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -27,23 +26,9 @@ LONGEST_PATH = 300
 """Maximum length of a path in the log."""
 _log = logging.getLogger("weft.api")
 
-
-class RequestIdFilter(logging.Filter):
-    """Adds to each log record the `request_id` of its request, `-` outside one."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Set `record.request_id`; keeps every record."""
-        record.request_id = REQUEST_ID.get()
-        return True
-
-
-def log_request_ids() -> None:
-    """Add the request id to every log line of this process."""
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(RequestIdFilter())
-        handler.setFormatter(
-            logging.Formatter("%(asctime)s %(levelname)s %(name)s [%(request_id)s]: %(message)s")
-        )
+_LINE = "%s %s %s %d ms user=%s project=%s from=%s global=%s"
+LINES = "%(asctime)s %(levelname)s %(name)s [%(request_id)s]: %(message)s"
+"""A line of the server's log as text."""
 
 
 class Edge:
@@ -106,19 +91,19 @@ class Edge:
         self._metrics.answered(method, route, status, seconds)
         caller = scope.get("state", {}).get("caller")
         client = scope.get("client")
+        known = {
+            "method": method,
+            "path": _path(scope),
+            "status": status or "cut off",
+            "ms": round(seconds * 1000),
+            "user": caller.user_id if caller else "-",
+            "project": (caller.project_id or "-") if caller else "-",
+            "client": client[0] if client else "-",
+            "global_request_id": _global_id(scope),
+        }
         level = logging.DEBUG if scope["path"] in _QUIET else logging.INFO
-        _log.log(
-            level,
-            "%s %s %s %.0f ms user=%s project=%s from=%s global=%s",
-            method,
-            _path(scope),
-            status or "cut off",
-            seconds * 1000,
-            caller.user_id if caller else "-",
-            (caller.project_id or "-") if caller else "-",
-            client[0] if client else "-",
-            _global_id(scope),
-        )
+        more = {name: value for name, value in known.items() if value != "-"}
+        _log.log(level, _LINE, *known.values(), extra=more)
 
 
 def _path(scope: Scope) -> str:

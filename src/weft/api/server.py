@@ -16,7 +16,7 @@ import uvicorn
 from weft.api.app import create_app
 from weft.api.certificate import LOOK_SECONDS, Renewal, check_certificate
 from weft.api.connections import configured, raise_file_limit
-from weft.api.edge import log_request_ids
+from weft.api.edge import LINES
 from weft.api.notices import notices, read_token
 from weft.api.waiting import WaitingRoom
 from weft.app.metrics import AccountCollector, StoreCollector
@@ -99,8 +99,7 @@ def serve(settings: ServeSettings) -> int:
     Raises `InputError` if it can't listen on the address or use the certificate, before anything is done.
     """
     hang_up = HangUpSignal()  # at once: it may come while the database is started
-    start_log(settings)
-    log_request_ids()
+    start_log(settings, LINES)
     raise_file_limit()
     # uvicorn raises the signal again after its shutdown: the rest must be stopped too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

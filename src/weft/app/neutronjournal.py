@@ -7,7 +7,7 @@ from pathlib import Path
 
 from oslo_config import cfg
 
-from weft.app.databaseurl import check_database_url
+from weft.config.databaseurl import check_database_url
 from weft.model.errors import InputError
 from weft.model.extras import installation
 

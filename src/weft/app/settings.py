@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from weft.config.kinds import listen
+from weft.config.resolve import Configuration
+
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """Settings of a server or worker process.
+    """Settings of a server or worker process; what they mean is in `weft.config.table`.
 
     Attributes:
         database: `postgresql://…`; None: the embedded PostgreSQL in `state`.
@@ -24,6 +27,7 @@ class ServeSettings:
         neutron_token: file with the token of Neutron's driver mlnx_sdn_assist; None: its notices aren't answered.
         public_url: how clients reach the API, if a proxy stands in front.
         log_level: name of a level of `logging`.
+        log_format: `text` or `json`.
     """
 
     state: Path
@@ -40,3 +44,28 @@ class ServeSettings:
     neutron_token: Path | None = None
     certificate: tuple[Path, Path] | None = None
     log_level: str = "INFO"
+    log_format: str = "text"
+
+
+def settings_of(found: Configuration) -> ServeSettings:
+    """The settings of a process from its configuration; without a section `serve`, of one that only works."""
+    values = {name: value.value for name, value in found.values.items()}
+    host, port = listen(values.get("serve.listen", "127.0.0.1:0"))
+    chain, key = values.get("serve.tls_certificate"), values.get("serve.tls_key")
+    return ServeSettings(
+        state=values["weft.state"],
+        database=values["weft.database"],
+        host=host,
+        port=port,
+        cloud_profile=values["weft.cloud_profile"],
+        site=values["weft.site"],
+        policy=values.get("serve.policy"),
+        worker=values.get("serve.worker", True),
+        workers=values["weft.workers"],
+        sweep_every=float(values["weft.sweep_every"]),
+        public_url=values.get("serve.public_url"),
+        neutron_token=values.get("serve.neutron_token_file"),
+        certificate=(chain, key) if chain and key else None,
+        log_level=values["logs.level"],
+        log_format=values["logs.format"],
+    )

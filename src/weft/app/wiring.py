@@ -50,7 +50,7 @@ from weft.engine.worker import Worker
 from weft.engine.world import World
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.fabrictypes import FabricType
-from weft.model.logtext import SafeFormatter
+from weft.model.logtext import formatter
 from weft.model.site import Site
 from weft.planning.site.networks import closed_networks
 from weft.ports.cleanings import Cleanings
@@ -277,10 +277,18 @@ _SAY_SECRETS = (
 """Libraries' loggers that write down what is sent: user data with keys, and passwords that Nova and Ironic give."""
 
 
-def start_log(settings: ServeSettings) -> None:
-    """`log_level` is that of weft's own messages: libraries only warn, whatever it is."""
+LINES = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+"""A line of text."""
+
+
+def start_log(settings: ServeSettings, lines: str = LINES) -> None:
+    """`log_level` is that of weft's own messages: libraries only warn, whatever it is.
+
+    Args:
+        lines: of the format `text`.
+    """
     handler = logging.StreamHandler()
-    handler.setFormatter(SafeFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(formatter(settings.log_format, lines))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     for name in ("weft", "uvicorn"):
         logging.getLogger(name).setLevel(settings.log_level)

@@ -35,6 +35,7 @@ PROVIDERS: dict[str, tuple[str, str]] = {
     "receipt": ("weft.cli.receipt", "check receipts, and get the key to check them by"),
     "serve": ("weft.cli.serve", "run the HTTP API and a worker process"),
     "worker": ("weft.cli.serve", "run only workers, on the same database as `weft serve`"),
+    "config": ("weft.cli.config", "check and show the settings of weft's processes (weft.toml)"),
     "fabric-agent": ("weft.fabricagent.cli", "run the agent next to a subnet manager (OpenSM)"),
     "probe-agent": ("weft.probeagent.cli", "run the agent that sends frames from a host's adapters"),
     "completion": ("weft.cli.completion", "print a shell completion script"),

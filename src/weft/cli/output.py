@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.cli.common import Run, Subparsers, cell, clean, exit_code, leaf, say, warn, write_json
+from weft.cli.common import Run, Subparsers, cell, clean, leaf, say, warn, write_json
 from weft.model.errors import InputError
 
 _COMMON = {
@@ -202,7 +202,7 @@ def _variable(name: str) -> int:
 
 def write(found: Listing | Record, args: argparse.Namespace) -> int:
     """Write a result to stdout as the options say; returns its code. Raises `InputError` for an unknown column."""
-    code = exit_code(args, found.code)
+    code = args.exit_code = found.code  # before any output: it stays if the reader closes the pipe
     if args.json:
         listed_ = isinstance(found, Listing) and found.document is None
         write_json(found.rows if listed_ else found.document)  # pyright: ignore[reportAttributeAccessIssue]

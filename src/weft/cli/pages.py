@@ -15,15 +15,20 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, cast
 
+from weft.cli.config import agents
 from weft.cli.main import PROVIDERS, build_parser
 from weft.cli.output import OPTIONS
+from weft.config.agents import AgentSetting, settings_of
+from weft.config.example import toml_value
+from weft.config.table import OTHER_VARIABLES, SECTIONS, Setting
+from weft.config.table import TABLE as SETTINGS
 from weft.generate.schemas import fill
 from weft.model.errortable import TABLE, TYPE_PREFIX
 from weft.model.messages import CODES, Code
 from weftcheck.catalog import CODES as CHECKS
 from weftcheck.expected import MEMBERS
 
-PAGES = ("cli.md", "api.md", "host-checks.md", "problems/README.md")
+PAGES = ("cli.md", "api.md", "configuration.md", "host-checks.md", "problems/README.md")
 _METHODS = ("get", "put", "post", "delete")
 
 
@@ -175,6 +180,40 @@ def host_check_members() -> str:
     return "\n".join(lines) + "\n"
 
 
+def settings() -> str:
+    """A table for each section of weft.toml."""
+    parts: list[str] = []
+    for section, meaning in SECTIONS.items():
+        parts += [f"### `[{section}]`", meaning, ""]
+        if kind := agents().get(section):
+            parts += ["| key | value | default | meaning |", "|---|---|---|---|"]
+            parts += [_agent_setting(one) for one in settings_of(kind)]
+        else:
+            parts += ["| key | value | default | variable, option | meaning |", "|---|---|---|---|---|"]
+            parts += [_setting(one) for one in SETTINGS if one.section == section]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _setting(one: Setting) -> str:
+    names = ", ".join(f"`{name}`" for name in (one.variable, one.option) if name)
+    key = f"`{one.key}`, `{one.key}_file`" if one.secret else f"`{one.key}`"
+    return f"| {key} | {_cell(one.kind.said)} | {one.default_text} | {names} | {_cell(one.meaning)} |"
+
+
+def _agent_setting(one: AgentSetting) -> str:
+    key = f"`{one.key}`, `{one.key}_file`" if one.secret else f"`{one.key}`"
+    default = "required" if one.required else toml_value(one.default) if one.default else ""
+    return f"| {key} | {one.what} | {default} | {_cell(one.meaning)} |"
+
+
+def variables() -> str:
+    """The environment's variables that no setting of weft.toml corresponds to."""
+    lines = ["| variable | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {_cell(meaning)} |" for name, meaning in OTHER_VARIABLES.items()]
+    return "\n".join(lines) + "\n"
+
+
 def policy_sample() -> str:
     """What `oslopolicy-sample-generator --namespace weft` writes."""
     from oslo_config import cfg
@@ -196,6 +235,8 @@ def files(docs: Path) -> dict[Path, str]:
         "api:routes": routes(),
         "api:problems": problems(),
         "policy:rules": rules(),
+        "config:settings": settings(),
+        "config:variables": variables(),
         "problems:codes": codes(),
         "hostchecks:codes": host_checks(),
         "hostchecks:members": host_check_members(),

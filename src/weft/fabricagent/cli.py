@@ -9,14 +9,22 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from weft.config.options import add_options, given_options
+from weft.config.resolve import in_order, resolve
+from weft.config.table import FILE, VARIABLE
+from weft.config.tomltext import TomlFile
 from weft.ending import EndSignal
 from weft.fabricagent.agent import Agent
-from weft.fabricagent.config import read_config
+from weft.fabricagent.config import SECTION, AgentConfig, anchored, read_settings, settings_file
 from weft.fabricagent.server import Listens, Server
 from weft.fabricagent.tls import DAYS, make_certificates
-from weft.model.errors import InputError, WeftError
+from weft.model.base import Document
+from weft.model.errors import InputError, InputErrors, WeftError
+from weft.model.logtext import formatter
+
+D = TypeVar("D", bound=Document)
 
 
 def add_commands(subparsers: Any) -> None:
@@ -26,8 +34,7 @@ def add_commands(subparsers: Any) -> None:
         help="run the agent next to a subnet manager (OpenSM)",
         description="Runs next to each OpenSM: writes weft's section of partitions.conf and reads the fabric.",
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file with the agent's settings")
-    parser.add_argument("--verbose", action="store_true", help="log every request")
+    add_settings(parser, SECTION)
     parser.set_defaults(run=run_agent)
     commands = parser.add_subparsers(title="commands", metavar="certs")
     certs = commands.add_parser(
@@ -60,7 +67,7 @@ def run_agent(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT. The simulator and the kernel free a client's slot only when it
     closes."""
     with said_plainly():
-        config = read_config(config_path(args))
+        config = anchored(*read_settings_and_start_log(args, AgentConfig, SECTION))
         agent = Agent(config)
         serve(Server(config, agent), config, config.name)
         agent.close()
@@ -68,17 +75,43 @@ def run_agent(args: argparse.Namespace) -> int:
     return 2
 
 
-def config_path(args: argparse.Namespace) -> Path:
-    """The settings' file. Raises InputError if none is given."""
-    if args.config is None:
-        raise InputError("--config", None, "the agent's YAML file")
-    logging.basicConfig(
-        level=logging.DEBUG if args.verbose else logging.INFO,
-        format="%(asctime)s %(levelname)s %(message)s",
-        stream=sys.stderr,
-    )
+def add_settings(parser: argparse.ArgumentParser, section: str) -> None:
+    """Options of an agent's settings and log."""
+    help_ = f"the agent's settings in YAML, or weft.toml with [{section}] ({VARIABLE}; default {FILE}, if it is there)"
+    parser.add_argument("--config", type=Path, metavar="FILE", help=help_)
+    parser.add_argument("--verbose", action="store_true", help="log every request, as --log-level DEBUG does")
+    add_options(parser, "logs")
+
+
+def read_settings_and_start_log(args: argparse.Namespace, kind: type[D], section: str) -> tuple[D, Path]:
+    """An agent's settings, with the folder that their paths are relative to; from then on it logs as they say.
+
+    Raises `InputError` with every fault of the file.
+    """
+    file = settings_file(args.config)
+    faults: dict[str, InputError] = {}
+    found: tuple[D, Path] | None = None
+    try:
+        _start_log(file, args)
+    except InputErrors as error:
+        faults |= {str(one): one for one in error.errors}
+    try:
+        found = read_settings(file, kind, section)
+    except InputErrors as error:
+        faults |= {str(one): one for one in error.errors}
+    if found is None or faults:
+        raise InputErrors(in_order(list(faults.values())))
+    return found
+
+
+def _start_log(file: Path | TomlFile, args: argparse.Namespace) -> None:
+    """As `[logs]` of `weft.toml` and the options say. Raises `InputErrors`."""
+    read = file if isinstance(file, TomlFile) else None
+    logs = resolve(read, os.environ, given_options(args), ("logs",))
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter(logs["logs.format"], "%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.DEBUG if args.verbose else logs["logs.level"], handlers=[handler])
     logging.getLogger("httpcore").setLevel(logging.INFO)
-    return args.config
 
 
 def serve(server: Server, config: Listens, name: str) -> None:

@@ -1,13 +1,18 @@
-"""The agent's own settings: one YAML file per agent."""
+"""The agent's own settings: a YAML file per agent, or its section of `weft.toml`."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from weft.config.agents import SECRET, read_section
+from weft.config.resolve import config_file
+from weft.config.table import FILE, VARIABLE
+from weft.config.tomltext import TomlFile
 from weft.model.base import Document
 from weft.model.errors import InputError, InputErrors
 from weft.model.ids import Name
@@ -16,16 +21,18 @@ from weft.model.ids import Name
 class Listen(Document):
     """Where an agent accepts connections."""
 
-    host: str = Field(description="Address to listen on.")
-    port: int = Field(ge=1, le=65535)
+    host: str = Field(description="Address to listen on.", examples=["10.0.0.2"])
+    port: int = Field(ge=1, le=65535, description="Its TCP port.", examples=[8765])
 
 
 class Tls(Document):
     """Mutual TLS, always: clients without a certificate of the CA can't send requests."""
 
-    ca: Path = Field(description="PEM file of the CA that signed weft's client certificate.")
-    certificate: Path = Field(description="PEM file of the agent's certificate.")
-    key: Path = Field(description="PEM file of its private key.")
+    ca: Path = Field(
+        description="PEM file of the CA that signed weft's client certificate.", examples=["ca.pem"]
+    )
+    certificate: Path = Field(description="PEM file of the agent's certificate.", examples=["agent.pem"])
+    key: Path = Field(description="PEM file of its private key.", examples=["agent.key"])
     clients: tuple[str, ...] = Field(
         default=("weft",), min_length=1, description="Common names of accepted client certificates."
     )
@@ -34,16 +41,24 @@ class Tls(Document):
 class OpenSm(Document):
     """The subnet manager next to the agent."""
 
-    partitions_file: Path = Field(description="partition_config_file of opensm.conf.")
-    log_file: Path = Field(description="log_file of opensm.conf; set force_log_flush TRUE there.")
+    partitions_file: Path = Field(
+        description="partition_config_file of opensm.conf.", examples=["/etc/opensm/partitions.conf"]
+    )
+    log_file: Path = Field(
+        description="log_file of opensm.conf; set force_log_flush TRUE there.",
+        examples=["/var/log/opensm.log"],
+    )
     options_file: Path = Field(
         default=Path("/etc/opensm/opensm.conf"),
         description="opensm's options (-F), for `weft site check --live`.",
     )
-    pid_file: Path | None = Field(default=None, description="PID file of opensm.")
+    pid_file: Path | None = Field(
+        default=None, description="PID file of opensm.", examples=["/run/opensm.pid"]
+    )
     pid_command: tuple[str, ...] | None = Field(
         default=None,
-        description="Command that prints its PID, such as [systemctl, show, -p, MainPID, --value, opensm].",
+        description="Command that prints its PID; either this or pid_file.",
+        examples=[["systemctl", "show", "-p", "MainPID", "--value", "opensm"]],
     )
 
     @model_validator(mode="after")
@@ -57,11 +72,15 @@ class Hca(Document):
     """The port that the subnet manager runs on."""
 
     device: str | None = Field(
-        default=None, description="Adapter, such as mlx5_0. Default: the first active one."
+        default=None,
+        description="Adapter. Default: the first active one.",
+        examples=["mlx5_0"],
     )
     port: int = Field(default=0, ge=0, description="Port number; 0: the first active one.")
-    m_key: int = Field(default=0, ge=0, description="M_Key of the subnet, if it has one.")
-    sa_key: int = Field(default=1, ge=0, description="sa_key of opensm.conf.")
+    m_key: int = Field(
+        default=0, ge=0, json_schema_extra=SECRET, description="M_Key of the subnet, if it has one."
+    )
+    sa_key: int = Field(default=1, ge=0, json_schema_extra=SECRET, description="sa_key of opensm.conf.")
     timeout_ms: int = Field(default=500, ge=10, le=10_000, description="Timeout of one attempt.")
     retries: int = Field(default=2, ge=0, le=10, description="Further tries.")
 
@@ -69,16 +88,18 @@ class Hca(Document):
 class Tools(Document):
     """Programs of infiniband-diags."""
 
-    ibnetdiscover: str = "ibnetdiscover"
-    saquery: str = "saquery"
+    ibnetdiscover: str = Field(default="ibnetdiscover", description="Program.")
+    saquery: str = Field(default="saquery", description="Program.")
     timeout_seconds: float = Field(default=60, gt=0, description="Time limit of each command.")
 
 
 class AgentConfig(Document):
     """`weft fabric-agent --config FILE`. Relative paths are relative to the file."""
 
-    name: Name = Field(description="As in the site file.")
-    site: Name = Field(description="Name of the site: part of the markers in partitions.conf.")
+    name: Name = Field(description="As in the site file.", examples=["sm1"])
+    site: Name = Field(
+        description="Name of the site: part of the markers in partitions.conf.", examples=["north"]
+    )
     listen: Listen
     tls: Tls
     opensm: OpenSm
@@ -89,13 +110,46 @@ class AgentConfig(Document):
 D = TypeVar("D", bound=Document)
 
 
-def read_config(path: Path) -> AgentConfig:
-    """Read and check the file; see `read_document`."""
-    return _anchored(read_document(path, AgentConfig), path.parent.resolve())
+SECTION = "fabric_agent"
+
+
+def read_config(given: Path | None) -> AgentConfig:
+    """Read and check the settings; see `read_settings`."""
+    return anchored(*read_settings(settings_file(given), AgentConfig, SECTION))
+
+
+def settings_file(given: Path | None) -> Path | TomlFile:
+    """The file with an agent's settings: YAML, or `weft.toml`.
+
+    Args:
+        given: by `--config`; None: the file that every process of weft reads.
+
+    Raises `InputError` if there is none.
+    """
+    if given is not None and given.suffix != ".toml":
+        return given
+    if (file := config_file(given, os.environ)) is not None:
+        return file
+    allowed = f"the agent's YAML file, or weft.toml; {VARIABLE} isn't set, and there is no {FILE}"
+    raise InputError("--config", None, allowed)
+
+
+def read_settings(file: Path | TomlFile, kind: type[D], section: str) -> tuple[D, Path]:
+    """An agent's settings, and the folder that their paths are relative to.
+
+    Args:
+        section: of `weft.toml`.
+
+    Raises:
+        InputError: it can't be read, or a field is wrong; each names field, value and what is allowed.
+    """
+    if isinstance(file, TomlFile):
+        return read_section(file, section, kind, os.environ), file.path.parent.resolve()
+    return read_document(file, kind), file.parent.resolve()
 
 
 def read_document(path: Path, kind: type[D]) -> D:
-    """An agent's settings.
+    """An agent's settings in a YAML file of their own.
 
     Raises:
         InputError: it can't be read, is not YAML, or a field is wrong; each names field, value and what is allowed.
@@ -124,7 +178,9 @@ def _input_error(error: Any, path: Path) -> InputError:
     return InputError(field, error.get("input"), error["msg"], str(path))
 
 
-def _anchored(config: AgentConfig, folder: Path) -> AgentConfig:
+def anchored(config: AgentConfig, folder: Path) -> AgentConfig:
+    """The same with absolute paths."""
+
     def anchor(document: Document) -> dict[str, Path]:
         values = {name: getattr(document, name) for name in type(document).model_fields}
         return {name: folder / value for name, value in values.items() if isinstance(value, Path)}

@@ -1,10 +1,25 @@
-"""Log messages without the credentials of URLs, whichever library writes them."""
+"""Lines of logs: as text or as JSON, without the credentials of URLs, whichever library writes them."""
 
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
 
-from weft.model.errors import without_password
+from weft.model.errors import WeftError, without_password
+from weft.model.messages import Message
+
+REQUEST_ID: ContextVar[str] = ContextVar("weft_request_id", default="")
+"""Id of the request that is answered; empty: none is."""
+POD: ContextVar[str] = ContextVar("weft_pod", default="")
+"""Id of the pod that is visited; empty: none is."""
+LONGEST_MESSAGE, LONGEST_TRACEBACK = 4_000, 16_000
+"""Characters of a line's message, and of the end of its traceback: journald cuts lines of 48 KiB."""
+_MORE = ("code", "pod", "method", "path", "status", "ms", "user", "project", "client", "global_request_id")
+"""What a line may have besides, as attributes of its record."""
 
 
 class SafeFormatter(logging.Formatter):
@@ -12,4 +27,70 @@ class SafeFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The formatted record without credentials in URLs."""
+        record.request_id = REQUEST_ID.get() or "-"
         return without_password(super().format(record))
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object in a line: `time` (UTC), `level`, `logger`, `message`, and what else is known of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, ASCII alone, without its end."""
+        fields: dict[str, object] = {
+            "time": f"{datetime.fromtimestamp(record.created, UTC):%Y-%m-%dT%H:%M:%S}.{int(record.msecs):03}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": _cut(without_password(_message(record)), LONGEST_MESSAGE),
+        }
+        known: dict[str, object] = {"request_id": REQUEST_ID.get(), "pod": POD.get(), "code": _code(record)}
+        known |= {name: getattr(record, name) for name in _MORE if hasattr(record, name)}
+        fields |= {
+            name: without_password(value) if isinstance(value, str) else value
+            for name, value in known.items()
+            if value not in ("", None)
+        }
+        if record.exc_info:
+            text = without_password(self.formatException(record.exc_info))
+            fields["traceback"] = text if len(text) <= LONGEST_TRACEBACK else f"…{text[-LONGEST_TRACEBACK:]}"
+        return json.dumps(fields, default=str)
+
+
+@contextmanager
+def visiting(pod_id: str) -> Generator[None]:
+    """Within the block, log lines of this thread have the pod's id."""
+    token = POD.set(pod_id)
+    try:
+        yield
+    finally:
+        POD.reset(token)
+
+
+def formatter(form: str, text: str) -> logging.Formatter:
+    """The formatter of a format of `logs.format`.
+
+    Args:
+        text: of lines of text, as `logging.Formatter` has it; it may have `%(request_id)s`.
+    """
+    return JsonFormatter() if form == "json" else SafeFormatter(text)
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except (TypeError, ValueError):  # a library's mistake must not lose the line
+        return f"{record.msg} {record.args}"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+
+
+def _code(record: logging.LogRecord) -> str:
+    """The code of the first message or error with one among the record's values."""
+    values = record.args if isinstance(record.args, tuple) else ()
+    raised = record.exc_info[1] if record.exc_info else None
+    for value in (record.msg, *values, raised):
+        found = value.message if isinstance(value, WeftError) else value
+        if isinstance(found, Message) and found.code:
+            return found.code
+    return ""

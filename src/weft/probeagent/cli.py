@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from weft.fabricagent.cli import config_path, said_plainly, serve
-from weft.fabricagent.config import read_document
+from weft.fabricagent.cli import add_settings, read_settings_and_start_log, said_plainly, serve
 from weft.fabricagent.server import Routes, Server
 from weft.model.probeapi import RoundQuery
 from weft.probeagent.agent import ProbeAgent
-from weft.probeagent.config import ProbeConfig
+from weft.probeagent.config import SECTION, ProbeConfig
 
 
 def add_commands(subparsers: Any) -> None:
@@ -24,16 +22,15 @@ def add_commands(subparsers: Any) -> None:
         description="Runs as root on a host, sends frames from its adapters on an Ethernet fabric at weft's request, "
         "and reports which ones arrived. Certificates: weft fabric-agent certs.",
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file with the agent's settings")
-    parser.add_argument("--verbose", action="store_true", help="log every request")
+    add_settings(parser, SECTION)
     parser.set_defaults(run=run_agent)
 
 
 def run_agent(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
     with said_plainly("probe-agent"):
-        path = config_path(args)
-        config = read_document(path, ProbeConfig).anchored(path.parent.resolve())
+        read, folder = read_settings_and_start_log(args, ProbeConfig, SECTION)
+        config = read.anchored(folder)
         serve(Server(config, ProbeAgent(config), routes=ROUTES), config, config.name)
         return 0
     return 2

@@ -1,4 +1,4 @@
-"""The agent's own settings: one YAML file."""
+"""The agent's own settings: a YAML file, or its section of `weft.toml`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pydantic import Field
 from weft.fabricagent.config import Listen, Tls
 from weft.model.base import Document
 from weft.model.ids import Name
+
+SECTION = "probe_agent"
 
 
 class Adapter(Document):
@@ -24,16 +26,20 @@ class Adapter(Document):
 class ProbeConfig(Document):
     """`weft probe-agent --config FILE`. Relative paths of certificates are relative to the file."""
 
-    name: Name = Field(description="As in the site file.")
+    name: Name = Field(description="As in the site file.", examples=["probe-gpu01"])
     listen: Listen
     tls: Tls
     nodes: tuple[Name, ...] | None = Field(
-        default=None, min_length=1, description="Only adapters of these nodes are used; none: as weft says."
+        default=None,
+        min_length=1,
+        description="Only adapters of these nodes are used; none: as weft says.",
+        examples=[["gpu01"]],
     )
     adapters: dict[str, Adapter] = Field(
         default_factory=dict[str, Adapter],
         description="Node and adapter as in the site, such as gpu01/mlx5_0: needed for a bond, in a guest and for "
         "other namespaces. Others are found by the PCI address that the site has.",
+        examples=[{"gpu01/mlx5_0": {"interface": "bond0"}}],
     )
 
     def anchored(self, folder: Path) -> ProbeConfig:

@@ -1,0 +1,254 @@
+"""The table of settings of `weft serve` and `weft worker`: a row for each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from weft.config.kinds import Choice, DatabaseUrl, File, Flag, Folder, HttpUrl, Kind, Listen, Whole
+
+FILE = Path("/etc/weft/weft.toml")
+"""Read if no file is named."""
+VARIABLE = "WEFT_CONFIG"
+"""Variable that names another one."""
+SECTIONS: Mapping[str, str] = {
+    "weft": "What `weft serve` and `weft worker` share.",
+    "serve": "The API of `weft serve`.",
+    "logs": "Logs of every process, those of the agents too.",
+    "fabric_agent": "`weft fabric-agent`, next to a subnet manager (fabric-opensm.md).",
+    "probe_agent": "`weft probe-agent`, on hosts of an Ethernet fabric (fabric-ethernet.md).",
+}
+"""Section of the file -> what it is for. Those of the agents follow from their models."""
+PROCESS = ("weft", "serve", "logs")
+"""Sections of the table: those of `weft serve`."""
+
+
+def default_state(environment: Mapping[str, str]) -> Path:
+    """/var/lib/weft for root, else XDG's state directory."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/weft")
+    return Path(environment.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "weft"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        section, key: in the file. With `secret`, the file may have `key_file` instead, the path of a file with the
+            value, and systemd a credential `key`.
+        meaning: one line.
+        default: None: there is none; `said` is then what happens without a value.
+        option, metavar: on the command line; an option that begins with `--no-` sets false.
+        option_meaning: the option's, where it is the opposite.
+        variable: of the environment, which overrides the file.
+        secret: the value is never shown.
+        secret_file: the value is the path of a file with a secret.
+        example: what the example file shows, as TOML.
+    """
+
+    section: str
+    key: str
+    kind: Kind
+    meaning: str
+    default: object = None
+    said: str = ""
+    option: str | None = None
+    metavar: str | None = None
+    option_meaning: str = ""
+    variable: str | None = None
+    secret: bool = False
+    secret_file: bool = False
+    example: str = ""
+
+    @property
+    def name(self) -> str:
+        """`section.key`."""
+        return f"{self.section}.{self.key}"
+
+    @property
+    def credential(self) -> str | None:
+        """Name of the credential of systemd that may have it, for secrets."""
+        return self.key.removesuffix("_file") if self.secret or self.secret_file else None
+
+    @property
+    def default_text(self) -> str:
+        """What applies without a value; empty: nothing does."""
+        if self.said or self.default is None:
+            return self.said
+        return str(self.default).lower() if isinstance(self.default, bool) else str(self.default)
+
+    @property
+    def dest(self) -> str:
+        """Attribute of the parsed command line."""
+        return f"setting_{self.section}_{self.key}"
+
+
+TABLE: tuple[Setting, ...] = (
+    Setting(
+        "weft",
+        "database",
+        DatabaseUrl(),
+        "URL of PostgreSQL",
+        said="an embedded PostgreSQL in the state directory",
+        option="--database",
+        metavar="URL",
+        variable="WEFT_DATABASE",
+        secret=True,
+        example='"postgresql://weft@db.example/weft?target_session_attrs=read-write"',
+    ),
+    Setting(
+        "weft",
+        "state",
+        Folder(),
+        "state directory",
+        said="/var/lib/weft for root, else ~/.local/state/weft",
+        option="--state",
+        metavar="DIR",
+        variable="WEFT_STATE",
+        example='"/var/lib/weft"',
+    ),
+    Setting(
+        "weft",
+        "cloud_profile",
+        Kind(),
+        "profile of weft's service user in clouds.yaml, which validates tokens; also used for the site's cloud if "
+        "there is only one, instead of its own profile or its name",
+        said="OS_CLOUD, then weft",
+        option="--cloud-profile",
+        metavar="NAME",
+        example='"weft"',
+    ),
+    Setting(
+        "weft",
+        "site",
+        File(),
+        "site file, activated if the database has none yet",
+        option="--site",
+        metavar="FILE",
+        example='"site.yaml"',
+    ),
+    Setting(
+        "weft",
+        "workers",
+        Whole(1, 64),
+        "pods processed concurrently",
+        default=8,
+        option="--workers",
+        metavar="N",
+    ),
+    Setting(
+        "weft",
+        "sweep_every",
+        Whole(10, 86_400, "seconds"),
+        "interval of the sweep for remains of released pods",
+        default=300,
+        option="--sweep-every",
+        metavar="SECONDS",
+    ),
+    Setting(
+        "serve",
+        "listen",
+        Listen(),
+        "address",
+        default="127.0.0.1:8787",
+        option="--listen",
+        metavar="HOST:PORT",
+    ),
+    Setting(
+        "serve",
+        "plain_http",
+        Flag(),
+        "serve HTTP without TLS on an address that isn't loopback: tokens cross the network in clear text",
+        default=False,
+        option="--plain-http",
+    ),
+    Setting(
+        "serve",
+        "tls_certificate",
+        File(),
+        "PEM: serve HTTPS with this certificate and its chain",
+        said="HTTP, on loopback alone",
+        option="--tls-certificate",
+        metavar="FILE",
+        example='"tls.pem"',
+    ),
+    Setting(
+        "serve",
+        "tls_key",
+        File(),
+        "PEM: its key",
+        option="--tls-key",
+        metavar="FILE",
+        secret_file=True,
+        example='"tls.key"',
+    ),
+    Setting(
+        "serve",
+        "public_url",
+        HttpUrl(),
+        "URL for clients, if a proxy is in front",
+        option="--public-url",
+        metavar="URL",
+        example='"https://weft.example"',
+    ),
+    Setting(
+        "serve",
+        "policy",
+        File(),
+        "policy overrides (docs/policy.yaml.sample)",
+        option="--policy",
+        metavar="FILE",
+        example='"policy.yaml"',
+    ),
+    Setting(
+        "serve",
+        "neutron_token_file",
+        File(),
+        "answer notices from Neutron's driver mlnx_sdn_assist, with the token in this file",
+        option="--neutron-token",
+        metavar="FILE",
+        secret_file=True,
+        example='"neutron-token"',
+    ),
+    Setting(
+        "serve",
+        "worker",
+        Flag(),
+        "also run a worker process; without it only serve requests, and `weft worker` does the work",
+        default=True,
+        option="--no-worker",
+        option_meaning="only serve requests; `weft worker` does the work",
+    ),
+    Setting(
+        "logs",
+        "level",
+        Choice(("DEBUG", "INFO", "WARNING", "ERROR")),
+        "level of weft's own messages; libraries' are logged from WARNING on",
+        default="INFO",
+        option="--log-level",
+    ),
+    Setting(
+        "logs",
+        "format",
+        Choice(("text", "json")),
+        "format of the log: lines of text, or a JSON object in each line",
+        default="text",
+        option="--log-format",
+    ),
+)
+
+OTHER_VARIABLES: Mapping[str, str] = {
+    VARIABLE: f"the file itself, in place of {FILE}",
+    "OS_CLIENT_CONFIG_FILE": "clouds.yaml with the profile of weft's service user",
+    "OS_CLOUD": "the profile, where neither the file nor `--cloud-profile` names one",
+    "WEFT_UFM_TOKEN": "token for a UFM whose `credentials` the site file doesn't name ([fabric-ufm.md](fabric-ufm.md))",
+    "WEFT_UFM_USERNAME": "user for such a UFM",
+    "WEFT_UFM_PASSWORD": "its password",
+    "WEFT_SWITCH_USER": "user for switches whose `credentials` the site file doesn't name "
+    "([fabric-ethernet.md](fabric-ethernet.md))",
+    "WEFT_SWITCH_PASSWORD": "its password",
+}
+"""Variables of the processes that no setting of the file corresponds to."""
