@@ -22,8 +22,8 @@ from weft.model.order import Order
 from weft.model.pod import TRANSITIONS
 from weft.model.sitefile import TABLES, SiteFile, csv_columns
 
-NO_MODULES = frozenset({"weft.commands", "weft.pem"})
-"""A group of entry points, and a file."""
+NO_MODULES = frozenset({"weft.commands", "weft.pem", "weft.toml"})
+"""A group of entry points, and files."""
 
 
 @cache
