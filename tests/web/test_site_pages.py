@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from html import unescape
 
 import pytest
 
 from tests.helpers.consoles import Browser, Console, hidden
 from weft.app.verbs import Request
+from weft.model.errors import TemporaryError
 from weft.model.reservation import Reservation
 from weft.model.views import AuditLogSearch, DrainRequest
 from weft.testing.callers import caller
 
-LOOKS = ("/ui/site/pods", "/ui/site/nodes", "/ui/site/nodes/gpu01", "/ui/site/stops")
+_NAMES = (
+    "pods nodes nodes/gpu01 stops queue alarms reservations fabrics fabrics/ib0 audit?run=true log receipts"
+)
+LOOKS = tuple(f"/ui/site/{name}" for name in _NAMES.split())
 ACTS = tuple(f"/ui/site/nodes/gpu01/{one}" for one in ("hold", "quarantine", "clear", "accept"))
-ACTS = (*ACTS, "/ui/site/drain", "/ui/site/drain/plan", "/ui/site/undrain")
+ACTS = (
+    *ACTS,
+    "/ui/site/drain",
+    "/ui/site/drain/plan",
+    "/ui/site/undrain",
+    "/ui/site/reservations/new",
+    "/ui/site/fabrics/ib0/adopt",
+)
 OLGA = Request(caller("olga", "admin", "admin"), "127.0.0.1", "req-0")
 
 
@@ -191,3 +203,126 @@ def test_node_that_left_the_site_is_accepted_and_undrained(pods_console: Console
     browser.post("/ui/site/undrain", hidden(browser))
     assert [one.node for one in house.service.drains(OLGA)] == ["gpu01"]
     assert browser.get("/ui/site/nodes/gone").status_code == 404
+
+
+def test_capacity_is_for_everyone_and_the_queue_for_operators(
+    pods_console: Console, browser: Browser
+) -> None:
+    """Free nodes and the largest order; why each order waits; unknown values are refused."""
+    pods_console.house.fill()
+    pods_console.order(queue=True)
+    browser.sign_in("alice")
+    browser.get("/ui/capacity")
+    assert "1 orders are in the queue" in browser.text and "nodes" in browser.text
+    for query in ("level=nix", "duration=soon", "duration=0h", f"accelerator={'x' * 300}"):
+        assert browser.get(f"/ui/capacity?{query}").status_code == 400, query
+    assert browser.get("/ui/site/queue").status_code == 403
+    browser.sign_in("olga")
+    browser.get("/ui/site/queue")
+    assert "train" in browser.text and "IN_QUEUE" in browser.text
+
+
+def test_nodes_are_reserved_and_given_back(pods_console: Console, browser: Browser) -> None:
+    """By a form; deleted after a page that says what it was, unless it is another one by then."""
+    house = pods_console.house
+    browser.sign_in("olga")
+    form = browser.get("/ui/site/reservations/new")
+    given = {"name": "course", "project_id": "a" * 32, "nodes": "gpu01 gpu02", "end": "2027-03-01T00:00Z"}
+    for wrong in ({"nodes": ""}, {"nodes": "nix"}, {"end": "soon"}, {"name": ""}):
+        browser.page = form
+        assert browser.post("/ui/site/reservations/new", {**given, **wrong}).status_code == 400, wrong
+    browser.page = form
+    browser.post("/ui/site/reservations/new", given)
+    assert "course" in browser.text and "2: gpu01, gpu02" in browser.text
+    browser.get("/ui/site/reservations/course/delete")
+    fields = hidden(browser)
+    house.service.delete_reservation(OLGA, "course")
+    reserve(pods_console, "course", "gpu03")
+    assert browser.post("/ui/site/reservations/course/delete", fields).status_code == 409
+    browser.get("/ui/site/reservations/course/delete")
+    browser.post("/ui/site/reservations/course/delete", hidden(browser))
+    assert "Nothing is reserved" in browser.text
+    assert browser.get("/ui/site/reservations/course/delete").status_code == 404
+
+
+def test_fabrics_are_shown_with_the_age_of_their_reading(pods_console: Console, browser: Browser) -> None:
+    """Not read yet isn't healthy; a manager that doesn't answer leaves the last reading on the page."""
+    house = pods_console.house
+    browser.sign_in("olga")
+    assert "not read yet" in browser.get("/ui/site/fabrics").text
+    assert "no worker has asked" in browser.get("/ui/site/alarms").text
+    with house.database.transaction() as tx:
+        tx.run("saw_fabric", fabric="ib0", known=False, problems=3, port_errors=None)
+    browser.get("/ui/site/fabrics")
+    assert "0 s ago" in browser.text and "not known" in browser.text and "not reported" in browser.text
+    assert "read now" in browser.get("/ui/site/fabrics?now=true").text
+
+    def silent() -> None:
+        raise TemporaryError("read", "the manager", "timed out", "try again")
+
+    house.fabric.status = silent  # type: ignore[assignment]
+    browser.get("/ui/site/fabrics?now=true")
+    assert "timed out" in browser.text and "not known" in browser.text
+
+
+def test_cabling_is_compared_and_adopted(pods_console: Console, browser: Browser) -> None:
+    """Only what was shown; without a difference there is nothing to adopt."""
+    house = pods_console.house
+    browser.sign_in("olga")
+    assert "As the site says" in browser.get("/ui/site/fabrics/ib0").text
+    assert browser.get("/ui/site/fabrics/ib0/adopt").status_code == 409
+    assert browser.get("/ui/site/fabrics/nix").status_code == 400
+    house.pull_cable()
+    assert "missing cable" in browser.get("/ui/site/fabrics/ib0").text
+    browser.get("/ui/site/fabrics/ib0/adopt")
+    fields = hidden(browser)
+    house.pull_cable()
+    assert browser.post("/ui/site/fabrics/ib0/adopt", fields).status_code == 409
+    browser.get("/ui/site/fabrics/ib0/adopt")
+    browser.post("/ui/site/fabrics/ib0/adopt", hidden(browser))
+    assert "Generation 2" in browser.text and "As the site says" in browser.text
+
+
+def test_alarms_are_grouped_with_their_way_out(pods_console: Console, browser: Browser) -> None:
+    """A failed pod, a node in quarantine, a drain whose time is over; a group that can't be read says so."""
+    house = pods_console.house
+    pod = pods_console.order()
+    house.break_servers()
+    house.finish("train")
+    house.store.quarantine("gpu09", "fan")
+    node = pod.placed[0].node
+    house.service.drain(OLGA, DrainRequest(target=node, by=datetime(2027, 1, 1, 13, tzinfo=UTC)))
+    browser.sign_in("olga")
+    assert "overdue" not in browser.get("/ui/site/alarms").text
+    house.door_clock.go_on(7200)
+    page = browser.get("/ui/site/alarms").text
+    assert f"/ui/pods/{pod.id}" in page and "/ui/site/nodes/gpu09" in page
+    assert (
+        "1 FAILED" in browser.text and "1 quarantined" in browser.text and "1 drain overdue" in browser.text
+    )
+
+    class Broken:
+        def __getattr__(self, name: str) -> object:
+            if name == "nodes":
+                raise TemporaryError("read", "the database", "timed out", "try again")
+            return getattr(app.state.kept, name)
+
+    app = pods_console.app
+    assert app is not None
+    app.state.kept, app.state.verbs = app.state.verbs, Broken()
+    browser.get("/ui/site/alarms")
+    assert "Not known: " in browser.text and "timed out" in browser.text and "1 FAILED" in browser.text
+
+
+def test_receipts_of_all_projects_are_listed(pods_console: Console, browser: Browser) -> None:
+    """Those of the last day, and any by its id."""
+    pod = pods_console.order()
+    pods_console.house.finish("train")
+    browser.sign_in("olga")
+    assert "None." in browser.get("/ui/site/receipts").text
+    browser.get(f"/ui/pods/{pod.id}/release")
+    browser.post(f"/ui/pods/{pod.id}/release", {"name": "train"})
+    pods_console.house.finish("train")
+    assert f"/ui/pods/{pod.id}/receipt" in browser.get("/ui/site/receipts").text
+    assert "Receipt of pod train" in browser.get(f"/ui/site/receipts?pod={pod.id}").text
+    assert browser.get("/ui/site/receipts?pod=nix").status_code == 404

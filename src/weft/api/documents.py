@@ -17,6 +17,7 @@ from weft.model.views import (
     AuditLogEntry,
     DrainView,
     EventView,
+    FabricReading,
     HoldView,
     NetworkSummary,
     NodeView,
@@ -73,6 +74,12 @@ class PartRows(Document):
     """Rows of a table of the site."""
 
     rows: tuple[dict[str, object], ...]
+
+
+class FabricReadings(Document):
+    """Response of GET /v1/site/fabrics."""
+
+    fabrics: tuple[FabricReading, ...]
 
 
 class AuditLog(Document):

@@ -22,7 +22,7 @@ from weft.api.asking import (
     may,
     plain_object,
 )
-from weft.api.documents import AuditLog, PartRows, RepairRequest
+from weft.api.documents import AuditLog, FabricReadings, PartRows, RepairRequest
 from weft.api.threadshares import outside
 from weft.app.verbs import Request
 from weft.model.sitefile import SiteDocument
@@ -88,6 +88,12 @@ def _tagged(view: SiteView) -> Response:
 
 
 Fabric = Annotated[str | None, Query(description="Name of the fabric; default: the only one.")]
+
+
+@router.get("/site/fabrics", response_model=FabricReadings)
+def fabric_readings(request: Annotated[Request, may("site:show")], verbs: Backend) -> Response:
+    """What workers read last of each fabric's managers, with its age; no manager is asked."""
+    return answer(FabricReadings(fabrics=tuple(verbs.fabric_readings(request))))
 
 
 @router.get("/site/differences", response_model=FabricComparison)

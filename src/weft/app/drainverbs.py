@@ -70,6 +70,11 @@ class DrainVerbs(Desk):
         stops = self._store.capacity().stops
         return [drain_view(one.drain) for _, one in sorted(stops.items()) if one.drain]
 
+    def overdue_drains(self, request: Request) -> list[DrainView]:
+        """Drained nodes that should be empty by now, whether they are or not."""
+        now = self._clock.now()
+        return [one for one in self.drains(request) if one.by is not None and one.by <= now]
+
 
 def _pods(capacity: Capacity, nodes: Sequence[str]) -> tuple[DrainedPod, ...]:
     """Pods that have some of the nodes, by name."""

@@ -16,7 +16,14 @@ from weft.engine.takeback import Confirmed
 from weft.model.errors import InputError, NotFoundError
 from weft.model.site import Site
 from weft.model.siteparts import MissingParts, StoredPart
-from weft.model.views import AuditLogEntry, AuditLogSearch, AuditReport, FabricComparison, SiteView
+from weft.model.views import (
+    AuditLogEntry,
+    AuditLogSearch,
+    AuditReport,
+    FabricComparison,
+    FabricReading,
+    SiteView,
+)
 from weft.planning.fabric.diff import adopt_links, fabric_differences
 
 
@@ -107,6 +114,14 @@ class SiteVerbs(Desk):
         record = self._store.site()
         world = self._keeper.world()
         return site_view(record, tuple(world.fabrics[name].status() for name in sorted(world.fabrics)))
+
+    def fabric_readings(self, request: Request) -> list[FabricReading]:
+        """What workers read last of each fabric's managers, by name; no manager is asked."""
+        self._policy.check("site:show", request.caller)
+        with self._store.database.transaction() as tx:
+            rows = {row["fabric"]: row for row in tx.rows("fabrics_seen")}
+        names = sorted(self._store.site().site.fabrics)
+        return [FabricReading(**rows[name]) if name in rows else FabricReading(fabric=name) for name in names]
 
     def compare_fabric(self, request: Request, fabric: str | None = None) -> FabricComparison:
         """The cables of the active site against those discovered now; None: the only fabric."""

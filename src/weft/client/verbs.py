@@ -267,6 +267,10 @@ class Client(NodeClient):
     def site_receipt(self) -> Json:
         return self._ask("GET", "/v1/site/receipt")
 
+    def fabric_readings(self) -> list[Json]:
+        """What was read last of each fabric's managers; no manager is asked."""
+        return self._ask("GET", "/v1/site/fabrics")["fabrics"]
+
     def compare_fabric(self, fabric: str | None = None) -> Json:
         return self._ask("GET", "/v1/site/differences" + _fabric(fabric), extra_time=120)
 

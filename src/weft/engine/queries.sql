@@ -1787,7 +1787,7 @@ ON CONFLICT (fabric) DO UPDATE SET known = excluded.known, problems = excluded.p
 DELETE FROM fabric_status WHERE NOT fabric = ANY(%(fabrics)s);
 
 -- name: fabrics_seen
-SELECT fabric, known, problems, port_errors, extract(epoch FROM now() - read_at)::float8 AS age
+SELECT fabric, known, problems, port_errors, read_at, extract(epoch FROM now() - read_at)::float8 AS age
 FROM fabric_status ORDER BY fabric;
 
 -- name: notify_tenant_networks

@@ -25,10 +25,12 @@ from weft.model.errors import UnauthenticatedError, WeftError
 from weft.model.errortable import row_of
 from weft.ports.signin import SignIn
 from weft.web import (
+    alarms,
     audits,
     changes,
     drains,
     explained,
+    fabrics,
     live,
     nodeacts,
     nodes,
@@ -38,6 +40,8 @@ from weft.web import (
     receipts,
     signin,
     sitepods,
+    sitereceipts,
+    times,
 )
 from weft.web.guard import HEADERS, Guard
 from weft.web.pages import PREFIX, base_of, error_page, page
@@ -57,7 +61,7 @@ def add_console(app: FastAPI, sign_in: SignIn, database: Database) -> FastAPI:
         title="weft's console", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     console.state = app.state
-    site = (sitepods, nodes, nodeacts, drains, podways, audits)
+    site = (sitepods, nodes, nodeacts, drains, podways, audits, times, fabrics, alarms, sitereceipts)
     for part in (signin, pods, live, orders, changes, receipts, explained, *site):
         console.include_router(part.router)
     folder = Path(str(files("weft.web") / "static"))

@@ -23,15 +23,30 @@ class SitePage:
 
 
 PAGES = (
+    SitePage("/site/alarms", "Alarms", "pods:list_all_projects"),
     SitePage("/site/pods", "All pods", "pods:list_all_projects"),
+    SitePage("/site/queue", "Queue", "pods:list_all_projects"),
     SitePage("/site/nodes", "Nodes", "nodes:list"),
     SitePage("/site/stops", "Holds and drains", "nodes:list_holds"),
+    SitePage("/site/reservations", "Reservations", "reservations:list"),
+    SitePage("/site/fabrics", "Fabrics", "site:show"),
     SitePage("/site/audit", "Audit", "audit:check"),
+    SitePage("/site/receipts", "Receipts", "pods:list_all_projects"),
     SitePage("/site/log", "Audit log", "audit_log:list"),
 )
-CHANGES = ("nodes:hold", "nodes:accept", "nodes:drain", "nodes:quarantine", "audit:repair")
+CHANGES = (
+    "nodes:hold",
+    "nodes:accept",
+    "nodes:drain",
+    "nodes:quarantine",
+    "audit:repair",
+    "reservations:change",
+    "site:activate",
+)
 """Rules of what can be done on these pages."""
-SITE_RULES = (*(page.rule for page in PAGES), *CHANGES, DETAILS)
+READS = ("networks:list_all_projects", "site:plan")
+"""Rules of what else these pages show."""
+SITE_RULES = (*READS, *(page.rule for page in PAGES), *CHANGES, DETAILS)
 
 
 def site_pages(allowed: Collection[str]) -> list[SitePage]:

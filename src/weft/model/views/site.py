@@ -126,6 +126,19 @@ class SiteView(Document):
     fabrics: tuple[FabricStatus, ...] = Field(default=(), description="Live state of each fabric's managers.")
 
 
+class FabricReading(Document):
+    """What was read last of a fabric's managers."""
+
+    fabric: str
+    known: bool = Field(default=False, description="Whether a manager was in charge and answered.")
+    problems: int = Field(default=0, description="Number of problems that were reported.")
+    port_errors: int | None = Field(
+        default=None, description="Number of ports with errors; null: not read, or not reported."
+    )
+    read_at: datetime | None = Field(default=None, description="Null: it wasn't read yet.")
+    age: float | None = Field(default=None, description="Seconds since then; null: it wasn't read yet.")
+
+
 class FabricComparison(Document):
     """The active site compared with the fabric as its manager discovers it."""
 

@@ -1,0 +1,170 @@
+"""The operators' page of what needs someone: everything that weft knows of, in groups, each with its way out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import quote
+
+from fastapi import APIRouter, Response
+from starlette.concurrency import run_in_threadpool
+
+from weft.api.threadshares import run_outside
+from weft.model.errors import NotFoundError, WeftError
+from weft.model.views import FabricReading, NetworkSearch, PodSearch
+from weft.web.visits import Visit, Visitor
+
+router = APIRouter(prefix="/site")
+SHOWN = 50
+"""Alarms of a group on the page; of the others the number."""
+MOST = 1000
+OLD_READING = 300.0
+"""Seconds after which a fabric's reading is an alarm; it is read every minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One of a group. Attributes: path: of the page with its way out, below the console; empty: none."""
+
+    subject: str
+    what: str
+    path: str = ""
+    since: datetime | None = None
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Alarms of one kind.
+
+    Attributes:
+        summary: how many of what.
+        unread: why it isn't known whether there are any.
+    """
+
+    title: str
+    alarms: tuple[Alarm, ...] = ()
+    summary: str = ""
+    unread: str = ""
+    further: int = 0
+
+
+@router.get("/alarms")
+async def alarms(visit: Visitor) -> Response:
+    """All groups; one that can't be read says so, and doesn't keep the others from the page."""
+    request = await visit.caller("GET", "/v1/pods")
+    looks: tuple[tuple[str, str, Callable[[Visit], Awaitable[list[Alarm]]]], ...] = (
+        ("Service", "", _service),
+        ("Pods", "pods:list_all_projects", _pods),
+        ("Nodes", "nodes:list", _nodes),
+        ("Fabrics", "site:show", _fabrics),
+        ("Tenants' networks", "networks:list_all_projects", _networks),
+        ("The site's resources", "site:plan", _site),
+    )
+    groups: list[Group] = []
+    await run_in_threadpool(visit.verbs.may, request, "pods:list_all_projects")
+    for title, rule, look in looks:
+        if rule and rule not in visit.allowed:
+            groups.append(Group(title, unread=f"not for this session: it needs the rule {rule}"))
+            continue
+        try:
+            found = await look(visit)
+        except WeftError as error:
+            groups.append(Group(title, unread=str(error)))
+            continue
+        further = max(0, len(found) - SHOWN)
+        groups.append(Group(title, tuple(found[:SHOWN]), _summary(found), further=further))
+    return visit.page("site_alarms.html", groups=groups)
+
+
+def _summary(found: list[Alarm]) -> str:
+    """How many have each first word; lists end at a thousand."""
+    more = "at least " if len(found) >= MOST else ""
+    counts = Counter(one.what.partition(":")[0] for one in found)
+    return more + ", ".join(f"{number} {word}" for word, number in counts.most_common(8))
+
+
+async def _service(visit: Visit) -> list[Alarm]:
+    health = await run_outside(visit.http, await visit.caller("GET", "/v1/pods"), visit.verbs.health)
+    return [Alarm(part, said) for part, said in health.checks.items() if not said.startswith("ok")]
+
+
+async def _pods(visit: Visit) -> list[Alarm]:
+    request = await visit.caller("GET", "/v1/pods")
+    search = PodSearch(all_projects=True, alarmed=True, limit=MOST)
+    pods = await run_in_threadpool(visit.verbs.list_pods, request, search)
+    pods.sort(key=lambda pod: (pod.state, pod.since))
+    return [
+        Alarm(
+            f"{pod.name} of {pod.project_id}",
+            f"{pod.state}: {pod.reason}",
+            f"/pods/{pod.id}",
+            pod.since,
+            pod.code,
+        )
+        for pod in pods
+    ]
+
+
+async def _nodes(visit: Visit) -> list[Alarm]:
+    """In quarantine, and drained ones that should be empty by now."""
+    request = await visit.caller("GET", "/v1/nodes")
+    nodes = await run_outside(visit.http, request, lambda: visit.verbs.nodes(request))
+    drains = await run_in_threadpool(visit.verbs.overdue_drains, request)
+    pods = {node.name: node.pod for node in nodes}
+    found = [
+        Alarm(node.name, f"quarantined: {node.reason}", _node(node.name), node.since)
+        for node in nodes
+        if node.state == "quarantined"
+    ]
+    return found + [
+        Alarm(one.node, f"drain overdue: pod {pods[one.node]} is still there", _node(one.node), one.by)
+        for one in drains
+        if pods.get(one.node)
+    ]
+
+
+def _node(name: str) -> str:
+    return f"/site/nodes/{quote(name, safe='')}"
+
+
+async def _fabrics(visit: Visit) -> list[Alarm]:
+    request = await visit.caller("GET", "/v1/site/fabrics")
+    readings = await run_in_threadpool(visit.verbs.fabric_readings, request)
+    return [
+        Alarm(one.fabric, why, "/site/fabrics?now=true", one.read_at)
+        for one in readings
+        for why in _troubles(one)
+    ]
+
+
+def _troubles(one: FabricReading) -> list[str]:
+    """What is wrong with a fabric by its last reading; one that is missing or old is wrong, too."""
+    if one.age is None:
+        return ["not read yet: no worker has asked its managers"]
+    found = [] if one.known else ["not known: no manager answered that is in charge"]
+    found += [f"problems: {one.problems}, as its managers report"] if one.problems else []
+    found += [f"ports with errors: {one.port_errors}"] if one.port_errors else []
+    return found + ([f"reading is old: {one.age:.0f} s"] if one.age > OLD_READING else [])
+
+
+async def _networks(visit: Visit) -> list[Alarm]:
+    request = await visit.caller("GET", "/v1/networks")
+    search = NetworkSearch(all_projects=True, limit=MOST)
+    networks = await run_in_threadpool(visit.verbs.list_networks, request, search)
+    return [
+        Alarm(f"{one.name} of {one.project_id}", f"{one.state}: {one.reason}", "", one.since, one.code)
+        for one in networks
+        if one.state in ("FAILED", "DEGRADED")
+    ]
+
+
+async def _site(visit: Visit) -> list[Alarm]:
+    request = await visit.caller("GET", "/v1/site/resources")
+    try:
+        one = await run_in_threadpool(visit.verbs.site_resources, request)
+    except NotFoundError:
+        return []
+    return [Alarm(one.site, f"{one.state}: {one.reason}", "", one.since)] if one.needs_person else []

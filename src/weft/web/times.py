@@ -1,0 +1,148 @@
+"""Pages of capacity (for everyone), the queue and reservations (for operators)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Response
+from pydantic import TypeAdapter, ValidationError
+from starlette.concurrency import run_in_threadpool
+
+from weft.api.capacity import Domain
+from weft.api.threadshares import run_outside
+from weft.app.explain import validate
+from weft.app.yamltext import Positions
+from weft.model.errors import InputError, NotFoundError
+from weft.model.ids import Duration
+from weft.model.pod import PodState
+from weft.model.reservation import Reservation
+from weft.model.views import PodSearch
+from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of, require
+from weft.web.visits import Visit, Visitor
+
+router = APIRouter()
+DOMAINS = ("leaf", "block", "hall", "building", "site")
+MOST_WAITING = 1000
+"""Orders that the page of the queue reads at most; it says so if there are more."""
+_LIST = "/site/reservations"
+_DURATION: TypeAdapter[str] = TypeAdapter(Duration)
+
+
+@router.get("/capacity")
+async def capacity(
+    visit: Visitor,
+    accelerator: Annotated[str, Query(max_length=255)] = "",
+    level: Annotated[str, Query(max_length=20)] = "",
+    duration: Annotated[str, Query(max_length=20)] = "24h",
+) -> Response:
+    """What can be ordered now, and when more will be."""
+    if level and level not in DOMAINS:
+        raise InputError("level", level, f"one of: {', '.join(DOMAINS)}")
+    try:
+        _DURATION.validate_python(duration)
+    except ValidationError:
+        allowed = "a whole number with a unit s, m, h or d, such as 90m, 12h or 7d"
+        raise InputError("duration", duration, allowed) from None
+    request = await visit.caller("GET", "/v1/capacity")
+    domain: Domain | None = next((one for one in DOMAINS if one == level), None)
+    view = await run_outside(
+        visit.http, request, lambda: visit.verbs.capacity(request, accelerator or None, domain, duration)
+    )
+    given = {"accelerator": accelerator, "level": level, "duration": duration}
+    return visit.page("capacity.html", view=view, given=given, levels=DOMAINS)
+
+
+@router.get("/site/queue")
+async def queue(visit: Visitor) -> Response:
+    """Orders that wait, and bookings that begin later, of all projects: first those in the queue, by position."""
+    request = await visit.caller("GET", "/v1/pods")
+    search = PodSearch(all_projects=True, state=PodState.PENDING, limit=MOST_WAITING)
+    pods = await run_in_threadpool(visit.verbs.list_pods, request, search)
+    pods.sort(key=lambda pod: (pod.position is None, pod.position or 0, pod.created_at))
+    return visit.page("site_queue.html", pods=pods, cut=len(pods) == MOST_WAITING)
+
+
+@router.get(_LIST)
+async def reservations(visit: Visitor) -> Response:
+    """Reservations, current and future, by start."""
+    request = await visit.caller("GET", "/v1/reservations")
+    found = await run_in_threadpool(visit.verbs.reservations, request)
+    found = sorted(found, key=lambda one: (one.start, one.name))
+    return visit.page("site_reservations.html", reservations=found, may=visit.allowed)
+
+
+@router.get(f"{_LIST}/new")
+async def new_page(visit: Visitor) -> Response:
+    """What is reserved, for whom and when."""
+    require(visit, await visit.caller("POST", "/v1/reservations"), "reservations:change")
+    does = (
+        "Only this project may have the nodes in that time. Pods that have them now must end before it begins.",
+        "It is refused if another project has or booked one of the nodes at that time.",
+    )
+    asked = (
+        AskedField("name", "Name", 63),
+        AskedField("project_id", "Project, by id or name", 64),
+        AskedField("nodes", "Nodes, separated by spaces", 4000, False),
+        AskedField("leaves", "Leaves, separated by spaces: all of their compute nodes", 4000, False),
+        AskedField("start", "Start, such as 2027-01-31T18:00Z; empty: now", 40, False),
+        AskedField("end", "End; empty: until it is deleted", 40, False),
+        AskedField("reason", "Reason; may be empty", 500, False),
+    )
+    return confirmation(
+        visit, Confirmation("Reserve nodes", f"{_LIST}/new", _LIST, "Reserve", does, (), asked)
+    )
+
+
+@router.post(f"{_LIST}/new")
+async def create(visit: Visitor) -> Response:
+    """Reserve them."""
+    form = await visit.form()
+    request = await visit.caller("POST", "/v1/reservations")
+    await run_in_threadpool(visit.verbs.may, request, "reservations:change")
+    texts = {name: form.get(name, "").strip() for name in ("name", "project_id", "start", "end", "reason")}
+    given: dict[str, Any] = {name: value for name, value in texts.items() if value}
+    given |= {name: form.get(name, "").split() for name in ("nodes", "leaves")}
+    wanted = validate(Reservation, given, Positions())
+    await run_outside(visit.http, request, lambda: visit.verbs.create_reservation(request, wanted))
+    return visit.to(_LIST)
+
+
+@router.get(f"{_LIST}/{{name}}/delete")
+async def delete_page(visit: Visitor, name: str) -> Response:
+    """What the project loses."""
+    seen, does = await _reservation(visit, name)
+    require(visit, await visit.caller("DELETE", f"/v1/reservations/{name}"), "reservations:change")
+    own = f"{_LIST}/{quote(name, safe='')}/delete"
+    title = f"Delete reservation {name}"
+    warnings = ("Others may order and book these nodes then. Pods that have nodes of it keep them.",)
+    hidden = {"seen": seen}
+    return confirmation(visit, Confirmation(title, own, _LIST, title, does, warnings, (), hidden))
+
+
+@router.post(f"{_LIST}/{{name}}/delete")
+async def delete(visit: Visitor, name: str) -> Response:
+    """Delete it, if it is still the one that was shown."""
+    form = await visit.form()
+    request = await visit.caller("DELETE", f"/v1/reservations/{name}")
+    await run_in_threadpool(visit.verbs.may, request, "reservations:change")
+    check_unchanged(form, (await _reservation(visit, name))[0], f"reservation {name}")
+    await run_in_threadpool(visit.verbs.delete_reservation, request, name)
+    return visit.to(_LIST)
+
+
+async def _reservation(visit: Visit, name: str) -> tuple[str, tuple[str, ...]]:
+    """Its print, and what it is. Raises `NotFoundError`."""
+    request = await visit.caller("GET", "/v1/reservations")
+    every = await run_in_threadpool(visit.verbs.reservations, request)
+    one = next((one for one in every if one.name == name), None)
+    if one is None:
+        raise NotFoundError(f"no reservation has the name {name[:64]}")
+    until = f"to {one.end.isoformat()}" if one.end else "without an end"
+    more = f", and {len(one.nodes) - 50} others" if len(one.nodes) > 50 else ""
+    does = (
+        f"Project {one.project_id} has {len(one.nodes)} nodes reserved from {one.start.isoformat()} {until}: "
+        f"{', '.join(one.nodes[:50])}{more}.",
+        f"Made by {one.created_by}: {one.reason or 'no reason was given'}",
+    )
+    return print_of(one), does
