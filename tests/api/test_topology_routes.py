@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from httpx import Client
+from typing import Any
+
+from httpx import Client, Response
 
 from tests.helpers.doors import ORDER, DoorsHouse
 from weft.generate.topology.formats import FORMATS
@@ -32,13 +34,13 @@ def test_topology_is_written_in_each_format(api: Client, doors: DoorsHouse) -> N
         assert api.get(PATH, params={"format": name}, headers={"If-None-Match": '"1-0"'}).text == answer.text
         tags.add(answer.headers["etag"])
     assert len(tags) == len(FORMATS) - 3
-    told = api.get(PATH).json()
+    answer = api.get(PATH).json()
     shown = api.get("/v1/pods/train").json()
-    assert [s["name"] for s in told["servers"]] == [s["name"] for s in shown["servers"]]
-    assert [s["node"] for s in told["servers"]] == [s["node"] for s in shown["servers"]]
+    assert [s["name"] for s in answer["servers"]] == [s["name"] for s in shown["servers"]]
+    assert [s["node"] for s in answer["servers"]] == [s["node"] for s in shown["servers"]]
     leaves = {n["node"]: n["leaf"] for n in shown["placed"]}
-    assert {s["node"]: s["path"][-1] for s in told["servers"]} == leaves
-    assert told["pkey_index"] is None
+    assert {s["node"]: s["path"][-1] for s in answer["servers"]} == leaves
+    assert answer["pkey_index"] is None
     assert api.get(PATH, headers=by("a-reader")).status_code == 200
 
 
@@ -106,3 +108,52 @@ def test_pod_without_rdma_network_has_host_files(api: Client, doors: DoorsHouse)
     assert refused.status_code == 409 and refused.json()["code"] == "TOPOLOGY_NO_FABRIC"
     assert "hostfile" in refused.json()["params"]["formats"]
     assert _ask(api, "hostfile")[0] == 200
+
+
+def _topograph(api: Client, path: str, token: str = "a-reader", **query: str | int) -> Response:
+    """As topograph's provider asks: without X-Auth-Token."""
+    headers = {"Authorization": f"Bearer {token}", "X-Organization": "any", "X-Region": "any"}
+    with Client(base_url=api.base_url, trust_env=False, timeout=60) as client:
+        return client.get(f"/v1/pods/train/topograph{path}", params=query, headers=headers)
+
+
+def test_topograph_reads_a_pod_page_by_page(api: Client, doors: DoorsHouse) -> None:
+    """The contract of its provider `nscale`: rows root first in `results`, an empty page ends, names in a bare list."""
+    api.post("/v1/pods", json={**ORDER, "nodes": {**ORDER["nodes"], "count": 3}})
+    early = _topograph(api, "/v1/topology")
+    assert early.status_code == 409 and early.json()["code"] == "TOPOLOGY_NOT_IN_FORCE"
+    doors.finish("train")
+    found: list[dict[str, Any]] = []
+    while page := _topograph(api, "/v1/topology", limit=2, offset=len(found)).json()["results"]:
+        found += page
+        assert len(page) <= 2
+    answer = {s["id"]: s for s in api.get(PATH).json()["servers"]}
+    assert {row["instance_id"]: row["network_node_path"] for row in found} == {
+        id_: s["path"] for id_, s in answer.items()
+    }
+    assert found[0]["network_node_path"][0] == "ib0" and len(found) == 3
+    names = _topograph(api, "/v2/instances", organizationID="any", regionID="any").json()
+    assert {one["metadata"]["id"]: one["metadata"]["name"] for one in names} == {
+        id_: s["name"] for id_, s in answer.items()
+    }
+    newer = _topograph(api, "/v2/topology", limit=10**9).json()["results"]
+    assert [row["server_id"] for row in newer] == [row["instance_id"] for row in found]
+
+
+def test_topograph_is_checked_as_every_caller(api: Client, doors: DoorsHouse) -> None:
+    """By its token alone: the organization that it names opens nothing; no other path takes such a token."""
+    api.post("/v1/pods", json=ORDER)
+    doors.finish("train")
+    for path in ("/v1/topology", "/v2/topology", "/v2/instances"):
+        assert _topograph(api, path).status_code == 200
+        assert _topograph(api, path, token="b-member").status_code == 404
+        assert _topograph(api, path, token="nobody").status_code == 401
+    assert _topograph(api, "/v1/topology", limit=0).status_code == 400
+    assert _topograph(api, "/v1/topology", offset=-1).status_code == 400
+    with Client(base_url=api.base_url, trust_env=False) as client:
+        other = client.get("/v1/pods/train", headers={"Authorization": "Bearer a-reader"})
+        none = client.get("/v1/pods/train/topograph/v1/topology")
+        basic = client.get(
+            "/v1/pods/train/topograph/v1/topology", headers={"Authorization": "Basic a-reader"}
+        )
+    assert [answer.status_code for answer in (other, none, basic)] == [401, 401, 401]

@@ -19,7 +19,17 @@ from starlette.exceptions import HTTPException
 from starlette.types import ExceptionHandler
 
 import weft
-from weft.api import capacity, maintenance, networks, operator, podevents, pods, siteresources, versions
+from weft.api import (
+    capacity,
+    maintenance,
+    networks,
+    operator,
+    podevents,
+    pods,
+    siteresources,
+    topograph,
+    versions,
+)
 from weft.api.documents import (
     AbandonRequest,
     ActionRequest,
@@ -112,7 +122,7 @@ def create_app(
     app.state.returning = ThreadShares(RETURNING, RETURNING_SHARE, RETURNING_WAITING)
     app.state.watchers = CapacityLimiter(WATCHERS)
     app.state.counters = CapacityLimiter(WATCHERS)
-    own = (versions, pods, podevents, capacity, networks, siteresources, operator, maintenance)
+    own = (versions, pods, podevents, topograph, capacity, networks, siteresources, operator, maintenance)
     for router in (*(one.router for one in own), pods.receipts, *more):
         app.include_router(router)
     app.add_exception_handler(WeftError, cast(ExceptionHandler, _on_weft_error))

@@ -27,14 +27,14 @@ UNCHANGED: dict[str, Any] = {"description": "The file is the one of `If-None-Mat
 def topology_answer(file: TopologyFile, if_none_match: str | None) -> Response:
     """The file with its `ETag`, or 304 if the caller has it already (RFC 9110 §13.1.2)."""
     tag = f'"{file.tag}"'
-    headers = {"ETag": tag, LEFT_OUT: _left_out(file)}
+    headers = {"ETag": tag, LEFT_OUT: left_out_header(file)}
     given = [one.strip().removeprefix("W/") for one in (if_none_match or "").split(",")]
     if tag in given or "*" in given:
         return Response(None, 304, headers)
     return Response(file.text, 200, {**headers, "Content-Type": file.media_type})
 
 
-def _left_out(file: TopologyFile) -> str:
+def left_out_header(file: TopologyFile) -> str:
     """In ASCII, one line, not too long: how many more there are is said."""
     listed: list[str] = []
     for i, (name, why) in enumerate(file.left_out.items()):

@@ -73,7 +73,7 @@ _RULES = (
     _documented(
         "pods:topology",
         _READER,
-        "Show a pod's topology for programs that place jobs.",
+        "Show a pod's topology for programs that place jobs, topograph among them.",
         "/v1/pods/{name}/topology",
     ),
     _documented(
