@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 from weft.api.asking import Backend, Named, SmallBody, answer, body_schema, document, may
 from weft.api.documents import DrainList, HoldList, HoldRequest, NodeList, QuarantineRequest
 from weft.app.verbs import Request
-from weft.model.views import Acceptance, DrainRequest, DrainResult, NodeView
+from weft.model.views import MOST_ENTRIES, Acceptance, DrainRequest, DrainResult, NodeHistory, NodeView
 
 router = APIRouter(prefix="/v1", tags=["operator"])
 
@@ -38,6 +38,23 @@ def clear_node(request: Annotated[Request, may("nodes:quarantine")], verbs: Back
 def show_node(request: Annotated[Request, may("nodes:list")], verbs: Backend, name: Named) -> Response:
     """Show a node, who holds it, and what keeps it from new orders."""
     return answer(verbs.show_node(request, name))
+
+
+@router.get("/nodes/{name}/history", response_model=NodeHistory)
+def node_history(
+    request: Annotated[Request, may("nodes:history")],
+    verbs: Backend,
+    name: Named,
+    before: Annotated[
+        int | None, Query(ge=0, le=2**63 - 1, description="Only entries with a lower sequence number.")
+    ] = None,
+    limit: Annotated[
+        int, Query(ge=1, le=MOST_ENTRIES, description="Maximum number of entries.")
+    ] = MOST_ENTRIES,
+) -> Response:
+    """What happened to a node, newest first: pods, replacements, failures, holds, drains, quarantines. Also of one that
+    left the site."""
+    return answer(verbs.node_history(request, name, before, limit))
 
 
 @router.put("/nodes/{name}/hold", response_model=NodeView, openapi_extra=body_schema(HoldRequest))

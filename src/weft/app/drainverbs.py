@@ -59,7 +59,7 @@ class DrainVerbs(Desk):
             one = self._store.capacity().stops.get(target)
             # A node that left the site may still be drained.
             nodes = (target,) if one and one.drain else nodes_at(self._store.site().site, target)
-            capacity, ended = undrain_nodes(self._store.database, nodes)
+            capacity, ended = undrain_nodes(self._store.database, nodes, request.caller.user_name)
             if not ended:
                 raise ConflictError(maintenance.NOT_DRAINED(target=target))
         return DrainResult(target=target, nodes=tuple(ended), pods=_pods(capacity, ended))

@@ -53,7 +53,7 @@ class Replacing:
         also: written in the same transaction.
     """
 
-    also: Callable[[Tx, NextGeneration, Site], None] | None
+    also: Callable[[Tx, NextGeneration, Site], None]
 
 
 class Generations(PodVerbs):
@@ -91,7 +91,7 @@ class Generations(PodVerbs):
                     check_lease(pod, found.lease_end, tx.now())
                     by = request.caller.user_name
                     write_change(tx, pod, found.plan, given.site, found.lease_end, by, replaces is None)
-                    if replaces is not None and replaces.also is not None:
+                    if replaces is not None:
                         replaces.also(tx, found, given.site)
                     return found.change
         why = f"the chosen nodes were taken or in use by others, {MOST_TRIES} times in a row"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from weft.app.desk import Desk
-from weft.app.show import hold_view, node_views
+from weft.app.show import hold_view, node_view, node_views
 from weft.app.verbs import Request
 from weft.engine.holds import accept_node, hold_node
-from weft.engine.occupancy import on_free_nodes
+from weft.engine.nodehistory import node_history
+from weft.engine.occupancy import on_free_node, on_free_nodes
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.messages import maintenance
-from weft.model.views import Acceptance, HoldView, NodeView
+from weft.model.views import MOST_ENTRIES, Acceptance, HoldView, NodeHistory, NodeView
 
 
 class MaintenanceVerbs(Desk):
@@ -30,7 +31,7 @@ class MaintenanceVerbs(Desk):
         with self._logged(request, "node quarantine", node):
             self._policy.check("nodes:quarantine", request.caller)
             self._known_node(node)
-            self._store.quarantine(node, reason)
+            self._store.quarantine(node, reason, request.caller.user_name)
         return self._node(node)
 
     def clear_node(self, request: Request, node: str) -> NodeView:
@@ -38,7 +39,7 @@ class MaintenanceVerbs(Desk):
         with self._logged(request, "node clear", node):
             self._policy.check("nodes:quarantine", request.caller)
             self._known_node(node)
-            if not self._store.clear_quarantine(node):
+            if not self._store.clear_quarantine(node, request.caller.user_name):
                 raise ConflictError(f"node {node} is not in quarantine")
         return self._node(node)
 
@@ -46,7 +47,36 @@ class MaintenanceVerbs(Desk):
         """One node as `nodes` lists it. Raises `NotFoundError`."""
         self._policy.check("nodes:list", request.caller)
         self._known_node(node)
-        return next(view for view in self.nodes(request) if view.name == node)
+        record, capacity = self._store.site(), self._store.capacity()
+        found, unknown = dict[str, str](), dict[str, str]()
+        host = record.site.node_by_name.get(node)
+        if host is not None and host.is_whole and node not in capacity.held:
+            facts = self._keeper.world_of(record).clouds.get(host.cloud or "")
+            if facts is not None:
+                found, unknown = on_free_node(facts, host, capacity.gone)
+        return node_view(record.site, node, capacity, found, unknown)
+
+    def node_history(
+        self, request: Request, node: str, before: int | None = None, limit: int = MOST_ENTRIES
+    ) -> NodeHistory:
+        """What happened to a node, the newest first; also of one that left the site. Raises `NotFoundError` if nothing
+        is known of it.
+
+        Args:
+            before: only entries with a lower sequence number.
+        """
+        self._policy.check("nodes:history", request.caller)
+        site = self._store.site().site
+        entries = node_history(self._store.database, node, before, limit)
+        if not entries and before is None:
+            self._known_node(node)
+        return NodeHistory(
+            node=node,
+            in_site=node in site.units,
+            kept=site.retention.node_history,
+            entries=tuple(entries),
+            next=entries[-1].sequence if len(entries) == limit else None,
+        )
 
     def hold_node(self, request: Request, node: str, what: str) -> NodeView:
         """Keep a node from being assigned until it is accepted for `what`. A pod that has it keeps it: the hold counts
@@ -69,7 +99,7 @@ class MaintenanceVerbs(Desk):
             self._policy.check("nodes:accept", request.caller)
             if node not in self._store.capacity().stops:
                 self._known_node(node)  # one that left the site may still be held
-            ended, left = accept_node(self._store.database, node, what, every)
+            ended, left = accept_node(self._store.database, node, what, every, request.caller.user_name)
         accepted, missing = (tuple(hold_view(row) for row in rows) for rows in (ended, left))
         return Acceptance(node=node, accepted=accepted, missing=missing)
 
@@ -84,5 +114,4 @@ class MaintenanceVerbs(Desk):
             raise NotFoundError(maintenance.NODE_UNKNOWN(node=node))
 
     def _node(self, node: str) -> NodeView:
-        views = node_views(self._store.site().site, self._store.capacity())
-        return next(v for v in views if v.name == node)
+        return node_view(self._store.site().site, node, self._store.capacity())

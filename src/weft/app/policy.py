@@ -222,6 +222,12 @@ _RULES = (
     ),
     _documented("nodes:list", _OPERATOR_READS, "List nodes and who holds them.", "/v1/nodes"),
     _documented(
+        "nodes:history",
+        _OPERATOR_READS,
+        "Read what happened to a node. Without details:show, pods, projects and users are hidden.",
+        "/v1/nodes/{name}/history",
+    ),
+    _documented(
         "nodes:quarantine",
         "rule:operator",
         "Quarantine a node, or clear it.",

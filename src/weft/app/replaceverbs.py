@@ -12,6 +12,7 @@ from weft.engine.changes import check_confirmed, check_gone, check_lease, overta
 from weft.engine.database import Tx
 from weft.engine.gather import PlanningInput
 from weft.engine.holds import check_unaccepted, hold_replaced
+from weft.engine.nodehistory import note_replaced
 from weft.engine.records import PodRecord
 from weft.model.change import PodChange, Replacement
 from weft.model.errors import ConflictError
@@ -98,15 +99,16 @@ class ReplaceVerbs(ChangeVerbs):
 
         project, user = self._limited(request, pod), request.caller.user_name
 
-        def held(tx: Tx, found: NextGeneration, site: Site) -> None:
-            for node in found.change.nodes_removed:
+        def also(tx: Tx, found: NextGeneration, site: Site) -> None:
+            note_replaced(tx, pod, found.change, user)
+            for node in found.change.nodes_removed if asked.hold else ():
                 hold_replaced(tx, node, pod, user, project, site)
 
         gate = self._store.database.gate
         if asked.hold:
             gate.foretell()
         given = self._given_now(pod, pod.order)
-        done = self._write_next(request, pod, given, following, Replacing(held if asked.hold else None))
+        done = self._write_next(request, pod, given, following, Replacing(also))
         gate.hurry()
         return done
 

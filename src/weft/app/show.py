@@ -173,15 +173,23 @@ def node_views(
         found: node that no pod holds -> why it can't be assigned, by the cloud.
         unknown: node that no pod holds -> why that is unknown.
     """
-    leaves: dict[str, str] = {}
-    for fabric in sorted(site.fabrics):
-        for node, stand in Topology.of(site, fabric).stands.items():
-            leaves.setdefault(node, stand.leaf)
-    leaves |= {m.name: m.rnic_switch for m in site.machine_by_name.values()}
-    return [
-        _node(u, leaves.get(u.name, "-"), capacity, found.get(u.name, ""), unknown.get(u.name, ""))
-        for u in site.units.values()
-    ]
+    return [node_view(site, name, capacity, found, unknown) for name in site.units]
+
+
+def node_view(
+    site: Site,
+    name: str,
+    capacity: Capacity,
+    found: Mapping[str, str] = _NOTHING,
+    unknown: Mapping[str, str] = _NOTHING,
+) -> NodeView:
+    """One of them."""
+    if (machine := site.machine_by_name.get(name)) is not None:
+        leaf = machine.rnic_switch
+    else:
+        stands = (Topology.of(site, fabric).stands.get(name) for fabric in sorted(site.fabrics))
+        leaf = next((stand.leaf for stand in stands if stand is not None), "-")
+    return _node(site.units[name], leaf, capacity, found.get(name, ""), unknown.get(name, ""))
 
 
 def _node(node: Unit, leaf: str, capacity: Capacity, found: str, unknown: str) -> NodeView:

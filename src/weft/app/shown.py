@@ -48,6 +48,8 @@ from weft.model.views import (
     NetworkPortView,
     NetworkSummary,
     NetworkView,
+    NodeHistory,
+    NodeHistoryEntry,
     PodSummary,
     PodView,
     ResourceView,
@@ -338,6 +340,12 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         # For programs that accept nodes: only the rules for holds name them.
         _row(HoldView, "node what since held_by", why=lambda hold: tenanttext.known(hold.why)),
         _row(Acceptance, "node accepted missing"),
+        _row(NodeHistory, "node in_site kept entries next"),
+        _row(
+            NodeHistoryEntry,
+            "sequence at type",
+            message=lambda entry: tenanttext.event(entry.message),
+        ),
         # Which part fails, never how: anyone may ask.
         _row(
             Health,

@@ -43,6 +43,7 @@ TENANTS = frozenset(
         "abandon_network",
         "accept_node",
         "holds",
+        "node_history",
     }
 )
 """Verbs that answer others than operators, as far as the policy lets them ask."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from weft.cli.common import Json, Subparsers, client_of, group, leaf, say, table, write_json
+from weft.cli.common import Json, Subparsers, clean, client_of, group, leaf, say, table, warn, write_json
 from weft.cli.output import Listing, Record, listed, shown
 from weft.model.errors import InputError
 
@@ -18,6 +18,16 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument("--state", choices=STATES, help="only nodes in this state")
     parser = shown(commands, "show", node_show, "show a node, and what keeps it from new orders")
     parser.add_argument("node", metavar="NODE")
+    parser = listed(
+        commands,
+        "history",
+        history,
+        "show what happened to a node: pods, replacements, failures, holds, drains, quarantines; newest first",
+    )
+    parser.add_argument("node", metavar="NODE")
+    parser.add_argument("--before", metavar="N", type=int, help="only entries before it (next page)")
+    parser.add_argument("--limit", metavar="N", type=int, help="maximum number (1 to 1000; default 1000)")
+    parser.add_argument("--all", dest="every", action="store_true", help="all pages, as for an export")
     parser = leaf(commands, "quarantine", quarantine, "take a node out of service")
     parser.add_argument("node", metavar="NODE")
     parser.add_argument(
@@ -82,6 +92,22 @@ def node_show(args: argparse.Namespace) -> Record:
     return Record(
         fields, node, {"holds": Listing(("what", "since", "held_by", "why"), node.get("holds", ()))}
     )
+
+
+def history(args: argparse.Namespace) -> Listing:
+    """`weft node history`; says on standard error what the list doesn't have."""
+    client = client_of(args)
+    found = client.node_history(args.node, args.before, args.limit)
+    entries = list(found["entries"])
+    while args.every and found["next"] is not None:
+        found = client.node_history(args.node, found["next"], args.limit)
+        entries += found["entries"]
+    if found["next"] is not None:
+        warn(f"weft: older entries: --before {found['next']}, or --all")
+    if not found["in_site"]:
+        warn(f"weft: the active site has no node {clean(args.node)}")
+    columns = ("sequence", "at", "type", "pod", "project_id", "by", "message")
+    return Listing(columns, entries, {**found, "entries": entries})
 
 
 def quarantine(args: argparse.Namespace) -> int:

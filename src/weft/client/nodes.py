@@ -36,6 +36,12 @@ class NodeClient:
     def show_node(self, node: str) -> Json:
         return self._ask("GET", f"/v1/nodes/{part('node', node)}")
 
+    def node_history(self, node: str, before: int | None = None, limit: int | None = None) -> Json:
+        """One page, the newest entries first."""
+        given = {k: v for k, v in (("before", before), ("limit", limit)) if v is not None}
+        query = f"?{urlencode(given)}" if given else ""
+        return self._ask("GET", f"/v1/nodes/{part('node', node)}/history{query}")
+
     def hold_node(self, node: str, what: str) -> Json:
         """Keep a node from being assigned until it is accepted for this."""
         return self._ask("PUT", f"/v1/nodes/{part('node', node)}/hold", {"what": what})

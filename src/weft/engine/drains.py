@@ -82,11 +82,11 @@ def planned_drain(database: Database, site: Site, nodes: Collection[str]) -> tup
         return capacity, broken_promises(tx, site, capacity, fresh, tx.now()) if fresh else ()
 
 
-def undrain_nodes(database: Database, nodes: Collection[str]) -> tuple[Capacity, list[str]]:
-    """Assign nodes again; returns the capacity before, and which of them were drained."""
+def undrain_nodes(database: Database, nodes: Collection[str], by: str) -> tuple[Capacity, list[str]]:
+    """Assign nodes again; returns the capacity before, and which of them were drained. Args: by: the user."""
     with database.placing() as tx:
         capacity, now = read_capacity(tx), tx.now()
-        ended = sorted(row["node"] for row in tx.rows("undrain_nodes", nodes=sorted(nodes)))
+        ended = sorted(row["node"] for row in tx.rows("undrain_nodes", nodes=sorted(nodes), at=now, by=by))
         pods = pods_on(capacity, ended)
         _notify(tx, {pod: maintenance.NODES_UNDRAINED(nodes=mine) for pod, mine in pods.items()}, now)
         tx.run("touch_queue", at=now)

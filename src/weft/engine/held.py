@@ -88,7 +88,7 @@ class Held(NotesHeld):
                 self._database.gate.foretell()
         with self.write() as tx:
             for node, reason in sorted(nodes.items()):  # owners that share them lock them in the same order
-                if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.owner.id):
+                if tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=self.owner.id, by=""):
                     self.insert_events(tx, [("quarantine", f"{node}: {reason}", None)])
         self._database.gate.hurry()
 

@@ -56,12 +56,15 @@ def hold_replaced(tx: Tx, node: str, pod: PodRecord, by: str, project: str | Non
     tx.run("hold_replaced", node=node, what=REPAIR, at=tx.now(), by=BY_WEFT, **values)
 
 
-def accept_node(database: Database, node: str, what: str | None, every: bool) -> tuple[list[Row], list[Row]]:
+def accept_node(
+    database: Database, node: str, what: str | None, every: bool, by: str
+) -> tuple[list[Row], list[Row]]:
     """End a node's holds; returns those that ended, and those that are left.
 
     Args:
         what: the hold that ends; None: the only one.
         every: all of them.
+        by: the user.
 
     Raises:
         ConflictError: there is no such hold, or there are several and none is named.
@@ -76,7 +79,7 @@ def accept_node(database: Database, node: str, what: str | None, every: bool) ->
         if what is None and len(holds) > 1 and not every:
             raise ConflictError(maintenance.SEVERAL_HOLDS(node=node, names=names))
         ended = [row for row in holds if every or what in (None, row["what"])]
-        tx.run("accept_node", node=node, whats=[row["what"] for row in ended])
+        tx.run("accept_node", node=node, whats=[row["what"] for row in ended], at=tx.now(), by=by)
         tx.run("touch_queue", at=tx.now())
         tx.run("notify", owner_id="")
     database.gate.hurry()

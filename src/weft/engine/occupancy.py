@@ -129,16 +129,26 @@ def on_free_nodes(
 
     Uses a listing that may be slightly stale, for which it waits `LISTING_SECONDS` at most.
     """
-    found, unknown = dict[str, str](), dict[str, str]()
     hosts = whole_hosts(site, cloud)
     try:
         with waiting_at_most(LISTING_SECONDS):
             listed = on_nodes(hosts, facts.servers_on_hosts())
     except OutsideError as error:
         return {}, {name: str(error) for name in hosts if name not in held}
-    for name, one in listed.items():
-        if name in held:
-            continue
+    return _keeping({name: one for name, one in listed.items() if name not in held}, gone)
+
+
+def on_free_node(facts: Occupants, node: Node, gone: Container[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The same for one node, which no pod holds: only its host is asked about."""
+    with waiting_at_most(LISTING_SECONDS):
+        seen = facts.on_hosts([node.nova_host])
+    return _keeping({node.name: seen[node.nova_host]}, gone)
+
+
+def _keeping(seen: Mapping[str, OnHost], gone: Container[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Node -> why its occupants keep it from being assigned; node -> why they are unknown."""
+    found, unknown = dict[str, str](), dict[str, str]()
+    for name, one in seen.items():
         if texts := [o.text() for o in one.occupants if o.id not in gone]:
             found[name] = f"its host has {', '.join(texts)}, which no pod is known to have"
         elif one.unknown:

@@ -273,11 +273,17 @@ SELECT node, reason, since, pod_id FROM quarantine;
 WITH pods AS (
     INSERT INTO quarantine_pod (node, pod_id) SELECT %(node)s, %(pod_id)s::uuid WHERE %(pod_id)s::uuid IS NOT NULL
     ON CONFLICT DO NOTHING
+), made AS (
+    INSERT INTO quarantine (node, reason, since, pod_id) VALUES (%(node)s, %(reason)s, %(at)s, %(pod_id)s)
+    ON CONFLICT (node) DO UPDATE
+    SET reason = left(quarantine.reason || '; ' || excluded.reason, 2000), pod_id = coalesce(excluded.pod_id, quarantine.pod_id)
+    WHERE quarantine.pod_id IS DISTINCT FROM excluded.pod_id AND position(excluded.reason IN quarantine.reason) = 0
+    RETURNING node
 )
-INSERT INTO quarantine (node, reason, since, pod_id) VALUES (%(node)s, %(reason)s, %(at)s, %(pod_id)s)
-ON CONFLICT (node) DO UPDATE
-SET reason = left(quarantine.reason || '; ' || excluded.reason, 2000), pod_id = coalesce(excluded.pod_id, quarantine.pod_id)
-WHERE quarantine.pod_id IS DISTINCT FROM excluded.pod_id AND position(excluded.reason IN quarantine.reason) = 0;
+INSERT INTO node_history (node, at, type, message, by, pod_id, pod, project_id)
+SELECT m.node, %(at)s, 'quarantine', node_message('NODE_QUARANTINED', jsonb_build_object('reason', %(reason)s::text)), %(by)s,
+    o.id, o.name, o.project_id
+FROM made m LEFT JOIN owner o ON o.id = %(pod_id)s;
 
 -- name: pods_in_quarantine
 -- Pods that quarantined a node which hasn't been cleared since.
@@ -292,22 +298,33 @@ SELECT node FROM quarantine_pod WHERE pod_id = %(owner_id)s;
 WITH word AS (
     UPDATE node_hold SET cleared = true WHERE node = %(node)s AND leaving IS NOT NULL
         AND EXISTS (SELECT 1 FROM quarantine WHERE node = %(node)s)
+), cleared AS (
+    DELETE FROM quarantine WHERE node = %(node)s RETURNING node, reason
 )
-DELETE FROM quarantine WHERE node = %(node)s;
+INSERT INTO node_history (node, at, type, message, by)
+SELECT node, %(at)s, 'quarantine', node_message('NODE_CLEARED', jsonb_build_object('reason', reason)), %(by)s FROM cleared;
 
 -- name: holds_of
 -- What a node is held for, locked.
 SELECT node, what, since, held_by, cause FROM acceptance WHERE node = %(node)s ORDER BY since, what FOR UPDATE;
 
 -- name: hold_for_acceptance
-INSERT INTO acceptance (node, what, since, held_by) VALUES (%(node)s, %(what)s, %(at)s, %(by)s)
-ON CONFLICT (node, what) DO NOTHING;
+WITH made AS (
+    INSERT INTO acceptance (node, what, since, held_by) VALUES (%(node)s, %(what)s, %(at)s, %(by)s)
+    ON CONFLICT (node, what) DO NOTHING RETURNING *
+)
+INSERT INTO node_history (node, at, type, message, by)
+SELECT node, since, 'hold', node_message('NODE_HELD', jsonb_build_object('what', what)), held_by FROM made;
 
 -- name: hold_replaced
 -- A person's hold with the same name stays as it is.
-INSERT INTO acceptance (node, what, since, held_by, cause, pod_id, project_id)
-VALUES (%(node)s, %(what)s, %(at)s, %(by)s, %(cause)s, %(pod_id)s, %(project_id)s)
-ON CONFLICT (node, what) DO NOTHING;
+WITH made AS (
+    INSERT INTO acceptance (node, what, since, held_by, cause, pod_id, project_id)
+    VALUES (%(node)s, %(what)s, %(at)s, %(by)s, %(cause)s, %(pod_id)s, %(project_id)s)
+    ON CONFLICT (node, what) DO NOTHING RETURNING *
+)
+INSERT INTO node_history (node, at, type, message)
+SELECT node, since, 'hold', node_message('NODE_HELD', jsonb_build_object('what', what)) FROM made;
 
 -- name: count_unaccepted
 -- Nodes that members of a project had replaced, and that aren't accepted yet; none, if this one is among the held ones.
@@ -315,19 +332,47 @@ SELECT count(*) AS number FROM acceptance WHERE project_id = %(project_id)s
     AND NOT EXISTS (SELECT FROM acceptance WHERE node = %(node)s AND what = %(what)s);
 
 -- name: accept_node
-DELETE FROM acceptance WHERE node = %(node)s AND what = ANY(%(whats)s);
+WITH accepted AS (
+    DELETE FROM acceptance WHERE node = %(node)s AND what = ANY(%(whats)s) RETURNING node, what
+)
+INSERT INTO node_history (node, at, type, message, by)
+SELECT node, %(at)s, 'hold', node_message('NODE_ACCEPTED', jsonb_build_object('what', what)), %(by)s FROM accepted ORDER BY what;
 
 -- name: drain_nodes
 -- Returns those that weren't drained, or otherwise.
-INSERT INTO drain (node, since, drained_by, until_at, reason, public)
-SELECT node, %(at)s, %(by)s, %(until)s, %(reason)s, %(public)s FROM unnest(%(nodes)s::text[]) node ORDER BY node
-ON CONFLICT (node) DO UPDATE SET drained_by = excluded.drained_by, until_at = excluded.until_at,
-    reason = excluded.reason, public = excluded.public
-WHERE (drain.until_at, drain.reason, drain.public) IS DISTINCT FROM (excluded.until_at, excluded.reason, excluded.public)
-RETURNING node;
+WITH made AS (
+    INSERT INTO drain (node, since, drained_by, until_at, reason, public)
+    SELECT node, %(at)s, %(by)s, %(until)s, %(reason)s, %(public)s FROM unnest(%(nodes)s::text[]) node ORDER BY node
+    ON CONFLICT (node) DO UPDATE SET drained_by = excluded.drained_by, until_at = excluded.until_at,
+        reason = excluded.reason, public = excluded.public
+    WHERE (drain.until_at, drain.reason, drain.public)
+        IS DISTINCT FROM (excluded.until_at, excluded.reason, excluded.public)
+    RETURNING *
+)
+INSERT INTO node_history (node, at, type, message, by)
+SELECT node, %(at)s, 'drain', node_message('NODE_DRAINED', jsonb_build_object('until', until_at, 'reason', nullif(reason, ''),
+    'public', nullif(public, ''))), drained_by
+FROM made ORDER BY node RETURNING node;
 
 -- name: undrain_nodes
-DELETE FROM drain WHERE node = ANY(%(nodes)s) RETURNING node;
+WITH ended AS (
+    DELETE FROM drain WHERE node = ANY(%(nodes)s) RETURNING node
+)
+INSERT INTO node_history (node, at, type, message, by)
+SELECT node, %(at)s, 'drain', node_message('NODE_UNDRAINED', '{}'), %(by)s FROM ended ORDER BY node RETURNING node;
+
+-- name: note_replaced
+INSERT INTO node_history (node, at, type, message, by, pod_id, pod, project_id)
+VALUES (%(node)s, %(at)s, 'replacement', %(message)s, %(by)s, %(pod_id)s, %(pod)s, %(project_id)s);
+
+-- name: history_of_node
+-- The newest first.
+SELECT sequence, at, type, message, by, pod, project_id FROM node_history
+WHERE node = %(node)s AND sequence < coalesce(%(before)s, 9223372036854775807) ORDER BY sequence DESC LIMIT %(limit)s;
+
+-- name: prune_node_history
+DELETE FROM node_history WHERE (node, sequence) IN (
+    SELECT node, sequence FROM node_history WHERE at < %(before)s ORDER BY at LIMIT %(limit)s);
 
 -- part: pod_row
 INSERT INTO pod (id, site, project_id, name, created_by, created_at, ordered, units, plan, state, reason, since, lease_end,
@@ -1445,6 +1490,11 @@ WITH made AS (
     INSERT INTO quarantine (node, reason, since, pod_id)
     SELECT %(node)s, %(reason)s, %(at)s, %(pod_id)s WHERE NOT EXISTS (SELECT 1 FROM node_hold WHERE node = %(node)s)
     ON CONFLICT (node) DO NOTHING RETURNING node, pod_id
+), noted AS (
+    INSERT INTO node_history (node, at, type, message, pod_id, pod, project_id)
+    SELECT m.node, %(at)s, 'quarantine', node_message('NODE_QUARANTINED', jsonb_build_object('reason', %(reason)s::text)),
+        m.pod_id, o.name, o.project_id
+    FROM made m LEFT JOIN owner o ON o.id = m.pod_id
 )
 INSERT INTO quarantine_pod (node, pod_id) SELECT node, pod_id FROM made RETURNING node;
 

@@ -160,6 +160,7 @@ def _work(policy: RetentionPolicy, now: datetime) -> list[tuple[str, str, dict[s
         ("generations of live pods", "prune_live_generations", {"before": events, "kept": kept}),
         ("traces", "prune_traces", {"before": now - span(policy.traces)}),
         ("audit log entries", "prune_audit_log", {"before": now - span(policy.audit_log)}),
+        ("entries of nodes' histories", "prune_node_history", {"before": now - span(policy.node_history)}),
         ("site generations", "prune_sites", {"before": now - span(policy.site_generations)}),
         ("parts of sites", "prune_site_parts", {"before": now - KEPT_FOR}),
         ("changes of capacity", "prune_capacity_changes", {}),

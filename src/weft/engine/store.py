@@ -112,17 +112,18 @@ class Store(ClaimRows, PodRows, RecordRows):
         with self.database.statement() as tx:
             return frozenset(row["node"] for row in tx.rows("nodes_of_pods"))
 
-    def quarantine(self, node: str, reason: str) -> None:
+    def quarantine(self, node: str, reason: str, by: str = "") -> None:
+        """Keep a node from being assigned until it is cleared. Args: by: the user."""
         self.database.gate.foretell()
         with self.database.transaction() as tx:
-            tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=None)
+            tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=None, by=by)
             tx.run("touch_queue", at=tx.now())
         self.database.gate.hurry()
 
-    def clear_quarantine(self, node: str) -> bool:
-        """End a node's quarantine; returns whether it was in quarantine."""
+    def clear_quarantine(self, node: str, by: str = "") -> bool:
+        """End a node's quarantine; returns whether it was in quarantine. Args: by: the user."""
         with self.database.transaction() as tx:
-            cleared = tx.run("clear_quarantine", node=node) > 0
+            cleared = tx.run("clear_quarantine", node=node, at=tx.now(), by=by) > 0
             tx.run("touch_queue", at=tx.now())
             tx.run("notify", owner_id="")
         self.database.gate.hurry()

@@ -17,7 +17,7 @@ from weft.model.messages.message import (
     whole,
 )
 
-from weft.model.messages import errors, health, maintenance, networks, orders, outside  # isort: skip
+from weft.model.messages import errors, health, maintenance, networks, nodes, orders, outside  # isort: skip
 from weft.model.messages import placement, pods, problems, queue, topology, withheld  # isort: skip
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "maintenance",
     "message",
     "networks",
+    "nodes",
     "orders",
     "outside",
     "placement",

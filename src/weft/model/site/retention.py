@@ -39,6 +39,7 @@ class RetentionPolicy(Document):
         description="Foreign objects that the sweep found on a released pod's nodes, counted from when they were gone.",
     )
     audit_log: Duration = Field(default="365d", description="Audit log entries.")
+    node_history: Duration = Field(default="730d", description="Entries of nodes' histories.")
     site_generations: Duration = Field(
         default="365d", description="Earlier generations of the site, counted from when they were replaced."
     )

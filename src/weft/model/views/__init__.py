@@ -18,6 +18,7 @@ from weft.model.views.networks import (
     NetworkSummary,
     NetworkView,
 )
+from weft.model.views.nodehistory import MOST_ENTRIES, NodeHistory, NodeHistoryEntry
 from weft.model.views.pods import (
     FIRST_PAGE,
     MOST_EVENTS,
@@ -50,6 +51,7 @@ from weft.model.views.topology import TopologyFile
 __all__ = [
     "FIRST_NETWORKS",
     "FIRST_PAGE",
+    "MOST_ENTRIES",
     "MOST_EVENTS",
     "Acceptance",
     "ActionView",
@@ -76,6 +78,8 @@ __all__ = [
     "NetworkSearch",
     "NetworkSummary",
     "NetworkView",
+    "NodeHistory",
+    "NodeHistoryEntry",
     "NodeView",
     "PodSearch",
     "PodSummary",

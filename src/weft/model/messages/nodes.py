@@ -1,0 +1,79 @@
+"""Messages of a node's history. Rows of most of them are written by SQL (`node_message`), with the same names and values.
+
+Tenants' sentences are for programs that may read it and not whose pods were there.
+"""
+
+from __future__ import annotations
+
+from weft.model.messages.maintenance import PUBLISHED
+from weft.model.messages.message import MESSAGE, Code, Component
+from weft.model.messages.values import NODE, POD, SERVER, TEXT, TIME, word
+
+_WHERE = {"pod": POD, "project": TEXT}
+
+
+def _code(name: str, operator: str, tenant: str | bool, **types: object) -> Code:
+    return Code(name, Component.SITE, operator, tenant, "maintenance", types)  # pyright: ignore[reportArgumentType]
+
+
+GIVEN = _code("NODE_GIVEN", "given to pod {pod} of project {project}", "given to a pod", **_WHERE)
+KEPT_AS_SPARE = _code(
+    "NODE_KEPT_AS_SPARE",
+    "given to pod {pod} of project {project} as a spare",
+    "given to a pod as a spare",
+    **_WHERE,
+)
+SPARE_USED = _code(
+    "NODE_SPARE_USED",
+    "used by pod {pod} of project {project}, whose spare it was",
+    "used by a pod, whose spare it was",
+    **_WHERE,
+)
+LEAVING = _code(
+    "NODE_LEAVING",
+    "pod {pod} of project {project} leaves it: it is held until it is read back clean",
+    "its pod leaves it: it is held until it is read back clean",
+    **_WHERE,
+)
+FREED = _code("NODE_FREED", "freed by pod {pod} of project {project}", "freed by its pod", **_WHERE)
+FREED_UNCLEAN = _code(
+    "NODE_FREED_UNCLEAN",
+    "pod {pod} of project {project} ended, but wasn't seen gone from it: it is in quarantine",
+    "its pod ended, but wasn't seen gone from it: it is in quarantine",
+    **_WHERE,
+)
+REPLACED_BY = _code(
+    "NODE_REPLACED_BY",
+    "replaced by {by} in pod {pod} of project {project}",
+    "replaced in its pod",
+    by=NODE,
+    **_WHERE,
+)
+REPLACES = _code(
+    "NODE_REPLACES",
+    "takes the place of {node} in pod {pod} of project {project}",
+    "takes the place of another node in a pod",
+    node=NODE,
+    **_WHERE,
+)
+SERVER_BROKEN = _code(
+    "NODE_SERVER_BROKEN",
+    "server {server} of pod {pod} of project {project} failed on it[: {why}]",
+    "a server failed on it",
+    server=word(SERVER),
+    why=MESSAGE,
+    **_WHERE,
+)
+HELD = _code("NODE_HELD", "held for {what}[: {cause}]", "held", what=PUBLISHED, cause=MESSAGE)
+ACCEPTED = _code("NODE_ACCEPTED", "accepted for {what}", "accepted", what=PUBLISHED)
+DRAINED = _code(
+    "NODE_DRAINED",
+    "drained[ by {until}][: {reason}][ (published: {public})]",
+    "drained[ by {until}]",
+    until=TIME,
+    reason=TEXT,
+    public=PUBLISHED,
+)
+UNDRAINED = _code("NODE_UNDRAINED", "no longer drained", True)
+QUARANTINED = _code("NODE_QUARANTINED", "quarantined: {reason}", "quarantined", reason=TEXT)
+CLEARED = _code("NODE_CLEARED", "cleared from quarantine: {reason}", "cleared from quarantine", reason=TEXT)
