@@ -1,4 +1,4 @@
-"""Messages of a node's history. Rows of most of them are written by SQL (`node_message`), with the same names and values.
+"""Messages of a node's history. Most rows are written by SQL (`node_message`), with the same names and values.
 
 Tenants' sentences are for programs that may read it and not whose pods were there.
 """
