@@ -157,11 +157,11 @@ def test_history_of_100_000_entries_is_read_by_pages(house: House) -> None:
     made = """INSERT INTO node_history (node, at, type, message)
         SELECT 'gone' || n %% 50, %s - n * interval '1 minute', 'hold', node_message('NODE_HELD', '{"what": "x"}')
         FROM generate_series(1, 100000) n"""
-    asked = "EXPLAIN SELECT at FROM node_history WHERE node = 'gone1' AND sequence < 5000 ORDER BY sequence DESC LIMIT 9"
+    ask = "EXPLAIN SELECT at FROM node_history WHERE node = 'gone1' AND sequence < 5000 ORDER BY sequence DESC LIMIT 9"
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute(made, [house.database.now()])
         connection.execute("ANALYZE node_history")
-        plan = str(connection.execute(asked).fetchall())
+        plan = str(connection.execute(ask).fetchall())
     assert "node_history_pkey" in plan and "Sort" not in plan and "Filter" not in plan, plan
     verbs, operator = house.service, house.operator
     first = verbs.node_history(operator, "gone1", limit=1000)
