@@ -22,6 +22,7 @@ from weft.config.agents import AgentSetting, settings_of
 from weft.config.example import toml_value
 from weft.config.table import OTHER_VARIABLES, SECTIONS, Setting
 from weft.config.table import TABLE as SETTINGS
+from weft.generate.llms import llms_text
 from weft.generate.schemas import fill
 from weft.model.errortable import TABLE, TYPE_PREFIX
 from weft.model.messages import CODES, Code
@@ -242,6 +243,7 @@ def files(docs: Path) -> dict[Path, str]:
         "hostchecks:members": host_check_members(),
     }
     found = {docs / name: fill((docs / name).read_text(), texts) for name in PAGES}
+    found[docs / "llms.txt"] = llms_text(docs)
     found[docs / "policy.yaml.sample"] = policy_sample()
     found[docs / "schemas" / "openapi.json"] = json.dumps(openapi(), indent=1, ensure_ascii=False) + "\n"
     return found
