@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 from uuid import UUID
 
@@ -79,11 +80,16 @@ def test_each_change_of_a_pod_answers_its_generation(api: Client, doors: DoorsHo
     assert [one.headers["etag"] for one in (made, extended, released)] == ['"1"', '"2"', '"2"']
 
 
-def test_wait_for_events_ends_without_any(api: Client, doors: DoorsHouse) -> None:
-    """A wait that nothing ends answers with an empty list."""
+def test_wait_for_events_ends_without_any(
+    api: Client, doors: DoorsHouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A wait that nothing ends answers with an empty list; the log has no line for it below DEBUG."""
     api.post("/v1/pods", json=ORDER)
     last = api.get("/v1/pods/train/events").json()["events"][-1]["sequence"]
-    assert api.get(f"/v1/pods/train/events?after={last}&wait=0.05").json() == {"events": []}
+    with caplog.at_level(logging.DEBUG, "weft.api"):
+        assert api.get(f"/v1/pods/train/events?after={last}&wait=0.05").json() == {"events": []}
+        api.get("/v1/pods/train?until=PLACED&wait=0.05")
+    assert [one.levelname for one in caplog.records if one.name == "weft.api"][-2:] == ["DEBUG", "DEBUG"]
 
 
 @pytest.mark.parametrize(

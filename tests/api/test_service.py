@@ -183,6 +183,19 @@ def test_request_ids_are_new_each_time_and_logged(
     )
 
 
+def test_answered_requests_have_an_info_line(still_api: Client, caplog: pytest.LogCaptureFixture) -> None:
+    """Refused waits too; a balancer's questions about health have none. Those of who waits: `test_pods.py`."""
+    with caplog.at_level(logging.DEBUG, "weft.api"):
+        for path in ("/v1/pods", "/v1/pods/none?until=READY&wait=1", "/healthz"):
+            still_api.get(path)
+    lines = [(r.levelname, r.getMessage().split(" ")[1:3]) for r in caplog.records if r.name == "weft.api"]
+    assert lines == [
+        ("INFO", ["/v1/pods", "200"]),
+        ("INFO", ["/v1/pods/none", "404"]),
+        ("DEBUG", ["/healthz", "200"]),
+    ]
+
+
 def test_a_forged_request_id_does_not_reach_the_log(
     still_api: Client, caplog: pytest.LogCaptureFixture
 ) -> None:

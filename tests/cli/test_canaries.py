@@ -20,6 +20,7 @@ from tests.helpers.desk import Desk
 from tests.helpers.doors import ORDER
 from tests.helpers.paths import ROOT
 from tests.helpers.rdg import changed, deployment, with_everything
+from weft.model.logtext import formatter
 from weft.planning.export.formats import FORMATS
 
 CANARY = "canary7"
@@ -33,6 +34,20 @@ VARIABLES = {
     "WEFT_UFM_TOKEN",
 }
 """Of the environment, with secrets."""
+_SETTINGS = f"""\
+[weft]
+database = "postgresql://weft:{CANARY}-file@127.0.0.1:1/weft"
+cloud_profile = "weft"
+[serve]
+listen = "127.0.0.1:0"
+[logs]
+level = "DEBUG"
+format = "json"
+[fabric_agent]
+name = "sm1"
+m_key = "{CANARY}"
+hca = {{m_key = "{CANARY}"}}
+"""
 _OTHERS = {"NETBOX_URL", "REDFISH_USER", "WEFT_UFM_USERNAME", "WEFT_SWITCH_USER"}
 _SECRET_NAME = re.compile(r"\b(?:WEFT|NETBOX|REDFISH|OS)_[A-Z_]*(?:PASSWORD|TOKEN|SECRET|DATABASE)\b")
 
@@ -98,7 +113,12 @@ def test_urls_of_a_site_have_no_credentials() -> None:
     "words",
     [
         ["serve", "--cloud-profile", "weft", "--listen", "127.0.0.1:0", "--log-level", "DEBUG"],
+        ["serve", "--config", "SETTINGS", "--log-format", "json"],
         ["worker", "--cloud-profile", "weft", "--log-level", "DEBUG"],
+        ["worker", "--config", "SETTINGS"],
+        ["config", "check", "--file", "SETTINGS"],
+        ["config", "show", "--file", "SETTINGS"],
+        ["fabric-agent", "--config", "SETTINGS"],
         ["--os-cloud", "weft", "pod", "list"],
         ["--os-cloud", "weft", "--json", "pod", "list"],
         ["site", "import", "--netbox", "https://127.0.0.1:1", "--site", "SITE"],
@@ -115,7 +135,10 @@ def test_failing_commands_print_no_secret(tmp_path: Path, words: list[str]) -> N
     for name, url in (("SITE", "https://weft.example"), ("WRONG", f"https://weft:{CANARY}@weft.example")):
         deployment(document)["weft_url"] = url
         (tmp_path / name).write_text(json.dumps(document))
-    said = said_by(tmp_path, *words)
+    (tmp_path / "SETTINGS").write_text(_SETTINGS)
+    (tmp_path / "SETTINGS").chmod(0o600)
+    (tmp_path / "SETTINGS.toml").symlink_to("SETTINGS")
+    said = said_by(tmp_path, *(f"{word}.toml" if word == "SETTINGS" else word for word in words))
     assert said and CANARY not in said, said
 
 
@@ -134,6 +157,7 @@ def test_orders_plans_and_refusals_contain_no_secret(desk: Desk, caplog: pytest.
     """On the fake cloud, at weft's most talkative level: no password anywhere, user data in no log and no error. What
     libraries log is in `tests/drivers/openstack/test_log_secrets.py`."""
     caplog.set_level(logging.DEBUG, logger="weft")
+    caplog.handler.setFormatter(formatter("json", ""))
     for name, (_, caller) in list(desk.keystone.users.items()):
         desk.keystone.users[name] = (f"{CANARY}-{name}", caller)
         desk.clouds[name]["auth"]["password"] = f"{CANARY}-{name}"
@@ -158,4 +182,5 @@ def test_orders_plans_and_refusals_contain_no_secret(desk: Desk, caplog: pytest.
     for run in (*runs, *refused, *operators):
         assert f"{CANARY}-" not in run.out.replace(f"{CANARY}-data", "") + run.err
     assert all(CANARY not in run.out for run in (*refused, *operators))
-    assert caplog.records and CANARY not in caplog.text
+    lines = [json.loads(line) for line in caplog.text.splitlines()]
+    assert len(lines) == len(caplog.records) and CANARY not in caplog.text

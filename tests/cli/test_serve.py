@@ -77,7 +77,7 @@ class Served:
                 env={**known, "OS_CLIENT_CONFIG_FILE": str(clouds)},
                 stderr=log,
             )
-        self.url = self.wait(lambda: self.found(r"weft listens on (\S+)"))[0]
+        self.url = self.wait(lambda: self.found(r'weft listens on ([^\s"]+)'))[0]
 
     def found(self, pattern: str) -> list[str]:
         return re.findall(pattern, self._file.read_text())
@@ -138,10 +138,11 @@ def test_worker_is_a_separate_process(folder: Path, clouds: Path) -> None:
 
 
 def test_api_serves_tls(folder: Path, clouds: Path, database_url: str) -> None:
-    """With a certificate and its key, and plain HTTP is no way in then."""
+    """With a certificate and its key, and plain HTTP is no way in then. Its log is JSON, uvicorn's lines too."""
     certificate, key = _certificate(folder)
     tls = ("--tls-certificate", str(certificate), "--tls-key", str(key))
-    served = Served(folder, clouds, "--no-worker", "--database", database_url, *tls)
+    words = ("--no-worker", "--database", database_url, "--log-format", "json", *tls)
+    served = Served(folder, clouds, *words)
     try:
         assert served.url.startswith("https://127.0.0.1:")
         context = ssl.create_default_context(cafile=str(certificate))
@@ -149,8 +150,17 @@ def test_api_serves_tls(folder: Path, clouds: Path, database_url: str) -> None:
         with pytest.raises(httpx.HTTPError):
             httpx.get(served.url.replace("https", "http") + "/healthz", trust_env=False).raise_for_status()
         assert served.workers() == []
+        port = int(served.url.rpartition(":")[2])
+        with (
+            socket.create_connection(("127.0.0.1", port), 10) as plain,
+            context.wrap_socket(plain, server_hostname="127.0.0.1") as garbled,
+        ):
+            garbled.sendall(b"\0\r\n\r\n")
+            garbled.recv(100)
         served.process.terminate()
         assert served.process.wait(60) == 0
+        lines = [json.loads(line) for line in served.found(r"(.+)")]
+        assert {"weft", "uvicorn.error"} <= {line["logger"] for line in lines}
     finally:
         served.end()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,6 +17,7 @@ from weft.engine.records import PodRecord
 from weft.engine.world import World
 from weft.generate.receipts import verify
 from weft.model.errors import PermanentError, TemporaryError
+from weft.model.logtext import formatter
 from weft.model.pod import PodState
 from weft.model.resources import Kind, Observed, Outcome, Resource
 from weft.ports.resources import Scope
@@ -204,11 +207,14 @@ class Odd(UnderWay):
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Observed]:
+        logging.getLogger("weft.drivers").warning("it is odd")
         raise KeyError("name")
 
 
-def test_defect_in_a_visit_shows_on_the_pod(house: House) -> None:
-    """What wasn't seen isn't fine: READY becomes DEGRADED, unknown, with an alarm; and comes back when it is gone."""
+def test_defect_in_a_visit_shows_on_the_pod(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    """What wasn't seen isn't fine: READY becomes DEGRADED, unknown, with an alarm; and comes back when it is gone.
+    Lines of the log name the pod, also those of the threads that ask for the visit."""
+    caplog.handler.setFormatter(formatter("json", ""))
     pod = house.ready()
     fine = house.world
     odd = World({**fine.resources, "lab": Odd(house.cloud)}, fine.fabrics, fine.clouds)  # type: ignore[dict-item]
@@ -219,6 +225,9 @@ def test_defect_in_a_visit_shows_on_the_pod(house: House) -> None:
     assert seen.state is PodState.DEGRADED
     assert seen.reason.startswith("unknown: defect in weft (KeyError: 'name')")
     assert any("defect in weft" in e.message for e in house.store.events(pod.id, 0) if e.type == "alarm")
+    lines = [json.loads(line) for line in caplog.text.splitlines()]
+    said = {line["logger"]: line["pod"] for line in lines if "pod" in line}
+    assert said == {"weft.engine.worker": str(pod.id), "weft.drivers": str(pod.id)}
     house.run(pod, PodState.READY)
 
 

@@ -101,9 +101,15 @@ class Edge:
             "client": client[0] if client else "-",
             "global_request_id": _global_id(scope),
         }
-        level = logging.DEBUG if scope["path"] in _QUIET else logging.INFO
+        level = logging.DEBUG if scope["path"] in _QUIET or _polls(scope, status) else logging.INFO
         more = {name: value for name, value in known.items() if value != "-"}
         _log.log(level, _LINE, *known.values(), extra=more)
+
+
+def _polls(scope: Scope, status: int) -> bool:
+    """Whether a client looks again and again: an answered GET that waits, or that has nothing new."""
+    waits = any(part.startswith(b"wait=") for part in scope["query_string"].split(b"&"))
+    return scope["method"] in ("GET", "HEAD") and (status == 304 or (waits and status == 200))
 
 
 def _path(scope: Scope) -> str:

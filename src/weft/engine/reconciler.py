@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any
 
 from weft.engine.held import Held
 from weft.engine.heldpod import HeldPod
@@ -16,6 +18,13 @@ from weft.engine.world import World
 from weft.model.receipt import Receipt, SignedReceipt
 from weft.model.site import Site
 from weft.ports.clock import Clock
+
+
+class CallPool(ThreadPoolExecutor):
+    """Threads whose log lines have the pod of the visit that they work for."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return super().submit(copy_context().run, fn, *args, **kwargs)
 
 
 class Reconciler:
@@ -36,7 +45,7 @@ class Reconciler:
     ) -> None:
         # Visits aside wait for a fabric or a cloud, each in a thread, in each of the three lanes.
         calls = settings.calls_at_once + 3 * settings.aside_at_once
-        pool = ThreadPoolExecutor(calls, thread_name_prefix="call")
+        pool = CallPool(calls, thread_name_prefix="call")
         tools = Tools(sign, clock, settings, pool)
         self._pods, self._others = PodVisitor(tools), OwnerVisitor(tools, {} if wants is None else wants)
         self._ask = lambda: (world(), site())

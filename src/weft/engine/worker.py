@@ -17,6 +17,7 @@ from weft.engine.database import Database, Row
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.fence import HOLD_SECONDS, ChangedError, LostError
 from weft.engine.held import Held
+from weft.engine.heldpod import HeldPod
 from weft.engine.lane import Lane
 from weft.engine.listener import Listener
 from weft.engine.ownerclaims import (
@@ -35,6 +36,7 @@ from weft.engine.tuning import tune
 from weft.engine.unreadable import UnreadableError
 from weft.engine.visitor import NextVisit
 from weft.model.errors import WeftError
+from weft.model.logtext import visiting
 from weft.model.pod import Cause
 
 log = logging.getLogger(__name__)
@@ -248,6 +250,11 @@ class Worker:
         return taken.readable
 
     def _visit(self, held: Held, lane: Lane | None = None) -> None:
+        """Every line that is logged meanwhile has the pod's id."""
+        with visiting(str(held.owner.id) if isinstance(held, HeldPod) else ""):
+            self._visit_logged(held, lane)
+
+    def _visit_logged(self, held: Held, lane: Lane | None) -> None:
         """Log every error; after one, the owner is claimed again when the hold runs out."""
         seen = False
         try:
