@@ -18,8 +18,8 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from weft.api.asking import Backend, Named, asker_as
 from weft.api.topology import LEFT_OUT, left_out_header
 from weft.app.verbs import Request
-from weft.generate.topology.kubernetes import DOMAIN
 from weft.model.views import TopologyFile
+from weft.planning.fabric.podtopology import DOMAIN
 
 MOST = 1000
 """Rows of a page; a larger limit gets the next ones with the next page."""

@@ -58,6 +58,11 @@ class LocalityOrder(Document):
         "Slurm's topology/block). whole_nvlink_domain: each is all nodes of a domain that has exactly `slice` nodes, "
         "so that no other pod is in it.",
     )
+    file: bool = Field(
+        default=False,
+        description="cloud-init writes each server's own location to /etc/weft/locality.env when the server is "
+        "created: switches above it, NVLink domain, P_Key.",
+    )
     exclusive: bool = Field(
         default=False,
         description="The pod shares its leaves with no other project: it is placed on leaves without any, and none is "

@@ -12,25 +12,14 @@ from typing import Any
 import yaml
 
 from weft.generate.topology.text import heading, left_out
-from weft.planning.fabric.podtopology import LocatedServer, PodTopology, short
-
-TIER = "fabric.topograph.run/tier-"
-DOMAIN = "accelerator.topograph.run/domain"
-
-
-def labels(server: LocatedServer) -> dict[str, str]:
-    """Label -> value of one server's node."""
-    found = {f"{TIER}{tier}": name for tier, name in enumerate(reversed(server.path))}
-    if server.nvlink_domain:
-        found[DOMAIN] = short(server.nvlink_domain)
-    return found
+from weft.planning.fabric.podtopology import DOMAIN, TIER, PodTopology, node_labels, short
 
 
 def kubectl(pod: PodTopology) -> str:
     """A `kubectl label` command for each node."""
     lines = heading(pod, "Labels of Kubernetes nodes, as topograph 1.0 names them")
     for server in pod.located:
-        pairs = " ".join(f"{name}={value}" for name, value in labels(server).items())
+        pairs = " ".join(f"{name}={value}" for name, value in node_labels(server).items())
         lines.append(f"kubectl label --overwrite node {server.name} {pairs}")
     return "\n".join([*lines, ""])
 
@@ -45,7 +34,7 @@ def node_features(pod: PodTopology) -> str:
                 "name": f"weft-{server.name}",
                 "labels": {"nfd.node.kubernetes.io/node-name": server.name},
             },
-            "spec": {"labels": labels(server)},
+            "spec": {"labels": node_labels(server)},
         }
         for server in pod.located
     ]

@@ -15,6 +15,8 @@ from weft.model.site import Site
 from weft.planning.fabric.topology import NO_BLOCK, Stand, Topology
 from weft.planning.kept import kept
 
+TIER = "fabric.topograph.run/tier-"
+DOMAIN = "accelerator.topograph.run/domain"
 LONGEST = 63
 """Characters of a label's value in Kubernetes; Slurm allows 64 for a switch."""
 _HOST_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -95,6 +97,14 @@ class PodTopology:
     def located(self) -> tuple[LocatedServer, ...]:
         """Servers with a place on the fabric."""
         return tuple(s for s in self.servers if s.path)
+
+
+def node_labels(server: LocatedServer) -> dict[str, str]:
+    """Label of a Kubernetes node -> value, in the names of topograph 1.0; tier 0 is next to the server."""
+    found = {f"{TIER}{tier}": name for tier, name in enumerate(reversed(server.path))}
+    if server.nvlink_domain:
+        found[DOMAIN] = short(server.nvlink_domain)
+    return found
 
 
 def levels_of(topology: Topology) -> tuple[str, ...]:

@@ -9,10 +9,11 @@ from weft.model.ranges import Range
 from weft.model.resources import Graph, Resource
 from weft.model.site import Site
 from weft.model.spaces import SEGMENT, VLAN
-from weft.model.specs import NetworkSpec, SegmentSpec
+from weft.model.specs import NetworkSpec, SegmentSpec, ServerSpec
 from weft.planning.fabric.datanetwork import data_networks
 from weft.planning.fabric.segments import lowest_free
 from weft.planning.kept import kept
+from weft.planning.shapes.resolve import shape_of
 
 
 @kept
@@ -81,7 +82,22 @@ def renumbered(plan: Plan, key: str, site: Site, used: UsedNumbers) -> Plan | No
         changed["segment"] = site.fabrics[space.removeprefix(SEGMENT)].words.text(new)
     allotment = Allotment.model_validate({**numbers.model_dump(), **changed})
     resources = tuple(_with_number(r, key, old, new, is_segment) for r in plan.graph.resources)
-    return plan.model_copy(update={"allotment": allotment, "graph": Graph(resources=resources)})
+    found = plan.model_copy(update={"allotment": allotment, "graph": Graph(resources=resources)})
+    return _with_files(found, site) if plan.order.locality.file else found
+
+
+def _with_files(plan: Plan, site: Site) -> Plan:
+    """The plan with the user data of its servers made again: their files of locality have the segment's number."""
+    again = shape_of(plan.order).graph(plan, site).by_key()
+    resources: list[Resource] = []
+    for one in plan.graph.resources:
+        other = again[one.key].spec if one.key in again else None
+        if isinstance(one.spec, ServerSpec) and isinstance(other, ServerSpec):
+            spec = one.spec.model_copy(update={"user_data": other.user_data})
+            resources.append(one.model_copy(update={"spec": spec}))
+        else:
+            resources.append(one)
+    return plan.model_copy(update={"graph": Graph(resources=tuple(resources))})
 
 
 def _space(plan: Plan, key: str, site: Site, used: UsedNumbers) -> tuple[str, Range, frozenset[int]] | None:

@@ -33,6 +33,7 @@ _WHY: Mapping[str, str] = {
     "access.ssh_key": instead("{why}; add keys to ~/.ssh/authorized_keys on the servers", why=_ON_CREATION),
     "storage": instead("{why}; {then}", why=_ON_CREATION, then=AGAIN),
     "access.user_data": instead("cloud-init runs once, when a server is created; {then}", then=AGAIN),
+    "locality.file": instead("cloud-init runs once, when a server is created; {then}", then=AGAIN),
     "network": instead("servers have addresses in it; {then}", then=AGAIN),
     "lease.start": instead("it has started"),
     "cloud": instead("servers don't move between clouds; {then}", then=AGAIN),
@@ -97,6 +98,7 @@ _HARMLESS = (
     "storage",
     "locality.preferred",
     "locality.preferences",
+    "locality.file",
     "lease.start",
 )
 """Fields that never ask for more than before, with any value. A later start is checked separately."""

@@ -6,7 +6,7 @@ another gets its number, so that no other node's address changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -35,6 +35,7 @@ from weft.planning.shapes.graph import (
     name_of,
     outside,
 )
+from weft.planning.shapes.localityfile import locality_files, with_file
 from weft.planning.shapes.storage import PodStorage
 
 SEGMENT = "partition"
@@ -63,6 +64,7 @@ def podgraph(
         inside = tuple(replace(m, hcas=()) for m in inside)
     storage = PodStorage(order, site.clouds[cloud].storage, inside)
     by = site.clouds[cloud].machines_by
+    files = locality_files(order, inside, site, fabric, allotment.numbers.get(SPACE + fabric))
     wanted: list[DesiredResource] = [
         *(_rdma(inside, allotment, site, fabric, order) if segmented else ()),
         *management(order, allotment, site, cloud),
@@ -70,7 +72,7 @@ def podgraph(
         *_machines(inside),
         *_ports(inside, allotment, segmented and by == "ironic" and site.fabrics[fabric].type),
         *storage.wanted(),
-        *_servers(inside, order, flavor, segmented and not _follows(order, site, fabric), storage, by),
+        *_servers(inside, order, flavor, segmented and not _follows(order, site, fabric), storage, by, files),
         *outside(inside, order, cloud, site.clouds[cloud]),
     ]
     homes = {Home.CLOUD: cloud, Home.FABRIC: fabric}
@@ -176,12 +178,16 @@ def _servers(
     after_segment: bool,
     storage: PodStorage,
     machines_by: Literal["nova", "ironic"],
+    files: Mapping[str, str],
 ) -> Iterator[DesiredResource]:
-    """Args: after_segment: whether servers wait for the segment: none must ever see the fabric outside of it."""
+    """Args:
+    after_segment: whether servers wait for the segment: none must ever see the fabric outside of it.
+    files: text of each member's file of its location.
+    """
     has_key = order.access.ssh_key is not None or order.access.key_pair is not None
     key_pair = (KEY_PAIR,) if has_key else ()
     for m in inside:
-        has = storage.of(m, order.access.user_data)
+        has = storage.of(m, with_file(order.access.user_data, files.get(m.name)))
         ports = (m.management_port, *m.hca_ports(), *has.ports)
         server = ServerSpec(
             host=m.node.nova_host,
