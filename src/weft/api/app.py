@@ -26,6 +26,7 @@ from weft.api import (
     operator,
     podevents,
     pods,
+    search,
     siteresources,
     topograph,
     versions,
@@ -122,7 +123,18 @@ def create_app(
     app.state.returning = ThreadShares(RETURNING, RETURNING_SHARE, RETURNING_WAITING)
     app.state.watchers = CapacityLimiter(WATCHERS)
     app.state.counters = CapacityLimiter(WATCHERS)
-    own = (versions, pods, podevents, topograph, capacity, networks, siteresources, operator, maintenance)
+    own = (
+        versions,
+        pods,
+        podevents,
+        topograph,
+        capacity,
+        networks,
+        siteresources,
+        operator,
+        maintenance,
+        search,
+    )
     for router in (*(one.router for one in own), pods.receipts, *more):
         app.include_router(router)
     app.add_exception_handler(WeftError, cast(ExceptionHandler, _on_weft_error))

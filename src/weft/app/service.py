@@ -7,6 +7,7 @@ from weft.app.maintenanceverbs import MaintenanceVerbs
 from weft.app.networkverbs import NetworkVerbs
 from weft.app.nodeverbs import NodeVerbs
 from weft.app.replaceverbs import ReplaceVerbs
+from weft.app.searchverbs import SearchVerbs
 from weft.app.siteresources import SiteResourceVerbs
 from weft.app.siteverbs import SiteVerbs
 from weft.app.timeverbs import TimeVerbs
@@ -22,6 +23,7 @@ class Service(
     ReplaceVerbs,
     NodeVerbs,
     NetworkVerbs,
+    SearchVerbs,
     SiteVerbs,
     MaintenanceVerbs,
     DrainVerbs,

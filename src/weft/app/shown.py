@@ -53,6 +53,8 @@ from weft.model.views import (
     PodSummary,
     PodView,
     ResourceView,
+    SearchHit,
+    SearchResult,
     ServerView,
     SoonView,
     TopologyFile,
@@ -304,6 +306,9 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         _row(
             NetworkPortView, "id name vnic_type state since", why=lambda port: tenanttext.why_not_in(port.why)
         ),
+        # A tenant's search looks among its own pods and networks only.
+        _row(SearchResult, "text hits more"),
+        _row(SearchHit, "kind name what id project_id state"),
         _row(EventView, "sequence at type key", message=lambda event: tenanttext.event(event.message)),
         _row(Applied, "outcome pod", change=_applied_change),
         _row(

@@ -39,6 +39,7 @@ TENANTS = frozenset(
         "capacity",
         "list_networks",
         "show_network",
+        "search",
         "network_events",
         "abandon_network",
         "accept_node",

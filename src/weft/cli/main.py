@@ -23,6 +23,7 @@ PROVIDERS: dict[str, tuple[str, str]] = {
     "node": ("weft.cli.node", "list nodes; quarantine, hold and drain them"),
     "fabric": ("weft.cli.operator", "show fabrics"),
     "network": ("weft.cli.network", "show networks that tenants created on a fabric"),
+    "search": ("weft.cli.search", "find by name, id, GUID, MAC or IP address, P_Key or VLAN"),
     "place": ("weft.cli.place", "simulate a trace of orders"),
     "audit": (
         "weft.cli.operator",

@@ -267,6 +267,10 @@ class Client(NodeClient):
     def site_receipt(self) -> Json:
         return self._ask("GET", "/v1/site/receipt")
 
+    def search(self, text: str) -> Json:
+        """What has exactly this value: a name, id, GUID, address, P_Key or VLAN."""
+        return self._ask("GET", f"/v1/search?{urlencode({'text': text})}")
+
     def fabric_readings(self) -> list[Json]:
         """What was read last of each fabric's managers; no manager is asked."""
         return self._ask("GET", "/v1/site/fabrics")["fabrics"]

@@ -660,6 +660,36 @@ WHERE state = 'RELEASED' AND released_at > %(since)s
 )
 ORDER BY name, id LIMIT %(limit)s;
 
+-- name: search_at_most
+-- For the rest of this transaction.
+SELECT set_config('statement_timeout', %(milliseconds)s, true);
+
+-- name: searched_owners
+-- Pods, networks and sites with exactly this value. With a project only its own, by what is the tenant's: not by ports
+-- and servers of the site's own project. Released ones by their id, and by numbers that they still keep.
+SELECT DISTINCT ON (o.name, o.id) o.id, coalesce(o.kind, 'pod') AS kind, o.name, o.project_id, o.state, f.what
+FROM (
+    SELECT id, 'name' AS what, false AS ended FROM owner WHERE name = %(text)s
+    UNION ALL SELECT id, 'id', true FROM owner WHERE id = %(id)s
+    UNION ALL SELECT owner_id, space || ' ' || number, true FROM number_hold
+        WHERE number = ANY(%(numbers)s) AND space !~ '^(host|controller)/'
+    UNION ALL SELECT pod_id, 'node ' || node, false FROM node_hold WHERE node = %(text)s
+    UNION ALL SELECT owner_id, 'node ' || %(text)s::text, false FROM number_hold WHERE space = 'host/' || %(text)s::text
+    UNION ALL SELECT owner_id, kind || ' ' || (document->>'name'), false FROM resource
+        WHERE state <> 'absent' AND (%(project_id)s::text IS NULL OR coalesce(document->>'owner', 'tenant') = 'tenant')
+            AND (%(project_id)s::text IS NULL OR kind = ANY(%(kinds)s))
+            AND (outside_id = %(text)s OR kind = 'server' AND document->>'name' = %(text)s)
+    UNION ALL SELECT owner_id, 'address of ' || (document->>'name'), false FROM resource
+        WHERE %(address)s::text IS NOT NULL AND state <> 'absent' AND kind IN ('port', 'floating_ip')
+            AND (%(project_id)s::text IS NULL OR coalesce(document->>'owner', 'tenant') = 'tenant')
+            AND (document->'spec'->>'address' = %(address)s OR facts->>'address' = %(address)s)
+    UNION ALL SELECT owner_id, 'MAC address of ' || (document->>'name'), false FROM resource
+        WHERE %(mac)s::text IS NOT NULL AND state <> 'absent' AND kind = 'port' AND %(project_id)s::text IS NULL
+            AND (document->'spec'->>'mac' = %(mac)s OR facts->>'mac' = %(mac)s)
+) f JOIN owner o USING (id)
+WHERE (%(project_id)s::text IS NULL OR o.project_id = %(project_id)s) AND (f.ended OR o.state <> 'RELEASED')
+ORDER BY o.name, o.id, f.what LIMIT %(limit)s;
+
 -- name: insert_owner
 -- The site or a network, for the workers; its first visit finds out what is wanted of it.
 INSERT INTO owner (id, kind, site, project_id, name, created_by, created_at, state, since, phase, next_at)

@@ -38,6 +38,7 @@ from weft.web import (
     pods,
     podways,
     receipts,
+    search,
     signin,
     sitepods,
     sitereceipts,
@@ -61,7 +62,7 @@ def add_console(app: FastAPI, sign_in: SignIn, database: Database) -> FastAPI:
         title="weft's console", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     console.state = app.state
-    site = (sitepods, nodes, nodeacts, drains, podways, audits, times, fabrics, alarms, sitereceipts)
+    site = (sitepods, nodes, nodeacts, drains, podways, audits, times, fabrics, alarms, sitereceipts, search)
     for part in (signin, pods, live, orders, changes, receipts, explained, *site):
         console.include_router(part.router)
     folder = Path(str(files("weft.web") / "static"))

@@ -32,6 +32,7 @@ from weft.model.views.pods import (
     ResourceView,
     ServerView,
 )
+from weft.model.views.searched import SearchHit, SearchResult
 from weft.model.views.site import (
     Acceptance,
     DrainedPod,
@@ -85,6 +86,8 @@ __all__ = [
     "PodSummary",
     "PodView",
     "ResourceView",
+    "SearchHit",
+    "SearchResult",
     "ServerView",
     "SiteResources",
     "SiteView",

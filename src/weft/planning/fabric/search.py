@@ -1,0 +1,81 @@
+"""Finds what a site's description has under a name, GUID, MAC address, IPv4 address or Ironic's id. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from weft.model.ids import format_guid
+from weft.model.site import Site
+
+_HEX = re.compile(r"[0-9a-f]{12}|[0-9a-f]{16}")
+Named = tuple[str, str, str, str, str]
+"""Value, kind, name, what of it has this value, and the node or machine that it is of or in."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteHit:
+    """Something of the site.
+
+    Attributes:
+        kind: node, adapter, switch …
+        what: which of its values is the one that was searched for.
+        unit: node or IPU-Machine that it is, or that it is in; empty: neither.
+    """
+
+    kind: str
+    name: str
+    what: str
+    unit: str = ""
+
+
+def plain(text: str) -> str:
+    """One way to write each value: lower case; GUIDs and MAC addresses as hexadecimal digits alone."""
+    lower = text.strip().lower()
+    digits = re.sub(r"[:.-]", "", lower.removeprefix("0x"))
+    return digits if _HEX.fullmatch(digits) else lower
+
+
+def search_site(site: Site, text: str, limit: int) -> list[SiteHit]:
+    """What has exactly this value; no more than `limit`, in the site's order."""
+    wanted = plain(text)
+    found = (
+        SiteHit(kind, name, what, unit)
+        for value, kind, name, what, unit in _values(site)
+        if value and plain(value) == wanted
+    )
+    return list(islice(found, limit))
+
+
+def _values(site: Site) -> Iterator[Named]:
+    for node in site.nodes:
+        yield node.name, "node", node.name, "name", node.name
+        yield node.host or "", "node", node.name, "host in Nova", node.name
+        yield node.machine or "", "node", node.name, "id in Ironic", node.name
+        for hca in node.hcas:
+            name = f"{node.name}/{hca.name}"
+            yield format_guid(hca.port_guid), "adapter", name, f"port GUID on {hca.fabric}", node.name
+            yield format_guid(hca.guid), "adapter", name, f"node GUID on {hca.fabric}", node.name
+            yield hca.mac or "", "adapter", name, f"MAC address on {hca.fabric}", node.name
+            yield hca.switch_port or "", "adapter", name, "switch port", node.name
+    for one in site.ipu_machines:
+        yield one.name, "IPU-Machine", one.name, "name", one.name
+        for leg in ("rnic", "bmc", "gw"):
+            yield getattr(one, f"{leg}_mac"), "IPU-Machine", one.name, f"MAC address ({leg})", one.name
+            yield str(getattr(one, f"{leg}_address")), "IPU-Machine", one.name, f"address ({leg})", one.name
+    for switch in site.switches:
+        yield switch.name, "switch", switch.name, f"name, {switch.level} of {switch.fabric}", ""
+        guid = format_guid(switch.guid) if switch.guid is not None else ""
+        yield guid, "switch", switch.name, f"node GUID, {switch.level} of {switch.fabric}", ""
+    for rack in site.racks:
+        yield rack.name, "rack", rack.name, "name", ""
+    for device in site.devices:
+        yield device.name, device.kind, device.name, "name", ""
+    units = site.units
+    for one in site.interfaces:
+        unit, name = one.device if one.device in units else "", f"{one.device}/{one.name}"
+        yield one.mac, "interface", name, f"MAC address on {one.network}", unit
+        yield str(one.address), "interface", name, f"address on {one.network}", unit
+        yield one.dns_name or "", "interface", name, "DNS name", unit

@@ -1,0 +1,30 @@
+"""One box for names, ids, GUIDs, addresses, P_Keys and VLANs; what everyone finds is what they may see."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from weft.api.threadshares import run_outside
+from weft.model.errors import InputError
+from weft.model.views import SearchResult
+from weft.web.sitenav import DETAILS
+from weft.web.visits import Visitor
+
+router = APIRouter()
+
+
+@router.get("/search")
+async def search(visit: Visitor, q: Annotated[str, Query(max_length=1000)] = "") -> Response:
+    """What has exactly this value."""
+    request = await visit.caller("GET", "/v1/search")
+    found: SearchResult | None = None
+    wrong = ""
+    if q.strip():
+        try:
+            found = await run_outside(visit.http, request, lambda: visit.verbs.search(request, q))
+        except InputError as error:
+            wrong = str(error)
+    wide = DETAILS in visit.allowed
+    return visit.page("search.html", 400 if wrong else 200, q=q, found=found, wrong=wrong, wide=wide)
