@@ -1,4 +1,4 @@
-"""Debian's slurmctld in namespaces of its own: what it makes of a topology.conf. Nothing is left running.
+"""Debian's slurmctld in namespaces of its own: what it makes of a topology file. Nothing is left running.
 
 It needs an address besides loopback: with that alone every client's call retries for minutes. The state is in a folder
 of the test, and the only node addresses are in a network namespace that ends with the process.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +30,7 @@ NodeName={nodes} NodeAddr=10.9.9.1 CPUs=8 State=UNKNOWN
 PartitionName=p Nodes=ALL
 """
 _RUN = """set -eu
+mount -t proc proc /proc
 hostname ctl
 ip link set lo up
 ip link add d0 type veth peer name d1
@@ -41,8 +44,11 @@ for i in $(seq 100); do
   kill -0 $! || break
   sleep 0.1
 done
-timeout 20 scontrol -o show topology
+timeout 20 scontrol -o show {what}
 """
+_NEWER = ("slurmctld", "slurm-client", "iproute2")
+READS_YAML, READS_BLOCKS = "forky", "trixie"
+"""Suites of Debian whose Slurm reads topology.yaml (26.05), and topology.conf with blocks (24.11)."""
 
 
 @dataclass(frozen=True)
@@ -66,24 +72,89 @@ def install() -> None:
     subprocess.run([ROOT / "tools/packages.sh", *packages], check=True, timeout=900)
 
 
+@contextmanager
+def newer_root(folder: Path, suite: str) -> Generator[Path]:
+    """A root of a suite with its slurmctld; a minute. Indexes of suites that change may have expired on mirrors."""
+    subprocess.run([ROOT / "tools/packages.sh", "mmdebstrap"], check=True, timeout=900)
+    root = folder / suite
+    words = ["mmdebstrap", "--variant=minbase", "--mode=root", f"--include={','.join(_NEWER)}"]
+    expired = '--aptopt=Acquire::Check-Valid-Until "false"'
+    done = subprocess.run(
+        [*words, expired, suite, str(root)], check=False, capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stderr
+    yield root
+    shutil.rmtree(root)
+
+
 def read_by_slurm(folder: Path, topology: str, nodes: str) -> SlurmTree:
     """The tree that slurmctld makes of a topology.conf of topology/tree.
 
     Args:
         nodes: all nodes of the cluster, as a host list.
     """
-    (folder / "state").mkdir()
-    plugin = "TopologyPlugin=topology/tree"
-    (folder / "slurm.conf").write_text(_CONF.format(folder=folder, plugin=plugin, nodes=nodes))
     (folder / "topology.conf").write_text(topology)
-    script = folder / "run.sh"
-    script.write_text(_RUN.format(folder=folder))
+    conf = _CONF.format(folder=folder, plugin="TopologyPlugin=topology/tree", nodes=nodes)
+    shown, log = _shown(None, folder, conf, "topology")
+    return _tree(shown, log)
+
+
+def read_yaml(root: Path, topology: str, nodes: str) -> tuple[SlurmTree, dict[str, set[str]]]:
+    """What the slurmctld of a `newer_root` makes of a topology.yaml: the cluster's tree, and each block of `nvlink`."""
+    folder = _folder(root)
+    (folder / "topology.yaml").write_text(topology)
+    conf = _CONF.format(folder="/s", plugin="", nodes=nodes)
+    tree = _tree(*_shown(root, folder, conf, "topology"))
+    if "topology: nvlink" not in topology:
+        return tree, {}
+    shown, _ = _shown(root, folder, conf + "PartitionName=n Nodes=ALL Topology=nvlink\n", "topology nvlink")
+    return tree, _blocks(shown)
+
+
+def read_blocks(root: Path, topology: str, nodes: str) -> dict[str, set[str]]:
+    """Blocks that the slurmctld of a `newer_root` has of a topology.conf of topology/block."""
+    folder = _folder(root)
+    (folder / "topology.conf").write_text(topology)
+    conf = _CONF.format(folder="/s", plugin="TopologyPlugin=topology/block", nodes=nodes)
+    return _blocks(_shown(root, folder, conf, "topology")[0])
+
+
+def _folder(root: Path) -> Path:
+    folder = root / "s"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
+
+
+def _blocks(shown: str) -> dict[str, set[str]]:
+    rows = [dict(one.split("=", 1) for one in line.split()) for line in shown.splitlines()]
+    return {row["BlockName"]: expanded(row["Nodes"]) for row in rows if "BlockName" in row}
+
+
+def _shown(root: Path | None, folder: Path, conf: str, what: str) -> tuple[str, str]:
+    """What `scontrol show` says of a slurmctld with this configuration, and slurmctld's log.
+
+    Args:
+        root: where both are; None: this machine.
+        folder: the configuration's, as it is outside of `root`.
+    """
+    inside = "/s" if root else str(folder)
+    shutil.rmtree(folder / "state", ignore_errors=True)
+    (folder / "state").mkdir()
+    (folder / "slurm.conf").write_text(conf)
+    (folder / "run.sh").write_text(_RUN.format(folder=inside, what=what))
     unshare = shutil.which("unshare") or "unshare"
-    words = [unshare, "-n", "-p", "-f", "--kill-child", "--mount-proc", "--uts", "-m", "sh", str(script)]
-    done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=SECONDS)
-    tree = SlurmTree((folder / "log").read_text())
-    assert done.returncode == 0, f"{done.stdout}{done.stderr}{tree.log}"
-    for line in done.stdout.splitlines():
+    own = [unshare, "-n", "-p", "-f", "--kill-child", "--uts", "-m"]
+    where = ["chroot", str(root), "sh", "/s/run.sh"] if root else ["sh", f"{inside}/run.sh"]
+    done = subprocess.run([*own, *where], check=False, capture_output=True, text=True, timeout=SECONDS)
+    log = (folder / "log").read_text()
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}{log}"
+    return done.stdout, log
+
+
+def _tree(shown: str, log: str) -> SlurmTree:
+    tree = SlurmTree(log)
+    for line in shown.splitlines():
         fields = dict(one.split("=", 1) for one in line.split())
         if int(fields["Level"]) == 0:
             tree.nodes[fields["SwitchName"]] = expanded(fields["Nodes"])

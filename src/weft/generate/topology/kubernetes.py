@@ -39,7 +39,8 @@ def node_features(pod: PodTopology) -> str:
         for server in pod.located
     ]
     lines = heading(pod, "NodeFeatures of Node Feature Discovery")
-    return "\n".join([*lines, yaml.safe_dump_all(documents, sort_keys=False, explicit_start=True)])
+    # JSON is YAML, and written a hundred times faster.
+    return "\n".join([*lines, *(f"---\n{json.dumps(one, indent=2)}" for one in documents), ""])
 
 
 def kueue(pod: PodTopology) -> str:
