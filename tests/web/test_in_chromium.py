@@ -105,18 +105,19 @@ def test_order_to_verified_receipt(pods_console: Console, tab: tuple[Page, list[
     assert not messages
 
 
-def test_operator_holds_and_drains_a_node(
+def test_operator_goes_from_nodes_to_leaf_ports(
     pods_console: Console, tab: tuple[Page, list[str]], axe: str
 ) -> None:
     """By links and buttons alone, from the list to each confirmation; in dark, too, and on a phone."""
     page, messages = tab
     pods_console.order()
+    pods_console.house.finish("train")
+    pods_console.house.store.quarantine("gpu09", "fan")
     page.goto(f"{pods_console.url}/ui/")
     page.fill("#user", "olga")
     page.fill("#password", PASSWORD)
     page.click("section[aria-labelledby=by-password] button")
     page.click("nav >> text=All pods")
-    check_accessible(page, axe)
     page.click("nav >> text=Nodes")
     check_accessible(page, axe)
     picture(page, "console-nodes")
@@ -132,6 +133,18 @@ def test_operator_holds_and_drains_a_node(
     page.emulate_media(color_scheme="dark")
     check_accessible(page, axe)
     page.click("main button")
+    page.emulate_media(color_scheme="light")
+    page.click("nav >> text=Picture")
+    page.wait_for_function("document.querySelector('img.picture').naturalWidth > 0")
+    check_accessible(page, axe)
+    picture(page, "console-picture")
+    page.fill("header [name=q]", "gpu01")
+    page.press("header [name=q]", "Enter")
+    check_accessible(page, axe)
+    page.click("main th >> text=train")
+    page.click("text=Map from the order")
+    check_accessible(page, axe)
+    picture(page, "console-map")
     page.set_viewport_size({"width": 375, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert not messages

@@ -19,6 +19,7 @@ from weft.model.views import (
     EventView,
     FabricReading,
     HoldView,
+    LeafView,
     NetworkSummary,
     NodeView,
     PodSummary,
@@ -80,6 +81,12 @@ class FabricReadings(Document):
     """Response of GET /v1/site/fabrics."""
 
     fabrics: tuple[FabricReading, ...]
+
+
+class LeafList(Document):
+    """Response of GET /v1/site/leaves."""
+
+    leaves: tuple[LeafView, ...]
 
 
 class AuditLog(Document):

@@ -22,7 +22,7 @@ from weft.api.asking import (
     may,
     plain_object,
 )
-from weft.api.documents import AuditLog, FabricReadings, PartRows, RepairRequest
+from weft.api.documents import AuditLog, FabricReadings, LeafList, PartRows, RepairRequest
 from weft.api.threadshares import outside
 from weft.app.verbs import Request
 from weft.model.sitefile import SiteDocument
@@ -94,6 +94,12 @@ Fabric = Annotated[str | None, Query(description="Name of the fabric; default: t
 def fabric_readings(request: Annotated[Request, may("site:show")], verbs: Backend) -> Response:
     """What workers read last of each fabric's managers, with its age; no manager is asked."""
     return answer(FabricReadings(fabrics=tuple(verbs.fabric_readings(request))))
+
+
+@router.get("/site/leaves", response_model=LeafList)
+def leaves(request: Annotated[Request, may("site:show")], verbs: Backend) -> Response:
+    """The leaves of the site's fabrics that nodes are on, in tree order, with their block and uplinks."""
+    return answer(LeafList(leaves=tuple(verbs.leaves(request))))
 
 
 @router.get("/site/differences", response_model=FabricComparison)

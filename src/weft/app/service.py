@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weft.app.drainverbs import DrainVerbs
 from weft.app.maintenanceverbs import MaintenanceVerbs
+from weft.app.mapverbs import MapVerbs
 from weft.app.networkverbs import NetworkVerbs
 from weft.app.nodeverbs import NodeVerbs
 from weft.app.replaceverbs import ReplaceVerbs
@@ -24,6 +25,7 @@ class Service(
     NodeVerbs,
     NetworkVerbs,
     SearchVerbs,
+    MapVerbs,
     SiteVerbs,
     MaintenanceVerbs,
     DrainVerbs,

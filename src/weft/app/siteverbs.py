@@ -22,9 +22,11 @@ from weft.model.views import (
     AuditReport,
     FabricComparison,
     FabricReading,
+    LeafView,
     SiteView,
 )
 from weft.planning.fabric.diff import adopt_links, fabric_differences
+from weft.planning.fabric.topology import Topology
 
 
 class SiteVerbs(Desk):
@@ -122,6 +124,20 @@ class SiteVerbs(Desk):
             rows = {row["fabric"]: row for row in tx.rows("fabrics_seen")}
         names = sorted(self._store.site().site.fabrics)
         return [FabricReading(**rows[name]) if name in rows else FabricReading(fabric=name) for name in names]
+
+    def leaves(self, request: Request) -> list[LeafView]:
+        """The leaves of the active site's fabrics that nodes are on, in tree order."""
+        self._policy.check("site:show", request.caller)
+        site = self._store.site().site
+        found: list[LeafView] = []
+        for fabric in sorted(site.fabrics):
+            one = Topology.of(site, fabric)
+            for block, leaves in one.blocks.items():
+                found += [
+                    LeafView(name=leaf, fabric=fabric, block=block, uplink_gbps=one.uplinks.get(leaf))
+                    for leaf in leaves
+                ]
+        return found
 
     def compare_fabric(self, request: Request, fabric: str | None = None) -> FabricComparison:
         """The cables of the active site against those discovered now; None: the only fabric."""

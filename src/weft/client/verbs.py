@@ -267,9 +267,17 @@ class Client(NodeClient):
     def site_receipt(self) -> Json:
         return self._ask("GET", "/v1/site/receipt")
 
+    def pod_map(self, name: str) -> Json:
+        """A pod's order, nodes, servers, ports and leaf ports: wanted beside seen, for operators."""
+        return self._ask("GET", f"/v1/pods/{quote(name, safe='')}/map", extra_time=60)
+
     def search(self, text: str) -> Json:
         """What has exactly this value: a name, id, GUID, address, P_Key or VLAN."""
         return self._ask("GET", f"/v1/search?{urlencode({'text': text})}")
+
+    def leaves(self) -> list[Json]:
+        """The leaves of the site's fabrics that nodes are on."""
+        return self._ask("GET", "/v1/site/leaves")["leaves"]
 
     def fabric_readings(self) -> list[Json]:
         """What was read last of each fabric's managers; no manager is asked."""

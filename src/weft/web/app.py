@@ -35,11 +35,13 @@ from weft.web import (
     nodeacts,
     nodes,
     orders,
+    podmaps,
     pods,
     podways,
     receipts,
     search,
     signin,
+    sitepictures,
     sitepods,
     sitereceipts,
     times,
@@ -62,7 +64,21 @@ def add_console(app: FastAPI, sign_in: SignIn, database: Database) -> FastAPI:
         title="weft's console", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     console.state = app.state
-    site = (sitepods, nodes, nodeacts, drains, podways, audits, times, fabrics, alarms, sitereceipts, search)
+    site = (
+        sitepods,
+        nodes,
+        nodeacts,
+        drains,
+        podways,
+        audits,
+        times,
+        fabrics,
+        alarms,
+        sitereceipts,
+        search,
+        podmaps,
+        sitepictures,
+    )
     for part in (signin, pods, live, orders, changes, receipts, explained, *site):
         console.include_router(part.router)
     folder = Path(str(files("weft.web") / "static"))

@@ -82,6 +82,7 @@ def shown_pod(verbs: Service, request: Request, name: str) -> dict[str, Any]:
         "servers": ways,
         "last": events[0].sequence if events else 0,
         "may": verbs.allowed(request, POD_RULES, pod.project_id),
+        "mapped": bool(verbs.allowed(request, ("details:show",))),
         "audits": bool(verbs.allowed(request, ("audit:check",))),
     }
 

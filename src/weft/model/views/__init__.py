@@ -19,6 +19,7 @@ from weft.model.views.networks import (
     NetworkView,
 )
 from weft.model.views.nodehistory import MOST_ENTRIES, NodeHistory, NodeHistoryEntry
+from weft.model.views.podmap import MapPort, PodMap
 from weft.model.views.pods import (
     FIRST_PAGE,
     MOST_EVENTS,
@@ -43,6 +44,7 @@ from weft.model.views.site import (
     FabricReading,
     Health,
     HoldView,
+    LeafView,
     NodeView,
     SiteResources,
     SiteView,
@@ -75,6 +77,8 @@ __all__ = [
     "Health",
     "HoldView",
     "LargestView",
+    "LeafView",
+    "MapPort",
     "NetworkPortView",
     "NetworkSearch",
     "NetworkSummary",
@@ -82,6 +86,7 @@ __all__ = [
     "NodeHistory",
     "NodeHistoryEntry",
     "NodeView",
+    "PodMap",
     "PodSearch",
     "PodSummary",
     "PodView",

@@ -139,6 +139,17 @@ class FabricReading(Document):
     age: float | None = Field(default=None, description="Seconds since then; null: it wasn't read yet.")
 
 
+class LeafView(Document):
+    """A leaf of a fabric: of a rail-optimized one, the switches of all rails together."""
+
+    name: str
+    fabric: str
+    block: str = Field(description="`-`: the whole fabric is one block.")
+    uplink_gbps: int | None = Field(
+        default=None, description="Of all its cables to other switches; null: not known."
+    )
+
+
 class FabricComparison(Document):
     """The active site compared with the fabric as its manager discovers it."""
 

@@ -1,0 +1,19 @@
+"""A pod's map for operators: from its order to the ports of leaf switches, wanted beside seen, with ages."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from weft.api.threadshares import run_outside
+from weft.web.pods import checked
+from weft.web.visits import Visitor
+
+router = APIRouter(prefix="/site/pods/{name}")
+
+
+@router.get("/map")
+async def pod_map(visit: Visitor, name: str) -> Response:
+    """Reads the fabric now, for at most as long as its driver waits."""
+    request = await visit.caller("GET", f"/v1/pods/{checked(name)}/map")
+    found = await run_outside(visit.http, request, lambda: visit.verbs.pod_map(request, name))
+    return visit.page("site_map.html", found=found, differ=sum(port.differs for port in found.ports))

@@ -1,0 +1,93 @@
+"""The picture of the site for operators, and the same as a table: nodes by leaf or rack, with their states."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Response
+
+from weft.api.threadshares import run_outside
+from weft.generate.sitepicture import COLOURS, MOST_BOXES, Box, picture
+from weft.model.errors import InputError
+from weft.model.views import LeafView, NodeView
+from weft.web.visits import Visit, Visitor
+
+router = APIRouter(prefix="/site")
+KINDS = ("leaf", "rack")
+NONE = "-"
+"""Leaf of nodes that are on none, and block of a fabric that has none."""
+ROWS = 200
+"""Leaves or racks on a page of the table."""
+By = Annotated[str, Query(max_length=20)]
+
+
+@router.get("/picture")
+async def picture_page(
+    visit: Visitor, by: By = "leaf", number: Annotated[int, Query(alias="page", ge=1, le=1000)] = 1
+) -> Response:
+    """The picture, and its table in pages."""
+    boxes = await _boxes(visit, by)
+    rows = [(box, Counter(state for _, state in box.nodes)) for box in boxes]
+    further = len(rows) > number * ROWS
+    return visit.page(
+        "site_picture.html",
+        by=by,
+        kinds=KINDS,
+        states=list(COLOURS),
+        rows=rows[(number - 1) * ROWS : number * ROWS],
+        total=len(rows),
+        undrawn=max(0, len(rows) - MOST_BOXES),
+        first=urlencode({"by": by}) if number > 1 else None,
+        following=urlencode({"by": by, "page": number + 1}) if further else None,
+    )
+
+
+@router.get("/picture.svg")
+async def picture_file(visit: Visitor, by: By = "leaf") -> Response:
+    """The picture alone, whose nodes are links."""
+    boxes = await _boxes(visit, by)
+    nodes = sum(len(box.nodes) for box in boxes)
+    plural = {"leaf": "leaves", "rack": "racks"}[by]
+    text = picture(f"{nodes} nodes in {len(boxes)} {plural}", boxes, f"{visit.base}/site/nodes")
+    return Response(text, 200, media_type="image/svg+xml")
+
+
+async def _boxes(visit: Visit, by: str) -> list[Box]:
+    if by not in KINDS:
+        raise InputError("by", by, f"one of: {', '.join(KINDS)}")
+    request = await visit.caller("GET", "/v1/nodes")
+    again = await visit.caller("GET", "/v1/site/leaves")
+
+    def look() -> list[Box]:
+        nodes = visit.verbs.nodes(request)
+        leaves = {leaf.name: leaf for leaf in visit.verbs.leaves(again)} if by == "leaf" else {}
+        return boxes_of(nodes, leaves, by)
+
+    return await run_outside(visit.http, request, look)
+
+
+def boxes_of(nodes: Sequence[NodeView], leaves: dict[str, LeafView], by: str) -> list[Box]:
+    """Nodes by leaf, in the order of the fabric, or by rack; those without one last."""
+    found: dict[str, list[tuple[str, str]]] = {name: [] for name in leaves}
+    for node in nodes:
+        found.setdefault((node.leaf if by == "leaf" else node.rack) or NONE, []).append(
+            (node.name, node.state)
+        )
+    boxes: list[Box] = []
+    for name, members in found.items():
+        leaf = leaves.get(name)
+        block = "" if leaf is None else _block(leaf)
+        query = "" if name == NONE and by == "rack" else urlencode({by: name})
+        shown = f"no {by}" if name == NONE else name
+        if members:
+            boxes.append(Box(shown, query, block, members, leaf.uplink_gbps if leaf else None))
+    return (
+        sorted(boxes, key=lambda box: not box.block) if by == "leaf" else sorted(boxes, key=lambda b: b.name)
+    )
+
+
+def _block(leaf: LeafView) -> str:
+    return f"fabric {leaf.fabric}" if leaf.block == NONE else f"{leaf.block} of {leaf.fabric}"

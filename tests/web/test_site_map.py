@@ -1,0 +1,128 @@
+"""The map of a pod, and the picture of the site: what is wanted beside what was read; unknown is never as wanted."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from tests.helpers.consoles import Browser, Console
+from weft.app.verbs import Request
+from weft.generate.sitepicture import COLOURS, Box, picture
+from weft.model.errors import TemporaryError
+from weft.model.views import PodMap
+from weft.testing.callers import caller
+
+OLGA = Request(caller("olga", "admin", "admin"), "127.0.0.1", "req-0")
+
+
+def seen(console: Console) -> PodMap:
+    pod = console.house.store.find_pod("train", "id-of-team-a")
+    return console.house.service.pod_map(OLGA, str(pod.id))
+
+
+def silent(*_: object, **__: object) -> None:
+    raise TemporaryError("read", "the manager", "timed out", "try again")
+
+
+def test_pod_is_followed_to_its_leaf_ports(pods_console: Console, browser: Browser) -> None:
+    """Each port with node, server, membership and cable; tenants have no such page."""
+    pod = pods_console.order()
+    pods_console.house.finish("train")
+    found = seen(pods_console)
+    nodes = {one.node for one in pod.placed}
+    assert {port.node for port in found.ports} == nodes and found.segment and found.further == 0
+    for port in found.ports:
+        assert not port.differs and port.wanted and port.seen == "in"
+        assert port.held_since and port.server_id and port.server_state == "settled"
+        assert port.leaf_seen == port.leaf_wanted and "port" in port.leaf_wanted
+    assert found.members_age is not None and found.cables_age is not None
+    browser.sign_in("olga")
+    assert f"/ui/site/pods/{pod.id}/map" in browser.get(f"/ui/pods/{pod.id}").text
+    browser.get(f"/ui/site/pods/{pod.id}/map")
+    assert "ports listed are as wanted" in browser.text
+    browser.sign_in("alice")
+    assert "/map" not in browser.get(f"/ui/pods/{pod.id}").text
+    assert browser.get(f"/ui/site/pods/{pod.id}/map").status_code == 403
+    browser.sign_in("bob")
+    assert browser.get(f"/ui/site/pods/{pod.id}/map").status_code in (403, 404)
+
+
+def test_what_cannot_be_read_is_unknown(pods_console: Console, browser: Browser) -> None:
+    """Members, or cables; the other is read all the same."""
+    pod = pods_console.order()
+    house = pods_console.house
+    house.finish("train")
+    browser.sign_in("olga")
+    topology = house.fabric.topology
+    house.fabric.topology = silent  # type: ignore[assignment]
+    found = seen(pods_console)
+    assert {port.seen for port in found.ports} == {"in"} and all(port.differs for port in found.ports)
+    assert found.cables_age is None and "timed out" in found.cables_unread
+    house.fabric.topology, house.fabric.snapshot = topology, silent  # type: ignore[assignment]
+    found = seen(pods_console)
+    assert {port.seen for port in found.ports} == {"unknown"} and all(port.differs for port in found.ports)
+    browser.get(f"/ui/site/pods/{pod.id}/map")
+    assert "timed out" in browser.text and "aren't as wanted, or that isn't known" in browser.text
+
+
+def test_difference_comes_first(pods_console: Console) -> None:
+    """A cable that isn't discovered, and a foreign port in the segment."""
+    pods_console.order()
+    house = pods_console.house
+    house.finish("train")
+    first = seen(pods_console).ports[-1]
+    links = house.fabric.topology().links
+    node = house.site.node_by_name[first.node]
+    guid = next(hca.guid for hca in node.hcas if hca.name == first.adapter)
+    whole = house.fabric.topology()
+    fewer = whole.model_copy(
+        update={"links": tuple(pair for pair in links if guid not in (pair[0].guid, pair[1].guid))}
+    )
+    house.fabric.topology = lambda: fewer
+    now = seen(pods_console).ports
+    assert now[0].port == first.port and now[0].leaf_seen == "" and now[0].differs and not now[1].differs
+
+
+def test_waiting_pod_has_no_map_yet(pods_console: Console) -> None:
+    """It is on no fabric, which is said."""
+    pods_console.house.fill()
+    pods_console.order(queue=True)
+    found = seen(pods_console)
+    assert not found.ports and "no fabric" in found.members_unread
+
+
+def test_site_is_a_picture_and_a_table(pods_console: Console, browser: Browser) -> None:
+    """Nodes by leaf or rack with their state; the SVG has neither styles nor scripts, and its nodes are links."""
+    pods_console.order()
+    pods_console.house.store.quarantine("gpu09", "fan")
+    browser.sign_in("olga")
+    for by in ("leaf", "rack"):
+        browser.get(f"/ui/site/picture?by={by}")
+        assert f"/ui/site/picture.svg?by={by}" in browser.page.text and "quarantined" in browser.text
+        answer = browser.get(f"/ui/site/picture.svg?by={by}")
+        assert answer.headers["content-type"].startswith("image/svg+xml")
+        root = ElementTree.fromstring(answer.text)
+        links = [one.get("href") for one in root.iter("{http://www.w3.org/2000/svg}a")]
+        assert "/ui/site/nodes/gpu09" in links and len(links) == len(set(links))
+        assert COLOURS["quarantined"] in answer.text and COLOURS["busy"] in answer.text
+        assert "style" not in answer.text and "script" not in answer.text
+    assert browser.get("/ui/site/picture?by=nix").status_code == 400
+    assert browser.get("/ui/site/picture.svg?by=nix").status_code == 400
+    assert "No more" not in browser.get("/ui/site/picture?page=99").text
+    browser.sign_in("alice")
+    assert (
+        browser.get("/ui/site/picture").status_code == browser.get("/ui/site/picture.svg").status_code == 403
+    )
+
+
+def test_picture_of_a_large_site_is_bounded() -> None:
+    """Above a thousand nodes leaves are bars; above 2,000 leaves the rest is counted; names are escaped."""
+    boxes = [
+        Box(f"<leaf{n}>", f"leaf={n}", f"block{n // 50}", [(f"n{n}-{m}", "free") for m in range(8)], 3200)
+        for n in range(2100)
+    ]
+    text = picture("16,800 nodes", boxes, "/ui/site/nodes")
+    ElementTree.fromstring(text)
+    assert "n7-1" not in text and "100 more are not drawn" in text and len(text) < 2_000_000
+    small = picture("8 nodes", boxes[:1], "/ui/site/nodes")
+    assert "n0-1" in small and "&lt;leaf0&gt;" in small and "<leaf0>" not in small
+    ElementTree.fromstring(picture("no nodes", [], "/ui/site/nodes"))
