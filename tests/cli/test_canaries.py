@@ -118,6 +118,7 @@ def test_urls_of_a_site_have_no_credentials() -> None:
         ["worker", "--config", "SETTINGS"],
         ["config", "check", "--file", "SETTINGS"],
         ["config", "show", "--file", "SETTINGS"],
+        ["doctor", "--config", "SETTINGS", "--timeout", "5", "-f", "json"],
         ["fabric-agent", "--config", "SETTINGS"],
         ["--os-cloud", "weft", "pod", "list"],
         ["--os-cloud", "weft", "--json", "pod", "list"],

@@ -22,6 +22,9 @@ from weft.ports.prober import Prober
 
 log = logging.getLogger(__name__)
 
+UNCHECKED = "it can't be checked: "
+"""How a problem begins that only says that something wasn't looked at."""
+
 
 def certificate_notes(site: Site) -> tuple[str, ...]:
     """Problems with the certificates that the site names, as far as they are on this host."""
@@ -73,11 +76,11 @@ def unread_notes(site: Site) -> tuple[str, ...]:
     return (f"{left} of weft's user aren't read without --cloud-profile",) if site.clouds else ()
 
 
-def check_aggregates(site: Site, profile: str) -> LiveCheck:
+def check_aggregates(site: Site, profile: str | None) -> LiveCheck:
     """Whether each cloud's host aggregates keep other flavors off pods' hosts; changes nothing.
 
     Args:
-        profile: in clouds.yaml, of the service user; with several clouds, each one's own counts.
+        profile: in clouds.yaml, of the service user; None, or with several clouds: each one's own counts.
     """
     from weft.app.wiring import profile_of  # openstacksdk takes a second
     from weft.drivers.openstack import Sessions
@@ -115,10 +118,10 @@ def _checked(ask: Callable[[], LiveCheck]) -> LiveCheck:
     try:
         return ask()
     except WeftError as error:
-        return LiveCheck(problems=(f"it can't be checked: {error}",))
+        return LiveCheck(problems=(f"{UNCHECKED}{error}",))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         log.exception("an answer can't be read")
-        said = f"it can't be checked: an answer can't be read ({type(error).__name__}: {error}); see the log"
+        said = f"{UNCHECKED}an answer can't be read ({type(error).__name__}: {error}); see the log"
         return LiveCheck(problems=(said,))
 
 

@@ -37,6 +37,10 @@ PROVIDERS: dict[str, tuple[str, str]] = {
     "serve": ("weft.cli.serve", "run the HTTP API and a worker process"),
     "worker": ("weft.cli.serve", "run only workers, on the same database as `weft serve`"),
     "config": ("weft.cli.config", "check and show the settings of weft's processes (weft.toml)"),
+    "doctor": (
+        "weft.cli.doctor",
+        "look at host, database, clouds and fabrics for what weft needs; exit 1 unless all is ok",
+    ),
     "fabric-agent": ("weft.fabricagent.cli", "run the agent next to a subnet manager (OpenSM)"),
     "probe-agent": ("weft.probeagent.cli", "run the agent that sends frames from a host's adapters"),
     "completion": ("weft.cli.completion", "print a shell completion script"),

@@ -15,6 +15,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, cast
 
+from weft.app.doctor.findings import CODES as DOCTOR_CODES
 from weft.cli.config import agents
 from weft.cli.main import PROVIDERS, build_parser
 from weft.cli.output import OPTIONS
@@ -29,7 +30,7 @@ from weft.model.messages import CODES, Code
 from weftcheck.catalog import CODES as CHECKS
 from weftcheck.expected import MEMBERS
 
-PAGES = ("cli.md", "api.md", "configuration.md", "host-checks.md", "problems/README.md")
+PAGES = ("cli.md", "api.md", "configuration.md", "doctor.md", "host-checks.md", "problems/README.md")
 _METHODS = ("get", "put", "post", "delete")
 
 
@@ -215,6 +216,14 @@ def variables() -> str:
     return "\n".join(lines) + "\n"
 
 
+def doctor_codes() -> str:
+    """The codes of weft doctor."""
+    lines = ["| code | level | meaning | page |", "|---|---|---|---|"]
+    for name, code in DOCTOR_CODES.items():
+        lines.append(f"| `{name}` | {code.level} | {_cell(code.meaning)} | [{code.page}]({code.page}) |")
+    return "\n".join(lines) + "\n"
+
+
 def policy_sample() -> str:
     """What `oslopolicy-sample-generator --namespace weft` writes."""
     from oslo_config import cfg
@@ -237,6 +246,7 @@ def files(docs: Path) -> dict[Path, str]:
         "api:problems": problems(),
         "policy:rules": rules(),
         "config:settings": settings(),
+        "doctor:codes": doctor_codes(),
         "config:variables": variables(),
         "problems:codes": codes(),
         "hostchecks:codes": host_checks(),

@@ -63,8 +63,7 @@ class EmbeddedServer(PostgresServer):
     @property
     def url(self) -> str:
         """The connection URL of the server's socket."""
-        folder = str(self.get_postmaster_info().socket_dir)
-        return f"postgresql://postgres:@/postgres?host={quote(folder, safe='/')}"
+        return _url(self.get_postmaster_info().socket_dir)
 
     def ensure_postgres_running(self) -> None:
         """Called by the wheel with the lock held."""
@@ -207,6 +206,29 @@ def embedded(folder: Path, pulse: Pulse | None = None) -> Generator[str]:
             keeper.stop()
     finally:
         server.cleanup()
+
+
+def running_in(folder: Path) -> tuple[str, bool] | None:
+    """URL of the server that runs in `folder`, and whether its data and socket are closed to others; None: none runs.
+
+    Starts and changes nothing. Raises `OSError` for a folder that can't be looked at.
+    """
+    data = (folder / "postgres").expanduser().resolve()
+    try:
+        found = data.stat()
+        info = PostmasterInfo.read_from_pgdata(data)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (AssertionError, ValueError):
+        return None  # its file is being written
+    if info is None or info.socket_dir is None or not _serves(info, data):
+        return None
+    closed = not found.st_mode & 0o077 and _is_closed(info.socket_dir, pwd.getpwuid(found.st_uid).pw_name)
+    return _url(info.socket_dir), closed
+
+
+def _url(sockets: Path | None) -> str:
+    return f"postgresql://postgres:@/postgres?host={quote(str(sockets), safe='/')}"
 
 
 def _serves(info: PostmasterInfo, data: Path) -> bool:

@@ -249,6 +249,10 @@ class Service:
             raise self.error(asked, answer, reading)
         return answer
 
+    def endpoint(self) -> str:
+        """Its address, as the catalog or the profile has it; empty: neither has one. Raises `UnknownError`."""
+        return self._signed_in(lambda client: client.get_endpoint() or "")
+
     def signed_in_project(self) -> str:
         """Id of the token's project."""
         return self._signed_in(Adapter.get_project_id)

@@ -1,0 +1,65 @@
+"""Checks that end in time: each in a thread of its own, which is left behind at its limit."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from weft.app.doctor.findings import Finding, finding
+from weft.model.errors import WeftError
+from weft.ports.patience import waiting_at_most
+
+log = logging.getLogger(__name__)
+
+SHARE = 0.8
+"""Of a check's time: after it a request counts as unanswered, which says more than that the check didn't end."""
+
+
+@dataclass(slots=True)
+class Check:
+    """A check; it yields what it finds.
+
+    Attributes:
+        of: what it looks at.
+    """
+
+    of: str
+    look: Callable[[], Iterable[Finding]]
+    found: list[Finding] = field(default_factory=list[Finding])
+
+
+def carried_out(checks: Sequence[Check], seconds: float) -> list[Finding]:
+    """What the checks find, in their order, after at most `seconds`: they run at the same time.
+
+    What a check found before it failed or was late counts, with a finding that says so.
+    """
+    threads: list[threading.Thread] = []
+    for check in checks:
+        thread = threading.Thread(target=_run, args=(check, seconds), name=f"doctor {check.of}", daemon=True)
+        thread.start()
+        threads.append(thread)
+    deadline = time.monotonic() + seconds
+    found: list[Finding] = []
+    for check, thread in zip(checks, threads, strict=True):
+        thread.join(max(0.0, deadline - time.monotonic()))
+        late = thread.is_alive()
+        found += tuple(check.found)
+        if late:
+            found.append(finding("CHECK_TIMED_OUT", check.of, f"not finished after {seconds:g} s"))
+    return found
+
+
+def _run(check: Check, seconds: float) -> None:
+    try:
+        with waiting_at_most(seconds * SHARE):
+            for one in check.look():
+                check.found.append(one)
+    except WeftError as error:
+        check.found.append(finding("CHECK_FAILED", check.of, error))
+    except Exception as error:  # one check's defect must not end the others
+        log.debug("the check of %s failed", check.of, exc_info=True)
+        said = f"{type(error).__name__}: {error}"
+        check.found.append(finding("CHECK_FAILED", check.of, said))

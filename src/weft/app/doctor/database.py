@@ -1,0 +1,109 @@
+"""Checks of the database: reached, current, in time, with workers. They read the site for the other checks."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+from weft.app.doctor.findings import Finding, finding
+from weft.app.settings import ServeSettings
+from weft.engine.inspection import Inspection, inspecting
+from weft.model.errors import OutsideError
+from weft.model.site import Site
+
+OF = "database"
+CLOCKS = timedelta(seconds=2)
+"""By which the database's clock and this host's may differ, besides what can't be measured."""
+
+
+class DatabaseCheck:
+    """Looks at the database.
+
+    Attributes:
+        site: the active one, once it is read.
+    """
+
+    def __init__(self, settings: ServeSettings, seconds: float) -> None:
+        self._settings, self._seconds = settings, seconds
+        self.site: Site | None = None
+
+    def look(self) -> Iterator[Finding]:
+        """All that is found; nothing is started, migrated or written."""
+        url = self._settings.database
+        if url is None:
+            url = yield from self._embedded(self._settings.state)
+            if url is None:
+                return
+        try:
+            with inspecting(url, self._seconds / 2) as inspection:
+                yield from self._inspected(inspection)
+        except OutsideError as error:
+            yield finding("DATABASE_UNREACHABLE", OF, error)
+
+    def _embedded(self, state: Path) -> Generator[Finding, None, str | None]:
+        """URL of the server in the state directory; None: it can't be used."""
+        from weft.engine.embedded import running_in  # those with a server of their own don't need the wheel
+
+        try:
+            found = running_in(state)
+        except OSError as error:
+            said = f"{state} can't be looked at ({error.strerror}): run the doctor as weft's user"
+            yield finding("CHECK_FAILED", OF, said)
+            return None
+        if found is None:
+            yield finding("DATABASE_STOPPED", OF, f"no PostgreSQL runs in {state}: weft serve starts it")
+            return None
+        url, closed = found
+        if closed:
+            yield finding(
+                "SOCKET_CLOSED", OF, f"the PostgreSQL in {state} and its socket are closed to others"
+            )
+        else:
+            said = (
+                f"others may enter the folder or the socket of the PostgreSQL in {state}: restart weft serve"
+            )
+            yield finding("SOCKET_OPEN", OF, said)
+        return url
+
+    def _inspected(self, inspection: Inspection) -> Iterator[Finding]:
+        yield finding("DATABASE_ANSWERS", OF, f"PostgreSQL {inspection.version} answers")
+        if inspection.standby:
+            said = "it is a standby: add target_session_attrs=read-write to the URL, and name the primary"
+            yield finding("DATABASE_READ_ONLY", OF, said)
+        ahead, inexact = inspection.clock_ahead()
+        if abs(ahead) <= CLOCKS + inexact:
+            yield finding("CLOCK_AGREES", OF, "its clock agrees with this host's")
+        else:
+            word = "ahead of" if ahead > timedelta() else "behind"
+            seconds = abs(ahead).total_seconds()
+            said = f"its clock, by which all of weft's times are, is {seconds:.1f} s {word} this host's"
+            yield finding("CLOCK_DIFFERS", OF, said)
+        schema = inspection.schema()
+        if not schema.done:
+            yield finding("SCHEMA_MISSING", OF, "it has no tables of weft's yet: weft serve makes them")
+        elif schema.newer:
+            yield finding(
+                "SCHEMA_NEWER", OF, f"it was migrated by a newer weft ({schema.newer[-1]}): upgrade weft"
+            )
+        elif schema.pending:
+            said = f"{len(schema.pending)} migrations are pending ({schema.pending[0]} first): weft serve makes them"
+            yield finding("SCHEMA_OLDER", OF, said)
+        else:
+            yield finding("SCHEMA_CURRENT", OF, "the schema is that of this version")
+            yield from self._in_use(inspection)
+
+    def _in_use(self, inspection: Inspection) -> Iterator[Finding]:
+        workers = inspection.workers()
+        if workers:
+            shown = ", ".join(workers[:10])
+            more = f" and {len(workers) - 10} more" if len(workers) > 10 else ""
+            yield finding("WORKERS_ALIVE", "workers", f"{len(workers)} alive: {shown}{more}")
+        else:
+            said = "none gave a sign of life within a minute: start weft worker, or weft serve without --no-worker"
+            yield finding("WORKERS_NONE", "workers", said)
+        self.site = inspection.site()
+        if self.site is None:
+            yield finding("SITE_MISSING", "site", "none is active: weft site activate FILE")
+        else:
+            yield finding("SITE_ACTIVE", "site", f"{self.site.name}: {len(self.site.nodes)} nodes")

@@ -1,0 +1,115 @@
+"""All checks of `weft doctor` in their order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from weft.app.doctor import cloud, fabric, host
+from weft.app.doctor.bounds import Check, carried_out
+from weft.app.doctor.database import DatabaseCheck
+from weft.app.doctor.findings import Finding, finding
+from weft.app.settings import ServeSettings
+from weft.app.sitefile import load_site
+from weft.app.wiring import profile_of
+from weft.drivers.openstack import Sessions
+from weft.model.errors import WeftError
+from weft.model.site import Site
+
+
+def examine(settings: ServeSettings, seconds: float) -> list[Finding]:
+    """Look at everything; nothing is changed. Takes at most three times `seconds`.
+
+    Args:
+        seconds: limit of each check.
+    """
+    database = DatabaseCheck(settings, seconds)
+    found = carried_out(
+        [
+            Check("secrets", partial(host.secrets, settings)),
+            Check("serve", partial(host.listening, settings)),
+            Check("database", database.look),
+        ],
+        seconds,
+    )
+    site = database.site
+    if site is None and not any(one.code == "SITE_MISSING" for one in found):
+        site, said = _site_of_file(settings.site)
+        found.append(said)
+    with ExitStack() as stack:
+        found += _outside(settings, site, seconds, stack)
+    return found
+
+
+def _site_of_file(path: Path | None) -> tuple[Site | None, Finding]:
+    """The site of the settings' file, where the database can't say."""
+    if path is None:
+        said = "the database didn't say, and the settings name no site file: fabrics weren't looked at"
+        return None, finding("SITE_UNREAD", "site", said)
+    try:
+        site = load_site(path)
+    except (WeftError, OSError) as error:
+        return None, finding("SITE_UNREAD", "site", error)
+    said = f"the database didn't say; looked at what {path} describes instead"
+    return site, finding("SITE_UNREAD", "site", said)
+
+
+def _outside(
+    settings: ServeSettings, site: Site | None, seconds: float, stack: ExitStack
+) -> Iterator[Finding]:
+    """Keystone of each cloud first, whose token the other checks need; then everything at once."""
+    first, accounts, later = list[Check](), list[tuple[_Account, Sessions]](), list[Check]()
+    for account in _accounts(settings, site):
+        try:
+            sessions = stack.enter_context(closing(Sessions(account.profile)))
+        except (WeftError, OSError) as error:
+            yield finding("PROFILE_UNUSABLE", account.label, error)
+            continue
+        accounts.append((account, sessions))
+        first.append(cloud.keystone_check(sessions, account.label, seconds))
+    yield from carried_out(first, seconds)
+    for check, (account, sessions) in zip(first, accounts, strict=True):
+        if any(one.code == "SERVICE_ANSWERS" for one in check.found):
+            later += cloud.service_checks(sessions, account.services, account.label, seconds)
+        elif account.services:
+            said = f"{', '.join(account.services)} weren't asked: Keystone gave no token to look with"
+            yield finding("SERVICE_UNASKED", account.label, said)
+    if site is not None:
+        later += [
+            Check("extras", partial(host.extras, site)),
+            Check("secrets of the site", partial(host.site_secrets, site)),
+        ]
+        later += cloud.site_checks(site, settings.cloud_profile)
+        later += [
+            Check(f"fabric {name}", partial(fabric.fabric, site, name)) for name in sorted(site.fabrics)
+        ]
+    yield from carried_out(later, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """weft's user in a cloud, and the services that it uses there besides Keystone."""
+
+    label: str
+    profile: str
+    services: tuple[str, ...]
+
+
+def _accounts(settings: ServeSettings, site: Site | None) -> list[_Account]:
+    """Of each cloud, and of the one whose Keystone validates tokens if that is another."""
+    validates = settings.cloud_profile or os.environ.get("OS_CLOUD", "weft")
+    if site is None:
+        return [_Account(f"profile {validates}", validates, cloud.ALWAYS)]
+    found = [
+        _Account(
+            f"cloud {name}", profile_of(site, name, settings.cloud_profile), cloud.services_of(site, name)
+        )
+        for name in sorted(site.clouds)
+    ]
+    if validates not in {one.profile for one in found}:
+        found.append(_Account(f"profile {validates}", validates, ()))
+    return found

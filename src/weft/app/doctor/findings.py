@@ -1,0 +1,172 @@
+"""Findings of `weft doctor`, and the ONE table of their codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from weft.model.errors import without_password
+
+
+class Level(StrEnum):
+    """How bad a finding is; UNKNOWN: it couldn't be looked at, which is never good."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Attributes: level; page: of docs, with what to do; meaning."""
+
+    level: Level
+    page: str
+    meaning: str
+
+
+_OK, _WARNING, _ERROR, _UNKNOWN = Level.OK, Level.WARNING, Level.ERROR, Level.UNKNOWN
+_INSTALL, _OPERATING, _ROLES = "install.md", "operating.md", "operating-roles.md"
+_SITE, _SETTINGS = "site-file.md", "configuration.md"
+CODES: Mapping[str, Code] = {
+    "SECRETS_CLOSED": Code(_OK, f"{_SETTINGS}#secrets", "only their owner can read these files with secrets"),
+    "SECRET_OPEN": Code(_ERROR, f"{_SETTINGS}#secrets", "others can read a file with a secret"),
+    "SECRET_UNREAD": Code(
+        _UNKNOWN,
+        f"{_SETTINGS}#secrets",
+        "a file with a secret can't be looked at: run the doctor as weft's user",
+    ),
+    "PLAIN_HTTP": Code(
+        _WARNING, f"{_SETTINGS}#without-tls", "the API serves HTTP on an address that isn't loopback"
+    ),
+    "EXTRAS_INSTALLED": Code(_OK, f"{_INSTALL}#extras", "the drivers that the site needs are installed"),
+    "EXTRA_MISSING": Code(_ERROR, f"{_INSTALL}#extras", "a driver that the site needs isn't installed"),
+    "CERTIFICATES_VALID": Code(_OK, f"{_OPERATING}#monitoring", "the API's certificate is valid for a while"),
+    "CERTIFICATE_ENDS": Code(
+        _WARNING, f"{_OPERATING}#monitoring", "the API's certificate expires soon, or isn't valid"
+    ),
+    "DATABASE_ANSWERS": Code(_OK, f"{_OPERATING}#processes", "the database answers; its version"),
+    "DATABASE_UNREACHABLE": Code(_ERROR, f"{_OPERATING}#processes", "the database doesn't answer"),
+    "DATABASE_STOPPED": Code(
+        _ERROR, f"{_OPERATING}#processes", "the embedded PostgreSQL doesn't run: `weft serve` starts it"
+    ),
+    "DATABASE_READ_ONLY": Code(
+        _ERROR, f"{_OPERATING}#processes", "the database is a standby: nothing can be written"
+    ),
+    "SOCKET_CLOSED": Code(
+        _OK, f"{_OPERATING}#processes", "only weft's user can reach the embedded PostgreSQL"
+    ),
+    "SOCKET_OPEN": Code(
+        _ERROR, f"{_OPERATING}#processes", "other users of the machine can reach the embedded PostgreSQL"
+    ),
+    "SCHEMA_CURRENT": Code(_OK, f"{_OPERATING}#upgrade", "the schema is that of this version"),
+    "SCHEMA_OLDER": Code(
+        _WARNING,
+        f"{_OPERATING}#upgrade",
+        "`weft serve` of this version will migrate the database when it starts",
+    ),
+    "SCHEMA_NEWER": Code(
+        _ERROR, f"{_OPERATING}#upgrade", "a newer weft migrated the database: this version can't use it"
+    ),
+    "SCHEMA_MISSING": Code(_WARNING, f"{_OPERATING}#setup", "the database is empty: `weft serve` fills it"),
+    "WORKERS_ALIVE": Code(_OK, f"{_OPERATING}#monitoring", "workers gave a sign of life within a minute"),
+    "WORKERS_NONE": Code(
+        _ERROR, f"{_OPERATING}#monitoring", "no worker is alive: nothing is built, released or looked at"
+    ),
+    "CLOCK_AGREES": Code(_OK, f"{_OPERATING}#processes", "two clocks agree"),
+    "CLOCK_DIFFERS": Code(_WARNING, f"{_OPERATING}#processes", "two clocks differ: synchronize them (NTP)"),
+    "CLOCK_UNKNOWN": Code(_UNKNOWN, f"{_OPERATING}#processes", "a service doesn't say its time"),
+    "SITE_ACTIVE": Code(_OK, _SITE, "a site is active"),
+    "SITE_MISSING": Code(_WARNING, _SITE, "no site is active: nothing can be ordered"),
+    "SITE_UNREAD": Code(
+        _UNKNOWN,
+        _SITE,
+        "the active site can't be read; with a site file in the settings, that one is looked at",
+    ),
+    "PROFILE_UNUSABLE": Code(
+        _ERROR, f"{_OPERATING}#setup", "clouds.yaml has no usable profile of weft's user"
+    ),
+    "SERVICE_ANSWERS": Code(_OK, f"{_OPERATING}#setup", "a service of the cloud answers; its version"),
+    "SERVICE_UNREACHABLE": Code(
+        _ERROR, f"{_OPERATING}#setup", "a service of the cloud doesn't answer, or not as it should"
+    ),
+    "SERVICE_UNASKED": Code(
+        _UNKNOWN, f"{_OPERATING}#setup", "a service wasn't asked, because Keystone gave no token"
+    ),
+    "ROLES_PRESENT": Code(_OK, f"{_ROLES}#setup", "weft's user has its roles"),
+    "ROLE_MISSING": Code(_ERROR, f"{_ROLES}#setup", "weft's user lacks a role"),
+    "READS_ALLOWED": Code(
+        _OK, f"{_ROLES}#what-each-override-is-for", "weft's user may read what it needs of a service"
+    ),
+    "READ_REFUSED": Code(
+        _ERROR,
+        f"{_ROLES}#what-each-override-is-for",
+        "a service refuses a read: a policy of weft's is missing",
+    ),
+    "POLICY_UNREAD": Code(
+        _UNKNOWN, f"{_ROLES}#verification", "policies that isolation depends on, and no API shows"
+    ),
+    "AGGREGATES_SOUND": Code(
+        _OK, f"{_SITE}#aggregates", "host aggregates keep other flavors off pods' hosts"
+    ),
+    "AGGREGATES_DIFFER": Code(
+        _ERROR, f"{_SITE}#aggregates", "host aggregates don't keep other flavors off pods' hosts"
+    ),
+    "TLS_VALID": Code(
+        _OK, f"{_OPERATING}#monitoring", "a service's certificate is valid for 30 days or more"
+    ),
+    "TLS_ENDS": Code(
+        _WARNING, f"{_OPERATING}#monitoring", "a service's certificate expires within 30 days, or has"
+    ),
+    "TLS_ABSENT": Code(
+        _WARNING, "security.md#required-of-the-operator", "tokens cross a network in clear text"
+    ),
+    "TLS_UNREAD": Code(_UNKNOWN, f"{_OPERATING}#monitoring", "a service's certificate can't be read"),
+    "FABRIC_SOUND": Code(
+        _OK, "fabric-managers.md", "managers, agents and settings of a fabric are as they should be"
+    ),
+    "FABRIC_UNASKED": Code(_UNKNOWN, "fabric-managers.md", "a fabric has nothing that could be asked"),
+    "FABRIC_PROBLEM": Code(
+        _ERROR, "fabric-managers.md", "a manager or an agent of a fabric has a problem, or a certificate ends"
+    ),
+    "FABRIC_WEAK": Code(
+        _ERROR, "fabric-opensm.md", "a setting of a fabric's manager is insufficient for isolation"
+    ),
+    "FABRIC_DIFFERS": Code(_WARNING, _SITE, "cabling differs from the site"),
+    "CHECK_FAILED": Code(_UNKNOWN, "doctor.md#levels", "a check couldn't be made"),
+    "CHECK_TIMED_OUT": Code(_UNKNOWN, "doctor.md#levels", "a check didn't end in time"),
+}
+"""Code -> level, page and meaning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding.
+
+    Attributes:
+        code: of `CODES`.
+        of: what was looked at: `database`, `cloud lab: network`, `fabric main`.
+        what: a sentence, without secrets.
+    """
+
+    code: str
+    of: str
+    what: str
+
+    @property
+    def level(self) -> Level:
+        """That of its code."""
+        return CODES[self.code].level
+
+    @property
+    def page(self) -> str:
+        """Of the documentation."""
+        return CODES[self.code].page
+
+
+def finding(code: str, of: str, what: object) -> Finding:
+    """A finding whose sentence has no credentials in URLs, and no more than 500 characters."""
+    text = " ".join(without_password(str(what)).split())
+    return Finding(code, of, text if len(text) <= 500 else f"{text[:500]}…")

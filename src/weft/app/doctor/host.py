@@ -1,0 +1,87 @@
+"""Checks of the host that weft runs on: files with secrets, the API's certificate, drivers that are installed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from weft.app.doctor.findings import Finding, finding
+from weft.app.drivers import missing_extras
+from weft.app.settings import ServeSettings
+from weft.config.kinds import is_loopback
+from weft.config.secretfiles import readable_by_others
+from weft.generate.certificates import expiry_problems
+from weft.model.site import Site
+
+_CLOUDS = ("clouds.yaml", "clouds.yml", "secure.yaml", "secure.yml")
+
+
+def secrets(settings: ServeSettings) -> Iterator[Finding]:
+    """Modes of the files with secrets that the processes read."""
+    named = [settings.certificate[1] if settings.certificate else None, settings.neutron_token]
+    yield from _modes("secrets", [*filter(None, named), *_clouds_files()])
+
+
+def site_secrets(site: Site) -> Iterator[Finding]:
+    """The same of the files that the site names: keys, and passwords of managers and switches."""
+    named: list[str | None] = []
+    for fabric in site.fabrics.values():
+        one = fabric.manager
+        named += [one.key, one.credentials, fabric.traffic.key if fabric.traffic else None]
+        named += [one.switching.credentials] if one.switching else []
+    yield from _modes("secrets of the site", [Path(path) for path in dict.fromkeys(filter(None, named))])
+
+
+def _modes(of: str, paths: Sequence[Path]) -> Iterator[Finding]:
+    bad = False
+    for path in paths:
+        try:
+            path.stat()
+        except OSError as error:
+            bad = True
+            yield finding("SECRET_UNREAD", of, f"{path} can't be looked at ({error.strerror})")
+            continue
+        if why := readable_by_others(path):
+            bad = True
+            yield finding("SECRET_OPEN", of, f"{path} must be {why}")
+    if paths and not bad:
+        yield finding("SECRETS_CLOSED", of, f"closed to others: {', '.join(map(str, paths))}")
+
+
+def _clouds_files() -> Iterator[Path]:
+    """clouds.yaml and secure.yaml where openstacksdk looks for them, as far as they are there."""
+    for variable in ("OS_CLIENT_CONFIG_FILE", "OS_CLIENT_SECURE_FILE"):
+        if given := os.environ.get(variable):
+            yield Path(given)
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    for folder in (Path.cwd(), home / "openstack", Path("/etc/openstack")):
+        yield from (folder / name for name in _CLOUDS if os.path.lexists(folder / name))
+
+
+def listening(settings: ServeSettings) -> Iterator[Finding]:
+    """The API's own address and certificate."""
+    if settings.certificate is None:
+        if not is_loopback(settings.host):
+            said = f"the API on {settings.host}:{settings.port} serves plain HTTP, as plain_http says"
+            yield finding("PLAIN_HTTP", "serve", said)
+        return
+    chain = settings.certificate[0]
+    try:
+        problems = expiry_problems(chain.read_bytes(), str(chain), datetime.now(UTC))
+    except OSError as error:
+        problems = [f"certificate {chain} can't be read: {error.strerror}"]
+    # The sentence's remedy is that of the agents' certificates.
+    problems = [problem.partition(": renew it with")[0].partition(", renew it")[0] for problem in problems]
+    yield from (finding("CERTIFICATE_ENDS", "serve", problem) for problem in problems)
+    if not problems:
+        yield finding("CERTIFICATES_VALID", "serve", f"the API's certificate {chain} is valid")
+
+
+def extras(site: Site) -> Iterator[Finding]:
+    """Drivers that the site needs."""
+    lacking = missing_extras(site)
+    yield from (finding("EXTRA_MISSING", "extras", sentence) for sentence in lacking)
+    if not lacking:
+        yield finding("EXTRAS_INSTALLED", "extras", "all drivers that the site needs are installed")

@@ -1,0 +1,359 @@
+"""`weft doctor`: what it finds in databases, clouds and on hosts that are sound, wrong, silent or gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import psycopg
+import pytest
+
+from tests.drivers.openstack.tinycloud import Reply, TinyCloud, tiny_cloud
+from tests.helpers.paths import DOCS
+from tests.helpers.smallsite import small_site
+from weft.app.doctor.bounds import Check, carried_out
+from weft.app.doctor.cloud import _tls  # pyright: ignore[reportPrivateUsage]
+from weft.app.doctor.examination import examine
+from weft.app.doctor.findings import CODES, Finding, Level, finding
+from weft.app.settings import ServeSettings
+from weft.cli.main import main
+from weft.drivers.openstack.reach import _ahead, _version  # pyright: ignore[reportPrivateUsage]
+from weft.engine.database import Database
+from weft.engine.embedded import running_in
+from weft.engine.store import Store
+from weft.fabricagent.tls import make_certificates
+
+CANARY = "canary7"
+TOKEN = {
+    "token": {
+        "expires_at": "2999-01-01T00:00:00Z",
+        "user": {"id": "u", "name": "weft", "domain": {"id": "default", "name": "Default"}},
+        "project": {"id": "p", "name": "service", "domain": {"id": "default", "name": "Default"}},
+        "roles": [{"id": "r1", "name": "service"}, {"id": "r2", "name": "weft"}],
+    }
+}
+VALID = ("GET /v3/auth/tokens", Reply(200, TOKEN))
+SECONDS = 8.0
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TinyCloud]:
+    """A cloud with weft's roles, and the environment of a process that uses it."""
+    for name in [name for name in os.environ if name.startswith(("OS_", "WEFT_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    with tiny_cloud() as (tiny, text):
+        file = tmp_path / "clouds.yaml"
+        file.write_text(text)
+        file.chmod(0o600)
+        monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(file))
+        tiny.served, tiny.lies = {"team-a"}, [VALID]
+        tiny.things["networks"] = [{"id": "n", "name": "n", "provider:network_type": "vlan"}]
+        yield tiny
+
+
+def settings(folder: Path, database: str | None) -> ServeSettings:
+    return ServeSettings(state=folder / "state", database=database, cloud_profile="weft")
+
+
+def by_place(findings: list[Finding]) -> Mapping[str, list[str]]:
+    """What was looked at -> its codes."""
+    found: dict[str, list[str]] = {}
+    for one in findings:
+        found.setdefault(one.of, []).append(one.code)
+    return found
+
+
+def codes(findings: list[Finding], of: str) -> list[str]:
+    return list(by_place(findings).get(of, []))
+
+
+def test_sound_cloud_and_new_database_have_only_that_finding(
+    tmp_path: Path, cloud: TinyCloud, database: Database
+) -> None:
+    """No worker, and no site: the rest is ok. Nothing is written anywhere."""
+    found = by_place(examine(settings(tmp_path, database.url), SECONDS))
+    answers = ["SERVICE_ANSWERS", "CLOCK_AGREES", "TLS_VALID", "READS_ALLOWED"]
+    assert found == {
+        "secrets": ["SECRETS_CLOSED"],
+        "database": ["DATABASE_ANSWERS", "CLOCK_AGREES", "SCHEMA_CURRENT"],
+        "workers": ["WORKERS_NONE"],
+        "site": ["SITE_MISSING"],
+        "profile weft: identity": [*answers, "ROLES_PRESENT"],
+        **{f"profile weft: {name}": answers for name in ("network", "compute", "image", "placement")},
+    }
+    assert {line.split()[0] for line in cloud.asked} == {"GET", "POST"}
+    assert [line for line in cloud.asked if line.startswith("POST") and "/auth/tokens" not in line] == []
+    assert not (tmp_path / "state").exists()
+    Store(database).worker_lives("host/1")
+    assert codes(examine(settings(tmp_path, database.url), SECONDS), "workers") == ["WORKERS_ALIVE"]
+
+
+def test_missing_rights_are_named(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
+    """Roles, reads that a policy refuses, and provider attributes that are left out."""
+    without = {"token": {**TOKEN["token"], "roles": []}}
+    refused = Reply(403, {"forbidden": {"code": 403, "message": "Policy doesn't allow it"}})
+    cloud.lies = [
+        ("GET /v3/auth/tokens", Reply(200, without)),
+        ("GET /compute/os-hypervisors/detail", refused),
+    ]
+    cloud.things["networks"] = [{"id": "n", "name": "n"}]
+    cloud.shows_segments = False
+    found = examine(settings(tmp_path, database.url), SECONDS)
+    assert codes(found, "profile weft: identity")[-2:] == ["ROLE_MISSING", "ROLE_MISSING"]
+    (compute,) = [one for one in found if one.of.endswith("compute") and one.level is Level.ERROR]
+    assert compute.code == "READ_REFUSED" and "list hypervisors" in compute.what and "403" in compute.what
+    assert compute.page.startswith("operating-roles.md")
+    assert codes(found, "profile weft: network")[-1] == "READ_REFUSED"
+    cloud.lies = [VALID, ("GET /network/networks", Reply(200, {"networks": []}))]
+    found = examine(settings(tmp_path, database.url), SECONDS)
+    assert codes(found, "profile weft: network")[-1] == "POLICY_UNREAD", "nothing shows it"
+
+
+def test_odd_answers_are_errors_and_never_ok(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
+    """A proxy's page, an error, and a listing of another shape."""
+    cloud.lies += [
+        ("GET /network/networks", Reply(200, "<html>", "text/html")),
+        ("GET /compute/os-services", Reply(500, {})),
+        ("GET /image/images", Reply(200, {"images": "none"})),
+        ("GET /placement/resource_providers", Reply(204)),
+    ]
+    found = examine(settings(tmp_path, database.url), SECONDS)
+    for name in ("network", "compute", "image", "placement"):
+        assert codes(found, f"profile weft: {name}")[-1] == "SERVICE_UNREACHABLE", name
+        assert "READS_ALLOWED" not in codes(found, f"profile weft: {name}")
+
+
+def test_silent_service_delays_no_other(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
+    """It accepts connections and says nothing: a finding within the limit, and the others are looked at."""
+    file = tmp_path / "clouds.yaml"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        (address,) = [line for line in file.read_text().splitlines() if "network_endpoint" in line]
+        port = silent.getsockname()[1]
+        file.write_text(
+            file.read_text().replace(
+                address, f"    network_endpoint_override: http://127.0.0.1:{port}/network"
+            )
+        )
+        started = time.monotonic()
+        found = examine(settings(tmp_path, database.url), 2.0)
+        assert time.monotonic() - started < 60
+    assert codes(found, "profile weft: network")[-1] in ("SERVICE_UNREACHABLE", "CHECK_TIMED_OUT")
+    assert "READS_ALLOWED" not in codes(found, "profile weft: network")
+    assert codes(found, "profile weft: compute")[-1] == "READS_ALLOWED"
+
+
+def test_keystone_that_is_gone_leaves_the_rest_unasked(
+    tmp_path: Path, cloud: TinyCloud, database: Database
+) -> None:
+    """One error, and one finding for what couldn't be looked at; no profile is another error."""
+    cloud.lies = [("POST /v3/auth/tokens", Reply(401, {"error": {"code": 401, "message": "no"}}))]
+    found = by_place(examine(settings(tmp_path, database.url), SECONDS))
+    assert found["profile weft: identity"] == ["SERVICE_UNREACHABLE"]
+    assert found["profile weft"] == ["SERVICE_UNASKED"]
+    other = replace(settings(tmp_path, database.url), cloud_profile="nix")
+    assert codes(examine(other, SECONDS), "profile nix") == ["PROFILE_UNUSABLE"]
+
+
+def test_database_that_is_gone_is_a_finding(tmp_path: Path, cloud: TinyCloud) -> None:
+    """The cloud is looked at nevertheless; no finding has the password."""
+    url = f"postgresql://weft:{CANARY}@127.0.0.1:1/weft?password={CANARY}"
+    found = examine(settings(tmp_path, url), SECONDS)
+    assert codes(found, "database") == ["DATABASE_UNREACHABLE"] and codes(found, "site") == ["SITE_UNREAD"]
+    assert codes(found, "profile weft: compute")[-1] == "READS_ALLOWED"
+    assert CANARY not in str(found)
+
+
+def test_silent_database_is_a_finding(tmp_path: Path, cloud: TinyCloud) -> None:
+    """Something listens there that isn't PostgreSQL and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"postgresql://weft@127.0.0.1:{silent.getsockname()[1]}/weft"
+        found = examine(settings(tmp_path, url), 3.0)
+    assert codes(found, "database") in (["DATABASE_UNREACHABLE"], ["CHECK_TIMED_OUT"])
+
+
+def test_schema_of_another_version_is_a_finding(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
+    """A newer one, an older one, none; it isn't migrated by looking."""
+    given = settings(tmp_path, database.url)
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        connection.execute("INSERT INTO migration (name) VALUES ('9999_later.sql')")
+        found = examine(given, SECONDS)
+        assert codes(found, "database")[-1] == "SCHEMA_NEWER" and "9999_later" in str(found)
+        assert codes(found, "workers") == [], "tables of another version aren't read"
+        connection.execute("DELETE FROM migration WHERE name = '9999_later.sql' OR name LIKE '0001%'")
+        assert codes(examine(given, SECONDS), "database")[-1] == "SCHEMA_OLDER"
+        row = connection.execute("SELECT count(*) FROM migration WHERE name LIKE '0001%'").fetchone()
+        assert row == (0,)
+        connection.execute("ALTER TABLE migration RENAME TO once")
+        assert codes(examine(given, SECONDS), "database")[-1] == "SCHEMA_MISSING"
+
+
+def test_clouds_and_fabrics_of_the_active_site_are_looked_at(
+    tmp_path: Path, cloud: TinyCloud, database: Database
+) -> None:
+    """A manager that doesn't answer is no sound fabric; with the database gone, the site file's are looked at."""
+    site = small_site()
+    (name,) = site.clouds
+    Store(database).activate_site(site, "test")
+    given = settings(tmp_path, database.url)
+    found = by_place(examine(given, SECONDS))
+    assert found["site"] == ["SITE_ACTIVE"] and found["extras"] == ["EXTRAS_INSTALLED"]
+    assert found[f"cloud {name}: compute"][-1] == "READS_ALLOWED"
+    assert {f"fabric {one}" for one in site.fabrics} <= found.keys()
+    for one in site.fabrics:
+        assert "FABRIC_SOUND" not in found[f"fabric {one}"]
+    file = tmp_path / "site.json"
+    file.write_text(site.model_dump_json())
+    gone = by_place(examine(replace(given, database="postgresql://127.0.0.1:1/x", site=file), SECONDS))
+    assert gone["site"] == ["SITE_UNREAD"]
+    assert {key for key in gone if key.startswith(("cloud", "fabric"))} == {
+        key for key in found if key.startswith(("cloud", "fabric"))
+    }
+
+
+def test_certificate_of_a_service_that_ends_soon_is_a_warning(tmp_path: Path) -> None:
+    """Read from the service, without judging who signed it; http to another host is a warning too."""
+    make_certificates(tmp_path, {"one": ["127.0.0.1"]}, days=20)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "agent-one.pem", tmp_path / "agent-one.key")
+    with (
+        socket.create_server(("127.0.0.1", 0)) as plain,
+        context.wrap_socket(plain, server_side=True) as server,
+    ):
+        server.settimeout(10)
+
+        def accept() -> None:
+            with suppress(OSError):
+                server.accept()[0].close()
+
+        threading.Thread(target=accept, daemon=True).start()
+        port = server.getsockname()[1]
+        assert _tls("a", f"https://127.0.0.1:{port}/v3", 20).code == "TLS_ENDS"
+    assert _tls("a", f"https://127.0.0.1:{port}/v3", 20).code == "TLS_UNREAD"
+    assert _tls("a", "http://192.0.2.1:5000/v3", 20).code == "TLS_ABSENT"
+    assert _tls("a", "http://127.0.0.1:5000/v3", 20).code == "TLS_VALID"
+
+
+def test_embedded_database_must_run_and_be_closed(tmp_path: Path, cloud: TinyCloud, postgres: str) -> None:
+    """One that doesn't run isn't started; one that others can enter is an error."""
+    assert codes(examine(settings(tmp_path, None), SECONDS), "database") == ["DATABASE_STOPPED"]
+    sockets = Path(parse_qs(urlsplit(postgres).query)["host"][0])
+    data = next(p for p in (sockets, *sockets.parents) if (p / "postmaster.pid").exists())
+    found = running_in(data.parent)
+    assert found is not None and found[1] and psycopg.connect(found[0]).closed is False
+    mode = data.stat().st_mode
+    try:
+        data.chmod(0o755)
+        found = examine(replace(settings(tmp_path, None), state=data.parent), SECONDS)
+        assert codes(found, "database")[:2] == ["SOCKET_OPEN", "DATABASE_ANSWERS"]
+    finally:
+        data.chmod(mode)
+
+
+def test_open_secrets_and_plain_http_are_findings(tmp_path: Path, cloud: TinyCloud) -> None:
+    """clouds.yaml, the API's key, the driver's token; one that isn't there is unknown."""
+    (tmp_path / "clouds.yaml").chmod(0o644)
+    for name in ("tls.pem", "tls.key"):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(0o640 if os.geteuid() else 0o604)
+    made = replace(
+        settings(tmp_path, "postgresql://127.0.0.1:1/weft"),
+        certificate=(tmp_path / "tls.pem", tmp_path / "tls.key"),
+        neutron_token=tmp_path / "nix",
+    )
+    found = examine(made, SECONDS)
+    assert codes(found, "secrets") == ["SECRET_OPEN", "SECRET_UNREAD", "SECRET_OPEN", "SECRET_OPEN"]
+    assert codes(found, "serve") == ["CERTIFICATE_ENDS"]
+    plain = replace(made, certificate=None, host="0.0.0.0")
+    assert codes(examine(plain, SECONDS), "serve") == ["PLAIN_HTTP"]
+
+
+def test_check_that_fails_or_hangs_is_unknown() -> None:
+    """What it found before counts; the others go on."""
+
+    def fails() -> Iterator[Finding]:
+        yield finding("CLOCK_AGREES", "a", "it does")
+        raise ZeroDivisionError(f"postgresql://weft:{CANARY}@host/x")
+
+    def hangs() -> Iterator[Finding]:
+        yield finding("CLOCK_AGREES", "b", "it does")
+        time.sleep(30)
+
+    def fine() -> Iterator[Finding]:
+        yield finding("CLOCK_AGREES", "c", "it does")
+
+    checks = [Check("a", fails), Check("b", hangs), Check("c", fine)]
+    found = carried_out(checks, 1.0)
+    assert [one.code for one in found] == [
+        *("CLOCK_AGREES", "CHECK_FAILED", "CLOCK_AGREES", "CHECK_TIMED_OUT", "CLOCK_AGREES"),
+    ]
+    assert [one.level for one in found[1:4]] == [Level.UNKNOWN, Level.OK, Level.UNKNOWN]
+    assert CANARY not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("document", "version"),
+    [
+        ({"version": {"id": "v2.1", "status": "CURRENT", "version": "2.96"}}, "v2.1 (up to 2.96)"),
+        ({"versions": [{"id": "v2", "status": "SUPPORTED"}, {"id": "v3", "status": "CURRENT"}]}, "v3"),
+        ({"versions": {"values": [{"id": "v3.14", "status": "stable"}]}}, "v3.14"),
+        ({"versions": [{"id": "v1.0", "max_version": "1.39", "status": "CURRENT"}]}, "v1.0 (up to 1.39)"),
+        ({}, ""),
+        ([], ""),
+        ({"versions": "all"}, ""),
+    ],
+)
+def test_version_documents_of_the_services_are_read(document: object, version: str) -> None:
+    """Those of Nova, Glance, Keystone and Placement; any other names no version."""
+    assert _version(json.dumps(document).encode()) == version
+
+
+def test_clock_of_a_service_is_compared_in_whole_seconds() -> None:
+    """What lies between the request and the answer isn't ahead or behind."""
+    now = datetime.now(UTC)
+    assert _ahead(format_datetime(now, usegmt=True), now) == 0.0
+    behind = _ahead(format_datetime(now - timedelta(seconds=90), usegmt=True), now)
+    ahead = _ahead(format_datetime(now + timedelta(seconds=90), usegmt=True), now)
+    assert behind is not None and ahead is not None and -91 < behind < -88 and 88 < ahead < 91
+    assert _ahead(None, now) is None and _ahead("today", now) is None
+
+
+def test_exit_code_is_1_unless_all_is_ok(
+    tmp_path: Path, cloud: TinyCloud, database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As rows with `-f json`; `--wrong` leaves out what is ok. Wrong settings are 2, and nothing is looked at."""
+    words = ["doctor", "--database", database.url, "--cloud-profile", "weft", "-f", "json", "--timeout", "8"]
+    assert main(words) == 1
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["Level"] for row in rows} == {"ok", "warning", "error"}
+    assert main([*words, "--wrong"]) == 1
+    wrong = json.loads(capsys.readouterr().out)
+    assert wrong == [row for row in rows if row["Level"] != "ok"]
+    assert all((DOCS.parent / row["Page"].partition("#")[0]).exists() for row in rows)
+    asked = len(cloud.asked)
+    for other in (["--timeout", "0"], ["--timeout", "x"], ["--database", "mysql://x"], ["--config", "nix"]):
+        assert main(["doctor", *other]) == 2
+    assert len(cloud.asked) == asked
+
+
+def test_levels_of_codes_are_as_their_names_say() -> None:
+    """What couldn't be looked at is unknown, and never ok."""
+    assert [
+        name for name, code in CODES.items() if "UNREAD" in name and code.level is not Level.UNKNOWN
+    ] == []
+    assert [
+        name for name, code in CODES.items() if name.startswith("CHECK_") and code.level is not Level.UNKNOWN
+    ] == []
