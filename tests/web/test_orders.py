@@ -10,10 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.helpers.consoles import Browser, Console
+from tests.helpers.consoles import PASSWORD, Browser, Console
 from weft.api.streams import Streams
 from weft.app.orderfile import load_order
 from weft.generate.receipts import read, verify
+from weft.model.errors import UnauthenticatedError
 from weft.web import orderforms
 from weft.web.sessions import COOKIE
 
@@ -242,3 +243,44 @@ def test_receipt_is_shown_and_downloaded(pods_console: Console, browser: Browser
     browser.cookie = ""
     browser.sign_in("bob")
     assert browser.get(f"/ui/pods/{pod.id}/receipt.json").status_code == 404
+
+
+def test_text_of_an_order_survives_the_end_of_the_session(pods_console: Console, browser: Browser) -> None:
+    """Whether the row or the token ended; through the choice of a project; nothing is ordered by it."""
+    text = "name: kept\nnodes:\n  count: 2\n  flavor: gpu8\n  image: <tiny>\n"
+    for end in ("row", "token"):
+        browser.sign_in("alice")
+        browser.get("/ui/order")
+        if end == "row":
+            browser.cookie = "A" * 43
+        else:
+            pods_console.keystone.identity.error = UnauthenticatedError("expired")
+        page = browser.post("/ui/order", {"do": "order", "yaml": text})
+        pods_console.keystone.identity.error = None
+        assert page.status_code == 401 and "text of your order is kept" in browser.text, end
+        wrong = {"method": "password", "user": "alice", "domain": "Default", "password": "no"}
+        given = {"draft": draft_in(page), "next": "/order?draft=true"}
+        again = browser.post("/ui/sign-in", {**wrong, **given})
+        assert again.status_code == 401 and draft_in(again) == text
+        browser.post("/ui/sign-in", {**wrong, **given, "password": PASSWORD})
+        browser.post("/ui/project", {"project": "id-of-team-a", "next": "/order?draft=true"})
+        assert yaml_of(browser.page) == text and "Nothing is planned yet" in browser.text, end
+        assert "no pods" in browser.get("/ui/").text
+        assert text not in unescape(browser.get("/ui/order").text)
+
+
+def test_order_sent_without_a_session_is_kept_within_bounds(console: Console, browser: Browser) -> None:
+    """Not from another site, not beyond the size of a form; one that leaves no room for signing in isn't kept."""
+    sent = {"do": "order", "yaml": "name: a"}
+    answer = browser.post("/ui/order", sent, **{"Sec-Fetch-Site": "cross-site"})
+    assert answer.status_code == 403 and "name: a" not in answer.text
+    assert browser.post("/ui/order", {**sent, "yaml": "x" * 140_000}).status_code == 413
+    assert browser.post("/ui/order", {**sent, "yaml": "x" * 120_000}).status_code == 401
+    assert "too long to be kept" in browser.text and "xxxx" not in browser.text
+    assert browser.post("/ui/order", {**sent, "yaml": ""}).status_code == 200
+
+
+def draft_in(page: httpx.Response) -> str:
+    found = re.search(r'name="draft" value="([^"]*)"', page.text, re.DOTALL)
+    assert found
+    return unescape(found[1])

@@ -46,7 +46,7 @@ from weft.web import (
     sitereceipts,
     times,
 )
-from weft.web.guard import HEADERS, Guard
+from weft.web.guard import HEADERS, Guard, form_of
 from weft.web.pages import PREFIX, base_of, error_page, page
 from weft.web.sessions import SessionBook
 from weft.web.visits import SignInFirst, book_of, sign_in_first
@@ -102,11 +102,19 @@ async def _on_weft_error(http: HttpRequest, error: WeftError) -> Response:
     if isinstance(error, UnauthenticatedError):  # the token has expired, or was revoked
         if session is not None:
             await run_in_threadpool(book_of(http).end, session)
-        return sign_in_first(http, over=True)
+        draft = getattr(http.state, "draft", "")
+        return signin.with_draft(http, draft) if draft else sign_in_first(http, over=True)
     return error_page(http, error, row_of(error).status, session)
 
 
-def _on_no_session(http: HttpRequest, error: SignInFirst) -> Response:
+async def _on_no_session(http: HttpRequest, error: SignInFirst) -> Response:
+    if http.method == "POST" and http.url.path == f"{PREFIX}/order":
+        try:
+            form = await form_of(http, None)
+        except HTTPException as wrong:
+            return _on_http_error(http, wrong)
+        if form.get("yaml"):
+            return signin.with_draft(http, form["yaml"])
     return sign_in_first(http, over=False)
 
 

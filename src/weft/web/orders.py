@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
@@ -41,9 +41,16 @@ class Answered:
 
 
 @router.get("/order")
-async def order_page(visit: Visitor) -> Response:
-    """An empty form."""
-    return _page(visit, orderforms.EXAMPLE, {}, None)
+async def order_page(visit: Visitor, draft: Annotated[bool, Query()] = False) -> Response:
+    """An empty form; with `draft` the text that was sent when the session before had ended."""
+    text = visit.session.contents.draft if draft else ""
+    if not text:
+        return _page(visit, orderforms.EXAMPLE, {}, None)
+    try:
+        document = await run_in_threadpool(orderforms.read, text)
+    except InputError as error:
+        return _page(visit, text, {}, _refused(error, {}))
+    return _page(visit, text, document, None)
 
 
 @router.post("/order")
@@ -51,6 +58,9 @@ async def order(visit: Visitor) -> Response:
     """Plan what the form says, or order what was planned. By `do`: plan (the fields), plan-yaml (the text), order."""
     form = await visit.form()
     do, text = form.get("do", "plan"), form.get("yaml", "")
+    visit.http.state.draft = (
+        text  # if Keystone says that the token has ended, it is kept for the next session
+    )
     if do not in ("plan", "plan-yaml", "order"):
         raise HTTPException(400, "unknown action")
     try:

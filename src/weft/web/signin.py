@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from ipaddress import ip_address
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 from fastapi import APIRouter, Response
 from fastapi import Request as HttpRequest
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse
 
+from weft.api.asking import KIB
 from weft.model.errors import InputError, UnauthenticatedError, WeftError
 from weft.ports.signin import NeedsPasscode, Scope, SignedIn, SignIn
-from weft.web.guard import form_of
+from weft.web.guard import LARGEST_FORM, form_of
 from weft.web.pages import base_of, page
 from weft.web.sessions import Contents, Session
 from weft.web.visits import (
@@ -30,6 +31,9 @@ from weft.web.visits import (
 router = APIRouter()
 SYSTEM = "system"
 """Value of the choice of the system instead of a project: no project's id, which has 32 hexadecimal digits."""
+DRAFT = "/order?draft=true"
+LARGEST_DRAFT = LARGEST_FORM - 28 * KIB
+"""Bytes of an order's text as a form sends it; the rest is for user, password and others."""
 log = logging.getLogger("weft.web")
 
 
@@ -46,6 +50,7 @@ def _forms(
     back: str = "/",
     wrong: str = "",
     over: bool = False,
+    draft: str = "",
 ) -> Response:
     values = {"user": "", "domain": "Default", "credential": "", **given}
     insecure = not _keeps_cookies(http)
@@ -58,7 +63,19 @@ def _forms(
         over=over,
         given=values,
         insecure=insecure,
+        draft=draft if _is_kept(draft) else "",
+        lost=bool(draft) and not _is_kept(draft),
     )
+
+
+def with_draft(http: HttpRequest, draft: str) -> Response:
+    """The forms, which keep the text of an order that was sent after the session had ended."""
+    return without_session(_forms(http, {}, 401, DRAFT, over=True, draft=draft))
+
+
+def _is_kept(draft: str) -> bool:
+    """Whether the text of an order fits into the form for signing in, beside the rest of it."""
+    return len(quote_plus(draft)) <= LARGEST_DRAFT
 
 
 def _keeps_cookies(http: HttpRequest) -> bool:
@@ -78,6 +95,7 @@ async def sign_in(http: HttpRequest) -> Response:
     """Begin a session by a password, or by an application credential."""
     form = await form_of(http, None)
     back, method = form.get("next", "/"), form.get("method", "password")
+    draft = form.get("draft", "")
     shown = {name: form[name][:255] for name in ("user", "domain", "credential") if name in form}
 
     def ask(keystone: SignIn) -> SignedIn | NeedsPasscode:
@@ -88,17 +106,17 @@ async def sign_in(http: HttpRequest) -> Response:
     try:
         found = await at_keystone(http, ask)
     except UnauthenticatedError as error:
-        return _forms(http, shown, 401, back, str(error))
+        return _forms(http, shown, 401, back, str(error), draft=draft)
     before = await session_of(http)
     if isinstance(found, NeedsPasscode):
-        first = Contents("passcode", found.receipt, found.user_id)
+        first = Contents("passcode", found.receipt, found.user_id, draft=draft)
         session = await run_in_threadpool(book_of(http).begin, first, found.expires_at, before)
     else:
-        session = await _begin(http, found, before)
+        session = await _begin(http, found, before, draft)
     return _enter(http, session, back)
 
 
-async def _begin(http: HttpRequest, found: SignedIn, before: Session | None) -> Session:
+async def _begin(http: HttpRequest, found: SignedIn, before: Session | None, draft: str) -> Session:
     """A session for a token: of its project, of the only one that there is, or with the choice to come."""
     unscoped = "" if found.project_id or found.system else found.token
     if unscoped:
@@ -106,10 +124,10 @@ async def _begin(http: HttpRequest, found: SignedIn, before: Session | None) -> 
         if len(scopes) == 1:
             only = scopes[0].project_id
             found = await at_keystone(http, lambda keystone: keystone.scoped(unscoped, only))
-    return await run_in_threadpool(_keep, http, found, unscoped, before)
+    return await run_in_threadpool(_keep, http, found, unscoped, before, draft)
 
 
-def _keep(http: HttpRequest, found: SignedIn, unscoped: str, before: Session | None) -> Session:
+def _keep(http: HttpRequest, found: SignedIn, unscoped: str, before: Session | None, draft: str) -> Session:
     contents = Contents(
         "in" if found.project_id or found.system else "scope",
         found.token,
@@ -119,6 +137,7 @@ def _keep(http: HttpRequest, found: SignedIn, unscoped: str, before: Session | N
         found.project_name,
         found.system,
         unscoped,
+        draft,
     )
     return book_of(http).begin(contents, found.expires_at, before)
 
@@ -163,7 +182,7 @@ async def passcode(http: HttpRequest) -> Response:
         )
     except UnauthenticatedError as error:
         return page(http, "passcode.html", session, 401, back=local(back), wrong=str(error))
-    return _enter(http, await _begin(http, found, session), back)
+    return _enter(http, await _begin(http, found, session, session.contents.draft), back)
 
 
 @router.get("/project")
@@ -191,7 +210,7 @@ async def project(http: HttpRequest) -> Response:
         raise InputError("project", chosen[:64], "one of the projects in the list")
     unscoped = session.contents.unscoped
     found = await at_keystone(http, lambda keystone: keystone.scoped(unscoped, wanted))
-    made = await run_in_threadpool(_keep, http, found, unscoped, session)
+    made = await run_in_threadpool(_keep, http, found, unscoped, session, session.contents.draft)
     back = form.get("next", "/") if session.contents.stage == "scope" else "/"
     return _enter(http, made, back)
 
