@@ -57,6 +57,7 @@ class World:
     lives: dict[str, int] = field(default_factory=dict)
     later: list[str] = field(default_factory=list)
     seen: Agenda | None = None
+    reported: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def health(self) -> Occupancy:

@@ -23,6 +23,7 @@ from weft.model.views import (
     NetworkSummary,
     NodeView,
     PodSummary,
+    ReportView,
 )
 from weft.ports.servers import Action
 
@@ -105,6 +106,24 @@ class ExtendRequest(Document):
     """Body of POST /v1/pods/{name}/extend."""
 
     until: Instant = Field(description="New end of the lease, with time zone.")
+
+
+class ReportRequest(Document):
+    """Body of POST /v1/pods/{name}/report."""
+
+    node: ServerName = Field(description="Node of the pod, by its name or that of the server on it.")
+    reason: str = Field(
+        min_length=1,
+        max_length=500,
+        pattern=r"^[^\x00-\x1f\x7f-\x9f]+$",
+        description="What is wrong with it, for operators.",
+    )
+
+
+class ReportList(Document):
+    """Nodes that projects have reported."""
+
+    reports: tuple[ReportView, ...]
 
 
 class ReplaceRequest(Document):

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from weft.api.asking import Backend, Named, SmallBody, answer, body_schema, document, may
-from weft.api.documents import DrainList, HoldList, HoldRequest, NodeList, QuarantineRequest
+from weft.api.documents import DrainList, HoldList, HoldRequest, NodeList, QuarantineRequest, ReportList
 from weft.app.verbs import Request
 from weft.model.views import MOST_ENTRIES, Acceptance, DrainRequest, DrainResult, NodeHistory, NodeView
 
@@ -83,6 +83,25 @@ def accept_node(
 def holds(request: Annotated[Request, may("nodes:list_holds")], verbs: Backend) -> Response:
     """List what nodes are held for, by whom, since when."""
     return answer(HoldList(holds=tuple(verbs.holds(request))))
+
+
+@router.get("/reports", response_model=ReportList)
+def reports(request: Annotated[Request, may("nodes:list")], verbs: Backend) -> Response:
+    """List nodes that projects have reported, and why."""
+    return answer(ReportList(reports=tuple(verbs.reports(request))))
+
+
+@router.delete("/nodes/{name}/reports", response_model=ReportList)
+def clear_report(
+    request: Annotated[Request, may("nodes:clear_report")],
+    verbs: Backend,
+    name: Named,
+    project: Annotated[
+        str | None, Query(min_length=1, max_length=64, description="Only this project's, by id.")
+    ] = None,
+) -> Response:
+    """Clear the reports of a node. 409 if there is none."""
+    return answer(ReportList(reports=tuple(verbs.clear_report(request, name, project))))
 
 
 @router.get("/drains", response_model=DrainList)

@@ -29,6 +29,7 @@ from weft.api.documents import (
     ExtendRequest,
     PodList,
     ReplaceRequest,
+    ReportRequest,
 )
 from weft.api.podwaits import Until, Wait, WaitAim, aim_of, when_there
 from weft.api.threadshares import outside, run_outside
@@ -40,7 +41,7 @@ from weft.model.ids import ServerName
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.receipt import ReceiptKey, SignedReceipt
-from weft.model.views import ActionView, Applied, ConsoleView, PodSearch, PodView
+from weft.model.views import ActionView, Applied, ConsoleView, PodSearch, PodView, ReportView
 
 
 async def server_name(server: Annotated[str, Path(description="Name of its node, or of the server.")]) -> str:
@@ -255,6 +256,15 @@ def replace_node(
     asked = document(ReplaceRequest, body).asked
     found = verbs.replace_node(request, name, asked, generation_of(if_match))
     return answer(found, 202, generation=found.pod.generation)
+
+
+@router.post("/{name}/report", response_model=ReportView, openapi_extra=body_schema(ReportRequest))
+def report_node(
+    request: Annotated[Request, may_with("pods:report")], verbs: Backend, name: Named, body: SmallBody
+) -> Response:
+    """Report a node as faulty: the project's next orders do without it until an operator clears the report."""
+    asked = document(ReportRequest, body)
+    return answer(verbs.report_node(request, name, asked.node, asked.reason))
 
 
 @router.post("/{name}/replace/plan", response_model=Plan, openapi_extra=body_schema(ReplaceRequest))

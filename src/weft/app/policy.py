@@ -118,6 +118,13 @@ _RULES = (
         "POST",
     ),
     _documented(
+        "pods:report",
+        "rule:project_member or rule:operator",
+        "Report a node of a pod: none of the project's orders gets it until an operator clears the report.",
+        "/v1/pods/{name}/report",
+        "POST",
+    ),
+    _documented(
         "pods:choose_node",
         "rule:operator",
         "Choose the node that takes another one's place; required in addition to pods:replace.",
@@ -240,6 +247,13 @@ _RULES = (
         "Hold a node until it is accepted: it isn't assigned.",
         "/v1/nodes/{name}/hold",
         "PUT",
+    ),
+    _documented(
+        "nodes:clear_report",
+        "rule:operator",
+        "Clear projects' reports of a node: their orders may get it again.",
+        "/v1/nodes/{name}/reports",
+        "DELETE",
     ),
     _documented(
         "nodes:drain",

@@ -8,6 +8,7 @@ from weft.app.mapverbs import MapVerbs
 from weft.app.networkverbs import NetworkVerbs
 from weft.app.nodeverbs import NodeVerbs
 from weft.app.replaceverbs import ReplaceVerbs
+from weft.app.reportverbs import ReportVerbs
 from weft.app.searchverbs import SearchVerbs
 from weft.app.siteresources import SiteResourceVerbs
 from weft.app.siteverbs import SiteVerbs
@@ -22,6 +23,7 @@ from weft.ports.fabric import FabricDriver
 
 class Service(
     ReplaceVerbs,
+    ReportVerbs,
     NodeVerbs,
     NetworkVerbs,
     SearchVerbs,

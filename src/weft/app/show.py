@@ -18,7 +18,16 @@ from weft.model.kinds import Kind
 from weft.model.messages import problems
 from weft.model.pod import Aspect, Cause, Condition, Conditions, Phase, changed
 from weft.model.site import Site, Unit
-from weft.model.views import DrainView, HoldView, NodeView, PodView, ResourceView, ServerView, SiteView
+from weft.model.views import (
+    DrainView,
+    HoldView,
+    NodeView,
+    PodView,
+    ReportView,
+    ResourceView,
+    ServerView,
+    SiteView,
+)
 from weft.planning.fabric.topology import Topology
 
 
@@ -235,6 +244,7 @@ def _node(node: Unit, leaf: str, capacity: Capacity, found: str, unknown: str) -
             "since": since,
             "holds": tuple(hold_view(row) for row in stops.holds),
             "drain": stops.drain and drain_view(stops.drain),
+            "reports": tuple(report_view(row) for row in stops.reports),
         }
     )
 
@@ -243,6 +253,11 @@ def drain_view(row: Row) -> DrainView:
     """`Stops.drain`."""
     given = {name: row[name] for name in ("node", "since", "drained_by", "reason", "public")}
     return DrainView(by=row["until_at"], **given)
+
+
+def report_view(row: Row) -> ReportView:
+    """A row of `Stops.reports`."""
+    return ReportView.model_validate({name: row[name] for name in ReportView.model_fields})
 
 
 def hold_view(row: Row) -> HoldView:

@@ -52,6 +52,7 @@ from weft.model.views import (
     NodeHistoryEntry,
     PodSummary,
     PodView,
+    ReportView,
     ResourceView,
     SearchHit,
     SearchResult,
@@ -345,6 +346,8 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         # For programs that accept nodes: only the rules for holds name them.
         _row(HoldView, "node what since held_by", why=lambda hold: tenanttext.known(hold.why)),
         _row(Acceptance, "node accepted missing"),
+        # Its own words.
+        _row(ReportView, "node project_id pod at reported_by reason"),
         _row(NodeHistory, "node in_site kept entries next"),
         _row(
             NodeHistoryEntry,

@@ -17,7 +17,7 @@ from weft.model.offer import (
 from weft.model.placement import Explanation, FilterReport, Placement, Refusal
 from weft.planning.words import first_names, some
 
-OWN_FILTERS = frozenset({"cloud", "fabric", "accelerators", "image", "exclude", "stays", "ipu_pod"})
+OWN_FILTERS = frozenset({"cloud", "fabric", "accelerators", "image", "exclude", "report", "stays", "ipu_pod"})
 """Filters that depend on the order. What others remove is reported as one sum: busy, booked, kept apart, broken or in
 maintenance are the same to a tenant."""
 TAKEN = "busy"

@@ -29,6 +29,7 @@ TENANTS = frozenset(
         "extend_pod",
         "plan_replacement",
         "replace_node",
+        "report_node",
         "retry_pod",
         "abandon_pod",
         "act_on_server",

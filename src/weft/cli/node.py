@@ -36,6 +36,7 @@ def add_commands(subparsers: Subparsers) -> None:
     parser = leaf(commands, "clear", clear, "take a node out of quarantine")
     parser.add_argument("node", metavar="NODE")
     _add_holds(commands)
+    _add_reports(commands)
     _add_drains(commands)
 
 
@@ -53,6 +54,18 @@ def _add_holds(commands: Subparsers) -> None:
     which.add_argument("--for", dest="what", metavar="TEXT", help="which hold; default: the only one")
     which.add_argument("--all", dest="every", action="store_true", help="all holds of the node")
     listed(commands, "holds", holds, "list what nodes are held for, by whom and since when")
+
+
+def _add_reports(commands: Subparsers) -> None:
+    listed(commands, "reports", reports, "list nodes that projects have reported, and why")
+    parser = leaf(
+        commands,
+        "clear-report",
+        clear_report,
+        "clear reports of a node: the projects' orders may get it again",
+    )
+    parser.add_argument("node", metavar="NODE")
+    parser.add_argument("--project", metavar="ID", help="only this project's report; default: all")
 
 
 def _add_drains(commands: Subparsers) -> None:
@@ -86,12 +99,13 @@ def node_list(args: argparse.Namespace) -> Listing:
 def node_show(args: argparse.Namespace) -> Record:
     """`weft node show`."""
     node = client_of(args).show_node(args.node)
-    fields = {name: value for name, value in node.items() if name not in ("holds", "drain")}
+    fields = {name: value for name, value in node.items() if name not in ("holds", "drain", "reports")}
     drained = node.get("drain") or {}
     fields |= {f"drain_{name}": drained.get(name) for name in ("by", "drained_by", "public")}
-    return Record(
-        fields, node, {"holds": Listing(("what", "since", "held_by", "why"), node.get("holds", ()))}
-    )
+    details = {"holds": Listing(("what", "since", "held_by", "why"), node.get("holds", ()))}
+    if given := node.get("reports", ()):
+        details["reports"] = Listing(("project_id", "pod", "at", "reported_by", "reason"), given)
+    return Record(fields, node, details)
 
 
 def history(args: argparse.Namespace) -> Listing:
@@ -159,6 +173,21 @@ def accept(args: argparse.Namespace) -> int:
 def holds(args: argparse.Namespace) -> Listing:
     """`weft node holds`."""
     return Listing(("node", "what", "since", "held_by", "why"), client_of(args).holds())
+
+
+def reports(args: argparse.Namespace) -> Listing:
+    """`weft node reports`."""
+    return Listing(("node", "project_id", "pod", "at", "reported_by", "reason"), client_of(args).reports())
+
+
+def clear_report(args: argparse.Namespace) -> int:
+    """`weft node clear-report`."""
+    found = client_of(args).clear_report(args.node, args.project)
+    if args.json:
+        write_json(found)
+    else:
+        say(f"node {args.node}: cleared {len(found)} {'report' if len(found) == 1 else 'reports'}")
+    return 0
 
 
 def drain(args: argparse.Namespace) -> int:

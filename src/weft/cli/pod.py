@@ -110,6 +110,12 @@ def _add_ending(commands: Subparsers) -> None:
     end = parser.add_mutually_exclusive_group(required=True)
     end.add_argument("--until", metavar="TIME", help="new end of the lease, such as 2027-01-31T18:00Z")
     end.add_argument("--by", metavar="DURATION", help="so much after its present end, such as 90m, 4h or 7d")
+    parser = acting(
+        commands, "report", podact.report, "report a faulty node: the project's next orders do without it"
+    )
+    _name(parser)
+    parser.add_argument("node", metavar="NODE", help="node of the pod, or the server on it, by name")
+    parser.add_argument("--reason", metavar="TEXT", required=True, help="what is wrong, for operators")
     parser = acting(commands, "replace", podact.replace, "replace a node of a pod by another one")
     _name(parser)
     parser.add_argument("node", metavar="NODE", help="node to be replaced, or the server on it, by name")

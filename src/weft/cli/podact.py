@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from weft.cli.common import Json, cell, client_of, read_order, say, warn, write_json
-from weft.cli.output import write
+from weft.cli.output import Record, write
 from weft.cli.podrecord import record
 from weft.model.errors import InputError, NotFoundError
 
@@ -150,6 +150,21 @@ def replace(args: argparse.Namespace) -> int:
 
         say("\n".join(text.change(answer["change"])))
     return _ordered(args, pod, f"being changed to generation {pod['generation']}")
+
+
+def report(args: argparse.Namespace) -> int:
+    """`weft pod report`."""
+    found = client_of(args).report_node(args.name, args.node, args.reason)
+    if args.json or args.formatter:
+        write(Record(found, found), args)
+        return 0
+    say(
+        f"node {found['node']} is reported: the project's next orders do without it until an operator clears it"
+    )
+    say(
+        f"pod {found['pod']} keeps it: `weft pod replace {args.name} {found['node']}` puts another in its place"
+    )
+    return 0
 
 
 def retry(args: argparse.Namespace) -> int:

@@ -55,6 +55,14 @@ class NodeClient:
     def holds(self) -> list[Json]:
         return self._ask("GET", "/v1/holds")["holds"]
 
+    def reports(self) -> list[Json]:
+        return self._ask("GET", "/v1/reports")["reports"]
+
+    def clear_report(self, node: str, project: str | None = None) -> list[Json]:
+        """End the reports of a node: a project's, by id, or all."""
+        query = f"?{urlencode({'project': project})}" if project is not None else ""
+        return self._ask("DELETE", f"/v1/nodes/{part('node', node)}/reports{query}")["reports"]
+
     def drain(self, target: str, **given: Any) -> Json:
         """Give no new orders to a place's nodes. Args: fields of `DrainRequest`; None is left out."""
         more = {name: value for name, value in given.items() if value is not None}

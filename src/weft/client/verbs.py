@@ -162,6 +162,11 @@ class Client(NodeClient):
         path = f"/v1/pods/{part('name', name)}/replace"
         return self._ask("POST", path, _replacing(node, by, hold), headers=given)
 
+    def report_node(self, name: str, node: str, reason: str) -> Json:
+        """Report a node of a pod as faulty."""
+        body = {"node": node, "reason": reason}
+        return self._ask("POST", f"/v1/pods/{part('name', name)}/report", body)
+
     def plan_replacement(self, name: str, node: str, by: str | None = None, hold: bool = True) -> Json:
         return self._ask("POST", f"/v1/pods/{part('name', name)}/replace/plan", _replacing(node, by, hold))
 

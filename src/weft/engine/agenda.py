@@ -86,7 +86,8 @@ def agenda(
         forecast: whether to estimate the starts of orders without a booking, which takes longest.
     """
     found, before = Agenda(now + EVERY), capacity.book()
-    asked = _asked(site, waiting, found)
+    reported = capacity.reported
+    asked = _asked(site, waiting, found, reported)
     bookings = {p.name: p for p in before.bookings}
     able = {str(i) for i in asked if i not in denied}
     book = _without_others(before, able, able | {str(w.id) for w in waiting if w.fixed})
@@ -100,7 +101,9 @@ def agenda(
         ready = [w for w in mine if w.id not in denied]
         places = shape_named(where.shape).places
         if places is not None:
-            if (start := _shares(site, book, places, ready, health, used, now, found, wait)) is not None:
+            if (
+                start := _shares(site, book, places, ready, health, used, now, found, wait, reported)
+            ) is not None:
                 could.append(start.candidate)
             book = _with_bookings(book, mine, found.notes)
             continue
@@ -155,13 +158,24 @@ def _denied_notes(
     }
 
 
-def _asked(site: Site, waiting: Sequence[Waiter], found: Agenda) -> dict[UUID, tuple[Where, Ask]]:
-    """Order -> which queue it is in, and what it asks for; those that can't be resolved go to `found.impossible`."""
+def _asked(
+    site: Site, waiting: Sequence[Waiter], found: Agenda, reported: Mapping[str, Mapping[str, str]]
+) -> dict[UUID, tuple[Where, Ask]]:
+    """Order -> which queue it is in, and what it asks for; those that can't be resolved go to `found.impossible`.
+
+    Args:
+        reported: project -> nodes that it has reported.
+    """
     asked: dict[UUID, tuple[Where, Ask]] = {}
     for one in waiting:
         try:
             order = resolve(one.order, one.project, site)
-            asked[one.id] = order.where, order.ask
+            ask = order.ask
+            without = tuple(sorted(reported.get(one.project, ())))
+            asked[one.id] = (
+                order.where,
+                replace(ask, exclude=(*ask.exclude, *without)) if without else ask,
+            )
         except InputError as error:
             found.impossible[one.id] = error.message
     return asked
@@ -186,9 +200,13 @@ def _shares(
     now: float,
     found: Agenda,
     wait: frozenset[str],
+    reported: Mapping[str, Mapping[str, str]],
 ) -> Waiter | None:
     """Which order starts now, of a shape without timeline; otherwise adds notes for all of them."""
-    sharers = [_sharer(one, resolve(one.order, one.project, site), places, now) for one in mine]
+    sharers = [
+        _sharer(one, resolve(one.order, one.project, site), places, now, reported.get(one.project, {}))
+        for one in mine
+    ]
     seen = process_queue(book, sharers, health, QueueSettings.of(site.queue), used, now, wait)
     for one in mine:
         pod = str(one.id)
@@ -210,13 +228,14 @@ def _sharer(
     order: Resolved,
     places: Callable[[Resolved, Occupancy], Placement | Refusal],
     now: float,
+    reported: Mapping[str, str],
 ) -> PartsOrder:
     window = one.window(now)
     return PartsOrder(
         str(one.id),
         one.project,
         one.name,
-        lambda occupancy: places(order, occupancy),
+        lambda occupancy: places(order, occupancy.model_copy(update={"reported": reported})),
         one.created_at.timestamp(),
         window.end - now if one.order.lease.duration else FOREVER,
         window.until,
@@ -256,7 +275,7 @@ def _enter(queue: Queue, one: Waiter, ask: Ask, booking: Keep | None, now: float
     line = queue.timeline
     line.cancel(ask.pod)
     bits = tuple(sorted(line.engine.numbers.masks(booking.nodes).items())) if booking else ()
-    if booking and bits:
+    if booking and bits and not set(booking.nodes).intersection(ask.exclude):
         queue.recall(waiting, booking.start, bits)
     else:
         queue.submit(waiting)

@@ -124,6 +124,16 @@ class Capacity:
             },
         )
 
+    @property
+    def reported(self) -> Mapping[str, Mapping[str, str]]:
+        """Project -> node that it has reported -> in which pod, and why: its orders don't get it."""
+        found: dict[str, dict[str, str]] = {}
+        for node, stops in self.stops.items():
+            for row in stops.reports:
+                why = f"reported in pod {row['pod']}: {row['reason']}"
+                found.setdefault(row["project_id"], {})[node] = why
+        return found
+
     def book(self) -> Book:
         """What is known about the future, in POSIX time, pods by id. A requested release is due now."""
         leases = _leases(self) if self.leases is None else self.leases
@@ -169,8 +179,12 @@ class _CountedState:
 
 
 def _stops(document: Mapping[str, Any]) -> Stops | None:
-    holds, drain = document["holds"] or (), document["drain"]
-    found = Stops(tuple(timed(row) for row in holds), timed(drain) if drain else None)
+    holds, drain, reports = document["holds"] or (), document["drain"], document["reports"] or ()
+    found = Stops(
+        tuple(timed(row) for row in holds),
+        timed(drain) if drain else None,
+        tuple(timed(row) for row in reports),
+    )
     return None if found == NO_STOPS else found
 
 

@@ -106,9 +106,11 @@ class PlanningInput:
             )
         return known if isinstance(known, WeftError) else None
 
-    def health(self, capacity: Capacity) -> Occupancy:
-        """What is out of order now."""
-        return health(self.site, [self], capacity)
+    def health(self, capacity: Capacity, project: str) -> Occupancy:
+        """What is out of order now for orders of a project."""
+        found = health(self.site, [self], capacity)
+        reported = capacity.reported.get(project)
+        return found.model_copy(update={"reported": reported}) if reported else found
 
     def plan(
         self, pod_id: str, project: str, order: Order, capacity: Capacity, window: Window
@@ -117,7 +119,7 @@ class PlanningInput:
 
         Raises `InputError` for names that the site doesn't know.
         """
-        book, health = capacity.book(), self.health(capacity)
+        book, health = capacity.book(), self.health(capacity, project)
         at = window.now, window.start, window.end
         asks = terms_of(order, project)
         occupancy = book.occupancy(health, project, *at, window.pod, window.came, asks)
@@ -176,7 +178,12 @@ class PlanningInput:
         """
         book = capacity.book()
         occupancy = book.occupancy(
-            self.health(capacity), plan.project, window.now, window.start, window.end, window.pod
+            self.health(capacity, plan.project),
+            plan.project,
+            window.now,
+            window.start,
+            window.end,
+            window.pod,
         )
         leaving = _leaving(plan, capacity, window.pod)
         made = make_change(plan, order, self.site, occupancy, leaving, remove, replaces)

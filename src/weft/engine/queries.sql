@@ -130,7 +130,8 @@ UNION ALL SELECT 'quarantine', n.node, (SELECT row_to_json(q) FROM quarantine q 
 UNION ALL SELECT 'reservation', n.name, (SELECT row_to_json(r) FROM reservation r WHERE r.name = n.name) FROM reserved n
 UNION ALL SELECT 'stop', n.node, (SELECT json_build_object(
     'holds', (SELECT json_agg(a ORDER BY since, what) FROM acceptance a WHERE a.node = n.node),
-    'drain', (SELECT row_to_json(d) FROM drain d WHERE d.node = n.node))) FROM stopped n
+    'drain', (SELECT row_to_json(d) FROM drain d WHERE d.node = n.node),
+    'reports', (SELECT json_agg(r ORDER BY at, project_id) FROM node_report r WHERE r.node = n.node))) FROM stopped n
 
 
 -- name: capacity_changes
@@ -176,7 +177,7 @@ WITH frame AS MATERIALIZED (
 ), reserved AS (
     SELECT name FROM reservation
 ), stopped AS (
-    SELECT node FROM acceptance UNION SELECT node FROM drain
+    SELECT node FROM acceptance UNION SELECT node FROM drain UNION SELECT node FROM node_report
 )
 @capacity_documents;
 
@@ -360,6 +361,36 @@ WITH ended AS (
 )
 INSERT INTO node_history (node, at, type, message, by)
 SELECT node, %(at)s, 'drain', node_message('NODE_UNDRAINED', '{}'), %(by)s FROM ended ORDER BY node RETURNING node;
+
+-- name: report_of
+SELECT * FROM node_report WHERE node = %(node)s AND project_id = %(project_id)s;
+
+-- name: count_reports
+SELECT count(*) AS number FROM node_report WHERE project_id = %(project_id)s;
+
+-- name: report_node
+-- No row if the pod doesn't hold the node, whole, in parts, or as host of a server.
+WITH made AS (
+    INSERT INTO node_report (node, project_id, pod_id, pod, at, reported_by, reason)
+    SELECT %(node)s, %(project_id)s, %(pod_id)s, %(pod)s, %(at)s, %(by)s, %(reason)s
+    WHERE EXISTS (SELECT FROM node_hold WHERE node = %(node)s AND pod_id = %(pod_id)s)
+    ON CONFLICT (node, project_id) DO NOTHING RETURNING *
+), noted AS (
+    INSERT INTO node_history (node, at, type, message, by, pod_id, pod, project_id)
+    SELECT node, at, 'report', %(message)s, reported_by, pod_id, pod, project_id FROM made
+)
+SELECT * FROM made;
+
+-- name: clear_reports
+WITH ended AS (
+    DELETE FROM node_report WHERE node = %(node)s AND (%(project_id)s::text IS NULL OR project_id = %(project_id)s) RETURNING *
+), noted AS (
+    INSERT INTO node_history (node, at, type, message, by, pod_id, pod, project_id)
+    SELECT node, %(at)s, 'report', node_message('NODE_REPORT_CLEARED', jsonb_build_object('project', project_id, 'reason', reason)),
+        %(by)s, pod_id, pod, project_id
+    FROM ended ORDER BY project_id
+)
+SELECT * FROM ended ORDER BY project_id;
 
 -- name: note_replaced
 INSERT INTO node_history (node, at, type, message, by, pod_id, pod, project_id)

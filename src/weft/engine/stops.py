@@ -15,11 +15,13 @@ class Stops:
 
     Attributes:
         holds: rows of node, what, since, held_by; the oldest first.
+        reports: rows of node, project_id, pod_id, pod, at, reported_by, reason: only that project does without it.
         drain: row of node, since, drained_by, until_at, reason, public; None: it isn't drained.
     """
 
     holds: tuple[Row, ...] = ()
     drain: Row | None = None
+    reports: tuple[Row, ...] = ()
 
     @property
     def why_held(self) -> str:

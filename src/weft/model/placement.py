@@ -148,6 +148,10 @@ class Occupancy(Document):
     drained: Mapping[Name, str] = Field(
         default_factory=dict, description="Node that operators empty -> by when and why."
     )
+    reported: Mapping[Name, str] = Field(
+        default_factory=dict,
+        description="Node that the order's project has reported -> in which pod, and why.",
+    )
     down: Mapping[Name, str] = Field(
         default_factory=dict,
         description="Node -> why its cloud can't boot on it now (compute service down …).",
@@ -181,8 +185,8 @@ class Occupancy(Document):
     )
 
     def out_of_service(self, node: str) -> str | None:
-        """Why a node isn't assigned to any order: down, in quarantine, or stopped by operators; None: it may be."""
-        ways = (self.down, self.quarantined, self.on_hold, self.drained)
+        """Why a node isn't assigned to an order: down, in quarantine, stopped, or reported; None: it may be."""
+        ways = (self.down, self.quarantined, self.on_hold, self.drained, self.reported)
         return next((way[node] for way in ways if node in way), None)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from weft.model.messages.maintenance import PUBLISHED
 from weft.model.messages.message import MESSAGE, Code, Component
-from weft.model.messages.values import NODE, POD, SERVER, TEXT, TIME, word
+from weft.model.messages.values import COUNT, NODE, POD, SERVER, TEXT, TIME, USER, word
 
 _WHERE = {"pod": POD, "project": TEXT}
 
@@ -77,3 +77,40 @@ DRAINED = _code(
 UNDRAINED = _code("NODE_UNDRAINED", "no longer drained", True)
 QUARANTINED = _code("NODE_QUARANTINED", "quarantined: {reason}", "quarantined", reason=TEXT)
 CLEARED = _code("NODE_CLEARED", "cleared from quarantine: {reason}", "cleared from quarantine", reason=TEXT)
+REPORTED = _code(
+    "NODE_REPORTED",
+    "reported in pod {pod} of project {project}: {reason}",
+    "reported by a project that had it",
+    reason=TEXT,
+    **_WHERE,
+)
+REPORT_CLEARED = _code(
+    "NODE_REPORT_CLEARED",
+    "cleared of the report of project {project}: {reason}",
+    "cleared of a report",
+    project=TEXT,
+    reason=TEXT,
+)
+REPORTED_IN_POD = _code(
+    "NODE_REPORTED_IN_POD",
+    "node {node} was reported by {user}: the project's next orders do without it",
+    True,
+    node=NODE,
+    user=USER,
+)
+REPORTED_ALREADY = _code(
+    "NODE_REPORTED_ALREADY",
+    "the project has reported node {node} already, at {at}: operators clear the report before it can be reported again",
+    True,
+    node=NODE,
+    at=TIME,
+)
+TOO_MANY_REPORTS = _code(
+    "TOO_MANY_REPORTS",
+    "{nodes} of at most {most} nodes that the project has reported aren't cleared yet: ask operators to look at them",
+    True,
+    nodes=COUNT,
+    most=COUNT,
+)
+NOT_OF_POD = _code("NODE_NOT_OF_POD", "pod {pod} has no node or server '{node}'", True, pod=POD, node=NODE)
+NOT_REPORTED = _code("NODE_NOT_REPORTED", "there is no such report of node {node}", True, node=NODE)

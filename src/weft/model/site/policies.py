@@ -70,6 +70,12 @@ class RepairPolicy(Document):
         description="Maximum number of nodes that members of a project had replaced and that no operator has accepted "
         "yet: further replacements are refused to them.",
     )
+    reports: int = Field(
+        default=8,
+        ge=0,
+        le=10_000,
+        description="Maximum number of nodes that a project has reported and no operator has cleared yet.",
+    )
 
 
 class LeasePolicy(Document):

@@ -46,6 +46,7 @@ from weft.model.views.site import (
     HoldView,
     LeafView,
     NodeView,
+    ReportView,
     SiteResources,
     SiteView,
 )
@@ -90,6 +91,7 @@ __all__ = [
     "PodSearch",
     "PodSummary",
     "PodView",
+    "ReportView",
     "ResourceView",
     "SearchHit",
     "SearchResult",

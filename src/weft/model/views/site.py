@@ -94,6 +94,17 @@ class DrainResult(Document):
     broken: tuple[str, ...] = Field(default=(), description="Reservations and bookings that can't be kept.")
 
 
+class ReportView(Document):
+    """A node that a project has reported: none of its orders gets the node until an operator clears the report."""
+
+    node: str
+    project_id: str
+    pod: str = Field(description="The pod that had the node, by name.")
+    at: datetime
+    reported_by: str = Field(description="User, by name.")
+    reason: str
+
+
 class NodeView(Document):
     """A node as operators see it."""
 
@@ -110,6 +121,9 @@ class NodeView(Document):
         description="What it must be accepted for; of a node that a pod has, once the pod has ended.",
     )
     drain: DrainView | None = Field(default=None, description="Null: it isn't drained.")
+    reports: tuple[ReportView, ...] = Field(
+        default=(), description="By projects that had it; others get it as before."
+    )
 
 
 class SiteView(Document):

@@ -50,6 +50,7 @@ class Engine(Gang):
             ("quarantine", occupancy.quarantined),
             ("hold", occupancy.on_hold),
             ("drain", occupancy.drained),
+            ("report", occupancy.reported),
             ("segments", keys_gone(occupancy, fabric)),
         ):
             for node, reason in reasons.items():

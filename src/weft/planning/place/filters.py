@@ -52,7 +52,10 @@ def filters_for(
         _these("maintenance", maintenance),
         _these("down", occupancy.down),
         _these("quarantine", occupancy.quarantined),
-        *_stopped(topology, {"hold": occupancy.on_hold, "drain": occupancy.drained}),
+        *_stopped(
+            topology,
+            {"hold": occupancy.on_hold, "drain": occupancy.drained, "report": occupancy.reported},
+        ),
         _these("segments", no_keys),
         _these("exclude", dict.fromkeys(request.exclude, "the order excludes it")),
         # A node that the pod has parts of may have room for more of its servers.
@@ -64,7 +67,7 @@ def filters_for(
 
 
 def _stopped(topology: Topology, stops: Mapping[str, Mapping[str, str]]) -> Iterator[Filter]:
-    """What operators keep from new orders: filter -> node -> why."""
+    """What operators keep from new orders, or the project has reported: filter -> node -> why."""
     for name, reasons in stops.items():
         if any(node in topology.stands for node in reasons):
             yield _these(name, reasons)

@@ -1,0 +1,64 @@
+"""The verbs about reports of nodes: tenants report, operators list and clear."""
+
+from __future__ import annotations
+
+from weft.app.orderdesk import OrderDesk
+from weft.app.show import report_view
+from weft.app.verbs import Request
+from weft.engine.records import PodRecord
+from weft.engine.reports import clear_reports, report_node
+from weft.model.errors import ConflictError, NotFoundError
+from weft.model.messages import nodes, orders
+from weft.model.placement import by_server
+from weft.model.pod import ENDED
+from weft.model.views import ReportView
+from weft.planning.shapes.gpu.reassign import called
+
+
+class ReportVerbs(OrderDesk):
+    """See `weft.app.verbs`."""
+
+    def report_node(self, request: Request, name: str, node: str, reason: str) -> ReportView:
+        """Report a node of a pod as faulty: no further order of the project gets it until an operator clears it.
+
+        The pod keeps it, and other projects get it as before.
+
+        Args:
+            node: name of the node, or of the server on it.
+
+        Raises `NotFoundError` if the pod has no such node, else as `weft.engine.reports.report_node`.
+        """
+        with self._logged(request, "pod report", f"{name} {node}"):
+            pod = self._find(request, "pods:report", name)
+            if pod.state in ENDED:
+                raise ConflictError(orders.ORDER_AGAIN(pod=pod.name, state=str(pod.state)))
+            if pod.placed is None:
+                raise ConflictError(orders.NO_NODES_YET(pod=pod.name, why=pod.reason))
+            most = self._store.site().site.repair.reports
+            found, by = self._meant(pod, node), request.caller.user_name
+            return report_view(report_node(self._store.database, found, pod, reason, by, most))
+
+    def _meant(self, pod: PodRecord, given: str) -> str:
+        """The node of this name or with a server of this name; one that the pod is leaving by its own name."""
+        placement = pod.plan.placement
+        there = by_server((*placement.nodes, *placement.spares))
+        servers = called(pod.plan, there, [given], "node").get(given, frozenset())
+        if found := {there[server].node for server in servers}:
+            return found.pop()
+        holds = self._store.capacity().holds
+        if given in holds and holds[given]["pod_id"] == pod.id:
+            return given
+        raise NotFoundError(nodes.NOT_OF_POD(node=given, pod=pod.name))
+
+    def reports(self, request: Request) -> list[ReportView]:
+        """All reports that aren't cleared, by node; also of nodes that left the site."""
+        self._policy.check("nodes:list", request.caller)
+        stops = self._store.capacity().stops
+        return [report_view(row) for _, one in sorted(stops.items()) for row in one.reports]
+
+    def clear_report(self, request: Request, node: str, project: str | None = None) -> list[ReportView]:
+        """End the reports of a node: the project's, by id, or all. Raises `ConflictError` if there is none."""
+        with self._logged(request, "node clear-report", f"{node}: {project}" if project else node):
+            self._policy.check("nodes:clear_report", request.caller)
+            ended = clear_reports(self._store.database, node, project, request.caller.user_name)
+        return [report_view(row) for row in ended]
