@@ -84,6 +84,32 @@ def test_growing_and_shrinking_pods_name_what_is_left_out(api: Client, doors: Do
     assert "train-0" not in api.get(PATH, params={"format": "hostfile"}).text
 
 
+def test_node_that_comes_back_counts_once_its_server_is_built(api: Client, doors: DoorsHouse) -> None:
+    """Its row has been in a READY pod before, with another server: that says nothing of the new one."""
+    two = {**ORDER, "nodes": {**ORDER["nodes"], "count": 2}}
+    api.post("/v1/pods", json=two)
+    pod = doors.finish("train")
+    api.put(
+        "/v1/pods/train",
+        json={**ORDER, "nodes": {**ORDER["nodes"], "count": 1}},
+        params={"remove": "train-1"},
+    )
+    doors.finish_change("train")
+    doors.break_servers()
+    api.put("/v1/pods/train", json=two)
+    found = api.get(PATH).json()
+    assert [s["node"] for s in found["servers"]] == [pod.nodes[0]] and "not built yet" in found["left_out"][
+        "train-1"
+    ]
+    for _ in range(5):
+        doors.store.wake(pod.id)
+        doors.worker.run_once()
+    found = api.get(PATH).json()
+    assert [s["name"] for s in found["servers"]] == ["train-0"] and "not built yet" in found["left_out"][
+        "train-1"
+    ]
+
+
 def test_replaced_server_is_left_out_until_it_is_built(api: Client, doors: DoorsHouse) -> None:
     """Its name stays, its leaf may not: the old place isn't written any more."""
     api.post("/v1/pods", json=ORDER)
@@ -98,6 +124,27 @@ def test_replaced_server_is_left_out_until_it_is_built(api: Client, doors: Doors
     doors.finish_change("train")
     new = {s["name"]: s["node"] for s in api.get(PATH).json()["servers"]}
     assert new.keys() == {"train-0", "train-1"} and new[old["name"]] != old["node"]
+
+
+def test_file_is_the_same_while_a_server_is_away(api: Client, doors: DoorsHouse) -> None:
+    """In a DEGRADED pod the broken server stays, in the same bytes; one that its tenant deleted is gone."""
+    api.post("/v1/pods", json=ORDER)
+    pod = doors.finish("train")
+    before = {
+        name: api.get(PATH, params={"format": name}) for name in ("slurm-conf", "hostfile", "kubernetes")
+    }
+    server = doors.cloud.thing(f"server/{pod.nodes[0]}")
+    server.fields["host"] = "gpu16"
+    doors.store.wake(pod.id)
+    doors.worker.run_once()
+    assert api.get("/v1/pods/train").json()["state"] == "DEGRADED"
+    for name, first in before.items():
+        now = api.get(PATH, params={"format": name}, headers={"If-None-Match": first.headers["etag"]})
+        assert now.status_code == 304, name
+    doors.cloud.lose(server)
+    doors.store.wake(pod.id)
+    doors.worker.run_once()
+    assert "train-0: " in api.get(PATH, params={"format": "hostfile"}).headers["weft-left-out"]
 
 
 def test_pod_without_rdma_network_has_host_files(api: Client, doors: DoorsHouse) -> None:

@@ -16,14 +16,14 @@ from weft.model.kinds import Kind
 from weft.model.messages import topology as messages
 from weft.model.messages.orders import instead
 from weft.model.plan import Plan
-from weft.model.pod import ENDED, PodState
+from weft.model.pod import ENDED
 from weft.model.site import Site
 from weft.model.views import TopologyFile
 from weft.planning.fabric.podtopology import PodServer, PodTopology, levels_of, locate
 from weft.planning.fabric.topology import Topology
 
 _KIND = "server/"
-_STARTING = frozenset({RowState.WANTED, RowState.CREATING, RowState.PENDING})
+_AWAY = frozenset({RowState.PENDING, RowState.BROKEN})
 
 
 class TopologyVerbs(OrderDesk):
@@ -98,27 +98,17 @@ def _servers(shown: ShownPod, plan: Plan) -> Iterator[PodServer]:
 def _missing(shown: ShownPod, one: ShownResource) -> str:
     """Why a server isn't in force; empty: it is.
 
-    One that broke or restarts after the pod was READY is in force: the cluster knows it as down.
+    One that broke or restarts after it was in a READY pod is in force: the cluster knows it as down.
     """
     node = one.document["node"]
     if not one.wanted:
         return f"its server on {node} leaves the pod"
     if one.state is RowState.ABSENT:
         return f"its server on {node} is gone"
-    if one.outside_id is None:
-        return f"its server on {node} is not built yet"
-    served = shown.pod.ready_at is not None
-    if one.state is RowState.SETTLED or (one.state is RowState.BROKEN and served):
+    served = one.generation <= shown.pod.ready_generation
+    if one.outside_id is not None and (one.state is RowState.SETTLED or (served and one.state in _AWAY)):
         return ""
-    restarts = served and shown.pod.changed_at is None and shown.pod.state in _SERVING
-    if one.state is RowState.PENDING and restarts:
-        return ""
-    if one.state in _STARTING or one.state is RowState.BROKEN:
-        return f"its server on {node} is not built yet"
-    return f"its server on {node} is being removed or built again"
-
-
-_SERVING = frozenset({PodState.READY, PodState.DEGRADED})
+    return f"its server on {node} is {'being built again' if served else 'not built yet'}"
 
 
 def _accelerators(plan: Plan, site: Site) -> int:

@@ -780,7 +780,7 @@ FROM pod WHERE id = %(id)s;
 
 -- name: resources_to_show
 -- As resources_of, only what people see.
-SELECT key, kind, state, outside_id, reason, differences, facts, started_at, finished_at, document, owner_id, expunged
+SELECT key, kind, state, outside_id, reason, differences, facts, started_at, finished_at, document, owner_id, generation, expunged
 FROM resource WHERE owner_id = %(owner_id)s ORDER BY position, key;
 
 -- name: which_pod_by_id

@@ -21,6 +21,7 @@ class ShownResource:
 
     Attributes:
         document: the fields of a `Resource`.
+        generation: the pod's that first wanted it as it is.
         wanted: whether the newest generation wants it.
     """
 
@@ -34,6 +35,7 @@ class ShownResource:
     started_at: datetime | None
     finished_at: datetime | None
     document: Mapping[str, Any]
+    generation: int
     wanted: bool
 
     @property
@@ -62,6 +64,7 @@ class ShownResource:
                 started_at=row["started_at"],
                 finished_at=row["finished_at"],
                 document=document,
+                generation=row["generation"],
                 wanted=row["expunged"] is None,
             )
         except READING as error:

@@ -50,14 +50,14 @@ def _ranges(numbers: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def heading(pod: PodTopology, what: str, places: bool = True, more: Iterable[str] = ()) -> list[str]:
-    """Comment lines with `#`: what it is, of which pod, and which servers are left out and why.
+    """Comment lines with `#`: what it is, of which pod, and which servers are left out and why. Nothing that changes
+    while the file means the same, such as the pod's state: programs that keep it restart Slurm when it differs.
 
     Args:
         places: whether servers without a place on the fabric are left out, too.
     """
     said = [
-        f"{what}: pod {pod.pod} ({pod.id}), generation {pod.generation}, {pod.state}; "
-        f"site {pod.site}, generation {pod.site_generation}",
+        f"{what}: pod {pod.pod} ({pod.id}), generation {pod.generation}; site {pod.site}",
         *(f"left out: {name}: {why}" for name, why in left_out(pod, places).items()),
         *more,
     ]
