@@ -1,0 +1,70 @@
+"""The systemd units of `examples/systemd`: valid, hardened, and with commands that weft knows."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.paths import EXAMPLES
+from weft.cli.main import build_parser
+
+UNITS = sorted((EXAMPLES / "systemd").glob("*.service"))
+MOST_EXPOSED = {"weft-serve": 20, "weft-worker": 20, "weft-fabric-agent": 30, "weft-probe-agent": 30}
+"""Of systemd's tenths: below 20 is "OK"'s better half; the agents run as root with a capability or two."""
+
+
+def settings(unit: Path) -> dict[str, str]:
+    """The last value of each key."""
+    rows = [line.partition("=") for line in unit.read_text().splitlines() if "=" in line and line[0] != "#"]
+    return {key: value for key, _, value in rows}
+
+
+def test_each_process_has_a_unit() -> None:
+    """Named after its command."""
+    assert {unit.stem for unit in UNITS} == MOST_EXPOSED.keys()
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda p: p.stem)
+def test_unit_starts_a_command_of_weft(unit: Path) -> None:
+    """As weft's user, or as root with few capabilities; after any end it is started again, also at boot without its
+    address."""
+    found = settings(unit)
+    program, *words = found["ExecStart"].split()
+    assert program == "/opt/weft/bin/weft" and words == [unit.stem.removeprefix("weft-")]
+    assert build_parser(words).parse_args(words).run is not None
+    assert found["Restart"] == "always" and found["NoNewPrivileges"] == "yes"
+    if "agent" in unit.stem:
+        assert "User" not in found and "CAP_SYS_ADMIN" not in found["CapabilityBoundingSet"]
+    else:
+        assert (found["User"], found["CapabilityBoundingSet"]) == ("weft", "")
+        assert found["StateDirectoryMode"] == "0700"
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda p: p.stem)
+def test_unit_is_valid_and_hardened(unit: Path, tmp_path: Path) -> None:
+    """By systemd itself, offline: every key is known, and the exposure is low."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd isn't installed")
+    copy = tmp_path / unit.name
+    copy.write_text(unit.read_text().replace("/opt/weft/bin/weft", sys.executable))
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", copy],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert unit.name not in verified.stderr, verified.stderr
+    limit = f"--threshold={MOST_EXPOSED[unit.stem]}"
+    judged = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--no-pager", limit, copy],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert judged.returncode == 0, judged.stdout[-3000:] + judged.stderr
