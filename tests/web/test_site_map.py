@@ -46,7 +46,7 @@ def test_pod_is_followed_to_its_leaf_ports(pods_console: Console, browser: Brows
     assert browser.get(f"/ui/site/pods/{pod.id}/map").status_code in (403, 404)
 
 
-def test_what_cannot_be_read_is_unknown(pods_console: Console, browser: Browser) -> None:
+def test_unread_members_and_cables_are_unknown(pods_console: Console, browser: Browser) -> None:
     """Members, or cables; the other is read all the same."""
     pod = pods_console.order()
     house = pods_console.house
