@@ -43,6 +43,11 @@ def test_operator_finds_pod_and_hardware(pods_console: Console, browser: Browser
     for text in (*ways, node.name, format_guid(hca.guid)):
         assert node.name in [h.unit for h in found(pods_console, text).hits], text
     switch = house.site.switches[0]
+    named = {switch.guid and format_guid(switch.guid): "switch", house.site.racks[0].name: "rack"}
+    for interface in house.site.interfaces[:1]:
+        named |= {interface.mac.upper().replace(":", "-"): "interface", str(interface.address): "interface"}
+    for text, kind in named.items():
+        assert text and kind in [hit.kind for hit in found(pods_console, text).hits], text
     assert [h.kind for h in found(pods_console, switch.name).hits] == ["switch"]
     browser.sign_in("olga")
     assert browser.get("/ui/search?q=nix").status_code == 200 and "Nothing has exactly" in browser.text

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from weft.model.ids import format_guid
 from weft.model.site import Site
 
 _HEX = re.compile(r"[0-9a-f]{12}|[0-9a-f]{16}")
@@ -41,12 +40,40 @@ def plain(text: str) -> str:
 def search_site(site: Site, text: str, limit: int) -> list[SiteHit]:
     """What has exactly this value; no more than `limit`, in the site's order."""
     wanted = plain(text)
+    is_hex = _HEX.fullmatch(wanted) is not None
+    guid = int(wanted, 16) if is_hex and len(wanted) == 16 else None
+    mac = ":".join(wanted[i : i + 2] for i in range(0, 12, 2)) if is_hex and len(wanted) == 12 else None
     found = (
-        SiteHit(kind, name, what, unit)
-        for value, kind, name, what, unit in _values(site)
-        if value and plain(value) == wanted
+        hit
+        for part in (_adapters(site, guid, mac, wanted), _named(site, guid, mac, wanted, text))
+        for hit in part
     )
     return list(islice(found, limit))
+
+
+def _adapters(site: Site, guid: int | None, mac: str | None, wanted: str) -> Iterator[SiteHit]:
+    """Adapters of hosts; there are many of them, so each is compared by one kind of value only."""
+    for node in site.nodes:
+        for hca in node.hcas:
+            what = ""
+            if guid is not None:
+                what = "port GUID" if hca.port_guid == guid else "node GUID" if hca.guid == guid else ""
+            elif mac is not None:
+                what = "MAC address" if hca.mac is not None and hca.mac.lower() == mac else ""
+            elif hca.switch_port is not None and hca.switch_port.lower() == wanted:
+                what = "switch port"
+            if what:
+                yield SiteHit("adapter", f"{node.name}/{hca.name}", f"{what} on {hca.fabric}", node.name)
+
+
+def _named(site: Site, guid: int | None, mac: str | None, wanted: str, text: str) -> Iterator[SiteHit]:
+    for switch in site.switches:
+        if guid is not None and switch.guid == guid:
+            yield SiteHit("switch", switch.name, f"node GUID, {switch.level} of {switch.fabric}")
+    same = {wanted, mac, text.strip().lower()}
+    for value, kind, name, what, unit in _values(site):
+        if value and value.lower() in same:
+            yield SiteHit(kind, name, what, unit)
 
 
 def _values(site: Site) -> Iterator[Named]:
@@ -54,12 +81,6 @@ def _values(site: Site) -> Iterator[Named]:
         yield node.name, "node", node.name, "name", node.name
         yield node.host or "", "node", node.name, "host in Nova", node.name
         yield node.machine or "", "node", node.name, "id in Ironic", node.name
-        for hca in node.hcas:
-            name = f"{node.name}/{hca.name}"
-            yield format_guid(hca.port_guid), "adapter", name, f"port GUID on {hca.fabric}", node.name
-            yield format_guid(hca.guid), "adapter", name, f"node GUID on {hca.fabric}", node.name
-            yield hca.mac or "", "adapter", name, f"MAC address on {hca.fabric}", node.name
-            yield hca.switch_port or "", "adapter", name, "switch port", node.name
     for one in site.ipu_machines:
         yield one.name, "IPU-Machine", one.name, "name", one.name
         for leg in ("rnic", "bmc", "gw"):
@@ -67,8 +88,6 @@ def _values(site: Site) -> Iterator[Named]:
             yield str(getattr(one, f"{leg}_address")), "IPU-Machine", one.name, f"address ({leg})", one.name
     for switch in site.switches:
         yield switch.name, "switch", switch.name, f"name, {switch.level} of {switch.fabric}", ""
-        guid = format_guid(switch.guid) if switch.guid is not None else ""
-        yield guid, "switch", switch.name, f"node GUID, {switch.level} of {switch.fabric}", ""
     for rack in site.racks:
         yield rack.name, "rack", rack.name, "name", ""
     for device in site.devices:
