@@ -32,7 +32,7 @@ def test_pod_is_followed_to_its_leaf_ports(pods_console: Console, browser: Brows
     assert {port.node for port in found.ports} == nodes and found.segment and found.further == 0
     for port in found.ports:
         assert not port.differs and port.wanted and port.seen == "in"
-        assert port.held_since and port.server_id and port.server_state == "settled"
+        assert port.held and port.held_since and port.server_id and port.server_state == "settled"
         assert port.leaf_seen == port.leaf_wanted and "port" in port.leaf_wanted
     assert found.members_age is not None and found.cables_age is not None
     browser.sign_in("olga")

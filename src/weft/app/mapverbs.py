@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
 from weft.engine.capacity import Capacity
+from weft.engine.drains import pods_on
 from weft.engine.records import PodRecord, ResourceRecord, RowState
 from weft.model.errors import WeftError
 from weft.model.fabric import Snapshot
@@ -93,6 +94,7 @@ def _ports(
     seen: _Seen,
 ) -> Iterator[MapPort]:
     """Ports that belong in the pod's segments on the fabric, then others that are in them."""
+    held = pods_on(capacity, site.units.keys()).get(pod.id, ())
     live = [r for r in records if r.state is not RowState.ABSENT]
     servers = {
         r.resource.node: r for r in live if isinstance(r.resource.spec, ServerSpec) and r.resource.node
@@ -106,11 +108,12 @@ def _ports(
         for port in [*wanted, *sorted(inside - wanted.keys())]:
             node, adapter, leaf, guid = _place(site, fabric, wanted.get(port, (port,)))
             hold, server = capacity.holds.get(node), servers.get(node)
-            mine = hold is not None and hold["pod_id"] == pod.id
-            state, places = _membership(seen, port, spec.number)
+            whole = hold is not None and hold["pod_id"] == pod.id
+            state, places = _membership(seen, port, spec.number, port not in wanted.get(port, (port,)))
             yield MapPort(
                 node=node,
-                held_since=hold["since"] if hold and mine else None,
+                held=node in held,
+                held_since=hold["since"] if hold and whole else None,
                 server=server.resource.name if server else "",
                 server_id=(server.outside_id or "") if server else "",
                 server_state=str(server.state) if server else "",
@@ -129,13 +132,14 @@ def _inside(members: Snapshot | None, number: int) -> frozenset[str]:
     return members.ports_in.get(number, frozenset()) if members is not None else frozenset()
 
 
-def _membership(seen: _Seen, port: str, number: int) -> tuple[Membered, str]:
+def _membership(seen: _Seen, port: str, number: int, is_function: bool) -> tuple[Membered, str]:
     """Whether a port is in a segment, and where that was read or why it is unknown."""
     if seen.members is None:
         return "unknown", seen.members_unread
     one = seen.members.ports.get(port)
     if one is None:
-        return "unknown", "the reading has no such port"
+        other = "a virtual function's own port, which readings of this fabric don't list"
+        return "unknown", other if is_function else "the reading has no such port"
     if one.unread:
         return "unknown", one.unread
     named = ", ".join(place.name for place in one.places if number in place.numbers)

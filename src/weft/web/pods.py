@@ -18,6 +18,7 @@ from weft.generate.login import login
 from weft.model.errors import InputError, NotFoundError
 from weft.model.pod import PodState
 from weft.model.views import EventView, PodSearch
+from weft.web.sitenav import DETAILS
 from weft.web.visits import Visitor
 
 router = APIRouter()
@@ -82,8 +83,8 @@ def shown_pod(verbs: Service, request: Request, name: str) -> dict[str, Any]:
         "servers": ways,
         "last": events[0].sequence if events else 0,
         "may": verbs.allowed(request, POD_RULES, pod.project_id),
-        "mapped": bool(verbs.allowed(request, ("details:show",))),
-        "audits": bool(verbs.allowed(request, ("audit:check",))),
+        "mapped": bool(verbs.allowed(request, (DETAILS,))),
+        "audits": len(verbs.allowed(request, ("audit:check", DETAILS))) == 2,
     }
 
 

@@ -14,7 +14,8 @@ class MapPort(Document):
     """A port of a fabric that is in the pod's segment, or belongs in."""
 
     node: str = Field(description="Node or IPU-Machine of the port; empty: the site doesn't know the port.")
-    held_since: datetime | None = Field(default=None, description="Since when the pod has the node.")
+    held: bool = Field(default=False, description="Whether the pod has the node, or a part of it.")
+    held_since: datetime | None = Field(default=None, description="Since when the pod has the whole node.")
     server: str = Field(default="", description="Server on the node, by name.")
     server_id: str = Field(default="", description="Id of the server in its cloud.")
     server_state: str = Field(default="", description="State of the server in weft's records.")
