@@ -32,6 +32,7 @@ from weft.engine.database import Database
 from weft.engine.dispatcher import Dispatcher
 from weft.engine.fabrickeeper import FabricKeeper
 from weft.engine.gate import Gate, GateKeeper
+from weft.engine.hostwatch import HostWatch
 from weft.engine.ledger import FabricLedger
 from weft.engine.listener import Listener
 from weft.engine.machinekeeper import MachineKeeper
@@ -206,11 +207,13 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedS
         tenants = TenantKeeper(database, keeper.world, keeper.site, pulse)
         machines = MachineKeeper(database, keeper.world, keeper.site, pulse)
         boots = BootKeeper(database, keeper.world, pulse)
+        hosts = HostWatch(database, keeper.world, keeper.site, pulse)
         if settings.worker:
             listener.add_follower(tenants)
             tenants.start()
             machines.start()
             boots.start()
+            hosts.start()
             fabrics.start()
             sweeper.start()
             retention.start()
@@ -221,6 +224,7 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedS
                 retention.stop()
                 sweeper.stop()
                 fabrics.stop()
+                hosts.stop()
                 boots.stop()
                 machines.stop()
                 tenants.stop()

@@ -392,6 +392,45 @@ WITH ended AS (
 )
 SELECT * FROM ended ORDER BY project_id;
 
+-- name: hosts_seen_down
+-- Hosts that a cloud reports as down now. After a gap in the readings it counts from now: it may have been up.
+INSERT INTO host_down (node, cloud, since, seen_at) SELECT node, %(cloud)s, %(at)s, %(at)s FROM unnest(%(nodes)s::text[]) node ORDER BY node
+ON CONFLICT (node) DO UPDATE SET seen_at = %(at)s, cloud = %(cloud)s, since = CASE
+    WHEN host_down.reported_at IS NULL AND host_down.seen_at < %(at)s - %(gap)s::interval THEN %(at)s ELSE host_down.since END;
+
+-- name: hosts_seen_up
+WITH up AS (
+    DELETE FROM host_down WHERE node = ANY(%(nodes)s) RETURNING node, since, reported_at
+), noted AS (
+    INSERT INTO node_history (node, at, type, message)
+    SELECT node, %(at)s, 'failure', node_message('NODE_HOST_UP', jsonb_build_object('since', since)) FROM up
+    WHERE reported_at IS NOT NULL ORDER BY node
+)
+SELECT node FROM up WHERE reported_at IS NOT NULL ORDER BY node;
+
+-- name: count_hosts_down
+-- Of a cloud, those that aren't reported yet.
+SELECT count(*) AS number FROM host_down WHERE cloud = %(cloud)s AND reported_at IS NULL AND seen_at = %(at)s;
+
+-- name: hosts_down_too_long
+-- Those of a cloud that were read as down for so long, once each.
+WITH late AS (
+    UPDATE host_down SET reported_at = %(at)s
+    WHERE cloud = %(cloud)s AND reported_at IS NULL AND seen_at = %(at)s AND since <= %(at)s - %(limit)s::interval
+    RETURNING node, since
+), noted AS (
+    INSERT INTO node_history (node, at, type, message)
+    SELECT node, %(at)s, 'failure', node_message('NODE_HOST_DOWN', jsonb_build_object('since', since)) FROM late ORDER BY node
+)
+SELECT node, since FROM late ORDER BY node;
+
+-- name: pods_of_nodes
+-- Live pods with these nodes, or slots there, that they aren't leaving.
+SELECT o.id AS pod_id, h.node FROM (
+    SELECT pod_id, node FROM node_hold WHERE node = ANY(%(nodes)s) AND leaving IS NULL
+    UNION SELECT owner_id, substr(space, 6) FROM number_hold WHERE space = ANY(ARRAY(SELECT 'host/' || n FROM unnest(%(nodes)s::text[]) n))
+) h JOIN pod o ON o.id = h.pod_id WHERE o.wanted = 'present' ORDER BY o.id, h.node;
+
 -- name: note_replaced
 INSERT INTO node_history (node, at, type, message, by, pod_id, pod, project_id)
 VALUES (%(node)s, %(at)s, 'replacement', %(message)s, %(by)s, %(pod_id)s, %(pod)s, %(project_id)s);

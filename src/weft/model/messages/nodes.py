@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from weft.model.messages.maintenance import PUBLISHED
 from weft.model.messages.message import MESSAGE, Code, Component
-from weft.model.messages.values import COUNT, NODE, POD, SERVER, TEXT, TIME, USER, word
+from weft.model.messages.values import COUNT, NODE, NODES, POD, SERVER, TEXT, TIME, USER, word
 
 _WHERE = {"pod": POD, "project": TEXT}
 
@@ -114,3 +114,9 @@ TOO_MANY_REPORTS = _code(
 )
 NOT_OF_POD = _code("NODE_NOT_OF_POD", "pod {pod} has no node or server '{node}'", True, pod=POD, node=NODE)
 NOT_REPORTED = _code("NODE_NOT_REPORTED", "there is no such report of node {node}", True, node=NODE)
+HOST_DOWN = _code("NODE_HOST_DOWN", "its host is down since {since}", True, since=TIME)
+HOST_UP = _code("NODE_HOST_UP", "its host is up again: it was down since {since}", True, since=TIME)
+HOSTS_DOWN = _code(
+    "HOSTS_DOWN", "the host of {nodes} is down: it can be replaced (weft pod replace)", True, nodes=NODES
+)
+HOSTS_UP = _code("HOSTS_UP", "the host of {nodes} is up again", True, nodes=NODES)

@@ -76,6 +76,17 @@ class RepairPolicy(Document):
         le=10_000,
         description="Maximum number of nodes that a project has reported and no operator has cleared yet.",
     )
+    host_down: Duration = Field(
+        default="10m",
+        description="After how long a host that its cloud reports as down is reported to the pods there.",
+    )
+    outage: int = Field(
+        default=16,
+        ge=1,
+        le=100_000,
+        description="More hosts of a cloud than this that are down and not reported yet are taken for an outage of what "
+        "watches them: for a day that is reported in weft's log alone.",
+    )
 
 
 class LeasePolicy(Document):

@@ -1,0 +1,104 @@
+"""Reports hosts that are down for longer than the site's limit: to the pods there, and in the nodes' histories.
+
+Unknown is never down: a cloud that doesn't answer, a host that it doesn't list, one that is disabled, and a gap between
+readings begin nothing. Many hosts that are down at once are taken for an outage of what watches them (Nova's message
+queue, a control network), and for a day reported in the log alone. Nothing is replaced here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from weft.engine.database import Database, Tx
+from weft.engine.documents import message_json
+from weft.engine.periodic import Periodic
+from weft.engine.pulse import Pulse
+from weft.engine.world import World
+from weft.model.errors import WeftError
+from weft.model.ids import span
+from weft.model.messages import nodes
+from weft.model.messages.message import Code
+from weft.model.site import Site
+
+log = logging.getLogger(__name__)
+
+EVERY = 30.0
+"""Seconds between readings."""
+LIMIT = 900.0
+"""Seconds without a reading after which the thread counts as stuck."""
+OUTAGE = timedelta(days=1)
+"""How long many hosts that went down may be an outage of what watches them."""
+GAP = timedelta(minutes=5)
+"""Longest time between two readings after which a host still counts as down in between."""
+
+
+class HostWatch(Periodic):
+    """Any number may run: the database decides who reports a host."""
+
+    def __init__(
+        self,
+        database: Database,
+        world: Callable[[], World],
+        site: Callable[[], Site],
+        pulse: Pulse | None = None,
+        every: float = EVERY,
+    ) -> None:
+        self._database, self._world, self._site, self._every = database, world, site, every
+        super().__init__(
+            "hosts", self._look, pulse or Pulse(), LIMIT, first=every, again=every, defect=2 * every
+        )
+
+    def _look(self) -> float:
+        self.tend()
+        return self._every
+
+    def tend(self) -> None:
+        """Read every cloud once; one that can't be read doesn't block others."""
+        if (closed := self._database.gate.closed()) is not None:
+            log.warning("hosts aren't watched: %s", closed)
+            return
+        site = self._site()
+        for cloud, facts in sorted(self._world().clouds.items()):
+            hosts = {n.name: n.nova_host for n in site.nodes if n.cloud == cloud and n.maintenance is None}
+            try:
+                states = facts.hosts()
+            except WeftError as error:
+                log.warning("hosts of cloud %s aren't watched: %s", cloud, error)
+                continue
+            down = sorted(node for node, host in hosts.items() if states.get(host) == "down")
+            up = sorted(node for node, host in hosts.items() if states.get(host) == "up")
+            self._write(site, cloud, down, up)
+
+    def _write(self, site: Site, cloud: str, down: Sequence[str], up: Sequence[str]) -> None:
+        most = site.repair.outage
+        with self._database.transaction() as tx:
+            now = tx.now()
+            back = [row["node"] for row in tx.rows("hosts_seen_up", nodes=list(up), at=now)]
+            self._notify(tx, back, nodes.HOSTS_UP, now)
+            if down:
+                tx.run("hosts_seen_down", nodes=list(down), cloud=cloud, at=now, gap=GAP)
+            limit, row = span(site.repair.host_down), tx.row("count_hosts_down", cloud=cloud, at=now)
+            if row is not None and row["number"] > most:
+                log.error(
+                    "cloud %s: %d hosts went down, more than %d: taken for an outage of what watches them, and not "
+                    "reported to pods",
+                    *(cloud, row["number"], most),
+                )
+                limit = max(limit, OUTAGE)
+            late = [row["node"] for row in tx.rows("hosts_down_too_long", cloud=cloud, at=now, limit=limit)]
+            self._notify(tx, late, nodes.HOSTS_DOWN, now)
+        for node in late:
+            log.warning("the host of node %s is down for more than %s", node, site.repair.host_down)
+
+    def _notify(self, tx: Tx, changed: Sequence[str], code: Code, now: datetime) -> None:
+        """An event for each pod there."""
+        pods: dict[UUID, list[str]] = {}
+        for row in tx.rows("pods_of_nodes", nodes=list(changed)) if changed else ():
+            pods.setdefault(row["pod_id"], []).append(row["node"])
+        for pod, mine in pods.items():
+            message = message_json(code(nodes=mine))
+            tx.run("insert_event", owner_id=pod, at=now, type="node", message=message, key=None)
+            tx.run("notify", owner_id=str(pod))

@@ -1,0 +1,116 @@
+"""Hosts that are down for too long are reported to pods and in histories; what isn't known reports nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.house import House
+from tests.engine.test_change_loop import sized
+from tests.engine.timehouse import HandClock
+from weft.engine.hostwatch import HostWatch
+from weft.engine.records import PodRecord
+from weft.model.site import RepairPolicy
+from weft.testing.cloud import Fault
+
+
+@pytest.fixture
+def pod(house: House) -> PodRecord:
+    return house.ready(sized(2))
+
+
+def watch(house: House, clock: HandClock, minutes: float, step: float = 1) -> None:
+    """Read the hosts each `step` minutes."""
+    hosts = HostWatch(house.database, house.keeper.world, house.keeper.site)
+    passed = 0.0
+    while passed < minutes:
+        clock.forward(seconds=step * 60)
+        passed += step
+        hosts.tend()
+
+
+def said(house: House, pod: PodRecord) -> list[str]:
+    return [str(e.message) for e in house.store.events(pod.id, 0) if e.type == "node"]
+
+
+def history(house: House, node: str) -> list[str]:
+    found = house.service.node_history(house.operator, node).entries
+    return [e.code for e in reversed(found) if e.type == "failure"]
+
+
+def test_host_that_is_down_too_long_is_reported_once(house: House, clock: HandClock, pod: PodRecord) -> None:
+    """To the pod and in the node's history, after the site's limit; so is its return; two readers are one."""
+    node, free = (
+        pod.nodes[0],
+        next(n.name for n in house.site.nodes if n.is_whole and n.name not in pod.nodes),
+    )
+    house.cloud.offers.hosts |= {node: "down", free: "down"}
+    watch(house, clock, 9)
+    assert not said(house, pod) and not history(house, node)
+    watch(house, clock, 5)
+    assert said(house, pod) == [f"the host of {node} is down: it can be replaced (weft pod replace)"]
+    assert history(house, node) == history(house, free) == ["NODE_HOST_DOWN"]
+    house.cloud.offers.hosts[node] = "up"
+    watch(house, clock, 2)
+    assert said(house, pod)[1:] == [f"the host of {node} is up again"]
+    assert history(house, node) == ["NODE_HOST_DOWN", "NODE_HOST_UP"]
+
+
+def test_unknown_host_is_not_down(house: House, clock: HandClock, pod: PodRecord) -> None:
+    """Disabled, not listed, a cloud that doesn't answer, and a gap between readings."""
+    node = pod.nodes[0]
+    for state in ("disabled: firmware", None):
+        if state is None:
+            del house.cloud.offers.hosts[node]
+        else:
+            house.cloud.offers.hosts[node] = state
+        watch(house, clock, 15)
+        assert not history(house, node)
+    house.cloud.offers.hosts[node] = "down"
+    watch(house, clock, 8)
+    planted = house.cloud.plant(Fault.UNREACHABLE, verb="facts", times=None)
+    watch(house, clock, 20)
+    planted.lift()
+    assert not history(house, node)
+    watch(house, clock, 8)
+    assert not history(house, node), "the time without readings doesn't count"
+    watch(house, clock, 3)
+    assert history(house, node) == ["NODE_HOST_DOWN"]
+
+
+def test_flapping_host_is_not_down(house: House, clock: HandClock, pod: PodRecord) -> None:
+    """Each return begins the count again."""
+    node = pod.nodes[0]
+    for _ in range(5):
+        house.cloud.offers.hosts[node] = "down"
+        watch(house, clock, 6)
+        house.cloud.offers.hosts[node] = "up"
+        watch(house, clock, 1)
+    assert not history(house, node) and not said(house, pod)
+
+
+def test_outage_of_many_hosts_is_reported_to_no_pod(
+    house: House, clock: HandClock, pod: PodRecord, caplog: pytest.LogCaptureFixture
+) -> None:
+    """More than the site's limit at once are an outage of what watches them, until there are fewer."""
+    site = house.store.site().site
+    house.store.activate_site(site.model_copy(update={"repair": RepairPolicy(outage=1)}), "test")
+    house.cloud.offers.hosts |= dict.fromkeys(pod.nodes, "down")
+    watch(house, clock, 15)
+    assert not said(house, pod) and "2 hosts went down" in caplog.text
+    house.cloud.offers.hosts[pod.nodes[1]] = "up"
+    watch(house, clock, 1)
+    assert history(house, pod.nodes[0]) == ["NODE_HOST_DOWN"] and not history(house, pod.nodes[1])
+    others = [n.name for n in house.site.nodes if n.is_whole and n.name not in pod.nodes][:2]
+    house.cloud.offers.hosts |= dict.fromkeys(others, "down")
+    watch(house, clock, 24 * 60, step=4)
+    assert not history(house, others[0]), "those that were reported don't count as an outage, new ones do"
+    watch(house, clock, 8, step=4)
+    assert history(house, others[0]) == ["NODE_HOST_DOWN"], "but not without a limit"
+
+
+def test_restored_database_reports_nothing(house: House, clock: HandClock, pod: PodRecord) -> None:
+    """While the gate is closed no host is judged."""
+    house.cloud.offers.hosts[pod.nodes[0]] = "down"
+    house.gate.found_behind("lab")
+    watch(house, clock, 15)
+    assert not history(house, pod.nodes[0])
