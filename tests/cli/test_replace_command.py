@@ -15,6 +15,9 @@ def test_replacement_is_planned_then_made(desk: Desk) -> None:
     planned = desk.weft("pod", "replace", "train", failed, "--plan")
     assert planned.code == 0 and "Nothing was changed." in planned.out
     assert f"−  {failed}" in planned.out and f"~  {spare}" in planned.out
+    assert planned.out.rstrip().endswith(
+        f"{failed}: would be held for repair: no order gets it until an operator accepts it."
+    )
     as_json = desk.weft("pod", "replace", "train", failed, "--plan", "--json").json
     assert as_json["change"]["spares_used"] == [spare] and as_json["generation"] == 2
     done = desk.weft("pod", "replace", "train", failed)

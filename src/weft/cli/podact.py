@@ -134,6 +134,9 @@ def replace(args: argparse.Namespace) -> int:
             from weft.cli import text
 
             say(text.plan(planned))
+            going = ", ".join((planned.get("change") or {}).get("nodes_removed", ()))
+            if going and not args.no_hold:
+                say(f"{going}: would be held for repair: no order gets it until an operator accepts it.")
         return 0
     before = _last_event(client, args.name) if args.wait else 0
     answer = client.replace_node(args.name, args.node, args.by, args.generation, not args.no_hold)

@@ -84,7 +84,7 @@ class RepairPolicy(Document):
         default=16,
         ge=1,
         le=100_000,
-        description="More hosts of a cloud than this that are down and not reported yet are taken for an outage of what "
+        description="More hosts of a cloud than this that are down, and not reported yet, count as an outage of what "
         "watches them: for a day that is reported in weft's log alone.",
     )
 
