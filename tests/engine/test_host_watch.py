@@ -43,7 +43,7 @@ def test_host_that_is_down_too_long_is_reported_once(house: House, clock: HandCl
         pod.nodes[0],
         next(n.name for n in house.site.nodes if n.is_whole and n.name not in pod.nodes),
     )
-    house.cloud.offers.hosts |= {node: "down", free: "down"}
+    house.cloud.offers.hosts |= {node: "down", free: "down: forced down by an operator"}
     watch(house, clock, 9)
     assert not said(house, pod) and not history(house, node)
     watch(house, clock, 5)

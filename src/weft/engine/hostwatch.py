@@ -68,7 +68,9 @@ class HostWatch(Periodic):
             except WeftError as error:
                 log.warning("hosts of cloud %s aren't watched: %s", cloud, error)
                 continue
-            down = sorted(node for node, host in hosts.items() if states.get(host) == "down")
+            down = sorted(
+                node for node, host in hosts.items() if states.get(host, "").partition(":")[0] == "down"
+            )
             up = sorted(node for node, host in hosts.items() if states.get(host) == "up")
             self._write(site, cloud, down, up)
 
