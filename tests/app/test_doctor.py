@@ -123,6 +123,15 @@ def test_missing_rights_are_named(tmp_path: Path, cloud: TinyCloud, database: Da
     assert codes(found, "profile weft: network")[-1] == "POLICY_UNREAD", "nothing shows it"
 
 
+def test_clocks_that_differ_are_a_warning(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
+    """Keystone's by when it issued weft's token, the database's by its own time."""
+    old = {"token": {**TOKEN["token"], "issued_at": "2026-01-01T00:00:00.000000Z"}}
+    cloud.lies = [("GET /v3/auth/tokens", Reply(200, old))]
+    found = examine(settings(tmp_path, database.url), SECONDS)
+    (keystone,) = [one for one in found if one.code == "CLOCK_DIFFERS"]
+    assert keystone.of == "profile weft: identity" and "behind this host's" in keystone.what
+
+
 def test_odd_answers_are_errors_and_never_ok(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
     """A proxy's page, an error, and a listing of another shape."""
     cloud.lies += [

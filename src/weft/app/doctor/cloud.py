@@ -13,7 +13,7 @@ from weft.app.livecheck import UNCHECKED, check_aggregates, policy_notes
 from weft.config.kinds import is_loopback
 from weft.drivers.openstack import Sessions
 from weft.drivers.openstack.account import account_problems
-from weft.drivers.openstack.reach import certificate_end, meet, refused_reads
+from weft.drivers.openstack.reach import certificate_end, keystone_ahead, meet, refused_reads
 from weft.model.errors import WeftError
 from weft.model.site import Site
 from weft.planning.site.aggregates import virtual_hosts
@@ -39,11 +39,11 @@ def keystone_check(sessions: Sessions, label: str, seconds: float) -> Check:
     def look() -> Iterator[Finding]:
         of = f"{label}: identity"
         try:
-            sessions.own().identity.token()
+            ahead = keystone_ahead(sessions)
         except WeftError as error:
             yield finding("SERVICE_UNREACHABLE", of, error)
             return
-        yield from _service(sessions, label, "identity", seconds)
+        yield from _service(sessions, label, "identity", seconds, ahead)
         problems = account_problems(sessions)
         for problem in problems:
             yield finding("ROLE_MISSING", of, problem)
@@ -59,13 +59,17 @@ def service_checks(sessions: Sessions, services: Iterable[str], label: str, seco
     return [Check(f"{label}: {name}", partial(_service, sessions, label, name, seconds)) for name in services]
 
 
-def _service(sessions: Sessions, label: str, name: str, seconds: float) -> Iterator[Finding]:
+def _service(
+    sessions: Sessions, label: str, name: str, seconds: float, ahead: float | None = None
+) -> Iterator[Finding]:
+    """Args: ahead: of its clock, if that is known better than by its answers."""
     of = f"{label}: {name}"
     try:
         met = meet(sessions, name)
         version = f" version {met.version}" if met.version else ""
         yield finding("SERVICE_ANSWERS", of, f"{met.url} answers,{version or ' without naming a version'}")
-        yield _clock(of, met.ahead)
+        if (seen := met.ahead if ahead is None else ahead) is not None:
+            yield _clock(of, seen)
         yield _tls(of, met.url, seconds)
         refused, rows = refused_reads(sessions, name)
     except WeftError as error:
@@ -85,9 +89,7 @@ def _service(sessions: Sessions, label: str, name: str, seconds: float) -> Itera
         yield finding("READS_ALLOWED", of, "weft's user may read what it needs")
 
 
-def _clock(of: str, ahead: float | None) -> Finding:
-    if ahead is None:
-        return finding("CLOCK_UNKNOWN", of, "it sends no time of its own (header Date)")
+def _clock(of: str, ahead: float) -> Finding:
     if abs(ahead) <= CLOCKS:
         return finding("CLOCK_AGREES", of, "its clock agrees with this host's")
     word = "ahead of" if ahead > 0 else "behind"

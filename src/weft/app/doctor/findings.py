@@ -77,7 +77,6 @@ CODES: Mapping[str, Code] = {
     ),
     "CLOCK_AGREES": Code(_OK, f"{_OPERATING}#processes", "two clocks agree"),
     "CLOCK_DIFFERS": Code(_WARNING, f"{_OPERATING}#processes", "two clocks differ: synchronize them (NTP)"),
-    "CLOCK_UNKNOWN": Code(_UNKNOWN, f"{_OPERATING}#processes", "a service doesn't say its time"),
     "SITE_ACTIVE": Code(_OK, _SITE, "a site is active"),
     "SITE_MISSING": Code(_WARNING, _SITE, "no site is active: nothing can be ordered"),
     "SITE_UNREAD": Code(

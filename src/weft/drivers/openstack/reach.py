@@ -4,10 +4,11 @@ reads."""
 from __future__ import annotations
 
 import json
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
@@ -39,6 +40,7 @@ READS: Mapping[str, tuple[tuple[str, str, str, Params], ...]] = {
 }
 """Service -> what weft reads there: in words, path, the collection in the answer, parameters."""
 _LARGEST = 1 << 20
+_VERSION = re.compile(r"/v\d+(\.\d+)?(/.*)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class Met:
 
     Attributes:
         version: that it names as current, such as `2.1 (up to 2.96)`; empty: it names none.
-        ahead: seconds that its clock is ahead of this host's, whole ones; None: it doesn't say its time.
+        ahead: seconds that its clock is ahead of this host's, whole ones; None: it doesn't say its time (uWSGI, for
+            one, sends no `Date`).
     """
 
     url: str
@@ -72,8 +75,8 @@ def meet(sessions: Sessions, name: str) -> Met:
         then = "add an endpoint to the catalog: openstack endpoint create"
         raise UnknownError(asked, "Keystone's catalog", "it has no such service", then)
     parts = urlsplit(url)
-    # The root has no token's project in it: /v3/PROJECT of Cinder becomes /v3/.
-    path = "/".join(part for part in parts.path.split("/") if len(part) < 32)
+    # The root, which lists versions: without the version, and without the project's id that Cinder's has behind it.
+    path = _VERSION.sub("", parts.path)
     before = datetime.now(UTC)
     try:
         response = sessions.plain().get(
@@ -87,7 +90,29 @@ def meet(sessions: Sessions, name: str) -> Met:
         raise UnknownError(
             asked, f"{name} at {url}", said, "check the address, and its certificate"
         ) from error
+    if response.status_code >= 500:
+        raise UnknownError(asked, f"{name} at {url}", f"HTTP {response.status_code}", "see the service's log")
     return Met(url, _version(response.content[:_LARGEST]), _ahead(response.headers.get("Date"), before))
+
+
+def keystone_ahead(sessions: Sessions) -> float | None:
+    """Seconds that Keystone's clock is ahead of this host's, by when it says that it issued a token; None: it doesn't
+    say. Raises `UnknownError` if it gives no token.
+
+    Args:
+        sessions: new ones, which have no token yet.
+    """
+    keystone = sessions.own().identity
+    before = datetime.now(UTC)
+    token = keystone.token()
+    after = datetime.now(UTC)
+    asked = "read weft's own token"
+    answer = keystone.ask(asked, "GET", "/auth/tokens", headers={"X-Subject-Token": token})
+    try:
+        issued = datetime.fromisoformat(str(keystone.part(asked, answer, "token").get("issued_at")))
+        return _outside(issued, before, after)
+    except (ValueError, TypeError):
+        return None
 
 
 def refused_reads(sessions: Sessions, name: str) -> tuple[list[str], list[dict[str, object]]]:
@@ -138,9 +163,13 @@ def _ahead(date: str | None, before: datetime) -> float | None:
     """`Date` has whole seconds, which began up to one ago."""
     try:
         said = parsedate_to_datetime(date or "")
-        after = datetime.now(UTC)
-        if said < before:
-            return min(0.0, (said - before).total_seconds() + 1)
-        return max(0.0, (said - after).total_seconds())
+        return _outside(said, before - timedelta(seconds=1), datetime.now(UTC))
     except (ValueError, TypeError):
         return None
+
+
+def _outside(said: datetime, before: datetime, after: datetime) -> float:
+    """Seconds by which a time lies after the later or before (below 0) the earlier of two."""
+    if said < before:
+        return (said - before).total_seconds()
+    return max(0.0, (said - after).total_seconds())
