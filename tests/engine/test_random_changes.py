@@ -25,6 +25,7 @@ from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.specs import SegmentSpec
+from weft.model.views import DrainRequest
 from weft.planning.fabric.functions import guid_of, mac_of
 from weft.testing.cloud import Fault
 from weft.testing.fabric import FakeFabric
@@ -75,8 +76,9 @@ class Tenant:
                 self.age,
                 self.dark,
                 self.replace,
+                self.stop,
             ],
-            [45, 40, 4, 7, 2, 2, 3, 8],
+            [45, 40, 4, 7, 2, 2, 3, 8, 8],
         )[0]
         self.said.append(f"{act.__name__} {name}")
         act(name)
@@ -126,6 +128,7 @@ class Tenant:
         self.said.append(f"  {order.model_dump(mode='json', exclude_defaults=True)} {remove}")
         house, request = self.house, self.house.request()
         before = {row: hold["pod_id"] for row, hold in house.store.capacity().holds.items()}
+        stopped = self.stopped()
         try:
             planned = house.service.plan_pod(request, order, remove).change
             refused = planned is not None and bool(planned.impossible)
@@ -138,6 +141,8 @@ class Tenant:
             assert before == {row: hold["pod_id"] for row, hold in house.store.capacity().holds.items()}
             return
         assert not refused
+        new = self.pod(name).plan.placement.held if done.change is None else done.change.nodes_added
+        assert not stopped & set(new), "a node that is held, drained or reported was assigned"
         if planned is not None and done.change is not None:
             ways = [
                 (c.fields, c.nodes_added, c.nodes_removed, sorted(c.added)) for c in (planned, done.change)
@@ -160,7 +165,9 @@ class Tenant:
                 house.service.replace_node(request, name, asked)
             assert self.pod(name).generation == pod.generation
             return
+        stopped = self.stopped()
         done = house.service.replace_node(request, name, asked).change
+        assert done is None or not stopped & {*done.nodes_added, *done.spares_used}
         assert planned is not None and done is not None
         assert planned.nodes_removed == done.nodes_removed and len(done.nodes_removed) == 1
         assert (planned.nodes_added, planned.spares_used) == (done.nodes_added, done.spares_used)
@@ -174,6 +181,49 @@ class Tenant:
         self.ordered[name] = ordered.model_copy(
             update={"nodes": ordered.nodes.model_copy(update={"spare": spare})}
         )
+
+    def stopped(self) -> set[str]:
+        """Nodes that no order of the project may get now."""
+        return set(self.house.store.capacity().stops)
+
+    def stop(self, name: str) -> None:
+        """An operator holds, drains or frees a node, or the tenant reports its own: pods stay as they are."""
+        house, operator, service = self.house, self.house.operator, self.house.service
+        before = house.store.capacity().held
+        stops = house.store.capacity().stops
+        for node, one in stops.items() if len(stops) > 2 else ():
+            if one.holds:
+                service.accept_node(operator, node, every=True)
+            if one.drain:
+                service.undrain(operator, node)
+            if one.reports:
+                service.clear_report(operator, node)
+        way, node = (
+            self.dice.choice("hdr"),
+            self.dice.choice([n.name for n in house.site.nodes if n.is_whole]),
+        )
+        self.said.append(f"  {way} {node}")
+        if way == "h":
+            service.hold_node(operator, node, "burn-in")
+        elif way == "d":
+            service.drain(operator, DrainRequest(target=node))
+        elif name in self.ordered and self.pod(name).nodes:
+            service.report_node(house.request(), name, self.dice.choice(self.pod(name).nodes), "slow")
+        assert house.store.capacity().held == before
+
+    def check_histories(self) -> None:
+        """A pod that got a node has freed it, unless it holds it; by what the histories say."""
+        capacity = self.house.store.capacity()
+        holds = {(row["node"], row["pod_id"]) for row in (*capacity.holds.values(), *capacity.shared)}
+        with psycopg.connect(self.house.database.url) as connection:
+            rows = connection.execute(
+                "SELECT node, pod_id, sum(CASE message ->> 'code' WHEN 'NODE_GIVEN' THEN 1"
+                " WHEN 'NODE_KEPT_AS_SPARE' THEN 1 WHEN 'NODE_FREED' THEN -1"
+                " WHEN 'NODE_FREED_UNCLEAN' THEN -1 ELSE 0 END)"
+                " FROM node_history WHERE type = 'pod' GROUP BY node, pod_id"
+            ).fetchall()
+        assert {(node, pod) for node, pod, open_ in rows if open_} == holds
+        assert all(open_ in (0, 1) for _, _, open_ in rows)
 
     def order(self, name: str) -> Order:
         dice, before = self.dice, self.ordered.get(name)
@@ -279,10 +329,12 @@ def test_random_orders_are_realized_and_released(house: House, number: int) -> N
             tenant.act()
         for name in tenant.ordered:
             tenant.settle(name)
+        tenant.check_histories()
         assert house.service.audit(house.operator).findings == ()
         for name in list(tenant.ordered):
             tenant.release(name)
         assert not house.store.capacity().held
+        tenant.check_histories()
         assert not [t for t in house.cloud.things() if t.mark]
     except BaseException:
         print("\n".join(tenant.said))
