@@ -217,7 +217,7 @@ def test_secret_comes_from_a_file_of_its_own(tmp_path: Path) -> None:
     secret.chmod(0o600)
     found = read(path).values["weft.database"]
     assert found.value.endswith("@db/weft") and found.source == f"{path}:2"
-    assert found.shown == "***" and CANARY not in repr(found)
+    assert found.shown == "***" and CANARY not in repr(found) + repr(settings_of(read(path)))
     secret.write_text(f"mysql:/{CANARY}")
     assert "weft.database_file: no scheme" in faults(path)[0].replace("'", "") and CANARY not in str(
         faults(path)
@@ -235,6 +235,14 @@ def test_credential_of_systemd_stands_for_a_path(tmp_path: Path) -> None:
     found = settings_of(read(path, {"CREDENTIALS_DIRECTORY": str(tmp_path)}))
     assert found.certificate == (tmp_path / "tls.pem", tmp_path / "tls_key")
     assert found.neutron_token == tmp_path / "neutron_token"
+
+
+def test_credential_that_cannot_be_looked_at_is_no_missing_one(tmp_path: Path) -> None:
+    """A name too long for a file stands for a folder that can't be entered; without one, the file's value counts."""
+    path = file(tmp_path, '[weft]\ndatabase = "postgresql://file/weft"\n')
+    assert read(path, {"CREDENTIALS_DIRECTORY": str(tmp_path / "none")}).values["weft.database"].where
+    (fault, *_) = faults(path, {"CREDENTIALS_DIRECTORY": str(tmp_path / ("x" * 300))})
+    assert fault.startswith("CREDENTIALS_DIRECTORY: ") and "a folder that can be entered" in fault
 
 
 def test_files_that_are_not_there_are_reported(tmp_path: Path) -> None:

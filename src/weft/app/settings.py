@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from weft.config.kinds import listen
@@ -31,7 +31,7 @@ class ServeSettings:
     """
 
     state: Path
-    database: str | None = None
+    database: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
     port: int = 8787
     cloud_profile: str | None = None

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from weft.config.resolve import in_order, secret_path, unknown_key, unknown_names
-from weft.config.secretfiles import CREDENTIALS, HIDDEN, readable_by_others, secret_text
+from weft.config.secretfiles import HIDDEN, credential, readable_by_others, secret_text
 from weft.config.tomltext import TomlFile
 from weft.model.base import Document
 from weft.model.errors import InputError, InputErrors
@@ -107,12 +107,11 @@ def shown_section(
         value: Any = made
         for name in one.path:
             value = getattr(value, name)
-        folder = environment.get(CREDENTIALS)
         places = [one.path, (*one.path[:-1], f"{one.path[-1]}_file")]
         found = next((p for p in places if _has(file.values[section], p)), None)
         if found is not None:
             source = file.where(section, *found)
-        elif one.secret and folder and (Path(folder) / one.path[-1]).is_file():
+        elif one.secret and credential(one.path[-1], environment) is not None:
             source = f"credential {one.path[-1]}"
         else:
             source = "default"
@@ -153,7 +152,6 @@ def _put_secret(
     if not isinstance(table, dict):
         return  # validation says so
     table = cast(dict[str, Any], table)
-    folder = environment.get(CREDENTIALS)
     field, where = f"{section}.{one.key}", file.where(section, *one.path)
     if f"{key}_file" in table:
         field, where = f"{field}_file", file.where(section, *outer, f"{key}_file")
@@ -168,7 +166,7 @@ def _put_secret(
         if table[key] != one.default and (why := readable_by_others(file.path)):
             raise InputError(field, HIDDEN, f"without a secret, or {why}; {key}_file names its own", where)
         return
-    elif folder and (path := Path(folder) / key).is_file():
+    elif (path := credential(key, environment)) is not None:
         text = secret_text(path, f"credential {key}", None)
     else:
         return

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.config.kinds import NotAllowedError, is_loopback, listen
-from weft.config.secretfiles import CREDENTIALS, HIDDEN, readable_by_others, secret_text
+from weft.config.secretfiles import HIDDEN, credential, readable_by_others, secret_text
 from weft.config.table import FILE, PROCESS, SECTIONS, TABLE, VARIABLE, Setting, default_state
 from weft.config.tomltext import TomlFile, read_toml
 from weft.model.errors import InputError, InputErrors
@@ -160,10 +160,10 @@ def _above(one: Setting, environment: Mapping[str, str], given: Mapping[str, obj
         return _read(one, text, option, option)
     if one.variable and (text := environment.get(one.variable)):
         return _read(one, text, one.variable, one.variable)
-    name, folder = one.credential, environment.get(CREDENTIALS)
-    if not name or not folder or not (path := Path(folder) / name).is_file():
+    path = credential(one.credential, environment) if one.credential else None
+    if path is None:
         return None
-    source = f"credential {name}"
+    source = f"credential {path.name}"
     if one.secret_file:
         return Value(one, path, source, source)
     return _read(one, secret_text(path, source, None), source, source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 from weft.model.errors import InputError
@@ -27,6 +28,24 @@ def secret_text(path: Path, field: str, where: str | None) -> str:
     if len(data) > _LARGEST:
         raise InputError(field, str(path), f"a file of at most {_LARGEST} bytes", where)
     return text
+
+
+def credential(name: str, environment: Mapping[str, str]) -> Path | None:
+    """The file of a unit's credential; None: the unit has none of that name.
+
+    Raises `InputError` if that can't be seen: another value must not be used in its place.
+    """
+    folder = environment.get(CREDENTIALS)
+    if not folder:
+        return None
+    path = Path(folder) / name
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise InputError(CREDENTIALS, folder, f"a folder that can be entered ({error.strerror})") from None
+    return path
 
 
 def readable_by_others(path: Path) -> str | None:
