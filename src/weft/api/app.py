@@ -42,6 +42,7 @@ from weft.api.documents import (
     QuarantineRequest,
     RepairRequest,
     ReplaceRequest,
+    ReportRequest,
 )
 from weft.api.edge import Edge
 from weft.api.metrics import Metrics
@@ -218,6 +219,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             RepairRequest,
             QuarantineRequest,
             HoldRequest,
+            ReportRequest,
             DrainRequest,
             Reservation,
             ApplySiteRequest,
