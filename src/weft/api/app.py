@@ -224,7 +224,15 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             Reservation,
             ApplySiteRequest,
         )
-        bodies = (Order, ExtendRequest, ReplaceRequest, AbandonRequest, ActionRequest, *operators)
+        bodies = (
+            Order,
+            ExtendRequest,
+            ReplaceRequest,
+            ReportRequest,
+            AbandonRequest,
+            ActionRequest,
+            *operators,
+        )
         _, definitions = models_json_schema(
             [(model, "validation") for model in bodies], ref_template="#/components/schemas/{model}"
         )
