@@ -17,7 +17,7 @@ from httpx import Client
 
 from tests.helpers.doors import ORDER, DoorsHouse
 
-pytestmark = pytest.mark.nightly(
+AT_NIGHT = pytest.mark.nightly(
     reason="a client takes ten seconds to generate, the requests minutes; by day the description is compared"
 )
 PROGRAMS = Path(sys.executable).parent
@@ -88,6 +88,7 @@ def client(generated: str, api: Client, server: tuple[FastAPI, str]) -> Generate
     return Generated(generated, server[1], "a-member")
 
 
+@AT_NIGHT
 def test_generated_client_orders_watches_and_releases_a_pod(client: Generated, doors: DoorsHouse) -> None:
     """Every answer is of the type that the description says."""
     models = client.models
@@ -108,6 +109,7 @@ def test_generated_client_orders_watches_and_releases_a_pod(client: Generated, d
     assert client("pod_receipt", "train").parsed.receipt.clean is True
 
 
+@AT_NIGHT
 def test_generated_client_reads_problems(client: Generated) -> None:
     """Their code, and the field that is wrong."""
     absent = client("show_pod", "nothing")
@@ -118,6 +120,7 @@ def test_generated_client_reads_problems(client: Generated) -> None:
     assert [error.field for error in refused.parsed.errors] == ["lease.duration"]
 
 
+@AT_NIGHT
 @pytest.mark.parametrize("token", ["operator", "a-member"])
 def test_every_answer_is_as_described(
     described: Path, api: Client, doors: DoorsHouse, server: tuple[FastAPI, str], tmp_path: Path, token: str
@@ -131,3 +134,25 @@ def test_every_answer_is_as_described(
     output = run(tmp_path, "schemathesis", "run", described, *asked, *what, *how)
     operations = sum(len(methods) for methods in json.loads(described.read_text())["paths"].values())
     assert f"Tested: {operations - 1}" in output, "each but the stream"
+
+
+def test_arrays_of_the_description_say_what_they_hold(api: Client) -> None:
+    """Otherwise generators leave the answer out."""
+    bare = [
+        where
+        for where, schema in arrays("", api.get("/openapi.json").json())
+        if not {"items", "prefixItems"} & set(schema)
+    ]
+    assert bare == []
+
+
+def arrays(where: str, part: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every array in a description, with its place."""
+    if isinstance(part, dict):
+        if part.get("type") == "array":
+            yield where, part
+        for name, value in part.items():
+            yield from arrays(f"{where}/{name}", value)
+    elif isinstance(part, list):
+        for number, value in enumerate(part):
+            yield from arrays(f"{where}/{number}", value)

@@ -42,13 +42,14 @@ def _may(request: Annotated[Request, Depends(_asker)], verbs: Backend, name: Nam
 
 Reader = Annotated[Request, Depends(_may)]
 router = APIRouter(prefix="/v1/pods/{name}/topograph", tags=["pods"])
+_objects = {"type": "array", "items": {"type": "object"}}
 _rows: dict[str, Any] = {
     "description": "As topograph reads it.",
-    "content": {_JSON: {"schema": {"type": "object", "properties": {"results": {"type": "array"}}}}},
+    "content": {_JSON: {"schema": {"type": "object", "properties": {"results": _objects}}}},
 }
 _list: dict[str, Any] = {
     "description": "As topograph reads it.",
-    "content": {_JSON: {"schema": {"type": "array", "items": {"type": "object"}}}},
+    "content": {_JSON: {"schema": _objects}},
 }
 
 
