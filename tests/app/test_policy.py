@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.app.policy import Policy, list_rules
+from weft.app.policy import Policy
+from weft.app.policyrules import list_rules
 from weft.model.errors import ForbiddenError, InputError
 from weft.testing.callers import caller
 

@@ -23,6 +23,8 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "app/placefiles.py": ("UFM", "from_ufm"),
     "app/explain.py": ("https://ufm.example",),
     "app/portclash.py": ("(UFM)",),
+    # A page's name.
+    "app/doctor/findings.py": ('"fabric-opensm.md"',),
 }
 """File -> what stands in each of its lines that may have such a word."""
 

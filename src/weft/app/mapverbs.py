@@ -16,7 +16,7 @@ from weft.model.fabric import Snapshot
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec, ServerSpec
 from weft.model.views import MapPort, PodMap
-from weft.planning.fabric.cables import seen_ports, wanted_port
+from weft.planning.fabric.cables import place_of_port, seen_ports
 
 MOST_PORTS = 500
 READING_AGE = 30.0
@@ -106,7 +106,8 @@ def _ports(
         wanted = {member.port: member.physical for member in spec.members} if record.wanted else {}
         inside = _inside(seen.members, spec.number)
         for port in [*wanted, *sorted(inside - wanted.keys())]:
-            node, adapter, leaf, guid = _place(site, fabric, wanted.get(port, (port,)))
+            place = place_of_port(site, fabric, wanted.get(port, (port,)))
+            node = place.node
             hold, server = capacity.holds.get(node), servers.get(node)
             whole = hold is not None and hold["pod_id"] == pod.id
             state, places = _membership(seen, port, spec.number, port not in wanted.get(port, (port,)))
@@ -118,13 +119,13 @@ def _ports(
                 server_id=(server.outside_id or "") if server else "",
                 server_state=str(server.state) if server else "",
                 server_since=server.since if server else None,
-                adapter=adapter,
+                adapter=place.adapter,
                 port=port,
                 wanted=port in wanted,
                 seen=state,
                 places=places,
-                leaf_wanted=leaf,
-                leaf_seen=(seen.cables or {}).get(guid, "") if guid is not None else None,
+                leaf_wanted=place.wanted,
+                leaf_seen=(seen.cables or {}).get(place.found_by, "") if place.found_by is not None else None,
             )
 
 
@@ -144,15 +145,3 @@ def _membership(seen: _Seen, port: str, number: int, is_function: bool) -> tuple
         return "unknown", one.unread
     named = ", ".join(place.name for place in one.places if number in place.numbers)
     return ("in", named) if named else ("not in", ", ".join(place.name for place in one.places))
-
-
-def _place(site: Site, fabric: str, physical: tuple[str, ...]) -> tuple[str, str, str, int | None]:
-    """Node, adapter, leaf port by the site, and the node GUID that discovery names it by; None: it isn't discovered."""
-    for port in physical:
-        if found := site.port_by_id.get((fabric, port)):
-            node, hca = found
-            by_guid = hca.switch_port is None
-            return node.name, hca.name, wanted_port(site, node.name, hca), hca.guid if by_guid else None
-        if machine := site.machine_by_port.get((fabric, port)):
-            return machine.name, "rnic", machine.port_id, None
-    return "", "", "", None

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from uuid import UUID, uuid4
 
 from weft.app.orderdesk import OrderDesk
-from weft.app.policy import CHANGES
+from weft.app.policyrules import CHANGES
 from weft.app.verbs import Request
 from weft.engine.claim import claim_now
 from weft.engine.epoch import check_epoch

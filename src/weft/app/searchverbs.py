@@ -1,4 +1,4 @@
-"""The verb that finds things by what people have in hand: a name, GUID, address, P_Key, VLAN or id."""
+"""The verb that finds things by what people have in hand: a name, an id, an address, a number of a segment."""
 
 from __future__ import annotations
 

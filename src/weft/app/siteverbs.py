@@ -120,8 +120,7 @@ class SiteVerbs(Desk):
     def fabric_readings(self, request: Request) -> list[FabricReading]:
         """What workers read last of each fabric's managers, by name; no manager is asked."""
         self._policy.check("site:show", request.caller)
-        with self._store.database.transaction() as tx:
-            rows = {row["fabric"]: row for row in tx.rows("fabrics_seen")}
+        rows = {row["fabric"]: row for row in self._store.fabrics_seen()}
         names = sorted(self._store.site().site.fabrics)
         return [FabricReading(**rows[name]) if name in rows else FabricReading(fabric=name) for name in names]
 

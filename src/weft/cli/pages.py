@@ -124,7 +124,7 @@ def problems() -> str:
 
 def rules() -> str:
     """The policy rules with their defaults."""
-    from weft.app.policy import list_rules
+    from weft.app.policyrules import list_rules
 
     lines = ["| rule | default | what |", "|---|---|---|"]
     lines += [f"| `{rule.name}` | `{rule.check_str}` | {rule.description} |" for rule in list_rules()]

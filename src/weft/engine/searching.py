@@ -9,8 +9,8 @@ from uuid import UUID
 
 from weft.engine.database import Database
 from weft.model.kinds import every_kind
+from weft.planning.fabric.search import numbers_of
 
-_NUMBER = re.compile(r"(?:(?:vlan|p_?key|segment)[ :=]*)?(0x[0-9a-f]{1,4}|[0-9]{1,5})", re.IGNORECASE)
 _MAC = re.compile(r"[0-9a-f]{2}([:-][0-9a-f]{2}){5}", re.IGNORECASE)
 LONGEST_READ = 5_000
 """Milliseconds that the database may take for a search."""
@@ -42,7 +42,7 @@ def search_owners(database: Database, text: str, project_id: str | None, limit: 
     values = {
         "text": text,
         "id": _uuid(text),
-        "numbers": _numbers(text),
+        "numbers": numbers_of(text),
         "address": _address(text),
         "mac": text.lower().replace("-", ":") if _MAC.fullmatch(text) else None,
         "kinds": [str(kind) for kind in every_kind() if kind.row.shown is not None],
@@ -60,16 +60,6 @@ def _uuid(text: str) -> UUID | None:
         return UUID(text)
     except ValueError:
         return None
-
-
-def _numbers(text: str) -> list[int]:
-    """A P_Key or VLAN as people write it, also a P_Key with its bit for full membership (0x8000)."""
-    found = _NUMBER.fullmatch(text)
-    if found is None:
-        return []
-    digits = found[1].lower()
-    number = int(digits, 16) if digits.startswith("0x") else int(digits)
-    return [number, number - 0x8000] if digits.startswith("0x8") and number >= 0x8000 else [number]
 
 
 def _address(text: str) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -294,6 +294,11 @@ class Store(ClaimRows, PodRows, RecordRows):
                 tuple(tx.rows("fabrics_seen")),
                 _workers(tx),
             )
+
+    def fabrics_seen(self) -> Sequence[Row]:
+        """Each fabric's last reading: `fabric`, `known`, `problems`, `port_errors`, `read_at`, `age` in seconds."""
+        with self.database.statement() as tx:
+            return tx.rows("fabrics_seen")
 
     def count_workers(self) -> int:
         """Worker processes with a heartbeat within `WORKER_SECONDS`."""

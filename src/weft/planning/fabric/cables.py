@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from weft.model.observedfabric import ObservedFabric
 from weft.model.site import Hca, Site
@@ -37,3 +38,31 @@ def seen_ports(site: Site, fabric: str, seen: ObservedFabric) -> Mapping[int, st
             if end.guid not in switches and other.guid in switches:
                 found[end.guid] = f"{switches[other.guid]} port {other.port}"
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class PortPlace:
+    """Where the site has a port of a fabric.
+
+    Attributes:
+        node: node or IPU-Machine; empty, as all others: the site has no such port.
+        wanted: where its cable should end.
+        found_by: its key in `seen_ports`; None: it isn't discovered.
+    """
+
+    node: str = ""
+    adapter: str = ""
+    wanted: str = ""
+    found_by: int | None = None
+
+
+def place_of_port(site: Site, fabric: str, ids: Iterable[str]) -> PortPlace:
+    """The first of the ports that the site has. Args: ids: the fabric's own."""
+    for port in ids:
+        if found := site.port_by_id.get((fabric, port)):
+            node, hca = found
+            guid = hca.guid if hca.switch_port is None else None
+            return PortPlace(node.name, hca.name, wanted_port(site, node.name, hca), guid)
+        if machine := site.machine_by_port.get((fabric, port)):
+            return PortPlace(machine.name, "rnic", machine.port_id)
+    return PortPlace()

@@ -9,6 +9,7 @@ from itertools import islice
 
 from weft.model.site import Site
 
+_NUMBER = re.compile(r"(?:(?:vlan|p_?key|segment)[ :=]*)?(0x[0-9a-f]{1,4}|[0-9]{1,5})", re.IGNORECASE)
 _HEX = re.compile(r"[0-9a-f]{12}|[0-9a-f]{16}")
 Named = tuple[str, str, str, str, str]
 """Value, kind, name, what of it has this value, and the node or machine that it is of or in."""
@@ -35,6 +36,16 @@ def plain(text: str) -> str:
     lower = text.strip().lower()
     digits = re.sub(r"[:.-]", "", lower.removeprefix("0x"))
     return digits if _HEX.fullmatch(digits) else lower
+
+
+def numbers_of(text: str) -> list[int]:
+    """A P_Key or VLAN as people write it, also a P_Key with its bit for full membership (0x8000)."""
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        return []
+    digits = found[1].lower()
+    number = int(digits, 16) if digits.startswith("0x") else int(digits)
+    return [number, number - 0x8000] if digits.startswith("0x8") and number >= 0x8000 else [number]
 
 
 def search_site(site: Site, text: str, limit: int) -> list[SiteHit]:
