@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from tests.helpers.consoles import Browser, Console
+from tests.helpers.explained import scanned
 from weft.app.verbs import Request
 from weft.model.errors import InputError
 from weft.model.ids import format_guid
@@ -97,6 +99,29 @@ def test_search_is_bounded(pods_console: Console, browser: Browser) -> None:
         assert not found(pods_console, text).hits, text
     with pytest.raises(InputError):
         found(pods_console, " ")
+
+
+@pytest.mark.parametrize("text", ["nix", "10.64.0.17", "train"])
+def test_tenants_search_reads_own_resources_only(pods_console: Console, text: str) -> None:
+    """However many pods others have: else any tenant could keep the database busy with one short request."""
+    house = pods_console.house
+    pods_console.order()
+    house.finish("train")
+    house.multiply("train", 20)
+    with psycopg.connect(house.database.url) as connection:
+        connection.execute("UPDATE pod SET project_id = 'others' WHERE name <> 'train'")
+        names = ["key", "kind", "position", "document", "state", "facts", "generation"]
+        values = ", ".join(f"resource.{one}" for one in names)
+        rows = (
+            f"SELECT pod.id, gen_random_uuid()::text, {values} FROM pod, resource WHERE pod.name <> 'train'"
+        )
+        copy = f"INSERT INTO resource (owner_id, outside_id, {', '.join(names)}) {rows}"
+        connection.execute(copy.encode())
+    pod = house.store.find_pod("train", None)
+    asked = {"text": text, "id": None, "numbers": [], "mac": None, "kinds": ["server", "port"], "limit": 51}
+    asked |= {"address": text if text[0] == "1" else None, "project_id": pod.project_id}
+    read = scanned(house.database, "searched_owners", **asked)
+    assert read["resource"] <= 2 * len(house.store.resources(pod.id)) and read["pod"] <= 4
 
 
 @pytest.mark.parametrize(

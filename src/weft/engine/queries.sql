@@ -736,10 +736,12 @@ SELECT set_config('statement_timeout', %(milliseconds)s, true);
 
 -- name: searched_owners
 -- Pods, networks and sites with exactly this value. With a project only its own, by what is the tenant's: not by ports
--- and servers of the site's own project. Released ones by their id, and by numbers that they still keep.
+-- and servers of the site's own project; and only its own resources are read, whatever others have. Released ones by
+-- their id, and by numbers that they still keep.
 SELECT DISTINCT ON (o.name, o.id) o.id, coalesce(o.kind, 'pod') AS kind, o.name, o.project_id, o.state, f.what
 FROM (
     SELECT id, 'name' AS what, false AS ended FROM owner WHERE name = %(text)s
+        AND (%(project_id)s::text IS NULL OR project_id = %(project_id)s)
     UNION ALL SELECT id, 'id', true FROM owner WHERE id = %(id)s
     UNION ALL SELECT owner_id, space || ' ' || number, true FROM number_hold
         WHERE number = ANY(%(numbers)s) AND space !~ '^(host|controller)/'
@@ -747,11 +749,15 @@ FROM (
     UNION ALL SELECT owner_id, 'node ' || %(text)s::text, false FROM number_hold WHERE space = 'host/' || %(text)s::text
     UNION ALL SELECT owner_id, kind || ' ' || (document->>'name'), false FROM resource
         WHERE state <> 'absent' AND (%(project_id)s::text IS NULL OR coalesce(document->>'owner', 'tenant') = 'tenant')
+            AND (%(project_id)s::text IS NULL OR owner_id = ANY(ARRAY(
+                SELECT id FROM owner WHERE project_id = %(project_id)s AND state <> 'RELEASED')))
             AND (%(project_id)s::text IS NULL OR kind = ANY(%(kinds)s))
             AND (outside_id = %(text)s OR kind = 'server' AND document->>'name' = %(text)s)
     UNION ALL SELECT owner_id, 'address of ' || (document->>'name'), false FROM resource
         WHERE %(address)s::text IS NOT NULL AND state <> 'absent' AND kind IN ('port', 'floating_ip')
             AND (%(project_id)s::text IS NULL OR coalesce(document->>'owner', 'tenant') = 'tenant')
+            AND (%(project_id)s::text IS NULL OR owner_id = ANY(ARRAY(
+                SELECT id FROM owner WHERE project_id = %(project_id)s AND state <> 'RELEASED')))
             AND (document->'spec'->>'address' = %(address)s OR facts->>'address' = %(address)s)
     UNION ALL SELECT owner_id, 'MAC address of ' || (document->>'name'), false FROM resource
         WHERE %(mac)s::text IS NOT NULL AND state <> 'absent' AND kind = 'port' AND %(project_id)s::text IS NULL
