@@ -21,7 +21,7 @@ from weft.fabricagent.config import AgentConfig, read_config
 from weft.fabricagent.opensm import TRIED_SECONDS, Log, PartitionFile, digest
 from weft.fabricagent.server import Server
 from weft.fabricagent.tls import make_certificates
-from weft.model.errors import ConflictError, InputError, PermanentError
+from weft.model.errors import ConflictError, InputError, InputErrors, PermanentError
 from weftlab.layout import free_ports
 
 FILE = "Default=0x7fff : ALL=limited, 0xa=full;\n"
@@ -56,6 +56,25 @@ def test_invalid_yaml_config_is_reported_without_its_text(tmp_path: Path, body: 
     with pytest.raises(InputError, match=says) as caught:
         read_config(path)
     assert "S3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "name: sm1\nhca: {m_key: 77112233, sa_key: 77112233}\n",  # without what is required
+        'name: sm1\nhca: {m_key: "0x77112233", sa_key: [77112233], mkey: 77112233}\n',
+        "name: sm1\nhca: [m_key, 77112233]\nhcas: {m_key: 77112233}\n",
+    ],
+)
+def test_wrong_yaml_config_is_reported_without_its_keys(tmp_path: Path, body: str) -> None:
+    """Neither the values of `m_key` and `sa_key`, nor those of what is misspelt, nor the text of tables with them."""
+    path = write_config(tmp_path)
+    path.write_text(body)
+    with pytest.raises(InputErrors) as caught:
+        read_config(path)
+    found = str(caught.value)
+    assert "77112233" not in found and f"{path}: listen: missing: " in found
+    assert caught.value.__cause__ is None and caught.value.__suppress_context__, "no traceback shows it"
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import UnionType
@@ -84,11 +84,10 @@ def read_section(file: TomlFile, section: str, kind: type[D], environment: Mappi
             _put_secret(document, one, file, section, environment)
         except InputError as error:
             faults.append(error)
-    hidden = {one.path for one in secrets}
     try:
         made = kind.model_validate(document)
     except ValidationError as error:
-        faults += [_fault(e, file, section, kind, hidden) for e in error.errors(include_url=False)]
+        faults += faults_of(error, kind, section, lambda path: file.where(section, *path))
         raise InputErrors(in_order(faults)) from None
     if faults:
         raise InputErrors(in_order(faults))
@@ -184,20 +183,28 @@ def _number(text: str, field: str, where: str) -> int:
         raise InputError(field, Shown("its content"), "a whole number, such as 0x1a2b", where) from None
 
 
-def _fault(
-    error: Any, file: TomlFile, section: str, kind: type[Document], hidden: set[tuple[str, ...]]
-) -> InputError:
-    path = tuple(str(part) for part in error["loc"])
-    field, where = ".".join((section, *path)), file.where(section, *path)
-    if error["type"] == "missing":
-        return InputError(field, None, _meaning(kind, path), where)
-    if error["type"] == "extra_forbidden":
-        keys = _keys(kind, path[:-1])
-        return unknown_key(field, path[-1], keys, where)
-    allowed = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
-    value = error.get("input")
-    shown = HIDDEN if path in hidden or isinstance(value, dict | list) or value is None else value
-    return InputError(field, shown, allowed, where)
+def faults_of(
+    error: ValidationError, kind: type[Document], section: str, where: Callable[[tuple[str, ...]], str]
+) -> Iterator[InputError]:
+    """A fault for each of an agent's fields that are wrong. None shows a secret, which pydantic's own words do.
+
+    Args:
+        section: before the field's name; empty: the file is an agent's own, in YAML.
+        where: path of a field -> file, and line if that is known.
+    """
+    hidden = {one.path for one in settings_of(kind) if one.secret}
+    for one in error.errors(include_url=False):
+        path = tuple(str(part) for part in one["loc"])
+        field = ".".join(filter(None, (section, *path))) or "(file)"
+        value: Any = one.get("input")
+        if one["type"] == "missing":
+            yield InputError(field, None, _meaning(kind, path), where(path))
+        elif one["type"] == "extra_forbidden":
+            yield unknown_key(field, path[-1], _keys(kind, path[:-1], bool(section)), where(path))
+        else:
+            allowed = str(one["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+            unsaid = path in hidden or isinstance(value, dict | list) or value is None
+            yield InputError(field, HIDDEN if unsaid else value, allowed, where(path))
 
 
 def _meaning(kind: type[Document], path: tuple[str, ...]) -> str:
@@ -205,13 +212,14 @@ def _meaning(kind: type[Document], path: tuple[str, ...]) -> str:
     return f"{found.what}: {found.meaning}" if found else f"a table with {', '.join(_keys(kind, path))}"
 
 
-def _keys(kind: type[Document], path: tuple[str, ...]) -> list[str]:
+def _keys(kind: type[Document], path: tuple[str, ...], files: bool = False) -> list[str]:
+    """Keys of a table; with `files`, those too that name a secret's own file."""
     length = len(path)
     found = [
         name
         for one in settings_of(kind)
         if one.path[:length] == path and len(one.path) > length
-        for name in (one.path[length], *((f"{one.path[-1]}_file",) if one.secret else ()))
+        for name in (one.path[length], *((f"{one.path[-1]}_file",) if one.secret and files else ()))
     ]
     return list(dict.fromkeys(found))
 

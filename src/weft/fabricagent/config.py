@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from weft.config.agents import SECRET, read_section
+from weft.config.agents import SECRET, faults_of, read_section
 from weft.config.resolve import config_file
 from weft.config.table import FILE, VARIABLE
 from weft.config.tomltext import TomlFile
@@ -170,12 +170,7 @@ def read_document(path: Path, kind: type[D]) -> D:
     try:
         return kind.model_validate(document)
     except ValidationError as error:
-        raise InputErrors([_input_error(e, path) for e in error.errors()]) from error
-
-
-def _input_error(error: Any, path: Path) -> InputError:
-    field = ".".join(str(part) for part in error["loc"]) or "(file)"
-    return InputError(field, error.get("input"), error["msg"], str(path))
+        raise InputErrors(list(faults_of(error, kind, "", lambda _: str(path)))) from None
 
 
 def anchored(config: AgentConfig, folder: Path) -> AgentConfig:
