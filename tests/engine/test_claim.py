@@ -27,8 +27,8 @@ def held(house: House) -> dict[str, str]:
 
 
 def rows(house: House) -> int:
-    """Rows of pods, resources, events, nodes, numbers and subnets."""
-    tables = ("pod", "resource", "event", "node_hold", "number_hold", "subnet_hold")
+    """Rows of pods, resources, events, nodes and their histories, numbers and subnets."""
+    tables = ("pod", "resource", "event", "node_hold", "node_history", "number_hold", "subnet_hold")
     with house.database._pool.connection() as connection:  # pyright: ignore[reportPrivateUsage]
         found = [connection.execute(f"SELECT count(*) AS n FROM {t}").fetchone() for t in tables]
     return sum(row["n"] for row in found if row)
@@ -176,7 +176,15 @@ def test_claim_lost_by_the_database_is_an_error(house: House, database_url: str,
 
     def crash() -> None:
         with psycopg.connect(database_url) as connection:
-            for table in ("node_hold", "number_hold", "subnet_hold", "resource", "event", "pod"):
+            for table in (
+                "node_hold",
+                "number_hold",
+                "subnet_hold",
+                "resource",
+                "event",
+                "pod",
+                "node_history",
+            ):
                 connection.execute(f"DELETE FROM {table}".encode())
         if occupied:
             house.cloud.offers.claims["gpu01"] = {"a-stranger"}

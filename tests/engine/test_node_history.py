@@ -20,7 +20,7 @@ from weft.app.redact import redacted
 from weft.app.service import Service
 from weft.engine.database import Database
 from weft.engine.retention import Retention, RetentionSettings
-from weft.model.errors import ForbiddenError, NotFoundError
+from weft.model.errors import ForbiddenError, NotFoundError, RefusedError
 from weft.model.messages import CODES
 from weft.model.pod import PodState
 from weft.model.site import RetentionPolicy
@@ -129,6 +129,20 @@ def test_slots_on_a_shared_host_are_its_history(database: Database, database_url
         for node in (*hosts, pod.nodes[0]):
             found = [e.code for e in house.service.node_history(house.operator, node).entries]
             assert found == ["NODE_FREED", "NODE_GIVEN"], node
+    finally:
+        house.close()
+
+
+def test_refused_claim_is_in_no_history(database: Database, database_url: str) -> None:
+    """Orders that are refused after they claimed nodes and slots: their senders can't fill the table."""
+    house = IpuHouse(database, database_url)
+    try:
+        house.cloud.offers.quotas["team-a", "servers"] = 0
+        for wanted in (ipus("ml", 4), spared("train", 2, 1)):
+            with pytest.raises(RefusedError, match="servers"):
+                house.order(wanted)
+        with psycopg.connect(house.database.url) as connection:
+            assert connection.execute("SELECT node, message FROM node_history").fetchall() == []
     finally:
         house.close()
 

@@ -69,13 +69,14 @@ class ClaimRows:
     def drop_claim(self, plan: Plan) -> bool:
         """Undo a claim that wasn't confirmed, without a trace. False: it was confirmed."""
         with self.database.transaction() as tx:
-            if tx.row("drop_claim", id=plan.pod_id) is None:
+            if (claim := tx.row("drop_claim", id=plan.pod_id)) is None:
                 return False
             tx.run("give_back_nodes", pod_id=plan.pod_id)
             tx.run("give_back_numbers", owner_id=plan.pod_id, kept=[])
             tx.run("give_back_subnets", owner_id=plan.pod_id)
             tx.run("drop_resources", owner_id=plan.pod_id)
             tx.run("drop_events", owner_id=plan.pod_id)
+            tx.run("drop_node_history", pod_id=plan.pod_id, claimed=claim["placed_at"])
             tx.run("touch_queue", at=tx.now())
             tx.run("notify", owner_id=plan.pod_id)
         return True

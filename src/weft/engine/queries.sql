@@ -467,7 +467,12 @@ SELECT FROM pod WHERE id = %(id)s AND (token > 0 OR next_at <= now());
 
 -- name: drop_claim
 -- No row: a worker has held it, or it was changed, or its release was requested; then it takes its normal course.
-DELETE FROM pod WHERE id = %(id)s AND token = 0 AND wanted = 'present' AND generation = 1 RETURNING id;
+DELETE FROM pod WHERE id = %(id)s AND token = 0 AND wanted = 'present' AND generation = 1 RETURNING placed_at;
+
+-- name: drop_node_history
+-- What the triggers wrote of a claim that is dropped: slots at the time at which its transaction began, which may have waited
+-- for the lock. Looked for by time: a node's whole history may be long.
+DELETE FROM node_history WHERE pod_id = %(pod_id)s AND type = 'pod' AND at >= %(claimed)s - interval '10 minutes';
 
 -- name: drop_events
 DELETE FROM event WHERE owner_id = %(owner_id)s;
