@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from weft.engine.capacity import Capacity
 from weft.engine.database import Row
@@ -182,7 +182,7 @@ def node_views(
         found: node that no pod holds -> why it can't be assigned, by the cloud.
         unknown: node that no pod holds -> why that is unknown.
     """
-    return [node_view(site, name, capacity, found, unknown) for name in site.units]
+    return list(_views(site.units, site, capacity, found, unknown))
 
 
 def node_view(
@@ -193,15 +193,34 @@ def node_view(
     unknown: Mapping[str, str] = _NOTHING,
 ) -> NodeView:
     """One of them."""
-    if (machine := site.machine_by_name.get(name)) is not None:
-        leaf = machine.rnic_switch
-    else:
-        stands = (Topology.of(site, fabric).stands.get(name) for fabric in sorted(site.fabrics))
-        leaf = next((stand.leaf for stand in stands if stand is not None), "-")
-    return _node(site.units[name], leaf, capacity, found.get(name, ""), unknown.get(name, ""))
+    return next(_views((name,), site, capacity, found, unknown))
 
 
-def _node(node: Unit, leaf: str, capacity: Capacity, found: str, unknown: str) -> NodeView:
+def _views(
+    names: Iterable[str],
+    site: Site,
+    capacity: Capacity,
+    found: Mapping[str, str],
+    unknown: Mapping[str, str],
+) -> Iterator[NodeView]:
+    """There may be 16,000: what all of them need is looked up once."""
+    topologies = [Topology.of(site, fabric).stands for fabric in sorted(site.fabrics)]
+    sharing: dict[str, set[str]] = {}
+    for row in capacity.shared:
+        sharing.setdefault(row["node"], set()).add(row["pod"])
+    machines, units = site.machine_by_name, site.units
+    for name in names:
+        if (machine := machines.get(name)) is not None:
+            leaf = machine.rnic_switch
+        else:
+            leaf = next((stands[name].leaf for stands in topologies if name in stands), "-")
+        pods = sorted(sharing.get(name, ()))
+        yield _node(units[name], leaf, capacity, pods, found.get(name, ""), unknown.get(name, ""))
+
+
+def _node(
+    node: Unit, leaf: str, capacity: Capacity, sharing: Sequence[str], found: str, unknown: str
+) -> NodeView:
     hold, quarantine = capacity.holds.get(node.name), capacity.quarantines.get(node.name)
     stops = capacity.stops.get(node.name, NO_STOPS)
     state, since = "free" if node.is_whole else "not-compute", None
@@ -224,7 +243,6 @@ def _node(node: Unit, leaf: str, capacity: Capacity, found: str, unknown: str) -
     if hold is not None:
         state, since = "busy", hold["since"]
         reasons += ["held as a spare"] if hold["spare"] else []
-    sharing = sorted({row["pod"] for row in capacity.shared if row["node"] == node.name})
     if sharing:
         state = "busy"
         reasons.append(f"shared by {', '.join(sharing)}")
@@ -232,7 +250,7 @@ def _node(node: Unit, leaf: str, capacity: Capacity, found: str, unknown: str) -
         state, since = "quarantined", quarantine["since"]
         reasons.append(quarantine["reason"])
     reason = "; ".join(reversed(reasons))
-    return NodeView.model_validate(
+    return NodeView.trusted(
         {
             "name": node.name,
             "rack": node.rack,
