@@ -101,6 +101,26 @@ def test_order_of_ipus_waits_with_an_expected_start(house: IpuHouse, clock: Hand
     assert len(started(house, pod).nodes) == 4
 
 
+def test_order_of_ipus_waits_for_machines_that_it_did_not_report(house: IpuHouse, clock: HandClock) -> None:
+    """It is booked on others, with an expected start; what was booked on a reported machine moves."""
+    first = house.booted(order("first", 4, duration="2h"))
+    other = house.booted(order("other", 8, duration="4h"))
+    booked = house.order(order("booked", 8, start=clock.now() + timedelta(hours=5), duration="1h"))
+    waits = house.order(order("waits", 8, queue=True, duration="1h"))
+    reported = first.nodes[0]
+    assert reported in house.store.capacity().bookings[0]["nodes"]
+    house.service.report_node(house.request(), "first", reported, "link errors")
+    release(house, first)
+    house.worker.tend_queue()
+    waiting, rows = look(house, waits), house.store.capacity().bookings
+    assert waiting.placed is None and waiting.expected_start == clock.now() + timedelta(hours=4)
+    assert len(rows) == 2 and not any(reported in row["nodes"] for row in rows), rows
+    release(house, other)
+    house.worker.tend_queue()
+    assert reported not in look(house, waits).nodes
+    assert look(house, booked).placed is None
+
+
 def test_order_of_ipus_is_backfilled(house: IpuHouse, clock: HandClock) -> None:
     """Behind a large order that waits, a short one goes first; one that would run into its start does not."""
     house.booted(order("first", 8, duration="4h"))

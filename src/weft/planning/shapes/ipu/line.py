@@ -53,7 +53,7 @@ class IpuAsk(Ask):
 
     @property
     def alike(self) -> tuple[object, ...]:
-        return self.ipu_pod, self.servers, self.project
+        return self.ipu_pod, self.servers, self.project, self.exclude
 
 
 class IpuTimeline(Timeline):
@@ -138,6 +138,8 @@ class IpuTimeline(Timeline):
     ) -> Decision | None:
         if not isinstance(ask, IpuAsk):
             raise TypeError(f"{ask.pod} asks for no IPUs")
+        if ask.exclude:
+            left = left & ~self.reservations.words(self.engine.numbers.masks(ask.exclude))
         picked = self.picked(ask, left)
         if picked is None:
             return None
