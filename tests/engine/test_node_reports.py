@@ -91,6 +91,19 @@ def test_waiting_order_gets_no_reported_node(house: House, clock: HandClock) -> 
     assert look(house, waits).placed is not None
 
 
+def test_capacity_has_no_nodes_that_the_project_reported(house: House) -> None:
+    """What it can order now; other projects, and operators, still have them."""
+    pod = house.ready(sized(1))
+    report(house, pod.nodes[0])
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    free = [
+        house.service.capacity(request).rows[0].free
+        for request in (house.request(), house.request("team-b"), house.operator)
+    ]
+    assert free == [15, 16, 16]
+
+
 def test_reports_of_a_project_are_bounded(house: House) -> None:
     """By number, by node and by pod; two at once are one, and others than members may not."""
     site = house.store.site().site

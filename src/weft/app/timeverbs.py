@@ -45,7 +45,7 @@ class TimeVerbs(Desk):
         held, now = self._store.capacity(), self._clock.now()
         view = capacity_of(
             site,
-            health(site, inputs, held),
+            health(site, inputs, held, caller.project_id or ""),
             held.book(),
             now,
             duration,

@@ -108,9 +108,7 @@ class PlanningInput:
 
     def health(self, capacity: Capacity, project: str) -> Occupancy:
         """What is out of order now for orders of a project."""
-        found = health(self.site, [self], capacity)
-        reported = capacity.reported.get(project)
-        return found.model_copy(update={"reported": reported}) if reported else found
+        return health(self.site, [self], capacity, project)
 
     def plan(
         self, pod_id: str, project: str, order: Order, capacity: Capacity, window: Window
@@ -318,8 +316,8 @@ def _boots(
     return found
 
 
-def health(site: Site, inputs: Iterable[PlanningInput], capacity: Capacity) -> Occupancy:
-    """What is out of order now, across all these inputs."""
+def health(site: Site, inputs: Iterable[PlanningInput], capacity: Capacity, project: str = "") -> Occupancy:
+    """What is out of order now, across all these inputs. Args: project: without what it reported; empty: for all."""
     down: dict[str, str] = {}
     held = capacity.book().leases.busy
     full: dict[tuple[str, str], FullPort] = {}
@@ -337,7 +335,9 @@ def health(site: Site, inputs: Iterable[PlanningInput], capacity: Capacity) -> O
             words = site.fabrics[port.fabric].words
             if found := full_port(port, words, capacity.used.segments.get(port.fabric, ())):
                 full[port.fabric, port.port] = found
-    return capacity.health(site, down).model_copy(update={"full_ports": tuple(full.values()), "unfit": unfit})
+    reported = capacity.reported.get(project, {})
+    more = {"full_ports": tuple(full.values()), "unfit": unfit, "reported": reported}
+    return capacity.health(site, down).model_copy(update=more)
 
 
 def down_nodes(site: Site, world: World, cloud: str) -> dict[str, str]:

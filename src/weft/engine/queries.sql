@@ -369,7 +369,7 @@ SELECT * FROM node_report WHERE node = %(node)s AND project_id = %(project_id)s;
 SELECT count(*) AS number FROM node_report WHERE project_id = %(project_id)s;
 
 -- name: report_node
--- No row if the pod doesn't hold the node, whole, in parts, or as host of a server.
+-- No row if the pod doesn't hold the node, whole or in parts; slots on a shared host don't count.
 WITH made AS (
     INSERT INTO node_report (node, project_id, pod_id, pod, at, reported_by, reason)
     SELECT %(node)s, %(project_id)s, %(pod_id)s, %(pod)s, %(at)s, %(by)s, %(reason)s
