@@ -26,13 +26,16 @@ from weft.app.doctor.bounds import Check, carried_out
 from weft.app.doctor.cloud import _tls  # pyright: ignore[reportPrivateUsage]
 from weft.app.doctor.examination import examine
 from weft.app.doctor.findings import CODES, Finding, Level, finding
+from weft.app.doctor.host import _modes  # pyright: ignore[reportPrivateUsage]
 from weft.app.settings import ServeSettings
 from weft.cli.main import main
+from weft.config.resolve import resolve
 from weft.drivers.openstack.reach import _ahead, _version  # pyright: ignore[reportPrivateUsage]
 from weft.engine.database import Database
 from weft.engine.embedded import running_in
 from weft.engine.store import Store
 from weft.fabricagent.tls import make_certificates
+from weft.model.errors import InputErrors
 
 CANARY = "canary7"
 TOKEN = {
@@ -288,6 +291,37 @@ def test_open_secrets_and_plain_http_are_findings(tmp_path: Path, cloud: TinyClo
     assert codes(found, "serve") == ["CERTIFICATE_ENDS"]
     plain = replace(made, certificate=None, host="0.0.0.0")
     assert codes(examine(plain, SECONDS), "serve") == ["PLAIN_HTTP"]
+
+
+def test_secret_that_cannot_be_read_is_never_called_closed(tmp_path: Path) -> None:
+    """A folder, a pipe that nothing writes to, and root's own file for weft's user."""
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    (tmp_path / "folder").mkdir(mode=0o700)
+    for name in ("pipe", "folder"):
+        (one,) = secrets_of(tmp_path / name)
+        assert one.code == "SECRET_UNREAD" and "isn't a regular file" in one.what
+    child = os.fork()
+    if not child:
+        with suppress(BaseException):
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+            os._exit(int([one.code for one in secrets_of(Path("/etc/shadow"))] != ["SECRET_UNREAD"]))
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def secrets_of(path: Path) -> list[Finding]:
+    """What the doctor says of one file with a secret."""
+    return list(_modes("secrets", [path]))
+
+
+def test_name_without_an_address_is_not_taken_for_this_host() -> None:
+    """A proxy may know it, or DNS a moment later."""
+    assert _tls("a", "http://keystone.invalid:5000/v3", 20).code == "TLS_ABSENT"
+    with pytest.raises(InputErrors, match=r"without TLS a loopback address"):
+        resolve(None, {}, {"serve.listen": "api.invalid:8787"})
 
 
 def test_check_that_fails_or_hangs_is_unknown() -> None:

@@ -217,11 +217,10 @@ def listen(text: str) -> tuple[str, int]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether all addresses of a host are this machine's own; True for a name without any, where nothing can listen."""
+    """Whether all addresses of a host are this machine's own; False for a name whose addresses can't be found out now:
+    it may have others a moment later."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         return all(ipaddress.ip_address(str(row[4][0]).partition("%")[0]).is_loopback for row in found)
-    except (OSError, UnicodeError):
-        return True
-    except ValueError:
+    except (OSError, ValueError):
         return False

@@ -36,7 +36,7 @@ CODES: Mapping[str, Code] = {
     "SECRET_UNREAD": Code(
         _UNKNOWN,
         f"{_SETTINGS}#secrets",
-        "a file with a secret can't be looked at: run the doctor as weft's user",
+        "a file with a secret can't be read: run the doctor as weft's user, who must be able to",
     ),
     "PLAIN_HTTP": Code(
         _WARNING, f"{_SETTINGS}#without-tls", "the API serves HTTP on an address that isn't loopback"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,17 +38,25 @@ def site_secrets(site: Site) -> Iterator[Finding]:
 def _modes(of: str, paths: Sequence[Path]) -> Iterator[Finding]:
     bad = False
     for path in paths:
-        try:
-            path.stat()
-        except OSError as error:
+        if why := _unread(path):
             bad = True
-            yield finding("SECRET_UNREAD", of, f"{path} can't be looked at ({error.strerror})")
-            continue
-        if why := readable_by_others(path):
+            yield finding("SECRET_UNREAD", of, f"{path} can't be looked at ({why})")
+        elif why := readable_by_others(path):
             bad = True
             yield finding("SECRET_OPEN", of, f"{path} must be {why}")
     if paths and not bad:
         yield finding("SECRETS_CLOSED", of, f"closed to others: {', '.join(map(str, paths))}")
+
+
+def _unread(path: Path) -> str:
+    """Why this process can't read a file, as weft couldn't if it ran as the same user; empty: it can."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait, and its mode says little
+            return "it isn't a regular file"
+        path.open("rb").close()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _clouds_files() -> Iterator[Path]:
