@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import cast
+
+import psycopg
 import pytest
 
 from tests.engine.house import House
@@ -9,6 +16,7 @@ from tests.engine.test_change_loop import sized
 from tests.engine.timehouse import HandClock
 from weft.engine.hostwatch import HostWatch
 from weft.engine.records import PodRecord
+from weft.engine.world import World
 from weft.model.site import RepairPolicy
 from weft.testing.cloud import Fault
 
@@ -86,6 +94,88 @@ def test_flapping_host_is_not_down(house: House, clock: HandClock, pod: PodRecor
         house.cloud.offers.hosts[node] = "up"
         watch(house, clock, 1)
     assert not history(house, node) and not said(house, pod)
+
+
+class Reading:
+    """A worker's view of the hosts: another one than the cloud's, or an answer that comes late."""
+
+    def __init__(self, house: House, states: dict[str, str], late: Callable[[], object] = int) -> None:
+        self._states, self._late = {**house.cloud.offers.hosts, **states}, late
+        world = cast(World, SimpleNamespace(clouds={"lab": self}))
+        self.watch = HostWatch(house.database, lambda: world, house.keeper.site)
+
+    def hosts(self) -> Mapping[str, str]:
+        self._late()
+        return self._states
+
+
+def test_two_workers_that_read_different_states_do_not_block_each_other(
+    house: House, clock: HandClock, pod: PodRecord
+) -> None:
+    """Each finds one host up and the other down; both are at it at once, and neither is ended by PostgreSQL."""
+    first, second = pod.nodes
+    house.cloud.offers.hosts |= {first: "down", second: "down"}
+    watch(house, clock, 12)
+    readings = [
+        Reading(house, {first: "up", second: "down"}),
+        Reading(house, {first: "down", second: "up"}),
+    ]
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    with psycopg.connect(house.database.url) as connection, ThreadPoolExecutor(2) as pool:
+        with connection.transaction():
+            connection.execute("LOCK TABLE event IN EXCLUSIVE MODE")
+            both = [pool.submit(reading.watch.tend) for reading in readings]
+            with psycopg.connect(house.database.url, autocommit=True) as other:
+                for _ in range(500):
+                    if other.execute(waiting).fetchone() == (2,):
+                        break
+                    time.sleep(0.02)
+        for one in both:
+            one.result(timeout=30)
+    assert sorted(said(house, pod)[1:]) == [f"the host of {node} is up again" for node in (first, second)]
+
+
+def test_late_answer_changes_nothing_that_was_read_later(
+    house: House, clock: HandClock, pod: PodRecord
+) -> None:
+    """An answer from before the host went down ends no outage; one that took minutes is none."""
+    node = pod.nodes[0]
+    house.cloud.offers.hosts[node] = "down"
+    watch(house, clock, 9)
+    Reading(house, {node: "up"}, lambda: watch(house, clock, 1)).watch.tend()
+    watch(house, clock, 1)
+    assert history(house, node) == ["NODE_HOST_DOWN"]
+    Reading(house, {node: "up"}, lambda: clock.forward(minutes=6)).watch.tend()
+    assert history(house, node) == ["NODE_HOST_DOWN"]
+
+
+def test_clock_that_is_set_back_starts_the_count_again(
+    house: House, clock: HandClock, pod: PodRecord
+) -> None:
+    """Neither at once nor a day later; and one that is up again is up."""
+    node, free = pod.nodes
+    house.cloud.offers.hosts |= {node: "down", free: "down"}
+    watch(house, clock, 8)
+    clock.forward(hours=-24)
+    house.cloud.offers.hosts[free] = "up"
+    watch(house, clock, 9)
+    assert not history(house, node)
+    watch(house, clock, 3)
+    assert history(house, node) == ["NODE_HOST_DOWN"] and not history(house, free)
+
+
+def test_host_that_was_not_read_for_a_day_is_reported_anew(
+    house: House, clock: HandClock, pod: PodRecord
+) -> None:
+    """Such as after maintenance: it may have been up meanwhile, and went down again."""
+    node = pod.nodes[0]
+    house.cloud.offers.hosts[node] = "down"
+    watch(house, clock, 12)
+    house.cloud.offers.hosts[node] = "disabled: maintenance"
+    watch(house, clock, 25 * 60, step=60)
+    house.cloud.offers.hosts[node] = "down"
+    watch(house, clock, 12)
+    assert history(house, node) == ["NODE_HOST_DOWN"] * 2
 
 
 def test_outage_of_many_hosts_is_reported_to_no_pod(

@@ -30,9 +30,11 @@ EVERY = 30.0
 LIMIT = 900.0
 """Seconds without a reading after which the thread counts as stuck."""
 OUTAGE = timedelta(days=1)
-"""How long many hosts that went down may be an outage of what watches them."""
+"""How long many hosts that went down may be an outage of what watches them; and how long a host that isn't read is
+remembered as down."""
 GAP = timedelta(minutes=5)
-"""Longest time between two readings after which a host still counts as down in between."""
+"""Longest time between two readings after which a host still counts as down in between; an answer that took longer is
+none."""
 
 
 class HostWatch(Periodic):
@@ -63,6 +65,7 @@ class HostWatch(Periodic):
         site = self._site()
         for cloud, facts in sorted(self._world().clouds.items()):
             hosts = {n.name: n.nova_host for n in site.nodes if n.cloud == cloud and n.maintenance is None}
+            at = self._database.now()
             try:
                 states = facts.hosts()
             except WeftError as error:
@@ -72,13 +75,18 @@ class HostWatch(Periodic):
                 node for node, host in hosts.items() if states.get(host, "").partition(":")[0] == "down"
             )
             up = sorted(node for node, host in hosts.items() if states.get(host) == "up")
-            self._write(site, cloud, down, up)
+            self._write(site, cloud, at, down, up)
 
-    def _write(self, site: Site, cloud: str, down: Sequence[str], up: Sequence[str]) -> None:
+    def _write(self, site: Site, cloud: str, now: datetime, down: Sequence[str], up: Sequence[str]) -> None:
+        """Args: now: before the cloud was asked; others may have asked later, and written earlier."""
         most = site.repair.outage
         with self._database.transaction() as tx:
-            now = tx.now()
-            back = [row["node"] for row in tx.rows("hosts_seen_up", nodes=list(up), at=now)]
+            tx.run("lock_hosts")
+            if tx.now() - now > GAP:
+                log.warning("hosts of cloud %s aren't watched: its answer took more than %s", cloud, GAP)
+                return
+            tx.run("forget_hosts", cloud=cloud, at=now, after=OUTAGE)
+            back = [row["node"] for row in tx.rows("hosts_seen_up", nodes=list(up), at=now, gap=GAP)]
             self._notify(tx, back, nodes.HOSTS_UP, now)
             if down:
                 tx.run("hosts_seen_down", nodes=list(down), cloud=cloud, at=now, gap=GAP)

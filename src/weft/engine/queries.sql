@@ -392,15 +392,28 @@ WITH ended AS (
 )
 SELECT * FROM ended ORDER BY project_id;
 
+-- name: lock_hosts
+-- Two readings of different states would lock the same rows in different orders.
+SELECT pg_advisory_xact_lock(hashtext('weft.hosts'));
+
+-- name: forget_hosts
+-- Nodes that left the site, are in maintenance, or whose cloud wasn't read: later they count from their first reading.
+DELETE FROM host_down WHERE cloud = %(cloud)s AND seen_at < %(at)s - %(after)s::interval;
+
 -- name: hosts_seen_down
--- Hosts that a cloud reports as down now. After a gap in the readings it counts from now: it may have been up.
+-- Hosts that a cloud reported as down in a reading that began at `at`; one that a later reading has seen stays as it is.
+-- After a gap in the readings, or if the clock was set back, it counts from now: it may have been up.
 INSERT INTO host_down (node, cloud, since, seen_at) SELECT node, %(cloud)s, %(at)s, %(at)s FROM unnest(%(nodes)s::text[]) node ORDER BY node
 ON CONFLICT (node) DO UPDATE SET seen_at = %(at)s, cloud = %(cloud)s, since = CASE
-    WHEN host_down.reported_at IS NULL AND host_down.seen_at < %(at)s - %(gap)s::interval THEN %(at)s ELSE host_down.since END;
+    WHEN host_down.reported_at IS NULL AND abs(extract(epoch FROM host_down.seen_at - %(at)s)) > extract(epoch FROM %(gap)s::interval)
+    THEN %(at)s ELSE host_down.since END
+WHERE NOT (host_down.seen_at > %(at)s AND host_down.seen_at <= %(at)s + %(gap)s::interval);
 
 -- name: hosts_seen_up
+-- The same of those that are up.
 WITH up AS (
-    DELETE FROM host_down WHERE node = ANY(%(nodes)s) RETURNING node, since, reported_at
+    DELETE FROM host_down WHERE node = ANY(%(nodes)s) AND NOT (seen_at > %(at)s AND seen_at <= %(at)s + %(gap)s::interval)
+    RETURNING node, since, reported_at
 ), noted AS (
     INSERT INTO node_history (node, at, type, message)
     SELECT node, %(at)s, 'failure', node_message('NODE_HOST_UP', jsonb_build_object('since', since)) FROM up
@@ -410,7 +423,7 @@ SELECT node FROM up WHERE reported_at IS NOT NULL ORDER BY node;
 
 -- name: count_hosts_down
 -- Of a cloud, those that aren't reported yet.
-SELECT count(*) AS number FROM host_down WHERE cloud = %(cloud)s AND reported_at IS NULL AND seen_at = %(at)s;
+SELECT count(*) AS number FROM host_down WHERE cloud = %(cloud)s AND reported_at IS NULL AND seen_at >= %(at)s;
 
 -- name: hosts_down_too_long
 -- Those of a cloud that were read as down for so long, once each.
