@@ -163,6 +163,19 @@ def test_hostile_text_adds_no_line(name: str) -> None:
     assert omitted(pod, name)["number 2"] == "its name is no host name"
 
 
+@pytest.mark.parametrize(
+    "name", ["12e5", "1e3", "0o17", "1_0", "inf", "NaN", "y", "n", "f", "no", "0x1f", "12"]
+)
+def test_name_like_a_number_stays_text_in_yaml(name: str) -> None:
+    """YAML 1.2, Go's parser and Slurm's read 12e5 as a number, and y as true, unless it is quoted."""
+    site = with_nvlink(small_site(), dict.fromkeys(NODES, name))
+    pod = pod_topology(site, servers(NODES[:1], "12e{}"), pod=name)
+    kueue, slurm = written(pod, "kueue"), written(pod, "slurm-yaml")
+    assert f"name: '{name}'\n" in kueue and yaml.safe_load(kueue)["metadata"] == {"name": name}
+    assert f"block: '{name}'\n" in slurm and "nodes: '12e0'\n" in slurm
+    assert "block_sizes:\n" in slurm and "- 1\n" in slurm and "cluster_default: true\n" in slurm
+
+
 def test_names_of_switches_are_unique_over_fabrics() -> None:
     """A leaf, a block and a fabric of one name get three; long names become their hash, as topograph has it."""
     site = in_blocks(small_site(), {"leaf01": "leaf01", "leaf02": "ib"})

@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import yaml
-
-from weft.generate.topology.text import heading, left_out
+from weft.generate.topology.text import heading, left_out, yaml_text
 from weft.planning.fabric.podtopology import DOMAIN, TIER, PodTopology, node_labels, short
 
 
@@ -56,7 +54,7 @@ def kueue(pod: PodTopology) -> str:
     }
     tiers = ", ".join(f"tier-{len(pod.levels) - 1 - i} {level}" for i, level in enumerate(pod.levels))
     lines = heading(pod, "Kueue Topology", more=[f"levels: {tiers}"])
-    return "\n".join([*lines, yaml.safe_dump(document, sort_keys=False)])
+    return "\n".join([*lines, yaml_text(document)])
 
 
 def graph(pod: PodTopology) -> str:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
-
-from weft.generate.topology.text import heading, hostlist
+from weft.generate.topology.text import heading, hostlist, yaml_text
 from weft.model.errors import ConflictError
 from weft.model.messages import topology as messages
 from weft.planning.fabric.podtopology import PodTopology
@@ -56,7 +54,7 @@ def topology_yaml(pod: PodTopology) -> str:
         )
     more = _outside(pod) if blocks else []
     lines = heading(pod, "Slurm topology.yaml", more=more)
-    return "\n".join([*lines, yaml.safe_dump(document, sort_keys=False, width=10**6)])
+    return "\n".join([*lines, yaml_text(document)])
 
 
 def tree(pod: PodTopology) -> list[tuple[str, str, str]]:

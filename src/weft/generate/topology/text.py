@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+import yaml
+
 from weft.planning.fabric.podtopology import PodTopology
 
+_NOT_TEXT = re.compile(r"[-+.]?(?:[0-9].*|inf|infinity|nan|[ynft])", re.IGNORECASE)
+"""Texts that YAML 1.2, Go's parser or Slurm's takes for a number or a boolean without quotes, and PyYAML doesn't."""
 _NUMBERED = re.compile(r"(.*?)(\d{1,9})")
 
 
@@ -47,6 +51,23 @@ def _ranges(numbers: list[int]) -> Iterator[tuple[int, int]]:
             first = number
         last = number
     yield first, last
+
+
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's, with quotes around what other parsers don't take for text."""
+
+
+def _as_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "'" if _NOT_TEXT.fullmatch(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _as_text)
+
+
+def yaml_text(document: object) -> str:
+    """A document in YAML that parsers of every version read alike: a server named 1e3 isn't a number."""
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=10**6)
 
 
 def heading(pod: PodTopology, what: str, places: bool = True, more: Iterable[str] = ()) -> list[str]:
