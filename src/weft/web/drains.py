@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from weft.app.explain import validate
 from weft.app.verbs import Request
 from weft.app.yamltext import Positions
-from weft.model.errors import InputError
+from weft.model.errors import ConflictError, InputError
 from weft.model.views import DrainRequest, DrainResult, DrainView
 from weft.web.confirming import (
     AskedField,
@@ -100,17 +100,18 @@ async def undrain_page(visit: Visitor, target: Target) -> Response:
     """What ending a drain does."""
     request = await visit.caller("DELETE", f"/v1/drains/{target}")
     require(visit, request, "nodes:drain")
-    drain = await _drain_of(visit, target)
+    drains = await _drains_of(visit, target)
+    more = f"{len(drains) - SHOWN} further nodes are drained there."
     does = (
         *(
-            [f"Drained by {drain.drained_by}: {drain.reason or drain.public or 'no reason was given'}."]
-            if drain
-            else []
+            f"{one.node}, drained by {one.drained_by}: {one.reason or one.public or 'no reason was given'}."
+            for one in drains[:SHOWN]
         ),
-        f"New orders may get the nodes of {target} again, unless holds, quarantine or pods keep them.",
+        *([more] if len(drains) > SHOWN else []),
+        "New orders may get these nodes again, unless holds, quarantine or pods keep them.",
         "Projects with pods there read that the maintenance is over.",
     )
-    hidden = {"target": target, "seen": print_of(drain or "")}
+    hidden = {"target": target, "seen": print_of(*drains)}
     return confirmation(
         visit,
         Confirmation(
@@ -126,17 +127,24 @@ async def undrain(visit: Visitor) -> Response:
     target = form.get("target", "")
     if not 1 <= len(target) <= 255:
         raise InputError("target", target[:64], "a node, rack or leaf")
-    check_unchanged(form, print_of(await _drain_of(visit, target) or ""), f"the drain of {target}")
+    check_unchanged(form, print_of(*await _drains_of(visit, target)), f"the drain of {target}")
     request = await visit.caller("DELETE", f"/v1/drains/{target}")
     await run_in_threadpool(visit.verbs.undrain, request, target)
     return visit.to(_STOPS)
 
 
-async def _drain_of(visit: Visit, target: str) -> DrainView | None:
-    """The drain of a node; None: a rack or leaf, which may have many, or not drained."""
+async def _drains_of(visit: Visit, target: str) -> list[DrainView]:
+    """The drains that end with the one of this node, rack or leaf. Raises `ConflictError` if there is none."""
     request = await visit.caller("GET", "/v1/drains")
     drains = await run_in_threadpool(visit.verbs.drains, request)
-    return next((one for one in drains if target in (one.node, f"node:{one.node}")), None)
+    found = [one for one in drains if one.node == target]  # also one that left the site
+    if not found:
+        place = validate(DrainRequest, {"target": target}, Positions())
+        nodes = frozenset((await _planned(visit, request, place)).nodes)
+        found = [one for one in drains if one.node in nodes]
+    if not found:
+        raise ConflictError(f"no node of {target} is drained")
+    return found
 
 
 def _wanted(form: dict[str, str]) -> DrainRequest:

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from weft.api.documents import HoldRequest, QuarantineRequest
 from weft.app.explain import validate
 from weft.app.yamltext import Positions
-from weft.model.errors import ConflictError
+from weft.model.errors import ConflictError, ForbiddenError
 from weft.model.views import DrainRequest, NodeView
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of, require
 from weft.web.nodes import node_of
@@ -34,7 +34,7 @@ async def hold_page(visit: Visitor, name: str) -> Response:
 @router.post("/hold")
 async def hold(visit: Visitor, name: str) -> Response:
     """Hold it."""
-    form = await _form(visit, name)
+    form = await _form(visit, name, breaks=True)
     what = validate(HoldRequest, {"what": form.get("what", "").strip()}, Positions()).what
     request = await visit.caller("PUT", f"/v1/nodes/{name}/hold")
     await run_in_threadpool(visit.verbs.hold_node, request, name, what)
@@ -59,7 +59,7 @@ async def quarantine_page(visit: Visitor, name: str) -> Response:
 @router.post("/quarantine")
 async def quarantine(visit: Visitor, name: str) -> Response:
     """Quarantine it."""
-    form = await _form(visit, name)
+    form = await _form(visit, name, breaks=True)
     given = validate(QuarantineRequest, {"reason": form.get("reason", "").strip()}, Positions())
     request = await visit.caller("PUT", f"/v1/nodes/{name}/quarantine")
     await run_in_threadpool(visit.verbs.quarantine_node, request, name, given.reason)
@@ -77,13 +77,13 @@ async def clear_page(visit: Visitor, name: str) -> Response:
         "weft takes the operator's word that the cause is gone; it tests nothing now.",
         _afterwards(node, ()),
     )
-    return await _page(visit, node, "clear", f"Clear the quarantine of {name}", does)
+    return await _page(visit, node, "clear", f"Clear the quarantine of {name}", does, why=node.reason)
 
 
 @router.post("/clear")
 async def clear(visit: Visitor, name: str) -> Response:
-    """Clear it."""
-    await _form(visit, name)
+    """Clear it, if its causes are still those that were shown: another owner's is appended to the first."""
+    await _form(visit, name, why=True)
     request = await visit.caller("DELETE", f"/v1/nodes/{name}/quarantine")
     await run_in_threadpool(visit.verbs.clear_node, request, name)
     return _back(visit, name)
@@ -107,11 +107,14 @@ async def accept_page(visit: Visitor, name: str, what: What = "") -> Response:
 
 @router.post("/accept")
 async def accept(visit: Visitor, name: str) -> Response:
-    """Accept it."""
-    form = await _form(visit, name)
-    what = form.get("what", "")
+    """Accept it: only holds that the page showed end, also if there is another by now."""
+    form = await visit.form()
+    node = await node_of(visit, name)
+    check_unchanged(form, _seen(node), f"node {name}")
+    ended = [form["what"]] if form.get("what") else [hold.what for hold in node.holds]
     request = await visit.caller("DELETE", f"/v1/nodes/{name}/hold")
-    await run_in_threadpool(visit.verbs.accept_node, request, name, what or None, not what)
+    for what in ended:
+        await run_in_threadpool(visit.verbs.accept_node, request, name, what)
     return _back(visit, name)
 
 
@@ -122,19 +125,25 @@ async def _node(visit: Visit, name: str, rule: str) -> NodeView:
     return node
 
 
-async def _form(visit: Visit, name: str) -> dict[str, str]:
-    """The fields of a form that was made for the node as it still is."""
+async def _form(visit: Visit, name: str, breaks: bool = False, why: bool = False) -> dict[str, str]:
+    """The fields of a form that was made for the node as it still is.
+
+    Args:
+        breaks: it showed promises that the change breaks.
+        why: it showed the reasons of the node's state.
+    """
     form = await visit.form()
-    check_unchanged(form, _seen(await node_of(visit, name)), f"node {name}")
+    node = await node_of(visit, name)
+    broken = await _promises(visit, node) if breaks else ()
+    check_unchanged(form, _seen(node, node.reason if why else "", broken), f"node {name}")
     return form
 
 
-def _seen(node: NodeView) -> str:
-    """What a page showed, without what changes by itself, such as whether its host answers."""
-    parts = node.model_copy(
-        update={"reason": "", "state": node.state if node.state == "quarantined" else "free"}
-    )
-    return print_of(parts)
+def _seen(node: NodeView, why: str = "", broken: tuple[str, ...] = ()) -> str:
+    """What a page showed, without what changes by itself, such as whether its host answers, or what projects report."""
+    state = node.state if node.state == "quarantined" else "free"
+    parts = node.model_copy(update={"reason": why, "state": state, "reports": ()})
+    return print_of(parts, *broken)
 
 
 def _pods_stay(node: NodeView) -> tuple[str, ...]:
@@ -160,7 +169,10 @@ async def _promises(visit: Visit, node: NodeView) -> tuple[str, ...]:
     """Reservations and bookings that can't be kept without the node."""
     if "nodes:drain" not in visit.allowed:
         return ()
-    request = await visit.caller("POST", "/v1/drains")
+    try:
+        request = await visit.caller("POST", "/v1/drains")
+    except ForbiddenError:  # by the access rules of an application credential, which may name the hold alone
+        return ("Which reservations and bookings it breaks is not known to this session.",)
     wanted = DrainRequest(target=f"node:{node.name}", plan=True)
     found = await run_in_threadpool(visit.verbs.drain, request, wanted)
     return tuple(f"Can't be kept without this node: {one}" for one in found.broken)
@@ -175,9 +187,11 @@ async def _page(
     asked: tuple[AskedField, ...] = (),
     warnings: tuple[str, ...] = (),
     what: str = "",
+    why: str = "",
 ) -> Response:
+    """Args: warnings: promises that it breaks. what: the only hold that ends. why: shown reasons of its state."""
     own = f"/site/nodes/{quote(node.name, safe='')}"
-    hidden = {"seen": _seen(node), **({"what": what} if what else {})}
+    hidden = {"seen": _seen(node, why, warnings), **({"what": what} if what else {})}
     return confirmation(
         visit, Confirmation(title, f"{own}/{action}", own, title, does, warnings, asked, hidden)
     )

@@ -6,13 +6,14 @@ from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Response
+from starlette.concurrency import run_in_threadpool
 
 from weft.api.asking import LONGEST_NAME
 from weft.api.threadshares import run_outside
 from weft.app.service import Service
 from weft.app.verbs import Request
-from weft.model.errors import InputError, NotFoundError
-from weft.model.views import NodeView
+from weft.model.errors import ForbiddenError, InputError, NotFoundError
+from weft.model.views import NodeHistory, NodeView
 from weft.web.pods import checked
 from weft.web.sitenav import DETAILS
 from weft.web.visits import Visit, Visitor
@@ -20,6 +21,8 @@ from weft.web.visits import Visit, Visitor
 router = APIRouter(prefix="/site")
 ROWS = 100
 """Nodes on a page."""
+ENTRIES = 50
+"""Entries of a node's history on a page."""
 STATES = ("free", "busy", "quarantined", "held", "drained", "maintenance", "not-compute")
 SORTS = ("site", "name", "rack", "leaf", "state", "since", "pod")
 """Orders of the list; site: as the site's file has them. By time: the earliest first, without a time last."""
@@ -82,9 +85,24 @@ def _key(node: NodeView, sort: str) -> tuple[bool, str, str]:
 
 
 @router.get("/nodes/{name}")
-async def show_node(visit: Visitor, name: str) -> Response:
-    """One node."""
-    return visit.page("site_node.html", node=await node_of(visit, name), may=visit.allowed)
+async def show_node(
+    visit: Visitor, name: str, before: Annotated[int | None, Query(ge=0, le=2**63 - 1)] = None
+) -> Response:
+    """One node, and a page of its history: entries before this one."""
+    node = await node_of(visit, name)
+    history, unread = await _history(visit, name, before)
+    return visit.page(
+        "site_node.html", node=node, may=visit.allowed, history=history, unread=unread, before=before
+    )
+
+
+async def _history(visit: Visit, name: str, before: int | None) -> tuple[NodeHistory | None, str]:
+    """The node's history, or why it can't be shown; the page has everything else all the same."""
+    try:
+        request = await visit.caller("GET", f"/v1/nodes/{name}/history")
+        return await run_in_threadpool(visit.verbs.node_history, request, name, before, ENTRIES), ""
+    except (ForbiddenError, NotFoundError) as error:
+        return None, str(error)
 
 
 @router.get("/stops")
