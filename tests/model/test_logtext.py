@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
-from weft.model.logtext import SafeFormatter
+import pytest
+
+from weft.model.logtext import SafeFormatter, formatter
 
 
 def test_credentials_in_a_url_are_left_out_of_messages_and_tracebacks() -> None:
@@ -18,3 +21,41 @@ def test_credentials_in_a_url_are_left_out_of_messages_and_tracebacks() -> None:
     said = SafeFormatter("%(name)s: %(message)s").format(record)
     assert said.startswith("keystoneauth: contacting http://***@keystone.example/v3")
     assert "OSError" in said and "s3cret" not in said
+
+
+def test_password_as_a_parameter_of_a_url_is_left_out() -> None:
+    """libpq takes `password` and `sslpassword` there, and so does weft."""
+    url = "postgresql://db/weft?user=weft&password=s3cret&sslpassword=s3cret&sslmode=verify-full"
+    record = logging.LogRecord("weft", logging.WARNING, "", 0, "can't reach '%s'", (url,), None)
+    said = SafeFormatter("%(message)s").format(record)
+    left = url.replace("s3cret", "***")
+    assert said == f"can't reach '{left}'"
+
+
+class Unwritable:
+    """A value without a text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("http://weft:s3cret@keystone.example")
+
+    __repr__ = __str__
+
+
+URL = "http://weft:s3cret@keystone.example"
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize(
+    ("message", "values"),
+    [("%d", (URL,)), ("%(a)s", ({"b": URL},)), ("%s %s", (URL,)), ("%s", (Unwritable(),)), ("", (URL,))],
+)
+def test_line_with_a_mistake_is_kept_without_its_credentials(
+    form: str, message: str, values: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python's own report of such a mistake has the values as they are."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter(form, "%(levelname)s %(message)s"))
+    handler.handle(logging.LogRecord("library", logging.WARNING, "", 0, message, values, None))
+    found = capsys.readouterr().err
+    assert "WARNING" in found and found.count("\n") == 1
+    assert "s3cret" not in found and "Logging error" not in found

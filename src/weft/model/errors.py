@@ -48,11 +48,15 @@ class InputError(WeftError):
 
 
 _USERINFO = re.compile(r"(://)[^\s'\"]{1,300}@")
+_PARAMETER = re.compile(r"([?&](?:ssl)?password=)[^&\s'\"]+", re.IGNORECASE)
 
 
 def without_password(text: str) -> str:
-    """The text without users and passwords in its URLs; a message without any is returned unchanged."""
-    return _USERINFO.sub(r"\1***@", text) if "://" in text and _USERINFO.search(text) else text
+    """The text without users and passwords in its URLs, also as a parameter of a database's; a message without any is
+    returned unchanged."""
+    if "://" not in text or not (_USERINFO.search(text) or _PARAMETER.search(text)):
+        return text
+    return _PARAMETER.sub(r"\1***", _USERINFO.sub(r"\1***@", text))
 
 
 def _shown(value: object) -> str:

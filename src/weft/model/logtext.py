@@ -7,6 +7,7 @@ import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 from datetime import UTC, datetime
 
 from weft.model.errors import WeftError, without_password
@@ -28,7 +29,9 @@ class SafeFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The formatted record without credentials in URLs."""
         record.request_id = REQUEST_ID.get() or "-"
-        return without_password(super().format(record))
+        whole = copy(record)
+        whole.msg, whole.args = _message(record), None
+        return without_password(super().format(whole))
 
 
 class JsonFormatter(logging.Formatter):
@@ -75,10 +78,15 @@ def formatter(form: str, text: str) -> logging.Formatter:
 
 
 def _message(record: logging.LogRecord) -> str:
+    """The message. A library's mistake in it must not lose the line: Python would write the values as they are."""
     try:
         return record.getMessage()
-    except (TypeError, ValueError):  # a library's mistake must not lose the line
+    except Exception:
+        pass
+    try:
         return f"{record.msg} {record.args}"
+    except Exception as error:
+        return f"a message that can't be written ({type(error).__name__})"
 
 
 def _cut(text: str, most: int) -> str:
