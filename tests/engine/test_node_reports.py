@@ -9,11 +9,12 @@ import pytest
 
 from tests.engine.house import House, policy
 from tests.engine.test_change_loop import settle, sized
+from tests.engine.test_claim import unconfirmed
 from tests.engine.test_replace import swap
 from tests.engine.test_spares import spared
 from tests.engine.timehouse import HandClock, dispatching, look, make, queue
 from weft.app.redact import redacted
-from weft.model.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError
+from weft.model.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError, TemporaryError
 from weft.model.pod import PodState
 from weft.model.site import RepairPolicy
 from weft.model.views import NodeHistoryEntry
@@ -102,6 +103,23 @@ def test_capacity_has_no_nodes_that_the_project_reported(house: House) -> None:
         for request in (house.request(), house.request("team-b"), house.operator)
     ]
     assert free == [15, 16, 16]
+
+
+def test_node_of_a_claim_that_may_be_dropped_is_not_reported(house: House) -> None:
+    """Else an order that is refused would leave reports of nodes that the project never had."""
+    tried: list[str] = []
+
+    def while_checked() -> None:
+        (node, *_) = house.store.capacity().holds
+        with pytest.raises(TemporaryError, match="still being checked; report again") as error:
+            report(house, node)
+        tried.append(str(error.value))
+        house.cloud.offers.quotas["team-a", "servers"] = 0
+
+    unconfirmed(house, while_checked)
+    with pytest.raises(RefusedError, match="servers"):
+        house.order(sized(2))
+    assert tried and not house.service.reports(house.operator)
 
 
 def test_reports_of_a_project_are_bounded(house: House) -> None:

@@ -211,11 +211,11 @@ def note_change(tx: Tx, pod_id: UUID, kind: str, message: str) -> None:
     tx.run("notify", owner_id=str(pod_id))
 
 
-def check_confirmed(tx: Tx, pod: PodRecord) -> None:
+def check_confirmed(tx: Tx, pod: PodRecord, asked: str = "change", again: str = "apply") -> None:
     """Raise `TemporaryError` while the pod's claim may yet be dropped; see `weft.engine.claim`."""
     if pod.token == 0 and tx.row("is_confirmed", id=pod.id) is None:
         why = "its nodes were chosen just now and are still being checked"
-        raise TemporaryError(f"change pod {pod.name}", "weft", why, "apply again", delay=1)
+        raise TemporaryError(f"{asked} pod {pod.name}", "weft", why, f"{again} again", delay=1)
 
 
 def check_lease(pod: PodRecord, end: datetime | None, now: datetime) -> None:

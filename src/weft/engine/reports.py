@@ -3,6 +3,7 @@ without it, until an operator clears the report."""
 
 from __future__ import annotations
 
+from weft.engine.changes import check_confirmed
 from weft.engine.database import Database, Row
 from weft.engine.documents import message_json
 from weft.engine.records import PodRecord
@@ -18,10 +19,11 @@ def report_node(database: Database, node: str, pod: PodRecord, reason: str, by: 
         most: reports that a project may have.
 
     Raises `ConflictError` if the project reported it with another reason, has too many reports, or the pod no longer
-    holds the node.
+    holds the node; `TemporaryError` while the pod's claim may yet be dropped.
     """
     database.gate.foretell()
     with database.placing() as tx:
+        check_confirmed(tx, pod, "report a node of", "report")
         now = tx.now()
         known = tx.row("report_of", node=node, project_id=pod.project_id)
         if known is not None and known["reason"] != reason:
