@@ -27,7 +27,15 @@ from weft.api.threadshares import outside
 from weft.app.verbs import Request
 from weft.model.sitefile import SiteDocument
 from weft.model.siteparts import MissingParts, PartsQuestion, StoredPart
-from weft.model.views import AuditLogSearch, AuditReport, FabricComparison, SiteView
+from weft.model.views import (
+    MOST_IMPACT_PODS,
+    SOME_IMPACT_PODS,
+    AuditLogSearch,
+    AuditReport,
+    FabricComparison,
+    ImpactView,
+    SiteView,
+)
 
 IfMatch = Annotated[
     str | None,
@@ -100,6 +108,30 @@ def fabric_readings(request: Annotated[Request, may("site:show")], verbs: Backen
 def leaves(request: Annotated[Request, may("site:show")], verbs: Backend) -> Response:
     """The leaves of the site's fabrics that nodes are on, in tree order, with their block and uplinks."""
     return answer(LeafList(leaves=tuple(verbs.leaves(request))))
+
+
+@router.get("/site/impact", response_model=ImpactView)
+@outside()
+def site_impact(
+    request: Annotated[Request, may("site:impact")],
+    verbs: Backend,
+    target: Annotated[
+        str,
+        Query(
+            min_length=1,
+            max_length=255,
+            description="A node, rack, switch or link, such as leaf01, leaf01:7 or gpu1/mlx5_0; `node:`, `rack:`, "
+            "`switch:` or `link:` before a name of several.",
+        ),
+    ],
+    limit: Annotated[
+        int, Query(ge=1, le=MOST_IMPACT_PODS, description="Maximum number of pods.")
+    ] = SOME_IMPACT_PODS,
+    place: Annotated[bool, Query(description="Whether to place each of these pods elsewhere.")] = True,
+) -> Response:
+    """What an outage would touch: nodes, pods and where they would have room, promises. Nothing is changed, no cloud or
+    fabric manager is asked."""
+    return answer(verbs.site_impact(request, target, limit, place))
 
 
 @router.get("/site/differences", response_model=FabricComparison)

@@ -209,6 +209,12 @@ _RULES = (
         "/v1/site/destroy",
         "POST",
     ),
+    _documented(
+        "site:impact",
+        _OPERATOR_READS,
+        "Show which nodes, pods and promises an outage of a part of the site would touch.",
+        "/v1/site/impact",
+    ),
     _documented("nodes:list", _OPERATOR_READS, "List nodes and who holds them.", "/v1/nodes"),
     _documented(
         "nodes:history",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.app.drainverbs import DrainVerbs
+from weft.app.impactverbs import ImpactVerbs
 from weft.app.maintenanceverbs import MaintenanceVerbs
 from weft.app.mapverbs import MapVerbs
 from weft.app.networkverbs import NetworkVerbs
@@ -31,6 +32,7 @@ class Service(
     SiteVerbs,
     MaintenanceVerbs,
     DrainVerbs,
+    ImpactVerbs,
     SiteResourceVerbs,
     TimeVerbs,
     TopologyVerbs,

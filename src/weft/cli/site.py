@@ -1,11 +1,11 @@
-"""`weft site check|import|export|activate|show|enroll|design`: the site file, its fabric, and the current site."""
+"""`weft site`: check, import, export, activate, show, impact, enroll, design: the site file and the active site."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
-from weft.cli import place, siteenroll, siteexport, siteimport, siteresources
+from weft.cli import place, siteenroll, siteexport, siteimpact, siteimport, siteresources
 from weft.cli.common import Subparsers, client_of, exit_code, group, leaf, read_stdin, say, write_json
 from weft.cli.output import Listing, Record, shown
 
@@ -30,6 +30,7 @@ def add_commands(subparsers: Subparsers) -> None:
         "Default: the active one",
     )
     shown(commands, "show", _show, "show the active site and its fabrics")
+    siteimpact.add_site_commands(commands)
     siteresources.add_site_commands(commands)
     siteimport.add_site_commands(commands)
     siteexport.add_site_commands(commands)

@@ -284,6 +284,11 @@ class Client(NodeClient):
         """The leaves of the site's fabrics that nodes are on."""
         return self._ask("GET", "/v1/site/leaves")["leaves"]
 
+    def site_impact(self, target: str, limit: int | None = None, place: bool = True) -> Json:
+        """What an outage of a node, switch, link or rack would touch."""
+        query = {"target": target, **({} if limit is None else {"limit": limit}), "place": str(place).lower()}
+        return self._ask("GET", f"/v1/site/impact?{urlencode(query)}", extra_time=60)
+
     def fabric_readings(self) -> list[Json]:
         """What was read last of each fabric's managers; no manager is asked."""
         return self._ask("GET", "/v1/site/fabrics")["fabrics"]

@@ -2012,6 +2012,14 @@ WHERE p.state <> 'RELEASED' AND r.kind IN ('port', 'router', 'floating_ip')
   AND coalesce(r.document -> 'spec' ->> 'site_network', r.document -> 'spec' ->> 'external_network') = ANY(%(networks)s)
 ORDER BY p.name;
 
+-- name: pods_touched
+-- What operators read of pods that an outage would touch.
+SELECT id, state, wanted FROM pod WHERE id = ANY(%(ids)s);
+
+-- name: pods_to_place
+-- Pods' rows as pod_by_id, without the graph in their plan.
+SELECT @pod_fields, plan || '{"graph": {"resources": []}}' AS plan FROM pod WHERE id = ANY(%(ids)s) AND plan IS NOT NULL;
+
 -- name: pods_with_flavors
 -- Live pods with servers of these flavors.
 SELECT DISTINCT p.name, r.document ->> 'where' AS cloud, r.document -> 'spec' ->> 'flavor' AS flavor

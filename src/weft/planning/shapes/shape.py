@@ -15,7 +15,7 @@ from weft.model.fabric import Capabilities
 from weft.model.localityorder import Level
 from weft.model.offer import Offer
 from weft.model.order import Order
-from weft.model.placement import Occupancy, Placement, Refusal
+from weft.model.placement import Occupancy, PlacedNode, Placement, Refusal
 from weft.model.plan import Allotment, Plan, UsedNumbers
 from weft.model.resources import Graph
 from weft.model.site import AcceleratorCount, Site
@@ -80,6 +80,22 @@ class Assignment(NamedTuple):
 
     placement: Placement
     allotment: Allotment
+
+
+class Elsewhere(NamedTuple):
+    """Where a pod would go on without some of its nodes.
+
+    Attributes:
+        placement: of all its nodes, those that stay included.
+        added: servers or machines that aren't where they were, by the name of their node; once for each server.
+        slots: numbers on shared hosts that it would take besides.
+        moves: nodes that it would leave although they aren't lost, so that the order's rules are kept.
+    """
+
+    placement: Placement
+    added: tuple[PlacedNode, ...]
+    slots: tuple[str, ...] = ()
+    moves: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +264,15 @@ class Shape(Protocol):
         asked: Replacement,
     ) -> Assignment | Refusal:
         """See `weft.planning.shapes.gpu.replacing.replace_node`. Raises `InputError` where nodes can't be replaced."""
+        ...
+
+    def elsewhere(
+        self, plan: Plan, order: Order, site: Site, occupancy: Occupancy, lost: Collection[str]
+    ) -> Elsewhere | Refusal:
+        """Where the pod would be without its nodes of these names, by its order's rules; nothing is numbered.
+
+        Raises `InputError` and `ConflictError` as `reassign`.
+        """
         ...
 
     def graph(self, plan: Plan, site: Site) -> Graph:

@@ -27,6 +27,7 @@ from weft.planning.queue.book import Book
 from weft.planning.queue.capacityrow import CapacityRow
 from weft.planning.queue.queue import QueueSettings
 from weft.planning.queue.timeline import Timeline
+from weft.planning.shapes.gpu.elsewhere import elsewhere
 from weft.planning.shapes.gpu.graph import RDMA_NETWORK, has_segment, podgraph
 from weft.planning.shapes.gpu.limits import limits_of
 from weft.planning.shapes.gpu.members import members
@@ -34,7 +35,7 @@ from weft.planning.shapes.gpu.nodescapacity import nodes_rows
 from weft.planning.shapes.gpu.reassign import reassign
 from weft.planning.shapes.gpu.replacing import replace_node
 from weft.planning.shapes.gpu.request import boot_key, least_hcas, request_of
-from weft.planning.shapes.shape import Assignment, CapacityAsked, Needs, Resolved
+from weft.planning.shapes.shape import Assignment, CapacityAsked, Elsewhere, Needs, Resolved
 from weft.planning.words import one_of
 
 CHANGEABLE = frozenset(
@@ -194,6 +195,12 @@ class GpuShape:
             raise InputError("node", asked.node, allowed)
         resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
         return replace_node(plan, resolved, occupancy, leaving, asked)
+
+    def elsewhere(
+        self, plan: Plan, order: Order, site: Site, occupancy: Occupancy, lost: Collection[str]
+    ) -> Elsewhere | Refusal:
+        resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
+        return elsewhere(plan, resolved, occupancy, lost)
 
     def graph(self, plan: Plan, site: Site) -> Graph:
         where = plan.cloud, plan.fabric, plan.flavor

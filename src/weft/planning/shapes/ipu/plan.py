@@ -20,11 +20,11 @@ from weft.model.specs import NetworkSpec, PortSpec, ServerSpec, SubnetSpec, Vipu
 from weft.planning.fabric.datanetwork import data_vlans
 from weft.planning.fabric.segments import check_given, management_size, management_vlan
 from weft.planning.fabric.subnets import NO_SUBNETS, cut
-from weft.planning.place.slots import HOST
+from weft.planning.place.slots import HOST, is_slot, slot
 from weft.planning.shapes.ipu.graph import CLUSTER, CONTROLLER, IpuParts, ipu_graph
 from weft.planning.shapes.ipu.room import Host, Picked, free_slots, hosts_of, most_room
 from weft.planning.shapes.ipu.run import choose_run
-from weft.planning.shapes.shape import Resolved
+from weft.planning.shapes.shape import Elsewhere, Resolved
 
 POPLAR_SERVERS = 16
 """Maximum per pod: this many addresses are kept for them (`weft.planning.shapes.ipu.check.KEPT`)."""
@@ -67,6 +67,23 @@ def make_ipu_plan(
         allotment=allotment,
         graph=graph,
     )
+
+
+def place_ipus(
+    plan: Plan, order: Order, wanted: IpusOrder, site: Site, occupancy: Occupancy, lost: Collection[str]
+) -> Elsewhere | Refusal:
+    """The whole pod placed again, its own machines and slots free: a V-IPU cluster is created as a whole."""
+    own = {*plan.placement.held, *(f"{s}/{n}" for s, n in plan.allotment.numbers.items() if is_slot(s))}
+    busy = {node: pod for node, pod in occupancy.busy.items() if node not in own}
+    occupancy = occupancy.model_copy(update={"busy": busy})
+    chosen = _choose(wanted, order.nodes.count, site, plan.cloud, occupancy)
+    if isinstance(chosen, Refusal):
+        return chosen
+    picked, placement = chosen
+    slots = tuple(slot(h.node.name, h.free[0]) for h in (*picked.poplars, picked.controller))
+    there = set(plan.placement.held)
+    moves = tuple(n for n in plan.placement.held if n not in placement.held and n not in lost)
+    return Elsewhere(placement, tuple(n for n in placement.nodes if n.node not in there), slots, moves)
 
 
 def check_ipu_order(order: Order, wanted: IpusOrder, site: Site, cloud: str) -> None:

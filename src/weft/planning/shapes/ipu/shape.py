@@ -26,8 +26,8 @@ from weft.planning.queue.timeline import Timeline
 from weft.planning.shapes.ipu.capacity import IpuRow, ipu_capacity
 from weft.planning.shapes.ipu.graph import DATA_NETWORK, ipu_graph
 from weft.planning.shapes.ipu.line import IpuAsk, IpuTimeline
-from weft.planning.shapes.ipu.plan import check_ipu_order, make_ipu_plan, parts_of
-from weft.planning.shapes.shape import AGAIN, Assignment, CapacityAsked, Needs, Resolved
+from weft.planning.shapes.ipu.plan import check_ipu_order, make_ipu_plan, parts_of, place_ipus
+from weft.planning.shapes.shape import AGAIN, Assignment, CapacityAsked, Elsewhere, Needs, Resolved
 
 TYPE = "ipu"
 """Name of IPUs among accelerator types."""
@@ -139,6 +139,11 @@ class IpuShape:
             "a node of a pod of GPU nodes: a V-IPU cluster is created as a whole; {then}", then=AGAIN
         )
         raise InputError("node", asked.node, allowed)
+
+    def elsewhere(
+        self, plan: Plan, order: Order, site: Site, occupancy: Occupancy, lost: Collection[str]
+    ) -> Elsewhere | Refusal:
+        return place_ipus(plan, order, _ipus(order), site, occupancy, lost)
 
     def graph(self, plan: Plan, site: Site) -> Graph:
         parts = parts_of(plan, site)
