@@ -126,5 +126,9 @@ def _elsewhere(room: Room) -> ElsewhereView:
     if found is None:
         return ElsewhereView(fits=room.fits, why=room.why)
     return ElsewhereView(
-        fits=room.fits, nodes=tuple(n.node for n in found.added), moves=found.moves, why=room.why
+        fits=room.fits,
+        nodes=tuple(n.node for n in found.added),
+        spares=found.spares,
+        moves=found.moves,
+        why=room.why,
     )

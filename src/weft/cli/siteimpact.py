@@ -71,5 +71,5 @@ def _row(pod: Json) -> Json:
     found = pod["elsewhere"]
     if found is None:
         return pod
-    more = {"on": found["nodes"], "moves": found["moves"], "why": found["why"]}
+    more = {"on": [*found["spares"], *found["nodes"]], "moves": found["moves"], "why": found["why"]}
     return {**pod, "elsewhere": _FITS[found["fits"]], **more}

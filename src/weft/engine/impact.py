@@ -112,20 +112,28 @@ def _is_spare(capacity: Capacity, node: str, pod: UUID) -> bool:
 
 
 def places_elsewhere(
-    database: Database, site: Site, touched: Touched, pods: Sequence[TouchedPod], nodes: Collection[str]
+    database: Database,
+    site: Site,
+    touched: Touched,
+    pods: Sequence[TouchedPod],
+    nodes: Collection[str],
+    within: float = LONGEST_PLACING,
 ) -> Iterator[Room]:
     """For each of these pods whether it would have room without these nodes, after the ones before it.
 
     What one gets isn't free for the next; what it leaves isn't free either.
+
+    Args:
+        within: seconds after which no further pod is placed.
     """
     records = _records(database, [p.id for p in pods if not p.leaving])
-    book, ends = touched.capacity.book(), time.monotonic() + LONGEST_PLACING
+    book, ends = touched.capacity.book(), time.monotonic() + within
     for pod in pods:
         record = records.get(pod.id)
         if pod.leaving:
             yield Room(None, "it is being released")
         elif time.monotonic() > ends:
-            yield Room(None, f"not computed: the pods before it took {LONGEST_PLACING:.0f} s")
+            yield Room(None, f"not computed: the pods before it took {within:.0f} s")
         elif not isinstance(record, PodRecord):
             yield Room(None, record or "it was released meanwhile")
         else:

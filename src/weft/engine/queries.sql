@@ -2018,7 +2018,9 @@ SELECT id, state, wanted FROM pod WHERE id = ANY(%(ids)s);
 
 -- name: pods_to_place
 -- Pods' rows as pod_by_id, without the graph in their plan.
-SELECT @pod_fields, plan || '{"graph": {"resources": []}}' AS plan FROM pod WHERE id = ANY(%(ids)s) AND plan IS NOT NULL;
+SELECT
+    @pod_fields, plan || '{"graph": {"resources": []}}' AS plan
+FROM pod WHERE id = ANY(%(ids)s) AND plan IS NOT NULL;
 
 -- name: pods_with_flavors
 -- Live pods with servers of these flavors.

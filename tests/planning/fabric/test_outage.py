@@ -104,7 +104,7 @@ def test_switch_of_ipu_machines_takes_their_data_network() -> None:
     """It is no fabric of the site: what is behind it is said to be unknown."""
     site = small_site()
     found = failing(site, "tor1")
-    assert [n for n in found.touched] == ["ipum1", "ipum2", "ipum3", "ipum4"]
+    assert list(found.touched) == ["ipum1", "ipum2", "ipum3", "ipum4"]
     assert found.nodes["ipum1"].networks == ["rnic on data network of IPU-POD ipupod1"]
     assert "what is behind tor1 is unknown" in found.notes[0]
     assert f"of {len(site.units) - 4} of {len(site.units)} nodes" in found.notes[1]
@@ -115,14 +115,19 @@ def management() -> Site:
     """Two nodes and a PDU on a management switch, the second node by a bond with another switch."""
     site = small_site()
     given: dict[str, Any] = {"network": "oob", "switch": "mgmt1"}
-    interfaces = [
-        Interface(device="gpu01", name="bmc", mac="02:00:00:00:00:01", address="10.9.0.1", port="1", **given),
-        Interface(
-            device="gpu02", name="mgmt", mac="02:00:00:00:00:02", address="10.9.0.2", port="2",
-            bond_ports=("mgmt2/2",), **given,
-        ),
-        Interface(device="pdu1", name="eth0", mac="02:00:00:00:00:03", address="10.9.0.3", port="3", **given),
-    ]  # fmt: skip
+    interfaces = (
+        Interface.model_validate(
+            {**given, "mac": f"02:00:00:00:00:0{n}", "address": f"10.9.0.{n}", "port": f"{n}", **one}
+        )
+        for n, one in enumerate(
+            (
+                {"device": "gpu01", "name": "bmc"},
+                {"device": "gpu02", "name": "mgmt", "bond_ports": ("mgmt2/2",)},
+                {"device": "pdu1", "name": "eth0"},
+            ),
+            1,
+        )
+    )
     devices = tuple(Device(name=n, kind="switch", rack="rack02") for n in ("mgmt1", "mgmt2", "mgmt3"))
     devices += (Device(name="pdu1", kind="pdu"),)
     return site.model_copy(update={"devices": devices, "interfaces": tuple(interfaces)})

@@ -63,8 +63,9 @@ class ElsewhereView(Document):
     fits: bool | None = Field(description="Null: unknown; `why` says why.")
     nodes: tuple[str, ...] = Field(
         default=(),
-        description="Nodes that it would get or, of its spares, use; a shared one once for each server.",
+        description="Nodes that it would get besides; a shared one once for each server.",
     )
+    spares: tuple[str, ...] = Field(default=(), description="Its own spares that would get a server.")
     moves: tuple[str, ...] = Field(
         default=(), description="Further nodes that it would leave: of its slices, or of its IPU-Machines."
     )

@@ -89,12 +89,14 @@ class Elsewhere(NamedTuple):
         placement: of all its nodes, those that stay included.
         added: servers or machines that aren't where they were, by the name of their node; once for each server.
         slots: numbers on shared hosts that it would take besides.
+        spares: its idle spares that would get a server.
         moves: nodes that it would leave although they aren't lost, so that the order's rules are kept.
     """
 
     placement: Placement
     added: tuple[PlacedNode, ...]
     slots: tuple[str, ...] = ()
+    spares: tuple[str, ...] = ()
     moves: tuple[str, ...] = ()
 
 

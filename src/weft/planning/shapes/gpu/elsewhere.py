@@ -89,4 +89,6 @@ def _result(plan: Plan, placement: Placement, gone: Collection[str], away: Colle
         elif one.part is not None or one.node not in there:
             added.append(one)
     moves = tuple(n for n in plan.placement.held if n in away and n not in gone)
-    return Elsewhere(placement, tuple(added), (), moves)
+    working = {n.node for n in placement.nodes}
+    used = tuple(n.node for n in plan.placement.spares if n.node in working)
+    return Elsewhere(placement, tuple(added), spares=used, moves=moves)

@@ -83,7 +83,7 @@ def place_ipus(
     slots = tuple(slot(h.node.name, h.free[0]) for h in (*picked.poplars, picked.controller))
     there = set(plan.placement.held)
     moves = tuple(n for n in plan.placement.held if n not in placement.held and n not in lost)
-    return Elsewhere(placement, tuple(n for n in placement.nodes if n.node not in there), slots, moves)
+    return Elsewhere(placement, tuple(n for n in placement.nodes if n.node not in there), slots, moves=moves)
 
 
 def check_ipu_order(order: Order, wanted: IpusOrder, site: Site, cloud: str) -> None:
