@@ -15,13 +15,13 @@ def regular_site(
     `check_site` takes it up to 254 blocks: 101,600 nodes with 20 leaves of 20 nodes each.
 
     Args:
-        per_leaf: nodes of a leaf, at most 37.
+        per_leaf: nodes of a leaf; with `managed` at most 37.
         per_block: leaves of a block.
         many: whether there is room for more than 3,000 pods: most of the P_Keys, and networks of Neutron's own.
         managed: whether there are a subnet manager's node and agent, as `FakeFabric` needs them.
     """
     h100 = [{"type": "h100", "pci": f"0000:{16 + i:02x}:00.0"} for i in range(8)]
-    leaves = [_leaf(n, n // per_block) for n in range(-(-nodes // per_leaf))]
+    leaves = [_leaf(n, n // per_block, per_leaf) for n in range(-(-nodes // per_leaf))]
     links = [_link(f"gpu{n}", n // per_leaf, n % per_leaf + 1) for n in range(nodes)]
     hosts: list[dict[str, Any]] = [
         {"name": f"gpu{n}", "cloud": "main", "hcas": [_hca(n)], "accelerators": h100} for n in range(nodes)
@@ -31,7 +31,7 @@ def regular_site(
         manager["agents"] = [{"name": "sm1", "url": "https://127.0.0.1:1", "node": "sm1"}]
         hosts.append({"name": "sm1", "role": "subnet-manager", "hcas": [_hca(nodes)]})
         links.append(_link("sm1", 0, 40))
-    spines, cables = _upper_levels(len(leaves), per_block)
+    spines, cables = _upper_levels(len(leaves), per_block, per_leaf)
     vlans = {"physical_network": "mgmt", "segments": {"first": 1000, "last": 3999}}
     cloud = {
         "management": {"addresses": "10.0.0.0/8", **({"type": "self-service"} if many else vlans)},
@@ -55,19 +55,23 @@ def regular_site(
     )
 
 
-def _leaf(number: int, block: int) -> dict[str, Any]:
+def _leaf(number: int, block: int, per_leaf: int) -> dict[str, Any]:
     return {
         "name": f"leaf{number}",
         "fabric": "ib0",
         "level": "leaf",
-        "ports": 40,
+        "ports": max(40, per_leaf + 2),
         "guid": f"0x{0x100000 + number:016x}",
         "block": f"p{block}",
     }
 
 
-def _upper_levels(leaves: int, per_block: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Spines of the blocks and the core switches, with their cables; leaves use ports 38 and 39 for them."""
+def _upper_levels(
+    leaves: int, per_block: int, per_leaf: int
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Spines of the blocks and the core switches, with their cables; leaves use ports 38 and 39 for them, or the two
+    after their nodes'."""
+    first = max(38, per_leaf + 1)
     switches = [_upper(f"core{side}", 254, "core", 0x110000 + side) for side in (0, 1)]
     links: list[dict[str, Any]] = []
     for block in range(-(-leaves // per_block)):
@@ -77,7 +81,7 @@ def _upper_levels(leaves: int, per_block: int) -> tuple[list[dict[str, Any]], li
             switches.append({**_upper(spine, per_block + 1, "spine", guid), "block": f"p{block}"})
             links.append({"a": spine, "a_port": per_block + 1, "b": f"core{side}", "b_port": block + 1})
             links += [
-                {"a": f"leaf{leaf}", "a_port": 38 + side, "b": spine, "b_port": leaf % per_block + 1}
+                {"a": f"leaf{leaf}", "a_port": first + side, "b": spine, "b_port": leaf % per_block + 1}
                 for leaf in range(block * per_block, min(leaves, (block + 1) * per_block))
             ]
     return switches, links

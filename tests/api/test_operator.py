@@ -212,3 +212,31 @@ def test_unknown_pods_are_confirmed_by_id(api: Client) -> None:
     assert wrong.status_code == 400 and "unknown_pods" in wrong.text
     right = {"repair": True, "unknown_pods": ["all", "00000000-1111-2222-3333-444444444444"]}
     assert api.post("/v1/audit", json=right, headers=olga).status_code == 200
+
+
+def test_impact_of_a_leaf_is_read_by_operators_only(api: Client) -> None:
+    """With pods, without names of others for tenants; an unknown target names the nearest."""
+    api.post("/v1/pods", json=ORDER).raise_for_status()
+    node = api.get("/v1/pods/train").json()["placed"][0]["node"]
+    for who in ("operator", "system-reader"):
+        found = api.get("/v1/site/impact", params={"target": node}, headers=by(who)).json()
+        assert [(p["pod"], p["nodes"], p["elsewhere"]["fits"]) for p in found["pods"]] == [
+            ("train", [node], True)
+        ]
+    listed = {"target": node, "place": "false", "limit": 1}
+    assert (
+        api.get("/v1/site/impact", params=listed, headers=by("operator")).json()["pods"][0]["elsewhere"]
+        is None
+    )
+    for who in ("a-member", "a-admin"):
+        assert api.get("/v1/site/impact", params={"target": node}, headers=by(who)).status_code == 403
+    for wrong in (
+        {"target": "leaf1"},
+        {"target": ""},
+        {"target": "x" * 256},
+        {"target": node, "limit": 1001},
+        {},
+    ):
+        refused = api.get("/v1/site/impact", params=wrong, headers=by("operator"))
+        assert refused.status_code == 400, wrong
+    assert "such as leaf01" in api.get("/v1/site/impact?target=leaf1", headers=by("operator")).text

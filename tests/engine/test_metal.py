@@ -308,3 +308,14 @@ def test_audit_names_others_who_may_act_on_a_machine(house: House) -> None:
     assert "machine" in {
         f.kind for f in house.service.audit(house.operator).findings if f.category == "unknown"
     }
+
+
+def test_machine_that_fails_has_room_on_a_free_machine_only(house: House) -> None:
+    """Sixteen free virtual hosts are no room for it."""
+    pod = house.order(sized(2))
+    found = house.service.site_impact(house.operator, pod.nodes[0])
+    assert [(p.pod, p.elsewhere and p.elsewhere.fits) for p in found.pods] == [("train", True)]
+    order = sized(2).model_copy(update={"name": "next"})
+    house.order(order)
+    [mine] = house.service.site_impact(house.operator, pod.nodes[0]).pods
+    assert mine.elsewhere is not None and mine.elsewhere.fits is False

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from weft.app.desk import Desk
 from weft.app.verbs import Request
-from weft.engine.impact import Room, TouchedPod, places_elsewhere, read_touched
+from weft.engine.impact import PodRoom, TouchedPod, places_elsewhere, read_touched
 from weft.model.errors import InputError
 from weft.model.site import Node, Site
 from weft.model.views import (
@@ -75,7 +75,8 @@ class ImpactVerbs(Desk):
             more_others=max(0, len(out.others) - MOST_IMPACT_NODES),
             pods=tuple(pods),
             more_pods=len(touched.pods) - len(listed),
-            promises=touched.promises,
+            promises=touched.promises[:MOST_IMPACT_NODES],
+            more_promises=max(0, len(touched.promises) - MOST_IMPACT_NODES),
             notes=out.notes,
         )
 
@@ -108,7 +109,7 @@ def _node(site: Site, loss: NodeLoss) -> NodeImpact:
     )
 
 
-def _pod(pod: TouchedPod, losses: Mapping[str, Loss], room: Room | None) -> PodImpact:
+def _pod(pod: TouchedPod, losses: Mapping[str, Loss], room: PodRoom | None) -> PodImpact:
     return PodImpact(
         pod=pod.name,
         id=str(pod.id),
@@ -121,7 +122,7 @@ def _pod(pod: TouchedPod, losses: Mapping[str, Loss], room: Room | None) -> PodI
     )
 
 
-def _elsewhere(room: Room) -> ElsewhereView:
+def _elsewhere(room: PodRoom) -> ElsewhereView:
     found = room.found
     if found is None:
         return ElsewhereView(fits=room.fits, why=room.why)

@@ -35,7 +35,7 @@ def impact(args: argparse.Namespace) -> Record:
     found = client_of(args).site_impact(args.target, args.limit, args.place)
     if found["more_pods"]:
         warn(f"weft: {found['more_pods']} more pods: --limit")
-    for what in ("nodes", "uplinks", "others"):
+    for what in ("nodes", "uplinks", "others", "promises"):
         if found[f"more_{what}"]:
             warn(f"weft: {found[f'more_{what}']} more {what} aren't listed")
     names = ("target", "kind", "generation", "at")

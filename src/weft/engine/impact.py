@@ -65,7 +65,7 @@ class Touched:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class PodRoom:
     """Whether a pod would have room.
 
     Attributes:
@@ -118,7 +118,7 @@ def places_elsewhere(
     pods: Sequence[TouchedPod],
     nodes: Collection[str],
     within: float = LONGEST_PLACING,
-) -> Iterator[Room]:
+) -> Iterator[PodRoom]:
     """For each of these pods whether it would have room without these nodes, after the ones before it.
 
     What one gets isn't free for the next; what it leaves isn't free either.
@@ -131,11 +131,11 @@ def places_elsewhere(
     for pod in pods:
         record = records.get(pod.id)
         if pod.leaving:
-            yield Room(None, "it is being released")
+            yield PodRoom(None, "it is being released")
         elif time.monotonic() > ends:
-            yield Room(None, f"not computed: the pods before it took {within:.0f} s")
+            yield PodRoom(None, f"not computed: the pods before it took {within:.0f} s")
         elif not isinstance(record, PodRecord):
-            yield Room(None, record or "it was released meanwhile")
+            yield PodRoom(None, record or "it was released meanwhile")
         else:
             room = _room(site, touched, book, record, frozenset(nodes))
             if room.found is not None:
@@ -156,7 +156,7 @@ def _records(database: Database, ids: Iterable[UUID]) -> Mapping[UUID, PodRecord
     return found
 
 
-def _room(site: Site, touched: Touched, book: Book, pod: PodRecord, nodes: frozenset[str]) -> Room:
+def _room(site: Site, touched: Touched, book: Book, pod: PodRecord, nodes: frozenset[str]) -> PodRoom:
     plan, now, capacity = pod.plan, touched.at.timestamp(), touched.capacity
     order = as_placed(plan.order, plan)
     health = capacity.health(site, {})
@@ -169,10 +169,10 @@ def _room(site: Site, touched: Touched, book: Book, pod: PodRecord, nodes: froze
     try:
         found = shape_of(plan.order).elsewhere(plan, order, site, occupancy, nodes)
     except WeftError as error:
-        return Room(None, str(error))
+        return PodRoom(None, str(error))
     if isinstance(found, Refusal):
-        return Room(False, str(found.reason))
-    return Room(True, str(found.placement.explanation.chosen), found)
+        return PodRoom(False, str(found.reason))
+    return PodRoom(True, str(found.placement.explanation.chosen), found)
 
 
 def _with(book: Book, pod: PodRecord, found: Elsewhere) -> Book:

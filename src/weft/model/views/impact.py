@@ -10,7 +10,7 @@ from pydantic import Field
 from weft.model.base import Document
 
 MOST_IMPACT_NODES = 1000
-"""Nodes, uplinks and interfaces that an answer has at most; of the others only the number."""
+"""Nodes, uplinks, interfaces and promises that an answer has at most, of each; of the others only the number."""
 MOST_IMPACT_PODS = 1000
 SOME_IMPACT_PODS = 100
 
@@ -109,6 +109,7 @@ class ImpactView(Document):
         default=(),
         description="Reservations of these nodes, and bookings that couldn't be kept without them.",
     )
+    more_promises: int = Field(default=0, description="Further ones.")
     notes: tuple[str, ...] = Field(
         default=(), description="What else is lost, and what the site doesn't describe; a sentence each."
     )

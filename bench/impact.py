@@ -1,0 +1,97 @@
+"""What an outage of a leaf of 40 nodes would touch, among 10,000 pods in the real service and database."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from bench.row import row
+from bench.sites import regular_site
+from weft.app.policy import Policy
+from weft.app.service import Service
+from weft.app.settings import ServeSettings
+from weft.app.verbs import Request
+from weft.app.wiring import shared_services
+from weft.engine.store import Store
+from weft.model.fabric import Capabilities
+from weft.model.order import Order
+from weft.model.placement import Occupancy, Refusal
+from weft.model.plan import Plan, UsedNumbers
+from weft.model.site import Site
+from weft.planning.shapes.plan import NOT_ORDERED, make_plan
+from weft.testing.callers import tokens
+from weft.testing.keystone import FakeIdentity
+
+PODS = int(os.environ.get("IMPACT_PODS", "10000"))
+PER_LEAF, FREE, ROUNDS = 40, 400, 30
+GOAL = 50.0
+"""Milliseconds without placing the pods elsewhere."""
+PROJECT = "id-of-team-a"
+
+
+def rows() -> list[dict[str, Any]]:
+    with (
+        tempfile.TemporaryDirectory(prefix="weft-bench-") as folder,
+        shared_services(ServeSettings(state=Path(folder), worker=False)) as made,
+    ):
+        site = regular_site(PODS + FREE, per_leaf=PER_LEAF, many=True)
+        made.store.activate_site(site, "bench")
+        fill(made.store, site)
+        return measured(made.service(Policy()))
+
+
+def fill(store: Store, site: Site) -> None:
+    """A pod on each node but the last `FREE`, each with all rows that an order writes."""
+    order = Order.model_validate({"name": "pod", "nodes": {"count": 1, "flavor": "gpu8", "image": "tiny"}})
+    can = dict.fromkeys(site.fabrics, Capabilities(virtual_functions=False))
+    plan = make_plan(NOT_ORDERED, PROJECT, order, site, Occupancy(), UsedNumbers(), can)
+    if isinstance(plan, Refusal):
+        raise RuntimeError(plan.reason)
+    for number in range(PODS):
+        with store.database.transaction() as tx:
+            store.insert_pod(tx, _copy(plan, number), PROJECT, "alice")
+
+
+def _copy(plan: Plan, number: int) -> Plan:
+    """The same plan under another name and id, with other numbers, subnets and node."""
+    [node] = plan.placement.nodes
+    mine = node.model_copy(update={"node": f"gpu{number}", "leaf": f"leaf{number // PER_LEAF}"})
+    allotment = {
+        "numbers": dict.fromkeys(plan.allotment.numbers, number + 2),
+        "rdma_cidr": f"100.{64 + number // 256}.{number % 256}.0/24",
+        "management_cidr": f"10.{number // 256}.{number % 256}.0/24",
+    }
+    return plan.model_copy(
+        update={
+            "pod_id": str(UUID(int=number + 1)),
+            "order": plan.order.model_copy(update={"name": f"pod-{number:05}"}),
+            "placement": plan.placement.model_copy(update={"nodes": (mine,)}),
+            "allotment": plan.allotment.model_copy(update=allotment),
+        }
+    )
+
+
+def measured(service: Service) -> list[dict[str, Any]]:
+    """The median of a leaf's impact, each time another leaf, without and with placing its pods elsewhere."""
+    request = Request(FakeIdentity(tokens()).check("operator"), "127.0.0.1", "req-bench")
+    service.site_impact(request, "leaf0", place=False)  # the process counts the pods once
+    found: list[dict[str, Any]] = []
+    for place in (False, True):
+        took: list[float] = []
+        for number in range(1, ROUNDS + 1):
+            began = time.perf_counter()
+            view = service.site_impact(request, f"leaf{number % (PODS // PER_LEAF)}", place=place)
+            took.append((time.perf_counter() - began) * 1000)
+            assert len(view.pods) == len(view.nodes) == PER_LEAF
+            assert not place or all(pod.elsewhere and pod.elsewhere.fits for pod in view.pods)
+        what = f"impact of a leaf of {PER_LEAF} nodes among {PODS:,} pods"
+        how = ", its pods placed elsewhere" if place else ""
+        value = statistics.median(took)
+        goal = {} if place else {"goal": f"≤ {GOAL:.0f}", "met": value <= GOAL}
+        found.append(row(f"{what}{how}", value, "ms") | goal)
+    return found
