@@ -23,6 +23,19 @@ def test_credentials_in_a_url_are_left_out_of_messages_and_tracebacks() -> None:
     assert "OSError" in said and "s3cret" not in said
 
 
+def test_text_from_outside_adds_no_line_of_its_own() -> None:
+    """A cloud's answer may have a tenant's words in it, in the message and in a traceback."""
+    forged = "no\n2026-11-29 WARNING weft.api: forged\r2026-11-29 WARNING\x1b[2K\u2028\x85"
+    try:
+        raise OSError(forged)
+    except OSError as error:
+        info = (OSError, error, error.__traceback__)
+    record = logging.LogRecord("weft", logging.WARNING, "", 0, "answer: %s", (forged,), info)
+    first, *more = SafeFormatter("%(levelname)s %(message)s").format(record).split("\n")
+    assert first == "WARNING answer: no" and len(more) > 4
+    assert all(line.startswith("    ") and line.isprintable() for line in more)
+
+
 def test_password_as_a_parameter_of_a_url_is_left_out() -> None:
     """libpq takes `password` and `sslpassword` there, and so does weft."""
     url = "postgresql://db/weft?user=weft&password=s3cret&sslpassword=s3cret&sslmode=verify-full"

@@ -19,19 +19,25 @@ POD: ContextVar[str] = ContextVar("weft_pod", default="")
 """Id of the pod that is visited; empty: none is."""
 LONGEST_MESSAGE, LONGEST_TRACEBACK = 4_000, 16_000
 """Characters of a line's message, and of the end of its traceback: journald cuts lines of 48 KiB."""
+_MARGIN = "    "
 _MORE = ("code", "pod", "method", "path", "status", "ms", "user", "project", "client", "global_request_id")
 """What a line may have besides, as attributes of its record."""
 
 
 class SafeFormatter(logging.Formatter):
-    """Formats a record, traceback included, and takes users and passwords out of its URLs."""
+    """Formats a record, traceback included, and takes users and passwords out of its URLs.
+
+    Only its first line begins at the margin, since text from outside, such as a cloud's answer with a tenant's words in
+    it, must not look like a line of its own, or control a terminal.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """The formatted record without credentials in URLs."""
         record.request_id = REQUEST_ID.get() or "-"
         whole = copy(record)
         whole.msg, whole.args = _message(record), None
-        return without_password(super().format(whole))
+        first, *more = without_password(super().format(whole)).split("\n")
+        return "\n".join([_visible(first), *(f"{_MARGIN}{_visible(line)}" for line in more)])
 
 
 class JsonFormatter(logging.Formatter):
@@ -75,6 +81,10 @@ def formatter(form: str, text: str) -> logging.Formatter:
         text: of lines of text, as `logging.Formatter` has it; it may have `%(request_id)s`.
     """
     return JsonFormatter() if form == "json" else SafeFormatter(text)
+
+
+def _visible(line: str) -> str:
+    return line if line.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in line)
 
 
 def _message(record: logging.LogRecord) -> str:
