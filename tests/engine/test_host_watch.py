@@ -55,7 +55,7 @@ def test_host_that_is_down_too_long_is_reported_once(house: House, clock: HandCl
     watch(house, clock, 9)
     assert not said(house, pod) and not history(house, node)
     watch(house, clock, 5)
-    assert said(house, pod) == [f"the host of {node} is down: it can be replaced (weft pod replace)"]
+    assert said(house, pod) == [f"the host of {node} is down"]
     assert history(house, node) == history(house, free) == ["NODE_HOST_DOWN"]
     house.cloud.offers.hosts[node] = "up"
     watch(house, clock, 2)

@@ -116,7 +116,5 @@ NOT_OF_POD = _code("NODE_NOT_OF_POD", "pod {pod} has no node or server '{node}'"
 NOT_REPORTED = _code("NODE_NOT_REPORTED", "there is no such report of node {node}", True, node=NODE)
 HOST_DOWN = _code("NODE_HOST_DOWN", "its host is down since {since}", True, since=TIME)
 HOST_UP = _code("NODE_HOST_UP", "its host is up again: it was down since {since}", True, since=TIME)
-HOSTS_DOWN = _code(
-    "HOSTS_DOWN", "the host of {nodes} is down: it can be replaced (weft pod replace)", True, nodes=NODES
-)
+HOSTS_DOWN = _code("HOSTS_DOWN", "the host of {nodes} is down", True, nodes=NODES)
 HOSTS_UP = _code("HOSTS_UP", "the host of {nodes} is up again", True, nodes=NODES)
