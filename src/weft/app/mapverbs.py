@@ -16,7 +16,7 @@ from weft.model.fabric import Snapshot
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec, ServerSpec
 from weft.model.views import MapPort, PodMap
-from weft.planning.fabric.cables import place_of_port, seen_ports
+from weft.planning.fabric.cables import either, place_of_port, seen_ports
 
 MOST_PORTS = 500
 READING_AGE = 30.0
@@ -96,9 +96,10 @@ def _ports(
     """Ports that belong in the pod's segments on the fabric, then others that are in them."""
     held = pods_on(capacity, site.units.keys()).get(pod.id, ())
     live = [r for r in records if r.state is not RowState.ABSENT]
-    servers = {
-        r.resource.node: r for r in live if isinstance(r.resource.spec, ServerSpec) and r.resource.node
-    }
+    servers: dict[str, list[ResourceRecord]] = {}
+    for record in live:
+        if isinstance(record.resource.spec, ServerSpec) and record.resource.node:
+            servers.setdefault(record.resource.node, []).append(record)
     for record in live:
         spec = record.resource.spec
         if not isinstance(spec, SegmentSpec) or record.resource.where != fabric:
@@ -108,14 +109,15 @@ def _ports(
         for port in [*wanted, *sorted(inside - wanted.keys())]:
             place = place_of_port(site, fabric, wanted.get(port, (port,)))
             node = place.node
-            hold, server = capacity.holds.get(node), servers.get(node)
+            hold, mine = capacity.holds.get(node), servers.get(node, [])
+            server = mine[0] if len(mine) == 1 else None  # on shared nodes a port may be of any of several
             whole = hold is not None and hold["pod_id"] == pod.id
             state, places = _membership(seen, port, spec.number, port not in wanted.get(port, (port,)))
             yield MapPort(
                 node=node,
                 held=node in held,
                 held_since=hold["since"] if hold and whole else None,
-                server=server.resource.name if server else "",
+                server=", ".join(sorted(one.resource.name for one in mine)),
                 server_id=(server.outside_id or "") if server else "",
                 server_state=str(server.state) if server else "",
                 server_since=server.since if server else None,
@@ -125,8 +127,13 @@ def _ports(
                 seen=state,
                 places=places,
                 leaf_wanted=place.wanted,
-                leaf_seen=(seen.cables or {}).get(place.found_by, "") if place.found_by is not None else None,
+                leaf_seen=_leaf_seen(seen.cables or {}, place.found_by),
             )
+
+
+def _leaf_seen(cables: Mapping[int, str], guids: tuple[int, ...] | None) -> str | None:
+    """See `MapPort.leaf_seen`."""
+    return None if guids is None else either(cables.get(guid, "") for guid in guids)
 
 
 def _inside(members: Snapshot | None, number: int) -> frozenset[str]:

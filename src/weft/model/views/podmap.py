@@ -16,11 +16,16 @@ class MapPort(Document):
     node: str = Field(description="Node or IPU-Machine of the port; empty: the site doesn't know the port.")
     held: bool = Field(default=False, description="Whether the pod has the node, or a part of it.")
     held_since: datetime | None = Field(default=None, description="Since when the pod has the whole node.")
-    server: str = Field(default="", description="Server on the node, by name.")
-    server_id: str = Field(default="", description="Id of the server in its cloud.")
-    server_state: str = Field(default="", description="State of the server in weft's records.")
+    server: str = Field(default="", description="Server on the node, by name; several of a shared node.")
+    server_id: str = Field(default="", description="Id of the server in its cloud; empty: of several.")
+    server_state: str = Field(
+        default="", description="State of the server in weft's records; empty: of several."
+    )
     server_since: datetime | None = Field(default=None, description="When it came into that state.")
-    adapter: str = Field(default="", description="Adapter on the node.")
+    adapter: str = Field(
+        default="",
+        description="Adapter on the node; of a virtual function each that it may be on, joined by or.",
+    )
     port: str = Field(description="Id of the port on the fabric: port GUID, or switch/port.")
     wanted: bool = Field(description="Whether it belongs in the segment.")
     seen: Literal["in", "not in", "unknown"] = Field(description="Whether it was read to be in the segment.")

@@ -47,22 +47,31 @@ class PortPlace:
     Attributes:
         node: node or IPU-Machine; empty, as all others: the site has no such port.
         wanted: where its cable should end.
-        found_by: its key in `seen_ports`; None: it isn't discovered.
+        found_by: its key in `seen_ports`, of a virtual function one for each adapter; None: it isn't discovered.
     """
 
     node: str = ""
     adapter: str = ""
     wanted: str = ""
-    found_by: int | None = None
+    found_by: tuple[int, ...] | None = None
 
 
 def place_of_port(site: Site, fabric: str, ids: Iterable[str]) -> PortPlace:
-    """The first of the ports that the site has. Args: ids: the fabric's own."""
-    for port in ids:
-        if found := site.port_by_id.get((fabric, port)):
-            node, hca = found
-            guid = hca.guid if hca.switch_port is None else None
-            return PortPlace(node.name, hca.name, wanted_port(site, node.name, hca), guid)
-        if machine := site.machine_by_port.get((fabric, port)):
-            return PortPlace(machine.name, "rnic", machine.port_id)
-    return PortPlace()
+    """Where a port is. Args: ids: the fabric's own, of a virtual function those of all adapters that it may be on."""
+    ids = tuple(ids)
+    hosts = [site.port_by_id[fabric, port] for port in ids if (fabric, port) in site.port_by_id]
+    if hosts:
+        node = hosts[0][0].name
+        hcas = [hca for host, hca in hosts if host.name == node]
+        guids = tuple(hca.guid for hca in hcas) if hcas[0].switch_port is None else None
+        wanted = either(wanted_port(site, node, hca) for hca in hcas)
+        return PortPlace(node, either(hca.name for hca in hcas), wanted, guids)
+    machines = (site.machine_by_port.get((fabric, port)) for port in ids)
+    machine = next((one for one in machines if one is not None), None)
+    return PortPlace(machine.name, "rnic", machine.port_id) if machine is not None else PortPlace()
+
+
+def either(names: Iterable[str]) -> str:
+    """Each of them, joined by `or`; empty if one is."""
+    every = tuple(names)
+    return " or ".join(every) if all(every) else ""
