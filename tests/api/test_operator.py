@@ -223,7 +223,7 @@ def test_impact_of_a_leaf_is_read_by_operators_only(api: Client) -> None:
         assert [(p["pod"], p["nodes"], p["elsewhere"]["fits"]) for p in found["pods"]] == [
             ("train", [node], True)
         ]
-    listed = {"target": node, "place": "false", "limit": 1}
+    listed = {"target": node, "place": "false", "limit": "1"}
     assert (
         api.get("/v1/site/impact", params=listed, headers=by("operator")).json()["pods"][0]["elsewhere"]
         is None
@@ -234,7 +234,7 @@ def test_impact_of_a_leaf_is_read_by_operators_only(api: Client) -> None:
         {"target": "leaf1"},
         {"target": ""},
         {"target": "x" * 256},
-        {"target": node, "limit": 1001},
+        {"target": node, "limit": "1001"},
         {},
     ):
         refused = api.get("/v1/site/impact", params=wrong, headers=by("operator"))
