@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+import traceback
 from pathlib import Path
 
 import httpx
@@ -117,14 +118,19 @@ def test_credentials_are_read_from_the_environment() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "- a\n", "token: ''\n", "tokn: x\n", "token: [a]\n", "a: b: secret-c\n"]
+    "text",
+    [
+        *("", "- a\n", "token: ''\n", "tokn: x\n", "token: [a]\n", "a: b: secret-c\n"),
+        "token: secret-c\npassword: 2026-13-45\n",  # YAML takes it for a date
+        "token: secret-c\xff\n",
+    ],
 )
 def test_incomplete_credentials_file_names_what_is_missing(rig: UfmRig, text: str) -> None:
-    """And doesn't quote what is in it."""
-    rig.write_credentials(text)
+    """And doesn't quote what is in it, nor does its traceback."""
+    rig.credentials.write_bytes(text.encode("latin-1"))
     with pytest.raises(PermanentError, match=r"ufm\.yaml") as caught:
         rig.driver.configured()
-    assert "secret-c" not in str(caught.value)
+    assert "secret-c" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_world_readable_credentials_are_a_problem(rig: UfmRig) -> None:

@@ -94,9 +94,9 @@ def _file(path: Path) -> Mapping[str, Any]:
             document = yaml.safe_load(file.read(_MOST))
     except OSError as error:
         raise _error(str(path), error.strerror or str(error), "name a file that weft can read") from error
-    except yaml.YAMLError as error:
-        # Not the parser's own words: they quote the line.
-        raise _error(str(path), "not a YAML file", "token: …, or username: … and password: …") from error
+    except (yaml.YAMLError, ValueError):
+        # Not the parser's own words, neither here nor in a traceback: they quote the line.
+        raise _error(str(path), "not a YAML file", "token: …, or username: … and password: …") from None
     if not isinstance(document, dict):
         raise _error(str(path), "no YAML mapping", "token: …, or username: … and password: …")
     return cast(dict[str, Any], document)
