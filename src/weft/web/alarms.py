@@ -113,16 +113,18 @@ async def _nodes(visit: Visit) -> list[Alarm]:
     request = await visit.caller("GET", "/v1/nodes")
     nodes = await run_outside(visit.http, request, lambda: visit.verbs.nodes(request))
     drains = await run_in_threadpool(visit.verbs.overdue_drains, request)
-    pods = {node.name: node.pod for node in nodes}
+    there = {node.name: f"pod {node.pod} is" for node in nodes if node.pod}
+    # Of a drained node, only a pod makes it busy: here those that share it.
+    there |= {n.name: "pods that share it are" for n in nodes if n.state == "busy" and not n.pod}
     found = [
         Alarm(node.name, f"quarantined: {node.reason}", _node(node.name), node.since)
         for node in nodes
         if node.state == "quarantined"
     ]
     return found + [
-        Alarm(one.node, f"drain overdue: pod {pods[one.node]} is still there", _node(one.node), one.by)
+        Alarm(one.node, f"drain overdue: {there[one.node]} still there", _node(one.node), one.by)
         for one in drains
-        if pods.get(one.node)
+        if one.node in there
     ]
 
 
