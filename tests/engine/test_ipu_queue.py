@@ -15,7 +15,7 @@ from tests.helpers.capacities import count_of, rows_of
 from tests.helpers.offers import offers
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
-from weft.model.errors import ConflictError, InputError, RefusedError
+from weft.model.errors import ConflictError, InputError, NotFoundError, RefusedError
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.reservation import Reservation
@@ -119,6 +119,26 @@ def test_order_of_ipus_waits_for_machines_that_it_did_not_report(house: IpuHouse
     house.worker.tend_queue()
     assert reported not in look(house, waits).nodes
     assert look(house, booked).placed is None
+
+
+def test_reported_poplar_server_takes_no_server_of_the_project(house: IpuHouse, clock: HandClock) -> None:
+    """By its name, or that of the server on it; neither now nor in the queue. The controller's host is the site's."""
+    pod = house.booted(order("ml", 4))
+    server = next(r.name for r in pod.plan.graph.resources if r.key == "server/poplar1")
+    with pytest.raises(NotFoundError, match="no node or server"):
+        house.service.report_node(house.request(), "ml", "generic1", "slow")
+    for name in (server, "poplar1"):
+        assert house.service.report_node(house.request(), "ml", name, "slow").node == "poplar1"
+    booked = {"start": clock.now() + timedelta(hours=1), "duration": "1h"}
+    for wanted in (order("now", 4), order("booked", 4, **booked)):
+        with pytest.raises(RefusedError):
+            house.order(wanted)
+    waits = house.order(order("waits", 4, queue=True))
+    house.worker.tend_queue()
+    assert look(house, waits).placed is None and not house.store.capacity().bookings
+    house.service.clear_report(house.operator, "poplar1")
+    house.worker.tend_queue()
+    assert look(house, waits).placed is not None
 
 
 def test_order_of_ipus_is_backfilled(house: IpuHouse, clock: HandClock) -> None:

@@ -13,6 +13,7 @@ from weft.model.placement import by_server
 from weft.model.pod import ENDED
 from weft.model.views import ReportView
 from weft.planning.shapes.gpu.reassign import called
+from weft.planning.shapes.graph import servers_by_name
 
 
 class ReportVerbs(OrderDesk):
@@ -48,6 +49,10 @@ class ReportVerbs(OrderDesk):
         holds = self._store.capacity().holds
         if given in holds and holds[given]["pod_id"] == pod.id:
             return given
+        # A Poplar server's key in the graph is its host's name; hosts of weft's own servers aren't tenants' to report.
+        keys = servers_by_name(pod.plan.graph)
+        if (host := keys.get(given, given)) in keys.values() and f"host/{host}" in pod.plan.allotment.numbers:
+            return host
         raise NotFoundError(nodes.NOT_OF_POD(node=given, pod=pod.name))
 
     def reports(self, request: Request) -> list[ReportView]:

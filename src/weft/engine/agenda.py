@@ -275,7 +275,7 @@ def _enter(queue: Queue, one: Waiter, ask: Ask, booking: Keep | None, now: float
     line = queue.timeline
     line.cancel(ask.pod)
     bits = tuple(sorted(line.engine.numbers.masks(booking.nodes).items())) if booking else ()
-    if booking and bits and not set(booking.nodes).intersection(ask.exclude):
+    if booking and bits and not set(booking.nodes).intersection(line.places_of(ask.exclude)):
         queue.recall(waiting, booking.start, bits)
     else:
         queue.submit(waiting)

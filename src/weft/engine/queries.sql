@@ -369,11 +369,12 @@ SELECT * FROM node_report WHERE node = %(node)s AND project_id = %(project_id)s;
 SELECT count(*) AS number FROM node_report WHERE project_id = %(project_id)s;
 
 -- name: report_node
--- No row if the pod doesn't hold the node, whole or in parts; slots on a shared host don't count.
+-- No row if the pod doesn't hold the node, whole, in parts, or by a slot of a shared host.
 WITH made AS (
     INSERT INTO node_report (node, project_id, pod_id, pod, at, reported_by, reason)
     SELECT %(node)s, %(project_id)s, %(pod_id)s, %(pod)s, %(at)s, %(by)s, %(reason)s
     WHERE EXISTS (SELECT FROM node_hold WHERE node = %(node)s AND pod_id = %(pod_id)s)
+        OR EXISTS (SELECT FROM number_hold WHERE space = 'host/' || %(node)s AND owner_id = %(pod_id)s)
     ON CONFLICT (node, project_id) DO NOTHING RETURNING *
 ), noted AS (
     INSERT INTO node_history (node, at, type, message, by, pod_id, pod, project_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -35,6 +35,10 @@ class Start:
 
 class Timeline(Windows):
     """Decisions in time."""
+
+    def places_of(self, nodes: Iterable[str]) -> tuple[str, ...]:
+        """What is counted of these nodes: themselves, or places on those that are shared."""
+        return tuple(nodes)
 
     def start(self, ask: Ask, now: float, end: float = FOREVER) -> Decision | None:
         """Take nodes now, avoiding every reservation until `end`; None if there are none."""

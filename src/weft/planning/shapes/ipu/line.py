@@ -6,7 +6,7 @@ What is free at some time are bits, as there: IPU-Machines in the order of the c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -90,13 +90,17 @@ class IpuTimeline(Timeline):
             ("report", health.reported),
         ):
             for name, reason in reasons.items():
-                places = line.engine.topology.leaves.get(HOST + name, (name,))
+                places = line.places_of([name])
                 for one in places if places[0] in there else ():
                     line.engine.disable(one, why, reason)
         for lease in book.leases:
             line.engine.hold(lease.name, lease.nodes)
         book.enter(line, now)
         return line
+
+    def places_of(self, nodes: Iterable[str]) -> tuple[str, ...]:
+        leaves = self.engine.topology.leaves
+        return tuple(place for node in nodes for place in leaves.get(HOST + node, (node,)))
 
     def decide(self, ask: Ask, now: float, end: float) -> Decision | None:
         check_window(now, end)
@@ -139,7 +143,7 @@ class IpuTimeline(Timeline):
         if not isinstance(ask, IpuAsk):
             raise TypeError(f"{ask.pod} asks for no IPUs")
         if ask.exclude:
-            left = left & ~self.reservations.words(self.engine.numbers.masks(ask.exclude))
+            left = left & ~self.reservations.words(self.engine.numbers.masks(self.places_of(ask.exclude)))
         picked = self.picked(ask, left)
         if picked is None:
             return None
