@@ -298,3 +298,16 @@ def test_each_setting_is_documented() -> None:
     assert len(set(names)) == len(names)
     assert [one.name for one in TABLE if not one.meaning or not one.option] == []
     assert [one.name for one in TABLE if not one.example and one.default is None] == []
+
+
+def test_wrong_content_of_a_secret_file_names_the_line_that_names_it(tmp_path: Path) -> None:
+    """And shows none of it."""
+    secret = tmp_path / "url"
+    secret.write_text(f"postgresql://weft:pass:{CANARY}@db/weft")
+    secret.chmod(0o600)
+    path = tmp_path / "weft.toml"
+    path.write_text('[weft]\nworkers = 3\ndatabase_file = "url"\n')
+    with pytest.raises(InputErrors) as caught:
+        resolve(read_toml(path, "--config"), {})
+    assert str(caught.value).startswith(f"{path}:3: weft.database_file: what is there is not allowed: a URL")
+    assert CANARY not in str(caught.value)

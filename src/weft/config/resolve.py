@@ -192,8 +192,7 @@ def _from_secret_file(one: Setting, value: Any, file: TomlFile) -> Value:
     text = secret_text(path, field, where)
     if why := readable_by_others(path):
         raise InputError(field, str(path), why, where)
-    read = _read(one, text, field, where)
-    return Value(one, read.value, where, field, where)
+    return _read(one, text, field, where, where=where)
 
 
 def secret_path(value: Any, field: str, where: str, file: TomlFile) -> Path:
@@ -203,9 +202,16 @@ def secret_path(value: Any, field: str, where: str, file: TomlFile) -> Path:
     return file.folder / value
 
 
-def _read(one: Setting, value: Any, field: str, source: str, file: TomlFile | None = None) -> Value:
-    """Raises `InputError`."""
-    where = source if file is not None else None
+def _read(
+    one: Setting,
+    value: Any,
+    field: str,
+    source: str,
+    file: TomlFile | None = None,
+    where: str | None = None,
+) -> Value:
+    """Raises `InputError`. Args: where: file and line, if the value is text that is named there."""
+    where = source if file is not None else where
     try:
         if file is not None:
             read = one.kind.from_file(value, file.folder)
