@@ -166,7 +166,7 @@ def test_audit_repairs_only_on_request(api: Client, doors: DoorsHouse) -> None:
     doors.orphan(doors.finish("train"))
     found = api.get("/v1/audit", headers=olga).json()["findings"][0]
     assert found["repaired"] is None
-    for wrong in ({"repair": False}, {"repair": True, "findings": ["x"]}):
+    for wrong in ({"repair": False}, {"repair": True, "findings": ["x"]}, {"repair": True, "findings": []}):
         assert api.post("/v1/audit", json=wrong, headers=olga).status_code == 400
     other = {"repair": True, "findings": [found["key"][::-1]]}
     refused = api.post("/v1/audit", json=other, headers=olga)

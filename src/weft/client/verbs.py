@@ -333,14 +333,14 @@ class Client(NodeClient):
         return found
 
     def audit(
-        self, repair: bool = False, unknown_pods: Sequence[str] = (), findings: Sequence[str] = ()
+        self, repair: bool = False, unknown_pods: Sequence[str] = (), findings: Sequence[str] | None = None
     ) -> Json:
-        """Looks at everything outside: give it time. Args: findings: repair only these, by `key`; none: all."""
+        """Looks at everything outside: give it time. Args: findings: repair only these, by `key`; None: all."""
         if repair:
             body: dict[str, Any] = {"repair": True}
             if unknown_pods:
                 body["unknown_pods"] = list(unknown_pods)
-            if findings:
+            if findings is not None:  # weft refuses an empty list
                 body["findings"] = list(findings)
             return self._ask("POST", "/v1/audit", body, extra_time=1800)
         return self._ask("GET", "/v1/audit", extra_time=600)
