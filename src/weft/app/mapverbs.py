@@ -131,9 +131,9 @@ def _ports(
             )
 
 
-def _leaf_seen(cables: Mapping[int, str], guids: tuple[int, ...] | None) -> str | None:
+def _leaf_seen(cables: Mapping[int, str], found_by: tuple[int, ...] | None) -> str | None:
     """See `MapPort.leaf_seen`."""
-    return None if guids is None else either(cables.get(guid, "") for guid in guids)
+    return None if found_by is None else either(cables.get(key, "") for key in found_by)
 
 
 def _inside(members: Snapshot | None, number: int) -> frozenset[str]:
