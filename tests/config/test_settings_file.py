@@ -118,6 +118,26 @@ def test_all_faults_are_reported_at_once_by_line(tmp_path: Path) -> None:
     assert found[7] == "weft.toml:13: logs.level: 'LOUD' is not allowed: DEBUG, INFO, WARNING, ERROR"
 
 
+def test_key_before_any_section_is_reported_with_its_section(tmp_path: Path) -> None:
+    """A file that begins with its keys is a common mistake."""
+    found = faults(file(tmp_path, f'workers = 8\ndatabase = "{CANARY}"\nspeed = 1\n[weft]\n'))
+    assert (
+        found[0] == "weft.toml:1: workers: a key before any section is not allowed: below its section, [weft]"
+    )
+    assert found[1].endswith("below its section, [weft]") and CANARY not in found[1]
+    assert found[2].startswith(
+        "weft.toml:3: speed: a key before any section is not allowed: below a section: weft,"
+    )
+
+
+def test_url_with_a_password_is_refused_unseen(tmp_path: Path) -> None:
+    """It would be shown to everyone by Keystone's catalog and `weft config show`."""
+    (fault,) = faults(file(tmp_path, f'[serve]\npublic_url = "https://weft:{CANARY}@weft.example"\n'))
+    assert fault.startswith(
+        "weft.toml:2: serve.public_url: what is there is not allowed: a URL without user and"
+    )
+
+
 @pytest.mark.parametrize("value", ["true", "1.0", "0", "65", "-1", "[8]", "{}", "1979-05-27"])
 def test_value_of_another_type_or_range_is_refused(tmp_path: Path, value: str) -> None:
     """TOML's other types, and a boolean, which Python takes for a number."""

@@ -172,8 +172,13 @@ class HttpUrl(Kind):
         try:
             parts = urlsplit(text)
             good = parts.scheme in ("http", "https") and bool(parts.hostname) and text.isprintable()
+            named = "@" in parts.netloc
         except ValueError:
-            good = False
+            good, named = False, "@" in text
+        if named:
+            raise NotAllowedError(
+                "a URL without user and password, such as https://weft.example", "what is there"
+            )
         if not good:
             raise NotAllowedError("a URL such as https://weft.example")
         return text

@@ -126,7 +126,13 @@ def in_order(faults: Sequence[InputError]) -> list[InputError]:
 def unknown_names(file: TomlFile) -> Iterator[InputError]:
     """Faults for unknown sections and keys; the keys of agents' sections are checked by `weft.config.agents`."""
     for section, content in file.values.items():
-        if section not in SECTIONS:
+        if section not in SECTIONS and not isinstance(content, dict | list):
+            own = [f"[{one.section}]" for one in TABLE if one.key == section]
+            where = (
+                f"below its section, {' or '.join(own)}" if own else f"below a section: {', '.join(SECTIONS)}"
+            )
+            yield InputError(section[:80], Shown("a key before any section"), where, file.where(section))
+        elif section not in SECTIONS:
             known = f"{', '.join(SECTIONS)}{nearest(section, SECTIONS)}"
             yield InputError(f"[{section[:80]}]", Shown("an unknown section"), known, file.where(section))
         elif not isinstance(content, dict):
