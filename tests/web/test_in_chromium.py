@@ -135,7 +135,7 @@ def test_operator_goes_from_nodes_to_leaf_ports(
     page.click("main button")
     page.emulate_media(color_scheme="light")
     page.click("nav >> text=Picture")
-    page.wait_for_function("document.querySelector('img.picture').naturalWidth > 0")
+    page.locator("img.picture").evaluate("image => image.decode()")  # it has come, and is a picture
     check_accessible(page, axe)
     picture(page, "console-picture")
     page.fill("header [name=q]", "gpu01")
