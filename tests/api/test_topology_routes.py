@@ -200,6 +200,10 @@ def test_topograph_is_checked_as_every_caller(api: Client, doors: DoorsHouse) ->
     with Client(base_url=api.base_url, trust_env=False) as client:
         other = client.get("/v1/pods/train", headers={"Authorization": "Bearer a-reader"})
         none = client.get("/v1/pods/train/topograph/v1/topology")
+        for other_token in ("Bearer nobody", "Basic a-reader"):
+            both = {"X-Auth-Token": "a-reader", "Authorization": other_token}
+            two = client.get("/v1/pods/train/topograph/v1/topology", headers=both)
+            assert two.status_code == 401, "one of two tokens would go unchecked"
         basic = client.get(
             "/v1/pods/train/topograph/v1/topology", headers={"Authorization": "Basic a-reader"}
         )

@@ -18,6 +18,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from weft.api.asking import Backend, Named, asker_as
 from weft.api.topology import LEFT_OUT, left_out_header
 from weft.app.verbs import Request
+from weft.model.errors import UnauthenticatedError
 from weft.model.views import TopologyFile
 from weft.planning.fabric.podtopology import DOMAIN
 
@@ -30,8 +31,11 @@ _bearer = HTTPBearer(auto_error=False, description="A Keystone token; X-Auth-Tok
 async def _asker(
     http: HttpRequest, bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 ) -> Request:
-    """The caller by either header. Raises as `weft.api.asking.asker`."""
-    token = http.headers.get("x-auth-token") or (bearer.credentials if bearer else None)
+    """The caller by either header, not by two that differ. Raises as `weft.api.asking.asker`."""
+    token, other = http.headers.get("x-auth-token"), bearer.credentials if bearer else ""
+    if token and "authorization" in http.headers and other != token:
+        raise UnauthenticatedError("X-Auth-Token and Authorization differ: send one of them")
+    token = token or other
     return await asker_as(http, token, http.method, http.scope["path"])
 
 

@@ -17,7 +17,7 @@ TOPOLOGY_FORMATS = "; ".join(f"`{name}`: {row.what}" for name, row in FORMATS.it
 TOPOLOGY_SCHEMA: dict[str, Any] = {
     "description": f"The file. The header `{LEFT_OUT}` has the servers that aren't in it.",
     "content": {
-        kind: {"schema": {"type": "string"}}
+        kind: {"schema": {"type": "string"} if kind.startswith("text/") else {}}
         for kind in dict.fromkeys(row.media_type.partition(";")[0] for row in FORMATS.values())
     },
 }
