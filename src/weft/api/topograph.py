@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Request as HttpRequest
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
 from weft.api.asking import Backend, Named, asker_as
 from weft.api.topology import LEFT_OUT, left_out_header
@@ -26,13 +26,16 @@ MOST = 1000
 """Rows of a page; a larger limit gets the next ones with the next page."""
 _JSON = "application/json"
 _bearer = HTTPBearer(auto_error=False, description="A Keystone token; X-Auth-Token is taken as well.")
+_token = APIKeyHeader(name="X-Auth-Token", auto_error=False, description="A Keystone token.")
 
 
 async def _asker(
-    http: HttpRequest, bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+    http: HttpRequest,
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    token: Annotated[str | None, Depends(_token)],
 ) -> Request:
     """The caller by either header, not by two that differ. Raises as `weft.api.asking.asker`."""
-    token, other = http.headers.get("x-auth-token"), bearer.credentials if bearer else ""
+    other = bearer.credentials if bearer else None
     if token and "authorization" in http.headers and other != token:
         raise UnauthenticatedError("X-Auth-Token and Authorization differ: send one of them")
     token = token or other
