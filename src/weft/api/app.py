@@ -83,6 +83,22 @@ _PLAIN = {
 }
 
 
+_ROOMS = (
+    versions,
+    pods,
+    podevents,
+    podmaps,
+    topograph,
+    capacity,
+    networks,
+    siteresources,
+    operator,
+    maintenance,
+    search,
+)
+"""Modules with routes, in the order of the documentation."""
+
+
 def create_app(
     verbs: Service,
     identity: Identity,
@@ -125,20 +141,7 @@ def create_app(
     app.state.returning = ThreadShares(RETURNING, RETURNING_SHARE, RETURNING_WAITING)
     app.state.watchers = CapacityLimiter(WATCHERS)
     app.state.counters = CapacityLimiter(WATCHERS)
-    own = (
-        versions,
-        pods,
-        podevents,
-        podmaps,
-        topograph,
-        capacity,
-        networks,
-        siteresources,
-        operator,
-        maintenance,
-        search,
-    )
-    for router in (*(one.router for one in own), pods.receipts, *more):
+    for router in (*(room.router for room in _ROOMS), pods.receipts, *more):
         app.include_router(router)
     app.add_exception_handler(WeftError, cast(ExceptionHandler, _on_weft_error))
     app.add_exception_handler(HTTPException, cast(ExceptionHandler, _on_http_error))

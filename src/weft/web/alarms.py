@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from urllib.parse import quote
 
 from fastapi import APIRouter, Response
 from starlette.concurrency import run_in_threadpool
@@ -14,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from weft.api.threadshares import run_outside
 from weft.model.errors import NotFoundError, WeftError
 from weft.model.views import FabricReading, NetworkSearch, PodSearch
+from weft.web.sitenav import node_path
 from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/site")
@@ -117,19 +117,15 @@ async def _nodes(visit: Visit) -> list[Alarm]:
     # Of a drained node, only a pod makes it busy: here those that share it.
     there |= {n.name: "pods that share it are" for n in nodes if n.state == "busy" and not n.pod}
     found = [
-        Alarm(node.name, f"quarantined: {node.reason}", _node(node.name), node.since)
+        Alarm(node.name, f"quarantined: {node.reason}", node_path(node.name), node.since)
         for node in nodes
         if node.state == "quarantined"
     ]
     return found + [
-        Alarm(one.node, f"drain overdue: {there[one.node]} still there", _node(one.node), one.by)
+        Alarm(one.node, f"drain overdue: {there[one.node]} still there", node_path(one.node), one.by)
         for one in drains
         if one.node in there
     ]
-
-
-def _node(name: str) -> str:
-    return f"/site/nodes/{quote(name, safe='')}"
 
 
 async def _fabrics(visit: Visit) -> list[Alarm]:

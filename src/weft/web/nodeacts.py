@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
@@ -15,6 +14,7 @@ from weft.model.errors import ConflictError, ForbiddenError
 from weft.model.views import DrainRequest, NodeView
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of, require
 from weft.web.nodes import node_of
+from weft.web.sitenav import node_path
 from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/site/nodes/{name}")
@@ -190,7 +190,7 @@ async def _page(
     why: str = "",
 ) -> Response:
     """Args: warnings: promises that it breaks. what: the only hold that ends. why: shown reasons of its state."""
-    own = f"/site/nodes/{quote(node.name, safe='')}"
+    own = node_path(node.name)
     hidden = {"seen": _seen(node, why, warnings), **({"what": what} if what else {})}
     return confirmation(
         visit, Confirmation(title, f"{own}/{action}", own, title, does, warnings, asked, hidden)
@@ -198,4 +198,4 @@ async def _page(
 
 
 def _back(visit: Visit, name: str) -> Response:
-    return visit.to(f"/site/nodes/{quote(name, safe='')}")
+    return visit.to(node_path(name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from urllib.parse import quote
 
 DETAILS = "details:show"
 """Without it, verbs of operators answer nothing."""
@@ -53,3 +54,8 @@ SITE_RULES = (*READS, *(page.rule for page in PAGES), *CHANGES, DETAILS)
 def site_pages(allowed: Collection[str]) -> list[SitePage]:
     """The pages for someone who may do this."""
     return [page for page in PAGES if page.rule in allowed and DETAILS in allowed]
+
+
+def node_path(name: str) -> str:
+    """The page of a node, below the console."""
+    return f"/site/nodes/{quote(name, safe='')}"
