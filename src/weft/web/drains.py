@@ -75,7 +75,7 @@ async def plan(visit: Visitor) -> Response:
     )
     warnings = tuple(f"Will be broken: {one}" for one in found.broken)
     hidden = {name: form.get(name, "").strip() for name in ("target", "by", "reason", "public")}
-    hidden["seen"] = _seen(found)
+    hidden["seen"] = print_of(found)
     title = f"Drain {wanted.target}"
     button = "Drain, and break these promises" if found.broken else "Drain"
     return confirmation(visit, Confirmation(title, "/site/drain", _STOPS, button, does, warnings, (), hidden))
@@ -89,7 +89,7 @@ async def drain(visit: Visitor) -> Response:
     request = await visit.caller("POST", "/v1/drains")
     require(visit, request, "nodes:drain")
     found = await _planned(visit, request, wanted)
-    check_unchanged(form, _seen(found), f"what a drain of {wanted.target} concerns")
+    check_unchanged(form, print_of(found), f"what a drain of {wanted.target} concerns")
     wanted = wanted.model_copy(update={"break_promises": bool(found.broken)})
     await run_in_threadpool(visit.verbs.drain, request, wanted)
     return visit.to(_STOPS)
@@ -155,10 +155,6 @@ def _wanted(form: dict[str, str]) -> DrainRequest:
 async def _planned(visit: Visit, request: Request, wanted: DrainRequest) -> DrainResult:
     asked = wanted.model_copy(update={"plan": True})
     return await run_in_threadpool(visit.verbs.drain, request, asked)
-
-
-def _seen(found: DrainResult) -> str:
-    return print_of(found)
 
 
 def _named(names: list[str]) -> str:

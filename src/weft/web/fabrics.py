@@ -65,7 +65,7 @@ async def adopt_page(visit: Visitor, name: str) -> Response:
     )
     warnings = ("A cable that is only unplugged leaves the site's description, too.",)
     title = f"Adopt the cabling of fabric {name}"
-    hidden = {"seen": _seen(found)}
+    hidden = {"seen": print_of(found)}
     return confirmation(visit, Confirmation(title, f"{own}/adopt", own, "Adopt", does, warnings, (), hidden))
 
 
@@ -76,7 +76,7 @@ async def adopt(visit: Visitor, name: str) -> Response:
     request = await visit.caller("POST", "/v1/site/adopt-cabling")
     await run_in_threadpool(visit.verbs.may, request, "site:activate")
     found = await _compared(visit, name)
-    check_unchanged(form, _seen(found), f"the cabling of fabric {name}")
+    check_unchanged(form, print_of(found), f"the cabling of fabric {name}")
     _check_adoptable(found)
     await run_outside(visit.http, request, lambda: visit.verbs.adopt_cabling(request, name), None)
     return visit.to(f"/site/fabrics/{quote(name, safe='')}")
@@ -93,7 +93,3 @@ def _check_adoptable(found: FabricComparison) -> None:
         raise ConflictError(
             f"the cabling of fabric {found.fabric} is as the site says: there is nothing to adopt"
         )
-
-
-def _seen(found: FabricComparison) -> str:
-    return print_of(found)
