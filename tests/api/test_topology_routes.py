@@ -194,13 +194,13 @@ def test_topograph_is_checked_as_every_caller(api: Client, doors: DoorsHouse) ->
     for path in ("/v1/topology", "/v2/topology", "/v2/instances"):
         assert _topograph(api, path).status_code == 200
         assert _topograph(api, path, token="b-member").status_code == 404
-        assert _topograph(api, path, token="nobody").status_code == 401
+        assert _topograph(api, path, token="unknown").status_code == 401
     assert _topograph(api, "/v1/topology", limit=0).status_code == 400
     assert _topograph(api, "/v1/topology", offset=-1).status_code == 400
     with Client(base_url=api.base_url, trust_env=False) as client:
         other = client.get("/v1/pods/train", headers={"Authorization": "Bearer a-reader"})
         none = client.get("/v1/pods/train/topograph/v1/topology")
-        for other_token in ("Bearer nobody", "Basic a-reader"):
+        for other_token in ("Bearer unknown", "Basic a-reader"):
             both = {"X-Auth-Token": "a-reader", "Authorization": other_token}
             two = client.get("/v1/pods/train/topograph/v1/topology", headers=both)
             assert two.status_code == 401, "one of two tokens would go unchecked"
