@@ -13,16 +13,20 @@ from typing import Any
 from pydantic import ValidationError
 
 from weft.app.explain import MOST_ERRORS, by_line
+from weft.app.sitecompare import discovery
 from weft.app.sitefile import assemble, load_site, read_site_file, read_text
-from weft.app.yamltext import Positions, read_yaml, without_nulls
+from weft.app.yamltext import Positions, dotted, read_yaml, without_nulls
 from weft.generate.sitecsv import table_csv
 from weft.model.errors import InputError, InputErrors
 from weft.model.hardware import Record
-from weft.model.site import IpuPod, Site, SiteNetwork
+from weft.model.site import IpuPod, Link, Site, SiteNetwork
 from weft.model.sitefile import TABLES
-from weft.planning.hardware.around import KnownSite, fabric_without_macs
+from weft.planning.fabric.diff import adopt_links, fabric_differences
+from weft.planning.hardware.around import KnownSite, discoverable_fabrics
 from weft.planning.hardware.described import on_described
+from weft.planning.hardware.discovered import Discovered, chosen_fabric
 from weft.planning.hardware.tables import Tables, columns_in, tables_of
+from weft.planning.site.check import check_site
 
 _RECORD = "record"
 """Name under which positions have the list's rows; no site file has such a table."""
@@ -45,12 +49,18 @@ class Imported:
     uncabled: int
 
 
-def import_site(site_file: str, records: Sequence[Record], errors: Sequence[InputError] = ()) -> Imported:
+def import_site(
+    site_file: str,
+    records: Sequence[Record],
+    errors: Sequence[InputError] = (),
+    discovered: Sequence[Discovered] = (),
+) -> Imported:
     """The site with this hardware.
 
     Args:
         site_file: what no list has: clouds, networks, IPU-PODs; without the tables that the list fills.
         errors: problems that reading the lists had already.
+        discovered: fabrics whose cables are adopted; the records have their switches and adapters already.
 
     Raises `InputErrors` with everything that is wrong, in the lists and in the site file.
     """
@@ -70,6 +80,7 @@ def import_site(site_file: str, records: Sequence[Record], errors: Sequence[Inpu
         reported = {(e.where, e.field) for e in found}  # the list's own error for a cell is more precise
         found += [e for e in map(_of_list, error.errors) if (e.where, e.field) not in reported]
         raise _all(found, error.more) from None
+    site = _with_cables(site, discovered, tables, found)
     if found:
         raise _all(found)
     wired = {end for link in site.links for end in (link.a, link.b)}
@@ -82,6 +93,22 @@ def import_site(site_file: str, records: Sequence[Record], errors: Sequence[Inpu
         tables.given,
         sum(a not in wired for a in adapters),
     )
+
+
+def discovered_fabric(
+    site_file: str, file: str, fabric: str | None, errors: list[InputError], left_out: list[str]
+) -> Discovered:
+    """What ibnetdiscover saw of a fabric of the site file.
+
+    Args:
+        file: its output.
+        fabric: None: the only one that can be discovered.
+
+    Raises `InputError`, `InputErrors`.
+    """
+    data, _ = read_site_file(site_file)
+    name = chosen_fabric(discoverable_fabrics(without_nulls(data)), fabric, site_file)
+    return Discovered(name, file, discovery(read_text(Path(file)), file), errors, left_out)
 
 
 def on_described_networks(
@@ -153,11 +180,36 @@ def _around(data: Mapping[str, Any], where: Positions) -> KnownSite:
         assemble(dict(data), where, links_needed=False)
         raise
     if "racks" not in data:
-        return KnownSite(networks, pods, fabric_without_macs=fabric_without_macs(data))
+        return KnownSite(networks, pods, discoverable=discoverable_fabrics(data))
     named = (r.get("name") for r in data["racks"] if isinstance(r, dict))
-    return KnownSite(
-        networks, pods, frozenset(n for n in named if isinstance(n, str)), fabric_without_macs(data)
-    )
+    racks = frozenset(n for n in named if isinstance(n, str))
+    return KnownSite(networks, pods, racks, discoverable_fabrics(data))
+
+
+def _with_cables(
+    site: Site, discovered: Sequence[Discovered], tables: Tables, errors: list[InputError]
+) -> Site:
+    """The site with the cables that were discovered; a cable of the lists that goes elsewhere is an error."""
+    for one in discovered:
+        seen = one.discovery.fabric
+        for difference in fabric_differences(site, one.fabric, seen):
+            if difference.kind == "moved cable":
+                errors.append(InputError("cable", difference.subject, difference.what, one.file))
+            elif difference.kind == "missing cable":
+                one.left_out.append(f"{one.file}: {difference.what}, and is left out")
+        site = site.model_copy(update={"links": adopt_links(site, one.fabric, seen)})
+    if not discovered:
+        return site
+    if site.links:
+        columns = list(Link.model_fields)
+        rows = ({c: getattr(link, c) for c in columns} for link in site.links)
+        tables.rows["links"] = [{c: str(v) for c, v in row.items() if v is not None} for row in rows]
+    files = ", ".join(one.file for one in discovered)
+    errors += [
+        InputError(dotted(path), str(value) if value is not None else None, allowed, files)
+        for path, value, allowed in check_site(site, links_needed=False)
+    ]
+    return site
 
 
 def _merge(data: dict[str, Any], where: Positions, tables: Tables, records: Sequence[Record]) -> None:

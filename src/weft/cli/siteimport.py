@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from weft.app.siteimport import Imported
     from weft.model.errors import InputError
     from weft.model.hardware import Record
+    from weft.planning.hardware.discovered import Discovered
 
 MOST_NAMES = 5
 MOST_LEFT_OUT = 50
@@ -32,6 +33,14 @@ def add_site_commands(subparsers: Subparsers) -> None:
         default=[],
         help="also take devices and addresses of this status of NetBox, such as planned; repeatable. Default: devices "
         "that are active or staged, and addresses in use",
+    )
+    command.add_argument(
+        "--fabric",
+        metavar="[FABRIC=]TEXT",
+        action="append",
+        default=[],
+        help="also read the output of ibnetdiscover on an InfiniBand fabric of the site file: its switches and cables, "
+        "and the GUIDs of the lists' hosts; repeatable",
     )
     command.add_argument(
         "--inspection",
@@ -81,12 +90,12 @@ def _import(args: argparse.Namespace) -> int:
     from weft.app.siteimport import import_site, write_import
 
     left_out: list[str] = []
-    records, errors = _records(args, left_out)
+    records, errors, discovered = _records(args, left_out)
     for line in left_out[:MOST_LEFT_OUT] if not args.json else ():
         say(f"left out: {line}")
     if len(left_out) > MOST_LEFT_OUT and not args.json:
         say(f"left out: {len(left_out) - MOST_LEFT_OUT} more (--json names all)")
-    imported = import_site(args.site, records, errors)
+    imported = import_site(args.site, records, errors, discovered)
     written = write_import(imported, args.site, args.output) if args.output else []
     if args.json:
         write_json(
@@ -104,16 +113,18 @@ def _import(args: argparse.Namespace) -> int:
     return 0
 
 
-def _records(args: argparse.Namespace, left_out: list[str]) -> tuple[list[Record], list[InputError]]:
+def _records(
+    args: argparse.Namespace, left_out: list[str]
+) -> tuple[list[Record], list[InputError], list[Discovered]]:
     from weft.app.hardwarelists import read_inspections, read_lists
     from weft.app.inventories import of_bmcs, of_netbox, redfish, with_kinds
-    from weft.app.siteimport import on_described_networks
+    from weft.app.siteimport import discovered_fabric, on_described_networks
     from weft.model.errors import InputError
     from weft.planning.hardware.complete import completed
 
     columns, kinds = _given("--column", args.column), _given("--kind", args.kind)
-    if not args.lists and args.netbox is None:
-        raise InputError("LIST", None, "a list of hardware, or --netbox")
+    if not args.lists and args.netbox is None and not args.fabric:
+        raise InputError("LIST", None, "a list of hardware, --netbox or --fabric")
     if args.netbox_site is not None and args.netbox is None:
         raise InputError("--netbox-site", args.netbox_site, "only with --netbox")
     if args.status and args.netbox is None:
@@ -127,10 +138,19 @@ def _records(args: argparse.Namespace, left_out: list[str]) -> tuple[list[Record
     inventory = {record.place for record in boxed}
     records = with_kinds([*records, *boxed], kinds, errors)
     records = on_described_networks(args.site, records, inventory, left_out) if boxed else records
+    discovered: list[Discovered] = []
+    for text in args.fabric:
+        fabric, equals, file = text.partition("=")
+        given = (file, fabric) if equals else (text, None)
+        one = discovered_fabric(args.site, *given, errors, left_out)
+        if any(one.fabric == other.fabric for other in discovered):
+            raise InputError("--fabric", one.fabric, "each fabric once")
+        discovered.append(one)
+        records = one.added(records)
     records = completed(records, read_inspections(args.inspection, errors), errors, left_out)
     if ask is not None:
         records = completed(records, of_bmcs(records, ask, errors), errors, left_out)
-    return records, errors
+    return records, errors, discovered
 
 
 def _given(option: str, texts: list[str]) -> dict[str, str]:
@@ -155,7 +175,7 @@ def _tell(imported: Imported, written: list[str]) -> None:
     if imported.uncabled:
         say(
             f"note: {imported.uncabled} adapters have no cable in the list: "
-            "weft site check --fabric … --write-links adopts what is discovered"
+            "--fabric reads what ibnetdiscover shows"
         )
     for path in written:
         say(path)

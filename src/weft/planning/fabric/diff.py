@@ -7,12 +7,13 @@ can't be matched, such as a switch without a GUID in the site, is not compared.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from weft.model.ids import format_guid
 from weft.model.observedfabric import End, FabricDifference, ObservedFabric, ObservedNode
 from weft.model.site import Link, Site
+from weft.planning.fabric.nodenames import switch_name
 from weft.planning.fabric.topology import natural
 from weft.planning.site.check import canonical_links
 
@@ -109,8 +110,8 @@ def _match(site: Site, fabric: str, observed: ObservedFabric) -> _Match:
     unknown: list[ObservedNode] = []
     for node in sorted(observed.nodes, key=lambda n: n.guid):
         name = by_guid.get(node.guid)
-        if name is None and node.kind == "switch" and node.name in by_name:
-            name = node.name
+        if name is None and node.kind == "switch" and (said := _named(node, by_name)) is not None:
+            name = said
             by_name.discard(name)
         if name is None:
             unknown.append(node)
@@ -119,6 +120,11 @@ def _match(site: Site, fabric: str, observed: ObservedFabric) -> _Match:
             found.add(name)
     unclear = {e.guid for link in observed.links for e in link} - name_of.keys() - {n.guid for n in unknown}
     return _Match(name_of, frozenset(found), tuple(unknown), frozenset(unclear))
+
+
+def _named(switch: ObservedNode, names: Container[str]) -> str | None:
+    """The switch of these names that this is: by its description, or the name in it."""
+    return next((n for n in (switch.name, switch_name(switch.name)) if n in names), None)
 
 
 def _missing_nodes(
@@ -167,7 +173,8 @@ def _wrong_names(site: Site, fabric: str, match: _Match, observed: ObservedFabri
         if name is None:
             continue
         host, _, hca = name.partition("/")
-        if not _is_named(node.name, host) or (not hca and node.name != name):
+        right = _is_named(node.name, host) if hca else name in (node.name, switch_name(node.name))
+        if not right:
             wanted = f"{host} {hca}" if hca else name
             what = f"{name} ({format_guid(node.guid)}) has the description {node.name!r}, expected {wanted!r}"
             found.append(

@@ -18,6 +18,7 @@ class KnownSite:
 
     Attributes:
         racks: racks that it lists; None: those of the hardware list are used.
+        discoverable: its InfiniBand fabrics.
         fabric_without_macs: its only InfiniBand fabric, that of adapters with GUIDs and no MAC address;
             None: there is none, or more than one.
     """
@@ -25,11 +26,15 @@ class KnownSite:
     networks: Mapping[str, SiteNetwork] = field(default_factory=dict)
     ipu_pods: Mapping[str, IpuPod] = field(default_factory=dict)
     racks: frozenset[str] | None = None
-    fabric_without_macs: str | None = None
+    discoverable: frozenset[str] = frozenset()
+
+    @property
+    def fabric_without_macs(self) -> str | None:
+        return next(iter(self.discoverable)) if len(self.discoverable) == 1 else None
 
 
-def fabric_without_macs(data: Mapping[str, Any]) -> str | None:
-    """Name of the only InfiniBand fabric in a site file's data; invalid fabrics are ignored here."""
+def discoverable_fabrics(data: Mapping[str, Any]) -> frozenset[str]:
+    """Names of the InfiniBand fabrics in a site file's data; invalid fabrics are ignored here."""
     found = data.get("fabrics")
     rows = found.items() if isinstance(found, dict) else ()
     names: list[str] = []
@@ -40,4 +45,4 @@ def fabric_without_macs(data: Mapping[str, Any]) -> str | None:
             continue
         if fabric.type is FabricKind.INFINIBAND:
             names.append(name)
-    return names[0] if len(names) == 1 else None
+    return frozenset(names)

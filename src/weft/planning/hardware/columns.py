@@ -13,6 +13,9 @@ from collections.abc import Mapping, Sequence
 from weft.model.errors import InputError
 from weft.model.sitefile import csv_columns
 
+GPU_COLUMNS = frozenset({"gpus", "gpu_type", "gpu_pci", "gpu_numa", "gpu_switch"})
+"""Columns of a host's GPUs (`weft.planning.hardware.gpus`). `gpus`: how many, which the addresses must agree with."""
+
 ATTRIBUTES = (
     "mac", "address", "dns_name", "network", "vlan", "switch", "port", "rate_gbps",
     "fabric", "guid", "port_guid", "pci", "bond_macs", "bond_ports",
@@ -23,6 +26,11 @@ _ALIASES = {
     "hostname": "name", "host_name": "name", "device": "name", "device_name": "name", "server": "name",
     "type": "kind", "device_type": "kind", "device_role": "kind",
     "cabinet": "rack", "rack_name": "rack", "ipupod": "ipu_pod", "ipu_pod_name": "ipu_pod",
+    "gpu_count": "gpus", "number_of_gpus": "gpus", "num_gpus": "gpus", "gpu_model": "gpu_type", "gpu": "gpu_type",
+    "accelerator_type": "gpu_type", "gpu_pci_address": "gpu_pci", "gpu_pci_addresses": "gpu_pci",
+    "gpu_numa_node": "gpu_numa", "gpu_numa_nodes": "gpu_numa", "gpu_pcie_switch": "gpu_switch",
+    "a_device": "a", "source": "a", "source_device": "a", "source_port": "a_port",
+    "b_device": "b", "destination": "b", "destination_device": "b", "destination_port": "b_port",
 }  # fmt: skip
 _INTERFACES = {"ipmi": "bmc", "idrac": "bmc", "ilo": "bmc", "ipu_gw": "gw", "ipu_gateway": "gw"}
 _ENDINGS = {
@@ -35,7 +43,8 @@ _NODES = frozenset(csv_columns("nodes")) - {"role"}
 _MACHINES = frozenset({"ipu_pod", "position", "agent_port"})
 _SWITCHES = frozenset(csv_columns("switches"))
 _DEVICES = frozenset(csv_columns("devices"))
-PLAIN = frozenset({"name", "kind"}) | _NODES | _MACHINES | _SWITCHES | _DEVICES
+_CABLES = frozenset(csv_columns("links"))
+PLAIN = frozenset({"name", "kind"}) | _NODES | _MACHINES | _SWITCHES | _DEVICES | _CABLES | GPU_COLUMNS
 """Columns that aren't of an interface."""
 
 
@@ -50,7 +59,10 @@ def columns_of(
     """
     found: dict[str, str | None] = {}
     guessed = {h: given[h] if h in given else canonical(h) for h in header}
-    interfaces = interfaces_of(list(guessed.values()))
+    adapters = {n.removesuffix("_pci") for n in guessed.values() if n.endswith("_pci") and n not in PLAIN}
+    interfaces = (
+        interfaces_of(list(guessed.values())) | adapters
+    )  # discovery or an inspection may have the rest
     taken: dict[str, str] = {}
     for written, name in guessed.items():
         if not written:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from weft.model.hardware import Record
 from weft.model.sitefile import csv_columns
-from weft.planning.hardware.columns import PLAIN
+from weft.planning.hardware.columns import GPU_COLUMNS, PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class HardwareKind:
     @property
     def columns(self) -> frozenset[str]:
         """Columns that say something of it."""
-        return (PLAIN & frozenset(csv_columns(self.table))) - self.fixed.keys() | {"name", "kind"}
+        own = frozenset(csv_columns(self.table)) | (GPU_COLUMNS if self.table == "nodes" else frozenset())
+        return (PLAIN & own) - self.fixed.keys() | {"name", "kind"}
 
 
 def _node(role: str) -> HardwareKind:
@@ -36,14 +38,18 @@ def _device(kind: str) -> HardwareKind:
 
 IPU_MACHINE = HardwareKind("ipu_machines", {})
 FABRIC_SWITCH = HardwareKind("switches", {})
+CABLE = HardwareKind("links", {})
 KINDS: dict[str, HardwareKind] = {
     "ipu-machine": IPU_MACHINE,
     **{role: _node(role) for role in ("compute", "poplar", "controller", "subnet-manager", "service")},
     **{kind: _device(kind) for kind in ("switch", "pdu", "storage", "router", "other")},
+    "cable": CABLE,
 }
 _ALSO = {
     "ipu-m2000": "ipu-machine", "ipu-m": "ipu-machine", "ipum": "ipu-machine", "bow-2000": "ipu-machine",
-    "gpu-node": "compute", "compute-node": "compute", "poplar-server": "poplar", "controller-node": "controller",
+    "link": "cable", "infiniband-cable": "cable", "ib-cable": "cable",
+    "gpu-node": "compute", "gpu-server": "compute", "compute-node": "compute", "poplar-server": "poplar",
+    "controller-node": "controller",
     "management-switch": "switch", "tor": "switch", "tor-switch": "switch", "nas": "storage", "nfs": "storage",
 }  # fmt: skip
 
@@ -53,3 +59,17 @@ def kind_of(text: str) -> str | None:
     name = re.sub(r"[\s_]+", "-", text.strip().lower())
     name = _ALSO.get(name, name)
     return name if name in KINDS else None
+
+
+def is_cable(record: Record) -> bool:
+    """Whether a row is a cable: by its kind, or as it has two ends and no name."""
+    kind = record.text("kind")
+    if kind is None:
+        return record.text("name") is None and bool({"a", "b"} & record.cells.keys())
+    return kind_of(kind) == "cable"
+
+
+def is_host(record: Record) -> bool:
+    """Whether a row is a host."""
+    kind = KINDS.get(kind_of(record.text("kind") or "") or "")
+    return kind is not None and kind.table == "nodes"

@@ -16,8 +16,19 @@ from weft.model.ids import NAMES
 from weft.model.site import plain_port, port_names
 from weft.model.sitefile import csv_columns
 from weft.planning.hardware.around import KnownSite
-from weft.planning.hardware.columns import ATTRIBUTES, PLAIN, interfaces_of, is_full_name
-from weft.planning.hardware.kinds import FABRIC_SWITCH, IPU_MACHINE, KINDS, HardwareKind, kind_of
+from weft.planning.hardware.cables import Cables
+from weft.planning.hardware.columns import ATTRIBUTES, GPU_COLUMNS, PLAIN, interfaces_of, is_full_name
+from weft.planning.hardware.gpus import gpu_rows
+from weft.planning.hardware.kinds import (
+    CABLE,
+    FABRIC_SWITCH,
+    IPU_MACHINE,
+    KINDS,
+    HardwareKind,
+    is_cable,
+    is_host,
+    kind_of,
+)
 from weft.planning.hardware.legs import LEGS, LegColumns
 from weft.planning.hardware.network import Finder
 from weft.planning.hardware.switches import Switches
@@ -61,6 +72,8 @@ class _TablesBuilder:
         self._tables = Tables()
         self._addresses = Addresses()
         self._switches = Switches(records)
+        hosts = frozenset(r.text("name") or "" for r in records if is_host(r))
+        self._cables = Cables(hosts, self._switches.find, self._wrong)
         self._legs = LegColumns(records, around.networks, self._wrong, self._give)
         for record in records:
             self._addresses.note(c.text for name, c in record.cells.items() if name.endswith("_address"))
@@ -88,6 +101,9 @@ class _TablesBuilder:
     def _record(self, number: int, record: Record) -> None:
         written = record.text("kind")
         name = record.text("name")
+        if is_cable(record):
+            self._cable(number, record)
+            return
         if name is None:
             self._wrong(record, "name", None, f"name of the hardware: {NAMES}")
         kind_name = kind_of(written) if written is not None else None
@@ -102,6 +118,15 @@ class _TablesBuilder:
         for interface in sorted(interfaces_of(record.cells) | self._without_mac(record)):
             self._interface(number, record, name, kind, interface, values)
         self._tables.add(kind.table, number, values)
+        for gpu in gpu_rows(record, name, self._wrong) if kind.table == "nodes" else ():
+            self._tables.add("accelerators", number, gpu)
+
+    def _cable(self, number: int, record: Record) -> None:
+        for column, cell in record.cells.items():
+            if column not in CABLE.columns:
+                self._wrong(record, column, cell.text, f"none: a cable has no {column}")
+        if (values := self._cables.of_row(record)) is not None:
+            self._tables.add("links", number, values)
 
     def _plain(
         self, record: Record, name: str, kind: HardwareKind, kind_name: str
@@ -111,6 +136,8 @@ class _TablesBuilder:
         for column, cell in record.cells.items():
             if column not in PLAIN or column == "kind":
                 continue
+            if column in GPU_COLUMNS and column in kind.columns:
+                continue  # rows of their own
             if column in kind.columns:
                 counted = kind is FABRIC_SWITCH and column == "ports"
                 values[column] = (self._count(record, cell.text) if counted else cell.text, cell.column)
@@ -176,8 +203,11 @@ class _TablesBuilder:
             texts["fabric"] = self._around.fabric_without_macs
         if "mac" not in cells and not _is_infiniband(texts):
             what = ", ".join(sorted(cells))
-            allowed = f"MAC address of {name}'s interface {interface}, of which the row says: {what}"
-            self._wrong(record, f"{interface}_mac", None, allowed)
+            column, said = ("mac", "MAC address")
+            if "pci" in cells:
+                column, said = ("port_guid", "port GUID (InfiniBand) or MAC address")
+            allowed = f"{said} of {name}'s interface {interface}, of which the row says: {what}"
+            self._wrong(record, f"{interface}_{column}", None, allowed)
             return
         columns = {a: c.column for a, c in cells.items()}
         if "fabric" in texts:
@@ -221,7 +251,11 @@ class _TablesBuilder:
         }
         for attribute in ("fabric", "guid", "port_guid", "pci", "mac", "rate_gbps"):
             values[attribute] = (texts.get(attribute), columns.get(attribute, f"{interface}_{attribute}"))
-        if "switch" in texts and "port" in texts:
+        if "switch" in texts and "port" in texts and texts["fabric"] in self._around.discoverable:
+            cable = self._cables.of_adapter(record, f"{name}/{interface}", interface, texts["switch"])
+            if cable is not None:
+                self._tables.add("links", number, cable)
+        elif "switch" in texts and "port" in texts:
             values["switch_port"] = (f"{texts['switch']}/{texts['port']}", columns["port"])
         elif "switch" in texts or "port" in texts:
             lacking = "port" if "switch" in texts else "switch"

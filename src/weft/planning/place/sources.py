@@ -16,14 +16,10 @@ from typing import Any, NamedTuple, TypeVar
 from weft.model.errors import InputError
 from weft.model.observedfabric import ObservedFabric
 from weft.planning.fabric.ibnetdiscover import Ends
+from weft.planning.fabric.nodenames import host_and_device, is_a_product, is_in_a_switch
 from weft.planning.fabric.rails import Domains
 from weft.planning.fabric.topology import NO_BLOCK, Stand, Topology, natural
 
-_HOST = re.compile(r"(?P<node>\S+)\s+(?P<hca>\S.*)")
-_NO_HOST = re.compile(r"\bAggregation Node\b")
-"""Node descriptions of parts of switches that have an adapter's port (SHARP)."""
-_PRODUCT = re.compile(r"MT\d{4,5}\b|.*\bMellanox Technologies$")
-"""Default descriptions of adapters, until their host sets its name."""
 _SHOWN = 10
 _DEVICE = re.compile(r"(?:[a-z]+\d*_?\d+|HCA-\d+)$")
 _Id = TypeVar("_Id", int, str)
@@ -55,9 +51,9 @@ def from_observed(
     if lost:
         allowed = f"complete: a cable leads to {_guid(lost[0])}, which is not described"
         raise InputError("ibnetdiscover", f"{len(observed.nodes)} nodes", allowed)
-    adapters = {n.guid: n.name for n in observed.nodes if n.kind == "ca" and not _NO_HOST.search(n.name)}
+    adapters = {n.guid: n.name for n in observed.nodes if n.kind == "ca" and not is_in_a_switch(n.name)}
     named, left_out = _with_names(adapters)
-    hosts = {guid: _host(name) for guid, name in named.items()}
+    hosts = {guid: host_and_device(name) for guid, name in named.items()}
     names = _distinct({n.guid: n.name for n in observed.nodes if n.kind == "switch"})
     up: list[tuple[Adapter, str]] = []
     between: list[Cable] = []
@@ -246,11 +242,6 @@ def _joined(leaves: Sequence[str], beside: Mapping[str, set[str]], inside: set[s
     return groups
 
 
-def _host(description: str) -> tuple[str, str]:
-    match = _HOST.match(description)
-    return (match["node"], match["hca"]) if match else (description, "")
-
-
 def _distinct(switches: Mapping[_Id, str]) -> dict[_Id, str]:
     """Names of switches; duplicate ones with their GUID."""
     count: dict[str, int] = {}
@@ -270,7 +261,7 @@ def _with_names(adapters: Mapping[_Id, str]) -> tuple[dict[_Id, str], tuple[str,
     named: dict[_Id, str] = {}
     unnamed: list[str] = []
     for name, guids in by_name.items():
-        if _PRODUCT.match(name) or (len(guids) > 1 and not _DEVICE.match(_host(name)[1])):
+        if is_a_product(name) or (len(guids) > 1 and not _DEVICE.match(host_and_device(name)[1])):
             unnamed += [f"{_guid(guid)} ({name})" for guid in guids]
         elif len(guids) > 1:
             allowed = f"each node description once: {_guid(guids[0])} and {_guid(guids[1])} share it (ibnetdiscover "
@@ -312,9 +303,9 @@ def _ufm_end(row: Any, side: str, number: int) -> _End:
         name, colon, end = text.rpartition(":")
         if colon and " " not in end:
             return _End("switch", name, "", guid or name, str(port))
-        if match := _HOST.match(text):
-            kind = "none" if _NO_HOST.search(text) else "host"
-            return _End(kind, match["node"], match["hca"], guid, str(port))
+        host, adapter = host_and_device(text)
+        if adapter:
+            return _End("none" if is_in_a_switch(text) else "host", host, adapter, guid, str(port))
     raise InputError(
         f"links[{number}].{field}", text, "`host adapter` or `switch:port`, as UFM 6.12 and later write it"
     )
