@@ -41,6 +41,14 @@ PROVIDERS: dict[str, tuple[str, str]] = {
         "weft.cli.doctor",
         "look at host, database, clouds and fabrics for what weft needs; exit 1 unless all is ok",
     ),
+    "backup": (
+        "weft.cli.backup",
+        "write weft's database into a file, while weft runs; `weft backup verify FILE` reads one as a restore would",
+    ),
+    "restore": (
+        "weft.cli.backup",
+        "fill an empty database from a backup; nothing is changed outside before `weft audit --accept`",
+    ),
     "fabric-agent": ("weft.fabricagent.cli", "run the agent next to a subnet manager (OpenSM)"),
     "probe-agent": ("weft.probeagent.cli", "run the agent that sends frames from a host's adapters"),
     "completion": ("weft.cli.completion", "print a shell completion script"),

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 Row = dict[str, Any]
 
-_MIGRATION_LOCK = 7_265_674  # arbitrary, the same for every weft
+MIGRATION_LOCK = 7_265_674  # arbitrary, the same for every weft
 
 
 class Tx:
@@ -269,7 +269,7 @@ class Database:
 def _migrate(connection: psycopg.Connection[DictRow], url: str) -> None:
     # Another weft that starts, or a large table, may take longer than a request may.
     connection.execute("SET LOCAL lock_timeout = '120s'; SET LOCAL statement_timeout = 0")
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", [_MIGRATION_LOCK])
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
     connection.execute(
         "CREATE TABLE IF NOT EXISTS migration (name text PRIMARY KEY, at timestamptz DEFAULT now())"
     )

@@ -5,7 +5,7 @@ Claims, requested releases and quarantines are counted. The count is noted in th
 doesn't revert: for a claim and a release before anything is changed outside for it, for a quarantine before it is
 written. Each note has a name of its own, which the database writes down before: a database that doesn't have the name,
 or is behind the number, changes nothing outside until an operator has reviewed and accepted the audit
-(`weft.engine.gate`).
+(`weft.engine.gate`). Nor does one that `weft restore` has filled, whatever the clouds remember.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_behind(
     afresh: bool = True,
     again: Callable[[], Witness | None] | None = None,
 ) -> bool:
-    """Whether the cloud remembers more than the database has.
+    """Whether the cloud remembers more than the database has, or an operator must accept a restored one.
 
     Args:
         note: what the cloud remembers, read before this.
@@ -50,7 +50,8 @@ def _standing(
 ) -> tuple[bool, int | None]:
     """As `is_behind`; and the database's count if it was read."""
     if note is None:
-        return False, None
+        with database.statement() as tx:
+            return tx.row("is_restored") is not None, None
     with database.statement() as tx:
         key = ("mark", cloud, note.life)
         if not afresh and key in tx.kept:
@@ -134,6 +135,8 @@ def accept_database(database: Database, clouds: Mapping[str, Witnesses], site: s
     """Accept the database for an operator: from now on its count is valid, and what waits is due again."""
     for cloud, facts in sorted(clouds.items()):
         _accept(database, facts, site, cloud)
+    with database.statement() as tx:
+        tx.run("restored_is_accepted")
     database.gate.forget()
     with database.transaction() as tx:
         tx.run("touch_queue", at=tx.now())

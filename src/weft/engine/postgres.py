@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from datetime import UTC, datetime
+from socket import gethostname
 from typing import Any
 
 import psycopg
@@ -107,6 +109,7 @@ def connecting(url: str) -> dict[str, Any]:
     set_json_dumps(to_json, _Context(adapters))
     return {
         **{name: value for name, value in TCP.items() if name not in given},
+        "application_name": given.get("application_name") or f"weft {gethostname()[:40]}/{os.getpid()}",
         "options": f"{own} {given.get('options') or ''}".strip(),
         "context": _Context(adapters),
     }

@@ -1637,11 +1637,18 @@ SELECT cloud, number +
 FROM epoch;
 
 -- name: epoch_and_mark
--- The database's count in a cloud, and whether it knows the name of a note.
+-- The database's count in a cloud, and whether it knows the name of a note; one from a backup counts as if it didn't.
 SELECT coalesce((SELECT e.number +
     @ends
 FROM epoch e WHERE e.cloud = %(cloud)s), 0) AS number,
-    EXISTS (SELECT FROM epoch_mark m WHERE m.cloud = %(cloud)s AND m.mark = %(mark)s) AS known;
+    EXISTS (SELECT FROM epoch_mark m WHERE m.cloud = %(cloud)s AND m.mark = %(mark)s)
+        AND NOT EXISTS (SELECT FROM restored) AS known;
+
+-- name: is_restored
+SELECT FROM restored;
+
+-- name: restored_is_accepted
+DELETE FROM restored;
 
 -- name: new_mark
 -- The name of the next note: every database with this row has everything committed before it. Names of notes before the
