@@ -165,15 +165,26 @@ def replaced(postgres: str) -> Generator[House]:
         house.database.close()
 
 
-def restore_beneath(house: House, path: Path) -> None:
-    """weft is stopped, its database restored, weft started; cloud and fabric go on."""
-    url = house.database.url
+def stop_weft(house: House) -> None:
+    """No connection of it is left."""
     house.listener.close()
     house.database.close()
-    assert restored(url, path, "--replace") == 0
+
+
+def start_weft(house: House) -> None:
+    """On what its database is now; the rest of the house goes on."""
+    url, clock = house.database.url, house.database.clock
     Database.__init__(house.database, url)
+    house.database.clock = clock
     house.database.gate, house.listener = house.gate, Listener(url)
     house.restart()
+
+
+def restore_beneath(house: House, path: Path) -> None:
+    """weft is stopped, its database restored, weft started; cloud and fabric go on."""
+    stop_weft(house)
+    assert restored(house.database.url, path, "--replace") == 0
+    start_weft(house)
 
 
 def test_restored_database_changes_nothing_before_it_is_accepted(
