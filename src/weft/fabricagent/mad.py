@@ -6,7 +6,7 @@ Every call has a time limit (timeout x (retries + 1)); no response is a `MadTime
 `MadStatusError`: they are kept apart, since only the second is knowledge.
 
 Sources: InfiniBand Architecture Specification 1.4 §14.2.5 (SMP attributes), §15.2.5 (SA records);
-§16.1.3.5 (PortCounters); rdma-core `libibmad/mad.h` (`ib_portid_t`, `ib_rpc_v1_t`).
+§16.1.3.5 (PortCounters).
 """
 
 from __future__ import annotations
@@ -15,17 +15,40 @@ import ctypes
 import errno
 import struct
 import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.model.errors import WeftError
+from weft.fabricagent.madbatch import CHUNK, Answer, Pipeline, Question
+from weft.fabricagent.madtypes import (
+    GET,
+    PERFORMANCE,
+    QP1_QKEY,
+    RPC_VERSION1,
+    SA,
+    SET,
+    SMI,
+    SMI_DIRECTED,
+    MadError,
+    MadStatusError,
+    MadTimeoutError,
+    PortId,
+    Rpc,
+)
 
-_SMI, _SMI_DIRECTED, _SA, _PERFORMANCE = 0x01, 0x81, 0x03, 0x04
-_GET, _SET = 1, 2
-_RPC_VERSION1 = 1 << 8
+__all__ = [
+    "ERROR_COUNTERS",
+    "MadClient",
+    "MadError",
+    "MadStatusError",
+    "MadTimeoutError",
+    "PathAnswer",
+    "SmInfo",
+]
 
 NODE_INFO, SWITCH_INFO, PORT_INFO, P_KEY_TABLE, SM_INFO = 0x11, 0x12, 0x15, 0x16, 0x20
 _PATH_RECORD, _PORT_COUNTERS = 0x35, 0x12
-_QP1_QKEY = 0x80010000
 _DEFAULT_PREFIX = 0xFE80 << 48
 _NO_RECORDS = 3
 """SA status ERR_NO_RECORDS (upper byte of the MAD's status field)."""
@@ -47,57 +70,6 @@ ERROR_COUNTERS = (
     "VL15Dropped",
 )
 """The error counters of PortCounters, in their order there."""
-
-
-class MadError(WeftError):
-    """A request to the fabric failed."""
-
-
-class MadTimeoutError(MadError):
-    """No response in time: nothing is known."""
-
-
-class MadStatusError(MadError):
-    """A response with an error status."""
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class _PortId(ctypes.Structure):
-    _fields_ = (
-        ("lid", ctypes.c_int),
-        ("drpath_cnt", ctypes.c_int),
-        ("drpath", ctypes.c_uint8 * 64),
-        ("drslid", ctypes.c_uint16),
-        ("drdlid", ctypes.c_uint16),
-        ("grh_present", ctypes.c_int),
-        ("gid", ctypes.c_uint8 * 16),
-        ("qp", ctypes.c_uint32),
-        ("qkey", ctypes.c_uint32),
-        ("sl", ctypes.c_uint8),
-        ("pkey_idx", ctypes.c_uint),
-    )
-
-
-class _Rpc(ctypes.Structure):
-    _fields_ = (
-        ("mgtclass", ctypes.c_int),
-        ("method", ctypes.c_int),
-        ("attr_id", ctypes.c_uint),
-        ("attr_mod", ctypes.c_uint),
-        ("rstatus", ctypes.c_uint32),
-        ("dataoffs", ctypes.c_int),
-        ("datasz", ctypes.c_int),
-        ("mkey", ctypes.c_uint64),
-        ("trid", ctypes.c_uint64),
-        ("mask", ctypes.c_uint64),
-        ("recsz", ctypes.c_uint),
-        ("timeout", ctypes.c_int),
-        ("oui", ctypes.c_uint32),
-        ("error", ctypes.c_int),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +128,12 @@ class MadClient:
         self._lib.mad_rpc.restype = ctypes.c_void_p
         self._lib.mad_rpc.argtypes = (
             ctypes.c_void_p,
-            ctypes.POINTER(_Rpc),
-            ctypes.POINTER(_PortId),
+            ctypes.POINTER(Rpc),
+            ctypes.POINTER(PortId),
             ctypes.c_void_p,
             ctypes.c_void_p,
         )
-        classes = (ctypes.c_int * 4)(_SMI, _SMI_DIRECTED, _SA, _PERFORMANCE)
+        classes = (ctypes.c_int * 4)(SMI, SMI_DIRECTED, SA, PERFORMANCE)
         self._handle: int | None = self._lib.mad_rpc_open_port(
             device.encode() if device else None, port, classes, len(classes)
         )
@@ -174,6 +146,7 @@ class MadClient:
         self._m_key = m_key
         self._timeout = timeout_ms
         self._lock = threading.RLock()
+        self._pipeline: Pipeline | None = None
         self._buffer = ctypes.create_string_buffer(256)
         self._payload = ctypes.create_string_buffer(256)
 
@@ -184,8 +157,8 @@ class MadClient:
                 self._lib.mad_rpc_close_port(self._handle)
                 self._handle = None
 
-    def _rpc(self, rpc: _Rpc, to: _PortId, payload: bytes, what: str, attempts: int | None = None) -> bytes:
-        rpc.mgtclass |= _RPC_VERSION1
+    def _rpc(self, rpc: Rpc, to: PortId, payload: bytes, what: str, attempts: int | None = None) -> bytes:
+        rpc.mgtclass |= RPC_VERSION1
         rpc.timeout = self._timeout
         with self._lock:
             if not self._handle:
@@ -204,17 +177,38 @@ class MadClient:
             raise MadStatusError(f"{what}: answered with status 0x{rpc.rstatus:04x}", rpc.rstatus)
         raise MadTimeoutError(f"{what}: no answer")
 
+    def batch(
+        self, questions: Sequence[Question], attempts: int | None = None, within: float = 30.0
+    ) -> list[Answer]:
+        """Answers to many questions in their order, several in flight; others get their turn between chunks.
+
+        Args:
+            attempts: for each; None: as for any other request.
+            within: seconds after which nothing more is asked.
+        """
+        found: list[Answer] = []
+        silent, end = Counter[int](), time.monotonic() + within
+        for first in range(0, len(questions), CHUNK):
+            with self._lock:
+                if not self._handle:
+                    raise MadError("the MAD client is closed")
+                if self._pipeline is None:
+                    self._pipeline = Pipeline(self._lib, self._handle, self._m_key, self._timeout)
+                chunk = questions[first : first + CHUNK]
+                found += self._pipeline.ask(chunk, attempts or self._attempts, silent, end)
+        return found
+
     def _smp(self, lid: int, attribute: int, modifier: int, payload: bytes | None, what: str) -> bytes:
-        rpc = _Rpc(
-            mgtclass=_SMI if lid else _SMI_DIRECTED,
-            method=_GET if payload is None else _SET,
+        rpc = Rpc(
+            mgtclass=SMI if lid else SMI_DIRECTED,
+            method=GET if payload is None else SET,
             attr_id=attribute,
             attr_mod=modifier,
             dataoffs=64,
             datasz=64,
             mkey=self._m_key,
         )
-        to = _PortId(lid=lid)
+        to = PortId(lid=lid)
         if not lid:
             to.drslid = to.drdlid = 0xFFFF
         return self._rpc(rpc, to, payload or b"", what)
@@ -274,15 +268,15 @@ class MadClient:
         return SmInfo(guid=guid, priority=state >> 4, state=state & 0x0F, activity=activity)
 
     def _sa(self, attribute: int, mask: int, record: bytes, what: str) -> bytes | None:
-        rpc = _Rpc(
-            mgtclass=_SA,
-            method=_GET,
+        rpc = Rpc(
+            mgtclass=SA,
+            method=GET,
             attr_id=attribute,
             dataoffs=56,
             datasz=200,
             mask=mask,
         )
-        to = _PortId(lid=self.master_lid(), qp=1, qkey=_QP1_QKEY)
+        to = PortId(lid=self.master_lid(), qp=1, qkey=QP1_QKEY)
         try:
             return self._rpc(rpc, to, record, what)
         except MadStatusError as error:
@@ -296,9 +290,9 @@ class MadClient:
         They stop at their largest value (255 or 65,535; 15 for the two of four bits). A port is asked once only: not
         every one answers, all are asked again soon, and other requests wait meanwhile.
         """
-        rpc = _Rpc(mgtclass=_PERFORMANCE, method=_GET, attr_id=_PORT_COUNTERS, dataoffs=64, datasz=192)
+        rpc = Rpc(mgtclass=PERFORMANCE, method=GET, attr_id=_PORT_COUNTERS, dataoffs=64, datasz=192)
         what = f"PortCounters of port {port} of LID {lid}"
-        raw = self._rpc(rpc, _PortId(lid=lid, qp=1, qkey=_QP1_QKEY), bytes((0, port)), what, attempts=1)
+        raw = self._rpc(rpc, PortId(lid=lid, qp=1, qkey=QP1_QKEY), bytes((0, port)), what, attempts=1)
         values = struct.unpack_from(">HBBHHHHBBxBxxH", raw, 4)
         *first, constraint_in, nibbles, dropped = values
         found = zip(

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from weft.fabricagent.compare import port_reading
 from weft.fabricagent.config import AgentConfig
+from weft.fabricagent.forwarding import RouteReader
 from weft.fabricagent.mad import MadError, MadStatusError, SmInfo
 from weft.fabricagent.opensm import Log, PartitionFile, Process, digest
 from weft.fabricagent.options import of_the_process, read_options
 from weft.fabricagent.porterrors import PortErrorSummary, PortErrorWatch
+from weft.fabricagent.routing import configured_engines, engine_problem
 from weft.fabricagent.wire import Wire
 from weft.generate.certificates import expiry_problems
 from weft.generate.partitions_conf import PartitionsConf, parse, split
@@ -27,6 +29,7 @@ from weft.model.agentapi import (
     VacantPort,
     WeftPartitionDocument,
 )
+from weft.model.agentlinks import Routes, RoutesQuery
 from weft.model.errors import InputError, UnknownError
 from weft.model.fabric import ManagerState
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
@@ -50,6 +53,7 @@ class Observer:
         self._log = Log(config.opensm.log_file)
         self._wire = Wire(config.hca, config.tools)
         self._errors = PortErrorWatch(self._wire)
+        self._routes = RouteReader(self._wire, self._log)
 
     @property
     def name(self) -> str:
@@ -83,6 +87,7 @@ class Observer:
         if state is ManagerState.MASTER:
             problems += self._open_ports(text, own)
             problems += self._wire.finder.troubles()
+            problems += filter(None, [engine_problem(self._log.engine(), self._configured_engines())])
             seen = self._errors.look()
             problems += seen.problems
             if (silence := self._log.silence(time.monotonic())) > _SILENCE_SECONDS:
@@ -288,6 +293,17 @@ class Observer:
             except OSError as error:
                 problems.append(f"certificate {path} can't be read: {error}")
         return problems
+
+    def _configured_engines(self) -> tuple[str, ...]:
+        pid = self._process.pid()
+        process = Path(f"/proc/{pid}") if pid is not None else None
+        return configured_engines(self._config.opensm.options_file, process)
+
+    def routes(self, query: RoutesQuery) -> Routes:
+        """Forwarding tables and the routing engine. Raises `UnknownError` if no table can be read."""
+        routes = self._routes.read(query)
+        engines = {"engine": self._log.engine(), "configured": self._configured_engines()}
+        return routes.model_copy(update=engines)
 
     def topology(self) -> ObservedFabric:
         return self._wire.finder.topology()

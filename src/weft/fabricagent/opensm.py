@@ -33,6 +33,8 @@ _NOT_AGAIN = re.compile(r" TID:0x[0-9a-f]+| QP[12]:0x[0-9a-f]+")
 TRIED_SECONDS = 3600.0
 """How long an attempt is reported."""
 _UP = "SUBNET UP"
+_ROUTED = re.compile(r" ([\w-]{1,40}) tables configured on all switches")
+"""Which routing engine is in force; the other lines name engines that were tried."""
 _KEPT = 20
 _NONE_YET = -1
 """In place of an inode: there was no log, so that all of a log is new."""
@@ -185,6 +187,7 @@ class Log:
         self._since: list[str] = []
         self._asked_to_sweep: float | None = None
         self._tried: dict[str, tuple[int, float]] = {}
+        self._sweeps, self._engine = 0, ""
 
     def attempts(self, now: float) -> tuple[str, ...]:
         """Attempts that keys or trust forbid, within the last `TRIED_SECONDS`: each once, with its count.
@@ -216,6 +219,18 @@ class Log:
         with self._lock:
             self._read()
             return now - self._asked_to_sweep if self._asked_to_sweep else 0.0
+
+    def sweeps(self) -> int:
+        """How many completed sweeps were seen in it: another number than before means that tables may have changed."""
+        with self._lock:
+            self._read()
+            return self._sweeps
+
+    def engine(self) -> str:
+        """Routing engine of the last sweep that computed routes; empty: the log doesn't say."""
+        with self._lock:
+            self._read()
+            return self._engine
 
     def since_mark(self) -> tuple[str, ...]:
         """Error lines since the last `mark`, at most 20."""
@@ -255,7 +270,10 @@ class Log:
             number, _ = self._tried.get(said, (0, 0.0))
             if number or len(self._tried) < _MOST_TRIED:
                 self._tried[said] = number + 1, now
+        if routed := _ROUTED.search(line):
+            self._engine = routed[1]
         if _UP in line:
+            self._sweeps += 1
             self._last, self._now, self._asked_to_sweep = self._now, [], None
         elif _TROUBLE.search(line):
             said = line.partition(" -> ")[2] or line

@@ -35,6 +35,7 @@ from weft.model.agentapi import (
     TablesQuery,
     other_protocol,
 )
+from weft.model.agentlinks import RoutesQuery
 from weft.model.errors import ConflictError, InputError, NotFoundError, RefusedError, WeftError
 
 log = logging.getLogger("weft.fabricagent")
@@ -299,6 +300,10 @@ def _paths(agent: Agent, body: bytes) -> BaseModel:
     return agent.paths(PathsQuery.model_validate_json(body).pairs)
 
 
+def _routes(agent: Agent, body: bytes) -> BaseModel:
+    return agent.routes(RoutesQuery.model_validate_json(body))
+
+
 def _repair(agent: Agent, body: bytes) -> BaseModel:
     return agent.repair(RepairQuery.model_validate_json(body))
 
@@ -309,6 +314,7 @@ ROUTES: Routes = {
     ("PUT", "/v1/partitions"): _change,
     ("POST", "/v1/tables"): _tables,
     ("POST", "/v1/paths"): _paths,
+    ("POST", "/v1/routes"): _routes,
     ("POST", "/v1/repair"): _repair,
     ("GET", "/v1/options"): lambda agent, _: agent.options(),
     ("GET", "/v1/topology"): lambda agent, _: agent.topology(),

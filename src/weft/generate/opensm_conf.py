@@ -1,4 +1,4 @@
-"""opensm.conf read as OpenSM reads it, as far as isolation depends on it. Pure.
+"""opensm.conf read as OpenSM reads it, as far as isolation depends on it, and which routing engine is asked for. Pure.
 
 Follows `osm_subn_parse_conf_file`, `clean_val`, `opts_parse_*` and `osm_subn_verify_config` of OpenSM 3.3's
 `opensm/osm_subnet.c`; tests compare it with `opensm -F FILE -c OUT`, which writes the options that it would run with.
@@ -21,7 +21,7 @@ _SMALL = frozenset(
 _SWITCHES = frozenset(
     {"no_partition_enforcement", "allow_both_pkeys", "m_key_per_port", "sa_enhanced_trust_model"}
 )
-_TEXTS = frozenset({"part_enforce", "console", "allowed_sm_guids", "partition_config_file"})
+_TEXTS = frozenset({"part_enforce", "console", "allowed_sm_guids", "partition_config_file", "routing_engine"})
 _SPACE = " \t\n\v\f\r"
 _CONSOLES = ("off", "local", "loopback", "socket")
 _ENFORCE = ("both", "in", "out", "off")

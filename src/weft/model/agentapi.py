@@ -6,6 +6,7 @@
     POST /v1/tables       TablesQuery -> Tables
     POST /v1/paths        PathsQuery -> Paths
     POST /v1/repair       RepairQuery -> RepairResult
+    POST /v1/routes       RoutesQuery -> Routes (`weft.model.agentlinks`)
     GET  /v1/topology     -> ObservedFabric
     GET  /v1/options      -> AgentOptions
 
@@ -13,7 +14,8 @@ Each request has a header `Weft-Nonce` with a number used once; the response has
 agent began to handle the request, by its own clock.
 
 Both sides send the version of this protocol that they speak in `Weft-Protocol`; without the header it is version 1.
-Any change of requests or responses is a new version (`PROTOCOL`); `OLDEST_PROTOCOL` is raised when messages of an older
+Any change of requests or responses is a new version (`PROTOCOL`), a further path isn't: an older agent answers that
+there is none, and everything else goes on. `OLDEST_PROTOCOL` is raised when messages of an older
 version would be misunderstood. A side that meets an unsupported version accepts nothing from the other and reports
 which of the two to upgrade: until then the state of the fabric is unknown and is left alone.
 

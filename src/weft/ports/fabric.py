@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from weft.model.fabric import Capabilities, Check, Clean, Configured, FabricStatus, Snapshot, Usage
+from weft.model.linkreading import TimedRoutes
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
 from weft.model.observedfabric import ObservedFabric
@@ -88,5 +89,17 @@ class KeepsStandbys(Protocol):
         """Configure every reachable manager with the desired state, and return what is read afterwards.
 
         Writes only where something differs; needs no order.
+        """
+        ...
+
+
+@runtime_checkable
+class FollowsRoutes(Protocol):
+    """A fabric whose switches' forwarding tables can be read, so that it is known which links a pod uses."""
+
+    def routes(self, max_age: float) -> TimedRoutes:
+        """Tables that were read at most so many seconds ago, and after the last sweep that ended.
+
+        Raises `UnknownError` if the active manager's agent, or the fabric, doesn't answer.
         """
         ...

@@ -23,12 +23,14 @@ from weft.model.agentapi import (
     VacantPort,
     WeftPartitionDocument,
 )
+from weft.model.agentlinks import Routes, RoutesQuery
 from weft.model.errors import ConflictError, InputError, PermanentError, UnknownError
 from weft.model.fabric import ManagerState, PortErrors
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
 from weft.model.mark import Mark
 from weft.model.observedfabric import End, ObservedFabric, ObservedNode
 from weft.model.subnet import PathProbe
+from weft.testing.fabric_routes import FakeRoutes
 from weft.testing.fabric_wire import NOWHERE, FakeWire, PartitionFile, digest
 
 
@@ -55,6 +57,7 @@ class FakeManager:
         """What its agent makes of a reading."""
         members = ", ".join(f"{format_guid(g)}=full" for g in managers)
         self.text: str | None = f"Default=0x7fff, ipoib : ALL=limited, {members};\n"
+        self.forwarding = FakeRoutes(wire)
         self._wire, self._pause = wire, pause
         self._readings: dict[int, PortReading] = {}
 
@@ -277,6 +280,11 @@ class FakeManager:
     def options(self) -> AgentOptions:
         self._asked("read the options")
         return AgentOptions(path="opensm.conf", options=dict(self.settings))
+
+    def routes(self, query: RoutesQuery) -> Routes:
+        self._asked("read the forwarding tables")
+        with self._wire.lock:
+            return self.forwarding.answer(query)
 
     def topology(self) -> ObservedFabric:
         """The site as described, without the ports whose cable is cut."""

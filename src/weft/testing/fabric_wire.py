@@ -73,6 +73,8 @@ class FakeWire:
         self.cut: set[int] = set()
         self.off: set[int] = set()
         self.overlooked: set[int] = set()
+        self.cut_links: set[tuple[str, int]] = set()
+        """Cables between switches that are cut, by one end: switch and port."""
         self.places = dict(places_of(site, fabric))
         self.faults: list[str] = []
         self.log: list[str] = []

@@ -33,6 +33,7 @@ from weft.model.agentapi import (
     TablesQuery,
     other_protocol,
 )
+from weft.model.agentlinks import Routes, RoutesQuery
 from weft.model.errors import ConflictError, PermanentError, UnknownError, WeftError
 from weft.model.observedfabric import ObservedFabric
 from weft.model.site import FabricAgent, FabricManager
@@ -68,6 +69,8 @@ class Agent(Protocol):
     def topology(self) -> ObservedFabric: ...
 
     def options(self) -> AgentOptions: ...
+
+    def routes(self, query: RoutesQuery) -> Routes: ...
 
 
 class Address(Protocol):
@@ -250,6 +253,9 @@ class HttpAgent(AgentClient):
 
     def options(self) -> AgentOptions:
         return self._ask("GET", "options", None, AgentOptions, self._file_seconds)
+
+    def routes(self, query: RoutesQuery) -> Routes:
+        return self._ask("POST", "routes", query, Routes)
 
 
 def certificate_problems(files: Certificates, now: datetime, must_be_there: bool = True) -> list[str]:

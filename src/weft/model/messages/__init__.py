@@ -17,7 +17,7 @@ from weft.model.messages.message import (
     whole,
 )
 
-from weft.model.messages import errors, health, maintenance, networks, nodes, orders, outside  # isort: skip
+from weft.model.messages import errors, health, links, maintenance, networks, nodes, orders, outside  # isort: skip
 from weft.model.messages import placement, pods, problems, queue, topology, withheld  # isort: skip
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "errors",
     "for_tenant",
     "health",
+    "links",
     "maintenance",
     "message",
     "networks",

@@ -37,7 +37,7 @@ _PORT = re.compile(
     r'"[SHR]-(?P<peer>[0-9a-f]{16})"\[(?P<peer_port>\d+)\](?:\[ext\s+\d+\])?(?:\((?P<peer_guid>[0-9a-f]+)\))?'
     r"\s*(?:#\s*(?P<comment>.*))?$"
 )
-_LID = re.compile(r"\blid (\d+)")
+_LID = re.compile(r"\blid (\d+)(?: lmc ([0-7])\b)?")
 _RATE = re.compile(r"\b(\d+)x(SDR|DDR|QDR|FDR10|FDR|EDR|HDR|NDR|XDR)\b")
 _TITLE = re.compile(r"Chassis \d+(?: \(guid 0x[0-9a-f]+\))?$|Non-Chassis Nodes$|Hostname: ")
 """What only `-g` writes."""
@@ -66,7 +66,11 @@ Ends = tuple[tuple[int, int], tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A connected port of a host adapter: its number and LID, and the port and LID of what it is cabled to."""
+    """A connected port of a host adapter: its number and LID, and the port and LID of what it is cabled to.
+
+    Attributes:
+        lmc: LID mask control: the 2^lmc LIDs from `lid` on lead to it.
+    """
 
     port_guid: int
     port: int
@@ -74,6 +78,7 @@ class HostPort:
     peer_guid: int
     peer_port: int
     peer_lid: int
+    lmc: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +186,7 @@ def _host_port(port: re.Match[str]) -> HostPort:
         peer_guid=int(port["peer"], 16),
         peer_port=int(port["peer_port"]),
         peer_lid=int(other.group(1)) if other else 0,
+        lmc=int(own.group(2) or 0) if own else 0,
     )
 
 

@@ -1,0 +1,94 @@
+"""Forwarding tables as the master's agent read them; a switch whose table didn't change isn't sent again."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+
+from weft.drivers.opensm.agents import Agents
+from weft.drivers.wire.agents import Agent
+from weft.model.agentlinks import Routes, RoutesQuery, SwitchTable
+from weft.model.errors import PermanentError, UnknownError
+from weft.model.ids import format_guid, parse_guid
+from weft.model.linkreading import RouteReading, TimedRoutes
+
+_OLDER = "there is no POST"
+"""How an agent that doesn't know the path begins its answer."""
+
+
+class RouteKeeper:
+    """The last reading of one fabric. Thread-safe."""
+
+    def __init__(self, agents: Agents, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._agents, self._monotonic = agents, monotonic
+        self._lock = threading.Lock()
+        self._last: tuple[float, RouteReading] | None = None
+        self._tables: dict[int, tuple[str, bytes]] = {}
+
+    def read(self, max_age: float) -> TimedRoutes:
+        """Tables that were read at most so many seconds ago. Raises `UnknownError` and `PermanentError`."""
+        with self._lock:
+            now = self._monotonic()
+            if self._last is None or now - self._last[0] >= max_age:
+                agent = self._agents.master(self._agents.files())
+                have = {format_guid(guid): digest for guid, (digest, _) in self._tables.items()}
+                answer = _asked(agent, RoutesQuery(max_age=max_age, have=have))
+                began = self._monotonic() - answer.age
+                reading = self._merged(answer, agent.name)
+                if (
+                    self._last is not None
+                    and self._last[1] == reading
+                    and self._last[1].partial == reading.partial
+                ):
+                    reading = self._last[1]  # the same object: what was computed from it holds
+                self._last = began, reading
+            began, reading = self._last
+            return TimedRoutes(reading, max(0.0, self._monotonic() - began))
+
+    def _merged(self, answer: Routes, agent: str) -> RouteReading:
+        tables = {s.guid: (s.digest, self._table(s, agent)) for s in answer.switches}
+        self._tables = tables
+        whole = hashlib.sha256()
+        for switch in sorted(answer.switches, key=lambda s: s.guid):
+            whole.update(f"{switch.guid:x} {switch.name} {switch.digest}\n".encode())
+        for thing in (*answer.ports, *answer.cables):
+            whole.update(f"{tuple(thing.__dict__.values())}\n".encode())
+        whole.update(repr((sorted(answer.unread), answer.engine, answer.configured)).encode())
+        return RouteReading(
+            digest=whole.hexdigest(),
+            tables={guid: table for guid, (_, table) in tables.items()},
+            names={s.guid: s.name for s in answer.switches},
+            ports=answer.ports,
+            cables=answer.cables,
+            host_gbps={parse_guid(guid): rate for guid, rate in answer.host_gbps.items()},
+            unread={parse_guid(guid): why for guid, why in answer.unread.items()},
+            partial=answer.partial,
+            engine=answer.engine,
+            configured=answer.configured,
+        )
+
+    def _table(self, switch: SwitchTable, agent: str) -> bytes:
+        """The table that was sent, or the one that was kept. Raises `UnknownError` if it isn't the named one."""
+        kept_digest, kept = self._tables.get(switch.guid, ("", b""))
+        table = kept if switch.table is None else switch.table
+        known = kept_digest if switch.table is None else hashlib.sha256(table).hexdigest()
+        if known != switch.digest:
+            said = f"a table of {switch.name} that isn't the one it names"
+            raise UnknownError("read the forwarding tables", f"fabric agent {agent}", said)
+        return table
+
+
+def _asked(agent: Agent, query: RoutesQuery) -> Routes:
+    try:
+        return agent.routes(query)
+    except PermanentError as error:
+        if _OLDER not in str(error):
+            raise
+        raise UnknownError(
+            "read the forwarding tables",
+            f"fabric agent {agent.name}",
+            "it is older than weft and can't read them",
+            "upgrade the agent",
+        ) from error
