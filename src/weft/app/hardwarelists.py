@@ -49,10 +49,11 @@ def read_list(
     path = Path(file)
     try:
         text = read_text(path)
-        if path.suffix.lower() in (".yaml", ".yml"):
-            rows = list(_yaml(text, file, errors))
-        else:
-            rows = list(_csv(text, file, errors))
+        is_json = text.lstrip()[:1] in ("[", "{")
+        is_yaml = is_json or path.suffix.lower() in (".yaml", ".yml")
+        if is_json and text.lstrip().startswith("["):
+            text = f'{{"{ROOT}": {text}\n}}'  # JSON is YAML, and everything stays on its line
+        rows = list((_yaml if is_yaml else _csv)(text, file, errors))
     except InputErrors as error:
         errors.extend(error.errors)
         return []
@@ -64,7 +65,7 @@ def read_list(
     where = f"{file}:1" if rows else file
     before = len(errors)
     names = columns_of(header, given, where, errors)
-    if len(errors) > before and path.suffix.lower() in (".yaml", ".yml"):
+    if len(errors) > before and is_yaml:
         _at_first_use(errors, before, rows)
     return [_record(place, flat, names) for place, flat in rows]
 

@@ -21,7 +21,12 @@ MOST_LEFT_OUT = 50
 def add_site_commands(subparsers: Subparsers) -> None:
     """Register `weft site import`."""
     command = leaf(subparsers, "import", _import, "create site files from hardware lists", api=False)
-    command.add_argument("lists", metavar="LIST", nargs="*", help="hardware list: CSV or YAML")
+    command.add_argument(
+        "lists",
+        metavar="LIST",
+        nargs="*",
+        help="hardware list: CSV, YAML or JSON, also as NetBox, Nautobot and Ironic write it",
+    )
     command.add_argument(
         "--netbox", metavar="URL", help="also read the devices of this NetBox; its token is in NETBOX_TOKEN"
     )
@@ -118,6 +123,7 @@ def _records(
 ) -> tuple[list[Record], list[InputError], list[Discovered]]:
     from weft.app.hardwarelists import read_inspections, read_lists
     from weft.app.inventories import of_bmcs, of_netbox, redfish, with_kinds
+    from weft.app.savedinventories import saved_inventories, without_unknown_bmcs
     from weft.app.siteimport import discovered_fabric, on_described_networks
     from weft.model.errors import InputError
     from weft.planning.hardware.complete import completed
@@ -127,14 +133,16 @@ def _records(
         raise InputError("LIST", None, "a list of hardware, --netbox or --fabric")
     if args.netbox_site is not None and args.netbox is None:
         raise InputError("--netbox-site", args.netbox_site, "only with --netbox")
-    if args.status and args.netbox is None:
-        raise InputError("--status", args.status[0], "only with --netbox")
     errors: list[InputError] = []
-    records = read_lists(args.lists, columns, errors)
+    saved = saved_inventories(args.lists, args.status, errors, left_out)
+    if args.status and args.netbox is None and not saved.records:
+        raise InputError("--status", args.status[0], "only with --netbox, or a listing of NetBox or Nautobot")
+    records = read_lists(saved.lists, columns, errors)
     boxed = of_netbox(args.netbox, args.netbox_site, args.status, left_out) if args.netbox is not None else []
     if args.redfish_ca is not None and not args.redfish:
         raise InputError("--redfish-ca", args.redfish_ca, "only with --redfish")
     ask = redfish(args.redfish_ca) if args.redfish else None
+    boxed += saved.records
     inventory = {record.place for record in boxed}
     records = with_kinds([*records, *boxed], kinds, errors)
     records = on_described_networks(args.site, records, inventory, left_out) if boxed else records
@@ -150,6 +158,9 @@ def _records(
     records = completed(records, read_inspections(args.inspection, errors), errors, left_out)
     if ask is not None:
         records = completed(records, of_bmcs(records, ask, errors), errors, left_out)
+    records = without_unknown_bmcs(records, saved.machines, left_out)
+    if saved.machines:  # what inspections and BMCs added to them
+        records = on_described_networks(args.site, records, saved.machines, left_out)
     return records, errors, discovered
 
 

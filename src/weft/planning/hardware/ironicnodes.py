@@ -1,0 +1,68 @@
+"""Ironic's nodes in a file, as records of hardware. Pure.
+
+Source: ironic's API reference ("Nodes"), and python-ironicclient, whose list with `-f json` has titles for names
+(`Provisioning State`). Only what a site file has is read: name, UUID, resource class, BMC, maintenance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from weft.model.hardware import Cell, Record
+from weft.model.ids import is_uuid
+from weft.planning.hardware.where import address_of
+
+_BMC = (
+    "redfish_address",
+    "ipmi_address",
+    "ilo_address",
+    "drac_address",
+    "irmc_address",
+    "xclarity_manager_ip",
+)
+_STATES = ("provision_state", "provisioning_state")
+
+Json = Mapping[str, Any]
+
+
+def is_ironic_node(one: Any) -> bool:
+    """Whether an object is a node of Ironic's, as its API or its client writes one."""
+    if not isinstance(one, Mapping):
+        return False
+    fields = _plain(one)
+    return isinstance(fields.get("uuid"), str) and any(state in fields for state in _STATES)
+
+
+def of_node(one: Json, place: str) -> Record:
+    """The machine that a node is; what kind it is, its resource class says (`--kind baremetal.h100=compute`)."""
+    fields = _plain(one)
+    cells = {column: Cell(text, name, place) for column, text, name in _cells(fields)}
+    return Record(place, cells)
+
+
+def _plain(one: Json) -> dict[str, Any]:
+    """Fields by the API's names."""
+    return {str(name).lower().replace(" ", "_"): value for name, value in one.items()}
+
+
+def _cells(fields: Json) -> Iterator[tuple[str, str, str]]:
+    """Column, text, and Ironic's name of the field."""
+    uuid, name = str(fields["uuid"]), fields.get("name")
+    yield "name", str(name) if name else uuid, "name" if name else "uuid"
+    if is_uuid(uuid):
+        yield "machine", uuid, "uuid"
+    if fields.get("resource_class"):
+        yield "kind", str(fields["resource_class"]), "resource_class"
+    if fields.get("maintenance") in (True, "True", "true"):
+        yield "maintenance", str(fields.get("maintenance_reason") or "maintenance in Ironic"), "maintenance"
+    info = fields.get("driver_info")
+    if not isinstance(info, Mapping):
+        return
+    for field in _BMC:
+        text = str(info.get(field) or "")
+        host = urlsplit(text if "//" in text else f"//{text}").hostname
+        if (address := address_of(host or "")) is not None:
+            yield "bmc_address", str(address), f"driver_info.{field}"
+            return
