@@ -6,7 +6,7 @@ that can be copied, versioned and reviewed as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -17,7 +17,7 @@ from weft.app.yamltext import Path as Path_
 from weft.app.yamltext import Positions, dotted, read_yaml, without_nulls
 from weft.model.errors import InputError, InputErrors
 from weft.model.site import BOOTABLE, Accelerator, Hca, Node, Site
-from weft.model.sitefile import TABLES, AcceleratorRow, HcaRow, SiteTables, csv_columns
+from weft.model.sitefile import SWITCHING_TABLES, TABLES, AcceleratorRow, HcaRow, SiteTables, csv_columns
 from weft.planning.site.check import canonical, check_site
 from weft.planning.site.lean import Shared, lean
 from weft.planning.site.wrongvalues import WrongValue
@@ -53,10 +53,37 @@ def read_site_file(source: str | Path) -> tuple[dict[str, Any], Positions]:
     errors: list[InputError] = []
     for table in TABLES:
         if table in data:
-            data[table] = _expand(table, data[table], path, where, errors)
+            columns = frozenset(csv_columns(table))
+            data[table] = _expand((table,), columns, data[table], path, where, errors)
+    for fabric, switching in switching_of(data):
+        for table, model in SWITCHING_TABLES.items():
+            if table in switching:
+                place: Path_ = ("fabrics", fabric, "manager", "switching", table)
+                columns = frozenset(model.model_fields)
+                rows = _expand(place, columns, switching[table], path, where, errors)
+                switching[table] = _split_ports(rows) if table == "bundles" else rows
     if errors:
         raise InputErrors(errors)
     return data, where
+
+
+def switching_of(data: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name of a fabric and what its manager's `switching` is, of fabrics that have one."""
+    fabrics = data.get("fabrics")
+    for name, fabric in fabrics.items() if isinstance(fabrics, dict) else ():
+        manager = fabric.get("manager") if isinstance(fabric, dict) else None
+        switching = manager.get("switching") if isinstance(manager, dict) else None
+        if isinstance(switching, dict):
+            yield name, switching
+
+
+def _split_ports(rows: Any) -> Any:
+    """Bundles whose ends, in a CSV file, are one cell."""
+    if not isinstance(rows, list):
+        return rows
+    split = ({**r, "ports": r["ports"].split()} if isinstance(r, dict) and isinstance(r.get("ports"), str) else r
+             for r in rows)  # fmt: skip
+    return list(split)
 
 
 def assemble(
@@ -138,8 +165,15 @@ def _located(path: tuple[str | int, ...], value: object, allowed: str, where: Po
     return InputError(dotted(written), value, allowed, where.at(written))
 
 
-def _expand(table: str, value: Any, site_file: Path, where: Positions, errors: list[InputError]) -> Any:
-    """The table's rows with every include replaced by the rows of its file."""
+def _expand(
+    table: Path_,
+    columns: frozenset[str],
+    value: Any,
+    site_file: Path,
+    where: Positions,
+    errors: list[InputError],
+) -> Any:
+    """The rows of the table at that path with every include replaced by the rows of its file."""
     written: Any = [value] if isinstance(value, dict) and "csv" in value else value
     if not isinstance(written, list):
         return value
@@ -147,28 +181,33 @@ def _expand(table: str, value: Any, site_file: Path, where: Positions, errors: l
     rows: list[Any] = []
     for item, inner in zip(written, places, strict=True):
         if isinstance(item, dict) and "csv" in item:
-            for row, place in _include(table, item, inner[()], site_file, errors):
-                where.by_path[(table, len(rows))] = place
+            for row, place in _include(dotted(table), columns, item, inner[()], site_file, errors):
+                where.by_path[(*table, len(rows))] = place
                 rows.append(row)
             continue
-        where.by_path.update({(table, len(rows), *path): place for path, place in inner.items()})
+        where.by_path.update({(*table, len(rows), *path): place for path, place in inner.items()})
         rows.append(item)
     return rows
 
 
-def _take_out(table: str, count: int, is_list: bool, where: Positions) -> list[dict[Path_, str]]:
+def _take_out(table: Path_, count: int, is_list: bool, where: Positions) -> list[dict[Path_, str]]:
     """For each item of the table as written, the positions inside it, which are removed from `where`."""
-    start = where.by_path[(table,)]
+    start, depth = where.by_path[table], len(table)
     places: list[dict[Path_, str]] = [{(): start} for _ in range(count)]
-    for path in [p for p in where.by_path if p[:1] == (table,) and len(p) > 1]:
+    for path in [p for p in where.by_path if p[:depth] == table and len(p) > depth]:
         place = where.by_path.pop(path)
-        if is_list and isinstance(path[1], int):
-            places[path[1]][path[2:]] = place
+        if is_list and isinstance(index := path[depth], int):
+            places[index][path[depth + 1 :]] = place
     return places
 
 
 def _include(
-    table: str, item: dict[str, Any], line: str, site_file: Path, errors: list[InputError]
+    table: str,
+    columns: frozenset[str],
+    item: dict[str, Any],
+    line: str,
+    site_file: Path,
+    errors: list[InputError],
 ) -> list[tuple[dict[str, Any], str]]:
     """Rows of one `{csv: file}` with their positions; none if there are errors."""
     name = item["csv"]
@@ -191,7 +230,7 @@ def _include(
         errors.append(InputError(field, name, f"there is no such file in {folder}", line))
     else:
         try:
-            return list(read_rows(path, str(path), frozenset(csv_columns(table)), errors))
+            return list(read_rows(path, str(path), columns, errors))
         except OSError as error:
             errors.append(InputError(field, name, f"can't be read: {error.strerror}", line))
     return []

@@ -21,7 +21,7 @@ from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from weft.model.order import Order
 from weft.model.pod import DECIDES, MEANS, TRANSITIONS, Phase, PodState
-from weft.model.sitefile import TABLES, CsvInclude, SiteFile, csv_columns
+from weft.model.sitefile import SWITCHING_TABLES, TABLES, CsvInclude, SiteFile, csv_columns
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _BLOCK = re.compile(r"(<!-- (?P<name>[\w:]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
@@ -35,7 +35,19 @@ def schemas() -> dict[str, dict[str, Any]]:
         ("pod.schema.json", Order, "weft pod file"),
     ):
         found[name] = {"$schema": _DIALECT, **model.model_json_schema(), "title": title}
+    switching = found["site.schema.json"]["$defs"]["Switching"]["properties"]
+    for table in SWITCHING_TABLES:
+        switching[table] = _with_includes(switching[table])
     return found
+
+
+def _with_includes(rows: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a list that may also be in CSV files, as those of the tables are."""
+    include = {"$ref": "#/$defs/CsvInclude"}
+    listed = {"type": "array", "items": {"anyOf": [rows["items"], include]}}
+    listed |= {k: v for k, v in rows.items() if k in ("minItems", "maxItems")}
+    rest = {k: v for k, v in rows.items() if k in ("default", "description", "title")}
+    return {"anyOf": [include, listed], **rest}
 
 
 def models_of(root: type[BaseModel]) -> dict[str, type[BaseModel]]:
@@ -64,8 +76,11 @@ def field_table(model: type[BaseModel]) -> str:
 def column_table() -> str:
     """A Markdown table of the columns that each CSV file may have; required ones are bold."""
     rows = ["| table | columns |", "|---|---|"]
-    for table, model in TABLES.items():
-        columns = [f"**{c}**" if model.model_fields[c].is_required() else c for c in csv_columns(table)]
+    switching = {f"switching.{table}": model for table, model in SWITCHING_TABLES.items()}
+    columns_of = {table: csv_columns(table) for table in TABLES}
+    columns_of |= {name: tuple(model.model_fields) for name, model in switching.items()}
+    for table, model in (TABLES | switching).items():
+        columns = [f"**{c}**" if model.model_fields[c].is_required() else c for c in columns_of[table]]
         rows.append(f"| `{table}` | {', '.join(columns)} |")
     return "\n".join(rows) + "\n"
 

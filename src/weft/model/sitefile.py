@@ -10,6 +10,7 @@ from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.site import (
     Accelerator,
+    Bundle,
     Cloud,
     Device,
     Fabric,
@@ -28,6 +29,8 @@ from weft.model.site import (
     Site,
     SiteNetwork,
     Switch,
+    SwitchAccess,
+    SwitchLink,
 )
 from weft.model.siteparts import PartsInclude
 
@@ -142,6 +145,14 @@ TABLES: dict[str, type[Document]] = {
     "interfaces": Interface,
 }
 """Tables of a site file and the type of their rows."""
+
+
+SWITCHING_TABLES: dict[str, type[Document]] = {
+    "switches": SwitchAccess,
+    "links": SwitchLink,
+    "bundles": Bundle,
+}
+"""Lists of `switching` of an Ethernet fabric's manager that may also be in CSV files, and the type of their rows."""
 
 
 def csv_columns(table: str) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ from weft.model.site.qos import Qos
 from weft.model.site.retention import RetentionPolicy
 from weft.model.site.site import Site, Unit
 from weft.model.site.storage import NfsExport, Storage
-from weft.model.site.switching import SwitchAccess, Switching, SwitchLink
+from weft.model.site.switching import Bundle, SwitchAccess, Switching, SwitchLink
 from weft.model.site.traffic import ProbeAgent, Traffic
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "AcceleratorCount",
     "Address",
     "AddressRange",
+    "Bundle",
     "Cloud",
     "Deployment",
     "DeploymentRole",
