@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -400,3 +401,51 @@ def test_levels_of_codes_are_as_their_names_say() -> None:
     assert [
         name for name, code in CODES.items() if name.startswith("CHECK_") and code.level is not Level.UNKNOWN
     ] == []
+
+
+def test_closed_gate_is_an_error_of_the_doctor(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
+    """A note that the database doesn't have, one that can't be read, and a restore that isn't accepted."""
+    site = small_site()
+    (name,) = site.clouds
+    Store(database).activate_site(site, "test")
+    given, of = settings(tmp_path, database.url), "changes outside"
+    cloud.things["keypairs"] = []
+    assert codes(examine(given, SECONDS), of) == ["CHANGES_ALLOWED"]
+    key = f"ssh-ed25519 AAAA weft-epoch/{site.name}/{uuid4()}/7"
+    cloud.things["keypairs"] = [{"keypair": {"name": "weft-epoch-x", "public_key": key}}]
+    assert codes(examine(given, SECONDS), of) == ["CHANGES_STOPPED"]
+    cloud.lies.append(("GET /compute/os-keypairs", Reply(503, "busy")))
+    (found,) = [one for one in examine(given, SECONDS) if one.of == of]
+    assert found.code == "CHANGES_UNREAD" and name in found.what and found.level is Level.UNKNOWN
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        connection.execute("INSERT INTO epoch_behind (cloud) VALUES (%s)", [name])
+        assert codes(examine(given, SECONDS), of) == ["CHANGES_STOPPED"], "as a process has found before"
+        connection.execute(
+            "INSERT INTO restored VALUES (true, '2026-11-29 09:00Z', '2026-11-28 23:00Z', 'olga@ctl1')"
+        )
+    (found,) = [one for one in examine(given, SECONDS) if one.of == of]
+    assert "restored at 2026-11-29 09:00 UTC by olga@ctl1 from a backup of 2026-11-28 23:00 UTC" in found.what
+    assert not [line for line in cloud.asked if line.startswith(("PUT", "DELETE", "POST /compute"))]
+
+
+def test_workers_of_another_version_are_named(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:
+    """Also those from before versions were written."""
+    Store(database).worker_lives("host/1")
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO worker_seen (name, seen_at, version) VALUES ('host/2', now(), '9.1'), ('host/3', now(), '')"
+        )
+    found = [one for one in examine(settings(tmp_path, database.url), SECONDS) if one.of == "workers"]
+    assert [one.code for one in found] == ["WORKERS_ALIVE", "WORKERS_DIFFER"]
+    assert "host/2 (9.1), host/3 (older)" in found[1].what and "host/1" not in found[1].what
+
+
+def test_policy_file_is_looked_at(tmp_path: Path, cloud: TinyCloud) -> None:
+    """Its content, not only that it is there."""
+    file = tmp_path / "policy.yaml"
+    given = replace(settings(tmp_path, "postgresql://127.0.0.1:1/x"), policy=file)
+    for text, code in (("pods:create: role:member\n", "RULES_VALID"), ("pods:creat: '@'\n", "RULES_WRONG")):
+        file.write_text(text)
+        (found,) = [one for one in examine(given, SECONDS) if one.of == "policy"]
+        assert found.code == code
+    assert f"{file}:1: pods:creat" in found.what

@@ -149,3 +149,22 @@ def test_process_with_a_wrong_file_ends_before_anything_is_done(
         lines = capsys.readouterr().err.splitlines()
         assert len(lines) == 2 and all(line.startswith(f"weft: {wrong}:") for line in lines)
     assert not (wrong.parent / "state").exists()
+
+
+def test_check_reads_the_policy_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each rule that is wrong, with file and line, beside the faults of weft.toml itself."""
+    file, policy = tmp_path / "weft.toml", tmp_path / "policy.yaml"
+    file.write_text('[serve]\npolicy = "policy.yaml"\nlisten = "x"\n')
+    policy.write_text(
+        "# ours\npods:creat: '@'\npods:create: 'role:'\npods:list: '@'\npods:list: '!'\npods:show: 3\n"
+    )
+    assert main(["config", "check", "--file", str(file)]) == 2
+    said = capsys.readouterr().err
+    assert f"{policy}:5: pods:list: a second check" in said and f"{policy}:6: pods:show: 3" in said
+    assert f"{file}:3: serve.listen" in said
+    policy.write_text("# ours\npods:creat: '@'\npods:create: 'rule:operater'\n")
+    assert main(["config", "check", "--file", str(file)]) == 2
+    assert f"{policy}:2: pods:creat" in capsys.readouterr().err
+    file.write_text('[serve]\npolicy = "policy.yaml"\n')
+    policy.write_text("pods:create: role:member\n")
+    assert main(["config", "check", "--file", str(file)]) == 0

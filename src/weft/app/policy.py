@@ -20,7 +20,8 @@ from oslo_config import cfg
 from oslo_policy import policy as oslo
 
 from weft.app.policyrules import list_rules
-from weft.model.errors import ForbiddenError, InputError
+from weft.model.errors import ForbiddenError, InputError, InputErrors
+from weft.model.errortable import Shown
 from weft.ports.cloud import Caller
 
 _KIND = re.compile(r"([A-Za-z_]\w*):")
@@ -28,6 +29,7 @@ _OWN = frozenset(
     {"rule", "role", "user_id", "user_domain_id", "project_id", "project_name", "project_domain_id"}
 ) | {"system_scope"}
 """Kinds of checks that depend on nothing but the rules, the caller and the target."""
+_TEXT, _NULL = "tag:yaml.org,2002:str", "tag:yaml.org,2002:null"
 _DECIDED = 10_000
 """Decisions that are kept at most."""
 
@@ -35,17 +37,23 @@ _DECIDED = 10_000
 class Policy:
     """The effective rules. Decisions are cached: they depend only on the rules and the caller, which don't change.
 
-    Raises `InputError` if the operator's file can't be read, is not a mapping of rules, names an unknown
-    rule, or has a check that can't be parsed or refers to an unknown rule.
+    Raises `InputErrors` if the operator's file can't be read, is not a mapping of rules, names an unknown
+    rule or one twice, or has a check that can't be parsed or refers to an unknown rule.
     """
 
     def __init__(self, file: Path | None = None) -> None:
         rules = {rule.name: rule.check for rule in list_rules()}
         own = _read(file) if file else {}
-        for name, check in own.items():
-            if name not in rules:
-                raise InputError(name, check, f"one of the rules {', '.join(sorted(rules))}", str(file))
-            rules[name] = _parse(name, check, str(file))
+        faults = list[InputError]()
+        for name, (check, where) in own.items():
+            try:
+                if name not in rules:
+                    raise InputError(name, check, f"one of the rules {', '.join(sorted(rules))}", where)
+                rules[name] = _parse(name, check, where)
+            except InputError as fault:
+                faults.append(fault)
+        if faults:
+            raise InputErrors(faults)
         # Checks of other kinds may ask an external service, whose answer may change: they aren't cached.
         self._pure = all(set(_KIND.findall(str(check))) <= _OWN for check in rules.values())
         self._decided: dict[tuple[object, ...], bool] = {}
@@ -115,27 +123,38 @@ def _asked(rule: str, caller: Caller, target_project: str | None) -> tuple[objec
     return (rule, who, where)
 
 
-def _read(file: Path) -> dict[str, str]:
+def _read(file: Path) -> dict[str, tuple[str, str]]:
+    """Name -> check, and its place: file and line. Raises `InputErrors`."""
     try:
-        parsed: object = yaml.safe_load(file.read_text())
+        root = yaml.compose(file.read_text(), Loader=yaml.SafeLoader)
     except OSError as error:
         raise InputError("policy", str(file), f"a file that can be read ({error.strerror})") from None
     except (ValueError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise InputError("policy", str(file), f"a YAML file of rules ({reason})") from None
-    if parsed is None:  # a file of comments, such as the sample
+    if root is None:  # a file of comments, such as the sample
         return {}
-    if not isinstance(parsed, dict):
+    if not isinstance(root, yaml.MappingNode):
         raise InputError("policy", str(file), "a YAML file with one mapping of rule names to checks")
-    rules = cast(dict[object, object], parsed)
-    for name, check in rules.items():
-        if not isinstance(check, str):
-            raise InputError(str(name), check, "a check as one text, such as 'role:member'", str(file))
-    return {str(name): str(check) for name, check in rules.items()}
+    found, faults = dict[str, tuple[str, str]](), list[InputError]()
+    for key, value in cast(list[tuple[yaml.Node, yaml.Node]], root.value):
+        name, where = str(key.value), f"{file}:{key.start_mark.line + 1}"
+        if name in found:
+            faults.append(InputError(name, Shown("a second check"), "each rule once", where))
+        elif value.tag != _TEXT:
+            shown = Shown("null" if value.tag == _NULL else str(value.value)[:80])
+            faults.append(InputError(name, shown, "a check as one text, such as 'role:member'", where))
+        else:
+            found[name] = str(value.value), where
+    if faults:
+        raise InputErrors(faults)
+    return found
 
 
-def _parse(name: str, check: str, file: str) -> Any:
+def _parse(name: str, check: str, where: str) -> Any:
     parsed = oslo.RuleDefault(name, check).check
     if check.strip() != "!" and str(parsed) == "!":  # oslo.policy takes what it can't parse for "never"
-        raise InputError(name, check, "a check of oslo.policy, such as 'role:member and rule:operator'", file)
+        raise InputError(
+            name, check, "a check of oslo.policy, such as 'role:member and rule:operator'", where
+        )
     return parsed

@@ -127,4 +127,22 @@ def _faults(file: TomlFile) -> list[InputError]:
                 read_section(file, section, kind, os.environ)
         except InputErrors as error:
             found |= {str(one): one for one in error.errors}
+    found |= {str(one): one for one in _policy_faults(file)}
     return in_order(list(found.values()))
+
+
+def _policy_faults(file: TomlFile) -> list[InputError]:
+    """Those of the content of the policy file that `[serve]` names, if it is there."""
+    section = file.values.get("serve")
+    path = section.get("policy") if isinstance(section, dict) else None
+    if not isinstance(path, str) or not (file.folder / path).is_file():
+        return []
+    from weft.app.policy import Policy
+
+    try:
+        Policy(file.folder / path)
+    except InputErrors as error:
+        return error.errors
+    except InputError as error:
+        return [error]
+    return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -65,13 +65,18 @@ class Inspection:
         known = {name for name, _ in migrations()}
         return Schema(True, tuple(sorted(known - done)), tuple(sorted(done - known)))
 
-    def workers(self) -> tuple[str, ...]:
-        """Names of workers with a sign of life within `WORKER_SECONDS`."""
+    def workers(self) -> Mapping[str, str]:
+        """Name -> version of the workers with a sign of life within `WORKER_SECONDS`; empty: an older one."""
         rows = self._rows(
-            "SELECT name FROM worker_seen WHERE seen_at > clock_timestamp() - %s * interval '1 second' ORDER BY name",
+            "SELECT name, version FROM worker_seen "
+            "WHERE seen_at > clock_timestamp() - %s * interval '1 second' ORDER BY name",
             WORKER_SECONDS,
         )
-        return tuple(str(row["name"]) for row in rows)
+        return {str(row["name"]): str(row["version"]) for row in rows}
+
+    def restored(self) -> DictRow | None:
+        """A restore that no operator has accepted yet: `at`, `taken_at` of the backup, `restored_by`; else None."""
+        return next(iter(self._rows("SELECT at, taken_at, restored_by FROM restored")), None)
 
     def site(self) -> Site | None:
         """The active one; None: there is none."""

@@ -890,8 +890,8 @@ WHERE state <> 'RELEASED' GROUP BY state;
 -- name: worker_lives
 -- Workers that ended without a notice are removed after an hour.
 WITH ended AS (DELETE FROM worker_seen WHERE name <> %(name)s AND seen_at < clock_timestamp() - interval '1 hour')
-INSERT INTO worker_seen (name, seen_at) VALUES (%(name)s, clock_timestamp())
-ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at;
+INSERT INTO worker_seen (name, seen_at, version) VALUES (%(name)s, clock_timestamp(), %(version)s)
+ON CONFLICT (name) DO UPDATE SET seen_at = excluded.seen_at, version = excluded.version;
 
 -- name: worker_ends
 DELETE FROM worker_seen WHERE name = %(name)s;

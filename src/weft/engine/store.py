@@ -9,6 +9,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+import weft
 from weft.engine.capacity import Capacity, read_capacity
 from weft.engine.claimrows import ClaimRows
 from weft.engine.database import Database, Row, Tx
@@ -308,7 +309,7 @@ class Store(ClaimRows, PodRows, RecordRows):
     def worker_lives(self, name: str) -> None:
         """Record a heartbeat of a worker process."""
         with self.database.statement() as tx:
-            tx.run("worker_lives", name=name)
+            tx.run("worker_lives", name=name, version=weft.__version__)
 
     def worker_ends(self, name: str) -> None:
         """Stop counting a worker that ends in order."""

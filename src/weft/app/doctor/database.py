@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from weft import __version__
 from weft.app.doctor.findings import Finding, finding
 from weft.app.settings import ServeSettings
 from weft.engine.inspection import Inspection, inspecting
@@ -22,11 +23,13 @@ class DatabaseCheck:
 
     Attributes:
         site: the active one, once it is read.
+        url: of the database, once its schema is seen to be this version's.
     """
 
     def __init__(self, settings: ServeSettings, seconds: float) -> None:
         self._settings, self._seconds = settings, seconds
         self.site: Site | None = None
+        self.url: str | None = None
 
     def look(self) -> Iterator[Finding]:
         """All that is found; nothing is started, migrated or written."""
@@ -37,7 +40,7 @@ class DatabaseCheck:
                 return
         try:
             with inspecting(url, self._seconds / 2) as inspection:
-                yield from self._inspected(inspection)
+                yield from self._inspected(inspection, url)
         except OutsideError as error:
             yield finding("DATABASE_UNREACHABLE", OF, error)
 
@@ -66,7 +69,7 @@ class DatabaseCheck:
             yield finding("SOCKET_OPEN", OF, said)
         return url
 
-    def _inspected(self, inspection: Inspection) -> Iterator[Finding]:
+    def _inspected(self, inspection: Inspection, url: str) -> Iterator[Finding]:
         yield finding("DATABASE_ANSWERS", OF, f"PostgreSQL {inspection.version} answers")
         if inspection.standby:
             said = "it is a standby: add target_session_attrs=read-write to the URL, and name the primary"
@@ -90,16 +93,21 @@ class DatabaseCheck:
             said = f"{len(schema.pending)} migrations are pending ({schema.pending[0]} first): weft serve makes them"
             yield finding("SCHEMA_OLDER", OF, said)
         else:
+            self.url = url
             yield finding("SCHEMA_CURRENT", OF, "the schema is that of this version")
             yield from self._in_use(inspection)
 
     def _in_use(self, inspection: Inspection) -> Iterator[Finding]:
         workers = inspection.workers()
+        others = [
+            f"{name} ({version or 'older'})" for name, version in workers.items() if version != __version__
+        ]
         if workers:
-            shown = ", ".join(workers[:10])
-            more = f" and {len(workers) - 10} more" if len(workers) > 10 else ""
-            yield finding("WORKERS_ALIVE", "workers", f"{len(workers)} alive: {shown}{more}")
-        else:
+            yield finding("WORKERS_ALIVE", "workers", f"{len(workers)} alive: {_some(list(workers))}")
+        if others:
+            said = f"not of version {__version__}, as this program: {_some(others)}: upgrade all of weft's processes"
+            yield finding("WORKERS_DIFFER", "workers", said)
+        if not workers:
             said = "none gave a sign of life within a minute: start weft worker, or weft serve without --no-worker"
             yield finding("WORKERS_NONE", "workers", said)
         self.site = inspection.site()
@@ -107,3 +115,8 @@ class DatabaseCheck:
             yield finding("SITE_MISSING", "site", "none is active: weft site activate FILE")
         else:
             yield finding("SITE_ACTIVE", "site", f"{self.site.name}: {len(self.site.nodes)} nodes")
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(names[:10]) + more

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from weft.app.doctor import cloud, fabric, host
+from weft.app.doctor import cloud, fabric, gate, host
 from weft.app.doctor.bounds import Check, carried_out
 from weft.app.doctor.database import DatabaseCheck
 from weft.app.doctor.findings import Finding, finding
@@ -32,6 +32,7 @@ def examine(settings: ServeSettings, seconds: float) -> list[Finding]:
         [
             Check("secrets", partial(host.secrets, settings)),
             Check("serve", partial(host.listening, settings)),
+            Check("policy", partial(host.rules, settings)),
             Check("database", database.look),
         ],
         seconds,
@@ -41,7 +42,7 @@ def examine(settings: ServeSettings, seconds: float) -> list[Finding]:
         site, said = _site_of_file(settings.site)
         found.append(said)
     with ExitStack() as stack:
-        found += _outside(settings, site, seconds, stack)
+        found += _outside(settings, site, seconds, stack, database.url)
     return found
 
 
@@ -59,9 +60,13 @@ def _site_of_file(path: Path | None) -> tuple[Site | None, Finding]:
 
 
 def _outside(
-    settings: ServeSettings, site: Site | None, seconds: float, stack: ExitStack
+    settings: ServeSettings, site: Site | None, seconds: float, stack: ExitStack, url: str | None
 ) -> Iterator[Finding]:
-    """Keystone of each cloud first, whose token the other checks need; then everything at once."""
+    """Keystone of each cloud first, whose token the other checks need; then everything at once.
+
+    Args:
+        url: of the database, if it can be read.
+    """
     first, accounts, later = list[Check](), list[tuple[_Account, Sessions]](), list[Check]()
     for account in _accounts(settings, site):
         try:
@@ -79,6 +84,14 @@ def _outside(
             said = f"{', '.join(account.services)} weren't asked: Keystone gave no token to look with"
             yield finding("SERVICE_UNASKED", account.label, said)
     if site is not None:
+        if url is not None:
+            signed_in = {
+                account.label: sessions
+                for check, (account, sessions) in zip(first, accounts, strict=True)
+                if any(one.code == "SERVICE_ANSWERS" for one in check.found)
+            }
+            clouds = {name: signed_in.get(f"cloud {name}") for name in site.clouds}
+            later.append(gate.gate_check(url, site.name, clouds, seconds))
         later += [
             Check("extras", partial(host.extras, site)),
             Check("secrets of the site", partial(host.site_secrets, site)),

@@ -47,6 +47,10 @@ CODES: Mapping[str, Code] = {
     "CERTIFICATE_ENDS": Code(
         _WARNING, f"{_OPERATING}#monitoring", "the API's certificate expires soon, or isn't valid"
     ),
+    "RULES_VALID": Code(_OK, f"{_SETTINGS}#checking", "the policy file can be used"),
+    "RULES_WRONG": Code(
+        _ERROR, f"{_SETTINGS}#checking", "the policy file can't be used: weft serve doesn't start with it"
+    ),
     "DATABASE_ANSWERS": Code(_OK, f"{_OPERATING}#processes", "the database answers; its version"),
     "DATABASE_UNREACHABLE": Code(_ERROR, f"{_OPERATING}#processes", "the database doesn't answer"),
     "DATABASE_STOPPED": Code(
@@ -74,6 +78,22 @@ CODES: Mapping[str, Code] = {
     "WORKERS_ALIVE": Code(_OK, f"{_OPERATING}#monitoring", "workers gave a sign of life within a minute"),
     "WORKERS_NONE": Code(
         _ERROR, f"{_OPERATING}#monitoring", "no worker is alive: nothing is built, released or looked at"
+    ),
+    "WORKERS_DIFFER": Code(
+        _ERROR, f"{_OPERATING}#upgrade", "workers are of another version: all processes must have one"
+    ),
+    "CHANGES_ALLOWED": Code(
+        _OK, f"{_OPERATING}#backup", "the database isn't older than what the clouds remember of it"
+    ),
+    "CHANGES_STOPPED": Code(
+        _ERROR,
+        f"{_OPERATING}#backup",
+        "nothing is changed outside: the database was restored, or is older than what a cloud remembers of it",
+    ),
+    "CHANGES_UNREAD": Code(
+        _UNKNOWN,
+        f"{_OPERATING}#backup",
+        "a cloud's note of the database can't be read: nothing is changed there",
     ),
     "CLOCK_AGREES": Code(_OK, f"{_OPERATING}#processes", "two clocks agree"),
     "CLOCK_DIFFERS": Code(_WARNING, f"{_OPERATING}#processes", "two clocks differ: synchronize them (NTP)"),

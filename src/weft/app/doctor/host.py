@@ -10,10 +10,12 @@ from pathlib import Path
 
 from weft.app.doctor.findings import Finding, finding
 from weft.app.drivers import missing_extras
+from weft.app.policy import Policy
 from weft.app.settings import ServeSettings
 from weft.config.kinds import is_loopback
 from weft.config.secretfiles import readable_by_others
 from weft.generate.certificates import expiry_problems
+from weft.model.errors import InputError
 from weft.model.site import Site
 
 _CLOUDS = ("clouds.yaml", "clouds.yml", "secure.yaml", "secure.yml")
@@ -86,6 +88,18 @@ def listening(settings: ServeSettings) -> Iterator[Finding]:
     yield from (finding("CERTIFICATE_ENDS", "serve", problem) for problem in problems)
     if not problems:
         yield finding("CERTIFICATES_VALID", "serve", f"the API's certificate {chain} is valid")
+
+
+def rules(settings: ServeSettings) -> Iterator[Finding]:
+    """The operator's policy file."""
+    if settings.policy is None:
+        return
+    try:
+        Policy(settings.policy)
+    except InputError as error:
+        yield finding("RULES_WRONG", "policy", error)
+    else:
+        yield finding("RULES_VALID", "policy", f"{settings.policy} has rules that weft knows")
 
 
 def extras(site: Site) -> Iterator[Finding]:
