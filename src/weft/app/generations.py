@@ -51,9 +51,11 @@ class Replacing:
 
     Attributes:
         also: written in the same transaction.
+        check: asked under the lock, before anything is written, with the pod as it is there; raises to write nothing.
     """
 
     also: Callable[[Tx, NextGeneration, Site], None]
+    check: Callable[[Tx, PodRecord], None] = lambda tx, pod: None
 
 
 class Generations(PodVerbs):
@@ -82,6 +84,8 @@ class Generations(PodVerbs):
                 if now.generation != pod.generation:
                     raise ConflictError(overtaken(tx, pod))
                 pod = now
+                if replaces is not None:
+                    replaces.check(tx, pod)
                 capacity = read_capacity(tx)
                 given.check_site(capacity)
                 found = following(pod, given, capacity)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from weft.app.changeverbs import ChangeVerbs
 from weft.app.generations import NextGeneration, Replacing
@@ -22,6 +23,20 @@ from weft.model.pod import ENDED
 from weft.model.site import Site
 from weft.model.views import Applied
 from weft.planning.shapes.gpu.replacing import replaced_by
+
+
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """A replacement that weft makes without a request.
+
+    Attributes:
+        cause: why, for holds and histories.
+        check, also: as of `Replacing`.
+    """
+
+    cause: str
+    check: Callable[[Tx, PodRecord], None]
+    also: Callable[[Tx, NextGeneration], None]
 
 
 class ReplaceVerbs(ChangeVerbs):
@@ -62,7 +77,7 @@ class ReplaceVerbs(ChangeVerbs):
                     raise ConflictError(overtaken(tx, replace(pod, generation=generation)))
             with self._store.database.statement() as tx:
                 check_confirmed(tx, pod)
-            change = self._by_active_site(lambda: self._replace(request, pod, asked), pod.name)
+            change = self._replace(request, pod, asked, self._limited(request, pod))
             return Applied(outcome="changed", change=change, pod=self._view(pod.id))
 
     def _check_may_replace(self, request: Request, pod: PodRecord, asked: Replacement) -> None:
@@ -93,22 +108,40 @@ class ReplaceVerbs(ChangeVerbs):
         rows = (r for r in self._store.resources(pod.id) if r.wanted and r.resource.node == node)
         return any(r.generation > pod.ready_generation for r in rows)
 
-    def _replace(self, request: Request, pod: PodRecord, asked: Replacement) -> PodChange:
+    def _replace(
+        self,
+        request: Request,
+        pod: PodRecord,
+        asked: Replacement,
+        project: str | None,
+        unasked: Unasked | None = None,
+    ) -> PodChange:
+        """Args: project: whose limit of replaced nodes counts; unasked: weft does it without a request."""
+
         def following(pod: PodRecord, given: PlanningInput, capacity: Capacity) -> NextGeneration:
             return self._replacement(pod, given, capacity, asked)
 
-        project, user = self._limited(request, pod), request.caller.user_name
+        user, cause = request.caller.user_name, unasked.cause if unasked else ""
+
+        def check(tx: Tx, pod: PodRecord) -> None:
+            if unasked is not None:
+                unasked.check(tx, pod)
 
         def also(tx: Tx, found: NextGeneration, site: Site) -> None:
-            note_replaced(tx, pod, found.change, user)
+            note_replaced(tx, pod, found.change, user, cause)
             for node in found.change.nodes_removed if asked.hold else ():
-                hold_replaced(tx, node, pod, user, project, site)
+                hold_replaced(tx, node, pod, user, project, site, cause)
+            if unasked is not None:
+                unasked.also(tx, found)
+
+        def write() -> PodChange:
+            given = self._given_now(pod, pod.order)
+            return self._write_next(request, pod, given, following, Replacing(also, check))
 
         gate = self._store.database.gate
         if asked.hold:
             gate.foretell()
-        given = self._given_now(pod, pod.order)
-        done = self._write_next(request, pod, given, following, Replacing(also))
+        done = self._by_active_site(write, pod.name)
         gate.hurry()
         return done
 

@@ -8,6 +8,7 @@ from weft.engine.capacity import Capacity
 from weft.engine.database import Row
 from weft.engine.documents import message_text
 from weft.engine.drains import pods_drained
+from weft.engine.failures import failures_said
 from weft.engine.records import ResourceRecord
 from weft.engine.shownrecords import ShownPod, ShownResource
 from weft.engine.siteparts import SiteRecord
@@ -74,15 +75,17 @@ def _pod_view(shown: ShownPod, site: str) -> PodView:
 
 
 def _conditions(shown: ShownPod) -> Conditions:
-    """The stored conditions; whether operators drain its nodes, until it is released; and whether it has nodes: for a
-    waiting order the queue writes the reason."""
+    """The stored conditions; whether operators drain its nodes, and whether some fail, until it is released; and
+    whether it has nodes: for a waiting order the queue writes the reason."""
     pod, known = shown.pod, shown.pod.conditions
-    if shown.drains and pod.wanted == "present":
-        texts = pods_drained(shown.drains)
-        message = texts[0] if len(texts) == 1 else problems.SEVERAL(problems=texts)
-        since = min(row["since"] for row in shown.drains)
-        values = {"type": Aspect.MAINTENANCE, "status": "true", "reason": Cause.WAITING, "since": since}
-        known = changed(known, Condition.model_validate({**values, "message": message}))
+    rows = {Aspect.MAINTENANCE: shown.drains, Aspect.NODES_FAIL: shown.failures}
+    texts = {Aspect.MAINTENANCE: pods_drained, Aspect.NODES_FAIL: failures_said}
+    for aspect, mine in rows.items():
+        if mine and pod.wanted == "present":
+            said, since = texts[aspect](mine), min(row["since"] for row in mine)
+            message = said[0] if len(said) == 1 else problems.SEVERAL(problems=said)
+            values = {"type": aspect, "status": "true", "reason": Cause.WAITING, "since": since}
+            known = changed(known, Condition.model_validate({**values, "message": message}))
     if pod.placed is None:
         if pod.phase is not Phase.ORDERED:
             return known

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from weft.app.drivers import open_fabrics, open_machines, open_probers
 from weft.app.policy import Policy
+from weft.app.repairs import Repairs, Replacer
 from weft.app.service import Service
 from weft.app.settings import ServeSettings
 from weft.app.sitefile import load_site
@@ -208,12 +209,14 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedS
         machines = MachineKeeper(database, keeper.world, keeper.site, pulse)
         boots = BootKeeper(database, keeper.world, pulse)
         hosts = HostWatch(database, keeper.world, keeper.site, pulse)
+        repairs = Repairs(Replacer(store, keeper, Policy(), clock, listener, pulse), database, pulse)
         if settings.worker:
             listener.add_follower(tenants)
             tenants.start()
             machines.start()
             boots.start()
             hosts.start()
+            repairs.start()
             fabrics.start()
             sweeper.start()
             retention.start()
@@ -224,6 +227,7 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedS
                 retention.stop()
                 sweeper.stop()
                 fabrics.stop()
+                repairs.stop()
                 hosts.stop()
                 boots.stop()
                 machines.stop()

@@ -47,12 +47,20 @@ def check_unaccepted(tx: Tx, node: str, project: str | None, site: Site) -> None
         raise ConflictError(maintenance.REPLACED_UNACCEPTED(nodes=row["number"], most=most))
 
 
-def hold_replaced(tx: Tx, node: str, pod: PodRecord, by: str, project: str | None, site: Site) -> None:
+def hold_replaced(
+    tx: Tx, node: str, pod: PodRecord, by: str, project: str | None, site: Site, cause: str = ""
+) -> None:
     """Hold a node of a pod that is being replaced, in the transaction of that change: once the pod has left it, it is
-    assigned to no order until it is accepted. Args and errors as for `check_unaccepted`; by: the user."""
+    assigned to no order until it is accepted. Args and errors as for `check_unaccepted`.
+
+    Args:
+        by: the user.
+        cause: why, if weft replaces without a request.
+    """
     check_unaccepted(tx, node, project, site)
-    cause = maintenance.NODE_REPLACED(pod=pod.name, project=pod.project_id, user=by)
-    values = {"pod_id": pod.id, "project_id": project, "cause": message_json(cause)}
+    why = {"cause": cause} if cause else {}
+    said = maintenance.NODE_REPLACED(pod=pod.name, project=pod.project_id, user=by, **why)
+    values = {"pod_id": pod.id, "project_id": project, "cause": message_json(said)}
     tx.run("hold_replaced", node=node, what=REPAIR, at=tx.now(), by=BY_WEFT, **values)
 
 

@@ -2,7 +2,7 @@
 
 Unknown is never down: a cloud that doesn't answer, a host that it doesn't list, one that is disabled, and a gap between
 readings begin nothing. Many hosts that are down at once are taken for an outage of what watches them (Nova's message
-queue, a control network), and for a day reported in the log alone. Nothing is replaced here.
+queue, a control network), and for a day reported in the log alone. Nothing is replaced here: see `weft.app.repairs`.
 """
 
 from __future__ import annotations

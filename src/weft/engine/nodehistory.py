@@ -18,11 +18,17 @@ def node_history(database: Database, node: str, before: int | None, limit: int) 
     return [NodeHistoryEntry.model_validate({**row, "message": message_text(row["message"])}) for row in rows]
 
 
-def note_replaced(tx: Tx, pod: PodRecord, change: PodChange, by: str) -> None:
-    """A replacement, at the old node and at the new one, in the transaction of the change."""
+def note_replaced(tx: Tx, pod: PodRecord, change: PodChange, by: str, cause: str = "") -> None:
+    """A replacement, at the old node and at the new one, in the transaction of the change.
+
+    Args:
+        by: the user.
+        cause: why, if weft replaces without a request.
+    """
     values = {"at": tx.now(), "by": by, "pod_id": pod.id, "pod": pod.name, "project_id": pod.project_id}
     where = {"pod": pod.name, "project": pod.project_id}
     for old, new in zip(change.nodes_removed, (*change.nodes_added, *change.spares_used), strict=True):
-        said = {old: nodes.REPLACED_BY(by=new, **where), new: nodes.REPLACES(node=old, **where)}
+        why = {"cause": cause} if cause else {}
+        said = {old: nodes.REPLACED_BY(by=new, **why, **where), new: nodes.REPLACES(node=old, **where)}
         for node, text in said.items():
             tx.run("note_replaced", node=node, message=message_json(text), **values)

@@ -64,7 +64,13 @@ class PodRows:
                 raise NotFoundError(orders.POD_NOT_FOUND(pod=str(pod_id)))
             rows = tx.rows("resources_to_show", owner_id=pod_id)
         resources = tuple(ShownResource.of(one) for one in rows)
-        return ShownPod(PodRecord.of(row), resources, row["has_receipt"], tuple(map(timed, row["drains"])))
+        return ShownPod(
+            PodRecord.of(row),
+            resources,
+            row["has_receipt"],
+            tuple(map(timed, row["drains"])),
+            tuple(map(timed, row["failures"])),
+        )
 
     def which_pod(self, name: str, project_id: str | None) -> FoundPod:
         """Like `find_pod`, without reading documents: it also finds a pod whose row can't be read."""

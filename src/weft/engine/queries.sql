@@ -445,6 +445,78 @@ SELECT o.id AS pod_id, h.node FROM (
     UNION SELECT owner_id, substr(space, 6) FROM number_hold WHERE space = ANY(ARRAY(SELECT 'host/' || n FROM unnest(%(nodes)s::text[]) n))
 ) h JOIN pod o ON o.id = h.pod_id WHERE o.wanted = 'present' ORDER BY o.id, h.node;
 
+-- part: failing
+-- Nodes of live pods that fail now, and whether the pod's order asks for a replacement. A host counts as long as it is
+-- read as down; of several causes of a node, the first one.
+failing AS (
+    SELECT DISTINCT ON (h.pod_id, h.node) h.pod_id, h.node, f.kind, f.since,
+        h.whole AND NOT h.spare AND coalesce(p.ordered ->> 'on_failure', '') = 'replace' AS replaces
+    FROM (
+        SELECT 1 AS rank, 'host' AS kind, node, since, NULL::uuid AS pod_id FROM host_down WHERE reported_at IS NOT NULL
+            AND seen_at BETWEEN %(at)s - %(gap)s::interval AND %(at)s + %(gap)s::interval
+        UNION ALL SELECT 2, 'report', node, at, pod_id FROM node_report
+    ) f JOIN node_hold h ON h.node = f.node AND h.leaving IS NULL AND coalesce(f.pod_id, h.pod_id) = h.pod_id
+    JOIN pod p ON p.id = h.pod_id AND p.wanted = 'present' AND p.state <> 'RELEASED'
+    ORDER BY h.pod_id, h.node, f.rank
+)
+
+-- name: lock_failures
+-- Two turns would lock the same rows in different orders.
+SELECT pg_advisory_xact_lock(hashtext('weft.failures'));
+
+-- name: refresh_failures
+-- A failure that goes on keeps what came of it. One whose replacement is asked for since now is due.
+WITH
+@failing
+, over AS (
+    DELETE FROM node_failure d WHERE NOT EXISTS (SELECT FROM failing f WHERE (f.pod_id, f.node) = (d.pod_id, d.node))
+)
+INSERT INTO node_failure AS known (pod_id, node, kind, since, replaces, next_at)
+SELECT pod_id, node, kind, since, replaces, %(at)s FROM failing ORDER BY pod_id, node
+ON CONFLICT (pod_id, node) DO UPDATE SET kind = excluded.kind, since = excluded.since, replaces = excluded.replaces,
+    tried = CASE WHEN known.replaces THEN known.tried ELSE 0 END,
+    next_at = CASE WHEN known.replaces THEN known.next_at ELSE excluded.next_at END,
+    why = CASE WHEN excluded.replaces THEN known.why ELSE '""' END
+WHERE (known.kind, known.since, known.replaces) IS DISTINCT FROM (excluded.kind, excluded.since, excluded.replaces);
+
+-- name: claim_failure
+-- One that would be due in hours was written before the clock was set back.
+UPDATE node_failure f SET next_at = %(until)s, tried = tried + 1
+FROM (
+    SELECT pod_id, node FROM node_failure WHERE replaces AND (next_at <= %(at)s OR next_at > %(at)s + interval '1 hour')
+    ORDER BY next_at, since, node LIMIT 1 FOR UPDATE SKIP LOCKED
+) due WHERE (f.pod_id, f.node) = (due.pod_id, due.node) RETURNING f.*;
+
+-- name: failures_of
+SELECT * FROM node_failure WHERE pod_id = %(pod_id)s ORDER BY node;
+
+-- name: note_not_replaced
+UPDATE node_failure SET why = %(why)s, next_at = %(next_at)s WHERE (pod_id, node) = (%(pod_id)s, %(node)s) RETURNING tried;
+
+-- name: failing_now
+WITH
+@failing
+SELECT kind, since FROM failing WHERE (pod_id, node) = (%(pod_id)s, %(node)s) AND replaces;
+
+-- name: count_own_replacements
+-- One is under way until the new node's server was seen.
+SELECT count(*) AS in_an_hour, count(*) FILTER (WHERE EXISTS (
+        SELECT FROM pod p WHERE p.id = r.pod_id AND p.wanted = 'present' AND p.state <> 'RELEASED'
+    ) AND NOT EXISTS (
+        SELECT FROM resource s WHERE s.owner_id = r.pod_id AND s.kind = 'server' AND s.document ->> 'node' = r.by_node
+            AND s.expunged IS NULL AND s.state = 'settled'
+    )) AS under_way
+FROM own_replacement r WHERE r.at > %(since)s;
+
+-- name: is_own_replacement
+SELECT true AS own FROM own_replacement WHERE (pod_id, generation) = (%(pod_id)s, %(generation)s);
+
+-- name: note_own_replacement
+INSERT INTO own_replacement (pod_id, generation, by_node, at) VALUES (%(pod_id)s, %(generation)s, %(by_node)s, %(at)s);
+
+-- name: forget_own_replacements
+DELETE FROM own_replacement WHERE at < %(before)s;
+
 -- name: note_replaced
 INSERT INTO node_history (node, at, type, message, by, pod_id, pod, project_id)
 VALUES (%(node)s, %(at)s, 'replacement', %(message)s, %(by)s, %(pod_id)s, %(pod)s, %(project_id)s);
@@ -706,9 +778,16 @@ SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end,
     segment, position, expected_start, parked
 FROM pod
 
+-- part: not_replaced
+-- Whether a node of the pod fails and could not be replaced as its order asks for.
+EXISTS (SELECT FROM node_failure f WHERE f.pod_id = pod.id AND f.replaces AND f.why <> '""')
+
 -- part: searched
 -- A page of the requested pods, after the last one of the page before. Alarmed as in count_pods.
-  AND (NOT %(alarmed)s OR state <> 'RELEASED' AND (alarmed OR extract(epoch FROM %(at)s - since) > (
+  AND (NOT %(alarmed)s OR state <> 'RELEASED' AND (alarmed
+    OR
+    @not_replaced
+    OR extract(epoch FROM %(at)s - since) > (
     SELECT l.seconds FROM unnest(%(limited)s::text[], %(seconds)s::float8[]) AS l (state, seconds)
     WHERE l.state = pod.state::text)))
   AND (name, id) > (%(after_name)s, %(after_id)s) AND (%(name)s::text IS NULL OR name = %(name)s)
@@ -839,7 +918,8 @@ SELECT
     EXISTS (SELECT FROM receipt WHERE owner_id = pod.id) AS has_receipt,
     -- drained nodes that it has, whole, in parts, or as hosts of its servers
     ARRAY(SELECT row_to_json(d) FROM drain d WHERE EXISTS (SELECT FROM node_hold h WHERE (h.node, h.pod_id) = (d.node, pod.id))
-        OR EXISTS (SELECT FROM number_hold n WHERE (n.space, n.owner_id) = ('host/' || d.node, pod.id))) AS drains
+        OR EXISTS (SELECT FROM number_hold n WHERE (n.space, n.owner_id) = ('host/' || d.node, pod.id))) AS drains,
+    ARRAY(SELECT row_to_json(f) FROM node_failure f WHERE f.pod_id = pod.id) AS failures
 FROM pod WHERE id = %(id)s;
 
 -- name: resources_to_show
@@ -883,7 +963,10 @@ SELECT name, fabric, cloud, plan ->> 'flavor' AS flavor FROM pod WHERE state <> 
 -- By state, with the time that the oldest has been in it and how many have an alarm, or have been in it for longer than
 -- its limit: without workers there are no alarms. Released ones aren't counted: their number only grows.
 SELECT state, count(*) AS number, extract(epoch FROM %(at)s - min(since))::float8 AS oldest,
-    count(*) FILTER (WHERE alarmed OR extract(epoch FROM %(at)s - since) > seconds) AS alarmed
+    count(*) FILTER (WHERE alarmed
+        OR
+        @not_replaced
+        OR extract(epoch FROM %(at)s - since) > seconds) AS alarmed
 FROM pod LEFT JOIN unnest(%(limited)s::text[], %(seconds)s::float8[]) AS limits (limited, seconds) ON limited = state::text
 WHERE state <> 'RELEASED' GROUP BY state;
 

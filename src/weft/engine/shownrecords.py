@@ -99,12 +99,14 @@ class ShownPod:
     Attributes:
         pod: its row; the graph of its plan is left out.
         drains: rows of its nodes that operators empty.
+        failures: rows of its nodes that fail.
     """
 
     pod: PodRecord
     resources: tuple[ShownResource, ...]
     has_receipt: bool
     drains: tuple[Mapping[str, Any], ...] = ()
+    failures: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def project_id(self) -> str:

@@ -234,6 +234,12 @@ class Order(Document):
         description="Shares, volumes, exports and local drives of the servers.",
     )
     lease: LeaseOrder = Field(default=LeaseOrder(), description="Start and end of the pod.")
+    on_failure: Literal["report", "replace"] = Field(
+        default="report",
+        description="What happens when a node fails. report: it is reported. replace: weft also puts another node in "
+        "its place, as `weft pod replace` does: a spare of the pod, else the nearest free node that keeps "
+        "`locality.required`. Only for virtual machines on whole GPU nodes.",
+    )
     queue: bool = Field(
         default=False,
         description="Wait in the queue instead of being refused if there is no capacity.",
@@ -248,6 +254,22 @@ class Order(Document):
     @model_validator(mode="after")
     def _storage_is_apart(self) -> Self:
         check_entries(self.storage)
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_replaced(self) -> Self:
+        if self.on_failure == "report":
+            return self
+        why = {
+            "ipus": self.ipus is not None,
+            "nodes.kind bare_metal": self.nodes.kind == "bare_metal",
+            "nodes.sharing shared": self.nodes.sharing == "shared",
+        }
+        if wrong := [name for name, given in why.items() if given]:
+            raise ValueError(
+                f"on_failure: replace is not possible with {', '.join(wrong)}: weft replaces virtual machines on whole "
+                "GPU nodes only; omit on_failure, or use report"
+            )
         return self
 
     @model_validator(mode="after")

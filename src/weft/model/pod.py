@@ -72,6 +72,8 @@ class Aspect(StrEnum):
     """A newer generation of the order is being realized; the rest of the pod keeps running."""
     MAINTENANCE = "Maintenance"
     """Operators empty some of its nodes; the pod itself is as it was."""
+    NODES_FAIL = "NodesFail"
+    """Some of its nodes fail, and whether they will be replaced."""
     FAILED = "Failed"
     """Someone must change something before it can continue; it is still observed."""
     CLEAN = "Clean"

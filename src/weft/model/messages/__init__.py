@@ -18,7 +18,7 @@ from weft.model.messages.message import (
 )
 
 from weft.model.messages import errors, health, links, maintenance, networks, nodes, orders, outside  # isort: skip
-from weft.model.messages import placement, pods, problems, queue, topology, withheld  # isort: skip
+from weft.model.messages import placement, pods, problems, queue, repairs, topology, withheld  # isort: skip
 
 __all__ = [
     "CODES",
@@ -44,6 +44,7 @@ __all__ = [
     "pods",
     "problems",
     "queue",
+    "repairs",
     "same",
     "stored",
     "topology",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.model.messages.message import Code, Component
+from weft.model.messages.message import MESSAGE, Code, Component
 from weft.model.messages.values import COUNT, NODE, NODES, POD, TEXT, TIME, Words, word
 
 PUBLISHED = word(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
@@ -47,10 +47,10 @@ TOO_MANY_HOLDS = Code(
 NODE_REPLACED = Code(
     "NODE_REPLACED",
     Component.SITE,
-    "replaced in pod {pod} of project {project} by {user}",
+    "replaced in pod {pod} of project {project} by {user}[: {cause}]",
     "replaced in a pod",
     "maintenance",
-    {"pod": POD, "project": TEXT, "user": TEXT},
+    {"pod": POD, "project": TEXT, "user": TEXT, "cause": MESSAGE},
 )
 REPLACED_UNACCEPTED = Code(
     "REPLACED_UNACCEPTED",

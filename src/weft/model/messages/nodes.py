@@ -44,9 +44,10 @@ FREED_UNCLEAN = _code(
 )
 REPLACED_BY = _code(
     "NODE_REPLACED_BY",
-    "replaced by {by} in pod {pod} of project {project}",
+    "replaced by {by} in pod {pod} of project {project}[: {cause}]",
     "replaced in its pod",
     by=NODE,
+    cause=MESSAGE,
     **_WHERE,
 )
 REPLACES = _code(

@@ -87,6 +87,19 @@ class RepairPolicy(Document):
         description="More hosts of a cloud than this that are down, and not reported yet, count as an outage of what "
         "watches them: for a day that is reported in weft's log alone.",
     )
+    at_once: int = Field(
+        default=4,
+        ge=0,
+        le=10_000,
+        description="Replacements that weft begins by itself (`on_failure: replace`) and whose new server isn't there "
+        "yet, at most. 0: weft replaces nothing by itself.",
+    )
+    per_hour: int = Field(
+        default=16,
+        ge=0,
+        le=10_000,
+        description="Replacements that weft begins by itself within an hour, at most.",
+    )
 
 
 class LeasePolicy(Document):

@@ -100,6 +100,7 @@ _HARMLESS = (
     "locality.preferences",
     "locality.file",
     "lease.start",
+    "on_failure",
 )
 """Fields that never ask for more than before, with any value. A later start is checked separately."""
 

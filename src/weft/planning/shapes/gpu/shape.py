@@ -51,6 +51,7 @@ CHANGEABLE = frozenset(
         "storage",
         "lease.end",
         "lease.duration",
+        "on_failure",
     }
 )
 

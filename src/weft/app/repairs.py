@@ -1,0 +1,159 @@
+"""Replaces nodes that fail, for pods whose order asks for it (`on_failure: replace`); see
+docs/decisions/failed-nodes-are-replaced.md.
+
+The verb is that of `weft pod replace`, with weft as the user. Unknown is never failed: right before it, the cloud is
+asked again, and what it doesn't answer begins nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from weft.app.generations import NextGeneration
+from weft.app.replaceverbs import ReplaceVerbs, Unasked
+from weft.app.verbs import Request
+from weft.engine.changes import check_confirmed
+from weft.engine.database import Database, Tx
+from weft.engine.failures import (
+    Failure,
+    check_failing,
+    check_limits,
+    check_standing,
+    claim_failure,
+    note_not_replaced,
+    note_own_replacement,
+    refresh_failures,
+)
+from weft.engine.holds import BY_WEFT
+from weft.engine.periodic import Periodic
+from weft.engine.pulse import Pulse
+from weft.engine.records import PodRecord
+from weft.engine.seen import seen_of
+from weft.model.change import PodChange, Replacement
+from weft.model.errors import ConflictError, InputError, NotFoundError, WeftError
+from weft.model.messages import orders, repairs
+from weft.model.resources import Kind
+from weft.ports.cloud import Caller
+
+log = logging.getLogger(__name__)
+
+EVERY = 15.0
+"""Seconds between turns."""
+LIMIT = 900.0
+"""Seconds without a turn after which the thread counts as stuck."""
+MOST = 16
+"""Attempts in one turn; the others are made in the next ones."""
+
+
+class Replacer(ReplaceVerbs):
+    """Replaces one node. No policy is asked: the order is the permission, the site's limits bound it."""
+
+    def replace_failed(self, failure: Failure) -> PodChange:
+        """Put another node in the place of one that fails.
+
+        Raises `WeftError` if it doesn't fail any more, that isn't known, or nothing can take its place now; nothing is
+        changed then.
+        """
+        pod, request = self._store.find_pod(str(failure.pod_id), None), _as_weft()
+        unasked = self._unasked(failure)
+        with self._store.database.transaction() as tx:
+            check_confirmed(tx, pod)
+            unasked.check(tx, pod)
+        self._check_seen(pod, failure)
+        asked = Replacement(node=failure.node)
+        done = self._replace(request, pod, asked, pod.project_id if failure.by_tenant else None, unasked)
+        self._write(
+            request, "pod replace", f"{pod.name} {failure.node}", f"done: {failure.cause}", counted=False
+        )
+        return done
+
+    def _unasked(self, failure: Failure) -> Unasked:
+        def check(tx: Tx, pod: PodRecord) -> None:
+            check_standing(tx, pod)
+            check_failing(tx, failure)
+            check_limits(tx, self._store.site().site)
+
+        def also(tx: Tx, found: NextGeneration) -> None:
+            change = found.change
+            (by,) = (*change.nodes_added, *change.spares_used)
+            note_own_replacement(tx, failure, change.generation, by)
+
+        return Unasked(failure.cause, check, also)
+
+    def _check_seen(self, pod: PodRecord, failure: Failure) -> None:
+        """Raise unless the cloud says now that the host is down, if it should be, and that all servers of the pod are
+        there: what its tenant deletes stays deleted."""
+        record, plan = self._store.site(), pod.plan
+        world = self._keeper.world_of(record)
+        facts, node = world.clouds.get(plan.cloud), record.site.node_by_name.get(failure.node)
+        if facts is None or node is None:
+            raise ConflictError(
+                orders.NODE_NOT_IN_SITE(node=failure.node, pod=pod.name, site=record.site.name)
+            )
+        if failure.kind == "host" and facts.hosts().get(node.nova_host, "").partition(":")[0] != "down":
+            raise ConflictError(repairs.HOST_NOT_DOWN())
+        servers = [r for r in self._store.resources(pod.id) if r.wanted and r.kind is Kind.SERVER]
+        ids = {r.key: r.outside_id for r in servers if r.outside_id is not None}
+        driver = world.driver(plan.cloud)
+        seen = seen_of(driver.find(pod.scope, [r.resource for r in servers], ids), servers)
+        if any(one.unread is not None for one in seen.values()):
+            raise ConflictError(repairs.SERVERS_UNKNOWN())
+        if gone := sorted(r.resource.name for r in servers if not seen[r.key].there):
+            raise ConflictError(repairs.SERVERS_DELETED(servers=gone))
+
+
+class Repairs(Periodic):
+    """Any number may run: the database decides who tries to replace a node."""
+
+    def __init__(
+        self, replacer: Replacer, database: Database, pulse: Pulse | None = None, every: float = EVERY
+    ):
+        self._replacer, self._database, self._every = replacer, database, every
+        super().__init__(
+            "repairs", self._turn, pulse or Pulse(), LIMIT, first=every, again=every, defect=2 * every
+        )
+
+    def _turn(self) -> float:
+        self.tend()
+        return self._every
+
+    def tend(self) -> None:
+        """Try to replace each node that is due, some of many."""
+        if (closed := self._database.gate.closed()) is not None:
+            log.warning("nodes that fail aren't replaced: %s", closed)
+            return
+        refresh_failures(self._database)
+        for _ in range(MOST):
+            failure = None if self.stopped.is_set() else claim_failure(self._database)
+            if failure is None:
+                return
+            self._try(failure)
+
+    def _try(self, failure: Failure) -> None:
+        try:
+            done = self._replacer.replace_failed(failure)
+        except NotFoundError:
+            return  # the pod is gone
+        except WeftError as error:
+            log.warning("node %s of pod %s isn't replaced: %s", failure.node, failure.pod_id, error)
+            note_not_replaced(self._database, failure, _why(error))
+            return
+        by = (*done.nodes_added, *done.spares_used)
+        log.warning(
+            "node %s of pod %s is replaced by %s: %s", failure.node, failure.pod_id, by, failure.cause
+        )
+
+
+def _why(error: WeftError) -> str:
+    """What is said of a replacement that wasn't made."""
+    if isinstance(error, InputError):  # such as an image that is gone
+        return repairs.ORDER_NOT_SERVED(field=error.field, allowed=error.allowed)
+    return error.message
+
+
+def _as_weft() -> Request:
+    """weft as the user of a verb; it has no role, and no policy is asked."""
+    caller = Caller(BY_WEFT, BY_WEFT, None, None, frozenset(), datetime.max.replace(tzinfo=UTC))
+    return Request(caller, "", f"req-{uuid4()}")

@@ -1,0 +1,66 @@
+"""Messages about nodes that fail, and about replacing them without a request."""
+
+from __future__ import annotations
+
+from weft.model.messages.message import MESSAGE, REASON, Code, Component
+from weft.model.messages.values import COUNT, NODE, SERVER, TIME, Value, Words, word
+
+
+def _code(name: str, operator: str, tenant: str | bool = True, **types: Value) -> Code:
+    return Code(name, Component.POD, operator, tenant, "failures", types)
+
+
+REPORTED_BY_PROJECT = _code("REPORTED_BY_PROJECT", "its project reported it at {since}", since=TIME)
+
+NODE_FAILS = _code("NODE_FAILS", "node {node}: {cause}", node=NODE, cause=REASON)
+REPLACEMENT_DUE = _code(
+    "REPLACEMENT_DUE", "node {node}: {cause}; it will be replaced", node=NODE, cause=REASON
+)
+REPLACEMENT_WAITS = _code(
+    "REPLACEMENT_WAITS",
+    "node {node}: {cause}; it isn't replaced yet: {why}",
+    node=NODE,
+    cause=REASON,
+    why=REASON,
+)
+REPLACED_BY_ITSELF = _code(
+    "REPLACED_BY_ITSELF",
+    "node {node} is replaced by {by}, as the order asks for[: {cause}]",
+    node=NODE,
+    by=NODE,
+    cause=MESSAGE,
+)
+
+POD_IS_CHANGED = _code("POD_IS_CHANGED", "the pod is being changed")
+POD_NOT_SERVING = _code("POD_NOT_SERVING", "the pod isn't serving: it is {state}", state=word("[A-Z]{4,12}"))
+LEASE_IS_OVER = _code("LEASE_IS_OVER", "its lease ended at {end}", end=TIME)
+SERVERS_DELETED = _code(
+    "SERVERS_DELETED",
+    "{servers} missing: what is deleted on purpose isn't created again, and may be the begin of more",
+    "{servers} missing: what is deleted on purpose isn't created again",
+    servers=Words(word(SERVER), most=3),
+)
+SERVERS_UNKNOWN = _code("SERVERS_UNKNOWN", "its cloud doesn't say whether the pod's servers are there")
+HOST_NOT_DOWN = _code("HOST_NOT_DOWN", "its cloud doesn't report its host as down now")
+NO_LONGER_FAILS = _code("NO_LONGER_FAILS", "node {node} no longer fails", node=NODE)
+ORDER_NOT_SERVED = _code(
+    "ORDER_NOT_SERVED",
+    "the order can't be served as it is now: {field}: {allowed}",
+    field=word("[a-z_.0-9]{1,80}"),
+    allowed=REASON,
+)
+REPLACES_NOTHING = _code("REPLACES_NOTHING", "the site replaces nothing by itself: ask operators")
+TOO_MANY_UNDER_WAY = _code(
+    "TOO_MANY_UNDER_WAY",
+    "{number} of at most {most} replacements are under way in the site",
+    "many nodes of the site are being replaced at once",
+    number=COUNT,
+    most=COUNT,
+)
+TOO_MANY_IN_AN_HOUR = _code(
+    "TOO_MANY_IN_AN_HOUR",
+    "{number} of at most {most} nodes of the site were replaced in the last hour: operators look at it first",
+    "many nodes of the site were replaced in the last hour: operators look at it first",
+    number=COUNT,
+    most=COUNT,
+)

@@ -1,0 +1,306 @@
+"""Nodes that fail are replaced by themselves where the order asks for it, if that is known, bounded and wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.engine.house import House
+from tests.engine.test_change_loop import held, settle
+from tests.engine.test_host_watch import watch
+from tests.engine.test_node_holds import states
+from tests.engine.test_replace import places, visit
+from tests.engine.timehouse import HandClock, at_once, look, make, messages
+from weft.app.policy import Policy
+from weft.app.redact import redacted
+from weft.app.repairs import Repairs, Replacer
+from weft.engine.records import PodRecord
+from weft.model.messages import message
+from weft.model.order import Order
+from weft.model.pod import Aspect, PodState
+from weft.model.site import RepairPolicy
+from weft.model.views import AuditLogSearch, PodSearch
+from weft.testing.cloud import Fault
+
+
+def order(name: str = "train", count: int = 3, spare: int = 0, **more: Any) -> Order:
+    made = make(name, count, on_failure="replace", **more)
+    return made.model_copy(update={"nodes": made.nodes.model_copy(update={"spare": spare})})
+
+
+def repairs(house: House) -> Repairs:
+    replacer = Replacer(house.store, house.keeper, Policy(), house.time, house.listener, house.pulse)
+    return Repairs(replacer, house.database)
+
+
+def limits(house: House, **fields: Any) -> None:
+    site = house.store.site().site
+    house.store.activate_site(site.model_copy(update={"repair": RepairPolicy.model_validate(fields)}), "test")
+
+
+def down(house: House, *nodes: str) -> None:
+    house.cloud.offers.hosts |= {house.site.node_by_name[n].nova_host: "down" for n in nodes}
+
+
+def fail(house: House, clock: HandClock, *nodes: str) -> None:
+    """Their hosts go down, and are reported after the site's limit."""
+    down(house, *nodes)
+    watch(house, clock, 11)
+
+
+def said(house: House, pod: PodRecord) -> str:
+    """The code of why a node isn't replaced; or of its failure."""
+    conditions = house.service.show_pod(house.operator, str(pod.id)).conditions
+    found = [c for c in conditions if c.type is Aspect.NODES_FAIL]
+    if not found:
+        return ""
+    text = message(found[0].message)
+    return message(text.params["why"]).code if "why" in text.params else text.code
+
+
+def again(house: House, clock: HandClock, pod: PodRecord) -> PodRecord:
+    """A later turn, with a reading of the hosts before."""
+    watch(house, clock, 11)
+    repairs(house).tend()
+    return look(house, pod)
+
+
+def test_spare_takes_the_place_of_a_node_whose_host_is_down(house: House, clock: HandClock) -> None:
+    """With its name and addresses, once the node is proved out; the node is held with the cause, and weft is named."""
+    pod = house.ready(order(spare=1))
+    failed, (spare,), was = pod.nodes[1], pod.spares, places(house)
+    down(house, failed)
+    watch(house, clock, 9)
+    repairs(house).tend()
+    assert look(house, pod).generation == 1
+    watch(house, clock, 2)
+    repairs(house).tend()
+    repairs(house).tend()
+    now = look(house, pod)
+    assert (now.generation, now.nodes, now.spares) == (2, (pod.nodes[0], spare, pod.nodes[2]), ())
+    house.cloud.offers.hosts[failed] = "up"
+    now = settle(house, pod)
+    assert places(house)[spare] == was[failed] and held(house, now) == set(now.nodes)
+    assert states(house)[failed] == "held"
+    (hold,) = house.service.holds(house.operator)
+    assert (hold.what, hold.held_by) == ("repair", "weft")
+    assert hold.why.startswith(
+        f"replaced in pod train of project {pod.project_id} by weft: its host is down since"
+    )
+    entries = house.service.node_history(house.operator, failed).entries
+    (one,) = (e for e in entries if e.code == "NODE_REPLACED_BY")
+    assert one.by == "weft" and "its host is down" in one.message
+    (logged,) = house.store.audit_log(AuditLogSearch(action="pod replace"))
+    assert logged.user == "weft" and "its host is down" in logged.outcome
+    (event,) = messages(house, pod, "repair")
+    assert event.startswith(f"node {failed} is replaced by {spare}, as the order asks for: its host is down")
+    assert said(house, pod) == ""
+
+
+def test_order_that_only_wants_reports_keeps_its_node(house: House, clock: HandClock) -> None:
+    """The pod says which node fails; once its order asks for it, the node is replaced, without another change."""
+    pod = house.ready(make("train", 2))
+    fail(house, clock, pod.nodes[0])
+    assert again(house, clock, pod).generation == 1 and said(house, pod) == "NODE_FAILS"
+    tenant = redacted(house.service, Policy()).show_pod(house.request(), "train")
+    assert any("its host is down" in c.message for c in tenant.conditions if c.type is Aspect.NODES_FAIL)
+    changed = house.service.apply_pod(house.request(), "train", order(count=2))
+    assert changed.change is not None and [f.field for f in changed.change.fields] == ["on_failure"]
+    now = again(house, clock, pod)
+    assert now.generation == 3 and pod.nodes[0] not in now.nodes
+
+
+def test_free_node_is_the_nearest_that_keeps_the_locality(house: House, clock: HandClock) -> None:
+    """The last node of a leaf has none: that is said, tried again, and done once a node of the leaf is free."""
+    pod = house.ready(order(count=3, locality={"required": "leaf"}))
+    other = house.run(house.order(make("other", 1, locality={"required": "leaf"})), PodState.READY)
+    leaf = {n.leaf for n in (*pod.plan.placement.nodes, *other.plan.placement.nodes)}
+    assert len(leaf) == 1, "the second pod has the last node of the leaf"
+    fail(house, clock, pod.nodes[2])
+    repairs(house).tend()
+    assert look(house, pod).generation == 1 and said(house, pod) == "NO_REPLACEMENT"
+    alarmed = house.service.list_pods(house.operator, PodSearch(all_projects=True, alarmed=True))
+    assert [p.name for p in alarmed] == ["train"]
+    for _ in range(5):
+        again(house, clock, pod)
+    assert len(messages(house, pod, "alarm")) == 1, "the same reason is one event"
+    house.release(other)
+    house.run(other, PodState.RELEASED)
+    now = again(house, clock, pod)
+    assert now.nodes[2] == other.nodes[0]
+
+
+def test_attempts_are_bounded(house: House, clock: HandClock) -> None:
+    """A failure that can't be mended is tried a minute later, then at growing intervals."""
+    pod = house.ready(order(count=2))
+    house.order(make("rest", 14))
+    fail(house, clock, pod.nodes[0])
+    for _ in range(60):
+        watch(house, clock, 1)
+        repairs(house).tend()
+    with house.database.statement() as tx:
+        (row,) = tx.rows("failures_of", pod_id=pod.id)
+    assert 6 <= row["tried"] <= 11
+
+
+def unknown_cloud(house: House, clock: HandClock, pod: PodRecord) -> None:
+    house.cloud.plant(Fault.UNREACHABLE, verb="facts", times=None)
+
+
+def up_before_the_turn(house: House, clock: HandClock, pod: PodRecord) -> None:
+    house.cloud.offers.hosts[pod.nodes[0]] = "up"
+
+
+def not_listed(house: House, clock: HandClock, pod: PodRecord) -> None:
+    del house.cloud.offers.hosts[pod.nodes[0]]
+
+
+def old_reading(house: House, clock: HandClock, pod: PodRecord) -> None:
+    clock.forward(minutes=6)
+
+
+def closed_gate(house: House, clock: HandClock, pod: PodRecord) -> None:
+    house.gate.found_behind("lab")
+
+
+def changing(house: House, clock: HandClock, pod: PodRecord) -> None:
+    house.service.apply_pod(house.request(), "train", order(count=3))
+
+
+def releasing(house: House, clock: HandClock, pod: PodRecord) -> None:
+    house.release(pod)
+
+
+def lease_over(house: House, clock: HandClock, pod: PodRecord) -> None:
+    clock.forward(minutes=2)
+
+
+def deleted(house: House, clock: HandClock, pod: PodRecord) -> None:
+    house.cloud.lose(house.cloud.thing(f"server/{pod.nodes[0]}"))
+
+
+def other_deleted(house: House, clock: HandClock, pod: PodRecord) -> None:
+    house.cloud.lose(house.cloud.thing(f"server/{pod.nodes[1]}"))
+
+
+def only_reports(house: House, clock: HandClock, pod: PodRecord) -> None:
+    house.service.apply_pod(house.request(), "train", make("train", 2, duration="12m"))
+
+
+def switched_off(house: House, clock: HandClock, pod: PodRecord) -> None:
+    limits(house, at_once=0)
+
+
+def image_gone(house: House, clock: HandClock, pod: PodRecord) -> None:
+    house.cloud.offers.images.discard("tiny")
+
+
+@pytest.mark.parametrize(
+    ("happens", "code"),
+    [
+        (unknown_cloud, None),
+        (up_before_the_turn, "HOST_NOT_DOWN"),
+        (not_listed, "HOST_NOT_DOWN"),
+        (old_reading, ""),
+        (closed_gate, ""),
+        (changing, "POD_IS_CHANGED"),
+        (releasing, ""),
+        (lease_over, "LEASE_IS_OVER"),
+        (deleted, "SERVERS_DELETED"),
+        (other_deleted, "SERVERS_DELETED"),
+        (only_reports, "NODE_FAILS"),
+        (switched_off, "REPLACES_NOTHING"),
+        (image_gone, "ORDER_NOT_SERVED"),
+    ],
+)
+def test_node_stays_unless_its_failure_is_known_and_its_change_is_wanted(
+    house: House, clock: HandClock, happens: Any, code: str | None
+) -> None:
+    """Whatever comes between the report and the turn, the pod keeps its nodes and says why; None: any reason."""
+    pod = house.ready(order(count=2, duration="12m"))
+    fail(house, clock, pod.nodes[0])
+    happens(house, clock, pod)
+    generation = look(house, pod).generation
+    repairs(house).tend()
+    now = look(house, pod)
+    assert now.generation == generation and pod.nodes[0] in now.nodes
+    assert said(house, pod) == code if code is not None else said(house, pod) not in ("", "REPLACEMENT_DUE")
+    assert not house.service.holds(house.operator)
+
+
+def proved(house: House, pod: PodRecord, now: PodRecord) -> None:
+    """Hosts that the pod has left are up again, and are read back."""
+    for node in set(pod.nodes) - set(now.nodes):
+        house.cloud.offers.hosts[house.site.node_by_name[node].nova_host] = "up"
+    visit(house, pod, 8)
+
+
+def test_site_limits_replacements_at_once_and_in_an_hour(house: House, clock: HandClock) -> None:
+    """A leaf that fails is replaced node by node; what waits says so, to tenants without numbers, and goes on."""
+    limits(house, at_once=1, per_hour=2)
+    pod = house.ready(order(count=4))
+    fail(house, clock, *pod.nodes[:3])
+    repairs(house).tend()
+    now = look(house, pod)
+    assert now.generation == 2 and len(set(pod.nodes[:3]) & set(now.nodes)) == 2
+    tenant = redacted(house.service, Policy()).show_pod(house.request(), "train")
+    (text,) = (c.message for c in tenant.conditions if c.type is Aspect.NODES_FAIL)
+    assert "many nodes of the site are being replaced at once" in text and "at most" not in text
+    proved(house, pod, now)
+    now = again(house, clock, pod)
+    assert now.generation == 3, "the new server is there: the next one follows"
+    proved(house, pod, now)
+    assert again(house, clock, pod).generation == 3 and said(house, pod) == "TOO_MANY_IN_AN_HOUR"
+    watch(house, clock, 60)
+    assert again(house, clock, pod).generation == 4
+
+
+def test_two_workers_replace_a_node_once(house: House, clock: HandClock) -> None:
+    """And together no more than the site allows."""
+    limits(house, at_once=1)
+    pods = [house.ready(order(count=2)), house.run(house.order(order("other", 2)), PodState.READY)]
+    fail(house, clock, *(pod.nodes[0] for pod in pods))
+    assert not at_once(*[repairs(house).tend for _ in range(3)])
+    assert sorted(look(house, pod).generation for pod in pods) == [1, 2]
+
+
+def test_report_of_the_tenant_replaces(house: House, clock: HandClock) -> None:
+    """Within the project's limit of replaced nodes: a tenant must not take a site out of service by reports."""
+    limits(house, unaccepted=1)
+    pod = house.ready(order(count=2))
+    house.service.report_node(house.request(), "train", pod.nodes[0], "slow")
+    repairs(house).tend()
+    now = settle(house, pod)
+    assert now.generation == 2 and pod.nodes[0] not in now.nodes
+    house.service.report_node(house.request(), "train", now.nodes[1], "slow")
+    clock.forward(minutes=1)
+    repairs(house).tend()
+    assert look(house, pod).generation == 2 and said(house, pod) == "REPLACED_UNACCEPTED"
+    house.service.accept_node(house.operator, pod.nodes[0])
+    clock.forward(minutes=5)
+    repairs(house).tend()
+    assert look(house, pod).generation == 3
+
+
+def test_report_without_on_failure_only_reports(house: House) -> None:
+    pod = house.ready(make("train", 2))
+    house.service.report_node(house.request(), "train", pod.nodes[0], "slow")
+    repairs(house).tend()
+    assert look(house, pod).generation == 1 and said(house, pod) == "NODE_FAILS"
+    house.service.clear_report(house.operator, pod.nodes[0])
+    repairs(house).tend()
+    assert said(house, pod) == ""
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"nodes": {"count": 1, "flavor": "m", "image": "tiny", "kind": "bare_metal"}},
+        {"nodes": {"count": 1, "flavor": "p", "image": "tiny", "sharing": "shared"}},
+        {"nodes": {"count": 1, "flavor": "v", "image": "tiny"}, "ipus": {"count": 4}},
+    ],
+)
+def test_shapes_that_are_not_replaced_refuse_it(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="on_failure: replace is not possible with"):
+        Order.model_validate({"name": "train", "on_failure": "replace", **fields})
