@@ -6,49 +6,74 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, Callable, NoReturn
 
-from weftcheck import VERSION, checks, expected, report
+from weftcheck import VERSION, checks, expected, report, service
 from weftcheck.catalog import CODES
 from weftcheck.host import Host, Runner, run
 from weftcheck.result import Status
 
 EXIT = {Status.OK: 0, Status.FAILED: 1, Status.UNKNOWN: 3}
 USAGE = 2
+UNREPORTED = 4
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Of the arguments."""
+    made = argparse.ArgumentParser(
         prog="weft-check",
         description="Check this machine as a node of an accelerator pod: PCIe, firmware, kernel, GPUs, ports, clock.",
-        epilog="Exit code: 0 all ok, 1 a check failed, 2 wrong usage, 3 none failed but one is unknown.",
+        epilog="Exit code: 0 all ok, 1 a check failed, 2 wrong usage, 3 none failed but one is unknown, 4 the result "
+        "couldn't be reported.",
     )
-    parser.add_argument("--version", action="version", version=f"weft-check {VERSION}")
-    parser.add_argument(
+    made.add_argument("--version", action="version", version=f"weft-check {VERSION}")
+    made.add_argument(
         "--expect",
         type=Path,
         metavar="FILE",
         help="expected values; without it, only what is wrong by itself fails",
     )
-    parser.add_argument("--json", action="store_true", help="print a JSON document")
-    parser.add_argument(
+    made.add_argument("--json", action="store_true", help="print a JSON document")
+    made.add_argument(
         "-v", "--verbose", action="store_true", help="also print what is skipped, and more of what is unknown"
     )
-    parser.add_argument(
+    made.add_argument(
         "--check", action="append", metavar="CODE", help="check this code alone; may be given several times"
     )
-    parser.add_argument("--list", action="store_true", help="list the codes")
-    return parser
+    made.add_argument(
+        "--report",
+        metavar="URL",
+        help="report the result to weft: https://HOST[:PORT]/v1/nodes/NODE/checks; needs --token-file",
+    )
+    made.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="file with the node's token (`weft node check-token NODE`)",
+    )
+    made.add_argument(
+        "--cacert",
+        type=Path,
+        metavar="FILE",
+        help="certificates to verify weft's with; default: the system's",
+    )
+    made.add_argument("--list", action="store_true", help="list the codes")
+    return made
 
 
-def main(arguments: Sequence[str] | None = None, root: Path = Path("/"), runner: Runner = run) -> int:
-    """Run a command line (None: the process's own) and return its exit code. Other roots and runners are for tests."""
-    parser = _parser()
+def main(
+    arguments: Sequence[str] | None = None,
+    root: Path = Path("/"),
+    runner: Runner = run,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
+    """Run a command line (None: the process's own) and return its exit code. The other arguments are for tests."""
     try:
-        given = parser.parse_args(arguments)
+        given = parser().parse_args(arguments)
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else USAGE
     unknown = [code for code in given.check or () if code not in CODES]
@@ -56,7 +81,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = Path("/"), runner:
         return _usage(f"--check {unknown[0]}: allowed are {', '.join(CODES)}")
     try:
         values, data = expected.load(given.expect) if given.expect else (expected.Expected(), None)
-    except expected.ExpectedError as error:
+        target = _target(given, sleep)
+    except (expected.ExpectedError, service.UsageError) as error:
         return _usage(str(error))
     if given.list:
         return _print("\n".join(f"{code:17} {entry.what}" for code, entry in CODES.items()), 0)
@@ -66,10 +92,39 @@ def main(arguments: Sequence[str] | None = None, root: Path = Path("/"), runner:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    code = EXIT[report.overall(results)]
-    if given.json:
-        return _print(json.dumps(report.document(host, results, data, when), indent=1), code)
-    return _print(report.table(results, given.verbose), code)
+    document = report.document(host, results, data, when)
+    text = json.dumps(document, indent=1) if given.json else report.table(results, given.verbose)
+    code = _print(text, EXIT[report.overall(results)])
+    return code if target is None else _report(target, document, code)
+
+
+def _target(given: argparse.Namespace, sleep: Callable[[float], None]) -> service.Weft | None:
+    """Where to report. Raises WeftError."""
+    if given.report is None:
+        if given.token_file or given.cacert:
+            raise service.UsageError("--token-file and --cacert are for --report")
+        return None
+    if given.token_file is None:
+        raise service.UsageError("--report needs --token-file")
+    if given.check:
+        raise service.UsageError("--check isn't for --report: weft takes whole results alone")
+    where = service.address(given.report)
+    return service.Weft(where, service.token(given.token_file), service.trust(given.cacert), sleep)
+
+
+def _report(target: service.Weft, document: Mapping[str, Any], code: int) -> int:
+    """The exit code: the result's, or that it couldn't be reported."""
+    try:
+        answer = target.report(document)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except service.ReportError as error:
+        print(f"weft-check: the result isn't reported: {error}", file=sys.stderr)
+        return UNREPORTED
+    node, state = (report.printable(str(answer.get(name))[:100]) for name in ("node", "state"))
+    print(f"weft-check: reported: node {node} is {state}", file=sys.stderr)
+    return code
 
 
 def _print(text: str, code: int) -> int:

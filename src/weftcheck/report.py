@@ -84,8 +84,9 @@ def table(results: Sequence[Result], verbose: bool) -> str:
     counts = [(status, sum(r.status is status for r in results)) for status in Status]
     skipped = "" if verbose or not counts[-1][1] else " (--verbose shows them)"
     lines.append(", ".join(f"{count} {status.value}" for status, count in counts) + skipped)
-    return "\n".join(_printable(line) for line in lines)
+    return "\n".join(printable(line) for line in lines)
 
 
-def _printable(line: str) -> str:
+def printable(line: str) -> str:
+    """A line without control characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in line)

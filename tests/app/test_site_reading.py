@@ -155,7 +155,7 @@ def test_all_errors_are_reported_with_their_lines(folder: Folder) -> None:
          "is not allowed: tags are not used here"),
         ("nodes.csv", "name,rack,role", "name,rack,rolle", "nodes.csv:1: csv: 'rolle' is not allowed: "
          "unknown column; known here: cloud, cores, dedicated_cores, host, ipu_pod, labels, machine, maintenance, "
-         "memory_mib, name, numa_nodes, nvlink_domain, rack, role, servers, sockets"),
+         "memory_mib, name, numa_nodes, nvlink_domain, product_uuid, rack, role, serial, servers, sockets"),
         ("nodes.csv", "name,rack,role", "name,rack,rack", "nodes.csv:1: csv: 'rack' is not allowed: "
          "the column appears twice"),
         ("nodes.csv", "gpu05,rack2,compute", "gpu05,rack2", "nodes.csv:6: csv: 'gpu05,rack2' is not allowed: "

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from keystoneauth1.exceptions import NotFound
 from keystoneauth1.loading import get_plugin_options
 from openstack.config import OpenStackConfig
 
+from tests.helpers.certificates import own_certificate
 from tests.helpers.desk import Desk
 from weft.cli.signin import OPTIONS, taken
 from weft.client import SERVICE_TYPE
@@ -168,7 +164,7 @@ def test_refused_connection_is_one_sentence(desk: Desk) -> None:
 
 def test_untrusted_certificate_is_reported_and_can_be_trusted(desk: Desk) -> None:
     """A certificate of an unknown authority: exit code 1 and what to set; with cacert it works."""
-    certificate = _certificate(desk.folder)
+    certificate = own_certificate(desk.folder)
     with served(desk.house.served(desk.keystone.identity), certificate) as url:
         bad = desk.weft("pod", "list", "--endpoint", url)
         assert bad.code == 1
@@ -182,7 +178,7 @@ def test_untrusted_certificate_is_reported_and_can_be_trusted(desk: Desk) -> Non
 @pytest.mark.parametrize("way", ["--os-cacert", "OS_CACERT"])
 def test_ca_of_option_or_environment_is_trusted(desk: Desk, way: str) -> None:
     """Also beside a cloud of clouds.yaml, as with OpenStack's client; a file that isn't there is exit code 2."""
-    file, key = _certificate(desk.folder)
+    file, key = own_certificate(desk.folder)
     with served(desk.house.served(desk.keystone.identity), (file, key)) as url:
         for given, code in ((str(file), 0), (str(desk.folder / "nix.pem"), 2)):
             more = [way, given] if way.startswith("--") else []
@@ -205,29 +201,6 @@ def test_other_service_at_the_url_is_reported(desk: Desk) -> None:
         assert (json.code, "not an answer of weft" in json.err) == (1, True)
         proxy = desk.weft("node", "list", "--endpoint", url)
         assert (proxy.code, "502" in proxy.err) == (1, True)
-
-
-def _certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that signs itself, and its key."""
-    key = Ed25519PrivateKey.generate()
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "weft test")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), True)
-        .sign(key, None)
-    )
-    paths = folder / "cert.pem", folder / "key.pem"
-    paths[0].write_bytes(certificate.public_bytes(Encoding.PEM))
-    paths[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    return paths
 
 
 def test_https_to_an_http_keystone_is_reported(desk: Desk) -> None:

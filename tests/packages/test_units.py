@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,11 @@ import pytest
 
 from tests.helpers.paths import EXAMPLES, ROOT
 from weft.cli.main import build_parser
+from weftcheck.cli import EXIT, parser
+from weftcheck.result import Status
 
-UNITS = sorted((EXAMPLES / "systemd").glob("*.service"))
+CHECK = EXAMPLES / "systemd" / "weft-check.service"
+UNITS = sorted({*(EXAMPLES / "systemd").glob("*.service")} - {CHECK})
 MOST_EXPOSED = {"weft-serve": 20, "weft-worker": 20, "weft-fabric-agent": 30, "weft-probe-agent": 30}
 """Of systemd's tenths: below 20 is "OK"'s better half; the agents run as root with a capability or two."""
 
@@ -46,9 +50,39 @@ def test_unit_starts_a_command_of_weft(unit: Path) -> None:
 @pytest.mark.parametrize("unit", UNITS, ids=lambda p: p.stem)
 def test_unit_is_valid_and_hardened(unit: Path, tmp_path: Path) -> None:
     """By systemd itself, offline: every key is known, and the exposure is low."""
+    judge(unit, tmp_path, MOST_EXPOSED[unit.stem])
+
+
+def test_hosts_checks_run_and_report_by_a_timer(tmp_path: Path) -> None:
+    """weft-check knows the arguments; a failed check is no failure of the unit, a failed report is."""
+    found = settings(CHECK)
+    program, *words = found["ExecStart"].split()
+    assert program == "/opt/weft/bin/weft-check"
+    assert parser().parse_args(words).report == "${WEFT_CHECK_URL}"
+    assert (found["Type"], found["SuccessExitStatus"]) == (
+        "oneshot",
+        f"{EXIT[Status.FAILED]} {EXIT[Status.UNKNOWN]}",
+    )
+    timer = CHECK.with_suffix(".timer")
+    assert {"OnBootSec", "OnUnitInactiveSec"} <= settings(timer).keys()
+    judge(CHECK, tmp_path, 55)
+    shutil.copy(timer, tmp_path)
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", tmp_path / timer.name],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert timer.name not in verified.stderr, verified.stderr
+
+
+def judge(unit: Path, folder: Path, most: int) -> None:
+    """By systemd itself, offline: every key is known, and the exposure is at most so many of its tenths."""
     subprocess.run([ROOT / "tools/packages.sh", "systemd"], check=True, timeout=900)
-    copy = tmp_path / unit.name
-    copy.write_text(unit.read_text().replace("/opt/weft/bin/weft", sys.executable))
+    copy = folder / unit.name
+    program = settings(unit)["ExecStart"].split()[0]
+    copy.write_text(unit.read_text().replace(program, sys.executable))
     verified = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", copy],
         capture_output=True,
@@ -57,7 +91,7 @@ def test_unit_is_valid_and_hardened(unit: Path, tmp_path: Path) -> None:
         timeout=60,
     )
     assert unit.name not in verified.stderr, verified.stderr
-    limit = f"--threshold={MOST_EXPOSED[unit.stem]}"
+    limit = f"--threshold={most}"
     judged = subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "--no-pager", limit, copy],
         capture_output=True,

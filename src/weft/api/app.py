@@ -21,6 +21,7 @@ from starlette.types import ExceptionHandler
 import weft
 from weft.api import (
     capacity,
+    hostchecks,
     maintenance,
     networks,
     operator,
@@ -55,12 +56,13 @@ from weft.app.redact import redacted
 from weft.app.service import Service
 from weft.model.errors import InputError, InputErrors, TemporaryError, UnauthenticatedError, WeftError
 from weft.model.errortable import TYPE_PREFIX, row_of, to_problem
+from weft.model.hostchecks import CheckDocument
 from weft.model.messages import errors, withheld
 from weft.model.order import Order
 from weft.model.reservation import Reservation
 from weft.model.sitefile import SiteDocument
 from weft.model.siteparts import PartsQuestion
-from weft.model.views import DrainRequest
+from weft.model.views import CheckTokenRequest, DrainRequest
 from weft.ports.cloud import Identity
 
 STRANGERS = 20
@@ -94,6 +96,7 @@ _ROOMS = (
     siteresources,
     operator,
     maintenance,
+    hostchecks,
     search,
 )
 """Modules with routes, in the order of the documentation."""
@@ -226,6 +229,8 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             DrainRequest,
             Reservation,
             ApplySiteRequest,
+            CheckDocument,
+            CheckTokenRequest,
         )
         bodies = (
             Order,

@@ -88,7 +88,7 @@ async def _asker(
     except WeftError as error:
         raise redact.error(error) from error  # an unauthenticated caller is no operator
     http.state.caller = caller
-    return Request(caller, address_of(http), http.state.request_id, _user_agent(http))
+    return Request(caller, address_of(http), http.state.request_id, user_agent(http))
 
 
 def address_of(http: HttpRequest) -> str:
@@ -107,7 +107,7 @@ def neighbourhood(host: str) -> str:
     return str(address.ipv4_mapped or ip_network((address, 64), strict=False))
 
 
-def _user_agent(http: HttpRequest) -> str:
+def user_agent(http: HttpRequest) -> str:
     """The client's User-Agent for the log: short, and without control characters."""
     given = http.headers.get("user-agent", "")[:200]
     return given.encode("ascii", "backslashreplace").decode() if given.isprintable() else ""
@@ -153,15 +153,20 @@ def raw_body(limit: int, most: int) -> Callable[..., Any]:
     """
 
     async def read(http: HttpRequest, request: Asker) -> bytes:
-        kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise HTTPException(415, f"send the body as application/json, not as {kind or 'nothing'}")
-        body = await limited_body(http, limit)
-        if _signs(body) > most and await run_in_threadpool(_signs, _STRING.sub(b"", body)) > most:
-            raise HTTPException(413, f"the body has more than {most} values, the limit here")
-        return body
+        return await json_body(http, limit, most)
 
     return read
+
+
+async def json_body(http: HttpRequest, limit: int, most: int) -> bytes:
+    """A JSON body of at most `limit` bytes and about `most` values. Raises `HTTPException`."""
+    kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise HTTPException(415, f"send the body as application/json, not as {kind or 'nothing'}")
+    body = await limited_body(http, limit)
+    if _signs(body) > most and await run_in_threadpool(_signs, _STRING.sub(b"", body)) > most:
+        raise HTTPException(413, f"the body has more than {most} values, the limit here")
+    return body
 
 
 async def limited_body(http: HttpRequest, limit: int) -> bytes:

@@ -15,6 +15,7 @@ from weft.model.reservation import ReservationView
 from weft.model.views import (
     MOST_EVENTS,
     AuditLogEntry,
+    CheckTokenView,
     DrainView,
     EventView,
     FabricReading,
@@ -124,6 +125,12 @@ class ReportList(Document):
     """Nodes that projects have reported."""
 
     reports: tuple[ReportView, ...]
+
+
+class CheckTokenList(Document):
+    """Tokens with which nodes report their checks."""
+
+    tokens: tuple[CheckTokenView, ...]
 
 
 class ReplaceRequest(Document):

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from weft.app.yamltext import Path, Positions, dotted
-from weft.model import ids, storageorder
+from weft.model import hostchecks, ids, storageorder
 from weft.model.errors import InputError, InputErrors
 from weft.model.site import DNS_NAMES, deployment, storage
 from weft.model.site.ipus import PORT
@@ -67,6 +67,8 @@ _PATTERNS = {
     deployment.SDN_URL: "http:// or https:// with a host, and a path",
     deployment.API_URL: "http:// or https:// with a host, and a port, without a path",
     deployment.USER_NAME: "a user of Linux: a-z, 0-9, _ and -, at most 32 characters",
+    hostchecks.CODE: "A-Z, 0-9 and '_', starting with a letter, at most 40 characters",
+    hostchecks.DIGEST: "sha256: and 64 hex digits",
 }
 """`pattern` of a model of input files -> what it allows, in words."""
 A_TIME = "a time with time zone, such as 2027-01-31T18:00:00Z"

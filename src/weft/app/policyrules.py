@@ -244,6 +244,33 @@ _RULES = (
         "DELETE",
     ),
     _documented(
+        "nodes:list_checks",
+        _OPERATOR_READS,
+        "Read what nodes' own checks reported.",
+        "/v1/nodes/{name}/checks",
+    ),
+    _documented(
+        "nodes:forget_checks",
+        "rule:operator",
+        "Forget what a node's own checks reported, failed ones included.",
+        "/v1/nodes/{name}/checks",
+        "DELETE",
+    ),
+    _documented(
+        "nodes:check_tokens",
+        "rule:operator",
+        "Make and revoke the tokens with which nodes report their checks. Reports themselves need such a token, and no "
+        "rule.",
+        "/v1/nodes/{name}/check-tokens",
+        "POST",
+    ),
+    _documented(
+        "nodes:list_check_tokens",
+        _OPERATOR_READS,
+        "List the tokens with which nodes report their checks, without their secrets.",
+        "/v1/check-tokens",
+    ),
+    _documented(
         "nodes:drain",
         "rule:operator",
         "Drain nodes: they get no new orders; or end that.",

@@ -12,6 +12,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from weft.app import tenanttext
+from weft.app.checkverbs import Reporter
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.shown import shown
@@ -31,7 +32,7 @@ from weft.model.errors import (
     WeftError,
 )
 from weft.model.messages import OPERATORS
-from weft.model.views import Health
+from weft.model.views import CheckReceipt, Health
 
 
 def redacted(verbs: Service, policy: Policy) -> Service:
@@ -60,6 +61,14 @@ class _Redacted:
     def watching(self, pod_id: UUID, seen: PodCallback) -> AbstractContextManager[None]:
         """Not redacted: it only wakes a wait, whose answer comes from another verb."""
         return self._verbs.watching(pod_id, seen)
+
+    def reporter(self, token: str, node: str, address: str, request_id: str, agent: str) -> Reporter:
+        """A node's own verbs aren't redacted: what they answer is about what it has sent."""
+        return self._verbs.reporter(token, node, address, request_id, agent)
+
+    def report_checks(self, reporter: Reporter, given: dict[str, object]) -> CheckReceipt:
+        """See `reporter`."""
+        return self._verbs.report_checks(reporter, given)
 
     def __getattr__(self, name: str) -> Callable[..., object]:
         if name.startswith("_"):

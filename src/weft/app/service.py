@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.app.checkverbs import CheckVerbs
 from weft.app.drainverbs import DrainVerbs
 from weft.app.impactverbs import ImpactVerbs
 from weft.app.maintenanceverbs import MaintenanceVerbs
@@ -32,6 +33,7 @@ class Service(
     SiteVerbs,
     MaintenanceVerbs,
     DrainVerbs,
+    CheckVerbs,
     ImpactVerbs,
     SiteResourceVerbs,
     TimeVerbs,

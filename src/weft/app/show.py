@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from weft.engine.capacity import Capacity
+from weft.engine.checkstate import check_state
 from weft.engine.database import Row
 from weft.engine.documents import message_text
 from weft.engine.drains import pods_drained
@@ -12,7 +13,7 @@ from weft.engine.failures import failures_said
 from weft.engine.records import ResourceRecord
 from weft.engine.shownrecords import ShownPod, ShownResource
 from weft.engine.siteparts import SiteRecord
-from weft.engine.stops import NO_STOPS
+from weft.engine.stops import NO_STOPS, Stops
 from weft.engine.unreadable import READING, unreadable
 from weft.model.fabric import FabricStatus
 from weft.model.kinds import Kind
@@ -21,6 +22,7 @@ from weft.model.pod import Aspect, Cause, Condition, Conditions, Phase, changed
 from weft.model.site import Site, Unit
 from weft.model.views import (
     DrainView,
+    FailedCheckView,
     HoldView,
     NodeView,
     PodView,
@@ -218,11 +220,11 @@ def _views(
         else:
             leaf = next((stands[name].leaf for stands in topologies if name in stands), "-")
         pods = sorted(sharing.get(name, ()))
-        yield _node(units[name], leaf, capacity, pods, found.get(name, ""), unknown.get(name, ""))
+        yield _node(site, units[name], leaf, capacity, pods, found.get(name, ""), unknown.get(name, ""))
 
 
 def _node(
-    node: Unit, leaf: str, capacity: Capacity, sharing: Sequence[str], found: str, unknown: str
+    site: Site, node: Unit, leaf: str, capacity: Capacity, sharing: Sequence[str], found: str, unknown: str
 ) -> NodeView:
     hold, quarantine = capacity.holds.get(node.name), capacity.quarantines.get(node.name)
     stops = capacity.stops.get(node.name, NO_STOPS)
@@ -266,8 +268,17 @@ def _node(
             "holds": tuple(hold_view(row) for row in stops.holds),
             "drain": stops.drain and drain_view(stops.drain),
             "reports": tuple(report_view(row) for row in stops.reports),
+            "checks": check_state(stops.checks, site.checks, capacity.at),
+            "checked_at": stops.checks and stops.checks.at,
+            "failed_checks": failed_checks(stops),
         }
     )
+
+
+def failed_checks(stops: Stops) -> tuple[FailedCheckView, ...]:
+    """The node's own checks that failed."""
+    failed = stops.checks.failed if stops.checks else ()
+    return tuple(FailedCheckView(code=p.code, subject=p.subject, since=p.since) for p in failed)
 
 
 def drain_view(row: Row) -> DrainView:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from weft.cli import nodechecks
 from weft.cli.common import Json, Subparsers, clean, client_of, group, leaf, say, table, warn, write_json
 from weft.cli.output import Listing, Record, listed, shown
 from weft.model.errors import InputError
@@ -13,7 +14,7 @@ STATES = ("free", "busy", "quarantined", "held", "drained", "maintenance", "not-
 
 def add_commands(subparsers: Subparsers) -> None:
     """Register the commands about nodes."""
-    commands = group(subparsers, "node", "list nodes; quarantine, hold and drain them")
+    commands = group(subparsers, "node", "list nodes; quarantine, hold, check and drain them")
     parser = listed(commands, "list", node_list, "list nodes and who holds them")
     parser.add_argument("--state", choices=STATES, help="only nodes in this state")
     parser = shown(commands, "show", node_show, "show a node, and what keeps it from new orders")
@@ -22,7 +23,7 @@ def add_commands(subparsers: Subparsers) -> None:
         commands,
         "history",
         history,
-        "show what happened to a node: pods, replacements, failures, holds, drains, quarantines; newest first",
+        "show what happened to a node: pods, replacements, failures, checks, holds, drains, quarantines; newest first",
     )
     parser.add_argument("node", metavar="NODE")
     parser.add_argument("--before", metavar="N", type=int, help="only entries before it (next page)")
@@ -37,6 +38,7 @@ def add_commands(subparsers: Subparsers) -> None:
     parser.add_argument("node", metavar="NODE")
     _add_holds(commands)
     _add_reports(commands)
+    nodechecks.add_commands(commands)
     _add_drains(commands)
 
 
@@ -93,18 +95,22 @@ def _add_drains(commands: Subparsers) -> None:
 def node_list(args: argparse.Namespace) -> Listing:
     """`weft node list`; `--state` filters in the client."""
     nodes = [n for n in client_of(args).nodes() if args.state in (None, n["state"])]
-    return Listing(("name", "rack", "leaf", "state", "pod", "project_id", "since", "reason"), nodes)
+    columns = ("name", "rack", "leaf", "state", "pod", "project_id", "since", "checks", "reason")
+    return Listing(columns, nodes)
 
 
 def node_show(args: argparse.Namespace) -> Record:
     """`weft node show`."""
     node = client_of(args).show_node(args.node)
-    fields = {name: value for name, value in node.items() if name not in ("holds", "drain", "reports")}
+    lists = ("holds", "drain", "reports", "failed_checks")
+    fields = {name: value for name, value in node.items() if name not in lists}
     drained = node.get("drain") or {}
     fields |= {f"drain_{name}": drained.get(name) for name in ("by", "drained_by", "public")}
     details = {"holds": Listing(("what", "since", "held_by", "why"), node.get("holds", ()))}
     if given := node.get("reports", ()):
         details["reports"] = Listing(("project_id", "pod", "at", "reported_by", "reason"), given)
+    if failed := node.get("failed_checks", ()):
+        details["failed_checks"] = Listing(("code", "subject", "since"), failed)
     return Record(fields, node, details)
 
 

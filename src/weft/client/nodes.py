@@ -63,6 +63,26 @@ class NodeClient:
         query = f"?{urlencode({'project': project})}" if project is not None else ""
         return self._ask("DELETE", f"/v1/nodes/{part('node', node)}/reports{query}")["reports"]
 
+    def node_checks(self, node: str) -> Json:
+        """What the node's own checks reported last."""
+        return self._ask("GET", f"/v1/nodes/{part('node', node)}/checks")
+
+    def forget_checks(self, node: str) -> Json:
+        return self._ask("DELETE", f"/v1/nodes/{part('node', node)}/checks")
+
+    def make_check_token(self, node: str, until: str | None = None) -> Json:
+        """A token with which the node reports its checks; shown once."""
+        body = {} if until is None else {"until": until}
+        return self._ask("POST", f"/v1/nodes/{part('node', node)}/check-tokens", body)
+
+    def check_tokens(self, node: str | None = None) -> list[Json]:
+        query = f"?{urlencode({'node': node})}" if node is not None else ""
+        return self._ask("GET", f"/v1/check-tokens{query}")["tokens"]
+
+    def revoke_check_token(self, token: str) -> Json:
+        """End a token by its id."""
+        return self._ask("DELETE", f"/v1/check-tokens/{part('id', token)}")
+
     def drain(self, target: str, **given: Any) -> Json:
         """Give no new orders to a place's nodes. Args: fields of `DrainRequest`; None is left out."""
         more = {name: value for name, value in given.items() if value is not None}

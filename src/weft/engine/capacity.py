@@ -14,7 +14,7 @@ from weft.engine.counted import Counted, Holding, lease_of, seconds_of, terms_of
 from weft.engine.database import Row, Tx
 from weft.engine.partholds import booked_parts
 from weft.engine.postgres import time_in_json
-from weft.engine.stops import NO_STOPS, Stops
+from weft.engine.stops import NO_STOPS, Checked, Problem, Stops
 from weft.model.placement import Occupancy
 from weft.model.plan import UsedNumbers
 from weft.model.site import Site
@@ -69,7 +69,8 @@ class Capacity:
         ending: networks and flavors of the site that are being removed: name or id -> kind.
         site: generation of the site that is active; None: there is none.
         leases: the same holds, in the book's form; None: computed on first use.
-        stops: node -> why operators keep it from new orders.
+        stops: node -> why operators keep it from new orders, and what it reported of itself.
+        at: when this was so.
     """
 
     holds: Mapping[str, Row]
@@ -85,6 +86,7 @@ class Capacity:
     site: int | None = None
     leases: Leases | None = None
     stops: Mapping[str, Stops] = field(default_factory=dict[str, Stops])
+    at: datetime | None = None
 
     @classmethod
     def of(cls, counted: Counted, at: datetime, gone: Container[str], frame: Mapping[str, Any]) -> Capacity:
@@ -105,6 +107,7 @@ class Capacity:
             ending=frame["ending"],
             site=frame["site"],
             leases=counted.leases,
+            at=at,
         )
 
     @property
@@ -184,8 +187,19 @@ def _stops(document: Mapping[str, Any]) -> Stops | None:
         tuple(timed(row) for row in holds),
         timed(drain) if drain else None,
         tuple(timed(row) for row in reports),
+        _checked(document["checks"]),
     )
     return None if found == NO_STOPS else found
+
+
+def _checked(row: Mapping[str, Any] | None) -> Checked | None:
+    if row is None:
+        return None
+    problems = tuple(
+        Problem(code, subject, status, datetime.fromisoformat(since))
+        for code, subject, status, since in row["problems"] or ()
+    )
+    return Checked(time_in_json(row["at"]), row["status"], row["expected"], problems)
 
 
 def read_capacity(tx: Tx, lock: bool = False) -> Capacity:

@@ -131,7 +131,10 @@ UNION ALL SELECT 'reservation', n.name, (SELECT row_to_json(r) FROM reservation 
 UNION ALL SELECT 'stop', n.node, (SELECT json_build_object(
     'holds', (SELECT json_agg(a ORDER BY since, what) FROM acceptance a WHERE a.node = n.node),
     'drain', (SELECT row_to_json(d) FROM drain d WHERE d.node = n.node),
-    'reports', (SELECT json_agg(r ORDER BY at, project_id) FROM node_report r WHERE r.node = n.node))) FROM stopped n
+    'reports', (SELECT json_agg(r ORDER BY at, project_id) FROM node_report r WHERE r.node = n.node),
+    'checks', (SELECT json_build_object('at', c.at, 'status', c.status, 'expected', c.expected, 'problems', (
+        SELECT json_agg(json_build_array(p ->> 'code', p ->> 'subject', p ->> 'status', p ->> 'since'))
+        FROM jsonb_array_elements(c.problems) p)) FROM node_check c WHERE c.node = n.node))) FROM stopped n
 
 
 -- name: capacity_changes
@@ -178,6 +181,7 @@ WITH frame AS MATERIALIZED (
     SELECT name FROM reservation
 ), stopped AS (
     SELECT node FROM acceptance UNION SELECT node FROM drain UNION SELECT node FROM node_report
+    UNION SELECT node FROM node_check
 )
 @capacity_documents;
 
@@ -392,6 +396,53 @@ WITH ended AS (
     FROM ended ORDER BY project_id
 )
 SELECT * FROM ended ORDER BY project_id;
+
+-- name: lock_node_check
+-- One report of a node at a time.
+SELECT pg_advisory_xact_lock(hashtext('weft.checks'), hashtext(%(node)s));
+
+-- name: node_check
+SELECT node, at, status, expected, problems, document FROM node_check WHERE node = %(node)s;
+
+-- name: store_node_check
+INSERT INTO node_check (node, at, status, expected, problems, document)
+VALUES (%(node)s, %(at)s, %(status)s, %(expected)s, %(problems)s, %(document)s)
+ON CONFLICT (node) DO UPDATE SET at = excluded.at, status = excluded.status, expected = excluded.expected,
+    problems = excluded.problems, document = excluded.document;
+
+-- name: forget_node_check
+DELETE FROM node_check WHERE node = %(node)s;
+
+-- name: count_check_entries
+SELECT count(*) AS number FROM node_history WHERE node = %(node)s AND type = 'check' AND at > %(since)s;
+
+-- name: note_check
+INSERT INTO node_history (node, at, type, message, by) VALUES (%(node)s, %(at)s, 'check', %(message)s, %(by)s);
+
+-- name: prune_node_checks
+-- Of nodes that have long stopped to report.
+DELETE FROM node_check WHERE node IN (SELECT node FROM node_check WHERE at < %(before)s ORDER BY at LIMIT %(limit)s);
+
+-- name: lock_check_tokens
+SELECT pg_advisory_xact_lock(hashtext('weft.check_tokens'), hashtext(%(node)s));
+
+-- name: check_tokens
+-- Without digests.
+SELECT id, node, made_at, made_by, expires_at, used_at FROM check_token
+WHERE %(node)s::text IS NULL OR node = %(node)s ORDER BY node, made_at, id;
+
+-- name: insert_check_token
+INSERT INTO check_token (id, node, digest, made_at, made_by, expires_at)
+VALUES (%(id)s, %(node)s, %(digest)s, %(at)s, %(by)s, %(ends)s) RETURNING id, node, made_at, made_by, expires_at, used_at;
+
+-- name: report_token
+SELECT node, digest, expires_at FROM check_token WHERE id = %(id)s;
+
+-- name: use_check_token
+UPDATE check_token SET used_at = %(at)s WHERE id = %(id)s AND expires_at > %(at)s RETURNING id;
+
+-- name: delete_check_token
+DELETE FROM check_token WHERE id = %(id)s RETURNING id, node, made_at, made_by, expires_at, used_at;
 
 -- name: lock_hosts
 -- Two readings of different states would lock the same rows in different orders.

@@ -3,10 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 from weft.engine.database import Row
 from weft.model.messages.values import MINUTE
+
+
+class Problem(NamedTuple):
+    """A check that failed or is unknown, and since when."""
+
+    code: str
+    subject: str
+    status: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a node's own checks reported last.
+
+    Attributes:
+        at: when the report came.
+        status: of the last document.
+        expected: digest of the values that it was checked against.
+        problems: what failed first, and what is unknown; also what failed before and wasn't judged again.
+    """
+
+    at: datetime
+    status: str
+    expected: str | None
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def failed(self) -> tuple[Problem, ...]:
+        """The problems that failed."""
+        return tuple(one for one in self.problems if one.status == "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +48,14 @@ class Stops:
     Attributes:
         holds: rows of node, what, since, held_by; the oldest first.
         reports: rows of node, project_id, pod_id, pod, at, reported_by, reason: only that project does without it.
+        checks: what the node reported of itself; None: nothing.
         drain: row of node, since, drained_by, until_at, reason, public; None: it isn't drained.
     """
 
     holds: tuple[Row, ...] = ()
     drain: Row | None = None
     reports: tuple[Row, ...] = ()
+    checks: Checked | None = None
 
     @property
     def why_held(self) -> str:

@@ -11,6 +11,7 @@ from weft.model.ids import Name
 from weft.model.site import (
     Accelerator,
     Bundle,
+    ChecksPolicy,
     Cloud,
     Device,
     Fabric,
@@ -78,6 +79,9 @@ class _Head(Document):
     )
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How waiting orders are served.")
     repair: RepairPolicy = Field(default=RepairPolicy(), description="What happens to nodes that fail.")
+    checks: ChecksPolicy = Field(
+        default=ChecksPolicy(), description="What follows from results of nodes' own checks."
+    )
     leases: LeasePolicy = Field(default=LeasePolicy(), description="Limits on leases.")
     retention: RetentionPolicy = Field(
         default=RetentionPolicy(), description="How long records that are no longer needed are kept."

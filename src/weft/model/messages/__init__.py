@@ -17,8 +17,9 @@ from weft.model.messages.message import (
     whole,
 )
 
-from weft.model.messages import errors, health, links, maintenance, networks, nodes, orders, outside  # isort: skip
-from weft.model.messages import placement, pods, problems, queue, repairs, topology, withheld  # isort: skip
+from weft.model.messages import errors, health, hostchecks, links, maintenance, networks, nodes  # isort: skip
+from weft.model.messages import orders, outside, placement, pods, problems, queue, repairs  # isort: skip
+from weft.model.messages import topology, withheld  # isort: skip
 
 __all__ = [
     "CODES",
@@ -33,6 +34,7 @@ __all__ = [
     "errors",
     "for_tenant",
     "health",
+    "hostchecks",
     "links",
     "maintenance",
     "message",

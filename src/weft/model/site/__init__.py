@@ -4,6 +4,7 @@ These are the values; reading them from YAML and CSV with file and line in every
 """
 
 from weft.model.site.cabling import Link, Rack, Switch
+from weft.model.site.checks import ChecksPolicy
 from weft.model.site.clouds import (
     AcceleratorCount,
     Cloud,
@@ -61,6 +62,7 @@ __all__ = [
     "Address",
     "AddressRange",
     "Bundle",
+    "ChecksPolicy",
     "Cloud",
     "Deployment",
     "DeploymentRole",

@@ -114,6 +114,15 @@ class Node(Document):
         description="Bare metal: id (UUID) of the node in Ironic, which is also its hypervisor name in Nova. "
         "Only pods with `nodes.kind: bare_metal` get such nodes.",
     )
+    serial: str | None = Field(
+        default=None,
+        max_length=200,
+        description="Serial number of the machine, as DMI has it (`product_serial`): weft takes no results of checks "
+        "from another one.",
+    )
+    product_uuid: str | None = Field(
+        default=None, max_length=200, description="The same for DMI's UUID (`product_uuid`)."
+    )
     maintenance: str | None = Field(
         default=None, description="Set while the node must not be assigned: the reason."
     )

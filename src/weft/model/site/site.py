@@ -11,6 +11,7 @@ from pydantic import Field
 from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.site.cabling import Link, Rack, Switch
+from weft.model.site.checks import ChecksPolicy
 from weft.model.site.clouds import Cloud
 from weft.model.site.devices import Device, Interface
 from weft.model.site.fabrics import Fabric
@@ -47,6 +48,9 @@ class Site(Document):
     )
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How waiting orders are served.")
     repair: RepairPolicy = Field(default=RepairPolicy(), description="What happens to nodes that fail.")
+    checks: ChecksPolicy = Field(
+        default=ChecksPolicy(), description="What follows from results of nodes' own checks."
+    )
     leases: LeasePolicy = Field(default=LeasePolicy(), description="Limits on leases.")
     retention: RetentionPolicy = Field(
         default=RetentionPolicy(), description="How long records that are no longer needed are kept."

@@ -11,6 +11,14 @@ from weft.model.views.capacity import (
     LargestView,
     SoonView,
 )
+from weft.model.views.checks import (
+    CheckReceipt,
+    CheckTokenRequest,
+    CheckTokenView,
+    FailedCheckView,
+    NewCheckToken,
+    NodeChecks,
+)
 from weft.model.views.impact import (
     MOST_IMPACT_NODES,
     MOST_IMPACT_PODS,
@@ -80,6 +88,9 @@ __all__ = [
     "AuditReport",
     "CapacityRowView",
     "CapacityView",
+    "CheckReceipt",
+    "CheckTokenRequest",
+    "CheckTokenView",
     "ConsoleView",
     "CountView",
     "DrainRequest",
@@ -91,6 +102,7 @@ __all__ = [
     "FabricComparison",
     "FabricLoss",
     "FabricReading",
+    "FailedCheckView",
     "Finding",
     "Health",
     "HoldView",
@@ -103,6 +115,8 @@ __all__ = [
     "NetworkSearch",
     "NetworkSummary",
     "NetworkView",
+    "NewCheckToken",
+    "NodeChecks",
     "NodeHistory",
     "NodeHistoryEntry",
     "NodeImpact",

@@ -21,7 +21,7 @@ class NodeHistoryEntry(Coded):
 
     sequence: int
     at: datetime
-    type: str = Field(description="pod, replacement, failure, report, hold, drain or quarantine.")
+    type: str = Field(description="pod, replacement, failure, check, report, hold, drain or quarantine.")
     message: Sentence
     by: str = Field(default="", description="User, by name; empty: weft.")
     pod: str | None = None

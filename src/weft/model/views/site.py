@@ -9,10 +9,12 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.fabric import FabricStatus
+from weft.model.hostchecks import CheckState
 from weft.model.ids import Instant
 from weft.model.messages.documents import Coded, Sentence
 from weft.model.observedfabric import FabricDifference
 from weft.model.pod import PodState
+from weft.model.views.checks import FailedCheckView
 from weft.model.views.pods import ResourceView
 
 
@@ -123,6 +125,11 @@ class NodeView(Document):
     drain: DrainView | None = Field(default=None, description="Null: it isn't drained.")
     reports: tuple[ReportView, ...] = Field(
         default=(), description="By projects that had it; others get it as before."
+    )
+    checks: CheckState = Field(default="never", description="What its own checks say: see `NodeChecks`.")
+    checked_at: datetime | None = Field(default=None, description="When they reported last; null: never.")
+    failed_checks: tuple[FailedCheckView, ...] = Field(
+        default=(), description="Which of them failed, since when."
     )
 
 

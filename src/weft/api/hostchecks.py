@@ -1,0 +1,121 @@
+"""Nodes' own checks. A node reports with a token of its own, as `Authorization: Bearer`; none of Keystone's is taken
+there, and a node's token nowhere else."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, cast
+
+from fastapi import APIRouter, Depends, Query, Response
+from fastapi import Request as HttpRequest
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from weft.api.asking import (
+    KIB,
+    Backend,
+    Named,
+    SmallBody,
+    address_of,
+    answer,
+    body_schema,
+    document,
+    json_body,
+    json_object,
+    may,
+    neighbourhood,
+    user_agent,
+)
+from weft.api.documents import CheckTokenList
+from weft.api.threadshares import READ_SECONDS, ThreadShares
+from weft.app.checkverbs import Reporter
+from weft.app.verbs import Request
+from weft.model.errors import ForbiddenError, UnauthenticatedError
+from weft.model.hostchecks import CheckDocument
+from weft.model.views import CheckReceipt, CheckTokenRequest, CheckTokenView, NewCheckToken, NodeChecks
+
+LARGEST, MOST_VALUES = 1024 * KIB, 20_000
+"""Bytes and values of a document: a host with 16 GPUs and adapters has 0.2 MB and 3,000."""
+
+router = APIRouter(prefix="/v1", tags=["operator"])
+_bearer = HTTPBearer(auto_error=False, description="A node's token, by POST /v1/nodes/{name}/check-tokens.")
+
+
+async def _reporter(
+    http: HttpRequest,
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    verbs: Backend,
+    name: Named,
+) -> Reporter:
+    """The node by its token, checked in the share of the caller's address, before a byte of the body is read."""
+    if bearer is None:
+        if http.headers.get("x-auth-token"):
+            raise ForbiddenError("nodes report with tokens of their own, as Authorization: Bearer")
+        raise UnauthenticatedError("no token: send the node's token as Authorization: Bearer")
+    address = address_of(http)
+    work = partial(verbs.reporter, bearer.credentials, name, address, http.state.request_id, user_agent(http))
+    shares = cast(ThreadShares, http.app.state.strangers)
+    return await shares.run(neighbourhood(address), work, READ_SECONDS)
+
+
+async def _body(http: HttpRequest, reporter: Annotated[Reporter, Depends(_reporter)]) -> bytes:
+    return await json_body(http, LARGEST, MOST_VALUES)
+
+
+@router.post("/nodes/{name}/checks", response_model=CheckReceipt, openapi_extra=body_schema(CheckDocument))
+def report_checks(
+    reporter: Annotated[Reporter, Depends(_reporter)],
+    verbs: Backend,
+    name: Named,
+    body: Annotated[bytes, Depends(_body)],
+) -> Response:
+    """Report what weft-check found on a node. For the node's own token alone; members that weft doesn't know are left
+    out, and named in the answer."""
+    return answer(verbs.report_checks(reporter, json_object(body)))
+
+
+@router.get("/nodes/{name}/checks", response_model=NodeChecks)
+def node_checks(
+    request: Annotated[Request, may("nodes:list_checks")], verbs: Backend, name: Named
+) -> Response:
+    """What a node's own checks reported last."""
+    return answer(verbs.node_checks(request, name))
+
+
+@router.delete("/nodes/{name}/checks", response_model=NodeChecks)
+def forget_checks(
+    request: Annotated[Request, may("nodes:forget_checks")], verbs: Backend, name: Named
+) -> Response:
+    """Forget what a node reported, failed checks included, until it reports again. 409 if there is nothing."""
+    return answer(verbs.forget_checks(request, name))
+
+
+@router.post(
+    "/nodes/{name}/check-tokens",
+    response_model=NewCheckToken,
+    status_code=201,
+    openapi_extra=body_schema(CheckTokenRequest),
+)
+def make_check_token(
+    request: Annotated[Request, may("nodes:check_tokens")], verbs: Backend, name: Named, body: SmallBody
+) -> Response:
+    """Make a token with which the node reports its checks, and which does nothing else. It is shown in this answer
+    alone."""
+    return answer(verbs.make_check_token(request, name, document(CheckTokenRequest, body).until), 201)
+
+
+@router.get("/check-tokens", response_model=CheckTokenList)
+def check_tokens(
+    request: Annotated[Request, may("nodes:list_check_tokens")],
+    verbs: Backend,
+    node: Annotated[str | None, Query(max_length=255, description="Only of this node.")] = None,
+) -> Response:
+    """List the tokens with which nodes report their checks, without their secrets."""
+    return answer(CheckTokenList(tokens=tuple(verbs.check_tokens(request, node))))
+
+
+@router.delete("/check-tokens/{name}", response_model=CheckTokenView)
+def revoke_check_token(
+    request: Annotated[Request, may("nodes:check_tokens")], verbs: Backend, name: Named
+) -> Response:
+    """Revoke a token of a node by its id."""
+    return answer(verbs.revoke_check_token(request, name))

@@ -1,0 +1,146 @@
+"""The verbs about nodes' own checks: nodes report with tokens of their own; operators make these, and see results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pydantic import ValidationError
+
+from weft.app.desk import Desk
+from weft.app.explain import validate
+from weft.app.verbs import Request
+from weft.app.yamltext import Positions
+from weft.engine.checkstate import check_state
+from weft.engine.checktokens import list_tokens, make_token, node_of, revoke_token
+from weft.engine.hostchecks import forget_report, last_report, problems_in, store_report
+from weft.engine.stops import NO_STOPS
+from weft.model.errors import ConflictError, ForbiddenError, InputError, NotFoundError
+from weft.model.hostchecks import CheckDocument, CheckState, known_members
+from weft.model.messages import hostchecks, maintenance
+from weft.model.site import Node
+from weft.model.views import CheckReceipt, CheckTokenView, NewCheckToken, NodeChecks
+from weft.ports.cloud import Caller
+
+USUAL_END = timedelta(days=365)
+LONGEST_END = timedelta(days=3 * 365 + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """A node that has shown its token.
+
+    Attributes:
+        node: the one that the token is bound to.
+        token: the token's id.
+    """
+
+    node: str
+    token: str
+    request: Request
+
+
+class CheckVerbs(Desk):
+    """See `weft.app.verbs`; nodes' own verbs take a `Reporter`, which no user is."""
+
+    def reporter(self, token: str, node: str, address: str, request_id: str, agent: str) -> Reporter:
+        """The node that this token is bound to. Raises `UnauthenticatedError` for a token that isn't valid now,
+        `ForbiddenError` for another node, whether there is one or not."""
+        name, own = node_of(self._store.database, token)
+        caller = Caller(
+            f"check-token {name}", f"node {own}", None, None, frozenset(), datetime.max.replace(tzinfo=UTC)
+        )
+        request = Request(caller, address, request_id, agent)
+        with self._refusals(request, "node report-checks", node):
+            if own != node:
+                raise ForbiddenError(hostchecks.OTHER_NODE(node=node))
+        return Reporter(own, name, request)
+
+    def report_checks(self, reporter: Reporter, given: dict[str, object]) -> CheckReceipt:
+        """Store what a node's checks found. Members that aren't known are left out, and named.
+
+        Raises:
+            InputErrors: what isn't a document of weft-check, or has too much.
+            ConflictError: it is another machine's, as far as the site knows the machine.
+            TemporaryError: the node has just reported.
+        """
+        with self._refusals(reporter.request, "node report-checks", reporter.node):
+            known, left_out = known_members(given)
+            document = validate(CheckDocument, known, Positions())
+            site = self._store.site().site
+            if (node := site.node_by_name.get(reporter.node)) is None:
+                raise NotFoundError(maintenance.NODE_UNKNOWN(node=reporter.node))
+            _check_machine(node, document)
+            store_report(self._store.database, node.name, reporter.token, document, current=True)
+        state = self.state_of(node.name)
+        return CheckReceipt(node=node.name, state=state, left_out=tuple(left_out))
+
+    def node_checks(self, request: Request, node: str) -> NodeChecks:
+        """What a node's checks reported last. Raises `NotFoundError` if neither the site nor a report has the node."""
+        self._policy.check("nodes:list_checks", request.caller)
+        row, now = last_report(self._store.database, node), self._clock.now()
+        if row is None:
+            self._known_host(node)
+            return NodeChecks(node=node, state="never")
+        try:
+            document = CheckDocument.model_validate(row["document"])
+        except ValidationError:  # of another version of weft
+            document = None
+        return NodeChecks(
+            node=node,
+            state=self.state_of(node),
+            at=row["at"],
+            age=max(0.0, (now - row["at"]).total_seconds()),
+            problems=tuple(problems_in(row["problems"]).values()),
+            document=document,
+        )
+
+    def forget_checks(self, request: Request, node: str) -> NodeChecks:
+        """Forget what a node reported, failed checks included. Raises `ConflictError` if there is nothing."""
+        with self._logged(request, "node forget-checks", node):
+            self._policy.check("nodes:forget_checks", request.caller)
+            forget_report(self._store.database, node, request.caller.user_name)
+        return NodeChecks(node=node, state="never")
+
+    def make_check_token(self, request: Request, node: str, until: datetime | None = None) -> NewCheckToken:
+        """A token with which a node reports its checks and does nothing else; its secret is in this answer alone."""
+        with self._logged(request, "node check-token", node):
+            self._policy.check("nodes:check_tokens", request.caller)
+            self._known_host(node)
+            now = self._clock.now()
+            ends = now + USUAL_END if until is None else until
+            if not now < ends <= now + LONGEST_END:
+                raise InputError("until", ends.isoformat(), "a time in the future, at most in three years")
+            token, row = make_token(self._store.database, node, ends, request.caller.user_name)
+        return NewCheckToken(token=token, **row)
+
+    def check_tokens(self, request: Request, node: str | None = None) -> list[CheckTokenView]:
+        """The tokens of all nodes, or of one, also of nodes that left the site; without their secrets."""
+        self._policy.check("nodes:list_check_tokens", request.caller)
+        return [CheckTokenView(**row) for row in list_tokens(self._store.database, node)]
+
+    def revoke_check_token(self, request: Request, token: str) -> CheckTokenView:
+        """End a token by its id. Raises `NotFoundError`."""
+        with self._logged(request, "node revoke-check-token", token):
+            self._policy.check("nodes:check_tokens", request.caller)
+            return CheckTokenView(**revoke_token(self._store.database, token))
+
+    def state_of(self, node: str) -> CheckState:
+        """The state of a node by its own checks."""
+        capacity = self._store.capacity()
+        checked = capacity.stops.get(node, NO_STOPS).checks
+        return check_state(checked, self._store.site().site.checks, capacity.at)
+
+    def _known_host(self, node: str) -> None:
+        if node not in self._store.site().site.node_by_name:
+            raise NotFoundError(maintenance.NODE_UNKNOWN(node=node))
+
+
+def _check_machine(node: Node, document: CheckDocument) -> None:
+    """Raise `ConflictError` if the site knows the machine, and the document isn't certainly of it."""
+    for what, known, said in (
+        ("serial", node.serial, document.host.serial),
+        ("product_uuid", node.product_uuid, document.host.product_uuid),
+    ):
+        if known is not None and (said is None or said.strip().lower() != known.strip().lower()):
+            raise ConflictError(hostchecks.OTHER_MACHINE(what=what, known=known))

@@ -1,0 +1,94 @@
+"""`weft node checks` and the tokens with which nodes report them."""
+
+from __future__ import annotations
+
+import argparse
+
+from weft.cli.common import Subparsers, clean, client_of, leaf, say, warn, write_json
+from weft.cli.output import Listing, Record, listed, shown
+
+_RANKS = {"failed": 0, "unknown": 1, "ok": 2, "skipped": 3}
+_TOKEN = ("id", "node", "made_at", "made_by", "expires_at", "used_at")
+
+
+def add_commands(commands: Subparsers) -> None:
+    """Register them below `weft node`."""
+    parser = listed(
+        commands,
+        "checks",
+        checks,
+        "show what a node's own checks (weft-check) reported last, failed ones first",
+    )
+    parser.add_argument("node", metavar="NODE")
+    parser = leaf(
+        commands, "forget-checks", forget, "forget what a node's checks reported, until it reports again"
+    )
+    parser.add_argument("node", metavar="NODE")
+    parser = shown(
+        commands,
+        "check-token",
+        make_token,
+        "make a token with which a node reports its checks, and which does nothing else; it is shown once",
+    )
+    parser.add_argument("node", metavar="NODE")
+    parser.add_argument(
+        "--until", metavar="TIME", help="when it ends, such as 2027-01-31T18:00Z; default: in a year"
+    )
+    parser = listed(commands, "check-tokens", tokens, "list the tokens with which nodes report their checks")
+    parser.add_argument("node", metavar="NODE", nargs="?")
+    parser = leaf(commands, "revoke-check-token", revoke, "revoke such a token")
+    parser.add_argument("token", metavar="ID", help="its id, not the token itself")
+
+
+def checks(args: argparse.Namespace) -> Listing:
+    """`weft node checks`; says on standard error what the state is, and since when."""
+    found = client_of(args).node_checks(args.node)
+    document = found["document"] or {}
+    since = {(one["code"], one["subject"]): one for one in found["problems"]}
+    rows = [
+        {**one, "since": since.get((one["code"], one["subject"]), {}).get("since")}
+        for one in document.get("results", ())
+    ]
+    there = {(row["code"], row["subject"]): row["status"] for row in rows}
+    rows += [one for key, one in since.items() if there.get(key) != one["status"]]  # not judged since
+    rows.sort(key=lambda row: _RANKS[row["status"]])
+    if found["at"] is None:
+        warn(f"weft: node {clean(args.node)} has never reported its checks")
+    else:
+        host = clean(str((document.get("host") or {}).get("hostname") or "a host without a name"))
+        warn(f"weft: {found['state']}; reported at {found['at']} by {host}")
+    columns = ("code", "subject", "status", "since", "reason")
+    return Listing(columns, rows, found, more=("source", "found", "expected", "cost", "mend"))
+
+
+def forget(args: argparse.Namespace) -> int:
+    """`weft node forget-checks`."""
+    found = client_of(args).forget_checks(args.node)
+    if args.json:
+        write_json(found)
+    else:
+        say(f"node {clean(args.node)}: forgot what its checks had reported")
+    return 0
+
+
+def make_token(args: argparse.Namespace) -> Record:
+    """`weft node check-token`."""
+    client = client_of(args)
+    found = client.make_check_token(args.node, args.until)
+    fields = {**found, "report": f"{client.url}/v1/nodes/{found['node']}/checks"}
+    return Record(fields, found)
+
+
+def tokens(args: argparse.Namespace) -> Listing:
+    """`weft node check-tokens`."""
+    return Listing(_TOKEN, client_of(args).check_tokens(args.node))
+
+
+def revoke(args: argparse.Namespace) -> int:
+    """`weft node revoke-check-token`."""
+    found = client_of(args).revoke_check_token(args.token)
+    if args.json:
+        write_json(found)
+    else:
+        say(f"token {found['id']} of node {found['node']} is revoked")
+    return 0

@@ -1,0 +1,113 @@
+"""Results of nodes' own checks: each node's last document, since when which check fails, and what of it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.checktokens import use_token
+from weft.engine.database import Database, Row, Tx
+from weft.engine.documents import message_json
+from weft.model.errors import ConflictError, TemporaryError
+from weft.model.hostchecks import CheckDocument, CheckProblem, next_problems, row_values
+from weft.model.messages import hostchecks
+from weft.model.messages.message import Message
+
+EVERY = timedelta(seconds=10)
+"""Shortest time between two reports of a node."""
+MOST_CHANGES = 20
+"""Changes of one report that are entries of the node's history; the others are counted in one."""
+MOST_A_DAY = 200
+"""Entries of a node's history within a day that come from reports."""
+
+Problems = dict[tuple[str, str], CheckProblem]
+
+
+def store_report(
+    database: Database, node: str, token: str, document: CheckDocument, current: bool
+) -> Problems:
+    """Store a document as the node's last one; returns what failed or is unknown now.
+
+    Args:
+        token: id of the node's token, which must still be valid.
+        current: whether it was checked against the values that are expected now.
+
+    Raises `UnauthenticatedError` for the token, `TemporaryError` if the node has just reported.
+    """
+    with database.transaction() as tx:
+        tx.run("lock_node_check", node=node)
+        use_token(tx, token)
+        now, row = tx.now(), tx.row("node_check", node=node)
+        if row is not None and timedelta(0) <= now - row["at"] < EVERY:
+            wait = (row["at"] + EVERY - now).total_seconds()
+            raise TemporaryError(
+                "report checks", f"node {node}", "it has just reported", "report later", wait
+            )
+        before = problems_in(row["problems"]) if row else {}
+        problems = next_problems(document, before, now, current)
+        tx.run(
+            "store_node_check",
+            node=node,
+            at=now,
+            status=document.overall,
+            expected=document.expected,
+            problems=Jsonb(row_values(problems)),
+            document=Jsonb(document.model_dump(mode="json")),
+        )
+        _note(tx, node, now, before, problems)
+        if before != problems:
+            tx.run("touch_queue", at=now)
+    return problems
+
+
+def problems_in(rows: Iterable[Row | dict[str, Any]]) -> Problems:
+    """The column `problems`."""
+    found = (CheckProblem.model_validate(row) for row in rows)
+    return {one.key: one for one in found}
+
+
+def last_report(database: Database, node: str) -> Row | None:
+    """The row of a node; None: it has never reported."""
+    with database.statement() as tx:
+        return tx.row("node_check", node=node)
+
+
+def forget_report(database: Database, node: str, by: str) -> None:
+    """Forget what a node reported, as after its mainboard was exchanged. Raises `ConflictError` if there is nothing."""
+    with database.transaction() as tx:
+        tx.run("lock_node_check", node=node)
+        if not tx.run("forget_node_check", node=node):
+            raise ConflictError(hostchecks.NOTHING_REPORTED(node=node))
+        now = tx.now()
+        _write(tx, node, now, [hostchecks.FORGOTTEN()], by)
+        tx.run("touch_queue", at=now)
+
+
+def _note(tx: Tx, node: str, now: datetime, before: Problems, after: Problems) -> None:
+    """What turned failed, or is no longer, in the node's history."""
+    said: list[Message] = []
+    for key, one in after.items():
+        was = before.get(key)
+        if one.status == "failed" and (was is None or was.status != "failed"):
+            said.append(hostchecks.FAILED(check=one.code, subject=one.subject, reason=one.reason))
+    for key, one in before.items():
+        if one.status == "failed" and (key not in after or after[key].status != "failed"):
+            said.append(hostchecks.MENDED(check=one.code, subject=one.subject))
+    if not said:
+        return
+    row = tx.row("count_check_entries", node=node, since=now - timedelta(days=1))
+    room = MOST_A_DAY - (row["number"] if row else 0)
+    if room <= 0:
+        return
+    most = min(MOST_CHANGES, room)
+    if len(said) > most:
+        said = [*said[: most - 1], hostchecks.MORE_CHANGES(number=len(said) - most + 1)]
+    _write(tx, node, now, said, "")
+
+
+def _write(tx: Tx, node: str, now: datetime, said: Iterable[Message], by: str) -> None:
+    for message in said:
+        tx.run("note_check", node=node, at=now, message=message_json(message), by=by)

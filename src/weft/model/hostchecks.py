@@ -1,0 +1,176 @@
+"""The document of weft-check: what a machine says of itself. docs/host-checks.md describes it.
+
+Whatever is in it, it can take a node from new orders, and nothing more. Text in it is made printable; members that this
+version doesn't know are left out, and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import Field, field_validator
+
+from weft.model.base import Document
+
+CheckStatus = Literal["ok", "failed", "unknown", "skipped"]
+CheckState = Literal["ok", "failed", "unknown", "old", "never"]
+CODE = r"^[A-Z][A-Z0-9_]{0,39}$"
+MOST_RESULTS = 1000
+LONGEST = 1000
+"""Characters of a text; weft-check itself cuts at 500."""
+MOST_LEFT_OUT = 20
+"""Members left out that an answer names."""
+DIGEST = r"^sha256:[0-9a-f]{64}$"
+_Text = Annotated[str, Field(max_length=LONGEST)]
+_Short = Annotated[str, Field(max_length=200)]
+
+
+class CheckedHost(Document):
+    """The machine, as it names itself; null: it couldn't be read."""
+
+    hostname: _Short | None = None
+    machine_id: _Short | None = None
+    boot_id: _Short | None = None
+    kernel: _Short | None = None
+    product: _Short | None = None
+    product_uuid: _Short | None = None
+    serial: _Short | None = None
+
+
+class CheckResult(Document):
+    """One check of one part of the machine."""
+
+    code: str = Field(pattern=CODE)
+    subject: str = Field(min_length=1, max_length=200, description="The part, such as a PCI address.")
+    status: CheckStatus
+    reason: _Text = ""
+    source: _Text = Field(default="", description="The file or command that was read.")
+    found: _Text | None = None
+    expected: _Text | None = None
+    cost: _Text | None = Field(default=None, description="What it costs; of what failed or is unknown.")
+    mend: _Text | None = Field(default=None, description="How to mend it.")
+
+
+class CheckDocument(Document):
+    """The results of one run."""
+
+    version: Literal[1]
+    program: _Short
+    when: datetime = Field(description="By the machine's own clock.")
+    host: CheckedHost
+    expected: str | None = Field(
+        default=None, pattern=DIGEST, description="Digest of the expected values; null: there were none."
+    )
+    status: CheckStatus = Field(description="Of the whole, as the program says; weft uses the results.")
+    results: tuple[CheckResult, ...] = Field(max_length=MOST_RESULTS)
+
+    @field_validator("version", mode="before")
+    @classmethod
+    def _is_number(cls, value: object) -> object:
+        return str(value) if isinstance(value, bool) else value  # true equals 1
+
+    @property
+    def overall(self) -> CheckStatus:
+        """Failed if one failed, else unknown if one is unknown, or nothing was judged; else ok."""
+        there = {one.status for one in self.results}
+        if "failed" in there:
+            return "failed"
+        return "ok" if "ok" in there and "unknown" not in there else "unknown"
+
+
+def known_members(given: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
+    """The members of a document that this version knows, in printable text, and names of the others (some, then how
+    many)."""
+    left_out: list[str] = []
+    known = _known(given, CheckDocument, "", left_out)
+    if isinstance(host := known.get("host"), dict):
+        known["host"] = _known(cast(dict[str, object], host), CheckedHost, "host.", left_out)
+    if isinstance(results := known.get("results"), list):
+        known["results"] = [
+            _known(cast(dict[str, object], one), CheckResult, f"results[{index}].", left_out)
+            if isinstance(one, dict)
+            else one
+            for index, one in enumerate(cast(list[object], results)[: MOST_RESULTS + 1])
+        ]
+    more = len(left_out) - MOST_LEFT_OUT
+    return known, left_out[:MOST_LEFT_OUT] + ([f"{more} more"] if more > 0 else [])
+
+
+def _known(
+    given: Mapping[str, object], model: type[Document], path: str, left_out: list[str]
+) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, value in given.items():
+        if name in model.model_fields:
+            found[name] = printable(value) if isinstance(value, str) else value
+        else:
+            left_out.append(path + printable(name)[:60])
+    return found
+
+
+def printable(text: str) -> str:
+    """Text without control characters, lone surrogates and marks that change the direction of writing."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+
+
+class CheckProblem(Document):
+    """A check that failed, or couldn't be judged."""
+
+    code: str
+    subject: str
+    status: Literal["failed", "unknown"]
+    since: datetime
+    reason: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What it is about."""
+        return self.code, self.subject
+
+
+def problems_of(document: CheckDocument, now: datetime) -> dict[tuple[str, str], CheckProblem]:
+    """What failed or is unknown, since now, by code and subject; the worst of several about the same."""
+    found: dict[tuple[str, str], CheckProblem] = {}
+    for one in document.results:
+        if one.status not in ("failed", "unknown"):
+            continue
+        known = found.get((one.code, one.subject))
+        if known is None or (known.status == "unknown" and one.status == "failed"):
+            found[one.code, one.subject] = CheckProblem(
+                code=one.code, subject=one.subject, status=one.status, since=now, reason=one.reason
+            )
+    return found
+
+
+def next_problems(
+    document: CheckDocument, before: Mapping[tuple[str, str], CheckProblem], now: datetime, current: bool
+) -> dict[tuple[str, str], CheckProblem]:
+    """The problems after a document: each since when it is so. What failed stays failed until it was judged again.
+
+    Args:
+        current: whether it was checked against the values that are expected now; otherwise it ends no failure.
+    """
+    found = problems_of(document, now)
+    for key, old in before.items():
+        new = found.get(key)
+        if new is not None and new.status == old.status:
+            found[key] = new.model_copy(update={"since": old.since})
+        elif old.status == "failed" and not (current and _ended(old, document)):
+            found[key] = old
+    ranked = sorted(found.values(), key=lambda one: (one.status != "failed", one.since, one.key))
+    return {one.key: one for one in ranked[:MOST_RESULTS]}
+
+
+def _ended(problem: CheckProblem, document: CheckDocument) -> bool:
+    """Whether a document says that a failed check isn't any more: of the same part, or, if it has no such part, of the
+    whole check, without anything unknown."""
+    about = [one for one in document.results if one.code == problem.code]
+    judged = [one for one in about if one.subject == problem.subject] or about
+    return bool(judged) and all(one.status != "unknown" for one in judged)
+
+
+def row_values(problems: Mapping[tuple[str, str], CheckProblem]) -> list[dict[str, Any]]:
+    """As the database has them."""
+    return [one.model_dump(mode="json") for one in problems.values()]

@@ -1,0 +1,52 @@
+"""Messages about nodes' own checks. Texts in them are the machine's words: tenants see none of them."""
+
+from __future__ import annotations
+
+from weft.model.messages.message import Code, Component
+from weft.model.messages.values import COUNT, NODE, TEXT, word
+
+CHECK = word(r"[A-Z][A-Z0-9_]{0,39}")
+
+
+def _code(name: str, operator: str, tenant: str | bool, **types: object) -> Code:
+    return Code(name, Component.SITE, operator, tenant, "host-checks", types)  # pyright: ignore[reportArgumentType]
+
+
+FAILED = _code(
+    "NODE_CHECK_FAILED",
+    "check {check} of {subject} failed[: {reason}]",
+    "check {check} failed",
+    check=CHECK,
+    subject=TEXT,
+    reason=TEXT,
+)
+MENDED = _code(
+    "NODE_CHECK_MENDED",
+    "check {check} of {subject} no longer fails",
+    "check {check} no longer fails",
+    check=CHECK,
+    subject=TEXT,
+)
+MORE_CHANGES = _code(
+    "NODE_CHECKS_CHANGED", "{number} further checks failed, or no longer do", True, number=COUNT
+)
+FORGOTTEN = _code("NODE_CHECKS_FORGOTTEN", "what its checks had reported was forgotten", True)
+NOTHING_REPORTED = _code("NODE_NEVER_CHECKED", "node {node} hasn't reported any checks", True, node=NODE)
+NO_SUCH_TOKEN = _code(
+    "CHECK_TOKEN_UNKNOWN", "there is no token of checks with the id '{token}'", True, token=TEXT
+)
+TOO_MANY_TOKENS = _code(
+    "TOO_MANY_CHECK_TOKENS",
+    "node {node} has {most} tokens of checks already: revoke one of them first",
+    True,
+    node=NODE,
+    most=COUNT,
+)
+OTHER_NODE = _code("CHECK_TOKEN_OF_OTHER_NODE", "this token isn't for node '{node}'", True, node=TEXT)
+OTHER_MACHINE = _code(
+    "CHECKS_OF_OTHER_MACHINE",
+    "{what} of this node is '{known}' in the site: the document is of another machine, or wasn't made as root",
+    "the document is of another machine, or wasn't made as root",
+    what=word(r"serial|product_uuid"),
+    known=TEXT,
+)

@@ -1,0 +1,71 @@
+"""Results of nodes' own checks, and the tokens to report them with, as the API shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import Field
+
+from weft.model.base import Document
+from weft.model.hostchecks import CheckDocument, CheckProblem, CheckState
+from weft.model.ids import Instant
+
+
+class FailedCheckView(Document):
+    """A check that failed."""
+
+    code: str
+    subject: str
+    since: datetime
+
+
+class NodeChecks(Document):
+    """What a node's own checks reported last."""
+
+    node: str
+    state: CheckState = Field(
+        description="failed: a check failed, and wasn't ok since, however old; old: the last result is too old to "
+        "count; never: there is none."
+    )
+    at: datetime | None = Field(default=None, description="When the last result came; null: never.")
+    age: float | None = Field(default=None, description="Seconds since then.")
+    problems: tuple[CheckProblem, ...] = Field(
+        default=(),
+        description="What failed or is unknown, and since when. What failed stays here until it was judged again.",
+    )
+    document: CheckDocument | None = Field(default=None, description="The last document of weft-check.")
+
+
+class CheckReceipt(Document):
+    """Answer to a node that has reported its checks."""
+
+    node: str
+    state: CheckState
+    left_out: tuple[str, ...] = Field(
+        default=(), description="Members of the document that weft doesn't know, and didn't keep."
+    )
+
+
+class CheckTokenRequest(Document):
+    """Body of POST /v1/nodes/{name}/check-tokens."""
+
+    until: Instant | None = Field(
+        default=None, description="When it ends, with time zone; at most in three years. Default: in a year."
+    )
+
+
+class CheckTokenView(Document):
+    """A token with which a node reports its checks; it can do nothing else."""
+
+    id: str
+    node: str
+    made_at: datetime
+    made_by: str = Field(description="User, by name.")
+    expires_at: datetime
+    used_at: datetime | None = Field(default=None, description="Null: not yet.")
+
+
+class NewCheckToken(CheckTokenView):
+    """A token that was made. Its secret is shown here alone."""
+
+    token: str

@@ -1,0 +1,55 @@
+"""`weft node checks`, and the tokens with which nodes report."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from tests.helpers.desk import Desk
+from tests.helpers.hostchecks import document, result
+
+
+def test_checks_of_a_node_are_reported_and_read(desk: Desk) -> None:
+    """A token, shown once; the list with failed ones first; state in list and show; forgotten; revoked."""
+    never = desk.weft("node", "checks", "gpu01", cloud="operator")
+    assert never.code == 0 and "has never reported" in never.err
+    made = desk.weft("node", "check-token", "gpu01", "--json", cloud="operator").json
+    shown = desk.weft("node", "check-token", "gpu01", "-f", "value", "-c", "report", cloud="operator")
+    assert shown.out == f"{desk.url}/v1/nodes/gpu01/checks\n"
+    service = desk.house.service
+    reporter = service.reporter(made["token"], "gpu01", "192.0.2.1", "req-1", "weft-check/1")
+    results = (
+        result("CLOCK"),
+        result("XID", "gpu0", "failed", reason="Xid 79"),
+        result("MODULE", status="skipped"),
+    )
+    service.report_checks(reporter, document(*results))
+    found = desk.weft("node", "checks", "gpu01", "-f", "csv", cloud="operator")
+    rows = list(csv.DictReader(io.StringIO(found.out)))
+    assert [(row["Code"], row["Status"]) for row in rows] == [
+        ("XID", "failed"), ("CLOCK", "ok"), ("MODULE", "skipped")
+    ]  # fmt: skip
+    assert rows[0]["Since"] and not rows[1]["Since"] and "weft: failed; reported at " in found.err
+    desk.house.door_clock.go_on(11)
+    service.report_checks(reporter, document(result("CLOCK")))
+    again = desk.weft("node", "checks", "gpu01", "-f", "value", "-c", "code", cloud="operator")
+    assert again.out.split() == ["XID", "CLOCK"], "a failed check that wasn't judged again stays"
+    assert "XID" in desk.weft("node", "show", "gpu01", cloud="operator").out
+    listed = desk.weft("node", "list", "-f", "value", "-c", "name", "-c", "checks", cloud="operator").out
+    assert "gpu01 failed\ngpu02 never\n" in listed
+    for words in (
+        ("checks", "gpu01"),
+        ("check-token", "gpu01"),
+        ("check-tokens",),
+        ("forget-checks", "gpu01"),
+    ):
+        assert desk.weft("node", *words).code == 2
+    forgot = desk.weft("node", "forget-checks", "gpu01", cloud="operator")
+    assert forgot.code == 0 and "forgot" in forgot.out
+    tokens = desk.weft("node", "check-tokens", "gpu01", cloud="operator")
+    assert made["id"] in tokens.out and made["token"] not in tokens.out
+    revoked = desk.weft("node", "revoke-check-token", made["id"], cloud="operator")
+    assert revoked.code == 0 and f"token {made['id']} of node gpu01 is revoked" in revoked.out
+    assert desk.weft("node", "revoke-check-token", made["id"], cloud="operator").code == 2
+    wrong = desk.weft("node", "check-token", "gpu01", "--until", "soon", cloud="operator")
+    assert wrong.code == 2 and "until" in wrong.err

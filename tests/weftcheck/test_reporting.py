@@ -1,0 +1,204 @@
+"""`weft-check --report`: to the real API, and to what isn't one."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helpers.certificates import own_certificate
+from tests.helpers.doors import DoorsHouse, doors
+from tests.weftcheck.machines import Rig
+from weft.testing.callers import tokens
+from weft.testing.keystone import FakeIdentity
+from weft.testing.serving import free_port, served
+from weftcheck import cli, service
+
+__all__ = ["doors"]
+
+TOKEN = "wct_0123456789abcdef_" + "x" * 43
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    """A file with a token that no weft has made."""
+    file = tmp_path / "token"
+    file.write_text(TOKEN + "\n")
+    file.chmod(0o600)
+    return file
+
+
+def _main(rig: Rig, *arguments: str | Path, pauses: list[float] | None = None) -> int:
+    sleep: Callable[[float], None] = (pauses if pauses is not None else []).append
+    return cli.main([str(one) for one in arguments], rig.root, rig.run, sleep)
+
+
+def _url(base: str, node: str = "gpu01") -> str:
+    return f"{base}/v1/nodes/{node}/checks"
+
+
+class Script(BaseHTTPRequestHandler):
+    """Answers what the test has listed, one after the other; keeps what came."""
+
+    answers: list[tuple[int, dict[str, str], bytes]]
+    came: list[tuple[str, dict[str, str], bytes]]
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.came.append((self.path, dict(self.headers), body))
+        status, headers, answer = self.answers.pop(0)
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(answer)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def scripted(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[str, list[Any]]]:
+    """Address of a server with these answers, and what came there."""
+    made = type("Made", (Script,), {"answers": list(answers), "came": []})
+    server = HTTPServer(("127.0.0.1", 0), made)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield _url(f"http://127.0.0.1:{server.server_port}"), made.came  # type: ignore[attr-defined]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+def test_result_is_reported_over_verified_tls(
+    rig: Rig, doors: DoorsHouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exit code is the result's; weft has the document; without the certificate nothing is sent."""
+    made = doors.service.make_check_token(doors.operator, "gpu01")
+    secret = tmp_path / "secret"
+    secret.write_text(made.token)
+    secret.chmod(0o600)
+    certificate = own_certificate(tmp_path)
+    with served(doors.served(FakeIdentity(tokens())), certificate) as base:
+        given = ("--report", _url(base), "--token-file", secret)
+        pauses: list[float] = []
+        assert _main(rig, *given, pauses=pauses) == 4
+        assert "CERTIFICATE_VERIFY_FAILED" in capsys.readouterr().err and len(pauses) == 3
+        assert doors.service.node_checks(doors.operator, "gpu01").state == "never"
+        assert _main(rig, *given, "--cacert", certificate[0], "--json") == 0
+        out, error = capsys.readouterr()
+        assert json.loads(out)["status"] == "ok" and error == "weft-check: reported: node gpu01 is ok\n"
+        (rig.port(0) / "state").write_text("1: DOWN")
+        doors.door_clock.go_on(11)
+        assert _main(rig, *given, "--cacert", certificate[0]) == 1
+        found = doors.service.node_checks(doors.operator, "gpu01")
+        assert found.state == "failed" and [p.code for p in found.problems] == ["PORT_STATE"]
+        other = (*given[:1], _url(base, "gpu02"), *given[2:], "--cacert", certificate[0])
+        assert _main(rig, *other) == 4
+        assert "says 403: this token isn't for node 'gpu02'" in capsys.readouterr().err
+
+
+def test_failed_report_has_an_exit_code_of_its_own(
+    rig: Rig, secret: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Refused, not weft, redirected, nothing there: the result is printed, and the token goes nowhere else."""
+    answers: list[tuple[int, dict[str, str], bytes, str]] = [
+        (401, {}, b'{"detail": "no such token\\u001b[2J"}', "says 401: no such token [2J"),
+        (302, {"Location": "http://127.0.0.1:1/"}, b"", "says 302: nothing that weft says"),
+        (200, {}, b"<h1>welcome</h1>", "what answered isn't weft"),
+        (200, {}, b"[1]", "what answered isn't weft"),
+    ]
+    for status, headers, body, sentence in answers:
+        with scripted((status, headers, body)) as (url, came):
+            assert _main(rig, "--report", url, "--token-file", secret) == 4
+        out, error = capsys.readouterr()
+        assert " 0 failed," in out and len(came) == 1
+        assert error.startswith("weft-check: the result isn't reported: ") and sentence in error, error
+        assert error.count("\n") == 1 and TOKEN not in out + error
+    nowhere = _url(f"http://127.0.0.1:{free_port()}")
+    assert _main(rig, "--report", nowhere, "--token-file", secret) == 4
+    assert "ConnectionRefusedError" in capsys.readouterr().err
+
+
+def test_busy_weft_is_asked_again_a_few_times(rig: Rig, secret: Path) -> None:
+    """After the time that it says, or longer and longer; at most four times."""
+    fine = (200, {}, b'{"node": "gpu01", "state": "ok"}')
+    pauses: list[float] = []
+    with scripted((503, {"Retry-After": "7"}, b""), (502, {}, b""), fine) as (url, came):
+        assert _main(rig, "--report", url, "--token-file", secret, pauses=pauses) == 0
+    assert pauses == [7.0, 8.0] and len({body for _, _, body in came}) == 1
+    assert came[0][1]["Authorization"] == f"Bearer {TOKEN}"
+    pauses.clear()
+    with scripted(*[(503, {"Retry-After": "99999"}, b"")] * 4) as (url, came):
+        assert _main(rig, "--report", url, "--token-file", secret, pauses=pauses) == 4
+    assert (pauses, len(came)) == ([60.0] * 3, 4)
+
+
+def test_server_that_never_answers_is_left(
+    rig: Rig, secret: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also one that sends a byte now and then: each attempt has an end."""
+    monkeypatch.setattr(service, "TIMEOUT", 0.2)
+    ended = threading.Event()
+
+    def trickle(listener: socket.socket) -> None:
+        while not ended.is_set():
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                while not ended.wait(0.05):
+                    try:
+                        connection.sendall(b"H")
+                    except OSError:
+                        break
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=trickle, args=(listener,), daemon=True)
+        thread.start()
+        port = listener.getsockname()[1]
+        assert _main(rig, "--report", _url(f"http://127.0.0.1:{port}"), "--token-file", secret) == 4
+        ended.set()
+    assert "within 0.2 s" in capsys.readouterr().err
+
+
+def test_wrong_arguments_of_a_report_are_refused_before_anything_is_checked(
+    rig: Rig, secret: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Plain HTTP to another machine, other addresses, open or wrong files, parts of a result: exit code 2."""
+    good = _url("https://weft.example")
+    opened = tmp_path / "open"
+    opened.write_text(TOKEN)
+    opened.chmod(0o640)
+    short = tmp_path / "short"
+    short.write_text("x y")
+    short.chmod(0o600)
+    wrong: list[tuple[tuple[str | Path, ...], str]] = [
+        (("--report", good), "--report needs --token-file"),
+        (("--token-file", secret), "are for --report"),
+        (("--report", _url("http://weft.example"), "--token-file", secret), "isn't sent by plain HTTP"),
+        (("--report", good, "--token-file", opened), "others may read it"),
+        (("--report", good, "--token-file", short), "isn't a token"),
+        (("--report", good, "--token-file", tmp_path / "none"), "can't be read"),
+        (("--report", good, "--token-file", secret, "--cacert", secret), "no certificates"),
+        (("--report", good, "--token-file", secret, "--check", "CLOCK"), "whole results"),
+    ]
+    others = (
+        "weft.example", "ftp://weft.example/v1/nodes/a/checks", "https://weft.example/", f"{good}?x=1",
+        "https://u:p@weft.example/v1/nodes/a/checks", "https://weft.example:x/v1/nodes/a/checks", f"{good}\n",
+    )  # fmt: skip
+    wrong += [(("--report", one, "--token-file", secret), "allowed is https://") for one in others]
+    for arguments, sentence in wrong:
+        assert _main(rig, *arguments) == 2
+        out, error = capsys.readouterr()
+        assert sentence in error and (out, error.count("\n"), rig.asked) == ("", 1, []), (arguments, error)
