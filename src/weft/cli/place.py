@@ -91,13 +91,20 @@ def add_site_commands(subparsers: Subparsers) -> None:
     design.add_argument("--rails", type=int, default=1, metavar="N", help="adapters per server")
     design.add_argument("--name", default="site1", help="name of the site")
     design.add_argument("--fabric", default="ib0", help="name of the fabric")
+    design.add_argument(
+        "--guids",
+        metavar="CSV",
+        help="GUIDs instead of placeholders: columns node, name, guid, port_guid and pci; rows without node are "
+        "switches'",
+    )
     design.add_argument("--output", metavar="DIR", help="write site.yaml, its tables and site.svg there")
 
 
 def _design(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from weft.generate.fattree import site_files
+    from weft.cli.guidlists import read_guids
+    from weft.generate.fattree import Identities, placeholders, site_files
     from weft.model.errors import InputError
     from weft.model.ids import check_name
     from weft.planning.site.fattree import design
@@ -105,10 +112,11 @@ def _design(args: argparse.Namespace) -> int:
     for option in ("name", "fabric"):
         check_name(f"--{option}", getattr(args, option))
     tree = design(args.servers, args.radix, args.oversubscription, args.rails, args.fabric)
+    known = read_guids(args.guids, tree) if args.guids else Identities()
     written: list[str] = []
     if args.output:
         folder = Path(args.output)
-        files = site_files(tree, args.name, args.fabric)
+        files = site_files(tree, args.name, args.fabric, known)
         there = [name for name in files if (folder / name).exists()]
         if there:
             raise InputError(
@@ -128,6 +136,8 @@ def _design(args: argparse.Namespace) -> int:
         )
         return 0
     say(tree.summary())
+    if args.guids or args.output:
+        say(f"note: {placeholders(tree, known)}")
     for path in written:
         say(path)
     return 0
