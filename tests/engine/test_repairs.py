@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.engine.house import House
+from tests.engine.house import House, policy
 from tests.engine.test_change_loop import held, settle
 from tests.engine.test_host_watch import watch
 from tests.engine.test_node_holds import states
 from tests.engine.test_replace import places, visit
 from tests.engine.timehouse import HandClock, at_once, look, make, messages
-from weft.app.policy import Policy
 from weft.app.redact import redacted
 from weft.app.repairs import Repairs, Replacer
+from weft.engine.failures import claim_failure, refresh_failures
 from weft.engine.records import PodRecord
+from weft.model.errors import ConflictError
 from weft.model.messages import message
 from weft.model.order import Order
 from weft.model.pod import Aspect, PodState
 from weft.model.site import RepairPolicy
-from weft.model.views import AuditLogSearch, PodSearch
+from weft.model.views import AuditLogSearch, DrainRequest, PodSearch
 from weft.testing.cloud import Fault
 
 
@@ -29,9 +31,12 @@ def order(name: str = "train", count: int = 3, spare: int = 0, **more: Any) -> O
     return made.model_copy(update={"nodes": made.nodes.model_copy(update={"spare": spare})})
 
 
+def replacer(house: House) -> Replacer:
+    return Replacer(house.store, house.keeper, policy(), house.time, house.listener, house.pulse)
+
+
 def repairs(house: House) -> Repairs:
-    replacer = Replacer(house.store, house.keeper, Policy(), house.time, house.listener, house.pulse)
-    return Repairs(replacer, house.database)
+    return Repairs(replacer(house), house.database)
 
 
 def limits(house: House, **fields: Any) -> None:
@@ -103,7 +108,7 @@ def test_order_that_only_wants_reports_keeps_its_node(house: House, clock: HandC
     pod = house.ready(make("train", 2))
     fail(house, clock, pod.nodes[0])
     assert again(house, clock, pod).generation == 1 and said(house, pod) == "NODE_FAILS"
-    tenant = redacted(house.service, Policy()).show_pod(house.request(), "train")
+    tenant = redacted(house.service, policy()).show_pod(house.request(), "train")
     assert any("its host is down" in c.message for c in tenant.conditions if c.type is Aspect.NODES_FAIL)
     changed = house.service.apply_pod(house.request(), "train", order(count=2))
     assert changed.change is not None and [f.field for f in changed.change.fields] == ["on_failure"]
@@ -244,7 +249,7 @@ def test_site_limits_replacements_at_once_and_in_an_hour(house: House, clock: Ha
     repairs(house).tend()
     now = look(house, pod)
     assert now.generation == 2 and len(set(pod.nodes[:3]) & set(now.nodes)) == 2
-    tenant = redacted(house.service, Policy()).show_pod(house.request(), "train")
+    tenant = redacted(house.service, policy()).show_pod(house.request(), "train")
     (text,) = (c.message for c in tenant.conditions if c.type is Aspect.NODES_FAIL)
     assert "many nodes of the site are being replaced at once" in text and "at most" not in text
     proved(house, pod, now)
@@ -304,3 +309,55 @@ def test_report_without_on_failure_only_reports(house: House) -> None:
 def test_shapes_that_are_not_replaced_refuse_it(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="on_failure: replace is not possible with"):
         Order.model_validate({"name": "train", "on_failure": "replace", **fields})
+
+
+def drain(house: House, clock: HandClock, node: str, **more: Any) -> None:
+    """Drain it by a time in ten minutes."""
+    by = clock.now() + timedelta(minutes=10)
+    house.service.drain(house.operator, DrainRequest(target=node, by=by, **more))
+
+
+def test_drained_node_is_replaced_at_its_time(house: House, clock: HandClock) -> None:
+    """Not before, and where the order asks for it; other pods stay and get one event. Nothing is held: it is sound."""
+    pod, other = house.ready(order()), house.run(house.order(make("other", 2)), PodState.READY)
+    leaving, stays = pod.nodes[1], other.nodes[0]
+    drain(house, clock, leaving)
+    drain(house, clock, stays)
+    clock.forward(minutes=9)
+    repairs(house).tend()
+    assert look(house, pod).generation == 1 and not said(house, pod)
+    clock.forward(minutes=2)
+    for _ in range(3):
+        repairs(house).tend()
+    now = settle(house, pod)
+    assert now.generation == 2 and leaving not in now.nodes
+    assert look(house, other).generation == 1 and not said(house, other)
+    due = f"{stays} should be empty by now: nothing is released by itself"
+    assert messages(house, other, "drain")[1:] == [due]
+    assert not house.service.holds(house.operator) and states(house)[leaving] == "drained"
+    assert "weft" in {e.by for e in house.service.node_history(house.operator, leaving).entries}
+
+
+@pytest.mark.parametrize("way", ["wait", "undrained", "later", "undrained before the write"])
+def test_drained_node_stays_if_operators_wait(house: House, clock: HandClock, way: str) -> None:
+    pod = house.ready(order())
+    drain(house, clock, pod.nodes[0], wait=way == "wait")
+    clock.forward(minutes=11)
+    if way == "undrained before the write":
+        refresh_failures(house.database)
+        failure = claim_failure(house.database)
+        assert failure is not None
+        house.service.undrain(house.operator, pod.nodes[0])
+        with pytest.raises(ConflictError, match="no longer fails"):
+            replacer(house).replace_failed(failure)
+    elif way == "undrained":
+        house.service.undrain(house.operator, pod.nodes[0])
+    elif way == "later":
+        drain(house, clock, pod.nodes[0])
+    repairs(house).tend()
+    assert look(house, pod).generation == 1 and not said(house, pod)
+    assert len(messages(house, pod, "drain")) == (2 if "undrained" in way or way == "later" else 1)
+    if way == "later":
+        clock.forward(minutes=11)
+        repairs(house).tend()
+        assert look(house, pod).generation == 2 and len(messages(house, pod, "drain")) == 3

@@ -23,7 +23,8 @@ def test_overdue_drain_is_an_alarm(
     with pods_console.house.database.transaction() as tx:
         past = tx.now() - timedelta(hours=1)
         nodes = sorted(used)
-        tx.run("drain_nodes", nodes=nodes, at=past, by="olga", until=past, reason="fan", public="")
+        given = {"by": "olga", "until": past, "reason": "fan", "public": "", "waits": False}
+        tx.run("drain_nodes", nodes=nodes, at=past, **given)
         tx.run("touch_queue", at=tx.now())
     browser.sign_in("olga")
     browser.get("/ui/site/alarms")

@@ -197,7 +197,8 @@ def test_node_that_left_the_site_is_accepted_and_undrained(pods_console: Console
     house.service.hold_node(OLGA, "gpu01", "burn-in")
     house.service.drain(OLGA, DrainRequest(target="gpu01"))
     with house.database.transaction() as tx:
-        tx.run("drain_nodes", nodes=["gone"], at=tx.now(), by="olga", until=None, reason="fan", public="")
+        given = {"by": "olga", "until": None, "reason": "fan", "public": "", "waits": False}
+        tx.run("drain_nodes", nodes=["gone"], at=tx.now(), **given)
     browser.sign_in("olga")
     assert "if it returns" in browser.get("/ui/site/nodes/gone").text
     browser.get("/ui/site/undrain?target=gone")

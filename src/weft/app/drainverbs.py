@@ -24,7 +24,8 @@ class DrainVerbs(Desk):
         """Give no new orders to the nodes of a place; pods there stay, and their projects read of it. With `plan` only
         say what that concerns.
 
-        Nothing is released at the time by itself. Nodes that come to a rack or leaf later aren't drained.
+        At the time, nodes of pods whose order asks for it are replaced, unless `wait`; nothing is released. Nodes
+        that come to a rack or leaf later aren't drained.
 
         Raises:
             InputError: the site has no such place, or the time is over.
@@ -36,7 +37,7 @@ class DrainVerbs(Desk):
             return DrainResult(target=wanted.target, nodes=nodes, pods=_pods(capacity, nodes), broken=broken)
         with self._logged(request, "node drain", wanted.target):
             site, nodes = self._drainable(request, wanted)
-            drain = Drain(wanted.by, wanted.reason, wanted.public)
+            drain = Drain(wanted.by, wanted.reason, wanted.public, wanted.wait)
             user = request.caller.user_name
             capacity, broken = drain_nodes(
                 self._store.database, site, nodes, drain, user, wanted.break_promises

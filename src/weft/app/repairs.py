@@ -1,5 +1,5 @@
-"""Replaces nodes that fail, for pods whose order asks for it (`on_failure: replace`); see
-docs/decisions/failed-nodes-are-replaced.md.
+"""Replaces nodes that fail, and drained ones at their time, for pods whose order asks for it (`on_failure: replace`).
+Decision: docs/decisions/failed-nodes-are-replaced.md.
 
 The verb is that of `weft pod replace`, with weft as the user. Unknown is never failed: right before it, the cloud is
 asked again, and what it doesn't answer begins nothing.
@@ -16,6 +16,7 @@ from weft.app.replaceverbs import ReplaceVerbs, Unasked
 from weft.app.verbs import Request
 from weft.engine.changes import check_confirmed
 from weft.engine.database import Database, Tx
+from weft.engine.drains import say_drains_due
 from weft.engine.failures import (
     Failure,
     check_failing,
@@ -62,7 +63,7 @@ class Replacer(ReplaceVerbs):
             check_confirmed(tx, pod)
             unasked.check(tx, pod)
         self._check_seen(pod, failure)
-        asked = Replacement(node=failure.node)
+        asked = Replacement(node=failure.node, hold=not failure.sound)
         done = self._replace(request, pod, asked, pod.project_id if failure.by_tenant else None, unasked)
         self._write(
             request, "pod replace", f"{pod.name} {failure.node}", f"done: {failure.cause}", counted=False
@@ -124,6 +125,7 @@ class Repairs(Periodic):
         if (closed := self._database.gate.closed()) is not None:
             log.warning("nodes that fail aren't replaced: %s", closed)
             return
+        say_drains_due(self._database)
         refresh_failures(self._database)
         for _ in range(MOST):
             failure = None if self.stopped.is_set() else claim_failure(self._database)

@@ -284,7 +284,7 @@ def failed_checks(stops: Stops) -> tuple[FailedCheckView, ...]:
 def drain_view(row: Row) -> DrainView:
     """`Stops.drain`."""
     given = {name: row[name] for name in ("node", "since", "drained_by", "reason", "public")}
-    return DrainView(by=row["until_at"], **given)
+    return DrainView(by=row["until_at"], wait=row["waits"], **given)
 
 
 def report_view(row: Row) -> ReportView:

@@ -80,6 +80,11 @@ def _add_drains(commands: Subparsers) -> None:
     )
     parser.add_argument("target", metavar="NODE|RACK|LEAF", help=where)
     parser.add_argument("--by", metavar="TIME", help="when they should be empty, such as 2027-01-31T18:00Z")
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="leave pods there alone at that time (default: replace the nodes in pods with on_failure: replace)",
+    )
     parser.add_argument("--reason", metavar="TEXT", help="why, for operators")
     parser.add_argument("--public", metavar="TEXT", help="what the projects with pods there read")
     parser.add_argument(
@@ -105,7 +110,7 @@ def node_show(args: argparse.Namespace) -> Record:
     lists = ("holds", "drain", "reports", "failed_checks")
     fields = {name: value for name, value in node.items() if name not in lists}
     drained = node.get("drain") or {}
-    fields |= {f"drain_{name}": drained.get(name) for name in ("by", "drained_by", "public")}
+    fields |= {f"drain_{name}": drained.get(name) for name in ("by", "wait", "drained_by", "public")}
     details = {"holds": Listing(("what", "since", "held_by", "why"), node.get("holds", ()))}
     if given := node.get("reports", ()):
         details["reports"] = Listing(("project_id", "pod", "at", "reported_by", "reason"), given)
@@ -205,6 +210,7 @@ def drain(args: argparse.Namespace) -> int:
         public=args.public,
         break_promises=args.break_promises or None,
         plan=args.plan or None,
+        wait=args.wait or None,
     )
     return _drained(args, found, "would be drained" if args.plan else "drained")
 
@@ -222,7 +228,7 @@ def _drained(args: argparse.Namespace, found: Json, how: str) -> int:
     if found["pods"]:
         say("\n".join(table(("pod", "project_id", "nodes"), found["pods"])))
         if how != "no longer drained":
-            say("these pods keep their nodes until they are released: nothing is released by itself")
+            say("these pods keep their nodes: nothing is released by itself")
     for promise in found["broken"]:
         say(f"{'would be broken' if how == 'would be drained' else 'broken'}: {promise}")
     return 0

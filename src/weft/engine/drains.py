@@ -29,11 +29,13 @@ class Drain:
         until: when the nodes should be empty; None: not said.
         reason: for operators.
         public: what projects with pods there read.
+        waits: nodes of pods aren't replaced at the time.
     """
 
     until: datetime | None
     reason: str
     public: str
+    waits: bool = False
 
 
 def pods_on(capacity: Capacity, nodes: Collection[str]) -> dict[UUID, list[str]]:
@@ -62,7 +64,8 @@ def drain_nodes(
         broken = broken_promises(tx, site, capacity, fresh, now) if fresh else ()
         if broken and not break_promises:
             raise ConflictError(maintenance.DRAIN_BREAKS_PROMISES(promises="; ".join(broken)[:1500]))
-        values = {"by": by, "until": drain.until, "reason": drain.reason, "public": drain.public}
+        said = {"reason": drain.reason, "public": drain.public}
+        values = {"by": by, "until": drain.until, "waits": drain.waits, **said}
         changed = {row["node"] for row in tx.rows("drain_nodes", nodes=sorted(nodes), at=now, **values)}
         texts = {
             pod: drained_text(mine, drain.until, drain.reason, drain.public)
@@ -72,6 +75,18 @@ def drain_nodes(
         tx.run("touch_queue", at=now)
     database.gate.hurry()
     return capacity, broken
+
+
+def say_drains_due(database: Database) -> None:
+    """Write an event of each pod whose nodes should be empty by now, once; of drains that wait there is none."""
+    with database.transaction() as tx:
+        tx.run("lock_failures")
+        now = tx.now()
+        due = [row["node"] for row in tx.rows("drains_due", at=now)]
+        pods: dict[UUID, list[str]] = {}
+        for row in tx.rows("pods_of_nodes", nodes=due) if due else ():
+            pods.setdefault(row["pod_id"], []).append(row["node"])
+        _notify(tx, {pod: maintenance.DRAIN_DUE(nodes=mine) for pod, mine in pods.items()}, now)
 
 
 def planned_drain(database: Database, site: Site, nodes: Collection[str]) -> tuple[Capacity, tuple[str, ...]]:

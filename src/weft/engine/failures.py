@@ -30,7 +30,11 @@ HOUR = timedelta(hours=1)
 KEPT = timedelta(days=1)
 """How long replacements are remembered for the limits."""
 
-_CAUSES: Mapping[str, Code] = {"host": nodes.HOST_DOWN, "report": repairs.REPORTED_BY_PROJECT}
+_CAUSES: Mapping[str, Code] = {
+    "host": nodes.HOST_DOWN,
+    "report": repairs.REPORTED_BY_PROJECT,
+    "drain": repairs.DRAINED_BY_THEN,
+}
 """Kind -> what is said of it, with the time since when."""
 _BY_TENANTS = frozenset({"report"})
 """Kinds that a project can bring about: its limit of replaced nodes counts."""
@@ -38,7 +42,7 @@ _BY_TENANTS = frozenset({"report"})
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A node of a pod that fails.
+    """A node of a pod that fails, or is to be emptied.
 
     Attributes:
         tried: attempts to replace it, with the one under way.
@@ -60,6 +64,11 @@ class Failure:
     def by_tenant(self) -> bool:
         """Whether the pod's project can bring it about."""
         return self.kind in _BY_TENANTS
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong with the node: it need not be accepted after its replacement."""
+        return self.kind == "drain"
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Failure:

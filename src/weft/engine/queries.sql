@@ -346,12 +346,12 @@ SELECT node, %(at)s, 'hold', node_message('NODE_ACCEPTED', jsonb_build_object('w
 -- name: drain_nodes
 -- Returns those that weren't drained, or otherwise.
 WITH made AS (
-    INSERT INTO drain (node, since, drained_by, until_at, reason, public)
-    SELECT node, %(at)s, %(by)s, %(until)s, %(reason)s, %(public)s FROM unnest(%(nodes)s::text[]) node ORDER BY node
+    INSERT INTO drain (node, since, drained_by, until_at, reason, public, waits)
+    SELECT node, %(at)s, %(by)s, %(until)s, %(reason)s, %(public)s, %(waits)s FROM unnest(%(nodes)s::text[]) node ORDER BY node
     ON CONFLICT (node) DO UPDATE SET drained_by = excluded.drained_by, until_at = excluded.until_at,
-        reason = excluded.reason, public = excluded.public
-    WHERE (drain.until_at, drain.reason, drain.public)
-        IS DISTINCT FROM (excluded.until_at, excluded.reason, excluded.public)
+        reason = excluded.reason, public = excluded.public, waits = excluded.waits
+    WHERE (drain.until_at, drain.reason, drain.public, drain.waits)
+        IS DISTINCT FROM (excluded.until_at, excluded.reason, excluded.public, excluded.waits)
     RETURNING *
 )
 INSERT INTO node_history (node, at, type, message, by)
@@ -365,6 +365,15 @@ WITH ended AS (
 )
 INSERT INTO node_history (node, at, type, message, by)
 SELECT node, %(at)s, 'drain', node_message('NODE_UNDRAINED', '{}'), %(by)s FROM ended ORDER BY node RETURNING node;
+
+-- name: drains_due
+-- Nodes whose drain's time is over since the last look; those of drains that were ended or changed count again.
+WITH ended AS (
+    DELETE FROM drain_said s WHERE NOT EXISTS (SELECT FROM drain d WHERE (d.node, d.until_at) = (s.node, s.until_at))
+)
+INSERT INTO drain_said (node, until_at) SELECT node, until_at FROM drain WHERE until_at <= %(at)s AND NOT waits ORDER BY node
+ON CONFLICT (node) DO UPDATE SET until_at = excluded.until_at WHERE drain_said.until_at <> excluded.until_at
+RETURNING node;
 
 -- name: report_of
 SELECT * FROM node_report WHERE node = %(node)s AND project_id = %(project_id)s;
@@ -506,8 +515,11 @@ failing AS (
         SELECT 1 AS rank, 'host' AS kind, node, since, NULL::uuid AS pod_id FROM host_down WHERE reported_at IS NOT NULL
             AND seen_at BETWEEN %(at)s - %(gap)s::interval AND %(at)s + %(gap)s::interval
         UNION ALL SELECT 2, 'report', node, at, pod_id FROM node_report
+        UNION ALL SELECT 3, 'drain', node, until_at, NULL FROM drain WHERE until_at <= %(at)s AND NOT waits
     ) f JOIN node_hold h ON h.node = f.node AND h.leaving IS NULL AND coalesce(f.pod_id, h.pod_id) = h.pod_id
     JOIN pod p ON p.id = h.pod_id AND p.wanted = 'present' AND p.state <> 'RELEASED'
+    -- a drained node is sound: it doesn't fail, but leaves a pod that asks for it
+    WHERE f.kind <> 'drain' OR h.whole AND NOT h.spare AND coalesce(p.ordered ->> 'on_failure', '') = 'replace'
     ORDER BY h.pod_id, h.node, f.rank
 )
 

@@ -63,7 +63,14 @@ async def plan(visit: Visitor) -> Response:
     found = await _planned(visit, request, wanted)
     does = (
         f"{_named(list(found.nodes))}: no new orders from now on. Nothing is released by itself.",
-        *([f"To be empty by {wanted.by.isoformat()}."] if wanted.by else []),
+        *(
+            [
+                f"To be empty by {wanted.by.isoformat()}: then weft replaces them in pods whose order has "
+                "on_failure: replace."
+            ]
+            if wanted.by
+            else []
+        ),
         *([f"Reason, for operators: {wanted.reason}"] if wanted.reason else []),
         *([f"Projects with pods there read: {wanted.public}"] if wanted.public else []),
         *(

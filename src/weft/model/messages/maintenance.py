@@ -69,6 +69,14 @@ NODES_DRAINED = Code(
     "maintenance",
     {"nodes": NODES, "until": TIME, "reason": TEXT, "public": PUBLISHED},
 )
+DRAIN_DUE = Code(
+    "DRAIN_DUE",
+    Component.SITE,
+    "{nodes} should be empty by now: nothing is released by itself",
+    "maintenance of {nodes} may begin now",
+    "maintenance",
+    {"nodes": NODES},
+)
 NODES_UNDRAINED = Code(
     "NODES_UNDRAINED",
     Component.SITE,

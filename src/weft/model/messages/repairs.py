@@ -11,6 +11,9 @@ def _code(name: str, operator: str, tenant: str | bool = True, **types: Value) -
 
 
 REPORTED_BY_PROJECT = _code("REPORTED_BY_PROJECT", "its project reported it at {since}", since=TIME)
+DRAINED_BY_THEN = _code(
+    "DRAINED_BY_THEN", "it should be empty since {since}", "maintenance of it begins at {since}", since=TIME
+)
 
 NODE_FAILS = _code("NODE_FAILS", "node {node}: {cause}", node=NODE, cause=REASON)
 REPLACEMENT_DUE = _code(

@@ -50,7 +50,11 @@ class DrainRequest(Document):
     )
     by: Instant | None = Field(
         default=None,
-        description="When the nodes should be empty, with time zone. Nothing is released by then.",
+        description="When the nodes should be empty, with time zone. Then weft replaces them in pods "
+        "whose order has `on_failure: replace`; nothing is released.",
+    )
+    wait: bool = Field(
+        default=False, description="Leave pods there alone at the time: nothing is replaced, either."
     )
     reason: str = Field(default="", max_length=500, description="Reason, for operators.")
     public: str = Field(
@@ -75,6 +79,7 @@ class DrainView(Document):
     since: datetime
     drained_by: str = Field(description="User, by name.")
     by: datetime | None = Field(default=None, description="When it should be empty.")
+    wait: bool = Field(default=False, description="Whether pods there are left alone at the time.")
     reason: str = ""
     public: str = Field(default="", description="What the projects with pods there read.")
 
