@@ -32,6 +32,7 @@ from weft.model.views import (
     SiteView,
 )
 from weft.planning.fabric.topology import Topology
+from weft.planning.shapes.resolve import shape_of
 
 
 def pod_view(shown: ShownPod, site: str) -> PodView:
@@ -71,6 +72,7 @@ def _pod_view(shown: ShownPod, site: str) -> PodView:
         placed=plan.placement.nodes if plan else (),
         spares=plan.placement.spares if plan else (),
         servers=_servers(shown.resources),
+        ipus=shape_of(plan.order).ipus(plan, {r.key: r.spec for r in shown.resources}) if plan else None,
         resources=tuple(_resource(r) for r in shown.resources),
         has_receipt=shown.has_receipt,
     )

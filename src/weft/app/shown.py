@@ -22,6 +22,7 @@ from weft.app import tenanttext
 from weft.app.shownplacement import offers, why_chosen, why_refused
 from weft.app.tenanttext import HIDDEN
 from weft.model.change import FieldChange, Impossible, PodChange
+from weft.model.ipuorder import PodIpus
 from weft.model.kinds import kind_named
 from weft.model.messages import message, queue
 from weft.model.messages.values import later
@@ -274,7 +275,7 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         ),
         _row(
             PodView,
-            "created_by generation changing_since site cloud flavor vlan order placed spares servers has_receipt",
+            "created_by generation changing_since site cloud flavor vlan order placed spares servers ipus has_receipt",
             conditions=_conditions,
             resources=lambda pod: shown(tuple(r for r in pod.resources if _is_told(r))),
         ),
@@ -283,6 +284,7 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         _row(ConsoleView, "type url"),
         # Of the pod's own servers and switches, which a tenant sees in the pod, too.
         _row(TopologyFile, "format media_type text tag left_out"),
+        _row(PodIpus, "count ipu_pod machines controller data_vlan data_addresses"),
         _row(ServerView, "name node management_address rdma_addresses floating_ip"),
         _row(
             ResourceView,

@@ -40,6 +40,7 @@ def record(pod: Json, resources: bool = False, events: Sequence[Json] | None = N
         "placed_on": _short(placed),
         "server_names": _short([s["name"] for s in pod.get("servers") or ()]),
         "fabric": " ".join(filter(None, [pod.get("fabric"), pod.get("segment")])) or None,
+        **_ipus(pod.get("ipus")),
         "lease_end": pod.get("lease_end"),
         "ssh": how.command,
         "ssh_note": how.note if pod.get("servers") else "",
@@ -48,6 +49,18 @@ def record(pod: Json, resources: bool = False, events: Sequence[Json] | None = N
     if events is not None:
         details["events"] = Listing(("sequence", "at", "type", "message"), events, more=CODED)
     return Record(fields, pod, details)
+
+
+def _ipus(ipus: Json | None) -> dict[str, Any]:
+    """Fields of a pod of IPUs; none for any other."""
+    if not ipus:
+        return {}
+    vlan = f"VLAN {ipus['data_vlan']}, " if ipus["data_vlan"] is not None else ""
+    return {
+        "ipus": f"{ipus['count']} of {ipus['ipu_pod']}",
+        "controller": ipus["controller"],
+        "data_network": f"{vlan}{ipus['data_addresses']}",
+    }
 
 
 def _short(names: Sequence[str]) -> str:

@@ -33,3 +33,18 @@ class IpusOrder(Document):
     def machines(self) -> int:
         """IPU-Machines that the order takes."""
         return self.count // IPUS_PER_MACHINE
+
+
+class PodIpus(Document):
+    """The IPUs of a pod, and how its servers reach them."""
+
+    count: int = Field(description="Number of IPUs, four in each IPU-Machine.")
+    ipu_pod: str = Field(description="IPU-POD that the machines are in.")
+    machines: tuple[str, ...] = Field(description="IPU-Machines, in the order of the line or ring.")
+    controller: str = Field(
+        description="Address and port of the V-IPU controller's user API on the management network."
+    )
+    data_vlan: int | None = Field(
+        default=None, description="VLAN of the data network (IPU over Fabric); null if Neutron allocated it."
+    )
+    data_addresses: str = Field(description="Addresses of the data network.")

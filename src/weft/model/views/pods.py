@@ -9,6 +9,7 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.change import PodChange
+from weft.model.ipuorder import PodIpus
 from weft.model.messages.documents import Coded, Sentence
 from weft.model.order import Order
 from weft.model.placement import PlacedNode
@@ -116,6 +117,7 @@ class PodView(PodSummary):
         default=(), description="Nodes held idle for the pod, to replace nodes that fail."
     )
     servers: tuple[ServerView, ...] = ()
+    ipus: PodIpus | None = Field(default=None, description="Its IPUs; null for pods of other accelerators.")
     resources: tuple[ResourceView, ...] = ()
     has_receipt: bool = False
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from weft.model.change import Replacement
 from weft.model.fabric import Capabilities
+from weft.model.ipuorder import PodIpus
 from weft.model.localityorder import Level
 from weft.model.offer import Offer
 from weft.model.order import Order
@@ -298,6 +299,14 @@ class Shape(Protocol):
 
     def numbers(self, plan: Plan) -> Iterator[list[str]]:
         """Name and text of the numbers that aren't the management network's."""
+        ...
+
+    def ipus(self, plan: Plan, specs: Mapping[str, Mapping[str, Any]]) -> PodIpus | None:
+        """The pod's IPUs; None: it has none.
+
+        Args:
+            specs: key of a resource -> what is wanted of it.
+        """
         ...
 
     # -- capacity

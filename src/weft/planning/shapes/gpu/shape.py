@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from weft.model.change import Replacement
 from weft.model.errors import InputError
 from weft.model.fabric import OMNIPATH, Capabilities
 from weft.model.fabrictypes import FabricKind
+from weft.model.ipuorder import PodIpus
 from weft.model.localityorder import Level
 from weft.model.messages import placement
 from weft.model.messages.orders import instead
@@ -218,6 +220,9 @@ class GpuShape:
             f"Nodes: {len(placement.nodes)}{spare} of {where}; all within one {placement.level} "
             f"(required {locality.required}, preferred {locality.preferred})."
         )
+
+    def ipus(self, plan: Plan, specs: Mapping[str, Mapping[str, Any]]) -> PodIpus | None:
+        return None
 
     def numbers(self, plan: Plan) -> Iterator[list[str]]:
         numbers, resources = plan.allotment, plan.graph.by_key()

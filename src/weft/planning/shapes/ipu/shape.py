@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from weft.model.change import Replacement
 from weft.model.errors import InputError
 from weft.model.fabric import Capabilities
-from weft.model.ipuorder import IpusOrder
+from weft.model.ipuorder import IpusOrder, PodIpus
 from weft.model.localityorder import Level
 from weft.model.messages.orders import instead
 from weft.model.offer import Offer, offered
@@ -16,7 +17,7 @@ from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.resources import Graph
-from weft.model.site import IPUS_PER_MACHINE, AcceleratorCount, Site
+from weft.model.site import IPUS_PER_MACHINE, USER_PORT, AcceleratorCount, Site
 from weft.model.specs import NetworkSpec
 from weft.planning.place.ask import Ask
 from weft.planning.queue.book import Book
@@ -24,7 +25,7 @@ from weft.planning.queue.capacityrow import CapacityRow, Count, Largest, Soon
 from weft.planning.queue.queue import QueueSettings
 from weft.planning.queue.timeline import Timeline
 from weft.planning.shapes.ipu.capacity import IpuRow, ipu_capacity
-from weft.planning.shapes.ipu.graph import DATA_NETWORK, ipu_graph
+from weft.planning.shapes.ipu.graph import CONTROLLER_MANAGEMENT, DATA_NETWORK, ipu_graph
 from weft.planning.shapes.ipu.line import IpuAsk, IpuTimeline
 from weft.planning.shapes.ipu.plan import check_ipu_order, make_ipu_plan, parts_of, place_ipus
 from weft.planning.shapes.shape import AGAIN, Assignment, CapacityAsked, Elsewhere, Needs, Resolved
@@ -161,6 +162,19 @@ class IpuShape:
         data = plan.graph.by_key()[DATA_NETWORK].spec
         assert isinstance(data, NetworkSpec)
         yield ["IPU data", f"VLAN {data.segment} on {data.physical_network}, {plan.allotment.rdma_cidr}"]
+
+    def ipus(self, plan: Plan, specs: Mapping[str, Mapping[str, Any]]) -> PodIpus | None:
+        data, controller = specs.get(DATA_NETWORK), specs.get(CONTROLLER_MANAGEMENT)
+        if data is None or controller is None:
+            return None
+        return PodIpus(
+            count=_ipus(plan.order).count,
+            ipu_pod=plan.fabric,
+            machines=tuple(one.node for one in plan.placement.nodes),
+            controller=f"{controller['address']}:{USER_PORT}",
+            data_vlan=data["segment"],
+            data_addresses=plan.allotment.rdma_cidr,
+        )
 
     # -- capacity
 
