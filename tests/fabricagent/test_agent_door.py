@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.fabricagent.test_agent import client, write_config
@@ -326,3 +327,38 @@ def test_agent_listens_on_the_ipv4_of_a_name(tmp_path: Path, monkeypatch: pytest
     server = Server(Config(), None)
     assert server.socket.family is socket.AF_INET and server.socket.getsockname()[0] == "127.0.0.1"
     server.server_close()
+
+
+def test_scraper_reads_metrics_and_nothing_else(tmp_path: Path) -> None:
+    """Its certificate is of the same authority, and can't change partitions; a client in neither list reads nothing."""
+    make_certificates(tmp_path / "tls", {"sm1": ["127.0.0.1"]}, "prometheus")
+    make_certificates(tmp_path / "tls", {"sm1": ["127.0.0.1"]}, "stranger")
+    config = read_config(write_config(tmp_path))
+    agent = Agent(config)
+    server = Server(config, agent, LIMITS, scrapers=("prometheus",))
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    before = config.opensm.partitions_file.read_text()
+
+    def asked(name: str, method: str, path: str) -> int:
+        context = ssl.create_default_context(cafile=str(config.tls.ca))
+        context.load_cert_chain(tmp_path / "tls" / f"{name}.pem", tmp_path / "tls" / f"{name}.key")
+        url = f"https://127.0.0.1:{config.listen.port}"
+        with httpx.Client(base_url=url, verify=context, trust_env=False, timeout=30) as asking:
+            return asking.request(method, path, json={} if method != "GET" else None).status_code
+
+    try:
+        assert asked("prometheus", "GET", "/metrics") == 503, "allowed: there is no fabric"
+        refused = [
+            ("GET", "/v1/status"),
+            ("PUT", "/v1/partitions"),
+            ("POST", "/metrics"),
+            ("GET", "/metrics/"),
+        ]
+        assert {asked("prometheus", *one) for one in refused} == {403}
+        assert asked("stranger", "GET", "/metrics") == 403
+        assert asked("weft", "GET", "/metrics") == 503
+        assert config.opensm.partitions_file.read_text() == before
+    finally:
+        server.shutdown()
+        server.server_close()
+        agent.close()

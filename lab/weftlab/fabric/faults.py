@@ -61,6 +61,12 @@ class Faults:
         """Set one of PortCounters, by perfquery's name, such as PortRcvErrors."""
         self.command(f'PerformanceSet "{self._name(end)}"[{port}] PortCounters.{counter}={value}')
 
+    def count_traffic(self, end: str, words: int, wait: int, port: int = 1) -> None:
+        """Let a port have sent so many words of 4 bytes, and waited so many ticks, as its counters have it."""
+        where = f'PerformanceSet "{self._name(end)}"[{port}]'
+        self.command(f"{where} PortCountersExtended.PortXmitData={words}")
+        self.command(f"{where} PortCounters.PortXmitWait={wait}")
+
     def _name(self, end: str) -> str:
         node_name, _, hca_name = end.partition("/")
         node = self._site.node_by_name.get(node_name)

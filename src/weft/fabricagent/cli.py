@@ -69,7 +69,7 @@ def run_agent(args: argparse.Namespace) -> int:
     with said_plainly():
         config = anchored(*read_settings_and_start_log(args, AgentConfig, SECTION))
         agent = Agent(config)
-        serve(Server(config, agent), config, config.name)
+        serve(Server(config, agent, scrapers=config.tls.scrapers), config, config.name)
         agent.close()
         return 0
     return 2

@@ -38,6 +38,16 @@ class Tls(Document):
     )
 
 
+class ScrapedTls(Tls):
+    """The same for an agent that Prometheus reads."""
+
+    scrapers: tuple[str, ...] = Field(
+        default=(),
+        description="Common names of client certificates that may read /metrics and nothing else.",
+        examples=[["prometheus"]],
+    )
+
+
 class OpenSm(Document):
     """The subnet manager next to the agent."""
 
@@ -101,7 +111,7 @@ class AgentConfig(Document):
         description="Name of the site: part of the markers in partitions.conf.", examples=["north"]
     )
     listen: Listen
-    tls: Tls
+    tls: ScrapedTls
     opensm: OpenSm
     hca: Hca = Hca()
     tools: Tools = Tools()

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from weft.fabricagent.compare import port_reading
 from weft.fabricagent.config import AgentConfig
+from weft.fabricagent.counters import CounterWatch
 from weft.fabricagent.forwarding import RouteReader
 from weft.fabricagent.mad import MadError, MadStatusError, SmInfo
+from weft.fabricagent.metrics import metrics
 from weft.fabricagent.opensm import Log, PartitionFile, Process, digest
 from weft.fabricagent.options import of_the_process, read_options
 from weft.fabricagent.porterrors import PortErrorSummary, PortErrorWatch
@@ -29,7 +31,7 @@ from weft.model.agentapi import (
     VacantPort,
     WeftPartitionDocument,
 )
-from weft.model.agentlinks import Routes, RoutesQuery
+from weft.model.agentlinks import Counters, CountersQuery, PlainText, Routes, RoutesQuery
 from weft.model.errors import InputError, UnknownError
 from weft.model.fabric import ManagerState
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
@@ -53,6 +55,7 @@ class Observer:
         self._log = Log(config.opensm.log_file)
         self._wire = Wire(config.hca, config.tools)
         self._errors = PortErrorWatch(self._wire)
+        self._counters = CounterWatch(self._wire)
         self._routes = RouteReader(self._wire, self._log)
 
     @property
@@ -61,6 +64,7 @@ class Observer:
 
     def close(self) -> None:
         self._errors.close()
+        self._counters.close()
         self._wire.close()
 
     def status(self) -> AgentStatus:
@@ -89,6 +93,7 @@ class Observer:
             problems += self._wire.finder.troubles()
             problems += filter(None, [engine_problem(self._log.engine(), self._configured_engines())])
             seen = self._errors.look()
+            self._counters.start()
             problems += seen.problems
             if (silence := self._log.silence(time.monotonic())) > _SILENCE_SECONDS:
                 problems.append(
@@ -304,6 +309,16 @@ class Observer:
         routes = self._routes.read(query)
         engines = {"engine": self._log.engine(), "configured": self._configured_engines()}
         return routes.model_copy(update=engines)
+
+    def counters(self, query: CountersQuery) -> Counters:
+        """What ports send now. Raises `UnknownError` if no port can be read."""
+        return self._counters.look(query.max_age)
+
+    def metrics(self) -> PlainText:
+        """Ports' counters for Prometheus. Raises `UnknownError` if they can't be read, or weren't yet."""
+        self._counters.start()
+        newest = self._counters.readings()[0]
+        return metrics(newest, time.monotonic() - newest.at)
 
     def topology(self) -> ObservedFabric:
         return self._wire.finder.topology()

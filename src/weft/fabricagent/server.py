@@ -12,7 +12,7 @@ import logging
 import re
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,7 +35,7 @@ from weft.model.agentapi import (
     TablesQuery,
     other_protocol,
 )
-from weft.model.agentlinks import RoutesQuery
+from weft.model.agentlinks import CountersQuery, PlainText, RoutesQuery
 from weft.model.errors import ConflictError, InputError, NotFoundError, RefusedError, WeftError
 
 log = logging.getLogger("weft.fabricagent")
@@ -43,6 +43,9 @@ log = logging.getLogger("weft.fabricagent")
 MAX_BODY = 16 << 20
 
 Routes = Mapping[tuple[str, str], Callable[[Any, bytes], BaseModel]]
+
+SCRAPE = ("GET", "/metrics")
+"""All that clients of `tls.scrapers` may ask for."""
 
 _NONCE = re.compile(r"[0-9A-Za-z]{1,64}")
 
@@ -118,6 +121,7 @@ class Server(ThreadingHTTPServer):
     Args:
         agent: passed to the routes' functions.
         routes: method and path -> function of agent and request body; by default those of the fabric agent.
+        scrapers: common names of clients that may ask for `SCRAPE` alone.
     """
 
     daemon_threads = True
@@ -125,11 +129,17 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(
-        self, config: Listens, agent: Any, limits: Limits = Limits(), routes: Routes | None = None
+        self,
+        config: Listens,
+        agent: Any,
+        limits: Limits = Limits(),
+        routes: Routes | None = None,
+        scrapers: Collection[str] = (),
     ) -> None:
         self.agent, self.limits = agent, limits
         self.routes: Routes = ROUTES if routes is None else routes
         self.clients = frozenset(config.tls.clients)
+        self.scrapers = frozenset(scrapers)
         self._config = config
         self._context, self._made_of = server_context(config), _changed_at(config)
         self._connections = Connections(limits.connections)
@@ -227,9 +237,10 @@ class Handler(BaseHTTPRequestHandler):
         return names[0] if names else None
 
     def _answer(self, status: int, body: BaseModel) -> None:
-        raw = body.model_dump_json().encode()
+        plain = isinstance(body, PlainText)
+        raw = (body.text if plain else body.model_dump_json()).encode()
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", body.media_type if plain else "application/json")
         self.send_header("Content-Length", str(len(raw)))
         self.send_header(READ_AT_HEADER, self._asked_at.isoformat())
         self.send_header(PROTOCOL_HEADER, str(PROTOCOL))
@@ -257,7 +268,9 @@ class Handler(BaseHTTPRequestHandler):
         self._nonce = nonce if _NONCE.fullmatch(nonce) else ""
         try:
             client = self._client()
-            if client not in self._https.clients:
+            if client not in self._https.clients and not (
+                client in self._https.scrapers and (self.command, self.path) == SCRAPE
+            ):
                 log.warning("refused %s, certificate of %r", self.client_address[0], client)
                 self.close_connection = True  # its body is not even read
                 self._answer(403, AgentProblem(detail=f"certificate of {client!r} is not one of tls.clients"))
@@ -304,6 +317,10 @@ def _routes(agent: Agent, body: bytes) -> BaseModel:
     return agent.routes(RoutesQuery.model_validate_json(body))
 
 
+def _counters(agent: Agent, body: bytes) -> BaseModel:
+    return agent.counters(CountersQuery.model_validate_json(body))
+
+
 def _repair(agent: Agent, body: bytes) -> BaseModel:
     return agent.repair(RepairQuery.model_validate_json(body))
 
@@ -315,7 +332,9 @@ ROUTES: Routes = {
     ("POST", "/v1/tables"): _tables,
     ("POST", "/v1/paths"): _paths,
     ("POST", "/v1/routes"): _routes,
+    ("POST", "/v1/counters"): _counters,
     ("POST", "/v1/repair"): _repair,
     ("GET", "/v1/options"): lambda agent, _: agent.options(),
     ("GET", "/v1/topology"): lambda agent, _: agent.topology(),
+    SCRAPE: lambda agent, _: agent.metrics(),
 }

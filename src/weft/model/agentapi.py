@@ -6,7 +6,7 @@
     POST /v1/tables       TablesQuery -> Tables
     POST /v1/paths        PathsQuery -> Paths
     POST /v1/repair       RepairQuery -> RepairResult
-    POST /v1/routes       RoutesQuery -> Routes (`weft.model.agentlinks`)
+    POST /v1/routes, POST /v1/counters, GET /metrics: see `weft.model.agentlinks`
     GET  /v1/topology     -> ObservedFabric
     GET  /v1/options      -> AgentOptions
 

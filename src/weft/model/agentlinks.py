@@ -1,6 +1,10 @@
-"""What a fabric agent reads of links: forwarding tables. Part of the protocol in `weft.model.agentapi`.
+"""What a fabric agent reads of links: forwarding tables, and what ports count.
 
-POST /v1/routes   RoutesQuery -> Routes
+Part of the protocol in `weft.model.agentapi`:
+
+    POST /v1/routes       RoutesQuery -> Routes
+POST /v1/counters     CountersQuery -> Counters
+GET  /metrics         -> PlainText, in the format of Prometheus
 """
 
 from __future__ import annotations
@@ -9,7 +13,14 @@ import base64
 import binascii
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 
 from weft.model.base import Document
 from weft.model.ids import WireGuid
@@ -109,3 +120,56 @@ class Routes(Document):
         default=(),
         description="Routing engines in the manager's options, the first preferred; none: its default.",
     )
+
+
+class CountersQuery(Document):
+    """Asks for what every cabled port sends and receives now."""
+
+    max_age: float = Field(default=20.0, ge=0, le=3600, description="Seconds that the reading may be old.")
+
+
+class Counters(Document):
+    """Rates of all cabled ports from the last readings; a value for each port in each column.
+
+    A null isn't known: the port didn't answer twice in a row, doesn't count that, or its counter is full.
+    """
+
+    age: float = Field(description="Seconds since the newest reading began.")
+    seconds: tuple[float, ...] = Field(
+        default=(),
+        max_length=2,
+        description="Between readings, newest first; none: there is one reading only.",
+    )
+    node: tuple[WireGuid, ...] = Field(description="GUID of the switch or adapter.")
+    port: tuple[int, ...]
+    sent: tuple[float | None, ...] = Field(description="Bytes per second sent.")
+    received: tuple[float | None, ...] = Field(description="Bytes per second received.")
+    waiting: tuple[float | None, ...] = Field(
+        description="Share of time with data to send in which it waited: XmitWait of XmitWait and XmitData, in ticks."
+    )
+    waiting_before: tuple[float | None, ...] = Field(description="The same between the readings before.")
+    at_least: tuple[int, ...] = Field(
+        default=(),
+        description="Indexes of ports whose values are at least that: a counter was reset, or reached its end.",
+    )
+    full: tuple[int, ...] = Field(
+        default=(),
+        description="Indexes of ports whose XmitWait is full: it counts nothing until it is reset.",
+    )
+    unread: int = Field(default=0, description="Cabled ports that didn't answer.")
+
+    @model_validator(mode="after")
+    def _as_many(self) -> Counters:
+        columns = (self.port, self.sent, self.received, self.waiting, self.waiting_before)
+        if any(len(column) != len(self.node) for column in columns):
+            raise ValueError("columns of different lengths")
+        if any(not 0 <= i < len(self.node) for i in (*self.at_least, *self.full)):
+            raise ValueError("an index of no port")
+        return self
+
+
+class PlainText(Document):
+    """An answer that isn't JSON."""
+
+    media_type: str
+    text: Annotated[str, StringConstraints(strip_whitespace=False)]

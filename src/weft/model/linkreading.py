@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from weft.model.agentlinks import RoutedPort, SwitchCable
 
@@ -51,3 +51,41 @@ class TimedRoutes:
 
     routes: RouteReading
     age: float
+
+
+class PortRate(NamedTuple):
+    """What a port sends now; None: not known.
+
+    Attributes:
+        sent, received: bytes per second.
+        waiting: share of the time with data to send in which it waited; `waiting_before`: in the interval before.
+        at_least: the values are at least that: a counter was reset, or reached its end.
+        full: its counter of waiting is full, and counts nothing until it is reset.
+    """
+
+    sent: float | None = None
+    received: float | None = None
+    waiting: float | None = None
+    waiting_before: float | None = None
+    at_least: bool = False
+    full: bool = False
+
+
+UNKNOWN_RATE = PortRate()
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRates:
+    """Rates of all cabled ports.
+
+    Attributes:
+        ports: (GUID of the node, port) -> its rate.
+        seconds: lengths of the last two intervals, newest first; none: there is one reading only.
+        age: seconds since the newest reading began.
+        unread: cabled ports that didn't answer.
+    """
+
+    ports: Mapping[tuple[int, int], PortRate]
+    seconds: tuple[float, ...]
+    age: float
+    unread: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from weft.model.fabric import Capabilities, Check, Clean, Configured, FabricStatus, Snapshot, Usage
-from weft.model.linkreading import TimedRoutes
+from weft.model.linkreading import TimedRates, TimedRoutes
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
 from weft.model.observedfabric import ObservedFabric
@@ -102,4 +102,8 @@ class FollowsRoutes(Protocol):
 
         Raises `UnknownError` if the active manager's agent, or the fabric, doesn't answer.
         """
+        ...
+
+    def rates(self, max_age: float) -> TimedRates:
+        """What ports send and receive, by readings of which the newest is at most so old. Raises as `routes`."""
         ...

@@ -23,7 +23,7 @@ from weft.model.agentapi import (
     VacantPort,
     WeftPartitionDocument,
 )
-from weft.model.agentlinks import Routes, RoutesQuery
+from weft.model.agentlinks import Counters, CountersQuery, Routes, RoutesQuery
 from weft.model.errors import ConflictError, InputError, PermanentError, UnknownError
 from weft.model.fabric import ManagerState, PortErrors
 from weft.model.ids import DEFAULT_PKEY, FULL_MEMBER, format_guid
@@ -285,6 +285,11 @@ class FakeManager:
         self._asked("read the forwarding tables")
         with self._wire.lock:
             return self.forwarding.answer(query)
+
+    def counters(self, query: CountersQuery) -> Counters:
+        self._asked("read the counters of ports")
+        with self._wire.lock:
+            return self.forwarding.counters()
 
     def topology(self) -> ObservedFabric:
         """The site as described, without the ports whose cable is cut."""

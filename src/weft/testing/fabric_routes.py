@@ -6,8 +6,17 @@ import hashlib
 from collections import deque
 from collections.abc import Mapping
 
-from weft.model.agentlinks import NO_ROUTE, RoutedPort, Routes, RoutesQuery, SwitchCable, SwitchTable
+from weft.model.agentlinks import (
+    NO_ROUTE,
+    Counters,
+    RoutedPort,
+    Routes,
+    RoutesQuery,
+    SwitchCable,
+    SwitchTable,
+)
 from weft.model.ids import format_guid
+from weft.model.linkreading import PortRate
 from weft.model.site import Site
 from weft.testing.fabric_wire import FakeWire
 
@@ -18,6 +27,7 @@ class FakeRoutes:
     Attributes:
         silent: switches that don't answer; `overridden`: (switch, LID) -> port, as if someone had written it.
         engine, configured: routing engines.
+        seconds: lengths of the intervals between readings of counters.
     """
 
     def __init__(self, wire: FakeWire) -> None:
@@ -26,6 +36,9 @@ class FakeRoutes:
         self.overridden: dict[tuple[str, int], int] = {}
         self.engine, self.configured = "minhop", tuple[str, ...]()
         self.lmc = 0
+        self.traffic: dict[tuple[int, int], PortRate] = {}
+        """(GUID of the node, port) -> what it sends; all others send nothing."""
+        self.seconds: tuple[float, ...] = (15.0, 15.0)
         self._made: tuple[object, ...] = ()
         self._routes: Routes | None = None
 
@@ -43,6 +56,28 @@ class FakeRoutes:
             for s in self._routes.switches
         )
         return self._routes.model_copy(update={"switches": switches})
+
+    def counters(self) -> Counters:
+        """As an agent answers."""
+        routes = self.answer(RoutesQuery())
+        ends = [(p.node_guid, p.port) for p in routes.ports] + [
+            (p.switch_guid, p.switch_port) for p in routes.ports
+        ]
+        ends += [end for c in routes.cables for end in ((c.a, c.a_port), (c.b, c.b_port))]
+        idle = PortRate(0.0, 0.0, 0.0, 0.0)
+        columns = [self.traffic.get(end, idle) for end in ends]
+        return Counters(
+            age=0.0,
+            seconds=self.seconds,
+            node=tuple(guid for guid, _ in ends),
+            port=tuple(port for _, port in ends),
+            sent=tuple(c.sent for c in columns),
+            received=tuple(c.received for c in columns),
+            waiting=tuple(c.waiting for c in columns),
+            waiting_before=tuple(c.waiting_before for c in columns),
+            at_least=tuple(i for i, c in enumerate(columns) if c.at_least),
+            full=tuple(i for i, c in enumerate(columns) if c.full),
+        )
 
     def _computed(self) -> Routes:
         site, fabric, gone = self._wire.site, self._wire.fabric, self._wire.cut | self._wire.off

@@ -13,7 +13,7 @@ from weft.drivers.opensm.change import Changed, Changer, Edit, lost
 from weft.drivers.opensm.evidence import OpenSmSnapshot, clean, configured
 from weft.drivers.opensm.marked import marked_segments
 from weft.drivers.opensm.observe import FabricReading, observe
-from weft.drivers.opensm.routes import RouteKeeper
+from weft.drivers.opensm.routes import RateKeeper, RouteKeeper
 from weft.drivers.opensm.section import Base, DesiredPartition, Section
 from weft.drivers.opensm.status import fabric_status
 from weft.drivers.segments import SegmentDriver, segment_of
@@ -30,7 +30,7 @@ from weft.model.agentapi import (
 from weft.model.errors import WeftError
 from weft.model.fabric import Capabilities, Check, Clean, Configured, FabricStatus, Snapshot, Usage
 from weft.model.ids import parse_guid, parse_pkey
-from weft.model.linkreading import TimedRoutes
+from weft.model.linkreading import TimedRates, TimedRoutes
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
 from weft.model.observedfabric import ObservedFabric
@@ -80,7 +80,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         self._agents = Agents(fabric, chosen)
         self._sight = Sight(fabric, self._ports)
         self._changer = Changer(site.name, self._agents, ledger, self._reading.changed)
-        self._routes = RouteKeeper(self._agents)
+        self._routes, self._rates = RouteKeeper(self._agents), RateKeeper(self._agents)
         self._wait = wait_seconds
         self._entries: dict[int, tuple[float, int]] = {}
 
@@ -164,6 +164,10 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
     def routes(self, max_age: float) -> TimedRoutes:
         """`weft.ports.fabric.FollowsRoutes`."""
         return self._routes.read(max_age)
+
+    def rates(self, max_age: float) -> TimedRates:
+        """`weft.ports.fabric.FollowsRoutes`."""
+        return self._rates.read(max_age)
 
     # -- also read by tools and tests -----------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Forwarding tables as the master's agent read them; a switch whose table didn't change isn't sent again."""
+"""Forwarding tables and counters as the master's agent read them; a table that didn't change isn't sent again."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
 
 from weft.drivers.opensm.agents import Agents
 from weft.drivers.wire.agents import Agent
-from weft.model.agentlinks import Routes, RoutesQuery, SwitchTable
+from weft.model.agentlinks import Counters, CountersQuery, Routes, RoutesQuery, SwitchTable
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.ids import format_guid, parse_guid
-from weft.model.linkreading import RouteReading, TimedRoutes
+from weft.model.linkreading import PortRate, RouteReading, TimedRates, TimedRoutes
 
+T = TypeVar("T")
 _OLDER = "there is no POST"
 """How an agent that doesn't know the path begins its answer."""
 
@@ -34,7 +37,8 @@ class RouteKeeper:
             if self._last is None or now - self._last[0] >= max_age:
                 agent = self._agents.master(self._agents.files())
                 have = {format_guid(guid): digest for guid, (digest, _) in self._tables.items()}
-                answer = _asked(agent, RoutesQuery(max_age=max_age, have=have))
+                query = RoutesQuery(max_age=max_age, have=have)
+                answer = _asked(agent, lambda: agent.routes(query))
                 began = self._monotonic() - answer.age
                 reading = self._merged(answer, agent.name)
                 if (
@@ -80,14 +84,45 @@ class RouteKeeper:
         return table
 
 
-def _asked(agent: Agent, query: RoutesQuery) -> Routes:
+class RateKeeper:
+    """The last rates of one fabric's ports. Thread-safe."""
+
+    def __init__(self, agents: Agents, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._agents, self._monotonic = agents, monotonic
+        self._lock = threading.Lock()
+        self._last: tuple[float, TimedRates] | None = None
+
+    def read(self, max_age: float) -> TimedRates:
+        """Rates by readings of which the newest is at most so old. Raises `UnknownError` and `PermanentError`."""
+        with self._lock:
+            now = self._monotonic()
+            if self._last is None or now - self._last[0] >= max_age:
+                agent = self._agents.master(self._agents.files())
+                answer = _asked(agent, lambda: agent.counters(CountersQuery(max_age=max_age)))
+                self._last = self._monotonic() - answer.age, _rates(answer)
+            began, rates = self._last
+            return replace(rates, age=max(0.0, self._monotonic() - began))
+
+
+def _rates(answer: Counters) -> TimedRates:
+    least, full = set(answer.at_least), set(answer.full)
+    ends = zip(answer.node, answer.port, strict=True)
+    columns = zip(answer.sent, answer.received, answer.waiting, answer.waiting_before, strict=True)
+    ports = {
+        end: PortRate(*column, at_least=i in least, full=i in full)
+        for i, (end, column) in enumerate(zip(ends, columns, strict=True))
+    }
+    return TimedRates(ports, answer.seconds, answer.age, answer.unread)
+
+
+def _asked(agent: Agent, ask: Callable[[], T]) -> T:
     try:
-        return agent.routes(query)
+        return ask()
     except PermanentError as error:
         if _OLDER not in str(error):
             raise
         raise UnknownError(
-            "read the forwarding tables",
+            "read its links",
             f"fabric agent {agent.name}",
             "it is older than weft and can't read them",
             "upgrade the agent",

@@ -33,7 +33,7 @@ from weft.model.agentapi import (
     TablesQuery,
     other_protocol,
 )
-from weft.model.agentlinks import Routes, RoutesQuery
+from weft.model.agentlinks import Counters, CountersQuery, Routes, RoutesQuery
 from weft.model.errors import ConflictError, PermanentError, UnknownError, WeftError
 from weft.model.observedfabric import ObservedFabric
 from weft.model.site import FabricAgent, FabricManager
@@ -71,6 +71,8 @@ class Agent(Protocol):
     def options(self) -> AgentOptions: ...
 
     def routes(self, query: RoutesQuery) -> Routes: ...
+
+    def counters(self, query: CountersQuery) -> Counters: ...
 
 
 class Address(Protocol):
@@ -256,6 +258,9 @@ class HttpAgent(AgentClient):
 
     def routes(self, query: RoutesQuery) -> Routes:
         return self._ask("POST", "routes", query, Routes)
+
+    def counters(self, query: CountersQuery) -> Counters:
+        return self._ask("POST", "counters", query, Counters)
 
 
 def certificate_problems(files: Certificates, now: datetime, must_be_there: bool = True) -> list[str]:
