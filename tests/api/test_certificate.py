@@ -73,7 +73,7 @@ def test_replaced_certificate_is_served_without_restart(
     caplog.set_level(logging.INFO, "weft")
     assert shown(port) == leaf(pairs[0][0])
     shutil.copy(pairs[1][0], used[0])
-    wait_for(lambda: "the old one stays in use: --tls-certificate" in caplog.text)
+    wait_for(lambda: "those from before stay in use: --tls-certificate" in caplog.text)
     assert shown(port) == leaf(pairs[0][0])
     shutil.copy(pairs[1][1], used[1])
     wait_for(lambda: "was loaded again" in caplog.text)

@@ -449,3 +449,12 @@ def test_policy_file_is_looked_at(tmp_path: Path, cloud: TinyCloud) -> None:
         (found,) = [one for one in examine(given, SECONDS) if one.of == "policy"]
         assert found.code == code
     assert f"{file}:1: pods:creat" in found.what
+
+
+def test_certificate_with_anothers_key_is_an_error(tmp_path: Path, cloud: TinyCloud) -> None:
+    """A running server keeps the pair from before, one that starts doesn't; both pairs are valid for long."""
+    make_certificates(tmp_path, {"one": ["127.0.0.1"], "two": ["127.0.0.1"]})
+    given = settings(tmp_path, "postgresql://127.0.0.1:1/x")
+    for key, code in (("agent-one.key", "CERTIFICATES_VALID"), ("agent-two.key", "CERTIFICATE_UNUSABLE")):
+        pair = tmp_path / "agent-one.pem", tmp_path / key
+        assert codes(examine(replace(given, certificate=pair), SECONDS), "serve") == [code]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 
+from weft.cli.main import main
 from weft.fabricagent.tls import make_certificates
 from weft.model.errors import InputError
 
@@ -67,3 +69,16 @@ def test_new_authority_issues_everything(tmp_path: Path) -> None:
     assert written == {f"{name}.{kind}" for name in ("ca", "agent-osm1", "weft") for kind in ("pem", "key")}
     assert (tmp_path / "ca.pem").read_bytes() != old
     assert is_of(tmp_path, "agent-osm1") and is_of(tmp_path, "weft")
+
+
+@pytest.mark.parametrize("days", ["0", "61", "-1"])
+def test_certificates_are_valid_for_60_days_at_most(
+    days: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The default is the most; nothing is made otherwise."""
+    words = ["fabric-agent", "certs", "--dir", str(tmp_path / "x"), "--agent", "a=127.0.0.1"]
+    assert main([*words, "--days", days]) == 2
+    assert "--days" in capsys.readouterr().err and not (tmp_path / "x").exists()
+    assert main(words) == 0
+    made = x509.load_pem_x509_certificate((tmp_path / "x" / "agent-a.pem").read_bytes())
+    assert made.not_valid_after_utc - made.not_valid_before_utc <= timedelta(days=60, minutes=5)

@@ -239,3 +239,13 @@ def test_status_and_site_check_warn_in_time(tmp_path: Path) -> None:
     fabric = site.fabrics[FABRIC].model_copy(update={"manager": manager})
     [note] = certificate_notes(site.model_copy(update={"fabrics": {FABRIC: fabric}}))
     assert "weft.pem expired" in note
+
+
+def test_agent_reports_a_key_that_is_anothers(tmp_path: Path) -> None:
+    """Its server goes on with the pair from before, until it is restarted."""
+    path = write_config(tmp_path)
+    agent = Agent(read_config(path))
+    assert agent.status().own_problems == ()
+    (tmp_path / "tls" / "agent-sm1.key").write_bytes((tmp_path / "tls" / "weft.key").read_bytes())
+    assert any("those from before stay in use" in p for p in agent.status().own_problems)
+    agent.close()

@@ -6,23 +6,14 @@ import logging
 import ssl
 from pathlib import Path
 
+from weft.app.servecertificate import check_certificate
 from weft.model.errors import InputError
+from weft.model.messages import health
 
 log = logging.getLogger("weft")
 
 LOOK_SECONDS = 2.0
 """Between two looks at the files."""
-
-
-def check_certificate(certificate: tuple[Path, Path] | None) -> None:
-    """Raise `InputError` for a certificate or key that can't be used."""
-    if certificate is None:
-        return
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*certificate)
-    except (OSError, ValueError) as error:  # SSLError is an OSError
-        allowed = f"PEM files of a certificate and of its key, not encrypted ({error})"
-        raise InputError("--tls-certificate", str(certificate[0]), allowed) from None
 
 
 class Renewal:
@@ -49,9 +40,9 @@ class Renewal:
         self._seen = stamp
         try:
             check_certificate(self._files)
-            self._context.load_cert_chain(*self._files)
+            self._context.load_cert_chain(*self._files, password="")
         except (InputError, OSError, ValueError) as error:
-            log.error("the new TLS certificate can't be used, the old one stays in use: %s", error)
+            log.error("%s", health.CERTIFICATE_KEPT(text=str(error)))
         else:
             log.info("the TLS certificate %s was loaded again", self._files[0])
 

@@ -14,13 +14,14 @@ from types import FrameType
 import uvicorn
 
 from weft.api.app import create_app
-from weft.api.certificate import LOOK_SECONDS, Renewal, check_certificate
+from weft.api.certificate import LOOK_SECONDS, Renewal
 from weft.api.connections import configured, raise_file_limit
 from weft.api.edge import LINES
 from weft.api.notices import notices, read_token
 from weft.api.waiting import WaitingRoom
 from weft.app.metrics import AccountCollector, StoreCollector
 from weft.app.policy import Policy
+from weft.app.servecertificate import check_certificate
 from weft.app.settings import ServeSettings
 from weft.app.wiring import keystone, shared_services, start_log
 from weft.app.workerprocess import WorkerProcess

@@ -19,7 +19,7 @@ from weft.ending import EndSignal
 from weft.fabricagent.agent import Agent
 from weft.fabricagent.config import SECTION, AgentConfig, anchored, read_settings, settings_file
 from weft.fabricagent.server import Listens, Server
-from weft.fabricagent.tls import DAYS, make_certificates
+from weft.fabricagent.tls import DAYS, LONGEST_DAYS, make_certificates
 from weft.model.base import Document
 from weft.model.errors import InputError, InputErrors, WeftError
 from weft.model.logtext import formatter
@@ -52,7 +52,10 @@ def add_commands(subparsers: Any) -> None:
     )
     certs.add_argument("--client", default="weft", metavar="NAME", help="common name of weft's certificate")
     certs.add_argument(
-        "--days", type=int, default=DAYS, help=f"validity of the certificates in days (default {DAYS})"
+        "--days",
+        type=int,
+        default=DAYS,
+        help=f"validity of the certificates in days, 1 to {LONGEST_DAYS} (default {DAYS})",
     )
     certs.add_argument("--renew", action="store_true", help="renew the existing certificates")
     certs.add_argument(
@@ -135,8 +138,10 @@ def run_certs(args: argparse.Namespace) -> int:
             if not name or not equals or os.sep in name:
                 raise InputError("--agent", text, "NAME=HOST[,HOST...]")
             agents[name] = [h.strip() for h in hosts.split(",") if h.strip()]
-        if args.days < 1:
-            raise InputError("--days", args.days, "1 or more")
+        if not 1 <= args.days <= LONGEST_DAYS:
+            raise InputError(
+                "--days", args.days, f"1 to {LONGEST_DAYS}; an authority of your own can do otherwise"
+            )
         made = make_certificates(
             args.dir, agents, args.client, args.days, args.renew, new_authority=args.new_authority
         )

@@ -18,6 +18,7 @@ from weft.fabricagent.opensm import Log, PartitionFile, Process, digest
 from weft.fabricagent.options import of_the_process, read_options
 from weft.fabricagent.porterrors import PortErrorSummary, PortErrorWatch
 from weft.fabricagent.routing import configured_engines, engine_problem
+from weft.fabricagent.servertls import server_context
 from weft.fabricagent.wire import Wire
 from weft.generate.certificates import expiry_problems
 from weft.generate.partitions_conf import PartitionsConf, parse, split
@@ -297,6 +298,11 @@ class Observer:
                 problems += expiry_problems(path.read_bytes(), path.name, now)
             except OSError as error:
                 problems.append(f"certificate {path} can't be read: {error}")
+        if not problems:
+            try:
+                server_context(tls)
+            except InputError as error:
+                problems.append(f"{error}; those from before stay in use until the agent is restarted")
         return problems
 
     def _configured_engines(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 from weft.fabricagent.agent import Agent
 from weft.fabricagent.config import Listen, Tls
 from weft.fabricagent.connection import Connections, DeadlineReader, handshake
+from weft.fabricagent.servertls import server_context
 from weft.model.agentapi import (
     NONCE_HEADER,
     PROTOCOL,
@@ -37,6 +38,7 @@ from weft.model.agentapi import (
 )
 from weft.model.agentlinks import CountersQuery, PlainText, RoutesQuery
 from weft.model.errors import ConflictError, InputError, NotFoundError, RefusedError, WeftError
+from weft.model.messages import health
 
 log = logging.getLogger("weft.fabricagent")
 
@@ -86,29 +88,6 @@ class Listens(Protocol):
     def tls(self) -> Tls: ...
 
 
-def server_context(config: Listens) -> ssl.SSLContext:
-    """TLS that requires a client certificate of our CA.
-
-    Raises:
-        InputError: a file that can't be read or isn't PEM.
-    """
-    tls = config.tls
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.verify_mode = ssl.CERT_REQUIRED
-    try:
-        context.load_cert_chain(tls.certificate, tls.key)
-    except (OSError, ssl.SSLError) as error:
-        raise InputError(
-            "tls.certificate", f"{tls.certificate}, {tls.key}", f"a PEM pair ({error})"
-        ) from error
-    try:
-        context.load_verify_locations(tls.ca)
-    except (OSError, ssl.SSLError) as error:
-        raise InputError("tls.ca", str(tls.ca), f"a PEM file ({error})") from error
-    return context
-
-
 def _changed_at(config: Listens) -> tuple[int, ...]:
     """When the certificates were last replaced."""
     tls = config.tls
@@ -141,7 +120,7 @@ class Server(ThreadingHTTPServer):
         self.clients = frozenset(config.tls.clients)
         self.scrapers = frozenset(scrapers)
         self._config = config
-        self._context, self._made_of = server_context(config), _changed_at(config)
+        self._context, self._made_of = server_context(config.tls), _changed_at(config)
         self._connections = Connections(limits.connections)
         try:
             found = socket.getaddrinfo(
@@ -171,10 +150,10 @@ class Server(ThreadingHTTPServer):
         if made_of != self._made_of:
             self._made_of = made_of
             try:
-                self._context = server_context(self._config)
+                self._context = server_context(self._config.tls)
                 log.info("the certificates were replaced and have been reloaded")
             except InputError as error:
-                log.warning("the new certificates can't be used, keeping the old ones: %s", error)
+                log.error("%s", health.CERTIFICATE_KEPT(text=str(error)))
         return self._context
 
     def verify_request(self, request: Any, client_address: Any) -> bool:

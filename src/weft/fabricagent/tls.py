@@ -21,7 +21,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from weft.model.errors import InputError
 
 AUTHORITY_DAYS = 3650
-DAYS = 90
+DAYS = LONGEST_DAYS = 60
 """Validity of certificates. Renewing needs no restart, so it can be frequent; a copied key is useful only
 until then."""
 _CLOCKS_DIFFER = timedelta(minutes=5)

@@ -156,11 +156,11 @@ def test_no_secret_is_shown(rig: UfmRig, caplog: pytest.LogCaptureFixture) -> No
 def test_tls_is_verified(tmp_path: Path) -> None:
     """By the authority that the site names, or the host's; a name that doesn't fit is refused too."""
     rest = Rest(FABRIC, FabricManager(driver="ufm", addresses=ADDRESSES))
-    context = rest._context()  # pyright: ignore[reportPrivateUsage]
+    context = rest._tls.newest()  # pyright: ignore[reportPrivateUsage]
     assert context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname
     missing = FabricManager(driver="ufm", addresses=ADDRESSES, ca=str(tmp_path / "nothing.pem"))
     with pytest.raises(PermanentError, match=r"nothing\.pem"):
-        Rest(FABRIC, missing)._context()  # pyright: ignore[reportPrivateUsage]
+        Rest(FABRIC, missing)._tls.newest()  # pyright: ignore[reportPrivateUsage]
 
 
 # -- malformed answers ---------------------------------------------------------------------------------------

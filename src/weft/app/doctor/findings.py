@@ -47,6 +47,11 @@ CODES: Mapping[str, Code] = {
     "CERTIFICATE_ENDS": Code(
         _WARNING, f"{_OPERATING}#monitoring", "the API's certificate expires soon, or isn't valid"
     ),
+    "CERTIFICATE_UNUSABLE": Code(
+        _ERROR,
+        f"{_OPERATING}#monitoring",
+        "the API's certificate and key can't be used, or don't belong together",
+    ),
     "RULES_VALID": Code(_OK, f"{_SETTINGS}#checking", "the policy file can be used"),
     "RULES_WRONG": Code(
         _ERROR, f"{_SETTINGS}#checking", "the policy file can't be used: weft serve doesn't start with it"

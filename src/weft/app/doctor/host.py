@@ -11,6 +11,7 @@ from pathlib import Path
 from weft.app.doctor.findings import Finding, finding
 from weft.app.drivers import missing_extras
 from weft.app.policy import Policy
+from weft.app.servecertificate import check_certificate
 from weft.app.settings import ServeSettings
 from weft.config.kinds import is_loopback
 from weft.config.secretfiles import readable_by_others
@@ -86,7 +87,14 @@ def listening(settings: ServeSettings) -> Iterator[Finding]:
     # The sentence's remedy is that of the agents' certificates.
     problems = [problem.partition(": renew it with")[0].partition(", renew it")[0] for problem in problems]
     yield from (finding("CERTIFICATE_ENDS", "serve", problem) for problem in problems)
-    if not problems:
+    if problems:
+        return
+    try:
+        check_certificate(settings.certificate)
+    except InputError as error:
+        said = f"{error}; a weft serve that runs keeps the pair from before, and doesn't start again with this one"
+        yield finding("CERTIFICATE_UNUSABLE", "serve", said)
+    else:
         yield finding("CERTIFICATES_VALID", "serve", f"the API's certificate {chain} is valid")
 
 

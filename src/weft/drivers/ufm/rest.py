@@ -24,7 +24,7 @@ import httpx
 from weft.drivers.bounded import read_body
 from weft.drivers.ufm.credentials import Credentials, changed_at, read_credentials
 from weft.drivers.ufm.signin import PREFIXES, SignIn, needs_signing_in
-from weft.drivers.wire.agents import changed_file
+from weft.drivers.wire.tlsfiles import RenewedTls
 from weft.model.errors import PermanentError, UnknownError, WeftError
 from weft.model.site import FabricManager
 
@@ -71,7 +71,8 @@ class Rest:
         self._sign_in = SignIn(manager.authentication)
         self._lock = threading.Lock()
         self._clients: dict[str, httpx.Client] = {}
-        self._made_of: tuple[int, ...] = ()
+        self._tls = RenewedTls(manager, "name PEM files that weft can read in the site's fabric")
+        self._context: ssl.SSLContext | None = None
         self._credentials: tuple[int, Credentials] | None = None
         self._silent: dict[str, tuple[float, str]] = {}
         self._proved = ""
@@ -227,33 +228,20 @@ class Rest:
 
     def _client(self, address: str) -> httpx.Client:
         """Recreated when the certificates were replaced, so that renewal needs no restart."""
-        m = self._manager
+        context = self._tls.newest()
         with self._lock:
-            made_of = tuple(changed_file(p) for p in (m.ca, m.certificate, m.key) if p)
-            if made_of != self._made_of:
+            if context is not self._context:
                 # The old ones aren't closed here: another thread may be in the middle of a request.
-                self._clients, self._made_of = {}, made_of
+                self._clients, self._context = {}, context
             if address not in self._clients:
                 self._clients[address] = httpx.Client(
                     base_url=address,
-                    verify=self._context(),
+                    verify=context,
                     transport=self._transport(address),
                     trust_env=False,
                     follow_redirects=False,
                 )
             return self._clients[address]
-
-    def _context(self) -> ssl.SSLContext:
-        m = self._manager
-        try:
-            context = ssl.create_default_context(cafile=m.ca)
-            if m.certificate:
-                context.load_cert_chain(m.certificate, m.key)
-        except (OSError, ssl.SSLError) as error:
-            files = ", ".join(p for p in (m.ca, m.certificate, m.key) if p)
-            then = "name PEM files that weft can read in the site's fabric"
-            raise PermanentError("load the certificates", files, str(error), then) from error
-        return context
 
     def _current_credentials(self, afresh: bool) -> Credentials:
         """Read again when the file was replaced."""

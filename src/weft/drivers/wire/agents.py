@@ -14,6 +14,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from weft.drivers.bounded import read_body
+from weft.drivers.wire.tlsfiles import Certificates, RenewedTls, pair_problem
 from weft.generate.certificates import expiry_problems
 from weft.model.agentapi import (
     NONCE_HEADER,
@@ -84,17 +85,6 @@ class Address(Protocol):
     def url(self) -> str: ...
 
 
-class Certificates(Protocol):
-    """PEM files of mutual TLS as the site has them."""
-
-    @property
-    def ca(self) -> str | None: ...
-    @property
-    def certificate(self) -> str | None: ...
-    @property
-    def key(self) -> str | None: ...
-
-
 class AgentClient:
     """An agent of any sort; connects with the first request and keeps the connection.
 
@@ -108,7 +98,10 @@ class AgentClient:
     def __init__(self, agent: Address, files: Certificates) -> None:
         self._agent, self._files = agent, files
         self._client: httpx.Client | None = None
-        self._made_of: tuple[int, ...] = ()
+        self._tls = RenewedTls(
+            files, "make them with `weft fabric-agent certs` and name them in the site's fabric"
+        )
+        self._context: ssl.SSLContext | None = None
         self._lock = threading.Lock()
         self._silent: tuple[float, str] | None = None
 
@@ -128,23 +121,11 @@ class AgentClient:
 
     def _connected(self) -> httpx.Client:
         """The client; recreated when the certificates were replaced, so that renewal needs no restart."""
-        m = self._files
+        context = self._tls.newest()
         with self._lock:
-            made_of = tuple(changed_file(p) for p in (m.ca, m.certificate, m.key) if p)
-            if self._client is None or made_of != self._made_of:
-                try:
-                    context = ssl.create_default_context(cafile=m.ca)
-                    if m.certificate:
-                        context.load_cert_chain(m.certificate, m.key)
-                except (OSError, ssl.SSLError) as error:
-                    raise PermanentError(
-                        "load the certificates",
-                        f"{m.ca}, {m.certificate}, {m.key}",
-                        str(error),
-                        "make them with `weft fabric-agent certs` and name them in the site's fabric",
-                    ) from error
+            if self._client is None or context is not self._context:
                 # The old one isn't closed here: another thread may be in the middle of a request.
-                self._made_of = made_of
+                self._context = context
                 self._client = httpx.Client(
                     base_url=f"{self._agent.url.rstrip('/')}/v1/", verify=context, trust_env=False
                 )
@@ -278,12 +259,6 @@ def certificate_problems(files: Certificates, now: datetime, must_be_there: bool
         except OSError as error:
             if must_be_there:
                 problems.append(f"certificate {path} can't be read: {error}")
+    if not problems and (problem := pair_problem(files)):
+        problems.append(problem)
     return problems
-
-
-def changed_file(path: str) -> int:
-    """When a file was last replaced, in nanoseconds; 0: unknown."""
-    try:
-        return Path(path).stat().st_mtime_ns
-    except OSError:
-        return 0

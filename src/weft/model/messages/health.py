@@ -28,6 +28,14 @@ DATABASE_BEHIND = Code(
 NOTE_UNREAD = Code(
     "NOTE_UNREAD", Component.SERVICE, "unknown: a cloud's note of the database can't be read", True, "health"
 )
+CERTIFICATE_KEPT = Code(
+    "CERTIFICATE_KEPT",
+    Component.SERVICE,
+    "new TLS files can't be used, those from before stay in use: {text}",
+    None,
+    "health",
+    {"text": TEXT},
+)
 _LASTED = {"lasted": COUNT, "limit": COUNT, "trouble": TEXT}
 NO_SIGN_OF_LIFE = Code(
     "NO_SIGN_OF_LIFE",

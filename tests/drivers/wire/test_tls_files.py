@@ -1,0 +1,59 @@
+"""weft's own certificates for agents and managers, replaced while it runs."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from weft.drivers.wire.agents import certificate_problems
+from weft.drivers.wire.tlsfiles import RenewedTls
+from weft.engine.clock import SystemClock
+from weft.fabricagent.tls import make_certificates
+from weft.model.errors import PermanentError
+from weft.model.site import FabricManager
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> FabricManager:
+    make_certificates(tmp_path, {}, client="weft")
+    make_certificates(tmp_path / "other", {}, client="weft")
+    return FabricManager(
+        driver="opensm",
+        ca=str(tmp_path / "ca.pem"),
+        certificate=str(tmp_path / "weft.pem"),
+        key=str(tmp_path / "weft.key"),
+    )
+
+
+def test_half_of_a_new_pair_leaves_the_old_one_in_use(
+    files: FabricManager, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It failed each request, and with it pods, until the other half was there; it is logged once, and reported."""
+    now = SystemClock().now()
+    tls = RenewedTls(files, "make them")
+    first = tls.newest()
+    assert tls.newest() is first and certificate_problems(files, now) == []
+    shutil.copy(tmp_path / "other" / "weft.pem", tmp_path / "weft.pem")
+    assert tls.newest() is first and tls.newest() is first
+    (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert "those from before stay in use" in record.getMessage()
+    assert "can't be used" in certificate_problems(files, now)[0]
+    shutil.copy(tmp_path / "other" / "weft.key", tmp_path / "weft.key")
+    assert tls.newest() is not first and certificate_problems(files, now) == []
+
+
+def test_first_files_must_be_usable(files: FabricManager, tmp_path: Path) -> None:
+    """A key with a password isn't asked for on the terminal."""
+    key = serialization.load_pem_private_key((tmp_path / "weft.key").read_bytes(), None)
+    sealed = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+    (tmp_path / "weft.key").write_bytes(sealed)
+    with pytest.raises(PermanentError, match="make them"):
+        RenewedTls(files, "make them").newest()
