@@ -15,6 +15,7 @@ from tests.engine.test_replace import places, visit
 from tests.engine.timehouse import HandClock, at_once, look, make, messages
 from weft.app.redact import redacted
 from weft.app.repairs import Repairs, Replacer
+from weft.engine.adapterwatch import AdapterWatch
 from weft.engine.failures import claim_failure, refresh_failures
 from weft.engine.records import PodRecord
 from weft.model.errors import ConflictError
@@ -23,6 +24,7 @@ from weft.model.order import Order
 from weft.model.pod import Aspect, PodState
 from weft.model.site import RepairPolicy
 from weft.model.views import AuditLogSearch, DrainRequest, PodSearch
+from weft.ports.servers import Action
 from weft.testing.cloud import Fault
 
 
@@ -344,7 +346,7 @@ def test_drained_node_stays_if_operators_wait(house: House, clock: HandClock, wa
     drain(house, clock, pod.nodes[0], wait=way == "wait")
     clock.forward(minutes=11)
     if way == "undrained before the write":
-        refresh_failures(house.database)
+        refresh_failures(house.database, house.keeper.site())
         failure = claim_failure(house.database)
         assert failure is not None
         house.service.undrain(house.operator, pod.nodes[0])
@@ -361,3 +363,123 @@ def test_drained_node_stays_if_operators_wait(house: House, clock: HandClock, wa
         clock.forward(minutes=11)
         repairs(house).tend()
         assert look(house, pod).generation == 2 and len(messages(house, pod, "drain")) == 3
+
+
+def broken(house: House, clock: HandClock, pod: PodRecord, node: str) -> None:
+    """Its server is in ERROR, and the pod was observed with that, for so long that it counts."""
+    house.cloud.thing(f"server/{node}").broken = "an error"
+    visit(house, pod)
+    clock.forward(minutes=11)
+
+
+def test_server_in_an_error_is_reset_before_its_node_is_replaced(house: House, clock: HandClock) -> None:
+    """Both are reported; the tenant can bring it about, so the project's limit of replaced nodes counts."""
+    limits(house, unaccepted=1)
+    pod = house.ready(order(count=2))
+    broken(house, clock, pod, pod.nodes[0])
+    repairs(house).tend()
+    (act,) = house.cloud.acts
+    assert act == (house.cloud.thing(f"server/{pod.nodes[0]}").id, Action.RESET)
+    assert said(house, pod) == "SERVER_RESET" and look(house, pod).generation == 1
+    assert messages(house, pod, "action") == [f"reset of {pod.nodes[0]} requested by weft"]
+    assert messages(house, pod, "node")[0].startswith(f"node {pod.nodes[0]}: its server is in an error since")
+    clock.forward(minutes=2)
+    repairs(house).tend()
+    now = settle(house, pod)
+    assert now.generation == 2 and pod.nodes[0] not in now.nodes and len(house.cloud.acts) == 1
+    broken(house, clock, now, now.nodes[1])
+    repairs(house).tend()
+    clock.forward(minutes=2)
+    repairs(house).tend()
+    assert look(house, pod).generation == 2 and said(house, pod) == "REPLACED_UNACCEPTED"
+
+
+@pytest.mark.parametrize("way", ["mended by the reset", "right before the turn", "refused", "no answer"])
+def test_server_that_is_reset_is_looked_at_again(house: House, clock: HandClock, way: str) -> None:
+    """One that runs again stays; a refused reset counts as tried, one without an answer doesn't."""
+    pod = house.ready(order(count=2))
+    server = house.cloud.thing(f"server/{pod.nodes[0]}")
+    broken(house, clock, pod, pod.nodes[0])
+    if way == "right before the turn":
+        server.broken = ""
+    if way in ("refused", "no answer"):
+        house.cloud.plant(Fault.REFUSED if way == "refused" else Fault.UNREACHABLE, verb="act")
+    repairs(house).tend()
+    if way == "right before the turn":
+        assert said(house, pod) == "SERVER_NOT_BROKEN" and not house.cloud.acts
+        return
+    if way == "mended by the reset":
+        server.broken = ""
+        visit(house, pod)
+    clock.forward(minutes=2)
+    repairs(house).tend()
+    assert look(house, pod).generation == (2 if way == "refused" else 1)
+    assert said(house, pod) == {"mended by the reset": "", "no answer": "SERVER_RESET"}.get(way, "")
+
+
+def read_fabric(house: House, clock: HandClock, minutes: int) -> None:
+    for _ in range(minutes):
+        clock.forward(minutes=1)
+        AdapterWatch(house.database, house.keeper.world, house.keeper.site).tend()
+
+
+def port(house: House, node: str) -> int:
+    return house.site.node_by_name[node].hcas_on("ib0")[0].port_guid
+
+
+def test_adapter_that_its_fabric_does_not_show_is_reported_and_replaced(
+    house: House, clock: HandClock
+) -> None:
+    """After whole readings for the site's limit; in the node's history, too."""
+    pod, other = house.ready(order(count=2)), house.run(house.order(make("other", 1)), PodState.READY)
+    for one in (pod, other):
+        house.fabric.cut(port(house, one.nodes[0]))
+    read_fabric(house, clock, 10)
+    repairs(house).tend()
+    assert not said(house, pod)
+    read_fabric(house, clock, 2)
+    repairs(house).tend()
+    now = look(house, pod)
+    assert now.generation == 2 and pod.nodes[0] not in now.nodes
+    assert (look(house, other).generation, said(house, other)) == (1, "NODE_FAILS")
+    entries = house.service.node_history(house.operator, other.nodes[0]).entries
+    assert [e.code for e in entries if e.type == "failure"] == ["ADAPTER_GONE"]
+    house.fabric.repair(port(house, other.nodes[0]))
+    read_fabric(house, clock, 1)
+    repairs(house).tend()
+    assert not said(house, other)
+
+
+@pytest.mark.parametrize("way", ["partial", "off", "gap", "back", "many", "free", "behind"])
+def test_adapter_is_not_gone_unless_whole_readings_say_so(house: House, clock: HandClock, way: str) -> None:
+    """Nor while its server is off, which takes it along, or while many are gone at once."""
+    pod = house.ready(order(count=2))
+    node, guid = pod.nodes[0], port(house, pod.nodes[0])
+    match way:
+        case "partial":
+            house.fabric.overlook(guid)
+        case "off":
+            house.fabric.cut(guid)
+            house.cloud.thing(f"server/{node}").stuck = "SHUTOFF"
+            visit(house, pod)
+        case "many":
+            limits(house, outage=1)
+            house.fabric.cut(guid)
+            house.fabric.cut(port(house, pod.nodes[1]))
+        case "free":
+            free = next(n.name for n in house.site.nodes if n.is_whole and n.name not in pod.nodes)
+            house.fabric.cut(port(house, free))
+        case "behind":
+            house.fabric.cut(guid)
+            house.gate.found_behind("lab")
+        case _:
+            house.fabric.cut(guid)
+    read_fabric(house, clock, 8 if way != "back" else 11)
+    if way == "gap":
+        clock.forward(minutes=6)
+    if way == "back":
+        house.fabric.repair(guid)
+    read_fabric(house, clock, 4 if way != "back" else 1)
+    repairs(house).tend()
+    assert look(house, pod).generation == 1
+    assert said(house, pod) == ("SERVER_NOT_RUNNING" if way == "off" else "")

@@ -8,10 +8,12 @@ asked again, and what it doesn't answer begins nothing.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from datetime import UTC, datetime
 from uuid import uuid4
 
 from weft.app.generations import NextGeneration
+from weft.app.nodeverbs import NodeVerbs
 from weft.app.replaceverbs import ReplaceVerbs, Unasked
 from weft.app.verbs import Request
 from weft.engine.changes import check_confirmed
@@ -25,18 +27,22 @@ from weft.engine.failures import (
     claim_failure,
     note_not_replaced,
     note_own_replacement,
+    note_reset,
     refresh_failures,
+    was_reset,
 )
 from weft.engine.holds import BY_WEFT
 from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
-from weft.engine.records import PodRecord
+from weft.engine.records import PodRecord, ResourceRecord
 from weft.engine.seen import seen_of
 from weft.model.change import PodChange, Replacement
-from weft.model.errors import ConflictError, InputError, NotFoundError, WeftError
+from weft.model.errors import ConflictError, InputError, NotFoundError, PermanentError, WeftError
 from weft.model.messages import orders, repairs
-from weft.model.resources import Kind
+from weft.model.resources import Kind, Status
+from weft.model.site import Site
 from weft.ports.cloud import Caller
+from weft.ports.servers import Action
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +54,13 @@ MOST = 16
 """Attempts in one turn; the others are made in the next ones."""
 
 
-class Replacer(ReplaceVerbs):
+class Replacer(ReplaceVerbs, NodeVerbs):
     """Replaces one node. No policy is asked: the order is the permission, the site's limits bound it."""
+
+    @property
+    def site(self) -> Site:
+        """The active one."""
+        return self._store.site().site
 
     def replace_failed(self, failure: Failure) -> PodChange:
         """Put another node in the place of one that fails.
@@ -62,7 +73,7 @@ class Replacer(ReplaceVerbs):
         with self._store.database.transaction() as tx:
             check_confirmed(tx, pod)
             unasked.check(tx, pod)
-        self._check_seen(pod, failure)
+        self._check_seen(request, pod, failure)
         asked = Replacement(node=failure.node, hold=not failure.sound)
         done = self._replace(request, pod, asked, pod.project_id if failure.by_tenant else None, unasked)
         self._write(
@@ -73,8 +84,8 @@ class Replacer(ReplaceVerbs):
     def _unasked(self, failure: Failure) -> Unasked:
         def check(tx: Tx, pod: PodRecord) -> None:
             check_standing(tx, pod)
-            check_failing(tx, failure)
-            check_limits(tx, self._store.site().site)
+            check_failing(tx, failure, self.site)
+            check_limits(tx, self.site)
 
         def also(tx: Tx, found: NextGeneration) -> None:
             change = found.change
@@ -83,9 +94,9 @@ class Replacer(ReplaceVerbs):
 
         return Unasked(failure.cause, check, also)
 
-    def _check_seen(self, pod: PodRecord, failure: Failure) -> None:
-        """Raise unless the cloud says now that the host is down, if it should be, and that all servers of the pod are
-        there: what its tenant deletes stays deleted."""
+    def _check_seen(self, request: Request, pod: PodRecord, failure: Failure) -> None:
+        """Raise unless the cloud shows the failure now, and says that all servers of the pod are there: what its
+        tenant deletes stays deleted. A server in an error is reset first, once."""
         record, plan = self._store.site(), pod.plan
         world = self._keeper.world_of(record)
         facts, node = world.clouds.get(plan.cloud), record.site.node_by_name.get(failure.node)
@@ -103,6 +114,23 @@ class Replacer(ReplaceVerbs):
             raise ConflictError(repairs.SERVERS_UNKNOWN())
         if gone := sorted(r.resource.name for r in servers if not seen[r.key].there):
             raise ConflictError(repairs.SERVERS_DELETED(servers=gone))
+        for server in (r for r in servers if r.resource.node == failure.node):
+            now = seen[server.key]
+            if failure.kind == "server" and now.status is not Status.BROKEN:
+                raise ConflictError(repairs.SERVER_NOT_BROKEN())
+            if failure.kind == "adapter" and (now.status is not Status.SETTLED or now.differences):
+                raise ConflictError(repairs.SERVER_NOT_RUNNING())
+            if failure.kind == "server" and not was_reset(self._store.database, now.id):
+                self._reset(request, pod, server, now.id)
+                raise ConflictError(repairs.SERVER_RESET())
+
+    def _reset(self, request: Request, pod: PodRecord, server: ResourceRecord, server_id: str) -> None:
+        """Power a server off and on. Raises `TemporaryError` without an answer; a refusal counts as tried."""
+        self._note(request, pod, server, Action.RESET)
+        with suppress(ConflictError, PermanentError), self._store.acting(pod, server) as fence:
+            self._cloud(pod).act(pod.project_id, server_id, Action.RESET, fence)
+        note_reset(self._store.database, server_id)
+        self._write(request, "pod reset", f"{pod.name} {server.resource.node}", "done", counted=False)
 
 
 class Repairs(Periodic):
@@ -126,7 +154,7 @@ class Repairs(Periodic):
             log.warning("nodes that fail aren't replaced: %s", closed)
             return
         say_drains_due(self._database)
-        refresh_failures(self._database)
+        refresh_failures(self._database, self._replacer.site)
         for _ in range(MOST):
             failure = None if self.stopped.is_set() else claim_failure(self._database)
             if failure is None:

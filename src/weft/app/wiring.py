@@ -26,6 +26,7 @@ from weft.drivers.openstack import (
 )
 from weft.drivers.openstack.cleaning import Demands
 from weft.ending import EndSignal
+from weft.engine.adapterwatch import AdapterWatch
 from weft.engine.bootkeeper import BootKeeper
 from weft.engine.cleanings import CleaningsOf
 from weft.engine.clock import DatabaseClock
@@ -209,6 +210,7 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedS
         machines = MachineKeeper(database, keeper.world, keeper.site, pulse)
         boots = BootKeeper(database, keeper.world, pulse)
         hosts = HostWatch(database, keeper.world, keeper.site, pulse)
+        adapters = AdapterWatch(database, keeper.world, keeper.site, pulse)
         repairs = Repairs(Replacer(store, keeper, Policy(), clock, listener, pulse), database, pulse)
         if settings.worker:
             listener.add_follower(tenants)
@@ -216,6 +218,7 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedS
             machines.start()
             boots.start()
             hosts.start()
+            adapters.start()
             repairs.start()
             fabrics.start()
             sweeper.start()
@@ -228,6 +231,7 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedS
                 sweeper.stop()
                 fabrics.stop()
                 repairs.stop()
+                adapters.stop()
                 hosts.stop()
                 boots.stop()
                 machines.stop()

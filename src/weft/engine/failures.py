@@ -17,6 +17,7 @@ from weft.engine.documents import message_json, message_text
 from weft.engine.hostwatch import GAP
 from weft.engine.records import PodRecord
 from weft.model.errors import ConflictError
+from weft.model.ids import span
 from weft.model.messages import nodes, repairs
 from weft.model.messages.message import Code, Message
 from weft.model.pod import Aspect, Phase, is_true
@@ -32,12 +33,16 @@ KEPT = timedelta(days=1)
 
 _CAUSES: Mapping[str, Code] = {
     "host": nodes.HOST_DOWN,
+    "server": repairs.SERVER_BROKEN,
+    "adapter": repairs.ADAPTER_GONE,
     "report": repairs.REPORTED_BY_PROJECT,
     "drain": repairs.DRAINED_BY_THEN,
 }
 """Kind -> what is said of it, with the time since when."""
-_BY_TENANTS = frozenset({"report"})
+_BY_TENANTS = frozenset({"server", "adapter", "report"})
 """Kinds that a project can bring about: its limit of replaced nodes counts."""
+_NEWS = frozenset({"server", "adapter"})
+"""Kinds that are reported here; of others, those who observe or do them write events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +86,32 @@ def cause_of(kind: str, since: datetime) -> Message:
     return _CAUSES[kind](since=since)
 
 
-def refresh_failures(database: Database) -> None:
-    """Write which nodes of pods fail now."""
+def refresh_failures(database: Database, site: Site) -> None:
+    """Write which nodes of pods fail now, with an event of the pod and an entry in the node's history for new ones."""
     with database.transaction() as tx:
         tx.run("lock_failures")
         now = tx.now()
-        tx.run("refresh_failures", at=now, gap=GAP)
+        for row in tx.rows("refresh_failures", at=now, **_limits(site)):
+            if row["new"] and row["kind"] in _NEWS:
+                _report(tx, row["pod_id"], row["node"], cause_of(row["kind"], row["since"]), now)
         tx.run("forget_own_replacements", before=now - KEPT)
+
+
+def _limits(site: Site) -> dict[str, timedelta]:
+    limits = site.repair
+    return {
+        "gap": GAP,
+        "server_broken": span(limits.server_broken),
+        "adapter_gone": span(limits.adapter_gone),
+    }
+
+
+def _report(tx: Tx, pod_id: UUID, node: str, cause: Message, now: datetime) -> None:
+    said = repairs.NODE_FAILS(node=node, cause=cause)
+    tx.run("insert_event", owner_id=pod_id, at=now, type="node", message=message_json(said), key=None)
+    tx.run("notify", owner_id=str(pod_id))
+    if cause.code == repairs.ADAPTER_GONE.name:  # a broken server's entry is written with its row
+        tx.run("note_failure", pod_id=pod_id, node=node, at=now, message=message_json(cause))
 
 
 def claim_failure(database: Database) -> Failure | None:
@@ -145,17 +169,29 @@ def check_limits(tx: Tx, site: Site) -> None:
         raise ConflictError(repairs.TOO_MANY_IN_AN_HOUR(number=in_an_hour, most=limits.per_hour))
 
 
-def check_failing(tx: Tx, failure: Failure) -> None:
+def check_failing(tx: Tx, failure: Failure, site: Site) -> None:
     """Raise `ConflictError` unless it still fails in the same way, and its pod's order asks for a replacement."""
-    row = tx.row("failing_now", at=tx.now(), gap=GAP, pod_id=failure.pod_id, node=failure.node)
+    row = tx.row("failing_now", at=tx.now(), pod_id=failure.pod_id, node=failure.node, **_limits(site))
     if row is None or (row["kind"], row["since"]) != (failure.kind, failure.since):
         raise ConflictError(repairs.NO_LONGER_FAILS(node=failure.node))
+
+
+def was_reset(database: Database, server: str) -> bool:
+    """Whether weft has reset a server, by its id, within a day."""
+    with database.transaction() as tx:
+        return tx.row("own_reset", server=server, after=tx.now() - KEPT) is not None
+
+
+def note_reset(database: Database, server: str) -> None:
+    """Remember that weft has reset a server, or that its cloud refuses it."""
+    with database.transaction() as tx:
+        tx.run("note_own_reset", server=server, at=tx.now(), before=tx.now() - KEPT)
 
 
 def note_own_replacement(tx: Tx, failure: Failure, generation: int, by: str) -> None:
     """Remember a replacement for the limits, with an event of its pod; in the transaction of the change."""
     now, pod = tx.now(), failure.pod_id
-    tx.run("note_own_replacement", pod_id=pod, generation=generation, by_node=by, at=now)
+    tx.run("note_own_replacement", pod_id=pod, node=failure.node, generation=generation, by_node=by, at=now)
     said = repairs.REPLACED_BY_ITSELF(node=failure.node, by=by, cause=failure.cause)
     tx.run("insert_event", owner_id=pod, at=now, type="repair", message=message_json(said), key=None)
 

@@ -505,6 +505,26 @@ SELECT o.id AS pod_id, h.node FROM (
     UNION SELECT owner_id, substr(space, 6) FROM number_hold WHERE space = ANY(ARRAY(SELECT 'host/' || n FROM unnest(%(nodes)s::text[]) n))
 ) h JOIN pod o ON o.id = h.pod_id WHERE o.wanted = 'present' ORDER BY o.id, h.node;
 
+-- name: adapters_seen
+-- All of a fabric but these ports were seen in a reading that began at `at`; what a later one wrote stays.
+DELETE FROM adapter_gone WHERE fabric = %(fabric)s AND NOT port = ANY(%(ports)s)
+    AND NOT (seen_at > %(at)s AND seen_at <= %(at)s + %(gap)s::interval);
+
+-- name: count_nodes_with_pods
+SELECT count(DISTINCT node) AS number FROM node_hold WHERE node = ANY(%(nodes)s);
+
+-- name: adapters_gone
+-- After a gap in the readings, or if the clock was set back, one counts from now.
+INSERT INTO adapter_gone AS known (fabric, port, node, name, since, seen_at)
+SELECT %(fabric)s, g ->> 'port', g ->> 'node', g ->> 'name', %(at)s, %(at)s FROM jsonb_array_elements(%(gone)s::jsonb) g
+ORDER BY g ->> 'port'
+ON CONFLICT (fabric, port) DO UPDATE SET node = excluded.node, name = excluded.name, seen_at = excluded.seen_at,
+    since = CASE WHEN abs(extract(epoch FROM known.seen_at - %(at)s)) > extract(epoch FROM %(gap)s::interval)
+        THEN %(at)s ELSE known.since END,
+    readings = CASE WHEN abs(extract(epoch FROM known.seen_at - %(at)s)) > extract(epoch FROM %(gap)s::interval)
+        THEN 1 ELSE known.readings + 1 END
+WHERE NOT (known.seen_at >= %(at)s AND known.seen_at <= %(at)s + %(gap)s::interval);
+
 -- part: failing
 -- Nodes of live pods that fail now, and whether the pod's order asks for a replacement. A host counts as long as it is
 -- read as down; of several causes of a node, the first one.
@@ -514,8 +534,22 @@ failing AS (
     FROM (
         SELECT 1 AS rank, 'host' AS kind, node, since, NULL::uuid AS pod_id FROM host_down WHERE reported_at IS NOT NULL
             AND seen_at BETWEEN %(at)s - %(gap)s::interval AND %(at)s + %(gap)s::interval
-        UNION ALL SELECT 2, 'report', node, at, pod_id FROM node_report
-        UNION ALL SELECT 3, 'drain', node, until_at, NULL FROM drain WHERE until_at <= %(at)s AND NOT waits
+        UNION ALL SELECT 2, 'server', document ->> 'node', since, owner_id FROM resource
+            WHERE kind = 'server' AND state = 'broken' AND expunged IS NULL AND since <= %(at)s - %(server_broken)s::interval
+        -- a server that is off takes its adapters with it; they were there once, since the pod was READY with them
+        UNION ALL SELECT 3, 'adapter', a.node, min(a.since), g.owner_id FROM adapter_gone a
+            JOIN node_hold n ON n.node = a.node
+            JOIN resource g ON g.owner_id = n.pod_id AND g.kind = 'segment' AND g.expunged IS NULL
+                AND g.document ->> 'where' = a.fabric
+                AND g.document #> '{spec,members}' @> jsonb_build_array(jsonb_build_object('port', a.port))
+            JOIN resource s ON s.owner_id = n.pod_id AND s.kind = 'server' AND s.document ->> 'node' = a.node
+                AND s.expunged IS NULL AND s.state = 'settled'
+            JOIN pod r ON r.id = n.pod_id AND s.generation <= r.ready_generation
+            WHERE a.readings > 1 AND a.since <= %(at)s - %(adapter_gone)s::interval
+                AND a.seen_at BETWEEN %(at)s - %(gap)s::interval AND %(at)s + %(gap)s::interval
+            GROUP BY a.node, g.owner_id
+        UNION ALL SELECT 4, 'report', node, at, pod_id FROM node_report
+        UNION ALL SELECT 5, 'drain', node, until_at, NULL FROM drain WHERE until_at <= %(at)s AND NOT waits
     ) f JOIN node_hold h ON h.node = f.node AND h.leaving IS NULL AND coalesce(f.pod_id, h.pod_id) = h.pod_id
     JOIN pod p ON p.id = h.pod_id AND p.wanted = 'present' AND p.state <> 'RELEASED'
     -- a drained node is sound: it doesn't fail, but leaves a pod that asks for it
@@ -540,7 +574,19 @@ ON CONFLICT (pod_id, node) DO UPDATE SET kind = excluded.kind, since = excluded.
     tried = CASE WHEN known.replaces THEN known.tried ELSE 0 END,
     next_at = CASE WHEN known.replaces THEN known.next_at ELSE excluded.next_at END,
     why = CASE WHEN excluded.replaces THEN known.why ELSE '""' END
-WHERE (known.kind, known.since, known.replaces) IS DISTINCT FROM (excluded.kind, excluded.since, excluded.replaces);
+WHERE (known.kind, known.since, known.replaces) IS DISTINCT FROM (excluded.kind, excluded.since, excluded.replaces)
+RETURNING pod_id, node, kind, since, xmax = 0 AS new;
+
+-- name: note_failure
+INSERT INTO node_history (node, at, type, message, pod_id, pod, project_id)
+SELECT %(node)s, %(at)s, 'failure', %(message)s, id, name, project_id FROM pod WHERE id = %(pod_id)s;
+
+-- name: own_reset
+SELECT at FROM own_reset WHERE server_id = %(server)s AND at > %(after)s;
+
+-- name: note_own_reset
+WITH old AS (DELETE FROM own_reset WHERE at < %(before)s AND server_id <> %(server)s)
+INSERT INTO own_reset (server_id, at) VALUES (%(server)s, %(at)s) ON CONFLICT (server_id) DO UPDATE SET at = excluded.at;
 
 -- name: claim_failure
 -- One that would be due in hours was written before the clock was set back.
@@ -575,6 +621,8 @@ FROM own_replacement r WHERE r.at > %(since)s;
 SELECT true AS own FROM own_replacement WHERE (pod_id, generation) = (%(pod_id)s, %(generation)s);
 
 -- name: note_own_replacement
+-- The node isn't the pod's any more.
+WITH over AS (DELETE FROM node_failure WHERE (pod_id, node) = (%(pod_id)s, %(node)s))
 INSERT INTO own_replacement (pod_id, generation, by_node, at) VALUES (%(pod_id)s, %(generation)s, %(by_node)s, %(at)s);
 
 -- name: forget_own_replacements

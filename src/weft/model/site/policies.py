@@ -85,7 +85,17 @@ class RepairPolicy(Document):
         ge=1,
         le=100_000,
         description="More hosts of a cloud than this that are down, and not reported yet, count as an outage of what "
-        "watches them: for a day that is reported in weft's log alone.",
+        "watches them: for a day that is reported in weft's log alone. So do more nodes of pods whose adapters a "
+        "fabric doesn't show, as long as that lasts.",
+    )
+    server_broken: Duration = Field(
+        default="10m",
+        description="After how long a server that its cloud shows in an error counts as failed.",
+    )
+    adapter_gone: Duration = Field(
+        default="10m",
+        description="After how long an adapter of a running server that whole readings of its fabric don't show counts "
+        "as failed.",
     )
     at_once: int = Field(
         default=4,

@@ -1,0 +1,88 @@
+"""Notes adapters of pods' nodes that their fabric doesn't show: a broken adapter, cable or leaf port.
+
+Unknown is never gone: only whole readings count, of fabrics whose adapters can be listed, and not the first one alone.
+Many that are gone at once are taken for a fabric that fell apart. What follows is decided in `weft.engine.failures`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.database import Database
+from weft.engine.hostwatch import GAP
+from weft.engine.periodic import Periodic
+from weft.engine.pulse import Pulse
+from weft.engine.world import World
+from weft.model.errors import PermanentError, WeftError
+from weft.model.observedfabric import ObservedFabric
+from weft.model.site import Site
+from weft.planning.fabric.unseen import unseen_adapters
+
+log = logging.getLogger(__name__)
+
+EVERY = 60.0
+"""Seconds between readings."""
+LIMIT = 900.0
+"""Seconds without a reading after which the thread counts as stuck."""
+
+
+class AdapterWatch(Periodic):
+    """Any number may run: a reading counts if no later one was written."""
+
+    def __init__(
+        self,
+        database: Database,
+        world: Callable[[], World],
+        site: Callable[[], Site],
+        pulse: Pulse | None = None,
+        every: float = EVERY,
+    ) -> None:
+        self._database, self._world, self._site, self._every = database, world, site, every
+        super().__init__(
+            "adapters", self._look, pulse or Pulse(), LIMIT, first=every, again=every, defect=2 * every
+        )
+
+    def _look(self) -> float:
+        self.tend()
+        return self._every
+
+    def tend(self) -> None:
+        """Read every fabric once; one that can't be read doesn't block others."""
+        if (closed := self._database.gate.closed()) is not None:
+            log.warning("adapters aren't watched: %s", closed)
+            return
+        site = self._site()
+        for name, fabric in sorted(self._world().fabrics.items()):
+            at = self._database.now()
+            try:
+                self._read(site, name, at, fabric.topology())
+            except PermanentError:
+                continue  # such as of switches, which list no adapters
+            except WeftError as error:
+                log.warning("adapters of fabric %s aren't watched: %s", name, error)
+
+    def _read(self, site: Site, fabric: str, at: datetime, seen: ObservedFabric) -> None:
+        """Args: at: before the fabric was asked."""
+        if seen.partial:
+            log.info("adapters of fabric %s aren't watched: the reading is partial", fabric)
+            return
+        gone = [one._asdict() for one in unseen_adapters(site, fabric, seen)]
+        with self._database.transaction() as tx:
+            tx.run("lock_failures")
+            if tx.now() - at > GAP:
+                log.warning("adapters of fabric %s aren't watched: its answer took more than %s", fabric, GAP)
+                return
+            values = {"fabric": fabric, "at": at, "gap": GAP}
+            tx.run("adapters_seen", ports=[one["port"] for one in gone], **values)
+            row = tx.row("count_nodes_with_pods", nodes=sorted({one["node"] for one in gone}))
+            if row is not None and row["number"] > site.repair.outage:
+                log.error(
+                    "fabric %s: adapters of %d nodes of pods are gone, more than %d: taken for an outage of the fabric",
+                    *(fabric, row["number"], site.repair.outage),
+                )
+                return
+            tx.run("adapters_gone", gone=Jsonb(gone), **values)
