@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import re
 import subprocess
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +23,10 @@ from weft.config.resolve import resolve
 from weft.config.tomltext import read_toml
 from weft.generate.partitions_conf import parse
 from weft.model.errors import InputErrors
+from weft.sdk import PodProxy
 
 BLOCKS = blocks()
-LANGUAGES = {"sh", "yaml", "ini", "json", "toml", "conf", "mermaid", "text"}
+LANGUAGES = {"sh", "yaml", "ini", "json", "toml", "conf", "python", "mermaid", "text"}
 """mermaid is generated, and compared with what generates it; text is output and drawings."""
 
 
@@ -83,6 +87,24 @@ def test_toml_block_has_settings_that_exist(block: Block, tmp_path: Path) -> Non
     with pytest.raises(InputErrors) as caught:
         resolve(read_toml(tmp_path / "weft.toml", "--config"), {})
     assert [str(one) for one in caught.value.errors if not re.search("file", one.allowed)] == []
+
+
+@pytest.mark.parametrize("block", of("python"))
+def test_python_block_calls_verbs_that_exist(block: Block) -> None:
+    """Python reads it, its imports are there, and what it calls on `pods` are verbs with these arguments."""
+    tree = ast.parse(block.text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            assert [import_module(name.name) for name in node.names]
+    calls = [
+        node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    ]
+    verbs = [(c.func.attr, c) for c in calls if isinstance(c.func, ast.Attribute)
+             and isinstance(c.func.value, ast.Name) and c.func.value.id == "pods"]  # fmt: skip
+    assert verbs
+    for name, call in verbs:
+        given = {word.arg: None for word in call.keywords if word.arg is not None}
+        inspect.signature(getattr(PodProxy, name)).bind(None, *call.args, **given)
 
 
 @pytest.mark.parametrize("block", of("conf"))

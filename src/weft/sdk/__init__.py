@@ -1,0 +1,29 @@
+"""openstacksdk's `conn.accelerator_pod`: weft's pods as resources of openstacksdk.
+
+`weft.sdk:add` is a vendor hook (`vendor_hook: weft.sdk:add` in clouds.yaml), or is called with a connection. The
+address is that of the catalog, or `accelerator_pod_endpoint_override`.
+"""
+
+from __future__ import annotations
+
+from openstack.connection import Connection
+from openstack.service_description import ServiceDescription
+
+from weft.client import SERVICE_TYPE
+from weft.sdk.pod import Pod
+from weft.sdk.proxy import PodProxy
+
+__all__ = ["Pod", "PodProxy", "add"]
+
+
+class _PodService(ServiceDescription[PodProxy]):
+    """weft, in the one version that there is."""
+
+    supported_versions = {"1": PodProxy}  # noqa: RUF012 - the base class has it so
+
+
+def add(connection: Connection) -> PodProxy:
+    """Give a connection the attribute `accelerator_pod`, and return it."""
+    connection.add_service(_PodService(SERVICE_TYPE))
+    proxy: PodProxy = connection.accelerator_pod  # type: ignore[attr-defined]
+    return proxy

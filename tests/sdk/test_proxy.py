@@ -1,0 +1,117 @@
+"""openstacksdk's own connection with weft's proxy, against a real API server and a small fake Keystone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from openstack import exceptions
+from openstack.config import OpenStackConfig
+from openstack.connection import Connection
+
+from tests.cli.conftest import desk, doors, servers
+from tests.helpers import doors as doors_
+from tests.helpers.desk import Desk
+from weft.sdk import Pod, PodProxy, add
+
+__all__ = ["desk", "doors", "servers"]
+ORDER: Any = doors_.ORDER
+
+
+def connect(cloud: str = "a-member") -> Connection:
+    region = OpenStackConfig(config_files=["clouds.yaml"], load_envvars=False).get_one(cloud)
+    return Connection(config=region)
+
+
+@pytest.fixture
+def proxy(desk: Desk) -> PodProxy:
+    return add(connect())
+
+
+def test_pod_is_ordered_read_listed_and_released(proxy: PodProxy, desk: Desk) -> None:
+    """Over the session and the catalog of the connection; values are those of `weft pod show`."""
+    made = proxy.create_pod(**ORDER)
+    assert isinstance(made, Pod)
+    assert (made.name, made.state) == (ORDER["name"], "PLACED")
+    read = proxy.get_pod(ORDER["name"])
+    shown = desk.weft("pod", "show", ORDER["name"], "-f", "json").json
+    assert (read.id, read.generation, read.order["name"]) == (shown["id"], 1, ORDER["name"])
+    assert [p.id for p in proxy.pods()] == [made.id]
+    assert proxy.find_pod("nix") is None
+    with pytest.raises(exceptions.ConflictException, match="there is no receipt"):
+        proxy.pod_receipt(made)
+    assert proxy.release_pod(read).id == made.id
+    desk.house.finish(ORDER["name"])
+    assert proxy.wait_for_pod(made, "RELEASED", interval=0.01, wait=5).has_receipt
+    assert proxy.pod_receipt(made)["signature"]
+    events = proxy.pod_events(made)
+    assert proxy.pod_events(made, after=events[-2]["sequence"]) == events[-1:]
+
+
+def test_all_pages_of_a_list_are_read(proxy: PodProxy, desk: Desk) -> None:
+    """The API's `next` is a marker, and filters stay from page to page."""
+    for name in ("p1", "p2", "p3"):
+        proxy.create_pod(**{**ORDER, "name": name, "queue": True})
+    assert [p.name for p in proxy.pods(limit=1)] == ["p1", "p2", "p3"]
+    assert [p.name for p in proxy.pods(limit=1, name="p2")] == ["p2"]
+    assert list(proxy.pods(state="READY")) == []
+
+
+def test_same_key_gives_the_same_pod(proxy: PodProxy) -> None:
+    first = proxy.create_pod(key="7c2d", **ORDER)
+    assert proxy.create_pod(key="7c2d", **ORDER).id == first.id
+
+
+def test_change_of_a_pod_that_was_changed_meanwhile_is_refused(proxy: PodProxy) -> None:
+    """With a `Pod` its generation must be the pod's; with a name any is."""
+    pod = proxy.create_pod(**ORDER)
+    order = {k: v for k, v in ORDER.items() if k != "name"}
+    assert proxy.apply_pod(pod, **order).generation == 1
+    stale = Pod.existing(id=pod.id, name=pod.name, generation=7)
+    with pytest.raises(exceptions.HttpException) as refused:
+        proxy.apply_pod(stale, **order)
+    assert refused.value.status_code in (409, 412)
+    assert proxy.apply_pod(pod.name, **order).generation == 1
+
+
+def test_errors_are_those_of_openstacksdk_with_the_sentence_of_weft(proxy: PodProxy) -> None:
+    """openstacksdk reads errors of `application/json` alone; weft's are RFC 9457."""
+    with pytest.raises(exceptions.NotFoundException, match="there is no pod 'nix' in this project"):
+        proxy.get_pod("nix")
+    with pytest.raises(exceptions.BadRequestException) as refused:
+        proxy.create_pod(**{**ORDER, "nodes": {"count": 0}})
+    assert refused.value.status_code == 400 and "nodes" in str(refused.value)
+    with pytest.raises(exceptions.NotFoundException):
+        proxy.find_pod("nix", ignore_missing=False)
+    for name in ("", ".", ".."):
+        with pytest.raises(ValueError, match="no name or id"):
+            proxy.get_pod(name)
+
+
+def test_reader_may_read_and_not_order(desk: Desk) -> None:
+    reader = add(connect("a-reader"))
+    assert list(reader.pods()) == []
+    with pytest.raises(exceptions.ForbiddenException):
+        reader.create_pod(**ORDER)
+
+
+def test_wait_ends_with_the_state_or_with_what_came_instead(proxy: PodProxy) -> None:
+    """A pod in that state at once; a time-out while it isn't; a failure is no success."""
+    pod = proxy.create_pod(**ORDER)
+    assert proxy.wait_for_pod(pod, "PLACED", interval=0.01, wait=5).id == pod.id
+    with pytest.raises(exceptions.ResourceTimeout):
+        proxy.wait_for_pod(pod, "READY", interval=0.01, wait=0.05)
+
+
+def test_catalog_may_name_the_version(desk: Desk) -> None:
+    """`https://weft.example/v1` and `https://weft.example` are the same service."""
+    desk.keystone.weft_url = f"{desk.url}/v1"
+    assert list(add(connect()).pods()) == []
+
+
+def test_cloud_profile_adds_the_service_by_itself(desk: Desk) -> None:
+    """`vendor_hook` of clouds.yaml."""
+    desk.clouds["a-member"]["vendor_hook"] = "weft.sdk:add"
+    desk.write_clouds()
+    proxy: Any = connect().accelerator_pod  # type: ignore[attr-defined]
+    assert list(proxy.pods()) == []
