@@ -273,7 +273,7 @@ def test_newer_and_older_backups_are_refused(
     format_ = changed(backup, lambda m: m.update(weft="9.1", format=2, others=1), tmp_path / "format")
     assert "made by a newer one (9.1)" in refused(capsys, "restore", str(format_), "--database", empty)
     gap = changed(backup, lambda m: m["migrations"].pop(3), tmp_path / "gap")
-    assert "without gaps" in refused(capsys, "restore", str(gap), "--database", empty)
+    assert "--older" in refused(capsys, "restore", str(gap), "--database", empty)
     wrong = changed(backup, lambda m: m["rows"].update(pod=7), tmp_path / "wrong")
     assert "rows aren't those of its manifest: pod" in refused(
         capsys, "restore", str(wrong), "--database", empty, code=1

@@ -22,7 +22,7 @@ from weft.engine.sql import migrations
 from weft.model.errors import ConflictError, InputError
 
 SECRETS = (
-    "it has secrets: the key that signs receipts, the key that pods' keys are derived from, tenants' user data. "
+    "it has tenants' user data and, unless they are encrypted (weft secrets list), the keys of receipts and pods. "
     "Its mode is 600; keep it like a private key"
 )
 
@@ -55,7 +55,7 @@ def make(settings: ServeSettings, to: Path | None) -> Shown:
             prefix=".weft-backup-", dir=folder, delete=False
         ) as into:  # mode 600
             part = Path(into.name)
-            with _database(settings, made=False) as url:
+            with database_url(settings, made=False) as url:
                 manifest = dump.back_up(url, into, folder)
             into.flush()
             os.fsync(into.fileno())
@@ -83,7 +83,7 @@ def put_back(settings: ServeSettings, path: Path, replace: bool, older: bool) ->
     """Restore a file, which is verified before. Raises `InputError`, `ConflictError`, `OutsideError`."""
     with file.opened(path) as found:
         checked = restore.check(found)
-        with _database(settings, made=True) as url:
+        with database_url(settings, made=True) as url:
             restore.restore(url, checked, replace, older, _who())
         return Shown(path, path.stat().st_size, found.manifest, checked.pending)
 
@@ -94,7 +94,7 @@ def schema() -> str:
 
 
 @contextmanager
-def _database(settings: ServeSettings, made: bool) -> Generator[str]:
+def database_url(settings: ServeSettings, made: bool) -> Generator[str]:
     """URL of the database; the embedded one is started for the block if it doesn't run.
 
     Args:

@@ -42,6 +42,7 @@ from weft.engine.podkeys import DerivedKeys
 from weft.engine.pulse import Pulse
 from weft.engine.reconciler import Reconciler
 from weft.engine.retention import Retention
+from weft.engine.sealing import read_keys
 from weft.engine.settings import LoopSettings
 from weft.engine.signing import Signer
 from weft.engine.siteowner import applied_site
@@ -183,10 +184,13 @@ def shared_services(settings: ServeSettings) -> Generator[SharedServices]:
 
 
 def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedServices]:
+    seal = read_keys(settings.secrets_key)
     database = Database(url)
     listener = Listener(url, pulse)
     try:
-        store = Store(database)
+        store = Store(database, seal)
+        if (plain := store.check_secrets()) and seal.seals:
+            log.warning("%d secrets of the database aren't encrypted yet: weft secrets rotate", plain)
         keys = DerivedKeys(store)
         keeper = WorldKeeper(
             store,

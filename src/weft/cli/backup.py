@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ def add_commands(subparsers: Subparsers) -> None:
         help="new file, or a folder, in which its name has site and time (default: the current one); after the word "
         "verify: the file to read",
     )
-    _settings_options(parser)
+    add_settings_options(parser)
     parser = acting(
         subparsers,
         "restore",
@@ -50,16 +51,17 @@ def add_commands(subparsers: Subparsers) -> None:
         action="store_true",
         help="also a backup with an older schema, which weft serve then migrates",
     )
-    _settings_options(parser)
+    add_settings_options(parser)
 
 
-def _settings_options(parser: argparse.ArgumentParser) -> None:
+def add_settings_options(parser: argparse.ArgumentParser, names: Sequence[str] = _SETTINGS) -> None:
+    """`--config`, and the options of some settings."""
     from weft.config.options import add_file_option, add_option
     from weft.config.table import TABLE
 
     add_file_option(parser)
     for one in TABLE:
-        if one.name in _SETTINGS:
+        if one.name in names:
             add_option(parser, one)
 
 
@@ -77,7 +79,7 @@ def backup(args: argparse.Namespace) -> int:
         return _done(args, found, f"{found.path}: whole; {_of(found)}", notes)
     if len(words) > 1:
         raise InputError("FILE", words, f"one file or folder, or {VERIFY} and a file")
-    found = backups.make(_settings(args), Path(words[0]) if words else None)
+    found = backups.make(local_settings(args), Path(words[0]) if words else None)
     return _done(args, found, f"{found.path}: {found.size} bytes; {_of(found)}", [backups.SECRETS])
 
 
@@ -85,7 +87,7 @@ def restore(args: argparse.Namespace) -> int:
     """Restore a file; 0."""
     from weft.app import backups
 
-    found = backups.put_back(_settings(args), args.file, args.replace, args.older)
+    found = backups.put_back(local_settings(args), args.file, args.replace, args.older)
     notes = [
         "weft changes nothing outside until an operator has reviewed weft audit and run weft audit --accept"
     ]
@@ -134,8 +136,8 @@ def _fields(found: Shown) -> dict[str, object]:
     }
 
 
-def _settings(args: argparse.Namespace) -> ServeSettings:
-    """Raises `InputErrors`."""
+def local_settings(args: argparse.Namespace) -> ServeSettings:
+    """Those of a command that works without the API. Raises `InputErrors`."""
     from weft.app.settings import settings_of
     from weft.config.options import given_options
     from weft.config.resolve import config_file, resolve

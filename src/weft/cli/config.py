@@ -127,8 +127,23 @@ def _faults(file: TomlFile) -> list[InputError]:
                 read_section(file, section, kind, os.environ)
         except InputErrors as error:
             found |= {str(one): one for one in error.errors}
-    found |= {str(one): one for one in _policy_faults(file)}
+    found |= {str(one): one for one in (*_policy_faults(file), *_key_faults(file))}
     return in_order(list(found.values()))
+
+
+def _key_faults(file: TomlFile) -> list[InputError]:
+    """That of the keys for the database's secrets, if the file is there."""
+    section = file.values.get("weft")
+    path = section.get("secrets_key") if isinstance(section, dict) else None
+    if not isinstance(path, str) or not (file.folder / path).is_file():
+        return []
+    from weft.app.sealedsecrets import check_keys
+
+    try:
+        check_keys(file.folder / path)
+    except InputError as error:
+        return [InputError(error.field, error.value, error.allowed, file.where("weft", "secrets_key"))]
+    return []
 
 
 def _policy_faults(file: TomlFile) -> list[InputError]:

@@ -112,6 +112,18 @@ TABLE: tuple[Setting, ...] = (
     ),
     Setting(
         "weft",
+        "secrets_key",
+        File(),
+        "keys that encrypt the database's secrets, one a line; the first encrypts, all decrypt",
+        said="they aren't encrypted",
+        option="--secrets-key",
+        metavar="FILE",
+        variable="WEFT_SECRETS_KEY",
+        secret_file=True,
+        example='"secrets.key"',
+    ),
+    Setting(
+        "weft",
         "cloud_profile",
         Kind(),
         "profile of weft's service user in clouds.yaml, which validates tokens; also used for the site's cloud if "

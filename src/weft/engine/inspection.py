@@ -13,6 +13,7 @@ from psycopg.rows import DictRow, dict_row
 
 from weft.engine.database import Tx
 from weft.engine.postgres import connecting, outside_error
+from weft.engine.sealing import Seal, SecretRow, secrets_of
 from weft.engine.siteparts import Sites
 from weft.engine.sql import migrations
 from weft.engine.store import WORKER_SECONDS
@@ -73,6 +74,13 @@ class Inspection:
             WORKER_SECONDS,
         )
         return {str(row["name"]): str(row["version"]) for row in rows}
+
+    def secrets(self, seal: Seal) -> list[SecretRow]:
+        """All secrets, and which key opens each."""
+        try:
+            return secrets_of(self._connection, seal)
+        except psycopg.Error as error:
+            raise outside_error(self._url, error) from error
 
     def restored(self) -> DictRow | None:
         """A restore that no operator has accepted yet: `at`, `taken_at` of the backup, `restored_by`; else None."""

@@ -1638,11 +1638,14 @@ ORDER BY sequence DESC LIMIT %(limit)s;
 SELECT document FROM receipt WHERE owner_id = %(owner_id)s;
 
 -- name: secret
-SELECT value FROM secret WHERE name = %(name)s;
+SELECT value, sealed FROM secret WHERE name = %(name)s;
 
 -- name: insert_secret
 -- Of two first starts at once one wins, and both read the winner's.
-INSERT INTO secret (name, value) VALUES (%(name)s, %(value)s) ON CONFLICT (name) DO NOTHING;
+INSERT INTO secret (name, value, sealed) VALUES (%(name)s, %(value)s, %(sealed)s) ON CONFLICT (name) DO NOTHING;
+
+-- name: secrets
+SELECT name, value, sealed FROM secret ORDER BY name;
 
 -- name: notify
 -- Notifies followers of an event of a pod. Workers are woken by triggers of what makes work due.

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from weft.engine.database import Database
 from weft.engine.documents import message_text, read
+from weft.engine.sealing import Seal
 from weft.engine.unreadable import READING, unreadable
 from weft.model.receipt import Correction, SignedReceipt
 from weft.model.views import MOST_EVENTS, AuditLogEntry, AuditLogSearch, EventView
@@ -16,6 +17,7 @@ class RecordRows:
     """Part of `weft.engine.store.Store`."""
 
     database: Database
+    seal: Seal
 
     def events(self, pod_id: UUID, after: int, newest: int | None = None) -> list[EventView]:
         """Events with a sequence above `after`, by sequence, `MOST_EVENTS` at most.
@@ -56,9 +58,18 @@ class RecordRows:
         return [AuditLogEntry.model_validate(row) for row in rows]
 
     def secret(self, name: str, first: bytes) -> bytes:
-        """A secret kept in the database; `first` is stored if there is none yet."""
+        """A secret kept in the database; `first` is stored if there is none yet. Raises `InputError` if it is encrypted
+        and no key opens it."""
         with self.database.transaction() as tx:
-            tx.run("insert_secret", name=name, value=first)
+            tx.run("insert_secret", name=name, value=self.seal.close(name, first), sealed=self.seal.seals)
             row = tx.row("secret", name=name)
         assert row is not None
-        return bytes(row["value"])
+        return self.seal.open(name, bytes(row["value"]), row["sealed"])
+
+    def check_secrets(self) -> int:
+        """Raise `InputError` unless the keys open all secrets; returns how many aren't encrypted."""
+        with self.database.statement() as tx:
+            rows = tx.rows("secrets")
+        for row in rows:
+            self.seal.open(row["name"], bytes(row["value"]), row["sealed"])
+        return sum(not row["sealed"] for row in rows)

@@ -23,6 +23,7 @@ from weft.engine.podrows import PodRows
 from weft.engine.recordrows import RecordRows
 from weft.engine.records import PodRecord
 from weft.engine.revival import revive
+from weft.engine.sealing import Seal
 from weft.engine.settings import limit_values
 from weft.engine.siteparts import SiteRecord, Sites
 from weft.engine.unreadable import UnreadableError
@@ -86,8 +87,9 @@ class Due:
 class Store(ClaimRows, PodRows, RecordRows):
     """Named reads and writes over one `Database`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, seal: Seal | None = None) -> None:
         self.database = database
+        self.seal = seal or Seal()
         self.sites = Sites(database)
 
     # -- site ---------------------------------------------------------------------------------------------------

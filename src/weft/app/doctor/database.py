@@ -10,7 +10,8 @@ from weft import __version__
 from weft.app.doctor.findings import Finding, finding
 from weft.app.settings import ServeSettings
 from weft.engine.inspection import Inspection, inspecting
-from weft.model.errors import OutsideError
+from weft.engine.sealing import read_keys
+from weft.model.errors import InputError, OutsideError
 from weft.model.site import Site
 
 OF = "database"
@@ -97,7 +98,26 @@ class DatabaseCheck:
             yield finding("SCHEMA_CURRENT", OF, "the schema is that of this version")
             yield from self._in_use(inspection)
 
+    def _secrets(self, inspection: Inspection) -> Iterator[Finding]:
+        """Whether the keys open them; nothing where none is encrypted and none shall be."""
+        of = "secrets of the database"
+        try:
+            seal = read_keys(self._settings.secrets_key)
+        except InputError as error:
+            yield finding("SECRETS_LOCKED", of, error)
+            return
+        rows = inspection.secrets(seal)
+        if locked := [one.name for one in rows if one.sealed and one.key is None]:
+            said = f"no key of weft.secrets_key opens {', '.join(locked)}: weft serve doesn't start"
+            yield finding("SECRETS_LOCKED", of, said)
+        elif seal.seals and (due := [one.name for one in rows if one.key != 1]):
+            said = f"not encrypted with the first key: {', '.join(due)}: weft secrets rotate"
+            yield finding("SECRETS_DUE", of, said)
+        elif seal.seals:
+            yield finding("SECRETS_SEALED", of, "all are encrypted with the first key of weft.secrets_key")
+
     def _in_use(self, inspection: Inspection) -> Iterator[Finding]:
+        yield from self._secrets(inspection)
         workers = inspection.workers()
         others = [
             f"{name} ({version or 'older'})" for name, version in workers.items() if version != __version__

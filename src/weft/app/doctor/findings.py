@@ -38,6 +38,19 @@ CODES: Mapping[str, Code] = {
         f"{_SETTINGS}#secrets",
         "a file with a secret can't be read: run the doctor as weft's user, who must be able to",
     ),
+    "SECRETS_SEALED": Code(
+        _OK, f"{_SETTINGS}#secrets-in-the-database", "the database's secrets are encrypted with the first key"
+    ),
+    "SECRETS_DUE": Code(
+        _WARNING,
+        f"{_SETTINGS}#secrets-in-the-database",
+        "secrets in the database aren't encrypted, or with an older key: `weft secrets rotate`",
+    ),
+    "SECRETS_LOCKED": Code(
+        _ERROR,
+        f"{_SETTINGS}#secrets-in-the-database",
+        "the keys that encrypt the database's secrets can't be used: `weft serve` doesn't start",
+    ),
     "PLAIN_HTTP": Code(
         _WARNING, f"{_SETTINGS}#without-tls", "the API serves HTTP on an address that isn't loopback"
     ),

@@ -24,7 +24,11 @@ _CLOUDS = ("clouds.yaml", "clouds.yml", "secure.yaml", "secure.yml")
 
 def secrets(settings: ServeSettings) -> Iterator[Finding]:
     """Modes of the files with secrets that the processes read."""
-    named = [settings.certificate[1] if settings.certificate else None, settings.neutron_token]
+    named = [
+        settings.certificate[1] if settings.certificate else None,
+        settings.neutron_token,
+        settings.secrets_key,
+    ]
     yield from _modes("secrets", [*filter(None, named), *_clouds_files()])
 
 

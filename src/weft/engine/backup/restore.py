@@ -54,11 +54,9 @@ def check(backup: Backup) -> Checked:
     if newer := sorted(set(done) - set(known)):
         allowed = f"a backup of this version of weft: weft {backup.manifest.weft} is newer ({newer[-1]})"
         raise InputError("FILE", backup.name, allowed)
-    if done != tuple(known[: len(done)]):
-        raise InputError("FILE", backup.name, "a backup whose migrations are those of weft, without gaps")
     major = int(backup.manifest.pg_dump.partition(".")[0])
     found = program("pg_restore", major, ASKED, backup.name)
-    return Checked(backup, tuple(known[len(done) :]), found, contents(found, backup))
+    return Checked(backup, tuple(name for name in known if name not in done), found, contents(found, backup))
 
 
 def restore(url: str, checked: Checked, replace: bool, older: bool, by: str) -> None:
