@@ -20,7 +20,7 @@ PROVIDERS: dict[str, tuple[str, str]] = {
     "capacity": ("weft.cli.capacity", "show what can be ordered now, and when more will be available"),
     "reservation": ("weft.cli.capacity", "reserve nodes for a project (operators)"),
     "site": ("weft.cli.site", "the site: machines, switches, cables, ranges"),
-    "node": ("weft.cli.node", "list nodes; quarantine, hold and drain them"),
+    "node": ("weft.cli.node", "list nodes; quarantine, hold, check and drain them"),
     "fabric": ("weft.cli.operator", "show fabrics"),
     "network": ("weft.cli.network", "show networks that tenants created on a fabric"),
     "search": ("weft.cli.search", "find by name, id, GUID, MAC or IP address, P_Key or VLAN"),
