@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -11,16 +12,18 @@ from weft.app.desk import Desk
 from weft.app.explain import validate
 from weft.app.verbs import Request
 from weft.app.yamltext import Positions
-from weft.engine.checkstate import check_state
+from weft.engine.checkstate import check_state, verdict
 from weft.engine.checktokens import list_tokens, make_token, node_of, revoke_token
 from weft.engine.hostchecks import forget_report, last_report, problems_in, store_report
 from weft.engine.stops import NO_STOPS
 from weft.model.errors import ConflictError, ForbiddenError, InputError, NotFoundError
 from weft.model.hostchecks import CheckDocument, CheckState, known_members
 from weft.model.messages import hostchecks, maintenance
-from weft.model.site import Node
+from weft.model.site import Node, Site
 from weft.model.views import CheckReceipt, CheckTokenView, NewCheckToken, NodeChecks
 from weft.ports.cloud import Caller
+
+log = logging.getLogger(__name__)
 
 USUAL_END = timedelta(days=365)
 LONGEST_END = timedelta(days=3 * 365 + 1)
@@ -71,8 +74,18 @@ class CheckVerbs(Desk):
             if (node := site.node_by_name.get(reporter.node)) is None:
                 raise NotFoundError(maintenance.NODE_UNKNOWN(node=reporter.node))
             _check_machine(node, document)
-            store_report(self._store.database, node.name, reporter.token, document, current=True)
+            policy = site.checks
+            store_report(
+                self._store.database,
+                node.name,
+                reporter.token,
+                document,
+                current=True,
+                counts=lambda code: policy.action(code) != "ignore",
+            )
         state = self.state_of(node.name)
+        if state == "failed":
+            self._say_suspended(node.name, site)
         return CheckReceipt(node=node.name, state=state, left_out=tuple(left_out))
 
     def node_checks(self, request: Request, node: str) -> NodeChecks:
@@ -130,6 +143,16 @@ class CheckVerbs(Desk):
         capacity = self._store.capacity()
         checked = capacity.stops.get(node, NO_STOPS).checks
         return check_state(checked, self._store.site().site.checks, capacity.at)
+
+    def _say_suspended(self, node: str, site: Site) -> None:
+        capacity = self._store.capacity()
+        for code, nodes in verdict(capacity.stops, site, capacity.at).suspended.items():
+            if node in nodes:
+                log.error(
+                    "check %s began to fail on more than %d nodes within a day: %d of them, %s too, get new orders all "
+                    "the same until a day is over",
+                    *(code, site.checks.outage, len(nodes), node),
+                )
 
     def _known_host(self, node: str) -> None:
         if node not in self._store.site().site.node_by_name:

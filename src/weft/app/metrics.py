@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from weft.engine.checkstate import check_state, verdict
+from weft.engine.stops import NO_STOPS
 from weft.engine.store import Counts, Store
 from weft.model.errors import WeftError
+from weft.model.hostchecks import CheckState
 from weft.model.pod import ENDED, PodState
 
 KEPT = 2.0
@@ -51,6 +55,7 @@ class StoreCollector(Collector):
         workers.add_metric([], counts.workers)
         yield workers
         yield from _pods(counts)
+        yield from self._checks()
         unreadable = GaugeMetricFamily("weft_pods_unreadable", "Pods and orders whose rows weft can't read.")
         unreadable.add_metric([], counts.parked)
         yield unreadable
@@ -74,6 +79,35 @@ class StoreCollector(Collector):
         for what, number in sorted(counts.removed.items()):
             removed.add_metric([what], number)
         yield removed
+
+    def _checks(self) -> Iterable[Metric]:
+        """Nodes by what their own checks say, and the alarm of a check that fails on too many at once."""
+        try:
+            site, capacity = self._store.site().site, self._store.capacity()
+        except WeftError:
+            return  # no site yet
+        states = GaugeMetricFamily(
+            "weft_node_checks", "Hosts by the state of their own checks.", labels=["state"]
+        )
+        stops = (capacity.stops.get(node.name, NO_STOPS).checks for node in site.nodes)
+        found = Counter(check_state(one, site.checks, capacity.at) for one in stops)
+        for state in get_args(CheckState):
+            states.add_metric([state], found[state])
+        yield states
+        result = verdict(capacity.stops, site, capacity.at)
+        excluded = GaugeMetricFamily(
+            "weft_nodes_excluded_by_checks", "Nodes that get no new orders because of their own checks."
+        )
+        excluded.add_metric([], len(result.excluded))
+        yield excluded
+        suspended = GaugeMetricFamily(
+            "weft_checks_suspended",
+            "Nodes that get orders although the check fails there: it began to fail on too many within a day.",
+            labels=["check"],
+        )
+        for code, nodes in result.suspended.items():
+            suspended.add_metric([code], len(nodes))
+        yield suspended
 
     def _counts(self) -> Counts | None:
         """None: the database doesn't respond. Read once per `KEPT` seconds, however many clients ask."""

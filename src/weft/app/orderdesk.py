@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
@@ -200,6 +201,10 @@ class OrderDesk(Desk):
 
     def _view_of(self, shown: ShownPod) -> PodView:
         placed = shown.pod.placed
+        if shown.checks:
+            policy = self._store.site().site.checks
+            counted = tuple(row for row in shown.checks if policy.action(row["code"]) != "ignore")
+            shown = replace(shown, checks=counted)
         return pod_view(shown, placed.site if placed else self._store.site().site.name)
 
 

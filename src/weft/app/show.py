@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from weft.engine.capacity import Capacity
-from weft.engine.checkstate import check_state
+from weft.engine.checkstate import check_state, counted, verdict
 from weft.engine.database import Row
 from weft.engine.documents import message_text
 from weft.engine.drains import pods_drained
 from weft.engine.failures import failures_said
+from weft.engine.hostchecks import checks_failed
 from weft.engine.records import ResourceRecord
 from weft.engine.shownrecords import ShownPod, ShownResource
 from weft.engine.siteparts import SiteRecord
@@ -82,8 +83,16 @@ def _conditions(shown: ShownPod) -> Conditions:
     """The stored conditions; whether operators drain its nodes, and whether some fail, until it is released; and
     whether it has nodes: for a waiting order the queue writes the reason."""
     pod, known = shown.pod, shown.pod.conditions
-    rows = {Aspect.MAINTENANCE: shown.drains, Aspect.NODES_FAIL: shown.failures}
-    texts = {Aspect.MAINTENANCE: pods_drained, Aspect.NODES_FAIL: failures_said}
+    rows = {
+        Aspect.MAINTENANCE: shown.drains,
+        Aspect.NODES_FAIL: shown.failures,
+        Aspect.CHECKS_FAIL: shown.checks,
+    }
+    texts = {
+        Aspect.MAINTENANCE: pods_drained,
+        Aspect.NODES_FAIL: failures_said,
+        Aspect.CHECKS_FAIL: checks_failed,
+    }
     for aspect, mine in rows.items():
         if mine and pod.wanted == "present":
             said, since = texts[aspect](mine), min(row["since"] for row in mine)
@@ -212,6 +221,7 @@ def _views(
 ) -> Iterator[NodeView]:
     """There may be 16,000: what all of them need is looked up once."""
     topologies = [Topology.of(site, fabric).stands for fabric in sorted(site.fabrics)]
+    failing = verdict(capacity.stops, site, capacity.at).excluded
     sharing: dict[str, set[str]] = {}
     for row in capacity.shared:
         sharing.setdefault(row["node"], set()).add(row["pod"])
@@ -222,11 +232,19 @@ def _views(
         else:
             leaf = next((stands[name].leaf for stands in topologies if name in stands), "-")
         pods = sorted(sharing.get(name, ()))
-        yield _node(site, units[name], leaf, capacity, pods, found.get(name, ""), unknown.get(name, ""))
+        cloud = found.get(name, ""), unknown.get(name, "")
+        yield _node(site, units[name], leaf, capacity, pods, *cloud, failing.get(name, ""))
 
 
 def _node(
-    site: Site, node: Unit, leaf: str, capacity: Capacity, sharing: Sequence[str], found: str, unknown: str
+    site: Site,
+    node: Unit,
+    leaf: str,
+    capacity: Capacity,
+    sharing: Sequence[str],
+    found: str,
+    unknown: str,
+    excluded: str,
 ) -> NodeView:
     hold, quarantine = capacity.holds.get(node.name), capacity.quarantines.get(node.name)
     stops = capacity.stops.get(node.name, NO_STOPS)
@@ -241,6 +259,12 @@ def _node(
     if node.maintenance:
         state = "maintenance"
         reasons.append(f"maintenance: {node.maintenance}")
+    if excluded:
+        state, since = "failed", min((p.since for p in counted(stops.checks, site.checks)), default=None)
+        reasons.append(excluded)
+    elif failed := counted(stops.checks, site.checks):
+        codes = ", ".join(sorted({one.code for one in failed}))
+        reasons.append(f"its own checks failed, and don't keep it from orders: {codes}")
     if stops.drain:
         state, since = "drained", stops.drain["since"]
         reasons.append(stops.why_drained)

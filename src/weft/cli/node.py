@@ -9,7 +9,7 @@ from weft.cli.common import Json, Subparsers, clean, client_of, group, leaf, say
 from weft.cli.output import Listing, Record, listed, shown
 from weft.model.errors import InputError
 
-STATES = ("free", "busy", "quarantined", "held", "drained", "maintenance", "not-compute")
+STATES = ("free", "busy", "quarantined", "held", "drained", "failed", "maintenance", "not-compute")
 
 
 def add_commands(subparsers: Subparsers) -> None:

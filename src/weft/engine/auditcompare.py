@@ -14,6 +14,7 @@ from weft.engine.auditaddresses import audit_addresses, audit_pairs
 from weft.engine.auditmachines import audit_machines
 from weft.engine.auditsite import audit_site
 from weft.engine.auditwire import WireAudit
+from weft.engine.checkstate import checks_said
 from weft.engine.findings import Findings, about
 from weft.engine.intruders import intruders, users
 from weft.engine.occupancy import strangers
@@ -78,12 +79,15 @@ class Comparison:
                 self._found.add("unknown", "fabric", name, name, str(wire))
             else:
                 self._check_wire(name, wire)
-        found = self._found
+        found, capacity = self._found, self._store.capacity()
         return AuditReport(
             at=self._clock.now(),
             site=self._site.name,
             checked=found.checked,
-            limits=tuple(f"{name}: {said}" for name, can in self._abilities() for said in can.limits),
+            limits=(
+                *(f"{name}: {said}" for name, can in self._abilities() for said in can.limits),
+                *checks_said(capacity.stops, self._site, capacity.at),
+            ),
             findings=tuple(found.rows),
         )
 

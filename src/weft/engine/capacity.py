@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
+from weft.engine.checkstate import verdict
 from weft.engine.counted import Counted, Holding, lease_of, seconds_of, terms_of_row, timed
 from weft.engine.database import Row, Tx
 from weft.engine.partholds import booked_parts
@@ -122,6 +123,7 @@ class Capacity:
             quarantined={node: row["reason"] for node, row in self.quarantines.items()},
             on_hold={node: stops.why_held for node, stops in self.stops.items() if stops.holds},
             drained={node: stops.why_drained for node, stops in self.stops.items() if stops.drain},
+            failing=verdict(self.stops, site, self.at).excluded,
             down={
                 node: why for node, why in down.items() if not (site.is_bound(node) and node in self.holds)
             },

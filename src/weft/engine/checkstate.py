@@ -1,21 +1,123 @@
-"""What a node's last report of its own checks means now. Pure."""
+"""What nodes' last reports of their own checks mean now: states, and which nodes get no new orders. Pure."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
-from weft.engine.stops import Checked
+from weft.engine.stops import Checked, Problem, Stops
 from weft.model.hostchecks import CheckState
 from weft.model.ids import span
-from weft.model.site import ChecksPolicy
+from weft.model.site import ChecksPolicy, Site
+
+OUTAGE = timedelta(days=1)
+"""How long the same check that fails on many nodes at once may be a mistake of what it is compared with."""
+UNJUDGED = "UNKNOWN"
+"""Stands for all checks that couldn't be judged, among the codes of checks."""
+NEVER, OLD = "it has never reported its own checks", "the last result of its own checks is old"
+MOST_SAID = 50
+"""Nodes that an audit names."""
+MOST_NAMED = 3
+"""Codes that a reason names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Which nodes get no new orders because of their own checks.
+
+    Attributes:
+        excluded: node -> why, for operators.
+        suspended: code -> nodes that aren't kept from orders although it fails there: too many began to fail at once.
+    """
+
+    excluded: Mapping[str, str] = field(default_factory=dict[str, str])
+    suspended: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+
+def counted(checked: Checked | None, policy: ChecksPolicy) -> tuple[Problem, ...]:
+    """The failed checks that count."""
+    failed = checked.failed if checked else ()
+    return tuple(one for one in failed if policy.action(one.code) != "ignore") if failed else ()
 
 
 def check_state(checked: Checked | None, policy: ChecksPolicy, now: datetime | None) -> CheckState:
     """The state of a node by its own checks. What failed stays failed, however old; an old result is never ok."""
     if checked is None:
         return "never"
-    if checked.failed:
+    if counted(checked, policy):
         return "failed"
-    if now is None or now - checked.at > span(policy.age):
+    if is_old(checked, policy, now):
         return "old"
-    return "unknown" if checked.problems or checked.status != "ok" else "ok"
+    unknown = any(one.status == "unknown" for one in checked.problems)
+    return "unknown" if unknown or checked.status == "unknown" else "ok"
+
+
+def is_old(checked: Checked, policy: ChecksPolicy, now: datetime | None) -> bool:
+    """Whether a result is too old to count; without a time it is."""
+    return now is None or now - checked.at > span(policy.age)
+
+
+def verdict(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> Verdict:
+    """What follows for new orders. Args: now: the database's time, as of which the stops are."""
+    policy = site.checks
+    failing: dict[str, list[tuple[datetime, str]]] = {}
+    for node, one in stops.items():
+        for code, since in _excluding(one.checks, policy).items() if one.checks else ():
+            failing.setdefault(code, []).append((since, node))
+    codes: dict[str, list[str]] = {}
+    suspended: dict[str, tuple[str, ...]] = {}
+    for code, since in sorted(failing.items()):
+        fresh = sorted(one for one in since if now is not None and one[0] > now - OUTAGE)
+        spared = {node for _, node in fresh[policy.outage :]}
+        if spared:
+            suspended[code] = tuple(sorted(spared))
+        for _, node in since:
+            if node not in spared:
+                codes.setdefault(node, []).append(code)
+    excluded = {node: _why(mine) for node, mine in codes.items()}
+    if policy.missing == "exclude":
+        for one in site.nodes:
+            checked = stops[one.name].checks if one.name in stops else None
+            if one.role == "compute" and (checked is None or is_old(checked, policy, now)):
+                excluded.setdefault(one.name, NEVER if checked is None else OLD)
+    return Verdict(excluded, suspended)
+
+
+def checks_said(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> list[str]:
+    """What the audit says of nodes' own checks, one sentence each."""
+    found = verdict(stops, site, now)
+    said = [f"node {node} gets no new orders: {why}" for node, why in sorted(found.excluded.items())]
+    if (more := len(said) - MOST_SAID) > 0:
+        said = [*said[:MOST_SAID], f"{more} further nodes get no new orders: weft node list --state failed"]
+    for code, nodes in found.suspended.items():
+        named = ", ".join(nodes[:MOST_NAMED])
+        said.append(
+            f"check {code} began to fail on more than {site.checks.outage} nodes within a day: {len(nodes)} of them "
+            f"get new orders all the same until a day is over, such as {named}"
+        )
+    return said
+
+
+def _excluding(checked: Checked, policy: ChecksPolicy) -> dict[str, datetime]:
+    """Code of what keeps the node from orders -> since when."""
+    found: dict[str, datetime] = {}
+    for one in checked.problems:
+        if one.status == "failed" and policy.action(one.code) == "exclude":
+            code = one.code
+        elif one.status == "unknown" and policy.unknown == "exclude":
+            code = UNJUDGED
+        else:
+            continue
+        found[code] = min(found.get(code, one.since), one.since)
+    if checked.status == "unknown" and not checked.problems and policy.unknown == "exclude":
+        found[UNJUDGED] = checked.at  # nothing was judged
+    return found
+
+
+def _why(codes: list[str]) -> str:
+    failed = sorted(code for code in codes if code != UNJUDGED)
+    if not failed:
+        return "some of its own checks couldn't be judged"
+    more = f" and {len(failed) - MOST_NAMED} more" if len(failed) > MOST_NAMED else ""
+    return f"its own checks failed: {', '.join(failed[:MOST_NAMED])}{more}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -27,13 +27,19 @@ Problems = dict[tuple[str, str], CheckProblem]
 
 
 def store_report(
-    database: Database, node: str, token: str, document: CheckDocument, current: bool
+    database: Database,
+    node: str,
+    token: str,
+    document: CheckDocument,
+    current: bool,
+    counts: Callable[[str], bool] = lambda code: True,
 ) -> Problems:
     """Store a document as the node's last one; returns what failed or is unknown now.
 
     Args:
         token: id of the node's token, which must still be valid.
         current: whether it was checked against the values that are expected now.
+        counts: whether a failed check of this code counts; pods there get an event then.
 
     Raises `UnauthenticatedError` for the token, `TemporaryError` if the node has just reported.
     """
@@ -57,7 +63,8 @@ def store_report(
             problems=Jsonb(row_values(problems)),
             document=Jsonb(document.model_dump(mode="json")),
         )
-        _note(tx, node, now, before, problems)
+        if _note(tx, node, now, before, problems):
+            _tell_pods(tx, node, now, before, problems, counts)
         if before != problems:
             tx.run("touch_queue", at=now)
     return problems
@@ -86,26 +93,53 @@ def forget_report(database: Database, node: str, by: str) -> None:
         tx.run("touch_queue", at=now)
 
 
-def _note(tx: Tx, node: str, now: datetime, before: Problems, after: Problems) -> None:
-    """What turned failed, or is no longer, in the node's history."""
-    said: list[Message] = []
-    for key, one in after.items():
-        was = before.get(key)
-        if one.status == "failed" and (was is None or was.status != "failed"):
-            said.append(hostchecks.FAILED(check=one.code, subject=one.subject, reason=one.reason))
+def checks_failed(rows: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """What people read of failed checks of a pod's nodes; rows of node and code."""
+    codes: dict[str, dict[str, None]] = {}
+    for row in rows:
+        codes.setdefault(row["node"], {})[row["code"]] = None
+    return [hostchecks.FAILED_IN_POD(node=node, checks=list(mine)) for node, mine in sorted(codes.items())]
+
+
+def _new(before: Problems, after: Problems) -> list[CheckProblem]:
+    """What turned failed."""
+    failed = [one for one in after.values() if one.status == "failed"]
+    return [one for one in failed if one.key not in before or before[one.key].status != "failed"]
+
+
+def _tell_pods(
+    tx: Tx, node: str, now: datetime, before: Problems, after: Problems, counts: Callable[[str], bool]
+) -> None:
+    """An event of each pod there, if something turned failed that counts."""
+    codes = sorted({one.code for one in _new(before, after) if counts(one.code)})
+    if not codes:
+        return
+    message = message_json(hostchecks.FAILED_IN_POD(node=node, checks=codes))
+    for row in tx.rows("pods_of_nodes", nodes=[node]):
+        tx.run("insert_event", owner_id=row["pod_id"], at=now, type="node", message=message, key=None)
+        tx.run("notify", owner_id=str(row["pod_id"]))
+
+
+def _note(tx: Tx, node: str, now: datetime, before: Problems, after: Problems) -> bool:
+    """What turned failed, or is no longer, in the node's history; whether there was room for it."""
+    said: list[Message] = [
+        hostchecks.FAILED(check=one.code, subject=one.subject, reason=one.reason)
+        for one in _new(before, after)
+    ]
     for key, one in before.items():
         if one.status == "failed" and (key not in after or after[key].status != "failed"):
             said.append(hostchecks.MENDED(check=one.code, subject=one.subject))
     if not said:
-        return
+        return False
     row = tx.row("count_check_entries", node=node, since=now - timedelta(days=1))
     room = MOST_A_DAY - (row["number"] if row else 0)
     if room <= 0:
-        return
+        return False
     most = min(MOST_CHANGES, room)
     if len(said) > most:
         said = [*said[: most - 1], hostchecks.MORE_CHANGES(number=len(said) - most + 1)]
     _write(tx, node, now, said, "")
+    return True
 
 
 def _write(tx: Tx, node: str, now: datetime, said: Iterable[Message], by: str) -> None:

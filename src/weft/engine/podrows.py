@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from uuid import UUID
 
 from weft.engine.counted import timed
@@ -70,6 +71,7 @@ class PodRows:
             row["has_receipt"],
             tuple(map(timed, row["drains"])),
             tuple(map(timed, row["failures"])),
+            tuple({**one, "since": datetime.fromisoformat(one["since"])} for one in row["checks"]),
         )
 
     def which_pod(self, name: str, project_id: str | None) -> FoundPod:

@@ -1030,7 +1030,13 @@ SELECT
     -- drained nodes that it has, whole, in parts, or as hosts of its servers
     ARRAY(SELECT row_to_json(d) FROM drain d WHERE EXISTS (SELECT FROM node_hold h WHERE (h.node, h.pod_id) = (d.node, pod.id))
         OR EXISTS (SELECT FROM number_hold n WHERE (n.space, n.owner_id) = ('host/' || d.node, pod.id))) AS drains,
-    ARRAY(SELECT row_to_json(f) FROM node_failure f WHERE f.pod_id = pod.id) AS failures
+    ARRAY(SELECT row_to_json(f) FROM node_failure f WHERE f.pod_id = pod.id) AS failures,
+    -- checks that failed on its nodes: machine's words are left out
+    ARRAY(SELECT json_build_object('node', c.node, 'code', p ->> 'code', 'since', p ->> 'since')
+        FROM node_check c, jsonb_array_elements(c.problems) p WHERE p ->> 'status' = 'failed'
+            AND (EXISTS (SELECT FROM node_hold h WHERE (h.node, h.pod_id) = (c.node, pod.id))
+                OR EXISTS (SELECT FROM number_hold n WHERE (n.space, n.owner_id) = ('host/' || c.node, pod.id)))
+        ORDER BY c.node, p ->> 'since', p ->> 'code' LIMIT 1000) AS checks
 FROM pod WHERE id = %(id)s;
 
 -- name: resources_to_show

@@ -100,6 +100,7 @@ class ShownPod:
         pod: its row; the graph of its plan is left out.
         drains: rows of its nodes that operators empty.
         failures: rows of its nodes that fail.
+        checks: rows of node, code and since of its nodes' own checks that failed.
     """
 
     pod: PodRecord
@@ -107,6 +108,7 @@ class ShownPod:
     has_receipt: bool
     drains: tuple[Mapping[str, Any], ...] = ()
     failures: tuple[Mapping[str, Any], ...] = ()
+    checks: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def project_id(self) -> str:

@@ -17,6 +17,33 @@ from weft.model.base import Document
 CheckStatus = Literal["ok", "failed", "unknown", "skipped"]
 CheckState = Literal["ok", "failed", "unknown", "old", "never"]
 CODE = r"^[A-Z][A-Z0-9_]{0,39}$"
+CODES = frozenset(
+    {
+        *(
+            "CLOCK",
+            "FIRMWARE_PENDING",
+            "FIRMWARE_SETTING",
+            "GPUDIRECT",
+            "GPU_ATTACHED",
+            "GPU_CLOCKS",
+            "GPU_COUNT",
+        ),
+        *("GPU_DRIVER", "GPU_ECC", "GPU_FABRIC", "GPU_PCIE_REPLAY", "GPU_ROWS", "GPU_SETTING", "GPU_STATE"),
+        *(
+            "HCA_COUNT",
+            "IOMMU",
+            "KERNEL_ARGUMENT",
+            "MODULE",
+            "MODULE_PARAMETER",
+            "NUMA_COUNT",
+            "NUMA_NODE",
+            "XID",
+        ),
+        *("PCI_ACS", "PCI_ATS", "PCI_DEVICE", "PCI_DISTANCE", "PCI_LINK", "PCI_PAYLOAD", "PCI_READ_REQUEST"),
+        *("PORT_GID", "PORT_PKEY", "PORT_RATE", "PORT_STATE"),
+    }
+)
+"""Codes of weft-check's checks."""
 MOST_RESULTS = 1000
 LONGEST = 1000
 """Characters of a text; weft-check itself cuts at 500."""

@@ -148,6 +148,9 @@ class Occupancy(Document):
     drained: Mapping[Name, str] = Field(
         default_factory=dict, description="Node that operators empty -> by when and why."
     )
+    failing: Mapping[Name, str] = Field(
+        default_factory=dict, description="Node -> which of its own checks keep it from new orders."
+    )
     reported: Mapping[Name, str] = Field(
         default_factory=dict,
         description="Node that the order's project has reported -> in which pod, and why.",
@@ -185,8 +188,8 @@ class Occupancy(Document):
     )
 
     def out_of_service(self, node: str) -> str | None:
-        """Why a node isn't assigned to an order: down, in quarantine, stopped, or reported; None: it may be."""
-        ways = (self.down, self.quarantined, self.on_hold, self.drained, self.reported)
+        """Why a node isn't assigned to an order, such as down, in quarantine, or reported; None: it may be."""
+        ways = (self.down, self.quarantined, self.on_hold, self.drained, self.failing, self.reported)
         return next((way[node] for way in ways if node in way), None)
 
 

@@ -74,6 +74,8 @@ class Aspect(StrEnum):
     """Operators empty some of its nodes; the pod itself is as it was."""
     NODES_FAIL = "NodesFail"
     """Some of its nodes fail, and whether they will be replaced."""
+    CHECKS_FAIL = "ChecksFail"
+    """Own checks of some of its nodes failed; the pod itself is as it was."""
     FAILED = "Failed"
     """Someone must change something before it can continue; it is still observed."""
     CLEAN = "Clean"

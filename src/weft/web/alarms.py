@@ -109,7 +109,7 @@ async def _pods(visit: Visit) -> list[Alarm]:
 
 
 async def _nodes(visit: Visit) -> list[Alarm]:
-    """In quarantine, and drained ones that should be empty by now."""
+    """In quarantine, with failed checks, and drained ones that should be empty by now."""
     request = await visit.caller("GET", "/v1/nodes")
     nodes = await run_outside(visit.http, request, lambda: visit.verbs.nodes(request))
     drains = await run_in_threadpool(visit.verbs.overdue_drains, request)
@@ -120,6 +120,11 @@ async def _nodes(visit: Visit) -> list[Alarm]:
         Alarm(node.name, f"quarantined: {node.reason}", node_path(node.name), node.since)
         for node in nodes
         if node.state == "quarantined"
+    ]
+    found += [
+        Alarm(node.name, f"failed: {node.reason}", node_path(node.name), node.since)
+        for node in nodes
+        if node.state == "failed"
     ]
     return found + [
         Alarm(one.node, f"drain overdue: {there[one.node]} still there", node_path(one.node), one.by)

@@ -23,7 +23,7 @@ ROWS = 100
 """Nodes on a page."""
 ENTRIES = 50
 """Entries of a node's history on a page."""
-STATES = ("free", "busy", "quarantined", "held", "drained", "maintenance", "not-compute")
+STATES = ("free", "busy", "quarantined", "held", "drained", "failed", "maintenance", "not-compute")
 SORTS = ("site", "name", "rack", "leaf", "state", "since", "pod")
 """Orders of the list; site: as the site's file has them. By time: the earliest first, without a time last."""
 LAST_PAGE = 10_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.model.messages.message import Code, Component
-from weft.model.messages.values import COUNT, NODE, TEXT, word
+from weft.model.messages.values import COUNT, NODE, TEXT, Words, word
 
 CHECK = word(r"[A-Z][A-Z0-9_]{0,39}")
 
@@ -19,6 +19,13 @@ FAILED = _code(
     check=CHECK,
     subject=TEXT,
     reason=TEXT,
+)
+FAILED_IN_POD = _code(
+    "NODE_CHECKS_FAILED",
+    "own checks of node {node} failed: {checks}",
+    True,
+    node=NODE,
+    checks=Words(CHECK, most=5),
 )
 MENDED = _code(
     "NODE_CHECK_MENDED",

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.ids import Duration
+
+CheckAction = Literal["exclude", "warn", "ignore"]
+"""exclude: no new order gets the node; warn: it is shown as failed, and pods there say so; ignore: it doesn't count."""
 
 
 class ChecksPolicy(Document):
@@ -15,3 +20,34 @@ class ChecksPolicy(Document):
         default="26h",
         description="How long a result counts. An older one is `old`: unknown, whatever it says.",
     )
+    failed: CheckAction = Field(
+        default="exclude",
+        description="What a failed check does. exclude: no new order gets the node until a later result says that the "
+        "check no longer fails; warn: the node is shown as failed, and its pods have a condition; ignore: it doesn't "
+        "count.",
+    )
+    codes: dict[str, CheckAction] = Field(
+        default_factory=dict[str, CheckAction],
+        description="What failed checks do, by code, instead of `failed`.",
+    )
+    unknown: Literal["exclude", "ignore"] = Field(
+        default="ignore",
+        description="Whether a check that couldn't be judged keeps the node from new orders.",
+    )
+    missing: Literal["exclude", "ignore"] = Field(
+        default="ignore",
+        description="Whether a node without a result, or with an old one, is kept from new orders. See to it first "
+        "that all nodes report: `outage` doesn't count these.",
+    )
+    outage: int = Field(
+        default=16,
+        ge=1,
+        le=100_000,
+        description="If the same check of more nodes than this begins to fail within a day, what it is compared with "
+        "is probably wrong: for a day only the first ones are kept from new orders because of it, and "
+        "`weft_checks_suspended` is an alarm.",
+    )
+
+    def action(self, code: str) -> CheckAction:
+        """What a failed check does."""
+        return self.codes.get(code, self.failed)

@@ -45,7 +45,9 @@ class AuditReport(Document):
     site: str
     checked: dict[str, int] = Field(description="Number of objects examined, by kind.")
     limits: tuple[str, ...] = Field(
-        default=(), description="What weft can't do or prove on a fabric, one sentence each; no finding."
+        default=(),
+        description="What weft can't do or prove on a fabric, and nodes that get no new orders because of their own "
+        "checks, one sentence each; no finding.",
     )
     findings: tuple[Finding, ...] = ()
 

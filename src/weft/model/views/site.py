@@ -118,7 +118,9 @@ class NodeView(Document):
     name: str
     rack: str | None
     leaf: str
-    state: Literal["free", "busy", "quarantined", "held", "drained", "maintenance", "not-compute"]
+    state: Literal[
+        "free", "busy", "quarantined", "held", "drained", "failed", "maintenance", "not-compute"
+    ] = Field(description="failed: its own checks keep it from new orders.")
     pod: str | None = None
     project_id: str | None = None
     reason: str = ""

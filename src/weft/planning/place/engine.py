@@ -50,6 +50,7 @@ class Engine(Gang):
             ("quarantine", occupancy.quarantined),
             ("hold", occupancy.on_hold),
             ("drain", occupancy.drained),
+            ("checks", occupancy.failing),
             ("report", occupancy.reported),
             ("segments", keys_gone(occupancy, fabric)),
         ):

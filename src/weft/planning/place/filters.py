@@ -54,7 +54,12 @@ def filters_for(
         _these("quarantine", occupancy.quarantined),
         *_stopped(
             topology,
-            {"hold": occupancy.on_hold, "drain": occupancy.drained, "report": occupancy.reported},
+            {
+                "hold": occupancy.on_hold,
+                "drain": occupancy.drained,
+                "checks": occupancy.failing,
+                "report": occupancy.reported,
+            },
         ),
         _these("segments", no_keys),
         _these("exclude", dict.fromkeys(request.exclude, "the order excludes it")),
@@ -67,7 +72,7 @@ def filters_for(
 
 
 def _stopped(topology: Topology, stops: Mapping[str, Mapping[str, str]]) -> Iterator[Filter]:
-    """What operators keep from new orders, or the project has reported: filter -> node -> why."""
+    """What operators or own checks keep from new orders, or the project has reported: filter -> node -> why."""
     for name, reasons in stops.items():
         if any(node in topology.stands for node in reasons):
             yield _these(name, reasons)

@@ -16,9 +16,18 @@ NONE_UNFIT: Mapping[str, str] = {}
 STATIC = ("role", "cloud", "fabric", "accelerators")
 KEPT = 1000
 """Maximum number of cached reports."""
-DYNAMIC: tuple[str, ...] = ("maintenance", "down", "quarantine", "hold", "drain", "report", "segments")
+DYNAMIC: tuple[str, ...] = (
+    "maintenance",
+    "down",
+    "quarantine",
+    "hold",
+    "drain",
+    "checks",
+    "report",
+    "segments",
+)
 """Filters whose state changes by itself, in the order in which they are reported."""
-STOPS = frozenset({"hold", "drain", "report"})
+STOPS = frozenset({"hold", "drain", "checks", "report"})
 """Those that are reported only while a node of the fabric is stopped for this."""
 
 

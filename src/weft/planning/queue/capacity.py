@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from weft.model.localityorder import Level
@@ -27,6 +27,7 @@ class NodesRow:
         free: for the whole duration.
         nvlink: NVLink domains of such nodes, by size.
         drained: of these nodes, those that operators empty.
+        failing: those whose own checks keep them from orders.
     """
 
     cloud: str
@@ -37,6 +38,7 @@ class NodesRow:
     nvlink: tuple[Count, ...] = ()
     soon: tuple[Soon, ...] = ()
     drained: int = 0
+    failing: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,10 @@ def capacity(
                 wanted.count if wanted else 0,
             )
             row = _row(line, Ask("capacity", 1, project, kind), wanted, now, duration)
-            rows.append(replace(row, drained=_drained(line, kind, project, health)))
+            drained, failing = (
+                _among(line, kind, project, some) for some in (health.drained, health.failing)
+            )
+            rows.append(replace(row, drained=drained, failing=failing))
     rails = line.engine.topology.rails_of(line.engine.numbers.leaves).values()
     return Capacity(
         fabric=fabric, rails=max(map(len, rails), default=1), rows=tuple(r for r in rows if r.nodes)
@@ -119,10 +124,11 @@ def _row(line: Timeline, ask: Ask, wanted: AcceleratorCount | None, now: float, 
     )
 
 
-def _drained(line: Timeline, kind: Kind, project: str, health: Occupancy) -> int:
+def _among(line: Timeline, kind: Kind, project: str, nodes: Iterable[str]) -> int:
+    """How many of these nodes are of the kind."""
     view = line.engine.view(Ask("capacity", 1, project, kind))
-    drained = line.engine.numbers.masks(n for n in health.drained if n in line.engine.numbers.leaf_of)
-    return sum((bits & view.mask[leaf]).bit_count() for leaf, bits in drained.items())
+    masks = line.engine.numbers.masks(n for n in nodes if n in line.engine.numbers.leaf_of)
+    return sum((bits & view.mask[leaf]).bit_count() for leaf, bits in masks.items())
 
 
 def _nearest(level: Level) -> Level:

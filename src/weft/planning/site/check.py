@@ -18,6 +18,7 @@ from weft.planning.site.cables import check_cables
 from weft.planning.site.deployment import check_deployments
 from weft.planning.site.fabrictypes import check_fabric_types
 from weft.planning.site.hardware import check_hardware
+from weft.planning.site.hostchecks import check_host_checks
 from weft.planning.site.machines import check_machines, machine_hints
 from weft.planning.site.networks import check_networks, reached_from_outside
 from weft.planning.site.nodeparts import check_parts_of_nodes
@@ -66,6 +67,7 @@ def check_site(site: Site, links_needed: bool = True) -> list[WrongValue]:
         *check_own_ports(site),
         *check_nova_things(site),
         *check_deployments(site),
+        *check_host_checks(site),
     ]
 
 

@@ -44,5 +44,6 @@ def nodes_rows(asked: CapacityAsked) -> Iterator[CapacityRow]:
                 *row.nvlink,
                 *((Count("rails of each leaf", one.rails),) if one.rails > 1 else ()),
                 *((Count("drained nodes", row.drained),) if row.drained else ()),
+                *((Count("nodes with failed checks", row.failing),) if row.failing else ()),
             ),
         )

@@ -87,6 +87,7 @@ class IpuTimeline(Timeline):
             ("quarantine", health.quarantined),
             ("hold", health.on_hold),
             ("drain", health.drained),
+            ("checks", health.failing),
             ("report", health.reported),
         ):
             for name, reason in reasons.items():

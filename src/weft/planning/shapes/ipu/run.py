@@ -201,7 +201,12 @@ def _eligible(
 
 def _stops(occupancy: Occupancy) -> dict[str, Mapping[str, str]]:
     """Filter -> machine -> why operators keep it from new orders, or that the project has reported it."""
-    return {"hold": occupancy.on_hold, "drain": occupancy.drained, "report": occupancy.reported}
+    return {
+        "hold": occupancy.on_hold,
+        "drain": occupancy.drained,
+        "checks": occupancy.failing,
+        "report": occupancy.reported,
+    }
 
 
 def _machines(count: int) -> str:
