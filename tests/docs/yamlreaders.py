@@ -133,6 +133,7 @@ _READERS: Mapping[str, Callable[[str, Path], None]] = {
     "defaults:": _machines,
     "fabrics:": _part_of_a_site,
     "hcas:": _adapters_of_a_node,
+    "checks:": _part_of_a_site,
     "leases:": _part_of_a_site,
     "locality:": _part_of_an_order,
     "name: probe-": _agent,

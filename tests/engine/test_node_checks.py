@@ -56,9 +56,9 @@ def test_node_with_a_failed_check_gets_no_order_until_it_is_ok(house: House, rep
     with pytest.raises(RefusedError, match="checks 1") as refused:
         house.order(make("all", 16))
     assert "its own checks failed: XID" in str(refused.value.detail)
-    with pytest.raises(RefusedError) as told:
+    with pytest.raises(RefusedError) as answered:
         redacted(house.service, policy()).order_pod(house.request(), make("all", 16))
-    assert "XID" not in str(told.value.detail) and "checks" not in str(told.value.detail)
+    assert "XID" not in str(answered.value.detail) and "checks" not in str(answered.value.detail)
     assert free(house) == 15
     counts = {c.name: c.total for c in house.service.capacity(house.operator).rows[0].counts}
     assert counts["nodes with failed checks"] == 1
