@@ -204,6 +204,18 @@ def test_inspection_completes_a_node_of_ironic(folder: Path, capsys: pytest.Capt
     assert "gpu1's bmc: no network of the site file has the address 10.3.0.11" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("address", ["[", "https://[::1", "bmc1.example", 7, ["10.3.0.11"], None])
+def test_node_of_ironic_with_another_address_has_no_bmc(
+    folder: Path, capsys: pytest.CaptureFixture[str], address: Any
+) -> None:
+    """Only an IPv4 address is one that a site file has; the node is read all the same."""
+    node = NODES[0] | {"driver_info": {"redfish_address": address}}
+    _, said, site = imported(capsys, write("node.json", node), "--kind", "baremetal.h100=compute")
+    assert site is not None, said
+    assert [n.name for n in site.nodes] == ["gpu1"]
+    assert "the BMC at" not in said
+
+
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [

@@ -61,8 +61,16 @@ def _cells(fields: Json) -> Iterator[tuple[str, str, str]]:
     if not isinstance(info, Mapping):
         return
     for field in _BMC:
-        text = str(info.get(field) or "")
-        host = urlsplit(text if "//" in text else f"//{text}").hostname
-        if (address := address_of(host or "")) is not None:
+        if (address := address_of(_host(info.get(field)))) is not None:
             yield "bmc_address", str(address), f"driver_info.{field}"
             return
+
+
+def _host(text: Any) -> str:
+    """The host in a URL or an address; empty for anything else."""
+    if not isinstance(text, str):
+        return ""
+    try:
+        return urlsplit(text if "//" in text else f"//{text}").hostname or ""
+    except ValueError:  # such as half of an IPv6 address
+        return ""
