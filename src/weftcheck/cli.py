@@ -45,6 +45,11 @@ def parser() -> argparse.ArgumentParser:
         "--check", action="append", metavar="CODE", help="check this code alone; may be given several times"
     )
     made.add_argument(
+        "--expect-from",
+        metavar="URL",
+        help="take the expected values from weft, at the same URL as --report; needs --token-file",
+    )
+    made.add_argument(
         "--report",
         metavar="URL",
         help="report the result to weft: https://HOST[:PORT]/v1/nodes/NODE/checks; needs --token-file",
@@ -81,11 +86,19 @@ def main(
         return _usage(f"--check {unknown[0]}: allowed are {', '.join(CODES)}")
     try:
         values, data = expected.load(given.expect) if given.expect else (expected.Expected(), None)
-        target = _target(given, sleep)
+        target = _target(given, given.report, sleep)
+        source = _target(given, given.expect_from, sleep)
     except (expected.ExpectedError, service.UsageError) as error:
         return _usage(str(error))
     if given.list:
         return _print("\n".join(f"{code:17} {entry.what}" for code, entry in CODES.items()), 0)
+    try:
+        if source is not None:
+            data = source.expected()
+            values = expected.parse(data)
+    except (service.ReportError, expected.ExpectedError) as error:
+        print(f"weft-check: nothing is checked: expected values from weft: {error}", file=sys.stderr)
+        return UNREPORTED
     try:
         host, when = Host(root, runner), datetime.now(timezone.utc)
         results = checks.check(host, values, given.check)
@@ -98,17 +111,21 @@ def main(
     return code if target is None else _report(target, document, code)
 
 
-def _target(given: argparse.Namespace, sleep: Callable[[float], None]) -> service.Weft | None:
+def _target(
+    given: argparse.Namespace, url: str | None, sleep: Callable[[float], None]
+) -> service.Weft | None:
     """Where to report. Raises WeftError."""
-    if given.report is None:
-        if given.token_file or given.cacert:
-            raise service.UsageError("--token-file and --cacert are for --report")
+    if given.expect and given.expect_from:
+        raise service.UsageError("--expect and --expect-from: give one of them")
+    if not given.report and not given.expect_from and (given.token_file or given.cacert):
+        raise service.UsageError("--token-file and --cacert are for --report and --expect-from")
+    if url is None:
         return None
     if given.token_file is None:
-        raise service.UsageError("--report needs --token-file")
-    if given.check:
+        raise service.UsageError("--report and --expect-from need --token-file")
+    if given.check and given.report:
         raise service.UsageError("--check isn't for --report: weft takes whole results alone")
-    where = service.address(given.report)
+    where = service.address(url)
     return service.Weft(where, service.token(given.token_file), service.trust(given.cacert), sleep)
 
 
@@ -123,7 +140,10 @@ def _report(target: service.Weft, document: Mapping[str, Any], code: int) -> int
         print(f"weft-check: the result isn't reported: {error}", file=sys.stderr)
         return UNREPORTED
     node, state = (report.printable(str(answer.get(name))[:100]) for name in ("node", "state"))
-    print(f"weft-check: reported: node {node} is {state}", file=sys.stderr)
+    old = (
+        ", but was compared with other values than are expected now" if answer.get("outdated") is True else ""
+    )
+    print(f"weft-check: reported: node {node} is {state}{old}", file=sys.stderr)
     return code
 
 

@@ -126,6 +126,12 @@ class Weft:
         """Send a document; returns what weft says of the node. Raises ReportError."""
         return _object(self._ask("POST", "", json.dumps(document).encode()))
 
+    def expected(self) -> bytes:
+        """The file of expected values that weft has for the node. Raises ReportError."""
+        body = self._ask("GET", "/expected")
+        _object(body)
+        return body
+
     def _ask(self, method: str, more: str, body: bytes | None = None) -> bytes:
         for attempt in range(ATTEMPTS):
             last = attempt == ATTEMPTS - 1

@@ -35,7 +35,10 @@ def test_state_follows_the_last_result_and_its_age(api: Client, doors: DoorsHous
     token = make_token(api)["token"]
     fine = document(result("CLOCK"), result("XID", "gpu0"))
     answer = report(api, token, fine)
-    assert (answer.status_code, answer.json()) == (200, {"node": "gpu01", "state": "ok", "left_out": []})
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"node": "gpu01", "state": "ok", "outdated": False, "left_out": []},
+    )
     assert report(api, token, fine).status_code == 503, "10 s between two"
     doors.door_clock.go_on(11)
     assert (

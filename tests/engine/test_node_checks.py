@@ -161,3 +161,26 @@ def test_codes_in_the_site_are_weft_checks(house: House) -> None:
     assert PROGRAMS.keys() == CODES
     site = house.site.model_copy(update={"checks": ChecksPolicy(codes={"XIDS": "warn", "XID": "warn"})})
     assert [path for path, _, _ in check_site(site)] == [("checks", "codes", "XIDS")]
+
+
+def test_result_against_other_values_is_old(house: House, report: Report) -> None:
+    """Once the site expects others; a machine type that no host has is refused."""
+    report("gpu01", result("CLOCK"))
+    report("gpu02", BAD)
+    kind = house.site.node_by_name["gpu01"].machine_type
+    choose(house, expected={kind: {"gpus": 8}})
+    assert [house.service.show_node(house.operator, n).checks for n in ("gpu01", "gpu02")] == [
+        "old",
+        "failed",
+    ]
+    report("gpu02", result("XID"))
+    assert house.service.show_node(house.operator, "gpu02").checks == "failed", "it ends no failure"
+    choose(house, expected={kind: {}})
+    assert house.service.show_node(house.operator, "gpu01").checks == "old", (
+        "an empty set is a set of its own"
+    )
+    choose(house)
+    assert house.service.show_node(house.operator, "gpu01").checks == "ok"
+    values = {"h200x9": {"gpus": 9}}
+    site = house.site.model_copy(update={"checks": ChecksPolicy.model_validate({"expected": values})})
+    assert [path for path, _, _ in check_site(site)] == [("checks", "expected", "h200x9")]

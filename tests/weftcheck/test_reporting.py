@@ -16,6 +16,7 @@ import pytest
 from tests.helpers.certificates import own_certificate
 from tests.helpers.doors import DoorsHouse, doors
 from tests.weftcheck.machines import Rig
+from weft.model.site import ChecksPolicy
 from weft.testing.callers import tokens
 from weft.testing.keystone import FakeIdentity
 from weft.testing.serving import free_port, served
@@ -50,8 +51,11 @@ class Script(BaseHTTPRequestHandler):
     answers: list[tuple[int, dict[str, str], bytes]]
     came: list[tuple[str, dict[str, str], bytes]]
 
+    def do_GET(self) -> None:
+        self.do_POST()
+
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         self.came.append((self.path, dict(self.headers), body))
         status, headers, answer = self.answers.pop(0)
         self.send_response(status)
@@ -105,6 +109,43 @@ def test_result_is_reported_over_verified_tls(
         other = (*given[:1], _url(base, "gpu02"), *given[2:], "--cacert", certificate[0])
         assert _main(rig, *other) == 4
         assert "says 403: this token isn't for node 'gpu02'" in capsys.readouterr().err
+
+
+def test_expected_values_are_read_from_weft(
+    rig: Rig, doors: DoorsHouse, secret: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By machine type; a result against others is old, and ends no failure; without them nothing is checked."""
+    made = doors.service.make_check_token(doors.operator, "gpu01")
+    secret.write_text(made.token)
+    site = doors.store.site().site
+    kind = site.node_by_name["gpu01"].machine_type
+    values = {kind: {"gpus": 3, "iommu": "translated"}}
+    changed = site.model_copy(update={"checks": ChecksPolicy.model_validate({"expected": values})})
+    doors.store.activate_site(changed, "test")
+    with served(doors.served(FakeIdentity(tokens()))) as base:
+        report = ("--report", _url(base), "--token-file", secret)
+        assert _main(rig, *report, "--expect-from", _url(base)) == 1
+        out, error = capsys.readouterr()
+        assert "GPU_COUNT         host: 2, expected 3" in out and "compared" not in error
+        found = doors.service.node_checks(doors.operator, "gpu01")
+        assert {p.code for p in found.problems} == {"GPU_COUNT", "IOMMU"}
+        doors.door_clock.go_on(11)
+        assert _main(rig, *report) == 0
+        assert "is failed, but was compared with other values" in capsys.readouterr().err
+        doors.service.forget_checks(doors.operator, "gpu01")
+        assert _main(rig, *report) == 0
+        assert doors.service.node_checks(doors.operator, "gpu01").state == "old"
+        rig.asked.clear()
+        capsys.readouterr()
+        for given in (
+            ("--expect-from", _url(base, "gpu02")),
+            ("--expect-from", _url(base), "--expect", secret),
+        ):
+            assert _main(rig, "--token-file", secret, *given) in (2, 4)
+            assert capsys.readouterr().out == "" and rig.asked == []
+    with scripted((200, {}, b'{"version": 1, "gpu": 8}')) as (url, _):
+        assert _main(rig, "--expect-from", url, "--token-file", secret) == 4
+    assert "nothing is checked: expected values from weft: 'gpu' isn't a member" in capsys.readouterr().err
 
 
 def test_failed_report_has_an_exit_code_of_its_own(
@@ -184,8 +225,8 @@ def test_wrong_arguments_of_a_report_are_refused_before_anything_is_checked(
     short.write_text("x y")
     short.chmod(0o600)
     wrong: list[tuple[tuple[str | Path, ...], str]] = [
-        (("--report", good), "--report needs --token-file"),
-        (("--token-file", secret), "are for --report"),
+        (("--report", good), "--report and --expect-from need --token-file"),
+        (("--token-file", secret), "are for --report and --expect-from"),
         (("--report", _url("http://weft.example"), "--token-file", secret), "isn't sent by plain HTTP"),
         (("--report", good, "--token-file", opened), "others may read it"),
         (("--report", good, "--token-file", short), "isn't a token"),

@@ -4,7 +4,7 @@ there, and a node's token nowhere else."""
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Request as HttpRequest
@@ -36,6 +36,7 @@ from weft.model.views import CheckReceipt, CheckTokenRequest, CheckTokenView, Ne
 LARGEST, MOST_VALUES = 1024 * KIB, 20_000
 """Bytes and values of a document: a host with 16 GPUs and adapters has 0.2 MB and 3,000."""
 
+_FILE: dict[str, Any] = {"application/json": {"schema": {"type": "object"}}}
 router = APIRouter(prefix="/v1", tags=["operator"])
 _bearer = HTTPBearer(auto_error=False, description="A node's token, by POST /v1/nodes/{name}/check-tokens.")
 
@@ -71,6 +72,18 @@ def report_checks(
     """Report what weft-check found on a node. For the node's own token alone; members that weft doesn't know are left
     out, and named in the answer."""
     return answer(verbs.report_checks(reporter, json_object(body)))
+
+
+@router.get(
+    "/nodes/{name}/checks/expected",
+    response_class=Response,
+    responses={200: {"description": "Expected values, as weft-check reads them.", "content": _FILE}},
+)
+def expected_of_node(
+    reporter: Annotated[Reporter, Depends(_reporter)], verbs: Backend, name: Named
+) -> Response:
+    """What the site expects of a node's machine type, for weft-check. For the node's own token alone."""
+    return Response(verbs.expected_of_node(reporter), media_type="application/json")
 
 
 @router.get("/nodes/{name}/checks", response_model=NodeChecks)

@@ -12,7 +12,7 @@ from weft.app.desk import Desk
 from weft.app.explain import validate
 from weft.app.verbs import Request
 from weft.app.yamltext import Positions
-from weft.engine.checkstate import check_state, verdict
+from weft.engine.checkstate import check_state, is_current, verdict
 from weft.engine.checktokens import list_tokens, make_token, node_of, revoke_token
 from weft.engine.hostchecks import forget_report, last_report, problems_in, store_report
 from weft.engine.stops import NO_STOPS
@@ -21,6 +21,7 @@ from weft.model.hostchecks import CheckDocument, CheckState, known_members
 from weft.model.messages import hostchecks, maintenance
 from weft.model.site import Node, Site
 from weft.model.views import CheckReceipt, CheckTokenView, NewCheckToken, NodeChecks
+from weft.planning.site.hostchecks import expected_file
 from weft.ports.cloud import Caller
 
 log = logging.getLogger(__name__)
@@ -74,19 +75,26 @@ class CheckVerbs(Desk):
             if (node := site.node_by_name.get(reporter.node)) is None:
                 raise NotFoundError(maintenance.NODE_UNKNOWN(node=reporter.node))
             _check_machine(node, document)
-            policy = site.checks
+            policy, current = site.checks, is_current(document.expected, site, node.name)
             store_report(
                 self._store.database,
                 node.name,
                 reporter.token,
                 document,
-                current=True,
+                current=current,
                 counts=lambda code: policy.action(code) != "ignore",
             )
         state = self.state_of(node.name)
         if state == "failed":
             self._say_suspended(node.name, site)
-        return CheckReceipt(node=node.name, state=state, left_out=tuple(left_out))
+        return CheckReceipt(node=node.name, state=state, outdated=not current, left_out=tuple(left_out))
+
+    def expected_of_node(self, reporter: Reporter) -> bytes:
+        """The file of expected values for the node's weft-check. Raises `NotFoundError` for one that left the site."""
+        site = self._store.site().site
+        if reporter.node not in site.node_by_name:
+            raise NotFoundError(maintenance.NODE_UNKNOWN(node=reporter.node))
+        return expected_file(site, reporter.node)
 
     def node_checks(self, request: Request, node: str) -> NodeChecks:
         """What a node's checks reported last. Raises `NotFoundError` if neither the site nor a report has the node."""
@@ -142,7 +150,7 @@ class CheckVerbs(Desk):
         """The state of a node by its own checks."""
         capacity = self._store.capacity()
         checked = capacity.stops.get(node, NO_STOPS).checks
-        return check_state(checked, self._store.site().site.checks, capacity.at)
+        return check_state(checked, self._store.site().site, node, capacity.at)
 
     def _say_suspended(self, node: str, site: Site) -> None:
         capacity = self._store.capacity()

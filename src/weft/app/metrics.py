@@ -89,8 +89,8 @@ class StoreCollector(Collector):
         states = GaugeMetricFamily(
             "weft_node_checks", "Hosts by the state of their own checks.", labels=["state"]
         )
-        stops = (capacity.stops.get(node.name, NO_STOPS).checks for node in site.nodes)
-        found = Counter(check_state(one, site.checks, capacity.at) for one in stops)
+        stops = ((node.name, capacity.stops.get(node.name, NO_STOPS).checks) for node in site.nodes)
+        found = Counter(check_state(one, site, name, capacity.at) for name, one in stops)
         for state in get_args(CheckState):
             states.add_metric([state], found[state])
         yield states

@@ -70,6 +70,10 @@ class _Redacted:
         """See `reporter`."""
         return self._verbs.report_checks(reporter, given)
 
+    def expected_of_node(self, reporter: Reporter) -> bytes:
+        """See `reporter`."""
+        return self._verbs.expected_of_node(reporter)
+
     def __getattr__(self, name: str) -> Callable[..., object]:
         if name.startswith("_"):
             raise AttributeError(name)

@@ -294,7 +294,7 @@ def _node(
             "holds": tuple(hold_view(row) for row in stops.holds),
             "drain": stops.drain and drain_view(stops.drain),
             "reports": tuple(report_view(row) for row in stops.reports),
-            "checks": check_state(stops.checks, site.checks, capacity.at),
+            "checks": check_state(stops.checks, site, node.name, capacity.at),
             "checked_at": stops.checks and stops.checks.at,
             "failed_checks": failed_checks(stops),
         }

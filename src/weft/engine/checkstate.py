@@ -10,6 +10,7 @@ from weft.engine.stops import Checked, Problem, Stops
 from weft.model.hostchecks import CheckState
 from weft.model.ids import span
 from weft.model.site import ChecksPolicy, Site
+from weft.planning.site.hostchecks import expected_digests
 
 OUTAGE = timedelta(days=1)
 """How long the same check that fails on many nodes at once may be a mistake of what it is compared with."""
@@ -41,21 +42,32 @@ def counted(checked: Checked | None, policy: ChecksPolicy) -> tuple[Problem, ...
     return tuple(one for one in failed if policy.action(one.code) != "ignore") if failed else ()
 
 
-def check_state(checked: Checked | None, policy: ChecksPolicy, now: datetime | None) -> CheckState:
+def check_state(checked: Checked | None, site: Site, node: str, now: datetime | None) -> CheckState:
     """The state of a node by its own checks. What failed stays failed, however old; an old result is never ok."""
+    policy = site.checks
     if checked is None:
         return "never"
     if counted(checked, policy):
         return "failed"
-    if is_old(checked, policy, now):
+    if is_old(checked, site, node, now):
         return "old"
     unknown = any(one.status == "unknown" for one in checked.problems)
     return "unknown" if unknown or checked.status == "unknown" else "ok"
 
 
-def is_old(checked: Checked, policy: ChecksPolicy, now: datetime | None) -> bool:
-    """Whether a result is too old to count; without a time it is."""
-    return now is None or now - checked.at > span(policy.age)
+def is_old(checked: Checked, site: Site, node: str, now: datetime | None) -> bool:
+    """Whether a result is too old to count, or was compared with other values than are expected now."""
+    return (
+        now is None
+        or now - checked.at > span(site.checks.age)
+        or not is_current(checked.expected, site, node)
+    )
+
+
+def is_current(digest: str | None, site: Site, node: str) -> bool:
+    """Whether a result was compared with what is expected now. Args: digest: of what it was compared with."""
+    expected = expected_digests(site).get(node)
+    return expected is None or expected == digest
 
 
 def verdict(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> Verdict:
@@ -79,7 +91,7 @@ def verdict(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> Ver
     if policy.missing == "exclude":
         for one in site.nodes:
             checked = stops[one.name].checks if one.name in stops else None
-            if one.role == "compute" and (checked is None or is_old(checked, policy, now)):
+            if one.role == "compute" and (checked is None or is_old(checked, site, one.name, now)):
                 excluded.setdefault(one.name, NEVER if checked is None else OLD)
     return Verdict(excluded, suspended)
 

@@ -16,6 +16,7 @@ from weft.model.site.clouds import (
 )
 from weft.model.site.deployment import Deployment, DeploymentRole, Function, LdapDomain, PciDevice, cpus_of
 from weft.model.site.devices import PORT_NAME, Device, Interface, plain_port, port_names
+from weft.model.site.expected import ExpectedHost
 from weft.model.site.fabrics import Fabric, FabricAgent, FabricManager
 from weft.model.site.hostnames import DNS_NAMES, host_label, is_dns_name
 from weft.model.site.hosts import BOOTABLE, MOST_VFS, Accelerator, Hca, Node
@@ -67,6 +68,7 @@ __all__ = [
     "Deployment",
     "DeploymentRole",
     "Device",
+    "ExpectedHost",
     "Fabric",
     "FabricAgent",
     "FabricManager",

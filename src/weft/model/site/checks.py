@@ -8,6 +8,7 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.ids import Duration
+from weft.model.site.expected import ExpectedHost
 
 CheckAction = Literal["exclude", "warn", "ignore"]
 """exclude: no new order gets the node; warn: it is shown as failed, and pods there say so; ignore: it doesn't count."""
@@ -46,6 +47,12 @@ class ChecksPolicy(Document):
         description="If the same check of more nodes than this begins to fail within a day, what it is compared with "
         "is probably wrong: for a day only the first ones are kept from new orders because of it, and "
         "`weft_checks_suspended` is an alarm.",
+    )
+
+    expected: dict[str, ExpectedHost] = Field(
+        default_factory=dict[str, ExpectedHost],
+        description="What is expected of hosts, by machine type: h100x8 has eight accelerators of type h100, cpu has "
+        "none. weft-check reads it from weft; a result that was compared with other values is `old`.",
     )
 
     def action(self, code: str) -> CheckAction:

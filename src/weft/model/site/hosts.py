@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal
 
 from pydantic import Field
@@ -191,6 +192,12 @@ class Node(Document):
         """An adapter that is a bond of both functions of its NIC (VF-LAG) on the host; bare-metal machines configure
         theirs."""
         return next((h for h in self.hcas_on(fabric) if h.bond_pci and self.machine is None), None)
+
+    @property
+    def machine_type(self) -> str:
+        """Named by its accelerators, such as `h100x8`; `cpu`: it has none."""
+        counted = Counter(a.type for a in self.accelerators)
+        return "-".join(f"{type_}x{count}" for type_, count in sorted(counted.items())) or "cpu"
 
     @property
     def is_whole(self) -> bool:

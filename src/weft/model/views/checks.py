@@ -41,6 +41,9 @@ class CheckReceipt(Document):
 
     node: str
     state: CheckState
+    outdated: bool = Field(
+        default=False, description="It was compared with other values than are expected of the node now."
+    )
     left_out: tuple[str, ...] = Field(
         default=(), description="Members of the document that weft doesn't know, and didn't keep."
     )

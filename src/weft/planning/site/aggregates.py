@@ -6,7 +6,6 @@ aggregates name, separated by commas, and any flavor if none of its aggregates h
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -75,18 +74,13 @@ def wanted_aggregates(site: Site, cloud: str) -> dict[str, AggregateSpec]:
         return found
     by_type: dict[str, list[Node]] = {}
     for node in virtual_hosts(site, cloud):
-        by_type.setdefault(_machine_type(node), []).append(node)
+        by_type.setdefault(node.machine_type, []).append(node)
     for name, nodes in sorted(by_type.items()):
         flavors = sorted(f for f, one in site.clouds[cloud].flavors.items() if _fits(one, nodes[0]))
         if flavors:
             hosts = tuple(sorted({n.nova_host for n in nodes}))
             found[name] = AggregateSpec(flavors=tuple(flavors), hosts=hosts)
     return found
-
-
-def _machine_type(node: Node) -> str:
-    counted = Counter(a.type for a in node.accelerators)
-    return "-".join(f"{type_}x{count}" for type_, count in sorted(counted.items())) or "cpu"
 
 
 def virtual_hosts(site: Site, cloud: str) -> list[Node]:
