@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Query, Response
 from pydantic import TypeAdapter, ValidationError
@@ -13,10 +14,11 @@ from weft.api.capacity import Domain
 from weft.api.threadshares import run_outside
 from weft.app.explain import validate
 from weft.app.yamltext import Positions
+from weft.generate.calendarpicture import Span, calendar
 from weft.model.errors import InputError, NotFoundError
 from weft.model.ids import Duration
 from weft.model.pod import PodState
-from weft.model.reservation import Reservation
+from weft.model.reservation import Reservation, ReservationView
 from weft.model.views import PodSearch
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of, require
 from weft.web.visits import Visit, Visitor
@@ -26,6 +28,11 @@ DOMAINS = ("leaf", "block", "hall", "building", "site")
 MOST_WAITING = 1000
 """Orders that the page of the queue reads at most; it says so if there are more."""
 _LIST = "/site/reservations"
+WEEKS = (1, 4, 13, 52)
+"""Weeks that the calendar of reservations shows at once."""
+_EARLIEST, _LATEST = date(2000, 1, 1), date(2200, 1, 1)
+Day = Annotated[str, Query(max_length=20)]
+Weeks = Annotated[int, Query(ge=1, le=52)]
 _DURATION: TypeAdapter[str] = TypeAdapter(Duration)
 
 
@@ -64,12 +71,58 @@ async def queue(visit: Visitor) -> Response:
 
 
 @router.get(_LIST)
-async def reservations(visit: Visitor) -> Response:
-    """Reservations, current and future, by start."""
+async def reservations(visit: Visitor, day: Day = "", weeks: Weeks = 4) -> Response:
+    """Reservations, current and future, by start; the calendar begins on a day, by default Monday of this week."""
+    first = _first(day)
+    found = await _reservations(visit)
+    step = timedelta(weeks=weeks)
+    return visit.page(
+        "site_reservations.html",
+        reservations=sorted(found, key=lambda one: (one.start, one.name)),
+        may=visit.allowed,
+        shown=urlencode({"day": first.isoformat(), "weeks": weeks}),
+        first=first,
+        weeks=weeks,
+        spans=WEEKS,
+        earlier=urlencode({"day": max(_EARLIEST, first - step).isoformat(), "weeks": weeks}),
+        later=urlencode({"day": min(_LATEST, first + step).isoformat(), "weeks": weeks}),
+    )
+
+
+@router.get(f"{_LIST}.svg")
+async def reservations_picture(visit: Visitor, day: Day = "", weeks: Weeks = 4) -> Response:
+    """The calendar alone."""
+    first = _first(day)
+    spans = [
+        Span(
+            one.name,
+            one.project_id,
+            len(one.nodes),
+            one.start.astimezone(UTC),
+            one.end and one.end.astimezone(UTC),
+        )
+        for one in await _reservations(visit)
+    ]
+    text = calendar(spans, first, 7 * weeks, datetime.now(UTC))
+    return Response(text, 200, media_type="image/svg+xml")
+
+
+async def _reservations(visit: Visit) -> list[ReservationView]:
     request = await visit.caller("GET", "/v1/reservations")
-    found = await run_in_threadpool(visit.verbs.reservations, request)
-    found = sorted(found, key=lambda one: (one.start, one.name))
-    return visit.page("site_reservations.html", reservations=found, may=visit.allowed)
+    return list(await run_in_threadpool(visit.verbs.reservations, request))
+
+
+def _first(day: str) -> date:
+    if not day:
+        today = datetime.now(UTC).date()
+        return today - timedelta(days=today.weekday())
+    try:
+        first = date.fromisoformat(day)
+    except ValueError:
+        raise InputError("day", day, "a day such as 2027-01-31") from None
+    if not _EARLIEST <= first <= _LATEST:
+        raise InputError("day", day, f"a day from {_EARLIEST} to {_LATEST}")
+    return first
 
 
 @router.get(f"{_LIST}/new")
