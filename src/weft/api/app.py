@@ -22,6 +22,7 @@ import weft
 from weft.api import (
     capacity,
     hostchecks,
+    links,
     maintenance,
     networks,
     operator,
@@ -90,6 +91,7 @@ _ROOMS = (
     pods,
     podevents,
     podmaps,
+    links,
     topograph,
     capacity,
     networks,

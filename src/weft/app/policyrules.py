@@ -59,6 +59,12 @@ _RULES = (
         "/v1/pods/{name}/topology",
     ),
     _documented(
+        "pods:links",
+        _READER,
+        "Show which links of the fabric a pod uses. Without details:show, others and upper switches are hidden.",
+        "/v1/pods/{name}/links",
+    ),
+    _documented(
         "receipts:key", _READER, "Fetch the public key that receipts are signed with.", "/v1/receipt-key"
     ),
     _documented("pods:plan", _READER, "Plan an order without changing anything.", "/v1/pods/plan", "POST"),
@@ -214,6 +220,12 @@ _RULES = (
         _OPERATOR_READS,
         "Show which nodes, pods and promises an outage of a part of the site would touch.",
         "/v1/site/impact",
+    ),
+    _documented(
+        "links:show",
+        _OPERATOR_READS,
+        "Show which pods are on a link, and which share links with a pod.",
+        "/v1/links",
     ),
     _documented("nodes:list", _OPERATOR_READS, "List nodes and who holds them.", "/v1/nodes"),
     _documented(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft.app.checkverbs import CheckVerbs
 from weft.app.drainverbs import DrainVerbs
 from weft.app.impactverbs import ImpactVerbs
+from weft.app.linkverbs import LinkVerbs
 from weft.app.maintenanceverbs import MaintenanceVerbs
 from weft.app.mapverbs import MapVerbs
 from weft.app.networkverbs import NetworkVerbs
@@ -35,6 +36,7 @@ class Service(
     DrainVerbs,
     CheckVerbs,
     ImpactVerbs,
+    LinkVerbs,
     SiteResourceVerbs,
     TimeVerbs,
     TopologyVerbs,

@@ -51,6 +51,8 @@ from weft.model.views import (
     NetworkView,
     NodeHistory,
     NodeHistoryEntry,
+    PodLink,
+    PodLinks,
     PodSummary,
     PodView,
     ReportView,
@@ -284,6 +286,17 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         _row(ConsoleView, "type url"),
         # Of the pod's own servers and switches, which a tenant sees in the pod, too.
         _row(TopologyFile, "format media_type text tag left_out"),
+        _row(
+            PodLinks,
+            "pod id fabric pattern routes_age exact adapters unseen lost shared_with links more_links",
+        ),
+        # Leaves are those of the pod's own servers. What a shared link carries would show others' traffic.
+        _row(
+            PodLink,
+            "sender_level receiver_level paths shared_with",
+            sender=lambda link: HIDDEN if link.sender_level == "other" else link.sender,
+            receiver=lambda link: HIDDEN if link.receiver_level == "other" else link.receiver,
+        ),
         _row(PodIpus, "count ipu_pod machines controller data_vlan data_addresses"),
         _row(ServerView, "name node management_address rdma_addresses floating_ip"),
         _row(

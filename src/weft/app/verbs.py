@@ -36,6 +36,7 @@ TENANTS = frozenset(
         "pod_console",
         "pod_receipt",
         "pod_topology",
+        "pod_links",
         "receipt_key",
         "capacity",
         "list_networks",

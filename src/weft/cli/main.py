@@ -22,6 +22,7 @@ PROVIDERS: dict[str, tuple[str, str]] = {
     "site": ("weft.cli.site", "the site: machines, switches, cables, ranges"),
     "node": ("weft.cli.node", "list nodes; quarantine, hold, check and drain them"),
     "fabric": ("weft.cli.operator", "show fabrics"),
+    "link": ("weft.cli.links", "show which pods use a link of a fabric (operators)"),
     "network": ("weft.cli.network", "show networks that tenants created on a fabric"),
     "search": ("weft.cli.search", "find by name, id, GUID, MAC or IP address, P_Key or VLAN"),
     "place": ("weft.cli.place", "simulate a trace of orders"),

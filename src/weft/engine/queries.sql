@@ -1670,6 +1670,14 @@ FROM resource r JOIN owner p ON p.id = r.owner_id
 WHERE r.kind = 'segment' AND r.document ->> 'where' = %(fabric)s AND r.outside_id IS NOT NULL
   AND r.state = ANY(%(states)s) AND p.wanted = 'present' AND p.state <> 'RELEASED';
 
+-- name: link_users
+-- What has segments on a fabric, with the segment's document as text, the key of a cache.
+SELECT r.owner_id::text AS id, p.kind, p.name, p.project_id, r.document::text
+FROM resource r JOIN owner p ON p.id = r.owner_id
+WHERE r.kind = 'segment' AND r.document ->> 'where' = %(fabric)s AND r.outside_id IS NOT NULL
+  AND r.state <> 'ABSENT' AND p.state <> 'RELEASED'
+ORDER BY r.owner_id, r.key;
+
 -- name: segment_ever
 -- A pod's plan, and the ports in the segment of a key of nodes that it is giving back.
 SELECT p.plan, ARRAY(SELECT h.leaving_ports -> %(key)s FROM node_hold h

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.model.messages.message import Code, Component
-from weft.model.messages.values import word
+from weft.model.messages.values import NODE, POD, word
 
 _ENGINE = word(r"[\w-]{1,40}")
 
@@ -15,4 +15,29 @@ ROUTING_ENGINE = Code(
     None,
     "links",
     {"configured": _ENGINE, "used": _ENGINE},
+)
+LINKS_NOT_READ = Code(
+    "LINKS_NOT_READ",
+    Component.FABRIC,
+    "it isn't known which links are used on fabric {fabric}: weft reads forwarding tables of switches from OpenSM's "
+    "agents alone",
+    True,
+    "links",
+    {"fabric": NODE},
+)
+LINK_NOT_SEEN = Code(
+    "LINK_NOT_SEEN",
+    Component.FABRIC,
+    "port {port} of {switch} on fabric {fabric} has no cable that was discovered",
+    None,
+    "links",
+    {"fabric": NODE, "switch": word(r"[\x20-\x7e]{1,100}"), "port": word(r"[A-Za-z0-9/._-]{1,40}")},
+)
+POD_NOT_ON_FABRIC = Code(
+    "POD_NOT_ON_FABRIC",
+    Component.FABRIC,
+    "pod {pod} has no segment on a fabric now, so it uses no links",
+    True,
+    "links",
+    {"pod": POD},
 )

@@ -132,6 +132,18 @@ class Forwarding:
         host = self.ports[int(self._next[link]) - len(self.switches)]
         return host.node_guid, host.port
 
+    def back(self, link: int) -> int:
+        """The other direction of a link's cable."""
+        n = len(self.switches)
+        if link >= n * PORTS:
+            port = self.ports[link - n * PORTS]
+            return self._index[port.switch_guid] * PORTS + port.switch_port
+        beyond = int(self._next[link])
+        if beyond >= n:
+            return n * PORTS + beyond - n
+        guid, port_number = self._towards[self.end_of(link)]
+        return self._index[guid] * PORTS + port_number
+
     def is_between_switches(self, link: int) -> bool:
         """Whether a switch is at both ends."""
         return link < len(self.switches) * PORTS and 0 <= int(self._next[link]) < len(self.switches)

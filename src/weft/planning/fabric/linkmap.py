@@ -1,0 +1,132 @@
+"""Links of a fabric by the site's names, and what isn't known of their routes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from weft.model.ids import format_guid
+from weft.model.linkreading import UNKNOWN_RATE, PortRate, RouteReading
+from weft.model.messages import links as messages
+from weft.model.site import Site
+from weft.planning.fabric.forwarding import Forwarding
+from weft.planning.fabric.linkuse import Adapter, forwarding_of
+from weft.planning.fabric.topology import Topology
+from weft.planning.kept import kept
+
+_ADAPTIVE = "ar_"
+"""How NVIDIA's engines with adaptive routing begin."""
+Level = Literal["adapter", "leaf", "other"]
+
+
+class LinkEnd(NamedTuple):
+    """One end of a link. Attributes: name: a switch, or node/adapter; port: its number there."""
+
+    name: str
+    port: int
+    level: Level
+
+
+@dataclass(frozen=True)
+class LinkMap:
+    """One fabric as its site and a reading of routes have it."""
+
+    site: Site
+    fabric: str
+    routes: RouteReading
+
+    @property
+    def forwarding(self) -> Forwarding:
+        return forwarding_of(self.routes)
+
+    def adapters(self, ports: Iterable[str]) -> tuple[Adapter, ...]:
+        """The adapters of ports by their ids; without ports that the site doesn't have."""
+        known = _adapters(self.site, self.fabric)
+        return tuple(known[p] for p in ports if p in known)
+
+    def both_ways(self, switch: str, port: str) -> tuple[int, int] | None:
+        """The two links of the cable at a switch's port; None: none was discovered there."""
+        found = self.site.switch_by_name.get(switch)
+        number = int(port) if port.isascii() and port.isdecimal() and len(port) < 4 else 0
+        link = None if found is None or found.guid is None else self.forwarding.link_of(found.guid, number)
+        return None if link is None else (link, self.forwarding.back(link))
+
+    def ends(self, link: int) -> tuple[LinkEnd, LinkEnd]:
+        """The end that sends, and the one that receives."""
+        sender, receiver = self.forwarding.end_of(link), self.forwarding.other_end(link)
+        return self._end(*sender), self._end(*receiver)
+
+    def _end(self, guid: int, port: int) -> LinkEnd:
+        """By the site's name, else by its own, else by its GUID."""
+        name, level = _names(self.site, self.fabric).get(guid) or (
+            self.routes.names.get(guid) or format_guid(guid),
+            "other",
+        )
+        return LinkEnd(name, port, level)
+
+    def gbps(self, link: int) -> int | None:
+        """Gb/s of a link; None: not known."""
+        return self._speeds.get(link)
+
+    @cached_property
+    def _speeds(self) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for c in self.routes.cables:
+            for guid, port in ((c.a, c.a_port), (c.b, c.b_port)) if c.gbps else ():
+                if (link := self.forwarding.link_of(guid, port)) is not None:
+                    found[link] = c.gbps
+        for guid, gbps in self.routes.host_gbps.items():
+            if (link := self.forwarding.link_of_host(guid)) is not None:
+                found[link] = found[self.forwarding.back(link)] = gbps
+        return found
+
+    def rate(self, link: int, rates: Mapping[tuple[int, int], PortRate]) -> PortRate:
+        """What the port that sends on a link counts."""
+        return rates.get(self.forwarding.end_of(link), UNKNOWN_RATE)
+
+    @property
+    def exact(self) -> bool:
+        """Whether a path is the one that every packet of a pair takes."""
+        return not self.forwarding.many_lids and not self.routes.engine.startswith(_ADAPTIVE)
+
+    def notes(self) -> Iterator[str]:
+        """What isn't known of the routes, a sentence each."""
+        routes = self.routes
+        yield from routes.partial
+        if routes.unread:
+            yield f"the tables of {len(routes.unread)} switches weren't read: paths by way of them are unknown"
+        if routes.engine and routes.configured and routes.engine != routes.configured[0]:
+            yield messages.ROUTING_ENGINE(configured=routes.configured[0], used=routes.engine)
+        if not routes.engine:
+            yield "opensm's log doesn't say which routing engine is in force: paths may be adaptive"
+        if self.forwarding.many_lids:
+            yield "ports have several LIDs (LMC above 0): the path of each is counted"
+        if routes.engine.startswith(_ADAPTIVE):
+            yield f"routing is adaptive ({routes.engine}): the paths are possible, others are, too"
+
+
+@kept
+def _adapters(site: Site, fabric: str) -> Mapping[str, Adapter]:
+    """Id of a port on a fabric -> the adapter; nodes in the tree's order, rails in that of a node's adapters."""
+    order = {node: i for i, node in enumerate(Topology.of(site, fabric).stands)}
+    return {
+        hca.port_id: Adapter(hca.port_guid, order.get(node.name, len(order) + number), rail)
+        for number, node in enumerate(site.nodes)
+        for rail, hca in enumerate(node.hcas_on(fabric))
+    }
+
+
+@kept
+def _names(site: Site, fabric: str) -> Mapping[int, tuple[str, Level]]:
+    """GUID of a node of the fabric -> its name in the site, and what it is."""
+    found: dict[int, tuple[str, Level]] = {
+        s.guid: (s.name, "leaf" if s.level == "leaf" else "other")
+        for s in site.switches
+        if s.fabric == fabric and s.guid is not None
+    }
+    for node in site.nodes:
+        for hca in node.hcas_on(fabric):
+            found[hca.guid] = f"{node.name}/{hca.name}", "adapter"
+    return found
