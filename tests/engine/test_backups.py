@@ -442,6 +442,7 @@ def test_backup_names_its_file_and_overwrites_none(
     assert main(["backup", "verify", str(folder / "a")]) == 0
     assert "chmod 600" in capsys.readouterr().err
     assert "one file to verify" in refused(capsys, "backup", "verify")
+    assert "standard output" in refused(capsys, "backup", "-", "--database", url)
     assert sorted(one.name for one in folder.iterdir()) == sorted(["a", "b", made.name])
 
 
@@ -479,6 +480,10 @@ def test_embedded_database_is_backed_up_and_restored_into_another_one(
         os.chown(one / "postgres" / "PG_VERSION", 12345, -1)
         said = refused(capsys, "backup", str(tmp_path / "y"), "--state", str(one))
         assert "is 12345's: run this as 12345" in said
+        (folder / "unit").mkdir()
+        os.chown(folder / "unit", 12345, -1)
+        said = refused(capsys, "restore", str(path), "--state", str(folder / "unit"))
+        assert "run this as 12345" in said and list((folder / "unit").iterdir()) == []
 
 
 def test_programs_fit_the_servers_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,8 @@ def make(settings: ServeSettings, to: Path | None) -> Shown:
 
     Raises `InputError`, `OutsideError`. No file is left behind unless it is whole.
     """
+    if str(to) == "-":
+        raise InputError("FILE", "-", "a file or a folder: it isn't written to standard output")
     folder, name = (to.parent, to.name) if to is not None and not to.is_dir() else (to or Path(), None)
     if name is not None and os.path.lexists(folder / name):
         raise InputError("FILE", str(to), "a file that doesn't exist yet")
@@ -115,9 +117,11 @@ def _check_state(state: Path, made: bool) -> None:
     try:
         owner = (state / "postgres" / "PG_VERSION").stat().st_uid
     except FileNotFoundError:
-        if made:
+        if not made:
+            raise ConflictError(f"{state} has no database: --state or --database names another one") from None
+        if not state.exists():
             return
-        raise ConflictError(f"{state} has no database: --state or --database names another one") from None
+        owner = state.stat().st_uid  # of a unit's user, who couldn't use another's database
     except OSError as error:
         raise InputError("--state", str(state), f"a folder to look into ({error.strerror})") from None
     me, name = os.geteuid(), str(owner)
