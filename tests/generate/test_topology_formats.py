@@ -16,6 +16,7 @@ from tests.helpers.topologies import in_blocks, nodes_by_leaf, pod_topology, ser
 from weft.generate.topology.formats import FORMATS, omitted, written
 from weft.model.errors import ConflictError
 from weft.planning.fabric.podtopology import PodServer, PodTopology, short, switch_names
+from weftcheck.expected import Expected, Key, parse
 
 NODES = [node for nodes in nodes_by_leaf().values() for node in nodes]
 TIER = "fabric.topograph.run/tier-"
@@ -103,6 +104,14 @@ def test_pkey_without_index_is_said_as_text() -> None:
     assert "P_Key 0x8065" in written(pod, "nccl-env")
     found = json.loads(written(pod, "json"))
     assert found["pkey"] == "0x8065" and found["pkey_index"] is None and found["vlan"] is None
+
+
+def test_expected_values_of_weft_check_are_the_pods_p_key() -> None:
+    """As weft-check reads them: full membership, no index, since weft hasn't read it; of RoCE nothing."""
+    pod = pod_topology(small_site(), servers(NODES[:1]))
+    assert parse(written(pod, "weft-check").encode()).pkeys == (Key(0x65, full=True, place=None),)
+    other = pod_topology(small_site(), servers(NODES[:1]), type="ethernet", segment=101)
+    assert parse(written(other, "weft-check").encode()) == Expected()
 
 
 def test_nccl_xml_is_refused_since_no_pci_address_was_read() -> None:

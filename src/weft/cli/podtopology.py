@@ -24,7 +24,7 @@ def add_commands(commands: Subparsers) -> None:
         metavar="FORMAT",
         default="json",
         help="slurm-conf, slurm-block-conf, slurm-yaml, kubernetes, nodefeature, kueue, topograph, hostfile, "
-        "hostfile-mpich, rankfile, nccl-env, nccl-xml, ucx or json (default json)",
+        "hostfile-mpich, rankfile, nccl-env, nccl-xml, ucx, weft-check or json (default json)",
     )
 
 

@@ -10,6 +10,8 @@ Sources: NCCL (environment variables; `NCCL_IB_TC` is the traffic class, DSCP ti
 
 from __future__ import annotations
 
+import json
+
 from weft.generate.topology.text import heading
 from weft.model.ids import FULL_MEMBER
 from weft.planning.fabric.podtopology import PodTopology
@@ -48,6 +50,14 @@ def ucx(pod: PodTopology) -> str:
             lines.append(f"UCX_IB_TRAFFIC_CLASS={pod.dscp * 4}")
     lines.append(f"# left out: UCX_NET_DEVICES: {_devices(pod)}")
     return "\n".join([*lines, ""])
+
+
+def weft_check(pod: PodTopology) -> str:
+    """Expected values for weft-check in the pod's servers: the P_Key with full membership, without its index."""
+    keys = (
+        [f"0x{pod.segment | FULL_MEMBER:04x}"] if pod.type == INFINIBAND and pod.segment is not None else []
+    )
+    return json.dumps({"version": 1, **({"pkeys": keys} if keys else {})}, indent=2) + "\n"
 
 
 def _heading(pod: PodTopology, what: str) -> list[str]:

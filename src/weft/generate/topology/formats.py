@@ -88,6 +88,9 @@ FORMATS: Mapping[str, TopologyFormat] = {
         "topology file of NCCL", "application/xml", ncclxml.topology_file, places=False
     ),
     "ucx": TopologyFormat("environment of UCX", _TEXT, environment.ucx, places=False),
+    "weft-check": TopologyFormat(
+        "expected values of weft-check in the servers", _JSON, environment.weft_check, places=False
+    ),
     "json": TopologyFormat("all that is known, for programs", _JSON, _document, places=False, fabric=False),
 }
 
