@@ -11,9 +11,12 @@ from typing import cast
 import psycopg
 import pytest
 
-from tests.engine.house import House
+from tests.engine.house import House, policy
+from tests.engine.ipuhouse import IpuHouse
 from tests.engine.test_change_loop import sized
 from tests.engine.timehouse import HandClock
+from weft.app.redact import redacted
+from weft.engine.database import Database
 from weft.engine.hostwatch import HostWatch
 from weft.engine.records import PodRecord
 from weft.engine.world import World
@@ -204,3 +207,25 @@ def test_restored_database_reports_nothing(house: House, clock: HandClock, pod: 
     house.gate.found_behind("lab")
     watch(house, clock, 15)
     assert not history(house, pod.nodes[0])
+
+
+def test_host_of_a_controller_is_named_to_operators_alone(
+    database: Database, database_url: str, clock: HandClock
+) -> None:
+    """The tenant reads that the site's servers for its pod are concerned; its Poplar server's host is named."""
+    house = IpuHouse(database, database_url, clock)
+    try:
+        pod = house.booted()
+        house.cloud.offers.hosts |= {"generic1": "down", "poplar1": "down"}
+        watch(house, clock, 12)
+        down = "with servers of weft's own for the pod, is down"
+        assert sorted(said(house, pod)) == [f"the host of generic1, {down}", "the host of poplar1 is down"]
+        shown = redacted(house.service, policy()).pod_events(house.request(), pod.name)
+        texts = sorted(str(e.message) for e in shown if e.type == "node")
+        assert texts == [
+            "the host of poplar1 is down",
+            "the host of servers that the site runs for the pod is down",
+        ]
+        assert "generic1" not in "".join(e.model_dump_json() for e in shown)
+    finally:
+        house.close()

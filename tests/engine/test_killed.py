@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 from tests.engine.house import ORDER, House
 from tests.engine.test_change_loop import apply, settle
 from tests.engine.test_parts import small
+from tests.engine.test_repairs import limits, repairs
+from tests.helpers.amounts import share
 from tests.helpers.statements import OnStatements, on_statements
 from weft.engine.database import Database
 from weft.engine.records import PodRecord
@@ -49,6 +52,18 @@ class Fate:
     def _kill(self) -> None:
         self.left = 0
         raise Killed
+
+
+class FateHere(Fate):
+    """Only at statements of the caller's thread: others end with the process, and have nothing to undo."""
+
+    def _before(self, name: str, values: Mapping[str, object]) -> None:
+        if threading.current_thread() is threading.main_thread():
+            super()._before(name, values)
+
+    def _after(self, name: str, values: Mapping[str, object]) -> None:
+        if threading.current_thread() is threading.main_thread():
+            super()._after(name, values)
 
 
 class FateOfRequests(Fate):
@@ -188,3 +203,36 @@ def _place(house: House) -> Counter[tuple[str, str]]:
     """Names of servers and addresses of ports, each as often as it is there."""
     servers = ((t.kind, t.name) for t in house.cloud.things(Kind.SERVER))
     return Counter((*servers, *((t.kind, str(t.fields["address"])) for t in house.cloud.things(Kind.PORT))))
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
+def test_replacement_without_a_request_survives_a_worker_killed_at_any_statement(
+    house: House, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    """Of the turn that begins it: a later turn replaces the node, and only once."""
+    fate, died = FateHere(house, monkeypatch), True
+    limits(house, per_hour=1000)
+    pod = house.run(house.order(ONE.model_copy(update={"on_failure": "replace"})), PodState.READY)
+    place = _place(house)
+    for statement in share(range(1, 200), after):
+        before = house.store.find_pod(str(pod.id), None)
+        house.service.report_node(house.request(), "train", before.nodes[0], "slow")
+        fate.left, fate.after = statement, after
+        try:
+            repairs(house).tend()
+            died = False
+        except Killed:
+            pass
+        fate.left = 0
+        with psycopg.connect(house.database.url, autocommit=True) as connection:
+            connection.execute("UPDATE node_failure SET next_at = now()")
+        repairs(house).tend()
+        now = settle(house, pod)
+        assert now.generation == before.generation + 1, f"killed at statement {statement}"
+        assert _place(house) == place and house.store.capacity().holds.keys() == {*now.nodes}
+        assert [hold.node for hold in house.service.holds(house.operator)] == list(before.nodes)
+        house.service.accept_node(house.operator, before.nodes[0])
+        house.service.clear_report(house.operator, before.nodes[0])
+        if not died:
+            break
+    assert not died and statement > 10, "most of the turn was one statement?"

@@ -10,10 +10,11 @@ import pytest
 from tests.engine.house import House, policy
 from tests.engine.test_change_loop import settle, sized
 from tests.engine.test_claim import unconfirmed
-from tests.engine.test_replace import swap
+from tests.engine.test_replace import stubborn, swap, visit
 from tests.engine.test_spares import spared
 from tests.engine.timehouse import HandClock, dispatching, look, make, queue
 from weft.app.redact import redacted
+from weft.model.change import Replacement
 from weft.model.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError, TemporaryError
 from weft.model.pod import PodState
 from weft.model.site import RepairPolicy
@@ -157,3 +158,17 @@ def test_reports_of_a_project_are_bounded(house: House) -> None:
     house.run(pod, PodState.RELEASED)
     with pytest.raises((ConflictError, NotFoundError)):
         report(house, second)
+
+
+def test_leaving_node_is_meant_by_its_name_before_a_server_of_that_name(house: House) -> None:
+    """A tenant may name servers like nodes."""
+    order = sized(3)
+    named = order.nodes.model_copy(update={"names": "gpu{index:02}"})
+    pod = house.ready(order.model_copy(update={"nodes": named}))
+    leaving = pod.nodes[0]
+    assert leaving == "gpu01", "the server of another node has its name"
+    stubborn(house, leaving)
+    house.service.replace_node(house.request(), "train", Replacement(node="gpu00"))
+    visit(house, pod)
+    report(house, leaving)
+    assert [r.node for r in house.service.reports(house.operator)] == [leaving]

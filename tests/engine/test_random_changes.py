@@ -1,4 +1,4 @@
-"""Random orders, changes, faults, releases and retention, by two workers: orders are realized and released."""
+"""Random orders, changes, faults, failing nodes, releases, by two workers: orders are realized and released."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ import pytest
 from tests.engine.house import QUICK, House
 from tests.engine.storagehouse import storage_house
 from tests.engine.test_functions import furnished, with_functions
+from tests.engine.test_repairs import repairs
 from tests.helpers.amounts import examples, seeded
 from weft.engine.database import Database
+from weft.engine.hostwatch import HostWatch
 from weft.engine.records import PodRecord
 from weft.engine.retention import Retention, RetentionSettings
 from weft.model.change import Replacement
@@ -77,8 +79,9 @@ class Tenant:
                 self.dark,
                 self.replace,
                 self.stop,
+                self.fail,
             ],
-            [45, 40, 4, 7, 2, 2, 3, 8, 8],
+            [45, 40, 4, 7, 2, 2, 3, 8, 8, 6],
         )[0]
         self.said.append(f"{act.__name__} {name}")
         act(name)
@@ -211,6 +214,47 @@ class Tenant:
             service.report_node(house.request(), name, self.dice.choice(self.pod(name).nodes), "slow")
         assert house.store.capacity().held == before
 
+    def fail(self, name: str) -> None:
+        """The host of a node goes down, is reported, and comes up again, at once or before the next release; weft
+        replaces what it may: nothing of a pod whose order doesn't ask for it, and no node that doesn't fail."""
+        house = self.house
+        if name in self.ordered and self.pod(name).placed is not None:
+            node = self.dice.choice(self.pod(name).nodes)
+            self.said.append(f"  {node}")
+            house.cloud.offers.hosts[house.site.node_by_name[node].nova_host] = "down"
+        before = {one: self.pod(one) for one in self.ordered}
+        self.watch_hosts()
+        repairs(house).tend()
+        failing = {row.node for row in house.service.reports(house.operator)} | {
+            n.name
+            for n in house.site.nodes
+            if n.is_whole and house.cloud.offers.hosts.get(n.nova_host) == "down"
+        }
+        for one, was in before.items():
+            now = self.pod(one)
+            gone = {*was.nodes} - {*now.nodes} if was.placed is not None else set[str]()
+            assert gone <= failing and (not gone or was.order.on_failure == "replace")
+            if gone and now.order.nodes.spare != was.order.nodes.spare:
+                ordered = self.ordered[one]
+                less = ordered.nodes.model_copy(update={"spare": now.order.nodes.spare})
+                self.ordered[one] = ordered.model_copy(update={"nodes": less})
+        if self.dice.random() < 0.7:
+            self.recover()
+
+    def watch_hosts(self) -> None:
+        """Two readings of the hosts; what is down in both was for an hour."""
+        watch = HostWatch(self.house.database, self.house.keeper.world, self.house.keeper.site)
+        watch.tend()
+        with psycopg.connect(self.house.database.url, autocommit=True) as connection:
+            connection.execute("UPDATE host_down SET since = since - interval '1 hour'")
+            connection.execute("UPDATE node_failure SET next_at = now()")
+        watch.tend()
+
+    def recover(self) -> None:
+        """All hosts are up."""
+        self.house.cloud.offers.hosts |= dict.fromkeys(self.house.cloud.offers.hosts, "up")
+        self.watch_hosts()
+
     def check_histories(self) -> None:
         """A pod that got a node has freed it, unless it holds it; by what the histories say."""
         capacity = self.house.store.capacity()
@@ -241,6 +285,7 @@ class Tenant:
         else:
             whole = {"spare": dice.choice([0, 0, 0, 1, 2]), "flavor": "gpu8", "image": "tiny"}
             document["nodes"] = {"count": dice.randint(1, 5), **whole}
+            document["on_failure"] = dice.choice(["report", "replace"])
             if before.fabric.isolation == "none" if before else dice.random() < 0.2:
                 document["fabric"] = "none"
         if dice.random() < 0.3:
@@ -281,6 +326,7 @@ class Tenant:
         if self.ordered.pop(name, None) is None:
             return
         pod = self.pod(name)
+        self.recover()
         self.house.release(pod)
         self.house.run(pod, PodState.RELEASED, 80)
         signed = self.house.store.receipt(pod.id)
@@ -327,6 +373,7 @@ def test_random_orders_are_realized_and_released(house: House, number: int) -> N
     try:
         for _ in range(STEPS):
             tenant.act()
+        tenant.recover()
         for name in tenant.ordered:
             tenant.settle(name)
         tenant.check_histories()

@@ -40,15 +40,15 @@ class ReportVerbs(OrderDesk):
             return report_view(report_node(self._store.database, found, pod, reason, by, most))
 
     def _meant(self, pod: PodRecord, given: str) -> str:
-        """The node of this name or with a server of this name; one that the pod is leaving by its own name."""
+        """The node of this name, also one that the pod is leaving, or with a server of this name."""
+        holds = self._store.capacity().holds
+        if given in holds and holds[given]["pod_id"] == pod.id:
+            return given
         placement = pod.plan.placement
         there = by_server((*placement.nodes, *placement.spares))
         servers = called(pod.plan, there, [given], "node").get(given, frozenset())
         if found := {there[server].node for server in servers}:
             return found.pop()
-        holds = self._store.capacity().holds
-        if given in holds and holds[given]["pod_id"] == pod.id:
-            return given
         # A Poplar server's key in the graph is its host's name; hosts of weft's own servers aren't tenants' to report.
         keys = servers_by_name(pod.plan.graph)
         if (host := keys.get(given, given)) in keys.values() and f"host/{host}" in pod.plan.allotment.numbers:

@@ -85,7 +85,8 @@ def say_drains_due(database: Database) -> None:
         due = [row["node"] for row in tx.rows("drains_due", at=now)]
         pods: dict[UUID, list[str]] = {}
         for row in tx.rows("pods_of_nodes", nodes=due) if due else ():
-            pods.setdefault(row["pod_id"], []).append(row["node"])
+            if not row["inner_host"]:
+                pods.setdefault(row["pod_id"], []).append(row["node"])
         _notify(tx, {pod: maintenance.DRAIN_DUE(nodes=mine) for pod, mine in pods.items()}, now)
 
 

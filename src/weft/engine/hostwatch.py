@@ -35,6 +35,11 @@ remembered as down."""
 GAP = timedelta(minutes=5)
 """Longest time between two readings after which a host still counts as down in between; an answer that took longer is
 none."""
+_INNER = {
+    nodes.HOSTS_DOWN.name: nodes.INNER_HOSTS_DOWN,
+    nodes.HOSTS_UP.name: nodes.INNER_HOSTS_UP,
+}
+"""Of hosts with servers of weft's own alone."""
 
 
 class HostWatch(Periodic):
@@ -104,11 +109,12 @@ class HostWatch(Periodic):
             log.warning("the host of node %s is down for more than %s", node, site.repair.host_down)
 
     def _notify(self, tx: Tx, changed: Sequence[str], code: Code, now: datetime) -> None:
-        """An event for each pod there."""
-        pods: dict[UUID, list[str]] = {}
+        """An event for each pod there; of hosts with weft's own servers one for operators."""
+        pods: dict[tuple[UUID, Code], list[str]] = {}
         for row in tx.rows("pods_of_nodes", nodes=list(changed)) if changed else ():
-            pods.setdefault(row["pod_id"], []).append(row["node"])
-        for pod, mine in pods.items():
-            message = message_json(code(nodes=mine))
+            said = _INNER[code.name] if row["inner_host"] else code
+            pods.setdefault((row["pod_id"], said), []).append(row["node"])
+        for (pod, said), mine in pods.items():
+            message = message_json(said(nodes=mine))
             tx.run("insert_event", owner_id=pod, at=now, type="node", message=message, key=None)
             tx.run("notify", owner_id=str(pod))

@@ -499,8 +499,14 @@ WITH late AS (
 SELECT node, since FROM late ORDER BY node;
 
 -- name: pods_of_nodes
--- Live pods with these nodes, or slots there, that they aren't leaving.
-SELECT o.id AS pod_id, h.node FROM (
+-- Live pods with these nodes, or slots there, that they aren't leaving; and whether only servers of weft's own are there,
+-- such as controllers: tenants read nothing of their hosts.
+SELECT o.id AS pod_id, h.node, EXISTS (
+    SELECT FROM resource r WHERE r.owner_id = o.id AND r.kind = 'server' AND r.document ->> 'node' = h.node
+) AND NOT EXISTS (
+    SELECT FROM resource r WHERE r.owner_id = o.id AND r.kind = 'server' AND r.document ->> 'node' = h.node
+        AND coalesce(r.document ->> 'owner', 'tenant') = 'tenant'
+) AS inner_host FROM (
     SELECT pod_id, node FROM node_hold WHERE node = ANY(%(nodes)s) AND leaving IS NULL
     UNION SELECT owner_id, substr(space, 6) FROM number_hold WHERE space = ANY(ARRAY(SELECT 'host/' || n FROM unnest(%(nodes)s::text[]) n))
 ) h JOIN pod o ON o.id = h.pod_id WHERE o.wanted = 'present' ORDER BY o.id, h.node;
@@ -608,9 +614,10 @@ WITH
 SELECT kind, since FROM failing WHERE (pod_id, node) = (%(pod_id)s, %(node)s) AND replaces;
 
 -- name: count_own_replacements
--- One is under way until the new node's server was seen.
+-- One is under way until the new node's server was seen, or the pod doesn't want that node any more.
 SELECT count(*) AS in_an_hour, count(*) FILTER (WHERE EXISTS (
-        SELECT FROM pod p WHERE p.id = r.pod_id AND p.wanted = 'present' AND p.state <> 'RELEASED'
+        SELECT FROM pod p JOIN node_hold h ON h.pod_id = p.id
+        WHERE p.id = r.pod_id AND p.wanted = 'present' AND h.node = r.by_node AND h.leaving IS NULL
     ) AND NOT EXISTS (
         SELECT FROM resource s WHERE s.owner_id = r.pod_id AND s.kind = 'server' AND s.document ->> 'node' = r.by_node
             AND s.expunged IS NULL AND s.state = 'settled'

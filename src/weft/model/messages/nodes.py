@@ -118,4 +118,16 @@ NOT_REPORTED = _code("NODE_NOT_REPORTED", "there is no such report of node {node
 HOST_DOWN = _code("NODE_HOST_DOWN", "its host is down since {since}", True, since=TIME)
 HOST_UP = _code("NODE_HOST_UP", "its host is up again: it was down since {since}", True, since=TIME)
 HOSTS_DOWN = _code("HOSTS_DOWN", "the host of {nodes} is down", True, nodes=NODES)
+INNER_HOSTS_DOWN = _code(
+    "INNER_HOSTS_DOWN",
+    "the host of {nodes}, with servers of weft's own for the pod, is down",
+    "the host of servers that the site runs for the pod is down",
+    nodes=NODES,
+)
+INNER_HOSTS_UP = _code(
+    "INNER_HOSTS_UP",
+    "the host of {nodes}, with servers of weft's own for the pod, is up again",
+    "the host of servers that the site runs for the pod is up again",
+    nodes=NODES,
+)
 HOSTS_UP = _code("HOSTS_UP", "the host of {nodes} is up again", True, nodes=NODES)
