@@ -128,6 +128,7 @@ _READERS: Mapping[str, Callable[[str, Path], None]] = {
     '"create_': _policy,
     "- {name: leaf09": _switch,
     "- {share:": _part_of_an_order,
+    "acceptance:": _part_of_a_site,
     "access:": _part_of_an_order,
     "clouds:": _part_of_a_site,
     "defaults:": _machines,

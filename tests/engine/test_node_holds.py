@@ -14,6 +14,8 @@ from tests.engine.dumps import dump, restore
 from tests.engine.house import House
 from tests.engine.ipuhouse import IpuHouse
 from tests.engine.ipuhouse import order as ipus
+from tests.engine.test_parts import small
+from tests.engine.test_spares import spared
 from tests.engine.timehouse import HandClock, look, make
 from weft.app.policy import Policy
 from weft.app.redact import redacted
@@ -23,6 +25,7 @@ from weft.engine.database import Database
 from weft.engine.holds import MOST_HOLDS
 from weft.model.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError
 from weft.model.pod import PodState
+from weft.model.site import AcceptancePolicy
 from weft.model.views import AuditLogSearch
 
 
@@ -213,3 +216,57 @@ def test_held_machine_and_host_take_no_pod_of_ipus(ipu: IpuHouse) -> None:
     ipu.service.hold_node(ipu.operator, "poplar1", "cable")
     with pytest.raises(RefusedError, match="held for cable"):
         ipu.order(ipus("one", 4))
+
+
+def accepts(house: House, *after: str) -> None:
+    site = house.store.site().site
+    wanted = AcceptancePolicy.model_validate({"after": after, "what": "burn-in"})
+    house.store.activate_site(site.model_copy(update={"acceptance": wanted}), "test")
+
+
+def test_site_holds_nodes_that_pods_have_left(house: House) -> None:
+    """Those on which something was, from then on, and not spares; a later site keeps what is held."""
+    pod = house.ready(spared("train", 2, 1))
+    accepts(house, "pod")
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    found = states(house)
+    assert [found[n] for n in (*pod.nodes, *pod.spares)] == ["held", "held", "free"]
+    (hold, _) = house.service.holds(house.operator)
+    assert (hold.what, hold.held_by) == ("burn-in", "weft") and "a pod has left" in hold.why
+    assert not {*pod.nodes} & {*house.order(make("next", 3)).nodes}
+    house.service.accept_node(house.operator, pod.nodes[0])
+    accepts(house)
+    assert states(house)[pod.nodes[0]] == "free" and states(house)[pod.nodes[1]] == "held"
+    entries = house.service.node_history(house.operator, pod.nodes[0]).entries
+    assert [e.code for e in entries[:2]] == ["NODE_ACCEPTED", "NODE_HELD"]
+
+
+def test_claim_that_comes_to_nothing_holds_no_node(house: House) -> None:
+    """A project could take a site out of service by orders that it withdraws at once."""
+    accepts(house, "pod")
+    pod = house.order(make("train", 2))
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    assert not house.service.holds(house.operator)
+
+
+def test_site_holds_nodes_that_were_in_quarantine(house: House) -> None:
+    """Without `quarantine` in the site, nothing is held."""
+    for after, expected in (((), []), (("pod",), []), (("pod", "quarantine"), ["gpu03"])):
+        accepts(house, *after)
+        house.service.quarantine_node(house.operator, "gpu03", "ECC errors")
+        house.service.clear_node(house.operator, "gpu03")
+        assert [h.node for h in house.service.holds(house.operator)] == expected
+
+
+def test_shared_node_is_held_after_its_last_pod(house: House) -> None:
+    accepts(house, "pod")
+    first, second = (house.run(house.order(small(name, 1)), PodState.READY) for name in ("a", "b"))
+    assert first.nodes == second.nodes
+    house.release(first)
+    house.run(first, PodState.RELEASED)
+    assert not house.service.holds(house.operator)
+    house.release(second)
+    house.run(second, PodState.RELEASED)
+    assert [h.node for h in house.service.holds(house.operator)] == list(first.nodes)

@@ -10,6 +10,7 @@ from weft.model.base import Document
 from weft.model.ids import Name
 from weft.model.site import (
     Accelerator,
+    AcceptancePolicy,
     Bundle,
     ChecksPolicy,
     Cloud,
@@ -79,6 +80,9 @@ class _Head(Document):
     )
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How waiting orders are served.")
     repair: RepairPolicy = Field(default=RepairPolicy(), description="What happens to nodes that fail.")
+    acceptance: AcceptancePolicy = Field(
+        default=AcceptancePolicy(), description="Which nodes must be accepted before they are assigned again."
+    )
     checks: ChecksPolicy = Field(
         default=ChecksPolicy(), description="What follows from results of nodes' own checks."
     )

@@ -52,6 +52,22 @@ NODE_REPLACED = Code(
     "maintenance",
     {"pod": POD, "project": TEXT, "user": TEXT, "cause": MESSAGE},
 )
+HELD_AFTER_POD = Code(
+    "HELD_AFTER_POD",
+    Component.SITE,
+    "the site wants nodes to be accepted that a pod has left",
+    True,
+    "maintenance",
+    {},
+)
+HELD_AFTER_QUARANTINE = Code(
+    "HELD_AFTER_QUARANTINE",
+    Component.SITE,
+    "the site wants nodes to be accepted that were in quarantine",
+    True,
+    "maintenance",
+    {},
+)
 REPLACED_UNACCEPTED = Code(
     "REPLACED_UNACCEPTED",
     Component.SITE,

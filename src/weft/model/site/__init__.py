@@ -37,7 +37,14 @@ from weft.model.site.ipus import (
     IpuPod,
 )
 from weft.model.site.networks import PRIVILEGED, AddressRange, SiteNetwork, SiteSubnet, SubnetRole
-from weft.model.site.policies import LeasePolicy, PlacementPolicy, ProjectLimits, QueuePolicy, RepairPolicy
+from weft.model.site.policies import (
+    AcceptancePolicy,
+    LeasePolicy,
+    PlacementPolicy,
+    ProjectLimits,
+    QueuePolicy,
+    RepairPolicy,
+)
 from weft.model.site.qos import Qos
 from weft.model.site.retention import RetentionPolicy
 from weft.model.site.site import Site, Unit
@@ -60,6 +67,7 @@ __all__ = [
     "USER_PORT",
     "Accelerator",
     "AcceleratorCount",
+    "AcceptancePolicy",
     "Address",
     "AddressRange",
     "Bundle",

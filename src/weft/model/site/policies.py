@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from weft.model.base import Document
@@ -109,6 +111,24 @@ class RepairPolicy(Document):
         ge=0,
         le=10_000,
         description="Replacements that weft begins by itself within an hour, at most.",
+    )
+
+
+class AcceptancePolicy(Document):
+    """Which nodes must be accepted before they are assigned again, besides replaced ones."""
+
+    after: tuple[Literal["pod", "quarantine"], ...] = Field(
+        default=(),
+        max_length=2,
+        description="pod: each time a pod has left a node on which it had something. quarantine: each time one is "
+        "cleared. Nothing: only replaced nodes, for `repair`.",
+    )
+    what: str = Field(
+        default="acceptance",
+        min_length=1,
+        max_length=200,
+        pattern=r"^[^\x00-\x1f\x7f-\x9f]+$",
+        description="What they are held for, such as `burn-in`.",
     )
 
 

@@ -18,7 +18,13 @@ from weft.model.site.fabrics import Fabric
 from weft.model.site.hosts import Hca, Node
 from weft.model.site.ipus import IpuMachine, IpuPod
 from weft.model.site.networks import SiteNetwork
-from weft.model.site.policies import LeasePolicy, PlacementPolicy, QueuePolicy, RepairPolicy
+from weft.model.site.policies import (
+    AcceptancePolicy,
+    LeasePolicy,
+    PlacementPolicy,
+    QueuePolicy,
+    RepairPolicy,
+)
 from weft.model.site.retention import RetentionPolicy
 
 Unit = Node | IpuMachine
@@ -48,6 +54,9 @@ class Site(Document):
     )
     queue: QueuePolicy = Field(default=QueuePolicy(), description="How waiting orders are served.")
     repair: RepairPolicy = Field(default=RepairPolicy(), description="What happens to nodes that fail.")
+    acceptance: AcceptancePolicy = Field(
+        default=AcceptancePolicy(), description="Which nodes must be accepted before they are assigned again."
+    )
     checks: ChecksPolicy = Field(
         default=ChecksPolicy(), description="What follows from results of nodes' own checks."
     )
