@@ -3,7 +3,7 @@
 `make demo DEMO=ipu` is the same for an order of IPUs (`weftlab.ipudemo`), `DEMO=roce` for pods on Ethernet switches
 (`weftlab.rocedemo`), `DEMO=metal` for bare-metal machines (`weftlab.metaldemo`), `DEMO=ironic` for the same without
 Nova, `DEMO=site` from lists of hardware to two sites (`weftlab.sitedemo`), `DEMO=web` the console until Enter
-(`weftlab.webdemo`).
+(`weftlab.webdemo`), `DEMO=repair` a host that dies and a leaf that is drained (`weftlab.repairdemo`).
 
 Every line that begins with `$` is a command that you could type yourself.
 """
@@ -22,6 +22,7 @@ from weftlab.lab import Lab
 from weftlab.layout import LabError, free_ports
 from weftlab.metaldemo import MetalDemo
 from weftlab.processes import interrupt_on_sigterm
+from weftlab.repairdemo import RepairDemo
 from weftlab.rocedemo import RoceDemo
 from weftlab.sitedemo import SiteDemo
 from weftlab.supervisor import JobError
@@ -35,6 +36,7 @@ DEMOS: dict[str, type[Demo]] = {
     "ironic": MetalDemo,
     "site": SiteDemo,
     "web": WebDemo,
+    "repair": RepairDemo,
 }
 LABS: dict[str, tuple[dict[str, Any], str]] = {
     "": ({"ipus": 0, "guests": True}, "OpenSM over a simulated fabric, guests by QEMU"),
@@ -57,6 +59,7 @@ LABS: dict[str, tuple[dict[str, Any], str]] = {
         "a simulated IPU-POD64 with four Poplar servers, four Ethernet switches (Open vSwitch)",
     ),
     "web": ({"nodes": 8, "ipus": 0}, "OpenSM over a simulated fabric"),
+    "repair": ({"nodes": 8, "ipus": 0}, "OpenSM over a simulated fabric"),
 }
 """Name of a demo -> what it asks of the lab, and how to say so."""
 
