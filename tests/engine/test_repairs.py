@@ -483,3 +483,15 @@ def test_adapter_is_not_gone_unless_whole_readings_say_so(house: House, clock: H
     repairs(house).tend()
     assert look(house, pod).generation == 1
     assert said(house, pod) == ("SERVER_NOT_RUNNING" if way == "off" else "")
+
+
+def test_fabric_is_read_by_one_worker_at_a_time(house: House, clock: HandClock) -> None:
+    """Each reading asks the whole fabric; another worker's turn a moment later reads nothing."""
+    pod = house.ready(order(count=2))
+    house.fabric.cut(port(house, pod.nodes[0]))
+    for seconds, readings in ((0, 1), (30, 1), (30, 2)):
+        clock.forward(seconds=seconds)
+        for _ in range(2):
+            AdapterWatch(house.database, house.keeper.world, house.keeper.site).tend()
+        with house.database.statement() as tx:
+            assert [row["readings"] for row in tx.rows("adapters_gone_now")] == [readings]

@@ -22,7 +22,7 @@ class ReportVerbs(OrderDesk):
     def report_node(self, request: Request, name: str, node: str, reason: str) -> ReportView:
         """Report a node of a pod as faulty: no further order of the project gets it until an operator clears it.
 
-        The pod keeps it, and other projects get it as before.
+        The pod keeps it, unless its order has `on_failure: replace`, and other projects get it as before.
 
         Args:
             node: name of the node, or of the server on it.

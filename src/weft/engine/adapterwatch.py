@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from psycopg.types.json import Jsonb
 
@@ -24,14 +24,16 @@ from weft.planning.fabric.unseen import unseen_adapters
 
 log = logging.getLogger(__name__)
 
-EVERY = 60.0
+EVERY = 120.0
 """Seconds between readings."""
+PAUSE = timedelta(seconds=60)
+"""Least time between two readings of a fabric, of all workers: each asks the whole fabric."""
 LIMIT = 900.0
 """Seconds without a reading after which the thread counts as stuck."""
 
 
 class AdapterWatch(Periodic):
-    """Any number may run: a reading counts if no later one was written."""
+    """Any number may run: the database decides who reads a fabric, and the latest reading counts."""
 
     def __init__(
         self,
@@ -57,11 +59,14 @@ class AdapterWatch(Periodic):
             return
         site = self._site()
         for name, fabric in sorted(self._world().fabrics.items()):
-            at = self._database.now()
+            with self._database.transaction() as tx:
+                row = tx.row("begin_adapter_reading", fabric=name, at=tx.now(), pause=PAUSE)
+            if row is None:
+                continue
             try:
-                self._read(site, name, at, fabric.topology())
-            except PermanentError:
-                continue  # such as of switches, which list no adapters
+                self._read(site, name, row["at"], fabric.topology())
+            except PermanentError as error:
+                log.debug("adapters of fabric %s aren't watched: %s", name, error)  # switches list none
             except WeftError as error:
                 log.warning("adapters of fabric %s aren't watched: %s", name, error)
 

@@ -511,6 +511,12 @@ SELECT o.id AS pod_id, h.node, EXISTS (
     UNION SELECT owner_id, substr(space, 6) FROM number_hold WHERE space = ANY(ARRAY(SELECT 'host/' || n FROM unnest(%(nodes)s::text[]) n))
 ) h JOIN pod o ON o.id = h.pod_id WHERE o.wanted = 'present' ORDER BY o.id, h.node;
 
+-- name: begin_adapter_reading
+-- No row: another worker has begun one a moment ago.
+INSERT INTO adapter_reading AS known (fabric, at) VALUES (%(fabric)s, %(at)s)
+ON CONFLICT (fabric) DO UPDATE SET at = excluded.at WHERE NOT (known.at > %(at)s - %(pause)s::interval AND known.at <= %(at)s)
+RETURNING at;
+
 -- name: adapters_seen
 -- All of a fabric but these ports were seen in a reading that began at `at`; what a later one wrote stays.
 DELETE FROM adapter_gone WHERE fabric = %(fabric)s AND NOT port = ANY(%(ports)s)
@@ -530,6 +536,9 @@ ON CONFLICT (fabric, port) DO UPDATE SET node = excluded.node, name = excluded.n
     readings = CASE WHEN abs(extract(epoch FROM known.seen_at - %(at)s)) > extract(epoch FROM %(gap)s::interval)
         THEN 1 ELSE known.readings + 1 END
 WHERE NOT (known.seen_at >= %(at)s AND known.seen_at <= %(at)s + %(gap)s::interval);
+
+-- name: adapters_gone_now
+SELECT * FROM adapter_gone ORDER BY fabric, port;
 
 -- part: failing
 -- Nodes of live pods that fail now, and whether the pod's order asks for a replacement. A host counts as long as it is
