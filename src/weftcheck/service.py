@@ -61,7 +61,7 @@ class Answer(NamedTuple):
 def address(text: str) -> Address:
     """An address such as `https://weft.example:8787/v1/nodes/gpu01/checks`. Raises UsageError."""
     allowed = f"{text!r}: allowed is https://HOST[:PORT]/v1/nodes/NODE/checks"
-    if not text.isprintable() or " " in text or len(text) > 1000:
+    if not text.isascii() or not text.isprintable() or " " in text or len(text) > 1000:
         raise UsageError(allowed)
     try:
         parts = urlsplit(text)
@@ -169,7 +169,7 @@ class Weft:
                 return Answer(response.status, response.read(ANSWER_LIMIT), seconds)
             finally:
                 connection.close()
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:  # ValueError: no name of a host
             raise ReportError(
                 f"weft at {where.host} can't be asked: {type(error).__name__}: {error}"
             ) from None

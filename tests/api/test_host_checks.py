@@ -160,6 +160,10 @@ def test_invalid_document_is_refused_with_its_field(api: Client) -> None:
         answer = report(api, token, document(result("CLOCK")) | change)
         assert answer.status_code == 400, answer.text
         assert any(one["field"].startswith(field) for one in answer.json()["errors"]), answer.text
+    for text in (r"\ud800", r"\u0000", "[" * 500):
+        bad = f'{{"version": 1, "host": ["{text}"], "results": ["{text}"], "{text}": "{text}"}}'
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "X-Auth-Token": ""}
+        assert api.post("/v1/nodes/gpu01/checks", content=bad, headers=headers).status_code == 400
     assert state(api) == "never"
 
 

@@ -127,6 +127,15 @@ def test_operator_chooses_what_follows_by_code(house: House, report: Report) -> 
     report("gpu03", result("CLOCK"))
     choose(house, failed="ignore", missing="exclude")
     assert free(house) == 3
+    waits = queue(house, "waits", 4)
+    dispatching(house, 1)[0]()
+    report("gpu05", result("CLOCK"))
+    dispatching(house, 1)[0]()
+    assert look(house, waits).placed is not None
+    house.release(look(house, waits))
+    house.run(waits, PodState.RELEASED)
+    report("gpu05", result("CLOCK"))
+    assert free(house) == 4
     assert house.service.show_node(house.operator, "gpu04").reason == "it has never reported its own checks"
     choose(house, failed="ignore", missing="exclude", age="10s")
     assert free(house) == 0

@@ -165,6 +165,9 @@ def test_failed_report_has_an_exit_code_of_its_own(
         assert " 0 failed," in out and len(came) == 1
         assert error.startswith("weft-check: the result isn't reported: ") and sentence in error, error
         assert error.count("\n") == 1 and TOKEN not in out + error
+    long = _url(f"https://{'a' * 70}.example")
+    assert _main(rig, "--report", long, "--token-file", secret) == 4
+    assert capsys.readouterr().err.count("\n") == 1
     nowhere = _url(f"http://127.0.0.1:{free_port()}")
     assert _main(rig, "--report", nowhere, "--token-file", secret) == 4
     assert "ConnectionRefusedError" in capsys.readouterr().err
@@ -237,6 +240,7 @@ def test_wrong_arguments_of_a_report_are_refused_before_anything_is_checked(
     others = (
         "weft.example", "ftp://weft.example/v1/nodes/a/checks", "https://weft.example/", f"{good}?x=1",
         "https://u:p@weft.example/v1/nodes/a/checks", "https://weft.example:x/v1/nodes/a/checks", f"{good}\n",
+        _url("https://weft.example", "ü"), _url("https://wéft.example"),
     )  # fmt: skip
     wrong += [(("--report", one, "--token-file", secret), "allowed is https://") for one in others]
     for arguments, sentence in wrong:

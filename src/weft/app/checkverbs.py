@@ -68,9 +68,10 @@ class CheckVerbs(Desk):
             ConflictError: it is another machine's, as far as the site knows the machine.
             TemporaryError: the node has just reported.
         """
+        # Not in the audit log: what isn't valid has texts that a database can't have.
+        known, left_out = known_members(given)
+        document = validate(CheckDocument, known, Positions())
         with self._refusals(reporter.request, "node report-checks", reporter.node):
-            known, left_out = known_members(given)
-            document = validate(CheckDocument, known, Positions())
             site = self._store.site().site
             if (node := site.node_by_name.get(reporter.node)) is None:
                 raise NotFoundError(maintenance.NODE_UNKNOWN(node=reporter.node))
@@ -83,6 +84,7 @@ class CheckVerbs(Desk):
                 document,
                 current=current,
                 counts=lambda code: policy.action(code) != "ignore",
+                frees=policy.missing == "exclude",
             )
         state = self.state_of(node.name)
         if state == "failed":

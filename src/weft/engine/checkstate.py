@@ -75,7 +75,9 @@ def verdict(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> Ver
     policy = site.checks
     failing: dict[str, list[tuple[datetime, str]]] = {}
     for node, one in stops.items():
-        for code, since in _excluding(one.checks, policy).items() if one.checks else ():
+        if one.checks is None or node not in site.node_by_name:
+            continue
+        for code, since in _excluding(one.checks, policy).items():
             failing.setdefault(code, []).append((since, node))
     codes: dict[str, list[str]] = {}
     suspended: dict[str, tuple[str, ...]] = {}

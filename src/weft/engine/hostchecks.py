@@ -33,6 +33,7 @@ def store_report(
     document: CheckDocument,
     current: bool,
     counts: Callable[[str], bool] = lambda code: True,
+    frees: bool = False,
 ) -> Problems:
     """Store a document as the node's last one; returns what failed or is unknown now.
 
@@ -40,6 +41,7 @@ def store_report(
         token: id of the node's token, which must still be valid.
         current: whether it was checked against the values that are expected now.
         counts: whether a failed check of this code counts; pods there get an event then.
+        frees: whether any result may let orders start that waited for the node.
 
     Raises `UnauthenticatedError` for the token, `TemporaryError` if the node has just reported.
     """
@@ -65,7 +67,7 @@ def store_report(
         )
         if _note(tx, node, now, before, problems):
             _tell_pods(tx, node, now, before, problems, counts)
-        if before != problems:
+        if frees or before != problems:
             tx.run("touch_queue", at=now)
     return problems
 
