@@ -54,13 +54,13 @@ def fill(store: Store, site: Site) -> None:
         raise RuntimeError(plan.reason)
     for number in range(PODS):
         with store.database.transaction() as tx:
-            store.insert_pod(tx, _copy(plan, number), PROJECT, "alice")
+            store.insert_pod(tx, copy_of(plan, number, f"gpu{number}"), PROJECT, "alice")
 
 
-def _copy(plan: Plan, number: int) -> Plan:
-    """The same plan under another name and id, with other numbers, subnets and node."""
+def copy_of(plan: Plan, number: int, name: str) -> Plan:
+    """The same plan under another name and id, with other numbers and subnets, on the node of that name."""
     [node] = plan.placement.nodes
-    mine = node.model_copy(update={"node": f"gpu{number}", "leaf": f"leaf{number // PER_LEAF}"})
+    mine = node.model_copy(update={"node": name, "leaf": f"leaf{number // PER_LEAF}"})
     allotment = {
         "numbers": dict.fromkeys(plan.allotment.numbers, number + 2),
         "rdma_cidr": f"100.{64 + number // 256}.{number % 256}.0/24",

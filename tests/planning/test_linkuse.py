@@ -92,6 +92,16 @@ def test_users_of_a_link_are_counted_and_what_they_send_is_split_over_their_path
     ]
 
 
+def test_large_pods_have_the_same_paths_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are paired in another way."""
+    user = User("pod", (Adapter(11, 0, 0), Adapter(12, 0, 1), Adapter(21, 1, 0), Adapter(22, 1, 1)))
+    patterns: tuple[Pattern, ...] = ("rail", "all")
+    small = [ends(reading(), user, pattern=p) for p in patterns]
+    monkeypatch.setattr(linkuse, "_FEW", 1)
+    link_use.cache_clear()
+    assert [ends(reading(), user, pattern=p) for p in patterns] == small
+
+
 def test_fabric_without_users_has_no_paths() -> None:
     assert link_use(reading(), (), "all").on(5) == []
     assert ends(reading(), pod()) == {}

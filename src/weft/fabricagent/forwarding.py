@@ -16,7 +16,7 @@ from weft.fabricagent.discovery import Map
 from weft.fabricagent.mad import SWITCH_INFO, MadError
 from weft.fabricagent.madbatch import Question
 from weft.fabricagent.opensm import Log
-from weft.fabricagent.wire import MAX_AGE, Wire
+from weft.fabricagent.wire import Wire
 from weft.model.agentlinks import NO_ROUTE, RoutedPort, Routes, RoutesQuery, SwitchCable, SwitchTable
 from weft.model.errors import UnknownError
 from weft.model.ids import format_guid
@@ -25,7 +25,7 @@ LINEAR_FORWARDING_TABLE = 0x19
 LIDS_A_BLOCK = 64
 MOST_LID = 0xBFFF
 """The last unicast LID (IBA 1.4 §4.1.3)."""
-READ_SECONDS = 30.0
+READ_SECONDS = 12.0
 """After which nothing more is asked, and what is missing counts as not read."""
 _SWEPT = "a sweep ended while the tables were read, twice: they may be of before and after it"
 
@@ -68,7 +68,7 @@ class RouteReader:
             sweeps = self._log.sweeps()
             if last is None or now - last.began >= query.max_age or last.sweeps != sweeps or last.partial:
                 swept = last is not None and last.sweeps != sweeps
-                self._last = last = self._twice_at_most(0.0 if swept else min(query.max_age, MAX_AGE))
+                self._last = last = self._twice_at_most(0.0 if swept else query.max_age)
             age = self._monotonic() - last.began
         return _document(last, query, age)
 
@@ -149,14 +149,16 @@ def _ports(known: Map) -> Iterator[RoutedPort]:
     of_port = {guid: n.guid for n in known.discovery.fabric.nodes for guid in n.port_guids}
     for guid, at in known.hosts.items():
         if at.lid:
-            yield RoutedPort(
-                port_guid=guid,
-                lid=at.lid,
-                lmc=at.lmc,
-                node_guid=of_port.get(guid, 0),
-                port=at.port,
-                switch_guid=at.peer_guid,
-                switch_port=at.peer_port,
+            yield RoutedPort.trusted(
+                {
+                    "port_guid": guid,
+                    "lid": at.lid,
+                    "lmc": at.lmc,
+                    "node_guid": of_port.get(guid, 0),
+                    "port": at.port,
+                    "switch_guid": at.peer_guid,
+                    "switch_port": at.peer_port,
+                }
             )
 
 
@@ -164,4 +166,5 @@ def _cables(known: Map, rates: Mapping[tuple[int, int], int]) -> Iterator[Switch
     for a, b in known.discovery.fabric.links:
         if a.guid in known.switch_lids and b.guid in known.switch_lids:
             gbps = rates.get((a.guid, a.port), 0)
-            yield SwitchCable(a=a.guid, a_port=a.port, b=b.guid, b_port=b.port, gbps=gbps)
+            ends = {"a": a.guid, "a_port": a.port, "b": b.guid, "b_port": b.port}
+            yield SwitchCable.trusted({**ends, "gbps": gbps})

@@ -129,9 +129,13 @@ class Pipeline:
                 flying[self._number] = index, now + self._timeout / 1000
             if not flying:
                 break
-            answer = self._receive(min(until for _, until in flying.values()) - time.monotonic())
-            late = [number for number, (_, until) in flying.items() if until <= time.monotonic()]
-            if answer is not None and answer[0] in flying:
+            # In the order in which they were sent: the first one is the first to be late.
+            answer = self._receive(next(iter(flying.values()))[1] - time.monotonic())
+            late: list[int] = []
+            if answer is None or answer[0] not in flying:
+                now = time.monotonic()
+                late = [number for number, (_, until) in flying.items() if until <= now]
+            else:
                 number, status, raw = answer
                 if not status:
                     index, _ = flying.pop(number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import time
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.drivers.opensm.rigs import FABRIC, RealRig, until
 from weft.model.linkreading import PortRate, TimedRates
+from weft.planning.fabric.linkuse import Adapter, User, cause, forwarding_of, is_congested, link_use
 
 
 def rate(found: TimedRates, guid: int, port: int) -> PortRate:
@@ -54,3 +56,73 @@ def test_metrics_are_scraped_with_a_client_certificate(real: RealRig) -> None:
     hosts = families["infiniband_hca_port_transmit_data_bytes"].samples
     assert len(sent) + len(hosts) == 2 * len(real.site.links)
     assert {name for s in sent for name in s.labels} == {"guid", "port"}
+
+
+@pytest.fixture
+def narrow(real: RealRig) -> Iterator[RealRig]:
+    """The same fabric with one uplink for each leaf, so that pods meet."""
+    switches = {s.name: s for s in real.site.switches}
+    left: set[str] = set()
+    cut: list[tuple[str, int]] = []
+    for link in real.site.links:
+        if link.a in switches and link.b in switches:
+            leaf, port = (link.a, link.a_port) if switches[link.a].level == "leaf" else (link.b, link.b_port)
+            if leaf in left:
+                cut.append((leaf, port))
+            left.add(leaf)
+    cables = sum(link.a in switches and link.b in switches for link in real.site.links)
+    driver = real.another_driver()
+    for leaf, port in cut:
+        real.faults.unlink(leaf, port)
+    try:
+        until("the cables are out", lambda: len(driver.routes(0).routes.cables) == len(left))
+        yield real
+    finally:
+        for leaf, port in cut:
+            real.faults.relink(leaf, port)
+        until("the cables are in", lambda: len(driver.routes(0).routes.cables) == cables)
+
+
+@pytest.mark.fabric
+def test_planted_noisy_neighbor_is_the_cause_on_the_real_routes(narrow: RealRig) -> None:
+    """Traffic is played on each hop of two pods' paths, much of one and little of the other, and waiting on a link that
+    both use; another link has as much waiting in one interval alone."""
+    real, driver = narrow, narrow.another_driver()
+    reading = driver.routes(0).routes
+    forwarding = forwarding_of(reading)
+    hosts = {
+        h.port_guid: f"{n.name}/{h.name}" for n in real.site.nodes for h in n.hcas if n.role == "compute"
+    }
+    leaf = {p.port_guid: p.switch_guid for p in reading.ports}
+    there, beyond = ([g for g in hosts if leaf[g] == side] for side in sorted({leaf[g] for g in hosts}))
+    users = [
+        User(name, tuple(Adapter(guid, i, 0) for i, guid in enumerate(guids)))
+        for name, guids in (("quiet", (there[0], beyond[0])), ("noisy", (*there[1:], *beyond[1:])))
+    ]
+    use = link_use(reading, tuple(users), "rail")
+    shared = [k for k in use.links_of(0) if forwarding.is_between_switches(k) and len(use.on(k)) == 2]
+    assert len(shared) > 1
+    planted, *others = shared
+    names = {s.guid: s.name for s in real.site.switches}
+
+    def play(words: int, wait: int, more: int) -> None:
+        for user, factor in zip(users, (1, 100), strict=True):
+            for adapter in user.adapters:
+                real.faults.count_traffic(hosts[adapter.port_guid], words * factor, 0)
+        for link, ticks in ((planted, wait), *((one, more) for one in others[:1])):
+            guid, port = forwarding.end_of(link)
+            real.faults.count_traffic(names[guid], words * 100, ticks, port)
+
+    play(10**6, 0, 0)
+    for step in range(1, 4):
+        until("it is read", lambda: driver.rates(0).seconds or driver.rates(0).ports)
+        time.sleep(1.1)
+        driver.rates(0)
+        play(10**6 * (step + 1), 10**9 * step, 10**9 * (step // 3))
+    time.sleep(1.1)
+    rates = driver.rates(0)
+    assert is_congested(rates.ports[forwarding.end_of(planted)])
+    suspects = use.sent_on(planted, forwarding, rates.ports)
+    assert [users[s.user].id for s in suspects] == ["noisy", "quiet"]
+    assert cause(suspects) == 1
+    assert not any(is_congested(rates.ports[forwarding.end_of(one)]) for one in others)

@@ -16,6 +16,8 @@ from weft.planning.fabric.forwarding import Fate, Forwarding, Ints
 
 MOST_PATHS = 4_000_000
 """Of all pods together: a bound of time and memory."""
+_FEW = 32
+"""Adapters up to which plain loops are faster than numpy."""
 CONGESTED = 0.3
 """Share of waiting above which a link is congested, in two intervals in a row."""
 CAUSE = 0.8
@@ -219,18 +221,22 @@ def _number(adapters: Sequence[Adapter], pattern: Pattern) -> int:
 
 def _pairs(adapters: Sequence[Adapter], pattern: Pattern) -> Iterator[tuple[Ints, Ints]]:
     """Indexes of sources and targets, which are on different nodes."""
-    nodes = np.array([a.node for a in adapters], np.int32)
-    rails = np.array([a.rail for a in adapters], np.int32)
-    groups = (
-        [np.arange(len(adapters))]
-        if pattern == "all"
-        else [np.flatnonzero(rails == r) for r in np.unique(rails)]
-    )
-    for mine in groups:
+    groups: dict[int, list[int]] = {}
+    for i, one in enumerate(adapters):
+        groups.setdefault(0 if pattern == "all" else one.rail, []).append(i)
+    for mine in groups.values():
         if pattern == "ring":
-            ordered = mine[np.argsort(nodes[mine], kind="stable")]
-            source, target = ordered, np.roll(ordered, -1)
+            mine.sort(key=lambda i: adapters[i].node)
+            pairs = list(zip(mine, (*mine[1:], mine[0]), strict=True))
+        elif len(mine) <= _FEW:
+            pairs = [(a, b) for a in mine for b in mine]
         else:
-            source, target = np.repeat(mine, len(mine)), np.tile(mine, len(mine))
-        apart = nodes[source] != nodes[target]
-        yield source[apart].astype(np.int32), target[apart].astype(np.int32)
+            nodes = np.array([adapters[i].node for i in mine], np.int32)
+            all_ = np.array(mine, np.int32)
+            first, second = np.nonzero(nodes[:, None] != nodes[None, :])
+            yield all_[first], all_[second]
+            continue
+        apart = [(a, b) for a, b in pairs if adapters[a].node != adapters[b].node]
+        if apart:
+            found = np.array(apart, np.int32)
+            yield found[:, 0], found[:, 1]
