@@ -130,7 +130,7 @@ def _records(
 
     columns, kinds = _given("--column", args.column), _given("--kind", args.kind)
     if not args.lists and args.netbox is None and not args.fabric:
-        raise InputError("LIST", None, "a list of hardware, --netbox or --fabric")
+        raise InputError("LIST", None, "a list of hardware, or --netbox, or --fabric")
     if args.netbox_site is not None and args.netbox is None:
         raise InputError("--netbox-site", args.netbox_site, "only with --netbox")
     errors: list[InputError] = []
