@@ -9,6 +9,7 @@ from html import unescape
 import pytest
 
 from tests.helpers.consoles import Browser, Console, hidden
+from tests.helpers.hostchecks import document, result
 from weft.app.verbs import Request
 from weft.model.errors import TemporaryError
 from weft.model.reservation import Reservation
@@ -328,3 +329,18 @@ def test_receipts_of_all_projects_are_listed(pods_console: Console, browser: Bro
     assert f"/ui/pods/{pod.id}/receipt" in browser.get("/ui/site/receipts").text
     assert "Receipt of pod train" in browser.get(f"/ui/site/receipts?pod={pod.id}").text
     assert browser.get("/ui/site/receipts?pod=nix").status_code == 404
+
+
+def test_failed_checks_of_a_node_are_on_its_page_and_an_alarm(
+    pods_console: Console, browser: Browser
+) -> None:
+    """With the machine's words as text."""
+    service, house = pods_console.house.service, pods_console.house
+    token = service.make_check_token(house.operator, "gpu01").token
+    reporter = service.reporter(token, "gpu01", "192.0.2.1", "req-1", "weft-check")
+    service.report_checks(reporter, document(result("XID", "<b>gpu0</b>", "failed")))
+    browser.sign_in("olga")
+    page = browser.get("/ui/site/nodes/gpu01").text
+    assert "XID of &lt;b&gt;gpu0&lt;/b&gt; since" in page and "node-failed" in page
+    assert "failed: its own checks failed: XID" in browser.get("/ui/site/alarms").text
+    assert "gpu01" in browser.get("/ui/site/nodes?state=failed").text
