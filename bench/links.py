@@ -69,8 +69,10 @@ def _readings() -> list[dict[str, Any]]:
             "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin",
         }
         command = [sys.executable, "-m", "bench.links"]
+        # A client of the simulator leaves a folder where it runs if it fails.
+        folder, environment["PYTHONPATH"] = FabricFolder(layout, FABRIC).folder, str(Path.cwd())
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=True, timeout=300
+            command, env=environment, cwd=folder, capture_output=True, text=True, check=True, timeout=300
         )
         found.update(json.loads(done.stdout))
         return [], []
