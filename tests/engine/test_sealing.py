@@ -45,6 +45,15 @@ def stored(database: Database) -> list[tuple[str, bytes, bool]]:
         return connection.execute("SELECT name, value, sealed FROM secret ORDER BY name").fetchall()
 
 
+def table_file(database: Database) -> bytes:
+    """What is on disk of the table."""
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        connection.execute("CHECKPOINT")
+        row = connection.execute("SELECT pg_read_binary_file(pg_relation_filepath('secret'))").fetchone()
+    assert row is not None
+    return row[0]
+
+
 def values(store: Store) -> tuple[object, str]:
     return Signer(store).key(), DerivedKeys(store).key("p", "k")
 
@@ -96,6 +105,34 @@ def test_rotation_changes_no_value(
     assert FIRST not in out + err and SECOND not in out + err
     assert weft(database, path, "rotate", "--unseal") == 0
     assert values(Store(database)) == before and codes(database, None, tmp_path) == []
+
+
+def test_later_secret_is_encrypted_with_the_keys_of_its_time(database: Database, tmp_path: Path) -> None:
+    """A process from before a rotation must not use a key that was removed since: the secret would be lost."""
+    path = keys(tmp_path, FIRST)
+    running = Store(database, read_keys(path))
+    Signer(running)
+    keys(tmp_path, SECOND, FIRST)
+    assert weft(database, path, "rotate") == 0
+    keys(tmp_path, SECOND)
+    made = DerivedKeys(running).key("p", "k")
+    assert Store(database, read_keys(path)).check_secrets() == 0
+    assert DerivedKeys(Store(database, read_keys(path))).key("p", "k") == made
+    with psycopg.connect(database.url) as connection:
+        connection.execute("DELETE FROM secret WHERE name = 'pod-keys'")
+    path.write_text("")
+    with pytest.raises(InputError, match="openssl rand"):
+        DerivedKeys(running).key("p", "k")
+    assert [row[0] for row in stored(database)] == ["receipt-ed25519"]
+
+
+def test_rotation_leaves_no_plain_value_in_the_table_file(database: Database, tmp_path: Path) -> None:
+    """PostgreSQL keeps replaced rows until it cleans the table, which it never does for two."""
+    values(Store(database))
+    plain = [row[1] for row in stored(database)]
+    assert any(value in table_file(database) for value in plain)
+    assert weft(database, keys(tmp_path, FIRST), "rotate") == 0
+    assert not any(value in table_file(database) for value in plain)
 
 
 def test_without_the_key_nothing_starts_or_changes(

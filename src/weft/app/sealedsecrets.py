@@ -7,7 +7,7 @@ from pathlib import Path
 
 from weft.app.backups import database_url
 from weft.app.settings import ServeSettings
-from weft.engine.sealing import FIELD, SecretRow, look, read_keys, rotate
+from weft.engine.sealing import FIELD, Rotated, SecretRow, look, read_keys, rotate
 from weft.model.errors import InputError
 
 
@@ -23,8 +23,8 @@ def listed(settings: ServeSettings) -> Sequence[SecretRow]:
         return look(url, seal)
 
 
-def rotated(settings: ServeSettings, unseal: bool) -> int:
-    """Encrypt all with the first key, or none any more; how many there are. Raises `InputError`, `OutsideError`."""
+def rotated(settings: ServeSettings, unseal: bool) -> Rotated:
+    """Encrypt all with the first key, or none any more. Raises `InputError`, `OutsideError`."""
     seal = read_keys(settings.secrets_key)
     if not seal.seals:
         raise InputError(FIELD, None, "a file with keys, by --secrets-key, WEFT_SECRETS_KEY or in weft.toml")

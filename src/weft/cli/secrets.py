@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from weft.cli.backup import add_settings_options, local_settings
-from weft.cli.common import Subparsers, group, leaf, say
+from weft.cli.common import Subparsers, group, leaf, say, warn
 from weft.cli.output import Listing, listed
 
 _SETTINGS = ("weft.database", "weft.state", "weft.secrets_key")
@@ -46,7 +46,11 @@ def rotate(args: argparse.Namespace) -> int:
     """0."""
     from weft.app import sealedsecrets
 
-    number = sealedsecrets.rotated(local_settings(args), args.unseal)
+    done = sealedsecrets.rotated(local_settings(args), args.unseal)
     how = "not encrypted any more" if args.unseal else "encrypted with the first key of the file"
-    say(f"{number} secrets: {how}")
+    say(f"{done.number} secrets: {how}")
+    if done.left:
+        warn(
+            f"weft: values from before may still be in the table's file ({done.left}): VACUUM (FULL) secret"
+        )
     return 0

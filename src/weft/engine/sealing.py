@@ -47,6 +47,11 @@ class Seal:
         """Whether it has a key."""
         return bool(self._fernets)
 
+    def newest(self) -> Seal:
+        """The same with the keys that the file has now. Raises `InputError` if they can't be read."""
+        self._again()
+        return self
+
     def close(self, name: str, value: bytes) -> bytes:
         """The value as it is stored: encrypted if there is a key."""
         return self._fernets[0].encrypt(f"{name}\0".encode() + value) if self._fernets else value
@@ -139,8 +144,16 @@ def look(url: str, seal: Seal) -> list[SecretRow]:
     return _with(url, lambda connection: secrets_of(connection, seal))
 
 
-def rotate(url: str, seal: Seal, unseal: bool = False) -> int:
-    """Encrypt all secrets with the first key, in one transaction; returns how many there are.
+@dataclass(frozen=True, slots=True)
+class Rotated:
+    """Attributes: left: why values from before may still be in the table's file; empty: they aren't."""
+
+    number: int
+    left: str
+
+
+def rotate(url: str, seal: Seal, unseal: bool = False) -> Rotated:
+    """Encrypt all secrets with the first key, in one transaction; then write the table's file again without old rows.
 
     Args:
         unseal: store them as they are instead.
@@ -162,7 +175,20 @@ def rotate(url: str, seal: Seal, unseal: bool = False) -> int:
             connection.execute(update, [stored, not unseal, name])
         return len(rows)
 
-    return _with(url, changed)
+    number = _with(url, changed)
+    return Rotated(number, _cleaned(url))
+
+
+def _cleaned(url: str) -> str:
+    """Remove replaced rows from the table's file, which PostgreSQL does late or never; why it failed, if it did."""
+    said = list[str]()
+    try:
+        with psycopg.connect(url, **connecting(url), autocommit=True) as connection:
+            connection.add_notice_handler(lambda notice: said.append(notice.message_primary or "refused"))
+            connection.execute("VACUUM (FULL) secret")  # of a table that isn't one's own it only says so
+    except psycopg.Error as error:
+        said.append(str(error).strip() or type(error).__name__)
+    return said[0].partition("\n")[0] if said else ""
 
 
 def _with(url: str, work: Any) -> Any:
