@@ -29,7 +29,7 @@ class Renewal:
 
     def __init__(self, tls: Tls) -> None:
         self._tls, self._seen = tls, _stamps(tls.files)
-        self._looked = time.monotonic()
+        self._looked, self._said = time.monotonic(), ""
         self._lock = threading.Lock()
 
     def newest(self) -> Tls:
@@ -48,13 +48,16 @@ class Renewal:
             new = self._tls.again()
             check(new)
         except (BadRequest, OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            log.error("the new TLS files can't be used, the old ones stay in use: %s", error)
+            # Tried again at the next look: it may be an owner or a mode, which no fingerprint shows.
+            if str(error) != self._said:
+                log.error("the new TLS files can't be used, the old ones stay in use: %s", error)
+            self._said = str(error)
         else:
             if _stamps(self._tls.files) != stamps:
                 return  # they are being replaced right now: the next look reads them
             self._tls = new
             log.warning("TLS files were replaced and are in use: %s", ", ".join(map(str, new.files)))
-        self._seen = stamps
+            self._seen, self._said = stamps, ""
 
 
 def check(tls: Tls) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
+from tests.helpers.stamps import rewrite
 from tests.helpers.waiting import wait_for
 from weft.api import server as server_module
 from weft.api.connections import configured
@@ -76,6 +77,21 @@ def test_replaced_certificate_is_served_without_restart(
     wait_for(lambda: "those from before stay in use: --tls-certificate" in caplog.text)
     assert shown(port) == leaf(pairs[0][0])
     shutil.copy(pairs[1][1], used[1])
+    wait_for(lambda: "was loaded again" in caplog.text)
+    assert shown(port) == leaf(pairs[1][0])
+
+
+def test_certificate_that_was_mended_in_place_is_served(
+    port: int, used: tuple[Path, Path], pairs: list[tuple[Path, Path]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As if its owner or mode had been wrong: it is tried at each look, and logged once."""
+    caplog.set_level(logging.INFO, "weft")
+    key = pairs[1][1].read_bytes()
+    used[1].write_bytes(b"x" * len(key))
+    shutil.copy(pairs[1][0], used[0])
+    wait_for(lambda: "those from before stay in use: --tls-certificate" in caplog.text)
+    assert shown(port) == leaf(pairs[0][0])
+    rewrite(used[1], key)
     wait_for(lambda: "was loaded again" in caplog.text)
     assert shown(port) == leaf(pairs[1][0])
 

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tests.fabricagent.test_agent import client, write_config
+from tests.helpers.stamps import rewrite
 from tests.helpers.waiting import wait_for
 from weft.drivers.opensm.agents import Agents
 from weft.drivers.wire.agents import HttpAgent
@@ -195,6 +196,20 @@ def test_replaced_certificates_are_used_without_restart(served: AgentConfig) -> 
     served.tls.certificate.write_text("no certificate")
     with client(served) as asking:  # a mistake while renewing keeps no client out
         assert asking.get("partitions").status_code == 200
+
+
+def test_certificates_that_were_mended_in_place_are_used(
+    served: AgentConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As if their owner or mode had been wrong: they are tried again with each connection, and logged once."""
+    before = _serial(served)
+    make_certificates(served.tls.ca.parent, {"sm1": ["127.0.0.1", "localhost"]}, renew=True)
+    key = served.tls.key.read_bytes()
+    rewrite(served.tls.key, b"x" * len(key))
+    assert _serial(served) == before and _serial(served) == before
+    rewrite(served.tls.key, key)
+    assert _serial(served) != before
+    assert caplog.text.count("can't be used") == 1
 
 
 def _serial(config: AgentConfig) -> object:

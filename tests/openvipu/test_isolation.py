@@ -25,6 +25,7 @@ from openvipu.rules import users
 from openvipu.server import ControllerServer
 from openvipu.sim.pod import PodConfig, SimulatedPod
 from openvipu.store import Store
+from tests.helpers.stamps import rewrite
 from tests.openvipu.vipuhouse import POD4, POD16, POD64, Controller, controlling, new_config, refused
 
 ADMIN = (("api-user-id", "admin"), ("api-access-key", "admin-key"))
@@ -294,6 +295,24 @@ def test_mutual_tls_admits_only_the_right_roles(tmp_path: Path, certificates: tu
             assert "use one of controller" in words
         finally:
             server.close()
+
+
+def test_certificates_that_were_mended_in_place_are_used(
+    tmp_path: Path,
+    certificates: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As if their owner or mode had been wrong: they are tried at each look, and logged once."""
+    monkeypatch.setattr(renewal, "LOOK_SECONDS", 0.0)
+    used, key = shutil.copytree(certificates[0], tmp_path / "used"), certificates[1] / "agent.key"
+    renewed = renewal.Renewal(Tls.read(used, "agent"))
+    first = renewed.newest()
+    shutil.copytree(certificates[1], used, dirs_exist_ok=True)
+    rewrite(used / "agent.key", b"x" * key.stat().st_size)
+    assert renewed.newest() is first and renewed.newest() is first
+    rewrite(used / "agent.key", key.read_bytes())
+    assert renewed.newest() is not first and caplog.text.count("can't be used") == 1
 
 
 def test_replaced_certificates_are_used_without_restart(

@@ -27,9 +27,11 @@ class Renewal:
     def __init__(self, files: tuple[Path, Path], context: ssl.SSLContext) -> None:
         self._files, self._context = files, context
         self._seen = self._stamp()
+        self._said = ""
 
     def look(self, again: bool = False) -> None:
-        """Load the files if they were replaced. An unusable pair is logged once, and the old one stays in use.
+        """Load the files if they were replaced. An unusable pair is logged once, and the old one stays in use; it is
+        tried at each look, since no fingerprint shows when its owner, its mode or a limit of the process was mended.
 
         Args:
             again: load them even if unchanged.
@@ -37,13 +39,15 @@ class Renewal:
         stamp = self._stamp()
         if stamp == self._seen and not again:
             return
-        self._seen = stamp
         try:
             check_certificate(self._files)
             self._context.load_cert_chain(*self._files, password="")
         except (InputError, OSError, ValueError) as error:
-            log.error("%s", health.CERTIFICATE_KEPT(text=str(error)))
+            if again or str(error) != self._said:
+                log.error("%s", health.CERTIFICATE_KEPT(text=str(error)))
+            self._said = str(error)
         else:
+            self._seen, self._said = stamp, ""
             log.info("the TLS certificate %s was loaded again", self._files[0])
 
     def _stamp(self) -> tuple[object, ...]:

@@ -50,7 +50,5 @@ def rotate(args: argparse.Namespace) -> int:
     how = "not encrypted any more" if args.unseal else "encrypted with the first key of the file"
     say(f"{done.number} secrets: {how}")
     if done.left:
-        warn(
-            f"weft: values from before may still be in the table's file ({done.left}): VACUUM (FULL) secret"
-        )
+        warn(f"weft: values from before may still be in the table's file ({done.left}): VACUUM (FULL) secret")
     return 0

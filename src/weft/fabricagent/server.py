@@ -88,10 +88,17 @@ class Listens(Protocol):
     def tls(self) -> Tls: ...
 
 
-def _changed_at(config: Listens) -> tuple[int, ...]:
-    """When the certificates were last replaced."""
-    tls = config.tls
-    return tuple(p.stat().st_mtime_ns if p.exists() else 0 for p in (tls.ca, tls.certificate, tls.key))
+def _stamps(config: Listens) -> tuple[tuple[int, ...], ...]:
+    """A fingerprint of each file, which changes when it is replaced; empty: it can't be looked at."""
+    stamps = list[tuple[int, ...]]()
+    for path in (config.tls.ca, config.tls.certificate, config.tls.key):
+        try:
+            found = path.stat()
+        except OSError:
+            stamps.append(())
+        else:
+            stamps.append((found.st_mtime_ns, found.st_ino, found.st_size))
+    return tuple(stamps)
 
 
 class Server(ThreadingHTTPServer):
@@ -120,7 +127,8 @@ class Server(ThreadingHTTPServer):
         self.clients = frozenset(config.tls.clients)
         self.scrapers = frozenset(scrapers)
         self._config = config
-        self._context, self._made_of = server_context(config.tls), _changed_at(config)
+        self._made_of, self._said = _stamps(config), ""
+        self._context = server_context(config.tls)
         self._connections = Connections(limits.connections)
         try:
             found = socket.getaddrinfo(
@@ -146,14 +154,17 @@ class Server(ThreadingHTTPServer):
 
     def _newest(self) -> ssl.SSLContext:
         """The context; recreated when the certificates were replaced, so that renewal needs no restart."""
-        made_of = _changed_at(self._config)
+        made_of = _stamps(self._config)
         if made_of != self._made_of:
-            self._made_of = made_of
             try:
                 self._context = server_context(self._config.tls)
+                self._made_of, self._said = made_of, ""
                 log.info("the certificates were replaced and have been reloaded")
             except InputError as error:
-                log.error("%s", health.CERTIFICATE_KEPT(text=str(error)))
+                # Tried again for the next connection: it may be an owner or a mode, which no fingerprint shows.
+                if str(error) != self._said:
+                    self._said = str(error)
+                    log.error("%s", health.CERTIFICATE_KEPT(text=str(error)))
         return self._context
 
     def verify_request(self, request: Any, client_address: Any) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+from tests.helpers.stamps import rewrite
 from weft.drivers.wire.agents import certificate_problems
 from weft.drivers.wire.tlsfiles import RenewedTls
 from weft.engine.clock import SystemClock
@@ -44,6 +45,21 @@ def test_half_of_a_new_pair_leaves_the_old_one_in_use(
     assert "can't be used" in certificate_problems(files, now)[0]
     shutil.copy(tmp_path / "other" / "weft.key", tmp_path / "weft.key")
     assert tls.newest() is not first and certificate_problems(files, now) == []
+
+
+def test_files_that_were_mended_in_place_are_used(
+    files: FabricManager, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Renewed as root, given to weft's user a moment later: the old pair stayed in use until it had ended."""
+    tls = RenewedTls(files, "make them")
+    first, key = tls.newest(), (tmp_path / "other" / "weft.key").read_bytes()
+    shutil.copy(tmp_path / "other" / "weft.pem", tmp_path / "weft.pem")
+    (tmp_path / "weft.key").write_bytes(b"x" * len(key))
+    assert tls.newest() is first and tls.newest() is first
+    rewrite(tmp_path / "weft.key", key)
+    second = tls.newest()
+    assert second is not first and tls.newest() is second
+    assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == 1
 
 
 def test_first_files_must_be_usable(files: FabricManager, tmp_path: Path) -> None:

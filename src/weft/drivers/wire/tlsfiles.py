@@ -38,6 +38,7 @@ class RenewedTls:
         self._lock = threading.Lock()
         self._stamp: tuple[tuple[int, ...], ...] | None = None
         self._context: ssl.SSLContext | None = None
+        self._said = ""
 
     def newest(self) -> ssl.SSLContext:
         """The same object until the files are replaced by others that can be used.
@@ -47,17 +48,23 @@ class RenewedTls:
         with self._lock:
             stamp = tuple(map(changed_file, _paths(self._files)))
             if self._context is None or stamp != self._stamp:
-                self._stamp = stamp
                 try:
                     self._context = _loaded(self._files)
+                    self._stamp, self._said = stamp, ""
                 except (OSError, ValueError) as error:  # SSLError is an OSError
-                    files = ", ".join(_paths(self._files))
-                    if self._context is None:
-                        raise PermanentError(
-                            "load the certificates", files, str(error), self._then
-                        ) from error
-                    log.error("%s", health.CERTIFICATE_KEPT(text=f"{files}: {error}"))
+                    self._keep(error)
+            assert self._context is not None
             return self._context
+
+    def _keep(self, error: Exception) -> None:
+        """Stay with the old files. The new ones are tried again with each request: what was wrong may be their owner,
+        their mode or a limit of the process, and no fingerprint shows when that is mended."""
+        files = ", ".join(_paths(self._files))
+        if self._context is None:
+            raise PermanentError("load the certificates", files, str(error), self._then) from error
+        if (text := f"{files}: {error}") != self._said:
+            self._said = text
+            log.error("%s", health.CERTIFICATE_KEPT(text=text))
 
 
 def pair_problem(files: Certificates) -> str:
