@@ -142,6 +142,24 @@ def test_cause_is_named_only_where_one_pod_explains_a_congestion(
     assert found.congested == () and found.unknown_links == 1, "a full counter isn't a good one"
 
 
+def test_pod_that_explains_little_of_a_links_traffic_is_not_accused(
+    house: House, pods: dict[str, PodRecord]
+) -> None:
+    """The rest is of storage, say, or of a pod whose path isn't known; nor is a pod by paths that are only possible."""
+    ends = shared(house, pods["victim"], pods["noisy"])
+    sends(house, pods["noisy"], BUSY / 100)
+    congest(house, ends)
+    found = disturbers(house, pods["victim"])
+    assert {view.cause for view in found.congested} == {""} and all(o.cause_of == 0 for o in found.others)
+    sends(house, pods["noisy"], BUSY)
+    for engine, named in (("minhop", True), ("ar_updn", False), ("dfp2", False), ("", False)):
+        routes(house).engine = engine
+        forget(house)
+        found = disturbers(house, pods["victim"])
+        assert found.congested and any(o.cause_of for o in found.others) is named
+        assert found.reading.exact is named and bool(found.reading.notes) is not named
+
+
 def test_link_shows_each_pod_on_it_in_each_direction(house: House, pods: dict[str, PodRecord]) -> None:
     """A host's cable has its own pod alone; an uplink those whose paths are on it, and what they send."""
     sends(house, pods["noisy"], GB)

@@ -146,4 +146,14 @@ def test_link_is_congested_by_two_intervals_or_not_known(rate: PortRate, congest
 def test_cause_explains_four_fifths_of_all_that_is_known(
     sent: tuple[float | None, ...], found: int | None
 ) -> None:
-    assert cause([Suspect(i, s) for i, s in enumerate(sent)]) == found
+    carried = sum(s or 0.0 for s in sent)
+    assert cause([Suspect(i, s) for i, s in enumerate(sent)], carried) == found
+
+
+@pytest.mark.parametrize(
+    ("carried", "found"),
+    [(100.0, 0), (50.0, 0), (125.0, 0), (126.0, None), (1e6, None), (None, None)],
+)
+def test_cause_explains_what_the_link_carries(carried: float | None, found: int | None) -> None:
+    """Storage's traffic on the link accuses no pod."""
+    assert cause([Suspect(0, 100.0)], carried) == found

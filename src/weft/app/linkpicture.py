@@ -85,6 +85,13 @@ class Picture:
         """What each user sends on a link, most first."""
         return self.use.sent_on(link, self.map.forwarding, self._rates)
 
+    def cause(self, link: int) -> int | None:
+        """The user that congests a link; None: it isn't congested, or it isn't known who does."""
+        rate = self.rate(link)
+        if not self.map.exact or not is_congested(rate):
+            return None
+        return cause(self.suspects(link), rate.sent)
+
     def is_between_switches(self, link: int) -> bool:
         """Whether a switch is at both ends."""
         return self.map.forwarding.is_between_switches(link)
@@ -95,7 +102,7 @@ class Picture:
         rate, paths = self.rate(link), dict(self.use.on(link))
         suspects = self.suspects(link)
         congested = is_congested(rate)
-        first = cause(suspects) if congested else None
+        first = self.cause(link)
         pods = [
             LinkPod(
                 kind=self.users[s.user].kind,

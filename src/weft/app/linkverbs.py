@@ -19,7 +19,7 @@ from weft.model.views import (
     LinkAnswer,
     PodLinks,
 )
-from weft.planning.fabric.linkuse import cause, is_congested
+from weft.planning.fabric.linkuse import is_congested
 from weft.planning.fabric.targets import target_of
 from weft.planning.fabric.topology import natural
 from weft.ports.fabric import FollowsRoutes
@@ -96,10 +96,9 @@ class LinkVerbs(OrderDesk):
         causes: dict[int, int] = {}
         sent: dict[int, float] = {}
         for link in congested:
-            suspects = picture.suspects(link)
-            if (first := cause(suspects)) is not None:
+            if (first := picture.cause(link)) is not None:
                 causes[first] = causes.get(first, 0) + 1
-            for one in suspects:
+            for one in picture.suspects(link):
                 sent[one.user] = max(sent.get(one.user, 0.0), one.sent or 0.0)
         others = [
             Disturber(

@@ -124,5 +124,5 @@ def test_planted_noisy_neighbor_is_the_cause_on_the_real_routes(narrow: RealRig)
     assert is_congested(rates.ports[forwarding.end_of(planted)])
     suspects = use.sent_on(planted, forwarding, rates.ports)
     assert [users[s.user].id for s in suspects] == ["noisy", "quiet"]
-    assert cause(suspects) == 1
+    assert cause(suspects, rates.ports[forwarding.end_of(planted)].sent) == 1
     assert not any(is_congested(rates.ports[forwarding.end_of(one)]) for one in others)

@@ -39,7 +39,7 @@ class LinkReading(Document):
     engine: str = Field(default="", description="Routing engine in force; empty: not known.")
     exact: bool = Field(
         description="Whether each packet of a pair takes the shown path. Otherwise the paths are possible: there are "
-        "several LIDs a port, or switches choose adaptively."
+        "several LIDs a port, switches choose adaptively, that isn't known, or the reading is partial."
     )
     notes: tuple[str, ...] = Field(default=(), description="What isn't known, a sentence each.")
 
@@ -80,8 +80,8 @@ class LinkView(Document):
     )
     cause: str = Field(
         default="",
-        description="Id of what sends at least 80 % of the bytes that pods explain on a congested link; empty: none."
-        "",
+        description="Id of what sends at least 80 % of the bytes that pods explain on a congested link, and of those "
+        "that it carries; empty: none, or not known.",
     )
     pods: tuple[LinkPod, ...] = Field(default=(), description="Most bytes, then most paths first.")
     more_pods: int = Field(default=0, description="Further ones.")
@@ -143,9 +143,7 @@ class Disturber(Document):
     project_id: str
     shared_links: int
     congested_links: int = Field(description="How many of them are congested.")
-    cause_of: int = Field(
-        description="On how many congested ones it sends at least 80 % of the explained bytes."
-    )
+    cause_of: int = Field(description="Of how many congested ones it is the cause.")
     sent_gbps: float | None = Field(
         default=None,
         description="Most Gb/s that it sends on one of the congested links; null: none, or not known.",

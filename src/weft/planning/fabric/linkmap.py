@@ -18,6 +18,10 @@ from weft.planning.kept import kept
 
 _ADAPTIVE = "ar_"
 """How NVIDIA's engines with adaptive routing begin."""
+_STATIC = frozenset(
+    ("minhop", "updn", "dnup", "ftree", "file", "lash", "dor", "torus-2QoS", "nue", "dfsssp", "sssp")
+)
+"""OpenSM's own engines (`osm_subnet.h`, `osm_opensm.c`): by these, a pair's packets take the path of the tables."""
 Level = Literal["adapter", "leaf", "other"]
 
 
@@ -88,8 +92,8 @@ class LinkMap:
 
     @property
     def exact(self) -> bool:
-        """Whether a path is the one that every packet of a pair takes."""
-        return not self.forwarding.many_lids and not self.routes.engine.startswith(_ADAPTIVE)
+        """Whether a path is certainly the one that every packet of a pair takes."""
+        return not self.forwarding.many_lids and self.routes.engine in _STATIC and not self.routes.partial
 
     def notes(self) -> Iterator[str]:
         """What isn't known of the routes, a sentence each."""
@@ -105,6 +109,8 @@ class LinkMap:
             yield "ports have several LIDs (LMC above 0): the path of each is counted"
         if routes.engine.startswith(_ADAPTIVE):
             yield f"routing is adaptive ({routes.engine}): the paths are possible, others are, too"
+        elif routes.engine and routes.engine not in _STATIC:
+            yield f"it isn't known whether routing is adaptive ({routes.engine}): the paths are possible"
 
 
 @kept

@@ -21,7 +21,8 @@ _FEW = 32
 CONGESTED = 0.3
 """Share of waiting above which a link is congested, in two intervals in a row."""
 CAUSE = 0.8
-"""Share of the bytes that pods explain on a congested link from which one of them is called the cause."""
+"""Share of the bytes on a congested link from which a pod is called the cause: both of those that pods explain, and of
+those that the link carried."""
 
 
 class Adapter(NamedTuple):
@@ -127,13 +128,17 @@ def is_congested(rate: PortRate) -> bool | None:
     return True if len(shares) == 2 and all(s > CONGESTED for s in shares) else None
 
 
-def cause(suspects: Sequence[Suspect]) -> int | None:
-    """The user that explains a congestion by itself; None: none does, or not all is known."""
-    if not suspects or any(s.sent is None for s in suspects):
+def cause(suspects: Sequence[Suspect], carried: float | None) -> int | None:
+    """The user that explains a congestion by itself; None: none does, or not all is known.
+
+    Args:
+        carried: bytes per second that the link's port sent: what users don't explain of it is other traffic, as of
+            storage, or of users whose paths aren't known.
+    """
+    if not suspects or carried is None or any(s.sent is None for s in suspects):
         return None
-    total = sum(s.sent or 0.0 for s in suspects)
-    first = suspects[0]
-    return first.user if total > 0 and (first.sent or 0.0) >= CAUSE * total else None
+    total, first = sum(s.sent or 0.0 for s in suspects), suspects[0]
+    return first.user if total > 0 and (first.sent or 0.0) >= CAUSE * max(total, carried) else None
 
 
 @lru_cache(maxsize=8)
