@@ -18,12 +18,14 @@ from weft.app.repairs import Repairs, Replacer
 from weft.engine.adapterwatch import AdapterWatch
 from weft.engine.failures import claim_failure, refresh_failures
 from weft.engine.records import PodRecord
+from weft.model.change import Replacement
 from weft.model.errors import ConflictError
 from weft.model.messages import message
 from weft.model.order import Order
 from weft.model.pod import Aspect, PodState
 from weft.model.site import RepairPolicy
 from weft.model.views import AuditLogSearch, DrainRequest, PodSearch
+from weft.planning.fabric.topology import Topology
 from weft.ports.servers import Action
 from weft.testing.cloud import Fault
 
@@ -483,6 +485,44 @@ def test_adapter_is_not_gone_unless_whole_readings_say_so(house: House, clock: H
     repairs(house).tend()
     assert look(house, pod).generation == 1
     assert said(house, pod) == ("SERVER_NOT_RUNNING" if way == "off" else "")
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+def test_replacement_is_never_a_node_whose_adapter_is_not_shown(
+    house: House, clock: HandClock, spare: int
+) -> None:
+    """A leaf that died takes the adapters of free nodes and spares there, too: another leaf has the next node."""
+    pod = house.ready(order(count=2, spare=spare))
+    stands = Topology.of(house.site, "ib0").stands
+    dead = {n for n, stand in stands.items() if stand.leaf == stands[pod.nodes[0]].leaf}
+    assert {*pod.nodes, *pod.spares} < dead, "the nearest nodes are on the dead leaf"
+    for node in dead - {pod.nodes[1]}:
+        house.fabric.cut(port(house, node))
+    read_fabric(house, clock, 12)
+    plan = house.service.plan_replacement(house.request(), "train", Replacement(node=pod.nodes[0]))
+    assert plan.placement.nodes[0].node not in dead
+    repairs(house).tend()
+    now = look(house, pod)
+    assert now.generation == 2 and now.nodes[0] not in dead
+
+
+def test_outage_of_a_fabric_takes_back_what_was_gone_before(house: House, clock: HandClock) -> None:
+    """It began with few adapters; once many are gone, none counts until the outage is over for the site's limit."""
+    limits(house, outage=1)
+    pod = house.ready(order(count=3))
+    house.fabric.cut(port(house, pod.nodes[0]))
+    read_fabric(house, clock, 10)
+    house.fabric.cut(port(house, pod.nodes[1]))
+    read_fabric(house, clock, 2)
+    repairs(house).tend()
+    assert look(house, pod).generation == 1 and not said(house, pod)
+    house.fabric.repair(port(house, pod.nodes[1]))
+    read_fabric(house, clock, 9)
+    repairs(house).tend()
+    assert look(house, pod).generation == 1
+    read_fabric(house, clock, 3)
+    repairs(house).tend()
+    assert look(house, pod).generation == 2
 
 
 def test_fabric_is_read_by_one_worker_at_a_time(house: House, clock: HandClock) -> None:

@@ -11,6 +11,7 @@ from weft.app.verbs import Request
 from weft.engine.capacity import Capacity
 from weft.engine.changes import check_confirmed, check_gone, check_lease, overtaken
 from weft.engine.database import Tx
+from weft.engine.failures import nodes_without_adapters
 from weft.engine.gather import PlanningInput
 from weft.engine.holds import check_unaccepted, hold_replaced
 from weft.engine.nodehistory import note_replaced
@@ -49,7 +50,7 @@ class ReplaceVerbs(ChangeVerbs):
         """
         pod = self._find(request, "pods:plan", name)
         self._check_may_replace(request, pod, asked)
-        found = self._replacement(pod, self._given_now(pod, pod.order), self._store.capacity(), asked)
+        found = self._replacement(pod, self._given_to_replace(pod), self._store.capacity(), asked)
         with self._store.database.transaction() as tx:
             check_gone(tx, pod.id, found.plan.graph)
             check_lease(pod, found.lease_end, tx.now())
@@ -135,7 +136,7 @@ class ReplaceVerbs(ChangeVerbs):
                 unasked.also(tx, found)
 
         def write() -> PodChange:
-            given = self._given_now(pod, pod.order)
+            given = self._given_to_replace(pod)
             return self._write_next(request, pod, given, following, Replacing(also, check))
 
         gate = self._store.database.gate
@@ -144,6 +145,11 @@ class ReplaceVerbs(ChangeVerbs):
         done = self._by_active_site(write, pod.name)
         gate.hurry()
         return done
+
+    def _given_to_replace(self, pod: PodRecord) -> PlanningInput:
+        """The planning input for a replacement: nodes whose adapters their fabric doesn't show count as down."""
+        given = self._given_now(pod, pod.order)
+        return replace(given, down={**nodes_without_adapters(self._store.database), **given.down})
 
     def _limited(self, request: Request, pod: PodRecord) -> str | None:
         """The project whose limit of replaced nodes counts; None: an operator asks."""

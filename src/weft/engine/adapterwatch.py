@@ -84,10 +84,10 @@ class AdapterWatch(Periodic):
             values = {"fabric": fabric, "at": at, "gap": GAP}
             tx.run("adapters_seen", ports=[one["port"] for one in gone], **values)
             row = tx.row("count_nodes_with_pods", nodes=sorted({one["node"] for one in gone}))
-            if row is not None and row["number"] > site.repair.outage:
+            outage = row is not None and row["number"] > site.repair.outage
+            if row is not None and outage:
                 log.error(
                     "fabric %s: adapters of %d nodes of pods are gone, more than %d: taken for an outage of the fabric",
                     *(fabric, row["number"], site.repair.outage),
                 )
-                return
-            tx.run("adapters_gone", gone=Jsonb(gone), **values)
+            tx.run("adapters_gone", gone=Jsonb(gone), outage=outage, **values)

@@ -176,6 +176,14 @@ def check_failing(tx: Tx, failure: Failure, site: Site) -> None:
         raise ConflictError(repairs.NO_LONGER_FAILS(node=failure.node))
 
 
+def nodes_without_adapters(database: Database) -> dict[str, str]:
+    """Node -> which adapter its fabric didn't show when it was last read, within an hour: such a node takes no other
+    one's place, also before that counts as a failure."""
+    with database.statement() as tx:
+        rows = tx.rows("nodes_without_adapters", after=tx.now() - HOUR)
+    return {r["node"]: f"adapter {r['name']} isn't shown by fabric {r['fabric']}" for r in rows}
+
+
 def was_reset(database: Database, server: str) -> bool:
     """Whether weft has reset a server, by its id, within a day."""
     with database.transaction() as tx:

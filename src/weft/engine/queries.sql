@@ -526,16 +526,20 @@ DELETE FROM adapter_gone WHERE fabric = %(fabric)s AND NOT port = ANY(%(ports)s)
 SELECT count(DISTINCT node) AS number FROM node_hold WHERE node = ANY(%(nodes)s);
 
 -- name: adapters_gone
--- After a gap in the readings, or if the clock was set back, one counts from now.
+-- After a gap in the readings, if the clock was set back, or in an outage of the fabric, one counts from now.
 INSERT INTO adapter_gone AS known (fabric, port, node, name, since, seen_at)
 SELECT %(fabric)s, g ->> 'port', g ->> 'node', g ->> 'name', %(at)s, %(at)s FROM jsonb_array_elements(%(gone)s::jsonb) g
 ORDER BY g ->> 'port'
 ON CONFLICT (fabric, port) DO UPDATE SET node = excluded.node, name = excluded.name, seen_at = excluded.seen_at,
-    since = CASE WHEN abs(extract(epoch FROM known.seen_at - %(at)s)) > extract(epoch FROM %(gap)s::interval)
+    since = CASE WHEN %(outage)s OR abs(extract(epoch FROM known.seen_at - %(at)s)) > extract(epoch FROM %(gap)s::interval)
         THEN %(at)s ELSE known.since END,
-    readings = CASE WHEN abs(extract(epoch FROM known.seen_at - %(at)s)) > extract(epoch FROM %(gap)s::interval)
+    readings = CASE WHEN %(outage)s OR abs(extract(epoch FROM known.seen_at - %(at)s)) > extract(epoch FROM %(gap)s::interval)
         THEN 1 ELSE known.readings + 1 END
 WHERE NOT (known.seen_at >= %(at)s AND known.seen_at <= %(at)s + %(gap)s::interval);
+
+-- name: nodes_without_adapters
+-- Nodes of which an adapter wasn't shown in the last reading of its fabric, however long that has been so.
+SELECT DISTINCT ON (node) node, name, fabric FROM adapter_gone WHERE seen_at > %(after)s ORDER BY node, fabric, port;
 
 -- name: adapters_gone_now
 SELECT * FROM adapter_gone ORDER BY fabric, port;
