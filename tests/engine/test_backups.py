@@ -95,6 +95,16 @@ def restored(url: str, path: Path, *more: str) -> int:
     return main(["restore", str(path), "--database", url, *more])
 
 
+def of_another_role(url: str) -> str:
+    """URL for a role that owns the database, from which PostgreSQL hides what other roles' connections are."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS owner_of_restored")
+        connection.execute("CREATE ROLE owner_of_restored NOLOGIN")
+        name = connection.info.dbname
+        connection.execute(f"ALTER DATABASE {name} OWNER TO owner_of_restored".encode())
+    return f"{url}&options=-c%20role%3Downer_of_restored"
+
+
 def rows_of(url: str) -> dict[str, Any]:
     """Table -> a hash of all its rows."""
     with psycopg.connect(url) as connection:
@@ -311,6 +321,7 @@ def test_database_in_use_or_not_empty_is_refused(
     with psycopg.connect(empty, application_name="weft gpu-ctl1/4711"):
         said = refused(capsys, "restore", str(backup), "--database", empty)
         assert "in use by weft gpu-ctl1/4711 (user postgres from a local socket)" in said
+        assert "in use by" in refused(capsys, "restore", str(backup), "--database", of_another_role(empty))
     with psycopg.connect(empty) as connection:
         connection.execute("CREATE TABLE books (id integer)")
     for more in ((), ("--replace",)):

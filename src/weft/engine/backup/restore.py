@@ -140,10 +140,13 @@ def _check_target(connection: Connection, url: str, checked: Checked, replace: b
 
 
 def _check_alone(connection: Connection, of: str) -> None:
+    # Of other roles' connections PostgreSQL may hide all but the user: those count, too.
     rows = connection.execute(
         "SELECT coalesce(nullif(application_name, ''), 'unnamed') AS name, coalesce(usename, '?') AS usename, "
-        "coalesce(host(client_addr), 'a local socket') AS address, pid FROM pg_stat_activity "
-        "WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend' "
+        "CASE WHEN backend_type IS NULL THEN 'an unknown address' "
+        "ELSE coalesce(host(client_addr), 'a local socket') END AS address, pid FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid() "
+        "AND usesysid IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend' "
         "ORDER BY backend_start"
     ).fetchall()
     if rows:
