@@ -165,6 +165,26 @@ def test_check_that_fails_on_many_nodes_at_once_takes_only_the_first(
     assert free(house) == 10
 
 
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [
+        ("the GPUs are bound to vfio-pci, for guests", "failed"),
+        ("ECC is Disabled", "failed"),
+        ("no expected value", "ok"),
+        ("no P_Key but the default partition's, and none expected", "ok"),
+    ],
+)
+def test_skipped_check_ends_a_failure_only_if_nothing_is_expected(
+    house: House, report: Report, reason: str, state: str
+) -> None:
+    """A broken GPU that is given to a guest isn't read: the node gets no order again because of it."""
+    report("gpu01", result("GPU_STATE", "gpu0", "failed"), result("CLOCK"))
+    report("gpu01", result("GPU_STATE", "host", "skipped", reason=reason), result("CLOCK"))
+    assert house.service.show_node(house.operator, "gpu01").checks == state
+    report("gpu01", result("GPU_STATE", "gpu0"), result("CLOCK"))
+    assert house.service.show_node(house.operator, "gpu01").checks == "ok"
+
+
 def test_codes_in_the_site_are_weft_checks(house: House) -> None:
     """A mistyped code is refused with its place; the list is the program's."""
     assert PROGRAMS.keys() == CODES
