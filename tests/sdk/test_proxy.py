@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -115,3 +117,14 @@ def test_cloud_profile_adds_the_service_by_itself(desk: Desk) -> None:
     desk.write_clouds()
     proxy: Any = connect().accelerator_pod  # type: ignore[attr-defined]
     assert list(proxy.pods()) == []
+
+
+def test_oldest_openstacksdk_has_no_generic_service_description() -> None:
+    """4.4's can't be subscripted, which would fail `import weft.sdk`."""
+    code = (
+        "from openstack.service_description import ServiceDescription\n"
+        "ServiceDescription.__class_getitem__ = None\n"
+        "import weft.sdk\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

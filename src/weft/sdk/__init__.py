@@ -6,6 +6,8 @@ address is that of the catalog, or `accelerator_pod_endpoint_override`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from openstack.connection import Connection
 from openstack.service_description import ServiceDescription
 
@@ -16,7 +18,13 @@ from weft.sdk.proxy import PodProxy
 __all__ = ["Pod", "PodProxy", "add"]
 
 
-class _PodService(ServiceDescription[PodProxy]):
+if TYPE_CHECKING:
+    _Description = ServiceDescription[PodProxy]
+else:
+    _Description = ServiceDescription  # openstacksdk 4.4 has no generic one
+
+
+class _PodService(_Description):
     """weft, in the one version that there is."""
 
     supported_versions = {"1": PodProxy}  # noqa: RUF012 - the base class has it so
