@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -294,3 +295,18 @@ def test_broken_json_gets_a_sentence_with_its_line(
     assert code == 2
     assert "broken.json" in said
     assert len(said.splitlines()) <= 2
+
+
+def test_list_in_a_pipe_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As shells give `<(…)`: what a pipe has can be read once."""
+    (tmp_path / "head.yaml").write_text(SITE)
+    reading, writing = os.pipe()
+    os.write(writing, b"name,kind\npdu1,pdu\n")
+    os.close(writing)
+    try:
+        code = main(["site", "import", f"/dev/fd/{reading}", "--site", str(tmp_path / "head.yaml")])
+    finally:
+        os.close(reading)
+    said = capsys.readouterr()
+    assert (code, said.err) == (0, "")
+    assert "devices 1" in said.out

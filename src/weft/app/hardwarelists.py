@@ -23,11 +23,21 @@ Flat = dict[str, tuple[str, str]]
 """Column as written -> text, and its place."""
 
 
-def read_lists(files: Sequence[str], given: Mapping[str, str], errors: list[InputError]) -> list[Record]:
-    """As `read_list`, of several files; each of the given columns must be in one of them."""
+def read_lists(
+    files: Sequence[str],
+    given: Mapping[str, str],
+    errors: list[InputError],
+    texts: Mapping[str, str] | None = None,
+) -> list[Record]:
+    """As `read_list`, of several files; each of the given columns must be in one of them.
+
+    Args:
+        texts: of files that were read already.
+    """
     seen: set[str] = set()
     before = len(errors)
-    records = [record for file in files for record in read_list(file, given, errors, seen)]
+    read = texts or {}
+    records = [record for file in files for record in read_list(file, given, errors, seen, read.get(file))]
     if len(errors) == before:
         errors += [
             InputError("--column", f"{theirs}={ours}", "a column that a list has")
@@ -38,17 +48,22 @@ def read_lists(files: Sequence[str], given: Mapping[str, str], errors: list[Inpu
 
 
 def read_list(
-    file: str, given: Mapping[str, str], errors: list[InputError], seen: set[str] | None = None
+    file: str,
+    given: Mapping[str, str],
+    errors: list[InputError],
+    seen: set[str] | None = None,
+    text: str | None = None,
 ) -> list[Record]:
     """The hardware in a file; problems are added to `errors`.
 
     Args:
         given: columns as the file calls them -> what they are here; empty: left out.
         seen: the file's columns are added to it.
+        text: of the file; None: it is read.
     """
     path = Path(file)
     try:
-        text = read_text(path)
+        text = read_text(path) if text is None else text
         is_json = text.lstrip()[:1] in ("[", "{")
         is_yaml = is_json or path.suffix.lower() in (".yaml", ".yml")
         if is_json and text.lstrip().startswith("["):

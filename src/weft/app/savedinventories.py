@@ -31,11 +31,13 @@ class Saved:
 
     Attributes:
         lists: the other files, which are hardware lists.
+        texts: those that were read, and their text: a pipe can't be read again.
         records: the hardware.
         machines: places of those that are Ironic's nodes.
     """
 
     lists: list[str] = field(default_factory=list[str])
+    texts: dict[str, str] = field(default_factory=dict[str, str])
     records: list[Record] = field(default_factory=list[Record])
     machines: set[str] = field(default_factory=set[str])
 
@@ -52,7 +54,7 @@ def saved_inventories(
     saved, objects = Saved(), dict[str, list[Json]]()
     for file in files:
         try:
-            document = _json(file)
+            document = _json(file, saved.texts)
             if document is None:
                 saved.lists.append(file)
                 continue
@@ -107,10 +109,14 @@ def without_unknown_bmcs(
     return found
 
 
-def _json(file: str) -> Any:
-    """The document in a file; None if it isn't JSON, or can't be read, which is reported where lists are read."""
+def _json(file: str, texts: dict[str, str]) -> Any:
+    """The document in a file; None if it isn't JSON, or can't be read, which is reported where lists are read.
+
+    Args:
+        texts: the file's text is added to it.
+    """
     try:
-        text = read_text(Path(file))
+        text = texts[file] = read_text(Path(file))
     except (InputError, InputErrors):
         return None
     if is_discovery(text):

@@ -137,7 +137,7 @@ def _records(
     saved = saved_inventories(args.lists, args.status, errors, left_out)
     if args.status and args.netbox is None and not saved.records:
         raise InputError("--status", args.status[0], "only with --netbox, or a listing of NetBox or Nautobot")
-    records = read_lists(saved.lists, columns, errors)
+    records = read_lists(saved.lists, columns, errors, saved.texts)
     boxed = of_netbox(args.netbox, args.netbox_site, args.status, left_out) if args.netbox is not None else []
     if args.redfish_ca is not None and not args.redfish:
         raise InputError("--redfish-ca", args.redfish_ca, "only with --redfish")
