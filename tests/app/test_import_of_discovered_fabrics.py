@@ -257,3 +257,58 @@ def test_real_discovery_of_the_small_site_gives_the_small_site(
     }
     assert [n.accelerators for n in got.nodes] == [n.accelerators for n in site.nodes]
     assert main(["site", "check", "out/site.yaml", "--fabric", "ib.txt"]) == 0
+
+
+@pytest.mark.parametrize("output", [[], ["--output", "out"]])
+def test_links_of_the_site_file_beside_a_discovery_are_an_error(
+    folder: Path, capsys: pytest.CaptureFixture[str], output: list[str]
+) -> None:
+    """The table would be there twice: a check says so as well as a write, with its line."""
+    links = "links:\n- {a: gpu01/mlx5_0, a_port: 1, b: leaf01, b_port: 1}\n"
+    (folder / "head.yaml").write_text(SITE + links)
+    code, said = imported(capsys, *output)
+    assert code == 2
+    assert (
+        f"head.yaml:{SITE.count(chr(10)) + 1}: links: '…' is not allowed: nothing: --fabric fills this table"
+        in said
+    )
+    assert not (folder / "out").exists()
+
+
+CABLED = (
+    "name,kind,rack,mlx5_0_pci,mlx5_0_port_guid,mlx5_0_switch,mlx5_0_port\n"
+    "gpu01,compute,r1,0000:0c:00.0,,leaf01,IB1/1\n"
+    "gpu02,compute,r1,0000:0c:00.0,,leaf01,2\n"
+    f"gpu03,compute,r2,0000:0c:00.0,{0x31:#018x},leaf02,Port 1\n"
+)
+
+
+def test_cables_of_hosts_in_a_list_and_those_between_switches_in_a_discovery(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither alone connects the leaves with hosts; a host's cable that goes elsewhere is an error."""
+    (folder / "hosts.csv").write_text(CABLED)
+    code, said = imported(capsys, "--output", "out")
+    assert code == 0, said
+    assert len(load_site(folder / "out" / "site.yaml").links) == 6
+    (folder / "hosts.csv").write_text(CABLED.replace("IB1/1", "IB1/7"))
+    code, said = imported(capsys)
+    assert code == 2
+    assert "the cable of gpu01/mlx5_0 port 1 goes to leaf01 port 1, expected leaf01 port 7" in said
+
+
+def test_leaves_that_a_discovery_leaves_apart_are_an_error(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is adopted in the end must be one fabric."""
+    (folder / "hosts.csv").write_text(CABLED)
+    text = fabric().replace("[39]", "[38]", 1)
+    apart = [
+        line
+        for line in text.split("\n")
+        if not line.startswith(("[38]", "[39]")) and f'S-{0x100:016x}"[3' not in line
+    ]
+    (folder / "ib0.txt").write_text("\n".join(apart))
+    code, said = imported(capsys)
+    assert code == 2
+    assert "a fabric must be connected" in said

@@ -6,7 +6,7 @@ that can be copied, versioned and reviewed as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -87,28 +87,37 @@ def _split_ports(rows: Any) -> Any:
 
 
 def assemble(
-    data: dict[str, Any], where: Positions, links_needed: bool = True, parts: PartSource | None = None
+    data: dict[str, Any],
+    where: Positions,
+    links_needed: bool = True,
+    parts: PartSource | None = None,
+    adopting: Collection[str] = (),
 ) -> Site:
-    """The site of a document, checked and in canonical order; see `load_site`."""
+    """The site of a document, checked and in canonical order; see `load_site` and `check_site`."""
     data = without_nulls(data)
     parted = PartedTables(parts) if parts else None
     tables = validate(SiteTables, data, where) if parted is None else _with_parts(data, parted)
     site, unknown = _fold(tables, where)
-    return checked(site, links_needed, unknown, where)
+    return checked(site, links_needed, unknown, where, adopting)
 
 
 def checked(
-    site: Site, links_needed: bool = True, unknown: Sequence[WrongValue] = (), where: Positions | None = None
+    site: Site,
+    links_needed: bool = True,
+    unknown: Sequence[WrongValue] = (),
+    where: Positions | None = None,
+    adopting: Collection[str] = (),
 ) -> Site:
     """A site whose rows are valid by themselves, checked as a whole and in canonical order.
 
     Args:
         unknown: problems that are already known.
         where: where its values are written.
+        adopting: see `check_site`.
 
     Raises `InputErrors`.
     """
-    problems = [*unknown, *check_site(site, links_needed)]
+    problems = [*unknown, *check_site(site, links_needed, adopting)]
     if problems:
         where = where or Positions()
         raise InputErrors(

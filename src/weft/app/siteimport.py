@@ -69,13 +69,13 @@ def import_site(
     found = list(errors)
     around = _around(data, where)
     tables = tables_of(records, around, found)
-    for table in tables.rows:
+    for table in dict.fromkeys([*tables.rows, *(["links"] if discovered else [])]):
         if table in data:
-            allowed = "nothing: the list fills this table"
+            allowed = f"nothing: {'the list' if table in tables.rows else '--fabric'} fills this table"
             found.append(InputError(table, "…", allowed, where.at((table,))))
     _merge(data, where, tables, records)
     try:
-        site = assemble(data, where, links_needed=False)
+        site = assemble(data, where, links_needed=False, adopting=[one.fabric for one in discovered])
     except InputErrors as error:
         reported = {(e.where, e.field) for e in found}  # the list's own error for a cell is more precise
         found += [e for e in map(_of_list, error.errors) if (e.where, e.field) not in reported]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from weft.model.site import Link, Site, Switch
 from weft.planning.site.wrongvalues import WrongValue
 
 
-def check_cables(site: Site, links_needed: bool = True) -> list[WrongValue]:
-    """Everything that is wrong with the cables, in the order of their rows."""
+def check_cables(site: Site, links_needed: bool = True, adopting: Collection[str] = ()) -> list[WrongValue]:
+    """Everything that is wrong with the cables, in the order of their rows.
+
+    Args:
+        adopting: fabrics of which more cables are about to be adopted: they needn't be connected yet.
+    """
     fabric_of = {s.name: s.fabric for s in site.switches}
     fabric_of |= {f"{n.name}/{h.name}": h.fabric for n in site.nodes for h in n.hcas}
     switches = {s.name: s for s in site.switches}
@@ -20,7 +24,7 @@ def check_cables(site: Site, links_needed: bool = True) -> list[WrongValue]:
         for side in ("a", "b"):
             problems += _port(link, side, i, switches, used)
     if not problems:
-        problems += _whole(site, switches)
+        problems += _whole(site, switches, site.fabrics.keys() - set(adopting))
     if links_needed:
         problems += _without_leaf(site)
     return problems
@@ -71,7 +75,7 @@ def _port(
             yield path, port, f"{end} has one port, and links[{other}] uses it"
 
 
-def _whole(site: Site, switches: dict[str, Switch]) -> Iterator[WrongValue]:
+def _whole(site: Site, switches: dict[str, Switch], fabrics: Collection[str]) -> Iterator[WrongValue]:
     """A subnet manager manages one connected subnet: leaves with hosts that can't reach the others are a mistake."""
     neighbours: dict[str, list[str]] = {}
     with_hosts: set[str] = set()
@@ -81,7 +85,7 @@ def _whole(site: Site, switches: dict[str, Switch]) -> Iterator[WrongValue]:
                 neighbours.setdefault(one, []).append(other)
             elif one in switches:
                 with_hosts.add(one)
-    for fabric in site.fabrics:
+    for fabric in (f for f in site.fabrics if f in fabrics):
         leaves = [(i, s) for i, s in enumerate(site.switches) if s.fabric == fabric and s.name in with_hosts]
         if not leaves:
             continue

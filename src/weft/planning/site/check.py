@@ -36,11 +36,12 @@ RESERVED_HCA = "management"
 """The pod's management port of a node is `port/<node>/management`: an adapter can't have that name."""
 
 
-def check_site(site: Site, links_needed: bool = True) -> list[WrongValue]:
+def check_site(site: Site, links_needed: bool = True, adopting: Collection[str] = ()) -> list[WrongValue]:
     """Everything that is wrong, table by table.
 
     Args:
         links_needed: False: adapters without a cable are accepted (the cabling is about to be adopted).
+        adopting: fabrics of which more cables are about to be adopted: they needn't be connected yet.
     """
     return [
         *_clouds(site),
@@ -56,7 +57,7 @@ def check_site(site: Site, links_needed: bool = True) -> list[WrongValue]:
         *_nodes(site),
         *_adapters(site),
         *check_parts_of_nodes(site),
-        *check_cables(site, links_needed),
+        *check_cables(site, links_needed, adopting),
         *check_nvlink(site),
         *check_rails(site),
         *_flavors(site),
