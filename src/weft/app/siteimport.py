@@ -69,7 +69,9 @@ def import_site(
     found = list(errors)
     around = _around(data, where)
     tables = tables_of(records, around, found)
-    for table in dict.fromkeys([*tables.rows, *(["links"] if discovered else [])]):
+    filled = list(tables.rows)
+    filled += ["links"] if discovered and "links" not in filled else []
+    for table in filled:
         if table in data:
             allowed = f"nothing: {'the list' if table in tables.rows else '--fabric'} fills this table"
             found.append(InputError(table, "…", allowed, where.at((table,))))
