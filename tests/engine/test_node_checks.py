@@ -165,6 +165,28 @@ def test_check_that_fails_on_many_nodes_at_once_takes_only_the_first(
     assert free(house) == 10
 
 
+def test_wrong_or_changed_value_takes_no_whole_machine_type(house: House, report: Report) -> None:
+    """Sites with fewer nodes than `outage` have the brake, too; where results are required, new values take no node
+    before its result is old by age."""
+    names = [n.name for n in house.site.nodes if n.role == "compute"]
+    kind = house.site.node_by_name["gpu01"].machine_type
+    choose(house, missing="exclude", age="1h")
+    for name in names:
+        report(name, result("GPU_DRIVER"))
+    full = free(house)
+    assert full == 16
+    choose(house, missing="exclude", age="1h", expected={kind: {"gpu_driver": "1.2"}})
+    assert free(house) == full and house.service.show_node(house.operator, "gpu01").checks == "old"
+    choose(house)
+    for name in names:
+        report(name, result("GPU_DRIVER", status="failed"))
+    assert free(house) == 8
+    assert any(
+        "began to fail on more than half of a machine type's nodes within a day: 8 of them" in said
+        for said in house.service.audit(house.operator).limits
+    )
+
+
 @pytest.mark.parametrize(
     ("reason", "state"),
     [

@@ -156,12 +156,13 @@ class CheckVerbs(Desk):
 
     def _say_suspended(self, node: str, site: Site) -> None:
         capacity = self._store.capacity()
-        for code, nodes in verdict(capacity.stops, site, capacity.at).suspended.items():
+        found = verdict(capacity.stops, site, capacity.at)
+        for code, nodes in found.suspended.items():
             if node in nodes:
                 log.error(
-                    "check %s began to fail on more than %d nodes within a day: %d of them, %s too, get new orders all "
+                    "check %s began to fail on %s within a day: %d of them, %s too, get new orders all "
                     "the same until a day is over",
-                    *(code, site.checks.outage, len(nodes), node),
+                    *(code, found.limits[code], len(nodes), node),
                 )
 
     def _known_host(self, node: str) -> None:

@@ -10,7 +10,7 @@ from weft.engine.stops import Checked, Problem, Stops
 from weft.model.hostchecks import CheckState
 from weft.model.ids import span
 from weft.model.site import ChecksPolicy, Site
-from weft.planning.site.hostchecks import expected_digests
+from weft.planning.site.hostchecks import expected_digests, hosts_by_type
 
 OUTAGE = timedelta(days=1)
 """How long the same check that fails on many nodes at once may be a mistake of what it is compared with."""
@@ -30,10 +30,12 @@ class Verdict:
     Attributes:
         excluded: node -> why, for operators.
         suspended: code -> nodes that aren't kept from orders although it fails there: too many began to fail at once.
+        limits: code of these -> on how many it began to fail, in words.
     """
 
     excluded: Mapping[str, str] = field(default_factory=dict[str, str])
     suspended: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    limits: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def counted(checked: Checked | None, policy: ChecksPolicy) -> tuple[Problem, ...]:
@@ -57,11 +59,12 @@ def check_state(checked: Checked | None, site: Site, node: str, now: datetime | 
 
 def is_old(checked: Checked, site: Site, node: str, now: datetime | None) -> bool:
     """Whether a result is too old to count, or was compared with other values than are expected now."""
-    return (
-        now is None
-        or now - checked.at > span(site.checks.age)
-        or not is_current(checked.expected, site, node)
-    )
+    return now is None or is_aged(checked, site, now) or not is_current(checked.expected, site, node)
+
+
+def is_aged(checked: Checked, site: Site, now: datetime) -> bool:
+    """Whether a result is too old to count."""
+    return now - checked.at > span(site.checks.age)
 
 
 def is_current(digest: str | None, site: Site, node: str) -> bool:
@@ -81,11 +84,16 @@ def verdict(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> Ver
             failing.setdefault(code, []).append((since, node))
     codes: dict[str, list[str]] = {}
     suspended: dict[str, tuple[str, ...]] = {}
+    limits: dict[str, str] = {}
     for code, since in sorted(failing.items()):
         fresh = sorted(one for one in since if now is not None and one[0] > now - OUTAGE)
-        spared = {node for _, node in fresh[policy.outage :]}
+        spared = _spared([node for _, node in fresh], site)
         if spared:
             suspended[code] = tuple(sorted(spared))
+            many = (
+                f"{policy.outage} nodes" if len(fresh) > policy.outage else "half of a machine type's nodes"
+            )
+            limits[code] = f"more than {many}"
         for _, node in since:
             if node not in spared:
                 codes.setdefault(node, []).append(code)
@@ -93,9 +101,22 @@ def verdict(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> Ver
     if policy.missing == "exclude":
         for one in site.nodes:
             checked = stops[one.name].checks if one.name in stops else None
-            if one.role == "compute" and (checked is None or is_old(checked, site, one.name, now)):
+            if one.role == "compute" and (checked is None or now is None or is_aged(checked, site, now)):
                 excluded.setdefault(one.name, NEVER if checked is None else OLD)
-    return Verdict(excluded, suspended)
+    return Verdict(excluded, suspended, limits)
+
+
+def _spared(failing: list[str], site: Site) -> set[str]:
+    """Of nodes on which the same check began to fail within a day, in this order, those that get orders all the same:
+    beyond `outage` of all, or half of a machine type, for which a value is expected."""
+    hosts, types = hosts_by_type(site), dict[str, int]()
+    spared = set(failing[site.checks.outage :])
+    for node in failing[: site.checks.outage]:
+        kind = site.node_by_name[node].machine_type
+        types[kind] = types.get(kind, 0) + 1
+        if types[kind] > (hosts[kind] + 1) // 2:
+            spared.add(node)
+    return spared
 
 
 def checks_said(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> list[str]:
@@ -107,7 +128,7 @@ def checks_said(stops: Mapping[str, Stops], site: Site, now: datetime | None) ->
     for code, nodes in found.suspended.items():
         named = ", ".join(nodes[:MOST_NAMED])
         said.append(
-            f"check {code} began to fail on more than {site.checks.outage} nodes within a day: {len(nodes)} of them "
+            f"check {code} began to fail on {found.limits[code]} within a day: {len(nodes)} of them "
             f"get new orders all the same until a day is over, such as {named}"
         )
     return said

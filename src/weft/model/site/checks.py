@@ -38,13 +38,15 @@ class ChecksPolicy(Document):
     missing: Literal["exclude", "ignore"] = Field(
         default="ignore",
         description="Whether a node without a result, or with an old one, is kept from new orders. See to it first "
-        "that all nodes report: `outage` doesn't count these.",
+        "that all nodes report: `outage` doesn't count these. A result that was compared with other values than are "
+        "expected now counts here until it is old by its age.",
     )
     outage: int = Field(
         default=16,
         ge=1,
         le=100_000,
-        description="If the same check of more nodes than this begins to fail within a day, what it is compared with "
+        description="If the same check of more nodes than this, or of more than half of a machine type, begins to fail "
+        "within a day, what it is compared with "
         "is probably wrong: for a day only the first ones are kept from new orders because of it, and "
         "`weft_checks_suspended` is an alarm.",
     )

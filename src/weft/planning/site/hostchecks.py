@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from weft.model.hostchecks import CODES
@@ -23,6 +24,12 @@ def check_host_checks(site: Site) -> Iterator[WrongValue]:
     for name in site.checks.expected:
         if name not in types:
             yield ("checks", "expected", name), name, f"a machine type of the site: {', '.join(types)}"
+
+
+@kept
+def hosts_by_type(site: Site) -> Mapping[str, int]:
+    """Machine type -> how many hosts of it the site has."""
+    return Counter(node.machine_type for node in site.nodes)
 
 
 @kept
