@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Iterable
+import threading
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from types import FrameType
 
 log = logging.getLogger("weft")
 
@@ -13,6 +16,27 @@ log = logging.getLogger("weft")
 def outlive_hang_up() -> None:
     """Ignore SIGHUP during start-up: nothing that it could reload has been read yet."""
     signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+@contextmanager
+def interrupted_by_signals() -> Generator[None]:
+    """Within the block SIGTERM and SIGHUP raise `KeyboardInterrupt`, as SIGINT does, so that what was begun is removed.
+
+    In another thread than the main one it changes nothing.
+    """
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise KeyboardInterrupt(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class EndSignal:

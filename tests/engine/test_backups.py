@@ -240,6 +240,31 @@ def test_restored_database_waits_although_nothing_was_changed_since(
     house.ready(make("next", 1))
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_stopped_backup_leaves_no_file(
+    house: House, tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
+    """A timer's job that was stopped left a part of it, with secrets, at each run."""
+    folder = tmp_path / "backups"
+    folder.mkdir()
+
+    def stop() -> None:
+        wait_for(lambda: list(folder.iterdir()))
+        os.kill(os.getpid(), number)
+
+    before = signal.signal(number, lambda *_: None)
+    stopping = threading.Thread(target=stop)
+    try:
+        with psycopg.connect(house.database.url) as connection:
+            connection.execute("LOCK TABLE pod")
+            stopping.start()
+            assert main(["backup", str(folder), "--database", house.database.url]) == 130
+    finally:
+        stopping.join()
+        signal.signal(number, before)
+    assert not list(folder.iterdir()) and "interrupted" in capsys.readouterr().err
+
+
 def test_files_that_are_no_backup_are_refused(
     backup: Path, empty: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

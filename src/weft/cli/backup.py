@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from weft.cli.common import Subparsers, say, warn
 from weft.cli.output import Record, acting, write
+from weft.ending import interrupted_by_signals
 from weft.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ def backup(args: argparse.Namespace) -> int:
         return _done(args, found, f"{found.path}: whole; {_of(found)}", notes)
     if len(words) > 1:
         raise InputError("FILE", words, f"one file or folder, or {VERIFY} and a file")
-    found = backups.make(local_settings(args), Path(words[0]) if words else None)
+    with interrupted_by_signals():
+        found = backups.make(local_settings(args), Path(words[0]) if words else None)
     return _done(args, found, f"{found.path}: {found.size} bytes; {_of(found)}", [backups.SECRETS])
 
 
@@ -87,7 +89,8 @@ def restore(args: argparse.Namespace) -> int:
     """Restore a file; 0."""
     from weft.app import backups
 
-    found = backups.put_back(local_settings(args), args.file, args.replace, args.older)
+    with interrupted_by_signals():
+        found = backups.put_back(local_settings(args), args.file, args.replace, args.older)
     notes = [
         "weft changes nothing outside until an operator has reviewed weft audit and run weft audit --accept"
     ]
