@@ -23,7 +23,8 @@ def read_guids(file: str, tree: FatTree) -> Identities:
     if not path.is_file():
         raise InputErrors([InputError("--guids", file, "an existing CSV file")])
     errors: list[InputError] = []
-    found, seen = Identities(), dict[int, str]()
+    once: list[tuple[str, str, int | str]]
+    found, seen = Identities(), dict[tuple[str, int | str], str]()
     known = {server(i): {adapter(r) for r in range(tree.rails)} for i in range(tree.servers)}
     switches = {s.name for s in tree.switches}
     for row, place in read_rows(path, file, _COLUMNS, errors):
@@ -35,7 +36,9 @@ def read_guids(file: str, tree: FatTree) -> Identities:
                     first, last = server(0), server(tree.servers - 1)
                     allowed = f"of this design: {first}/{adapter(0)} to {last}/{adapter(tree.rails - 1)}"
                     raise InputErrors([InputError("node", f"{one.node}/{one.name}", allowed, place)])
-                guid, twice = one.port_guid, found.adapters.setdefault((one.node, one.name), one) is not one
+                once = [("guid", "guid", one.guid), ("port_guid", "port_guid", one.port_guid)]
+                once += [("pci", one.node, one.pci)] if one.pci is not None else []
+                twice = found.adapters.setdefault((one.node, one.name), one) is not one
             else:
                 it = validate(SwitchIdentity, row, where)
                 if it.name not in switches:
@@ -43,15 +46,18 @@ def read_guids(file: str, tree: FatTree) -> Identities:
                         f"a switch of this design, such as {tree.switches[0].name}; adapters need their node"
                     )
                     raise InputErrors([InputError("name", it.name, allowed, place)])
-                guid, twice = it.guid, found.switches.setdefault(it.name, it) is not it
+                once = [("guid", "guid", it.guid), ("guid", "port_guid", it.guid)]
+                twice = found.switches.setdefault(it.name, it) is not it
         except InputErrors as error:
             errors += error.errors
             continue
         if twice:
             errors.append(InputError("name", row["name"], "each switch and adapter once", place))
-        elif (other := seen.setdefault(guid, place)) != place:
-            column = "port_guid" if "node" in row else "guid"
-            errors.append(InputError(column, row[column], f"each GUID once; {other} has it too", place))
+            continue
+        for column, among, value in once:
+            if (other := seen.setdefault((among, value), place)) != place:
+                what = "PCI address of a server" if column == "pci" else "GUID"
+                errors.append(InputError(column, row[column], f"each {what} once; {other} has it too", place))
     if errors:
         raise InputErrors(errors)
     return found

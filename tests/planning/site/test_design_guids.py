@@ -74,6 +74,12 @@ def test_listed_guids_replace_placeholders(folder: Path, capsys: pytest.CaptureF
         ("node2,mlx5_1,0xb8599f0300000210,0xb8599f0300000101,",
          "guids.csv:6: port_guid: '0xb8599f0300000101' is not allowed:"
          " each GUID once; guids.csv:2 has it too"),
+        ("node2,mlx5_1,0xb8599f0300000100,0xb8599f0300000211,",
+         "guids.csv:6: guid: '0xb8599f0300000100' is not allowed:"
+         " each GUID once; guids.csv:2 has it too"),
+        (",leaf1-rail1,0xb8599f0300000100,,",
+         "guids.csv:6: guid: '0xb8599f0300000100' is not allowed:"
+         " each GUID once; guids.csv:2 has it too"),
         ("node1,mlx5_0,0xb8599f0300000210,0xb8599f0300000211,",
          "guids.csv:6: name: 'mlx5_0' is not allowed: each switch and"
          " adapter once"),
