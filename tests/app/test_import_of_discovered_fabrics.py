@@ -312,3 +312,24 @@ def test_leaves_that_a_discovery_leaves_apart_are_an_error(
     code, said = imported(capsys)
     assert code == 2
     assert "a fabric must be connected" in said
+
+
+def test_port_of_an_adapter_with_several_is_the_one_of_the_lists(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As adapters with planes have: the others' cables are left out, not the whole import refused."""
+    text = fabric().replace(
+        f'[1](11)\t"S-{LEAF1:016x}"[1]\t# lid 1 lmc 0 "x" lid 1 4xHDR\n',
+        f'[1](11)\t"S-{LEAF1:016x}"[1]\t# lid 1 lmc 0 "x" lid 1 4xHDR\n'
+        f'[2](12)\t"S-{LEAF2:016x}"[9]\t# lid 1 lmc 0 "x" lid 1 4xHDR\n',
+    )
+    (folder / "ib0.txt").write_text(text)
+    for guid, end in ((0x12, ("gpu01/mlx5_0", 2, "leaf02", 9)), (0x11, ("gpu01/mlx5_0", 1, "leaf01", 1))):
+        (folder / "hosts.csv").write_text(
+            HOSTS.replace("gpu01,compute,r1,0000:0c:00.0,", f"gpu01,compute,r1,0000:0c:00.0,{guid:#018x}")
+        )
+        code, said = imported(capsys, "--output", f"out{guid}")
+        assert code == 0, said
+        assert "it has several ports, and a site has the one whose port GUID the lists have" in said
+        links = {(k.a, k.a_port, k.b, k.b_port) for k in load_site(folder / f"out{guid}" / "site.yaml").links}
+        assert [k for k in links if k[0] == "gpu01/mlx5_0"] == [end]

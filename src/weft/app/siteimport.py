@@ -193,7 +193,7 @@ def _with_cables(
 ) -> Site:
     """The site with the cables that were discovered; a cable of the lists that goes elsewhere is an error."""
     for one in discovered:
-        seen = one.discovery.fabric
+        seen = one.of_ports(site)
         for difference in fabric_differences(site, one.fabric, seen):
             if difference.kind == "moved cable":
                 errors.append(InputError("cable", difference.subject, difference.what, one.file))

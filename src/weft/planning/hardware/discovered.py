@@ -15,6 +15,7 @@ from weft.model.errors import InputError
 from weft.model.hardware import Cell, Record
 from weft.model.ids import NAMES, check_name, format_guid, parse_guid
 from weft.model.observedfabric import ObservedFabric, ObservedNode
+from weft.model.site import Site
 from weft.planning.fabric.ibnetdiscover import Discovery, HostPort
 from weft.planning.fabric.nodenames import host_and_device, is_a_product, is_in_a_switch, switch_name
 from weft.planning.hardware.columns import interface_called
@@ -50,6 +51,19 @@ class Discovered:
         self._levels = levels(seen)
         found = self._with_adapters(records)
         return self._with_switches(found)
+
+    def of_ports(self, site: Site) -> ObservedFabric:
+        """The discovery without the cables of ports that the site hasn't: each of its adapters is one port."""
+        seen, hosts = self.discovery.fabric, self.discovery.hosts
+        mine = {h.guid: h.port_guid for n in site.nodes for h in n.hcas_on(self.fabric)}
+        others = {
+            (node.guid, hosts[guid].port)
+            for node in seen.nodes
+            for guid in node.port_guids
+            if guid in hosts and guid != mine.get(node.guid, guid)
+        }
+        links = tuple(k for k in seen.links if not any((end.guid, end.port) in others for end in k))
+        return seen.model_copy(update={"links": links})
 
     def _with_switches(self, records: list[Record]) -> list[Record]:
         by_guid, by_name = self._listed_switches(records)
@@ -121,7 +135,7 @@ class Discovered:
         if is_a_product(node.name):
             why = "no host of the lists has this GUID, and its host has given it no name"
         elif several:
-            why = "it has several ports; the lists need each one's port GUID"
+            why = "it has several ports, and a site has the one whose port GUID the lists have"
         guid = format_guid(port.port_guid)
         self.left_out.append(f"{self.file}: adapter {guid} ({node.name!r}) {where}: {why}")
 
