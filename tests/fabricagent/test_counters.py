@@ -134,6 +134,9 @@ def test_full_wait_counter_is_named_and_its_share_is_unknown(fabric: Fabric) -> 
     assert found.waiting[i] == pytest.approx(0.5) and found.at_least == (i,) and found.full == (i,)
     found = fabric.read(20, sent=2000, wait=FULL_32)
     assert found.waiting[i] is None and found.full == (i,) and found.sent[i] == 400.0
+    assert found.waiting_before[i] == pytest.approx(0.5) and found.at_least == (i,), (
+        "the earlier share may be more"
+    )
 
 
 def test_port_without_wait_counter_is_not_called_undisturbed(fabric: Fabric) -> None:

@@ -223,7 +223,9 @@ def rates(readings: tuple[Reading, ...], age: float) -> Counters:
         received=tuple(c.received for c in columns),
         waiting=tuple(c.waiting for c in columns),
         waiting_before=tuple(c.waiting for c in earlier),
-        at_least=tuple(i for i, c in enumerate(columns) if c.least),
+        at_least=tuple(
+            i for i, both in enumerate(zip(columns, earlier, strict=True)) if any(c.least for c in both)
+        ),
         full=tuple(i for i, end in enumerate(ends) if newest.ports[end].wait == FULL_32),
         unread=newest.unread,
     )
