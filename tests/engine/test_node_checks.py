@@ -13,10 +13,11 @@ from tests.engine.timehouse import HandClock, dispatching, look, make, queue
 from tests.helpers.hostchecks import document, result
 from weft.app.metrics import StoreCollector
 from weft.app.redact import redacted
+from weft.engine.retention import Retention, RetentionSettings
 from weft.model.errors import RefusedError
 from weft.model.hostchecks import CODES
 from weft.model.pod import Aspect, PodState
-from weft.model.site import ChecksPolicy
+from weft.model.site import ChecksPolicy, RetentionPolicy
 from weft.planning.site.check import check_site
 from weftcheck.catalog import CODES as PROGRAMS
 
@@ -205,6 +206,20 @@ def test_skipped_check_ends_a_failure_only_if_nothing_is_expected(
     assert house.service.show_node(house.operator, "gpu01").checks == state
     report("gpu01", result("GPU_STATE", "gpu0"), result("CLOCK"))
     assert house.service.show_node(house.operator, "gpu01").checks == "ok"
+
+
+def test_retention_keeps_failed_checks_of_silent_nodes(
+    house: House, report: Report, clock: HandClock
+) -> None:
+    """A broken node that is switched off gets no orders because its result is old; other old results go."""
+    report("gpu01", BAD)
+    report("gpu02", result("XID"))
+    clock.seconds += 3 * 86_400
+    retention = Retention(house.database, lambda: house.site, RetentionSettings(pause=0.0))
+    removed, _, failed = retention.run(RetentionPolicy(node_history="1d"))
+    assert removed["results of nodes' checks"] == 1 and not failed
+    states = [house.service.show_node(house.operator, name).checks for name in ("gpu01", "gpu02")]
+    assert states == ["failed", "never"] and free(house) == 15
 
 
 def test_codes_in_the_site_are_weft_checks(house: House) -> None:

@@ -429,8 +429,9 @@ SELECT count(*) AS number FROM node_history WHERE node = %(node)s AND type = 'ch
 INSERT INTO node_history (node, at, type, message, by) VALUES (%(node)s, %(at)s, 'check', %(message)s, %(by)s);
 
 -- name: prune_node_checks
--- Of nodes that have long stopped to report.
-DELETE FROM node_check WHERE node IN (SELECT node FROM node_check WHERE at < %(before)s ORDER BY at LIMIT %(limit)s);
+-- Of nodes that have long stopped to report. What failed there stays: otherwise the node would get orders again.
+DELETE FROM node_check WHERE node IN (
+    SELECT node FROM node_check WHERE at < %(before)s AND NOT problems @> '[{"status": "failed"}]' ORDER BY at LIMIT %(limit)s);
 
 -- name: lock_check_tokens
 SELECT pg_advisory_xact_lock(hashtext('weft.check_tokens'), hashtext(%(node)s));
