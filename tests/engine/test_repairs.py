@@ -15,9 +15,10 @@ from tests.engine.test_replace import places, visit
 from tests.engine.timehouse import HandClock, at_once, look, make, messages
 from weft.app.redact import redacted
 from weft.app.repairs import Repairs, Replacer
+from weft.app.verbs import Request
 from weft.engine.adapterwatch import AdapterWatch
-from weft.engine.failures import claim_failure, refresh_failures
-from weft.engine.records import PodRecord
+from weft.engine.failures import claim_failure, refresh_failures, time_since_reset
+from weft.engine.records import PodRecord, ResourceRecord
 from weft.model.change import Replacement
 from weft.model.errors import ConflictError
 from weft.model.messages import message
@@ -385,15 +386,53 @@ def test_server_in_an_error_is_reset_before_its_node_is_replaced(house: House, c
     assert said(house, pod) == "SERVER_RESET" and look(house, pod).generation == 1
     assert messages(house, pod, "action") == [f"reset of {pod.nodes[0]} requested by weft"]
     assert messages(house, pod, "node")[0].startswith(f"node {pod.nodes[0]}: its server is in an error since")
-    clock.forward(minutes=2)
+    clock.forward(minutes=9)
+    repairs(house).tend()
+    assert said(house, pod) == "SERVER_RESET" and look(house, pod).generation == 1, (
+        "Nova shows ERROR meanwhile"
+    )
+    clock.forward(minutes=4)
     repairs(house).tend()
     now = settle(house, pod)
     assert now.generation == 2 and pod.nodes[0] not in now.nodes and len(house.cloud.acts) == 1
     broken(house, clock, now, now.nodes[1])
     repairs(house).tend()
-    clock.forward(minutes=2)
+    clock.forward(minutes=11)
     repairs(house).tend()
     assert look(house, pod).generation == 2 and said(house, pod) == "REPLACED_UNACCEPTED"
+
+
+@pytest.mark.parametrize("kind", ["host", "server", "other"])
+def test_server_that_is_being_deleted_is_not_replaced(house: House, clock: HandClock, kind: str) -> None:
+    """Nova keeps a deleted server while its host is down, and for `reclaim_instance_interval`, as in an error."""
+    pod = house.ready(order(count=2))
+    server = house.cloud.thing(f"server/{pod.nodes[1 if kind == 'other' else 0]}")
+    if kind == "server":
+        server.hidden = True
+        visit(house, pod)
+        clock.forward(minutes=11)
+    else:
+        fail(house, clock, pod.nodes[0])
+        server.gone_at = float("inf")
+    repairs(house).tend()
+    assert look(house, pod).generation == 1 and not house.cloud.acts
+    assert said(house, pod) == "SERVERS_DELETED"
+
+
+def test_reset_that_was_not_requested_does_not_count(house: House, clock: HandClock) -> None:
+    """The gate closes right before the request: the reset is still to be done."""
+
+    class Late(Replacer):
+        def _note(self, request: Request, pod: PodRecord, record: ResourceRecord, what: str) -> None:
+            super()._note(request, pod, record, what)
+            house.gate.found_behind("lab")
+
+    pod = house.ready(order(count=2))
+    broken(house, clock, pod, pod.nodes[0])
+    late = Late(house.store, house.keeper, policy(), house.time, house.listener, house.pulse)
+    Repairs(late, house.database).tend()
+    assert not house.cloud.acts
+    assert time_since_reset(house.database, house.cloud.thing(f"server/{pod.nodes[0]}").id) is None
 
 
 @pytest.mark.parametrize("way", ["mended by the reset", "right before the turn", "refused", "no answer"])

@@ -8,7 +8,6 @@ asked again, and what it doesn't answer begins nothing.
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -20,6 +19,7 @@ from weft.engine.changes import check_confirmed
 from weft.engine.database import Database, Tx
 from weft.engine.drains import say_drains_due
 from weft.engine.failures import (
+    RESET_LASTS,
     Failure,
     check_failing,
     check_limits,
@@ -29,7 +29,7 @@ from weft.engine.failures import (
     note_own_replacement,
     note_reset,
     refresh_failures,
-    was_reset,
+    time_since_reset,
 )
 from weft.engine.holds import BY_WEFT
 from weft.engine.periodic import Periodic
@@ -38,10 +38,13 @@ from weft.engine.records import PodRecord, ResourceRecord
 from weft.engine.seen import seen_of
 from weft.model.change import PodChange, Replacement
 from weft.model.errors import ConflictError, InputError, NotFoundError, PermanentError, WeftError
-from weft.model.messages import orders, repairs
-from weft.model.resources import Kind, Status
+from weft.model.ids import span
+from weft.model.messages import orders, outside, repairs
+from weft.model.messages.message import Message
+from weft.model.resources import Kind, Observed, Status
 from weft.model.site import Site
 from weft.ports.cloud import Caller
+from weft.ports.fences import Fence
 from weft.ports.servers import Action
 
 log = logging.getLogger(__name__)
@@ -112,7 +115,7 @@ class Replacer(ReplaceVerbs, NodeVerbs):
         seen = seen_of(driver.find(pod.scope, [r.resource for r in servers], ids), servers)
         if any(one.unread is not None for one in seen.values()):
             raise ConflictError(repairs.SERVERS_UNKNOWN())
-        if gone := sorted(r.resource.name for r in servers if not seen[r.key].there):
+        if gone := sorted(r.resource.name for r in servers if _is_deleted(seen[r.key])):
             raise ConflictError(repairs.SERVERS_DELETED(servers=gone))
         for server in (r for r in servers if r.resource.node == failure.node):
             now = seen[server.key]
@@ -120,16 +123,35 @@ class Replacer(ReplaceVerbs, NodeVerbs):
                 raise ConflictError(repairs.SERVER_NOT_BROKEN())
             if failure.kind == "adapter" and (now.status is not Status.SETTLED or now.differences):
                 raise ConflictError(repairs.SERVER_NOT_RUNNING())
-            if failure.kind == "server" and not was_reset(self._store.database, now.id):
-                self._reset(request, pod, server, now.id)
-                raise ConflictError(repairs.SERVER_RESET())
+            if failure.kind == "server":
+                since_reset = time_since_reset(self._store.database, now.id)
+                if since_reset is None:
+                    self._reset(request, pod, server, now.id)
+                if since_reset is None or since_reset < min(
+                    span(self.site.repair.server_broken), RESET_LASTS
+                ):
+                    raise ConflictError(repairs.SERVER_RESET())
 
     def _reset(self, request: Request, pod: PodRecord, server: ResourceRecord, server_id: str) -> None:
-        """Power a server off and on. Raises `TemporaryError` without an answer; a refusal counts as tried."""
+        """Power a server off and on. Raises `TemporaryError` without an answer, and `ConflictError` if it must not be
+        requested now; a refusal by the cloud counts as tried, and as done long ago."""
         self._note(request, pod, server, Action.RESET)
-        with suppress(ConflictError, PermanentError), self._store.acting(pod, server) as fence:
-            self._cloud(pod).act(pod.project_id, server_id, Action.RESET, fence)
-        note_reset(self._store.database, server_id)
+        allowed, refused = True, False
+
+        def may(fence: Fence) -> None:
+            nonlocal allowed
+            allowed = False
+            fence()
+            allowed = True
+
+        try:
+            with self._store.acting(pod, server) as fence:
+                self._cloud(pod).act(pod.project_id, server_id, Action.RESET, lambda: may(fence))
+        except (ConflictError, PermanentError):
+            if not allowed:
+                raise
+            refused = True
+        note_reset(self._store.database, server_id, refused)
         self._write(request, "pod reset", f"{pod.name} {server.resource.node}", "done", counted=False)
 
 
@@ -174,6 +196,15 @@ class Repairs(Periodic):
         log.warning(
             "node %s of pod %s is replaced by %s: %s", failure.node, failure.pod_id, by, failure.cause
         )
+
+
+_DELETED = frozenset({outside.BEING_DELETED.name, outside.SOFT_DELETED.name})
+"""Reasons of servers that their cloud still has."""
+
+
+def _is_deleted(seen: Observed) -> bool:
+    """Whether a server is gone, or someone has deleted it and it isn't gone yet."""
+    return not seen.there or (isinstance(seen.reason, Message) and seen.reason.code in _DELETED)
 
 
 def _why(error: WeftError) -> str:

@@ -28,6 +28,8 @@ HELD = timedelta(minutes=5)
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=1), timedelta(minutes=10)
 """Between two attempts; each is twice as long as the one before."""
 HOUR = timedelta(hours=1)
+RESET_LASTS = timedelta(hours=1)
+"""Longest time that a server gets to run again after its reset: as long as one in an error, but not longer."""
 KEPT = timedelta(days=1)
 """How long replacements are remembered for the limits."""
 
@@ -184,16 +186,18 @@ def nodes_without_adapters(database: Database) -> dict[str, str]:
     return {r["node"]: f"adapter {r['name']} isn't shown by fabric {r['fabric']}" for r in rows}
 
 
-def was_reset(database: Database, server: str) -> bool:
-    """Whether weft has reset a server, by its id, within a day."""
+def time_since_reset(database: Database, server: str) -> timedelta | None:
+    """How long ago weft reset a server, by its id; None: not within a day."""
     with database.transaction() as tx:
-        return tx.row("own_reset", server=server, after=tx.now() - KEPT) is not None
+        row = tx.row("own_reset", server=server, after=tx.now() - KEPT)
+        return None if row is None else tx.now() - row["at"]
 
 
-def note_reset(database: Database, server: str) -> None:
-    """Remember that weft has reset a server, or that its cloud refuses it."""
+def note_reset(database: Database, server: str, refused: bool) -> None:
+    """Remember that weft has reset a server. Args: refused: its cloud didn't: there is nothing to wait for."""
     with database.transaction() as tx:
-        tx.run("note_own_reset", server=server, at=tx.now(), before=tx.now() - KEPT)
+        at = tx.now() - RESET_LASTS if refused else tx.now()
+        tx.run("note_own_reset", server=server, at=at, before=tx.now() - KEPT)
 
 
 def note_own_replacement(tx: Tx, failure: Failure, generation: int, by: str) -> None:

@@ -142,6 +142,8 @@ class Thing:
         """As `find` shows it; `wanted` has ids for keys."""
         if self.gone_at is not None:
             return Observed(self.id, Status.PENDING, outside.BEING_DELETED(), facts=self.all_facts())
+        if self.hidden:
+            return Observed(self.id, Status.BROKEN, outside.SOFT_DELETED(), facts=self.all_facts())
         if self.broken:
             status, reason = Status.BROKEN, outside.SERVER_FAULT(text=self.broken, known=known(self.broken))
         elif self.stuck and (self.kind is not Kind.PORT or self.facts.get("device_id")):

@@ -125,11 +125,8 @@ class Servers(KindDriver):
             fault = (row.raw.get("fault") or {}).get("message") or "ERROR without a fault"
             return Status.BROKEN, outside.SERVER_FAULT(text=fault, known=known(fault))
         if status == SOFT_DELETED and not task:
-            return (
-                Status.BROKEN,
-                "soft-deleted: it holds its host until it is reclaimed, or restored by its owner",
-            )
-        if status in LEAVING or task == "deleting":
+            return Status.BROKEN, outside.SOFT_DELETED()
+        if status in LEAVING or task in ("deleting", "soft-deleting"):
             return Status.PENDING, outside.BEING_DELETED()
         if status in PENDING or task:
             return Status.PENDING, outside.STATE_OF_CLOUD(state=status, task=task)

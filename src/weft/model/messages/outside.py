@@ -234,6 +234,13 @@ STATE_OF_CLOUD = Code(
 )
 BEING_REVOKED = Code("BEING_REVOKED", Component.STORAGE, "being revoked", True, "outside")
 BEING_DELETED = Code("BEING_DELETED", Component.CLOUD, "being deleted", True, "outside")
+SOFT_DELETED = Code(
+    "SOFT_DELETED",
+    Component.CLOUD,
+    "soft-deleted: it holds its host until it is reclaimed, or restored by its owner",
+    True,
+    "outside",
+)
 SETTLING = Code(
     "SETTLING",
     Component.CLOUD,
