@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import pytest
+from keystoneauth1.exceptions import ConnectFailure
 from openstack import exceptions
 from openstack.config import OpenStackConfig
 from openstack.connection import Connection
@@ -113,10 +114,20 @@ def test_catalog_may_name_the_version(desk: Desk) -> None:
 
 def test_cloud_profile_adds_the_service_by_itself(desk: Desk) -> None:
     """`vendor_hook` of clouds.yaml."""
-    desk.clouds["a-member"]["vendor_hook"] = "weft.sdk:add"
+    desk.clouds["a-member"]["vendor_hook"] = "weft.sdk:hook"
     desk.write_clouds()
     proxy: Any = connect().accelerator_pod  # type: ignore[attr-defined]
     assert list(proxy.pods()) == []
+
+
+def test_cloud_profile_asks_nothing_before_pods_are_used(desk: Desk) -> None:
+    """A Keystone that is down fails calls, not the making of a connection that may be for Nova."""
+    desk.clouds["a-member"]["vendor_hook"] = "weft.sdk:hook"
+    desk.clouds["a-member"]["auth"]["auth_url"] = "http://127.0.0.1:9/v3"
+    desk.write_clouds()
+    connection: Any = connect()
+    with pytest.raises(ConnectFailure):
+        list(connection.accelerator_pod.pods())
 
 
 def test_oldest_openstacksdk_has_no_generic_service_description() -> None:

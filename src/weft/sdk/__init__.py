@@ -1,6 +1,6 @@
 """openstacksdk's `conn.accelerator_pod`: weft's pods as resources of openstacksdk.
 
-`weft.sdk:add` is a vendor hook (`vendor_hook: weft.sdk:add` in clouds.yaml), or is called with a connection. The
+`weft.sdk:hook` is a vendor hook (`vendor_hook: weft.sdk:hook` in clouds.yaml); `add` is called with a connection. The
 address is that of the catalog, or `accelerator_pod_endpoint_override`.
 """
 
@@ -15,7 +15,7 @@ from weft.client import SERVICE_TYPE
 from weft.sdk.pod import Pod
 from weft.sdk.proxy import PodProxy
 
-__all__ = ["Pod", "PodProxy", "add"]
+__all__ = ["Pod", "PodProxy", "add", "hook"]
 
 
 if TYPE_CHECKING:
@@ -30,8 +30,14 @@ class _PodService(_Description):
     supported_versions = {"1": PodProxy}  # noqa: RUF012 - the base class has it so
 
 
+def hook(connection: Connection) -> None:
+    """Give a connection the attribute `accelerator_pod`. Nothing is asked before its first use: openstacksdk calls this
+    for every connection to the cloud, also when weft isn't what it is for."""
+    connection.add_service(_PodService(SERVICE_TYPE))
+
+
 def add(connection: Connection) -> PodProxy:
     """Give a connection the attribute `accelerator_pod`, and return it."""
-    connection.add_service(_PodService(SERVICE_TYPE))
+    hook(connection)
     proxy: PodProxy = connection.accelerator_pod  # type: ignore[attr-defined]
     return proxy
