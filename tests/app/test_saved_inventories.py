@@ -310,3 +310,13 @@ def test_list_in_a_pipe_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[st
     said = capsys.readouterr()
     assert (code, said.err) == (0, "")
     assert "devices 1" in said.out
+
+
+def test_last_page_of_several_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no next one, and fewer objects than there are."""
+    device = {"id": 5, "url": "https://netbox.example/api/dcim/devices/5/", "name": "gpu05"}
+    previous = "https://netbox.example/api/dcim/devices/?limit=1&offset=3"
+    file = write("last.json", {"count": 5, "next": None, "previous": previous, "results": [device]})
+    code, said, _ = imported(capsys, file)
+    assert code == 2
+    assert "all pages in one: this is a page of 1 objects of 5" in said

@@ -141,8 +141,10 @@ def _rows(document: Any, file: str) -> list[Any]:
     rows = next((document[name] for name in _LISTS if isinstance(document.get(name), list)), None)
     if rows is None:
         return [document]
-    if document.get("next"):
-        count = document.get("count")
+    count = document.get("count")
+    if document.get("next") or (
+        isinstance(count, int) and count > len(rows)
+    ):  # the last page has no next one
         whole = f" of {count}" if isinstance(count, int) else ""
         allowed = (
             f"all pages in one: this is a page of {len(rows)} objects{whole} (a larger `limit` gives all)"
