@@ -333,3 +333,14 @@ def test_port_of_an_adapter_with_several_is_the_one_of_the_lists(
         assert "it has several ports, and a site has the one whose port GUID the lists have" in said
         links = {(k.a, k.a_port, k.b, k.b_port) for k in load_site(folder / f"out{guid}" / "site.yaml").links}
         assert [k for k in links if k[0] == "gpu01/mlx5_0"] == [end]
+
+
+def test_host_that_is_in_two_lists_is_reported_as_such(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its GUIDs go to its first row: not that row is called incomplete, but the second is one too many."""
+    (folder / "more.csv").write_text("name,kind\ngpu01,compute\n")
+    code, said = imported(capsys, "more.csv")
+    assert code == 2
+    assert "more.csv:2: name: 'gpu01' is not allowed: a name of a switch or node must be unique" in said
+    assert "hosts.csv" not in said

@@ -176,7 +176,7 @@ class _Adapters:
         for index, record in enumerate(records):
             if not is_host(record):
                 continue
-            found.hosts[record.text("name") or ""] = index
+            found.hosts.setdefault(record.text("name") or "", index)
             for column, cell in record.cells.items():
                 guid = _guid(cell.text) if column.endswith("_guid") else None
                 if guid is None:
