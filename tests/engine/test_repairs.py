@@ -293,6 +293,29 @@ def test_report_of_the_tenant_replaces(house: House, clock: HandClock) -> None:
     assert look(house, pod).generation == 3
 
 
+@pytest.mark.parametrize("fields", [{"at_once": 2}, {"per_hour": 1}, {"at_once": 9, "per_hour": 2}])
+def test_project_gets_half_of_the_limits_by_what_it_reports(house: House, fields: dict[str, int]) -> None:
+    """Its new servers may never come, by its own doing: others are replaced meanwhile, within the site's limits."""
+    limits(house, **fields)
+    pod, request = house.ready(order()), house.request("team-b")
+    other = house.run(
+        house.store.find_pod(house.service.order_pod(request, order("other", 2)), None), PodState.READY
+    )
+    for node in pod.nodes[:2]:
+        house.service.report_node(house.request(), "train", node, "slow")
+    repairs(house).tend()
+    assert look(house, pod).generation == 2
+    house.service.report_node(request, "other", other.nodes[0], "slow")
+    repairs(house).tend()
+    if fields == {"per_hour": 1}:
+        assert (look(house, other).generation, said(house, pod)) == (1, "TOO_MANY_IN_AN_HOUR")
+        return
+    assert (look(house, other).generation, said(house, pod)) == (2, "TOO_MANY_OF_PROJECT")
+    tenant = redacted(house.service, policy()).show_pod(house.request(), "train")
+    (text,) = (c.message for c in tenant.conditions if c.type is Aspect.NODES_FAIL)
+    assert "is kept for other projects" in text and "at most" not in text
+
+
 def test_report_without_on_failure_only_reports(house: House) -> None:
     pod = house.ready(make("train", 2))
     house.service.report_node(house.request(), "train", pod.nodes[0], "slow")

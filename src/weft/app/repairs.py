@@ -88,7 +88,7 @@ class Replacer(ReplaceVerbs, NodeVerbs):
         def check(tx: Tx, pod: PodRecord) -> None:
             check_standing(tx, pod)
             check_failing(tx, failure, self.site)
-            check_limits(tx, self.site)
+            check_limits(tx, self.site, pod.project_id, failure.by_tenant)
 
         def also(tx: Tx, found: NextGeneration) -> None:
             change = found.change

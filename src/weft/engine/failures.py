@@ -155,20 +155,26 @@ def check_standing(tx: Tx, pod: PodRecord) -> None:
         raise ConflictError(repairs.LEASE_IS_OVER(end=pod.lease_end))
 
 
-def check_limits(tx: Tx, site: Site) -> None:
+def check_limits(tx: Tx, site: Site, project: str, by_tenant: bool) -> None:
     """Raise `ConflictError` if weft has replaced, or is replacing, as many nodes as the site allows without a request.
 
     In the transaction that writes the next one, under the lock of claims: no other one comes between.
+
+    Args:
+        by_tenant: the project can bring the failure about: half of the site's limits is left to others.
     """
     limits = site.repair
     if limits.at_once == 0 or limits.per_hour == 0:
         raise ConflictError(repairs.REPLACES_NOTHING())
-    row = tx.row("count_own_replacements", since=tx.now() - HOUR)
-    under_way, in_an_hour = (row["under_way"], row["in_an_hour"]) if row else (0, 0)
-    if under_way >= limits.at_once:
-        raise ConflictError(repairs.TOO_MANY_UNDER_WAY(number=under_way, most=limits.at_once))
-    if in_an_hour >= limits.per_hour:
-        raise ConflictError(repairs.TOO_MANY_IN_AN_HOUR(number=in_an_hour, most=limits.per_hour))
+    (row,) = tx.rows("count_own_replacements", since=tx.now() - HOUR, project_id=project)
+    if row["under_way"] >= limits.at_once:
+        raise ConflictError(repairs.TOO_MANY_UNDER_WAY(number=row["under_way"], most=limits.at_once))
+    if row["in_an_hour"] >= limits.per_hour:
+        raise ConflictError(repairs.TOO_MANY_IN_AN_HOUR(number=row["in_an_hour"], most=limits.per_hour))
+    shares = ((row["projects_under_way"], limits.at_once), (row["projects_in_an_hour"], limits.per_hour))
+    for number, most in shares if by_tenant else ():
+        if number >= (most + 1) // 2:
+            raise ConflictError(repairs.TOO_MANY_OF_PROJECT(number=number, most=(most + 1) // 2))
 
 
 def check_failing(tx: Tx, failure: Failure, site: Site) -> None:

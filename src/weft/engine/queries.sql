@@ -629,14 +629,18 @@ SELECT kind, since FROM failing WHERE (pod_id, node) = (%(pod_id)s, %(node)s) AN
 
 -- name: count_own_replacements
 -- One is under way until the new node's server was seen, or the pod doesn't want that node any more.
-SELECT count(*) AS in_an_hour, count(*) FILTER (WHERE EXISTS (
+SELECT count(*) AS in_an_hour, count(*) FILTER (WHERE waits) AS under_way, count(*) FILTER (WHERE mine) AS projects_in_an_hour,
+    count(*) FILTER (WHERE waits AND mine) AS projects_under_way
+FROM (
+    SELECT EXISTS (
         SELECT FROM pod p JOIN node_hold h ON h.pod_id = p.id
         WHERE p.id = r.pod_id AND p.wanted = 'present' AND h.node = r.by_node AND h.leaving IS NULL
     ) AND NOT EXISTS (
         SELECT FROM resource s WHERE s.owner_id = r.pod_id AND s.kind = 'server' AND s.document ->> 'node' = r.by_node
             AND s.expunged IS NULL AND s.state = 'settled'
-    )) AS under_way
-FROM own_replacement r WHERE r.at > %(since)s;
+    ) AS waits, EXISTS (SELECT FROM pod p WHERE p.id = r.pod_id AND p.project_id = %(project_id)s) AS mine
+    FROM own_replacement r WHERE r.at > %(since)s
+) counted;
 
 -- name: is_own_replacement
 SELECT true AS own FROM own_replacement WHERE (pod_id, generation) = (%(pod_id)s, %(generation)s);

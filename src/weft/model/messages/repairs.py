@@ -74,3 +74,10 @@ TOO_MANY_IN_AN_HOUR = _code(
     number=COUNT,
     most=COUNT,
 )
+TOO_MANY_OF_PROJECT = _code(
+    "TOO_MANY_OF_PROJECT",
+    "{number} of at most {most} replacements are the project's: half of the site's limits is kept for others",
+    "half of what the site replaces by itself is kept for other projects",
+    number=COUNT,
+    most=COUNT,
+)
