@@ -169,6 +169,8 @@ class Weft:
                 return Answer(response.status, response.read(ANSWER_LIMIT), seconds)
             finally:
                 connection.close()
+        except TimeoutError:
+            raise ReportError(f"weft didn't answer within {TIMEOUT:g} s") from None
         except (OSError, ValueError, http.client.HTTPException) as error:  # ValueError: no name of a host
             raise ReportError(
                 f"weft at {where.host} can't be asked: {type(error).__name__}: {error}"
