@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,9 @@ from tests.helpers.paths import SMALL
 from tests.planning.fabric.simulatedfabric import discover
 from weft.app.sitefile import load_site
 from weft.cli.main import main
+from weft.model.observedfabric import ObservedNode
+from weft.planning.fabric.ibnetdiscover import parse_ibnetdiscover
+from weft.planning.hardware.discovered import Discovered
 
 TWO_FABRICS = SITE.replace("ipu_pods:", "  ib1: {physical_network: ib1, segments: {first: 101, last: 226}, "
                            "manager: {driver: opensm}}\nipu_pods:")  # fmt: skip
@@ -344,3 +349,29 @@ def test_host_that_is_in_two_lists_is_reported_as_such(
     assert code == 2
     assert "more.csv:2: name: 'gpu01' is not allowed: a name of a switch or node must be unique" in said
     assert "hosts.csv" not in said
+
+
+class Counted(tuple[ObservedNode, ...]):
+    """Counts how often it is read from its beginning."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[ObservedNode]:
+        Counted.reads += 1
+        return super().__iter__()
+
+
+def test_adapters_of_no_host_are_left_out_without_a_search_for_each() -> None:
+    """A fabric of 100,000 adapters would take an hour."""
+    seen = parse_ibnetdiscover(fabric())
+    nodes = Counted(seen.fabric.nodes)
+    seen = replace(seen, fabric=seen.fabric.model_copy(update={"nodes": nodes}))
+    one = Discovered("ib0", "ib0.txt", seen, [], [])
+    for node in nodes:
+        assert node.guid
+    Counted.reads = 0
+    one.added([])
+    reads, left = Counted.reads, len(one.left_out)
+    assert left == 3
+    assert any("on port 1 of leaf01" in line for line in one.left_out)
+    assert reads <= 6

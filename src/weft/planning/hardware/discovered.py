@@ -41,6 +41,7 @@ class Discovered:
     errors: list[InputError]
     left_out: list[str]
     _levels: dict[int, str] = field(default_factory=dict[int, str])
+    _names: dict[int, str] = field(default_factory=dict[int, str])
 
     def added(self, records: Sequence[Record]) -> list[Record]:
         """The records with the discovery's switches and adapters; problems are added to `errors`."""
@@ -49,6 +50,7 @@ class Discovered:
             f"{self.file}: the discovery is partial, hardware may be missing: {w}" for w in seen.partial
         ]
         self._levels = levels(seen)
+        self._names = {node.guid: node.name for node in seen.nodes}
         found = self._with_adapters(records)
         return self._with_switches(found)
 
@@ -129,7 +131,7 @@ class Discovered:
         return found
 
     def _leave(self, node: ObservedNode, port: HostPort, several: bool) -> None:
-        at = switch_name(next((n.name for n in self.discovery.fabric.nodes if n.guid == port.peer_guid), ""))
+        at = switch_name(self._names.get(port.peer_guid, ""))
         where = f"on port {port.peer_port} of {at or format_guid(port.peer_guid)}"
         why = "no host of the lists has this name or GUID"
         if is_a_product(node.name):
