@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from weft.app.sitefile import read_text
-from weft.drivers.netboxrecords import ADDRESS_STATUSES, DEVICE_STATUSES, Devices, as_netbox, kind_of_object
+from weft.drivers.nautobot import as_netbox, kind_of_object
+from weft.drivers.netboxrecords import ADDRESS_STATUSES, DEVICE_STATUSES, Devices
 from weft.model.errors import InputError, InputErrors
 from weft.model.hardware import Record
 from weft.planning.fabric.ibnetdiscover import is_discovery

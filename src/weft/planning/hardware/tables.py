@@ -6,7 +6,6 @@ network. Values, and what must be unique, are checked with the site.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -32,9 +31,7 @@ from weft.planning.hardware.kinds import (
 from weft.planning.hardware.legs import LEGS, LegColumns
 from weft.planning.hardware.network import Finder
 from weft.planning.hardware.switches import Switches
-from weft.planning.hardware.where import AddressBlock, Addresses, address_of, block_of
-
-_BARE_MAC = re.compile(r"[0-9a-fA-F]{12}")
+from weft.planning.hardware.where import AddressBlock, Addresses, address_of, block_of, plain_mac
 
 Row = dict[str, str]
 
@@ -334,16 +331,6 @@ def _normal(texts: Mapping[str, str]) -> dict[str, str]:
 def _is_infiniband(texts: Mapping[str, str]) -> bool:
     """An adapter that has GUIDs, and no MAC address."""
     return "mac" not in texts and bool({"guid", "port_guid"} & texts.keys())
-
-
-def plain_mac(text: str) -> str:
-    """`70-69-79-20-14-02`, `7069.7920.1402` and `706979201402` with colons; anything else as it is."""
-    digits = re.sub(r"[-.:]", "", text.strip())
-    if not _BARE_MAC.fullmatch(digits) or not re.fullmatch(
-        r"[0-9a-fA-F]{1,12}([-.:]?[0-9a-fA-F]+)*", text.strip()
-    ):
-        return text
-    return ":".join(digits[i : i + 2] for i in range(0, 12, 2)).lower()
 
 
 def columns_in(table: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
@@ -9,6 +10,8 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from weft.model.site import IpuPod, SiteNetwork
 from weft.planning.shapes.ipu.check import KEPT
 from weft.planning.site.ranges import MAX_VLAN
+
+_BARE_MAC = re.compile(r"[0-9a-fA-F]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +97,13 @@ def vlans_of(pod: IpuPod, interface: str) -> range:
         return pod.data.segments.numbers() if pod.data.segments is not None else range(1, MAX_VLAN + 1)
     vlan = pod.bmc.vlan if interface == "bmc" else pod.gateway.vlan
     return range(vlan, vlan + 1)
+
+
+def plain_mac(text: str) -> str:
+    """`70-69-79-20-14-02`, `7069.7920.1402` and `706979201402` with colons; anything else as it is."""
+    digits = re.sub(r"[-.:]", "", text.strip())
+    if not _BARE_MAC.fullmatch(digits) or not re.fullmatch(
+        r"[0-9a-fA-F]{1,12}([-.:]?[0-9a-fA-F]+)*", text.strip()
+    ):
+        return text
+    return ":".join(digits[i : i + 2] for i in range(0, 12, 2)).lower()
