@@ -216,30 +216,16 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedS
         hosts = HostWatch(database, keeper.world, keeper.site, pulse)
         adapters = AdapterWatch(database, keeper.world, keeper.site, pulse)
         repairs = Repairs(Replacer(store, keeper, Policy(), clock, listener, pulse), database, pulse)
+        keepers = (tenants, machines, boots, hosts, adapters, repairs, fabrics, sweeper, retention)
         if settings.worker:
             listener.add_follower(tenants)
-            tenants.start()
-            machines.start()
-            boots.start()
-            hosts.start()
-            adapters.start()
-            repairs.start()
-            fabrics.start()
-            sweeper.start()
-            retention.start()
+            for one in keepers:
+                one.start()
         try:
             yield SharedServices(store, keeper, listener, clock, pulse, settings)
         finally:
-            if settings.worker:
-                retention.stop()
-                sweeper.stop()
-                fabrics.stop()
-                repairs.stop()
-                adapters.stop()
-                hosts.stop()
-                boots.stop()
-                machines.stop()
-                tenants.stop()
+            for one in reversed(keepers) if settings.worker else ():
+                one.stop()
             gate.stop()
             keeper.close()
     finally:
