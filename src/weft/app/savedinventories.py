@@ -143,14 +143,11 @@ def _rows(document: Any, file: str) -> list[Any]:
     if rows is None:
         return [document]
     count = document.get("count")
-    if document.get("next") or (
-        isinstance(count, int) and count > len(rows)
-    ):  # the last page has no next one
+    more = isinstance(count, int) and count > len(rows)  # also on the last page, which has no next one
+    if document.get("next") or more:
         whole = f" of {count}" if isinstance(count, int) else ""
-        allowed = (
-            f"all pages in one: this is a page of {len(rows)} objects{whole} (a larger `limit` gives all)"
-        )
-        raise InputError("LIST", file, allowed)
+        shown = f"this is a page of {len(rows)} objects{whole}"
+        raise InputError("LIST", file, f"all pages in one: {shown} (a larger `limit` gives all)")
     return rows
 
 

@@ -262,9 +262,8 @@ def _node(
     if excluded:
         state, since = "failed", min((p.since for p in counted(stops.checks, site.checks)), default=None)
         reasons.append(excluded)
-    elif failed := counted(stops.checks, site.checks):
-        codes = ", ".join(sorted({one.code for one in failed}))
-        reasons.append(f"its own checks failed, and don't keep it from orders: {codes}")
+    else:
+        reasons += _warned(stops, site)
     if stops.drain:
         state, since = "drained", stops.drain["since"]
         reasons.append(stops.why_drained)
@@ -299,6 +298,13 @@ def _node(
             "failed_checks": failed_checks(stops),
         }
     )
+
+
+def _warned(stops: Stops, site: Site) -> Iterator[str]:
+    """Of the node's own checks, those that failed and leave it to orders."""
+    if failed := counted(stops.checks, site.checks):
+        codes = ", ".join(sorted({one.code for one in failed}))
+        yield f"its own checks failed, and don't keep it from orders: {codes}"
 
 
 def failed_checks(stops: Stops) -> tuple[FailedCheckView, ...]:

@@ -27,6 +27,12 @@ def add_site_commands(subparsers: Subparsers) -> None:
         nargs="*",
         help="hardware list: CSV, YAML or JSON, also as NetBox, Nautobot and Ironic write it",
     )
+    _add_sources(command)
+    _add_target(command)
+
+
+def _add_sources(command: argparse.ArgumentParser) -> None:
+    """Where hardware is read from besides lists."""
     command.add_argument(
         "--netbox", metavar="URL", help="also read the devices of this NetBox; its token is in NETBOX_TOKEN"
     )
@@ -66,6 +72,10 @@ def add_site_commands(subparsers: Subparsers) -> None:
         metavar="PEM",
         help="CA of the BMCs' certificates; default: the CAs that this host trusts",
     )
+
+
+def _add_target(command: argparse.ArgumentParser) -> None:
+    """The site that it becomes, and what lists' words mean there."""
     command.add_argument(
         "--site",
         metavar="FILE",
