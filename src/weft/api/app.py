@@ -21,6 +21,7 @@ from starlette.types import ExceptionHandler
 import weft
 from weft.api import (
     capacity,
+    events,
     hostchecks,
     links,
     maintenance,
@@ -90,6 +91,7 @@ _ROOMS = (
     versions,
     pods,
     podevents,
+    events,
     podmaps,
     links,
     topograph,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import cast
 from uuid import UUID
 
@@ -59,9 +59,25 @@ class WaitingRoom:
 
         Returns whether the room needed the place: then the request must not wait again.
         """
+
+        def watch(end: Callable[[], None]) -> AbstractContextManager[None]:
+            def seen(pod: FoundPod | None) -> None:
+                if pod is None or over(pod):
+                    end()
+
+            return verbs.watching(pod_id, seen)
+
+        return await self.until(http, watch, seconds)
+
+    async def until(
+        self,
+        http: HttpRequest,
+        watch: Callable[[Callable[[], None]], AbstractContextManager[None]],
+        seconds: float,
+    ) -> bool:
+        """As `wait`, until what `watch` is given is called, in any thread, or the time is up."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
-
         needed = False
 
         def end() -> None:
@@ -73,16 +89,15 @@ class WaitingRoom:
             needed = True
             end()
 
-        def seen(pod: FoundPod | None) -> None:
-            if pod is None or over(pod):
-                with suppress(RuntimeError):  # the server's loop has ended
-                    loop.call_soon_threadsafe(end)
+        def seen() -> None:
+            with suppress(RuntimeError):  # the server's loop has ended
+                loop.call_soon_threadsafe(end)
 
         gone = asyncio.create_task(_gone(http))
         gone.add_done_callback(lambda _: end())
         timer = loop.call_later(seconds, end)
         try:
-            with self._place(leave), verbs.watching(pod_id, seen):
+            with self._place(leave), watch(seen):
                 await ended
             if gone.done():
                 raise ClientDisconnect

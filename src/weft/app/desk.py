@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from weft.app.policy import Policy
 from weft.app.verbs import Request
 from weft.app.worldkeeper import WorldKeeper
+from weft.engine.eventlookout import EventLookout
 from weft.engine.listener import Listener
 from weft.engine.lookout import Lookout
 from weft.engine.pulse import Pulse
@@ -46,6 +47,7 @@ class Desk:
         self._clock = clock
         self._pulse, self._worker = pulse or Pulse(), worker
         self._lookout = Lookout(store.database, listener, self._pulse)
+        self._event_lookout = EventLookout(store.database, listener, self._pulse)
 
     @contextmanager
     def _logged(self, request: Request, action: str, subject: str) -> Generator[None]:

@@ -50,6 +50,15 @@ _RULES = (
     ),
     _documented("pods:events", _READER, "Show what happened to a pod.", "/v1/pods/{name}/events"),
     _documented(
+        "events:list", _READER, "Read what happened to a project's pods, in one stream.", "/v1/events"
+    ),
+    _documented(
+        "events:list_all_projects",
+        _OPERATOR_READS,
+        "Read what happened to the pods of all projects.",
+        "/v1/events?all_projects=true",
+    ),
+    _documented(
         "pods:receipt", _READER, "Fetch the signed receipt of a released pod.", "/v1/pods/{name}/receipt"
     ),
     _documented(

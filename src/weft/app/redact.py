@@ -32,7 +32,7 @@ from weft.model.errors import (
     WeftError,
 )
 from weft.model.messages import OPERATORS
-from weft.model.views import CheckReceipt, Health
+from weft.model.views import CheckReceipt, EventSearch, Health
 
 
 def redacted(verbs: Service, policy: Policy) -> Service:
@@ -61,6 +61,12 @@ class _Redacted:
     def watching(self, pod_id: UUID, seen: PodCallback) -> AbstractContextManager[None]:
         """Not redacted: it only wakes a wait, whose answer comes from another verb."""
         return self._verbs.watching(pod_id, seen)
+
+    def watching_events(
+        self, request: Request, search: EventSearch, position: str, seen: Callable[[], None]
+    ) -> AbstractContextManager[None]:
+        """See `watching`."""
+        return self._verbs.watching_events(request, search, position, seen)
 
     def reporter(self, token: str, node: str, address: str, request_id: str, agent: str) -> Reporter:
         """A node's own verbs aren't redacted: what they answer is about what it has sent."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weft.app.checkverbs import CheckVerbs
 from weft.app.drainverbs import DrainVerbs
+from weft.app.eventverbs import EventVerbs
 from weft.app.impactverbs import ImpactVerbs
 from weft.app.linkverbs import LinkVerbs
 from weft.app.maintenanceverbs import MaintenanceVerbs
@@ -27,6 +28,7 @@ from weft.ports.fabric import FabricDriver
 class Service(
     ReplaceVerbs,
     ReportVerbs,
+    EventVerbs,
     NodeVerbs,
     NetworkVerbs,
     SearchVerbs,

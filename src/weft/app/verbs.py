@@ -24,6 +24,8 @@ TENANTS = frozenset(
         "list_pods",
         "show_pod",
         "pod_events",
+        "events",
+        "may_read_events",
         "release_pod",
         "begin_release",
         "extend_pod",

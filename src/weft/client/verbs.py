@@ -130,6 +130,28 @@ class Client(LinkClient):
         given |= {} if newest is None else {"newest": newest}
         return self._events(f"/v1/pods/{part('name', name)}", given, wait)
 
+    def events(
+        self,
+        after: str | None = None,
+        wait: float = 0.0,
+        newest: int | None = None,
+        all_projects: bool = False,
+        project: str | None = None,
+    ) -> Json:
+        """A page of events of all pods of the project: `events`, `position` to go on after, and if there are `more`.
+
+        Args:
+            after: `position` of an earlier page; None: the oldest that are kept.
+            wait: seconds to wait for an event after it, at most `LONGEST_WAIT`.
+            newest: only the last so many, at most 1,000; without `after`.
+            all_projects: of all projects, or of `project` (operators).
+        """
+        wait = min(wait, LONGEST_WAIT)
+        given = {"after": after, "newest": newest, "project": project, "wait": f"{wait:g}" if wait else None}
+        given |= {"all_projects": "true" if all_projects else None}
+        query = urlencode({name: value for name, value in given.items() if value is not None})
+        return self._ask("GET", f"/v1/events?{query}", extra_time=wait)
+
     def release_pod(self, name: str, until: Sequence[str] = (), wait: float = 0.0) -> Json:
         """The pod, being released; with `until`, as `show_pod`."""
         query, wait = _waiting(until, wait)

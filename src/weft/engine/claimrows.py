@@ -95,7 +95,9 @@ class ClaimRows:
 
     def claim(self, tx: Tx, plan: Plan) -> None:
         """Claim resources, nodes and numbers of a plan, for a pod that already has a row."""
-        tx.row("claim", at=tx.now(), **_claims(plan), messages=Jsonb([stored(_placed(plan))]))
+        tx.row(
+            "claim", at=tx.now(), project_id=None, **_claims(plan), messages=Jsonb([stored(_placed(plan))])
+        )
         hold_parts(tx, plan)
 
 

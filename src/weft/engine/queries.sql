@@ -889,7 +889,8 @@ counted AS (
     INSERT INTO subnet_hold (owner_id, cloud, plane, cidr)
     SELECT %(owner_id)s::uuid, %(cloud)s, s.* FROM jsonb_to_recordset(%(subnets)s) AS s (plane text, cidr text)
 ), written_events AS (
-    INSERT INTO event (owner_id, at, type, message) SELECT %(owner_id)s::uuid, %(at)s, 'state', m.said
+    INSERT INTO event (owner_id, project_id, at, type, message)
+    SELECT %(owner_id)s::uuid, %(project_id)s::text, %(at)s, 'state', m.said
     FROM jsonb_array_elements(%(messages)s) WITH ORDINALITY AS m (said, n) ORDER BY m.n
 )
 
@@ -1634,6 +1635,95 @@ SELECT * FROM (
     SELECT sequence, at, type, message, key FROM event
     WHERE owner_id = %(owner_id)s AND sequence > %(after)s ORDER BY sequence DESC LIMIT %(limit)s
 ) newest ORDER BY sequence;
+
+-- part: stream_fields
+e.life, e.xact::text AS xact, e.sequence, e.at, e.type, e.message, e.key, e.owner_id, e.project_id, p.name AS pod
+
+-- part: delivered
+-- Below it no transaction is in progress: nothing can appear before what was read. Rows of earlier lives are all there.
+(life < (SELECT number FROM event_life) OR xact < pg_snapshot_xmin(pg_current_snapshot()))
+
+-- part: event_place
+-- Where transactions get their numbers: the server, its timeline, and the database, which a restore makes again.
+(SELECT concat_ws('/', system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8),
+    (SELECT oid FROM pg_database WHERE datname = current_database())) FROM pg_control_system())
+
+-- name: event_life
+SELECT number, mark, place =
+    @event_place
+    AS here, place = '' AS fresh FROM event_life;
+
+-- name: hold_events
+-- Every writer before this one has committed when this has the lock, and later ones see the new life.
+LOCK TABLE event IN SHARE MODE;
+
+-- name: begin_event_life
+UPDATE event_life SET number = number + CASE place WHEN '' THEN 0 ELSE 1 END, since = now(),
+    mark = substr(md5(gen_random_uuid()::text), 1, 8), place =
+    @event_place
+WHERE place <>
+    @event_place;
+
+-- name: stream_of_project
+-- Events of a project's pods after a position, in the order in which they are delivered.
+SELECT
+    @stream_fields
+FROM (
+    SELECT * FROM event WHERE project_id = %(project)s
+        AND (life, xact, sequence) > (%(life)s, %(xact)s::xid8, %(sequence)s) AND
+        @delivered
+    ORDER BY life, xact, sequence LIMIT %(limit)s
+) e LEFT JOIN pod p ON p.id = e.owner_id ORDER BY e.life, e.xact, e.sequence;
+
+-- name: stream_of_all
+-- The same of all projects.
+SELECT
+    @stream_fields
+FROM (
+    SELECT * FROM event WHERE project_id IS NOT NULL
+        AND (life, xact, sequence) > (%(life)s, %(xact)s::xid8, %(sequence)s) AND
+        @delivered
+    ORDER BY life, xact, sequence LIMIT %(limit)s
+) e LEFT JOIN pod p ON p.id = e.owner_id ORDER BY e.life, e.xact, e.sequence;
+
+-- name: newest_of_project
+-- The last events of a project's pods.
+SELECT
+    @stream_fields
+FROM (
+    SELECT * FROM event WHERE project_id = %(project)s AND
+        @delivered
+    ORDER BY life DESC, xact DESC, sequence DESC LIMIT %(limit)s
+) e LEFT JOIN pod p ON p.id = e.owner_id ORDER BY e.life, e.xact, e.sequence;
+
+-- name: newest_of_all
+-- The same of all projects.
+SELECT
+    @stream_fields
+FROM (
+    SELECT * FROM event WHERE project_id IS NOT NULL AND
+        @delivered
+    ORDER BY life DESC, xact DESC, sequence DESC LIMIT %(limit)s
+) e LEFT JOIN pod p ON p.id = e.owner_id ORDER BY e.life, e.xact, e.sequence;
+
+-- name: news_of_streams
+-- Which of these streams have events after their positions, or a position of another life; and whether there are events
+-- that can't be delivered yet.
+SELECT ARRAY(
+    SELECT w.number FROM unnest(%(projects)s::text[], %(marks)s::text[], %(lives)s::int[], %(xacts)s::text[],
+        %(sequences)s::bigint[]) WITH ORDINALITY AS w (project, mark, life, xact, sequence, number)
+    WHERE w.mark <> (SELECT mark FROM event_life)
+        OR w.project IS NULL AND EXISTS (SELECT FROM event WHERE project_id IS NOT NULL
+            AND (life, xact, sequence) > (w.life, w.xact::xid8, w.sequence) AND
+            @delivered
+        )
+        OR EXISTS (SELECT FROM event WHERE project_id = w.project
+            AND (life, xact, sequence) > (w.life, w.xact::xid8, w.sequence) AND
+            @delivered
+        )
+    ) AS news,
+    EXISTS (SELECT FROM event WHERE project_id IS NOT NULL AND life = (SELECT number FROM event_life)
+        AND xact >= pg_snapshot_xmin(pg_current_snapshot())) AS pending;
 
 -- name: insert_audit_log
 -- With `counted`, a similar entry within the hour is counted in the existing row, which describes the last one.

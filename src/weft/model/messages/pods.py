@@ -288,3 +288,11 @@ SEGMENT_GONE = Code(
     "release",
     _TRACE,
 )
+EVENTS_RESET = Code(
+    "EVENTS_RESET",
+    Component.SERVICE,
+    "the database was restored or moved to another server after this position was given: events after it may be lost, "
+    "or be reported again; read events without a position, or the newest ones",
+    True,
+    "conflicts",
+)

@@ -146,6 +146,43 @@ class EventView(Coded):
     key: str | None = Field(default=None, description="Resource that the event is about.")
 
 
+class ProjectEvent(EventView):
+    """Something that happened to one of a project's pods."""
+
+    position: str = Field(description="Where it is in the stream: `after` or `Last-Event-ID` to go on with.")
+    pod_id: str
+    pod: str = Field(description="Name of the pod.")
+    project_id: str
+
+
+class EventPage(Document):
+    """Events of all pods of a project, or of all projects, in the order of the stream."""
+
+    events: tuple[ProjectEvent, ...] = Field(description=f"Oldest first; at most {MOST_EVENTS}.")
+    position: str = Field(description="`after` of the next request; also if there are no events.")
+    more: bool = Field(default=False, description="Whether there are more already.")
+
+
+class EventSearch(Document):
+    """Which events are read, and from where on."""
+
+    all_projects: bool = Field(default=False, description="Of the pods of all projects (operators).")
+    project: Searched | None = Field(
+        default=None, description="Only of this project, by id; with `all_projects`."
+    )
+    after: Searched | None = Field(
+        default=None,
+        description="Only events after this position. Default: all that are kept, the oldest first.",
+    )
+    newest: int | None = Field(
+        default=None, ge=1, le=MOST_EVENTS, description="Only the last so many; without `after`."
+    )
+    limit: int = Field(default=MOST_EVENTS, ge=1, le=MOST_EVENTS, description="Maximum number of events.")
+    wait: float = Field(
+        default=0.0, ge=0.0, le=60.0, description="Seconds to wait for an event, if there is none yet."
+    )
+
+
 class PodSearch(Document):
     """Filters and paging of a list of pods, which is sorted by name."""
 

@@ -1,0 +1,103 @@
+"""/v1/events: what happened to all pods of a project, or of all projects, as pages or as a stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from fastapi import Request as HttpRequest
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+
+from weft.api import streams
+from weft.api.asking import Backend, answer, asker_again, may
+from weft.api.waiting import room_of
+from weft.app.service import Service
+from weft.app.verbs import Request
+from weft.model.errors import ConflictError, InputError, TemporaryError, WeftError
+from weft.model.errortable import to_problem
+from weft.model.messages.orders import instead
+from weft.model.views import EventPage, EventSearch
+
+router = APIRouter(prefix="/v1", tags=["events"])
+
+
+@router.get(
+    "/events",
+    response_model=EventPage,
+    responses={200: {"content": {streams.MEDIA_TYPE: {"schema": {"type": "string"}}}}},
+)
+async def events(
+    http: HttpRequest,
+    request: Annotated[Request, may("events:list")],
+    verbs: Backend,
+    search: Annotated[EventSearch, Query()],
+) -> Response:
+    """What happened to all pods of the project, in an order in which nothing appears later.
+
+    `position` is the `after` of the next request. With `Accept: text/event-stream`, as server-sent events while they
+    happen: `id` is the position, `data` the event; `Last-Event-ID` goes before `after`. 409 (a stream: `event: reset`)
+    if the position is from before the database was restored or failed over: events may be lost, read from elsewhere.
+    """
+    if streams.is_asked_for(http):
+        if search.wait:
+            raise InputError("wait", search.wait, instead("must be omitted for a stream"))
+        given = http.headers.get("last-event-id", "").strip()
+        if given:
+            search = search.model_copy(update={"after": given[:255], "newest": None})
+        await run_in_threadpool(verbs.may_read_events, request, search)
+        stream = _stream(http, request, verbs, search)
+        return streams.streams_of(http).response(request.caller.user_id, stream)
+    found = await run_in_threadpool(verbs.events, request, search)
+    if search.wait and not found.events and search.newest is None:
+        await _wait(http, request, verbs, search, found.position, search.wait)
+        request = await asker_again(http, request)
+        found = await run_in_threadpool(verbs.events, request, search)
+    return answer(found)
+
+
+async def _wait(
+    http: HttpRequest, request: Request, verbs: Service, search: EventSearch, position: str, seconds: float
+) -> bool:
+    """Wait for events after a position; whether the room needed the place. Raises `ClientDisconnect`."""
+    watch = partial(verbs.watching_events, request, search, position)
+    return await room_of(http).until(http, watch, seconds)
+
+
+async def _stream(
+    http: HttpRequest, request: Request, verbs: Service, search: EventSearch
+) -> AsyncGenerator[bytes]:
+    """Events as they happen, until the client goes, its token ends, or the room needs the place."""
+    yield streams.RETRY
+    try:
+        while True:
+            page = await run_in_threadpool(verbs.events, request, search)
+            yield _written(page)
+            search = search.model_copy(update={"after": page.position, "newest": None})
+            if not page.more and await _wait(
+                http, request, verbs, search, page.position, streams.COMMENT_SECONDS
+            ):
+                return
+            request = await asker_again(http, request)
+    except (ClientDisconnect, TemporaryError):
+        return
+    except ConflictError as error:
+        yield _reset(error)
+    except WeftError:
+        yield streams.OVER
+
+
+def _written(page: EventPage) -> bytes:
+    if not page.events:
+        return b":\n\n"
+    return b"".join(f"id: {e.position}\ndata: {e.model_dump_json()}\n\n".encode() for e in page.events)
+
+
+def _reset(error: WeftError) -> bytes:
+    """The empty `id` has an `EventSource` come back without a position: it gets what is kept, from the beginning."""
+    problem = to_problem(error)
+    data = {name: problem.get(name) for name in ("code", "params", "detail")}
+    return f"event: reset\nid\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
