@@ -25,6 +25,7 @@ from weft.api import (
     hostchecks,
     links,
     maintenance,
+    monitoring,
     networks,
     operator,
     podevents,
@@ -100,6 +101,7 @@ _ROOMS = (
     siteresources,
     operator,
     maintenance,
+    monitoring,
     hostchecks,
     search,
 )
@@ -115,6 +117,7 @@ def create_app(
     public_url: str | None = None,
     auth_url: str = "",
     more: Iterable[APIRouter] = (),
+    monitoring_token: str | None = None,
 ) -> FastAPI:
     """The API as an ASGI application.
 
@@ -124,6 +127,7 @@ def create_app(
         public_url: how clients reach `/`, if a proxy in front changes it; None: as in the request.
         auth_url: Keystone's URL, returned to clients without a token.
         more: routes besides the API, with access rules of their own.
+        monitoring_token: who has it may read /v1/monitoring; None: operators alone.
     """
     app = FastAPI(
         title="weft",
@@ -138,6 +142,7 @@ def create_app(
     app.state.verbs = redacted(verbs, policy or Policy())
     app.state.identity = identity
     app.state.public_url = public_url
+    app.state.monitoring_token = monitoring_token
     app.state.prefix = urlsplit(public_url or "").path
     app.state.challenge = f'Keystone uri="{auth_url}"' if auth_url else "Keystone"
     app.state.metrics = Metrics(collectors)

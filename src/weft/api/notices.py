@@ -68,18 +68,18 @@ async def _receive(http: HttpRequest) -> None:
             return
 
 
-def read_token(file: Path) -> str:
-    """Raises `InputError` for a file that can't be read, that others may read, or whose token is too short."""
+def read_token(file: Path, option: str) -> str:
+    """A token of others, from a file. Args: option: of `weft serve`, for errors.
+
+    Raises `InputError` for a file that can't be read, that others may read, or whose token is too short."""
     try:
         mode, text = file.stat().st_mode, file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
-        raise InputError("--neutron-token", str(file), f"a readable file with the token ({why})") from None
+        raise InputError(option, str(file), f"a readable file with the token ({why})") from None
     if mode & 0o007:
-        raise InputError(
-            "--neutron-token", str(file), f"a file that others can't read (mode {mode & 0o777:o})"
-        )
+        raise InputError(option, str(file), f"a file that others can't read (mode {mode & 0o777:o})")
     if len(text) < SHORTEST_TOKEN or not text.isascii() or not text.isprintable() or " " in text:
         allowed = f"a file with one token of at least {SHORTEST_TOKEN} ASCII characters without spaces"
-        raise InputError("--neutron-token", str(file), allowed)
+        raise InputError(option, str(file), allowed)
     return text

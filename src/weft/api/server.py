@@ -107,7 +107,9 @@ def serve(settings: ServeSettings) -> int:
     check_certificate(settings.certificate)
     policy = Policy(settings.policy)
     identity, sign_in = keystone(settings)
-    token = read_token(settings.neutron_token) if settings.neutron_token else None
+    token = read_token(settings.neutron_token, "--neutron-token") if settings.neutron_token else None
+    scraping = settings.monitoring_token
+    monitoring = read_token(scraping, "--monitoring-token") if scraping else None
     with (
         listening(settings.host, settings.port) as listener,
         shared_services(replace(settings, worker=False)) as made,
@@ -121,6 +123,7 @@ def serve(settings: ServeSettings) -> int:
             public_url=settings.public_url,
             auth_url=identity.auth_url,
             more=[notices(token, made.tell_tenant_networks)] if token else [],
+            monitoring_token=monitoring,
         )
         add_console(app, sign_in, made.store.database)
         if worker:

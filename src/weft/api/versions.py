@@ -60,6 +60,7 @@ async def readyz(http: HttpRequest, verbs: Backend) -> Response:
     return answer(health, 200 if health.ready else 503)
 
 
+@router.head("/metrics", include_in_schema=False)
 @router.get("/metrics", response_class=Response)
 async def metrics(http: HttpRequest) -> Response:
     """Prometheus metrics; counts only, no tenant data."""

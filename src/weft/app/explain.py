@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from weft.app.yamltext import Path, Positions, dotted
 from weft.model import hostchecks, ids, storageorder
 from weft.model.errors import InputError, InputErrors
-from weft.model.site import DNS_NAMES, deployment, storage
+from weft.model.site import DNS_NAMES, deployment, monitoring, storage
 from weft.model.site.ipus import PORT
 
 D = TypeVar("D", bound=BaseModel)
@@ -67,6 +67,11 @@ _PATTERNS = {
     deployment.SDN_URL: "http:// or https:// with a host, and a path",
     deployment.API_URL: "http:// or https:// with a host, and a port, without a path",
     deployment.USER_NAME: "a user of Linux: a-z, 0-9, _ and -, at most 32 characters",
+    monitoring.JOB_NAME: "a-z, 0-9, '_' and '-', starting with a letter, at most 31 characters",
+    monitoring.HOST_PORT: "a host or address and a port, such as alerts.example:9093",
+    monitoring.METRICS_PATH: "a path such as /metrics",
+    monitoring.HOOK_URL: "http:// or https:// with a host, and a path if need be, without user or query",
+    monitoring.FOLDER: "the full path of a folder: letters, digits and . _ - /",
     hostchecks.CODE: "A-Z, 0-9 and '_', starting with a letter, at most 40 characters",
     hostchecks.DIGEST: "sha256: and 64 hex digits",
 }

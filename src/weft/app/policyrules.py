@@ -311,6 +311,13 @@ _RULES = (
         "List the nodes that are held, by whom and for what.",
         "/v1/holds",
     ),
+    _documented(
+        "monitoring:read",
+        _OPERATOR_READS,
+        "Read what Prometheus reads: targets with their pods, and which pod is on which node. The token of weft serve "
+        "--monitoring-token may, too.",
+        "/v1/monitoring/targets",
+    ),
     _documented("audit:check", _OPERATOR_READS, "Compare cloud and fabric with what pods own.", "/v1/audit"),
     _documented("audit:repair", "rule:operator", "Repair what is weft's.", "/v1/audit", "POST"),
     _documented("audit_log:list", _OPERATOR_READS, "Read who did what.", "/v1/audit-log"),

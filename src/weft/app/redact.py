@@ -13,6 +13,7 @@ from uuid import UUID
 
 from weft.app import tenanttext
 from weft.app.checkverbs import Reporter
+from weft.app.monitoringverbs import Scraper
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.shown import shown
@@ -33,6 +34,7 @@ from weft.model.errors import (
 )
 from weft.model.messages import OPERATORS
 from weft.model.views import CheckReceipt, EventSearch, Health
+from weft.planning.site.monitoring import Targets
 
 
 def redacted(verbs: Service, policy: Policy) -> Service:
@@ -79,6 +81,14 @@ class _Redacted:
     def expected_of_node(self, reporter: Reporter) -> bytes:
         """See `reporter`."""
         return self._verbs.expected_of_node(reporter)
+
+    def monitoring_targets(self, scraper: Scraper, job: str) -> Targets:
+        """For operators and the holder of their token alone."""
+        return self._verbs.monitoring_targets(scraper, job)
+
+    def monitoring_info(self, scraper: Scraper) -> bytes:
+        """See `monitoring_targets`."""
+        return self._verbs.monitoring_info(scraper)
 
     def __getattr__(self, name: str) -> Callable[..., object]:
         if name.startswith("_"):

@@ -9,6 +9,7 @@ from weft.app.impactverbs import ImpactVerbs
 from weft.app.linkverbs import LinkVerbs
 from weft.app.maintenanceverbs import MaintenanceVerbs
 from weft.app.mapverbs import MapVerbs
+from weft.app.monitoringverbs import MonitoringVerbs
 from weft.app.networkverbs import NetworkVerbs
 from weft.app.nodeverbs import NodeVerbs
 from weft.app.replaceverbs import ReplaceVerbs
@@ -39,6 +40,7 @@ class Service(
     CheckVerbs,
     ImpactVerbs,
     LinkVerbs,
+    MonitoringVerbs,
     SiteResourceVerbs,
     TimeVerbs,
     TopologyVerbs,

@@ -25,6 +25,7 @@ class ServeSettings:
         certificate: PEM files of the API's certificate, with its chain, and of its key; None: no TLS.
         sweep_every: seconds between sweeps for what reappeared after a receipt was signed.
         neutron_token: file with the token of Neutron's driver mlnx_sdn_assist; None: its notices aren't answered.
+        monitoring_token: file with the token with which Prometheus reads targets; None: operators alone may.
         public_url: how clients reach the API, if a proxy stands in front.
         secrets_key: file with the keys that encrypt the database's secrets; None: they aren't encrypted.
         log_level: name of a level of `logging`.
@@ -43,6 +44,7 @@ class ServeSettings:
     sweep_every: float = 300.0
     public_url: str | None = None
     neutron_token: Path | None = None
+    monitoring_token: Path | None = None
     certificate: tuple[Path, Path] | None = None
     secrets_key: Path | None = None
     log_level: str = "INFO"
@@ -67,6 +69,7 @@ def settings_of(found: Configuration) -> ServeSettings:
         sweep_every=float(values["weft.sweep_every"]),
         public_url=values.get("serve.public_url"),
         neutron_token=values.get("serve.neutron_token_file"),
+        monitoring_token=values.get("serve.monitoring_token_file"),
         certificate=(chain, key) if chain and key else None,
         secrets_key=values.get("weft.secrets_key"),
         log_level=values["logs.level"],

@@ -227,6 +227,17 @@ TABLE: tuple[Setting, ...] = (
     ),
     Setting(
         "serve",
+        "monitoring_token_file",
+        File(),
+        "answer Prometheus' questions for targets, with the token in this file (monitoring.md)",
+        said="operators alone may ask",
+        option="--monitoring-token",
+        metavar="FILE",
+        secret_file=True,
+        example='"monitoring-token"',
+    ),
+    Setting(
+        "serve",
         "worker",
         Flag(),
         "also run a worker process; without it only serve requests, and `weft worker` does the work",

@@ -2444,3 +2444,30 @@ DELETE FROM order_key WHERE (project_id, user_id, key) IN (
     SELECT project_id, user_id, key FROM order_key k
     WHERE at < %(unmade)s AND (at < %(before)s OR NOT EXISTS (SELECT FROM pod WHERE id = k.pod_id)) LIMIT %(limit)s
 );
+
+-- name: monitored_servers
+-- Tenants' servers of pods that were handed over and aren't being released: the address of the port for management (the
+-- first `normal` one, otherwise the first), and the floating IP of the first port, if Neutron has given one.
+SELECT p.id, p.name AS pod, p.project_id, s.document ->> 'name' AS server, s.document ->> 'node' AS node,
+    s.document ->> 'where' AS cloud, s.document -> 'spec' ->> 'flavor' AS flavor, m.address, f.floating
+FROM pod p
+JOIN resource s ON s.owner_id = p.id AND s.kind = 'server' AND s.state <> 'absent' AND s.expunged IS NULL
+    AND coalesce(s.document ->> 'owner', 'tenant') = 'tenant'
+LEFT JOIN LATERAL (
+    SELECT r.document -> 'spec' ->> 'address' AS address
+    FROM jsonb_array_elements_text(s.document -> 'spec' -> 'ports') WITH ORDINALITY AS port(key, place)
+    JOIN resource r ON r.owner_id = p.id AND r.kind = 'port' AND r.key = port.key
+    ORDER BY r.document -> 'spec' ->> 'vnic_type' <> 'normal', port.place LIMIT 1
+) m ON true
+LEFT JOIN LATERAL (
+    SELECT r.facts ->> 'address' AS floating FROM resource r
+    WHERE r.owner_id = p.id AND r.kind = 'floating_ip' AND r.state <> 'absent'
+        AND r.document -> 'spec' ->> 'port' = s.document -> 'spec' -> 'ports' ->> 0 LIMIT 1
+) f ON true
+WHERE p.phase = 'serving' AND p.wanted = 'present'
+ORDER BY p.project_id, p.name, server LIMIT %(most)s;
+
+-- name: monitored_nodes
+-- Nodes of pods.
+SELECT h.node, p.id, p.name AS pod, p.project_id, h.spare FROM node_hold h JOIN pod p ON p.id = h.pod_id
+ORDER BY h.node, p.id LIMIT %(most)s;

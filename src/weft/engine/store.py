@@ -303,6 +303,16 @@ class Store(ClaimRows, PodRows, RecordRows):
         with self.database.statement() as tx:
             return tx.rows("fabrics_seen")
 
+    def monitored_servers(self, most: int) -> list[Row]:
+        """Servers of pods that serve, and where they are reached."""
+        with self.database.statement() as tx:
+            return tx.rows("monitored_servers", most=most)
+
+    def monitored_nodes(self, most: int) -> list[Row]:
+        """Nodes of pods, with the pods' names and projects."""
+        with self.database.statement() as tx:
+            return tx.rows("monitored_nodes", most=most)
+
     def count_workers(self) -> int:
         """Worker processes with a heartbeat within `WORKER_SECONDS`."""
         with self.database.statement() as tx:

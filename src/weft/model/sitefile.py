@@ -22,6 +22,7 @@ from weft.model.site import (
     IpuPod,
     LeasePolicy,
     Link,
+    Monitoring,
     Node,
     PlacementPolicy,
     QueuePolicy,
@@ -92,6 +93,9 @@ class _Head(Document):
     )
     placement: PlacementPolicy = Field(
         default=PlacementPolicy(), description="What decides between possible placements."
+    )
+    monitoring: Monitoring = Field(
+        default=Monitoring(), description="What Prometheus reads of the site, and where alerts go."
     )
 
 

@@ -27,6 +27,7 @@ def secrets(settings: ServeSettings) -> Iterator[Finding]:
     named = [
         settings.certificate[1] if settings.certificate else None,
         settings.neutron_token,
+        settings.monitoring_token,
         settings.secrets_key,
     ]
     yield from _modes("secrets", [*filter(None, named), *_clouds_files()])

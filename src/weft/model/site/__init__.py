@@ -36,6 +36,7 @@ from weft.model.site.ipus import (
     IpuMachine,
     IpuPod,
 )
+from weft.model.site.monitoring import OWN_JOBS, Exporter, Monitoring
 from weft.model.site.networks import PRIVILEGED, AddressRange, SiteNetwork, SiteSubnet, SubnetRole
 from weft.model.site.policies import (
     AcceptancePolicy,
@@ -61,6 +62,7 @@ __all__ = [
     "METRICS_PORT",
     "MOST_VFS",
     "NODE_EXPORTER_PORT",
+    "OWN_JOBS",
     "PORT_NAME",
     "PRIVILEGED",
     "SYSLOG_PORT",
@@ -77,6 +79,7 @@ __all__ = [
     "DeploymentRole",
     "Device",
     "ExpectedHost",
+    "Exporter",
     "Fabric",
     "FabricAgent",
     "FabricManager",
@@ -96,6 +99,7 @@ __all__ = [
     "LeasePolicy",
     "Link",
     "ManagementNetwork",
+    "Monitoring",
     "NfsExport",
     "Node",
     "PciAffinity",

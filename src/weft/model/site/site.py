@@ -17,6 +17,7 @@ from weft.model.site.devices import Device, Interface
 from weft.model.site.fabrics import Fabric
 from weft.model.site.hosts import Hca, Node
 from weft.model.site.ipus import IpuMachine, IpuPod
+from weft.model.site.monitoring import Monitoring
 from weft.model.site.networks import SiteNetwork
 from weft.model.site.policies import (
     AcceptancePolicy,
@@ -66,6 +67,9 @@ class Site(Document):
     )
     placement: PlacementPolicy = Field(
         default=PlacementPolicy(), description="What decides between possible placements."
+    )
+    monitoring: Monitoring = Field(
+        default=Monitoring(), description="What Prometheus reads of the site, and where alerts go."
     )
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:

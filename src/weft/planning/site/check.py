@@ -20,6 +20,7 @@ from weft.planning.site.fabrictypes import check_fabric_types
 from weft.planning.site.hardware import check_hardware
 from weft.planning.site.hostchecks import check_host_checks
 from weft.planning.site.machines import check_machines, machine_hints
+from weft.planning.site.monitoring import check_monitoring
 from weft.planning.site.networks import check_networks, reached_from_outside
 from weft.planning.site.nodeparts import check_parts_of_nodes
 from weft.planning.site.novathings import check_nova_things
@@ -69,6 +70,7 @@ def check_site(site: Site, links_needed: bool = True, adopting: Collection[str] 
         *check_nova_things(site),
         *check_deployments(site),
         *check_host_checks(site),
+        *check_monitoring(site),
     ]
 
 

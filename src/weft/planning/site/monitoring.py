@@ -1,0 +1,175 @@
+"""Targets for Prometheus: exporters of hosts and of pods' servers, with what they are labeled by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from weft.model.site import BOOTABLE, Exporter, Interface, Node, Site, SubnetRole
+from weft.planning.fabric.topology import NO_FABRIC, Topology, natural
+from weft.planning.kept import kept
+from weft.planning.site.wrongvalues import WrongValue, known
+
+MOST_TARGETS = 50_000
+"""Of one job; further ones are left out, and counted."""
+META = "__meta_weft_"
+"""Prefix of the labels of targets: Prometheus drops them unless its configuration keeps them."""
+_ROLES: tuple[SubnetRole, ...] = ("management", "infrastructure", "internal-api", "provisioning")
+Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PodServer:
+    """A server of a pod that serves.
+
+    Attributes:
+        pod_id, pod, project: the pod's id and name, and its project's id.
+        address: where operators reach it: its floating IP, or its address on the management network; None: none is
+            known.
+        accelerators: whether it has any.
+    """
+
+    pod_id: str
+    pod: str
+    project: str
+    server: str
+    node: str
+    address: str | None
+    accelerators: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Targets of one job.
+
+    Attributes:
+        groups: address and port -> labels, in a stable order.
+        left_out: name -> why it isn't a target.
+    """
+
+    groups: tuple[tuple[str, Labels], ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def check_monitoring(site: Site) -> Iterator[WrongValue]:
+    """The network must be one of the site's."""
+    yield from known(
+        ("monitoring", "network"), site.monitoring.network, site.networks, "networks of the site file"
+    )
+
+
+def host_targets(site: Site, exporter: Exporter) -> Targets:
+    """An exporter on hosts. Machines of tenants (bare metal) have none of the operator's."""
+    groups: list[tuple[str, Labels]] = []
+    left_out: dict[str, str] = {}
+    addresses = _addresses(site)
+    for node in sorted(site.nodes, key=lambda n: natural(n.name)):
+        if exporter.accelerators and not node.accelerators:
+            continue
+        if node.machine is not None:
+            continue
+        if (address := addresses.get(node.name)) is None:
+            left_out[node.name] = "the site has no address of it for exporters"
+            continue
+        groups.append((f"{address}:{exporter.port}", host_labels(site, node)))
+    return _bounded(groups, left_out)
+
+
+def pod_targets(site: Site, exporter: Exporter, servers: Sequence[PodServer]) -> Targets:
+    """An exporter on pods' servers."""
+    groups: list[tuple[str, Labels]] = []
+    left_out: dict[str, str] = {}
+    for one in servers:
+        if exporter.accelerators and not one.accelerators:
+            continue
+        if one.address is None:
+            left_out[f"{one.project}/{one.server}"] = "its address isn't known"
+            continue
+        node = site.node_by_name.get(one.node)
+        labels = {
+            **(host_labels(site, node) if node else {}),
+            f"{META}node": one.node,
+            f"{META}pod": one.pod,
+            f"{META}pod_id": one.pod_id,
+            f"{META}project": one.project,
+            f"{META}server": one.server,
+        }
+        groups.append((f"{one.address}:{exporter.port}", labels))
+    return _bounded(groups, left_out)
+
+
+def bmc_targets(site: Site) -> Targets:
+    """BMCs of hosts and machines: their interfaces on networks with a subnet of role `bmc`, and IPU-Machines'."""
+    groups: list[tuple[str, Labels]] = []
+    seen: set[str] = set()
+    for interface in site.interfaces:
+        if interface.device in seen:
+            continue
+        node = site.node_by_name.get(interface.device)
+        if node is None or _role(site, interface) != "bmc":
+            continue
+        seen.add(interface.device)
+        groups.append((str(interface.address), host_labels(site, node)))
+    for machine in site.ipu_machines:
+        labels = {f"{META}node": machine.name, f"{META}rack": machine.rack or "", f"{META}site": site.name}
+        groups.append((str(machine.bmc_address), labels))
+    unread = {
+        n.name: "the site has no address of its BMC"
+        for n in site.nodes
+        if n.role in BOOTABLE and n.name not in seen
+    }
+    return _bounded(groups, unread)
+
+
+def host_labels(site: Site, node: Node) -> Labels:
+    """Where a host is: bounded by the site."""
+    stand = _leaves(site).get(node.name)
+    only = next(iter(site.clouds)) if len(site.clouds) == 1 else ""
+    return {
+        f"{META}site": site.name,
+        f"{META}node": node.name,
+        f"{META}role": node.role,
+        f"{META}rack": node.rack or "",
+        f"{META}leaf": stand or "",
+        f"{META}cloud": node.cloud or only,
+        f"{META}machine_type": node.machine_type,
+    }
+
+
+@kept
+def _leaves(site: Site) -> Mapping[str, str]:
+    stands = Topology.of(site, NO_FABRIC).stands
+    return {name: stand.leaf for name, stand in stands.items() if stand.leaf in site.switch_by_name}
+
+
+@kept
+def _addresses(site: Site) -> Mapping[str, str]:
+    """Host -> the address on which its exporters listen."""
+    ranks: dict[str, list[tuple[int, int, str]]] = {}
+    for position, interface in enumerate(site.interfaces):
+        if interface.device not in site.node_by_name:
+            continue
+        role = _role(site, interface)
+        if site.monitoring.network is not None:
+            if interface.network != site.monitoring.network or role == "bmc":
+                continue
+            rank = 0
+        elif role in _ROLES:
+            rank = _ROLES.index(role)
+        else:
+            continue
+        ranks.setdefault(interface.device, []).append((rank, position, str(interface.address)))
+    return {device: min(found)[2] for device, found in ranks.items()}
+
+
+def _role(site: Site, interface: Interface) -> SubnetRole | None:
+    """Role of the subnet that an interface's address is in."""
+    network = site.networks.get(interface.network)
+    subnets = network.subnets.values() if network else ()
+    return next((s.role for s in subnets if interface.address in s.addresses), None)
+
+
+def _bounded(groups: list[tuple[str, Labels]], left_out: dict[str, str]) -> Targets:
+    for _, labels in groups[MOST_TARGETS:]:
+        left_out[labels.get(f"{META}server") or labels[f"{META}node"]] = f"more than {MOST_TARGETS} targets"
+    return Targets(tuple(groups[:MOST_TARGETS]), left_out)
