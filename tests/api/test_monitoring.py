@@ -146,7 +146,7 @@ def test_only_operators_and_the_token_read(monitored: httpx.Client, doors: Doors
 def test_unknown_job_is_named(monitored: httpx.Client) -> None:
     answer = targets(monitored, "nix")
     assert answer.status_code == 400
-    assert "node, pod-dcgm, pod-node, weft-bmcs" in answer.json()["detail"]
+    assert "node, pod-dcgm, pod-node, weft-bmcs, weft-vipu" in answer.json()["detail"]
 
 
 def test_labels_of_jobs_are_bounded_by_the_site(monitored: httpx.Client) -> None:

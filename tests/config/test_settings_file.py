@@ -83,7 +83,8 @@ def test_settings_of_the_file_reach_the_process(tmp_path: Path) -> None:
         'secrets_key = "secrets.key"\n'
         'workers = 3\nsweep_every = 60\n[serve]\nlisten = "[::]:1"\nplain_http = true\ntls_certificate = "tls.pem"\n'
         'tls_key = "tls.key"\npublic_url = "https://weft.example"\npolicy = "policy.yaml"\n'
-        'neutron_token_file = "token"\nmonitoring_token_file = "token"\nworker = false\n[logs]\nlevel = "DEBUG"\nformat = "json"\n'
+        'neutron_token_file = "token"\nmonitoring_token_file = "token"\n'
+        'worker = false\n[logs]\nlevel = "DEBUG"\nformat = "json"\n'
     )
     found = read(file(tmp_path, text))
     assert [one.source for one in found.values.values() if one.source == "default"] == []

@@ -63,7 +63,10 @@ def monitoring_targets(
     scraper: Reader,
     verbs: Backend,
     job: Annotated[
-        str, Query(min_length=1, max_length=40, description="Job of the site's `monitoring`, or weft-bmcs.")
+        str,
+        Query(
+            min_length=1, max_length=40, description="Job of the site's `monitoring`, weft-bmcs or weft-vipu."
+        ),
     ],
     if_none_match: Annotated[
         str | None, Header(description="ETag of the targets that the caller has.")

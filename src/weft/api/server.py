@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -19,7 +20,7 @@ from weft.api.connections import configured, raise_file_limit
 from weft.api.edge import LINES
 from weft.api.notices import notices, read_token
 from weft.api.waiting import WaitingRoom
-from weft.app.metrics import AccountCollector, StoreCollector
+from weft.app.metrics import AccountCollector, CertificateCollector, StoreCollector, certificate_files
 from weft.app.policy import Policy
 from weft.app.servecertificate import check_certificate
 from weft.app.settings import ServeSettings
@@ -109,6 +110,7 @@ def serve(settings: ServeSettings) -> int:
     identity, sign_in = keystone(settings)
     token = read_token(settings.neutron_token, "--neutron-token") if settings.neutron_token else None
     scraping = settings.monitoring_token
+    own = str(settings.certificate[0]) if settings.certificate else None
     monitoring = read_token(scraping, "--monitoring-token") if scraping else None
     with (
         listening(settings.host, settings.port) as listener,
@@ -119,7 +121,11 @@ def serve(settings: ServeSettings) -> int:
             made.service(policy, worker.checks if worker else None),
             identity,
             policy,
-            collectors=[StoreCollector(made.store), AccountCollector(lambda: identity.lacks_role)],
+            collectors=[
+                StoreCollector(made.store),
+                AccountCollector(lambda: identity.lacks_role),
+                CertificateCollector(partial(certificate_files, made.store, own)),
+            ],
             public_url=settings.public_url,
             auth_url=identity.auth_url,
             more=[notices(token, made.tell_tenant_networks)] if token else [],

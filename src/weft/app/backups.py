@@ -59,11 +59,12 @@ def make(settings: ServeSettings, to: Path | None) -> Shown:
             part = Path(into.name)
             with database_url(settings, made=False) as url:
                 manifest = dump.back_up(url, into, folder)
-            into.flush()
-            os.fsync(into.fileno())
-        path = folder / (name or _name(manifest))
-        size = part.stat().st_size
-        _publish(part, path)
+                into.flush()
+                os.fsync(into.fileno())
+                path = folder / (name or _name(manifest))
+                size = part.stat().st_size
+                _publish(part, path)
+                dump.note(url, manifest.taken_at)
     except FileExistsError as error:
         raise InputError("FILE", str(error.filename2 or to), "a file that doesn't exist yet") from None
     except OSError as error:

@@ -6,12 +6,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, get_args
 
+from cryptography import x509
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from weft.drivers.wire.tlsfiles import changed_file
 from weft.engine.checkstate import check_state, verdict
 from weft.engine.stops import NO_STOPS
 from weft.engine.store import Counts, Store
@@ -19,6 +22,7 @@ from weft.model.errors import WeftError
 from weft.model.hostchecks import CheckState
 from weft.model.pod import ENDED, PodState
 
+_LARGEST = 1 << 20
 KEPT = 2.0
 """Seconds that a reading is reused for further scrapes: /metrics needs no authentication."""
 
@@ -71,6 +75,13 @@ class StoreCollector(Collector):
         if counts.swept is not None:
             swept.add_metric([], counts.swept)
         yield swept
+        backup = GaugeMetricFamily(
+            "weft_backup_age_seconds",
+            "Since the newest backup was taken (weft backup); absent: there was none.",
+        )
+        if counts.backup is not None:
+            backup.add_metric([], counts.backup)
+        yield backup
         yield from _networks(counts.networks)
         yield from _fabrics(counts.fabrics)
         removed = CounterMetricFamily(
@@ -142,6 +153,79 @@ class AccountCollector(Collector):
         )
         lacks.add_metric([], int(self._lacks_role()))
         yield lacks
+
+
+class CertificateCollector(Collector):
+    """When certificates end that this process uses. A file that can't be read has no series: `weft_certificates_unread`
+    counts it.
+
+    Args:
+        files: name -> PEM file, asked at each collection: the site may have changed. Read again once it is replaced.
+    """
+
+    def __init__(self, files: Callable[[], Mapping[str, str]]) -> None:
+        self._files = files
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[tuple[int, ...], float | None]] = {}
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """The end of each file's first certificate, in seconds since 1970."""
+        ends = GaugeMetricFamily(
+            "weft_certificate_not_after_seconds",
+            "When a certificate ends that weft uses, in seconds since 1970.",
+            labels=["certificate"],
+        )
+        unread = 0
+        with self._lock:
+            files = self._files()
+            self._kept = {path: self._end(path) for path in set(files.values())}
+            for name, path in sorted(files.items()):
+                end = self._kept[path][1]
+                if end is None:
+                    unread += 1
+                else:
+                    ends.add_metric([name], end)
+        yield ends
+        failed = GaugeMetricFamily("weft_certificates_unread", "Certificates that can't be read.")
+        failed.add_metric([], unread)
+        yield failed
+
+    def _end(self, path: str) -> tuple[tuple[int, ...], float | None]:
+        stamp = changed_file(path)
+        known = self._kept.get(path)
+        return known if known is not None and known[0] == stamp else (stamp, _not_after(path))
+
+
+def _not_after(path: str) -> float | None:
+    """End of a PEM file's first certificate, the server's or client's own; None: it can't be read."""
+    try:
+        with Path(path).open("rb") as file:
+            first = x509.load_pem_x509_certificates(file.read(_LARGEST))[0]
+    except (OSError, ValueError):
+        return None
+    return first.not_valid_after_utc.timestamp()
+
+
+def certificate_files(store: Store, own: str | None) -> dict[str, str]:
+    """Name -> PEM file: the API's own, and those with which weft speaks to fabrics.
+
+    Args:
+        own: the API's.
+    """
+    files = {"api": own} if own else {}
+    try:
+        fabrics = store.site().site.fabrics
+    except WeftError:
+        return files  # no site yet, or the database doesn't respond
+    for name, fabric in fabrics.items():
+        if fabric.manager.certificate:
+            files[f"fabric {name}"] = fabric.manager.certificate
+        if fabric.manager.ca:
+            files[f"fabric {name} ca"] = fabric.manager.ca
+    return files
 
 
 def _fabrics(rows: Iterable[Mapping[str, Any]]) -> Iterable[Metric]:

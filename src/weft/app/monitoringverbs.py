@@ -18,17 +18,18 @@ from weft.model.errors import InputError
 from weft.model.ids import format_guid
 from weft.model.site import Node, Site
 from weft.planning.fabric.topology import NO_FABRIC, Topology
+from weft.planning.shapes.ipu.graph import CONTROLLER_GATEWAY
 from weft.planning.site.monitoring import (
+    BMCS,
     MOST_TARGETS,
+    VIPU,
     PodServer,
     Targets,
     bmc_targets,
     host_targets,
     pod_targets,
+    vipu_targets,
 )
-
-BMCS = "weft-bmcs"
-"""The job of BMCs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,15 @@ class MonitoringVerbs(Desk):
         hosts, pods = site.monitoring.hosts, site.monitoring.pods
         if job == BMCS:
             return bmc_targets(site)
+        if job == VIPU:
+            rows = self._store.monitored_controllers(CONTROLLER_GATEWAY, MOST_TARGETS)
+            return vipu_targets(site, [_controller(row) for row in rows])
         if job in hosts:
             return host_targets(site, hosts[job])
         if job not in pods:
-            raise InputError("job", job, f"a job of the site: {', '.join(sorted([*hosts, *pods, BMCS]))}")
+            raise InputError(
+                "job", job, f"a job of the site: {', '.join(sorted([*hosts, *pods, BMCS, VIPU]))}"
+            )
         servers = [_server(site, row) for row in self._store.monitored_servers(MOST_TARGETS)]
         return pod_targets(site, pods[job], servers)
 
@@ -71,6 +77,10 @@ def _server(site: Site, row: Row) -> PodServer:
     has = bool(flavor.accelerators) if flavor else bool(node and node.accelerators)
     address = row["floating"] or row["address"] or None
     return PodServer(str(row["id"]), row["pod"], row["project_id"], row["server"], row["node"], address, has)
+
+
+def _controller(row: Row) -> PodServer:
+    return PodServer(str(row["id"]), row["pod"], row["project_id"], "", "", row["address"] or None)
 
 
 class _Info(Collector):

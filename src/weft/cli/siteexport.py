@@ -6,7 +6,7 @@ import argparse
 
 from weft.cli.common import Subparsers, leaf, say, write_json
 
-FORMATS = ("kolla", "kayobe", "tripleo", "terraform")
+FORMATS = ("kolla", "kayobe", "tripleo", "terraform", "prometheus")
 """As in `weft.planning.export.formats`, which isn't imported for `weft --help`."""
 
 
@@ -22,7 +22,8 @@ def add_site_commands(subparsers: Subparsers) -> None:
         required=True,
         help="kolla: Kolla Ansible's inventory, globals.yml and config; kayobe: Kayobe's configuration of the same; "
         "tripleo: the reference guide's file set for TripleO; terraform: the site's own networks, as weft site apply "
-        "creates them, for Terraform",
+        "creates them, for Terraform; prometheus: configuration, rules and dashboards of Prometheus, Alertmanager and "
+        "Grafana",
     )
     command.add_argument(
         "--cloud",

@@ -2467,7 +2467,17 @@ LEFT JOIN LATERAL (
 WHERE p.phase = 'serving' AND p.wanted = 'present'
 ORDER BY p.project_id, p.name, server LIMIT %(most)s;
 
+-- name: monitored_controllers
+-- The address of a port of this key, of pods that were handed over.
+SELECT p.id, p.name AS pod, p.project_id, r.document -> 'spec' ->> 'address' AS address
+FROM pod p JOIN resource r ON r.owner_id = p.id AND r.key = %(port)s AND r.state <> 'absent'
+WHERE p.phase = 'serving' AND p.wanted = 'present' ORDER BY p.id LIMIT %(most)s;
+
 -- name: monitored_nodes
 -- Nodes of pods.
 SELECT h.node, p.id, p.name AS pod, p.project_id, h.spare FROM node_hold h JOIN pod p ON p.id = h.pod_id
 ORDER BY h.node, p.id LIMIT %(most)s;
+
+-- name: last_backup
+-- Seconds since the newest backup was taken; no row: there was none.
+SELECT extract(epoch FROM %(at)s - taken_at)::float AS age FROM last_backup;

@@ -53,6 +53,7 @@ class Counts:
         swept: seconds since the last completed sweep; None: none yet.
         removed: kind of old records -> number of rows removed so far.
         fabrics: last answer of each fabric's managers: `known`, `problems`, `port_errors`, and `age` in seconds.
+        backup: seconds since the newest backup was taken; None: there was none.
         workers: processes with a heartbeat within `WORKER_SECONDS`.
         networks: tenants' own: number, ports by state, `oldest` waiting and `unread` in seconds.
     """
@@ -69,6 +70,7 @@ class Counts:
     networks: Row
     fabrics: tuple[Row, ...]
     workers: int
+    backup: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +298,7 @@ class Store(ClaimRows, PodRows, RecordRows):
                 tx.row("count_tenant_ports") or {},
                 tuple(tx.rows("fabrics_seen")),
                 _workers(tx),
+                (tx.row("last_backup", at=tx.now()) or {"age": None})["age"],
             )
 
     def fabrics_seen(self) -> Sequence[Row]:
@@ -307,6 +310,11 @@ class Store(ClaimRows, PodRows, RecordRows):
         """Servers of pods that serve, and where they are reached."""
         with self.database.statement() as tx:
             return tx.rows("monitored_servers", most=most)
+
+    def monitored_controllers(self, port: str, most: int) -> list[Row]:
+        """Pods with a controller of their own, and its address. Args: port: key of the port that it is reached by."""
+        with self.database.statement() as tx:
+            return tx.rows("monitored_controllers", port=port, most=most)
 
     def monitored_nodes(self, most: int) -> list[Row]:
         """Nodes of pods, with the pods' names and projects."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ LEFT_OUT = ("web_session", "worker_seen")
 LOCK_SECONDS = 60
 """For which pg_dump waits for a table that is being migrated."""
 Connection = psycopg.Connection[DictRow]
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,20 @@ def back_up(url: str, into: IO[bytes], spool: Path) -> Manifest:
         dump.seek(0)
         write(into, manifest, cast(Any, dump))
     return manifest
+
+
+def note(url: str, taken_at: datetime) -> None:
+    """Record in the database when its newest backup was taken; without effect in one of an older schema, or that can't
+    be written to."""
+    try:
+        with psycopg.connect(url, **connecting(url)) as connection:
+            connection.execute(
+                "INSERT INTO last_backup (taken_at) VALUES (%s) ON CONFLICT (only) "
+                "DO UPDATE SET taken_at = greatest(last_backup.taken_at, excluded.taken_at)",
+                [taken_at],
+            )
+    except psycopg.Error as error:
+        log.warning("the time of the backup isn't recorded in the database: %s", str(error).strip())
 
 
 @contextmanager

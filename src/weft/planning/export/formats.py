@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from weft.model.errors import InputError
 from weft.model.site import Site
 from weft.planning.export.kayobe import kayobe_files
 from weft.planning.export.kolla import kolla_files
+from weft.planning.export.prometheus import prometheus_files
 from weft.planning.export.terraform import NOTHING, terraform_files
 from weft.planning.export.tripleo import tripleo_files
 from weft.planning.export.view import View, view_of
@@ -19,7 +21,8 @@ DEPLOYMENTS: Mapping[str, Callable[[View], dict[str, str]]] = {
 }
 """Name -> path and text of each file that a cloud is deployed with."""
 TERRAFORM = "terraform"
-FORMATS = (*DEPLOYMENTS, TERRAFORM)
+PROMETHEUS = "prometheus"
+FORMATS = (*DEPLOYMENTS, TERRAFORM, PROMETHEUS)
 
 
 def export(
@@ -39,4 +42,8 @@ def export(
     """
     if form == TERRAFORM:
         return terraform_files(site, cloud, there, profile)
+    if form == PROMETHEUS:
+        if cloud is not None:
+            raise InputError("--cloud", cloud, "no cloud: Prometheus' files are of the whole site")
+        return prometheus_files(site)
     return DEPLOYMENTS[form](view_of(site, cloud))

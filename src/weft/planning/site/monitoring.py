@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weft.model.site import BOOTABLE, Exporter, Interface, Node, Site, SubnetRole
+from weft.model.site import BOOTABLE, METRICS_PORT, Exporter, Interface, Node, Site, SubnetRole
 from weft.planning.fabric.topology import NO_FABRIC, Topology, natural
 from weft.planning.kept import kept
 from weft.planning.site.wrongvalues import WrongValue, known
 
+BMCS, VIPU = "weft-bmcs", "weft-vipu"
+"""Jobs of BMCs, and of V-IPU's controllers and IPU-Machines."""
+EXPORTER_PORT = 2112
+"""Of a V-IPU agent's exporter, on the IPU-Machine's gateway (docs/openvipu.md)."""
 MOST_TARGETS = 50_000
 """Of one job; further ones are left out, and counted."""
 META = "__meta_weft_"
@@ -121,6 +125,27 @@ def bmc_targets(site: Site) -> Targets:
     return _bounded(groups, unread)
 
 
+def vipu_targets(site: Site, controllers: Sequence[PodServer]) -> Targets:
+    """V-IPU controllers of pods, and the exporters of IPU-Machines' agents, on the gateways' networks."""
+    groups: list[tuple[str, Labels]] = []
+    for machine in site.ipu_machines:
+        labels = {f"{META}site": site.name, f"{META}node": machine.name, f"{META}rack": machine.rack or ""}
+        groups.append((f"{machine.gw_address}:{EXPORTER_PORT}", labels))
+    left_out: dict[str, str] = {}
+    for one in controllers:
+        if one.address is None:
+            left_out[f"{one.project}/{one.pod}"] = "its controller's address isn't known"
+            continue
+        labels = {
+            f"{META}site": site.name,
+            f"{META}pod": one.pod,
+            f"{META}pod_id": one.pod_id,
+            f"{META}project": one.project,
+        }
+        groups.append((f"{one.address}:{METRICS_PORT}", labels))
+    return _bounded(groups, left_out)
+
+
 def host_labels(site: Site, node: Node) -> Labels:
     """Where a host is: bounded by the site."""
     stand = _leaves(site).get(node.name)
@@ -171,5 +196,7 @@ def _role(site: Site, interface: Interface) -> SubnetRole | None:
 
 def _bounded(groups: list[tuple[str, Labels]], left_out: dict[str, str]) -> Targets:
     for _, labels in groups[MOST_TARGETS:]:
-        left_out[labels.get(f"{META}server") or labels[f"{META}node"]] = f"more than {MOST_TARGETS} targets"
+        left_out[labels.get(f"{META}server") or labels.get(f"{META}node") or labels[f"{META}pod"]] = (
+            f"more than {MOST_TARGETS} targets"
+        )
     return Targets(tuple(groups[:MOST_TARGETS]), left_out)
