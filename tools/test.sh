@@ -45,7 +45,7 @@ on_the_lab() { # TITLE TESTS…
     fi
 }
 tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping systemd dnsmasq-base \
-    chromium fonts-dejavu-core slurmctld slurm-client openmpi-bin || exit 1
+    chromium fonts-dejavu-core slurmctld slurm-client openmpi-bin prometheus prometheus-alertmanager rsyslog || exit 1
 echo "== beside the other parts: a lab's OpenStack is started (its packages are installed the first time) and tested"
 echo
 set -m # a process group of its own, which hears SIGINT

@@ -10,11 +10,14 @@ import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 
 from weft.app.sitefile import load_site
 from weft.model.errors import InputError
-from weft.planning.export.formats import TERRAFORM, export
+from weft.model.extras import installation
+from weft.model.site import Site
+from weft.planning.export.formats import PROMETHEUS, TERRAFORM, export
 from weft.planning.export.terraform import NOTHING, cloud_with_networks, profile_of
 
 MANIFEST = ".weft-export"
@@ -68,6 +71,8 @@ def export_site(
         chosen = cloud_with_networks(site, cloud)
         there, notes = look(site, chosen, profile or profile_of(site, chosen))
     texts = export(site, form, cloud, there, profile)
+    if form == PROMETHEUS:
+        texts |= _dashboards(site, notes)
     target = Path(output)
     try:
         done = _write(target, {name: text.encode() for name, text in texts.items()}, force)
@@ -75,6 +80,16 @@ def export_site(
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         raise InputError("--output", output, f"a writable directory: {error.strerror}{where}") from None
+
+
+def _dashboards(site: Site, notes: list[str]) -> dict[str, str]:
+    """Grafana's dashboards; a note without its builders."""
+    if find_spec("grafana_foundation_sdk") is None:
+        notes.append(f"no dashboards of Grafana: {installation('grafana')}")
+        return {}
+    from weft.app.dashboards import dashboard_files  # its builders take a second
+
+    return dashboard_files(site)
 
 
 def _write(target: Path, files: Mapping[str, bytes], force: bool) -> Exported:

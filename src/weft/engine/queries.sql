@@ -2469,7 +2469,8 @@ ORDER BY p.project_id, p.name, server LIMIT %(most)s;
 
 -- name: monitored_controllers
 -- The address of a port of this key, of pods that were handed over.
-SELECT p.id, p.name AS pod, p.project_id, r.document -> 'spec' ->> 'address' AS address
+SELECT p.id, p.name AS pod, p.project_id, '' AS server, '' AS node, '' AS cloud, '' AS flavor,
+    r.document -> 'spec' ->> 'address' AS address, NULL AS floating
 FROM pod p JOIN resource r ON r.owner_id = p.id AND r.key = %(port)s AND r.state <> 'absent'
 WHERE p.phase = 'serving' AND p.wanted = 'present' ORDER BY p.id LIMIT %(most)s;
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 DISTRIBUTION = "weft-pods"
 EXTRAS: Mapping[str, tuple[str, ...]] = {
     "generic-switch": ("networking_generic_switch", "oslo_log"),
+    "grafana": ("grafana_foundation_sdk",),
     "neutron": ("sqlalchemy", "pymysql"),
     "openstackclient": ("osc_lib",),
     "site": ("pynetbox", "sushy"),

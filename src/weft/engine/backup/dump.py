@@ -25,8 +25,9 @@ from weft.engine.sql import migrations
 from weft.model.errors import PermanentError
 
 ASKED = "back up the database"
-LEFT_OUT = ("web_session", "worker_seen")
-"""Tables whose rows stay out: sessions of the console, which would go on after their end; workers that are alive."""
+LEFT_OUT = ("web_session", "worker_seen", "last_backup")
+"""Tables whose rows stay out: sessions of the console, which would go on after their end; workers that are alive; when
+the newest backup was taken, since a restored database has none yet."""
 LOCK_SECONDS = 60
 """For which pg_dump waits for a table that is being migrated."""
 Connection = psycopg.Connection[DictRow]
@@ -96,7 +97,7 @@ def note(url: str, taken_at: datetime) -> None:
     try:
         with psycopg.connect(url, **connecting(url)) as connection:
             connection.execute(
-                "INSERT INTO last_backup (taken_at) VALUES (%s) ON CONFLICT (only) "
+                "INSERT INTO last_backup (taken_at) VALUES (%s) ON CONFLICT (singleton) "
                 "DO UPDATE SET taken_at = greatest(last_backup.taken_at, excluded.taken_at)",
                 [taken_at],
             )

@@ -1,5 +1,5 @@
 -- When the newest backup was taken, for an alarm when it is old.
 CREATE TABLE last_backup (
-    only      boolean      PRIMARY KEY DEFAULT true CHECK (only),
+    singleton boolean      PRIMARY KEY DEFAULT true CHECK (singleton),
     taken_at  timestamptz  NOT NULL
 );

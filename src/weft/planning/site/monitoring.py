@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from weft.model.ids import format_guid
 from weft.model.site import BOOTABLE, METRICS_PORT, Exporter, Interface, Node, Site, SubnetRole
 from weft.planning.fabric.topology import NO_FABRIC, Topology, natural
 from weft.planning.kept import kept
+from weft.planning.shapes.ipu.graph import CONTROLLER_GATEWAY
 from weft.planning.site.wrongvalues import WrongValue, known
 
-BMCS, VIPU = "weft-bmcs", "weft-vipu"
+BMCS, CONTROLLERS = "weft-bmcs", "weft-vipu"
 """Jobs of BMCs, and of V-IPU's controllers and IPU-Machines."""
 EXPORTER_PORT = 2112
 """Of a V-IPU agent's exporter, on the IPU-Machine's gateway (docs/openvipu.md)."""
+ADDRESS_OF_CONTROLLERS = CONTROLLER_GATEWAY
+"""Key of the port by which a pod's controller is reached."""
 MOST_TARGETS = 50_000
 """Of one job; further ones are left out, and counted."""
 META = "__meta_weft_"
@@ -53,6 +57,27 @@ class Targets:
 
     groups: tuple[tuple[str, Labels], ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class HeldNode:
+    """A node that a pod holds. Attributes: pod_id, pod, project: the pod's id and name, and its project's id."""
+
+    node: str
+    pod: str
+    pod_id: str
+    project: str
+    spare: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """Series whose value is 1, to be joined with others by their labels. Attributes: what: for people."""
+
+    name: str
+    what: str
+    labels: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
 def check_monitoring(site: Site) -> Iterator[WrongValue]:
@@ -125,7 +150,7 @@ def bmc_targets(site: Site) -> Targets:
     return _bounded(groups, unread)
 
 
-def vipu_targets(site: Site, controllers: Sequence[PodServer]) -> Targets:
+def controller_targets(site: Site, controllers: Sequence[PodServer]) -> Targets:
     """V-IPU controllers of pods, and the exporters of IPU-Machines' agents, on the gateways' networks."""
     groups: list[tuple[str, Labels]] = []
     for machine in site.ipu_machines:
@@ -185,6 +210,59 @@ def _addresses(site: Site) -> Mapping[str, str]:
             continue
         ranks.setdefault(interface.device, []).append((rank, position, str(interface.address)))
     return {device: min(found)[2] for device, found in ranks.items()}
+
+
+def infos(site: Site, held: Sequence[HeldNode]) -> tuple[Info, ...]:
+    """Where hosts are, which pods hold them, and where adapters are cabled. Bounded by the site."""
+    leaves = _leaves(site)
+    nodes = [(n.name, n.rack or "", leaves.get(n.name, ""), n.role, n.machine_type) for n in site.nodes]
+    pods = [(h.node, h.pod, h.pod_id, h.project, "true" if h.spare else "false") for h in held]
+    ends = _ends(site)
+    return (
+        Info(
+            "weft_node_info",
+            "Where a host is.",
+            ("node", "rack", "leaf", "role", "machine_type"),
+            tuple(nodes),
+        ),
+        Info(
+            "weft_pod_node_info",
+            "Nodes that pods hold; a shared one once for each pod.",
+            ("node", "pod", "pod_id", "project", "spare"),
+            tuple(pods),
+        ),
+        Info(
+            "weft_adapter_info",
+            "Adapters and the switch ports that they are cabled to, by the site; guid as fabric agents write it.",
+            ("fabric", "node", "adapter", "guid", "port", "switch", "switch_port"),
+            tuple(labels for node in site.nodes for labels in _adapters(node, ends)),
+        ),
+    )
+
+
+End = tuple[str, str, str]
+"""An adapter's port, and switch and port at the other end of its cable."""
+
+
+def _adapters(node: Node, ends: Mapping[str, End]) -> Iterator[tuple[str, ...]]:
+    for hca in node.hcas:
+        port, switch, switch_port = ends.get(f"{node.name}/{hca.name}", ("1", "", ""))
+        if hca.switch_port is not None:
+            switch, _, switch_port = hca.switch_port.partition("/")
+        yield hca.fabric, node.name, hca.name, format_guid(hca.guid), port, switch, switch_port
+
+
+@kept
+def _ends(site: Site) -> Mapping[str, End]:
+    found: dict[str, End] = {}
+    for link in site.links:
+        for a, a_port, b, b_port in (
+            (link.a, link.a_port, link.b, link.b_port),
+            (link.b, link.b_port, link.a, link.a_port),
+        ):
+            if "/" in a and "/" not in b:
+                found[a] = str(a_port), b, str(b_port)
+    return found
 
 
 def _role(site: Site, interface: Interface) -> SubnetRole | None:

@@ -15,7 +15,7 @@ from weft.planning.export.text import head, yaml_file
 
 NOTHING = "weft-none"
 """Matches no job."""
-RUNBOOKS = "problems/alerts"
+RUNBOOKS = "alerts"
 
 
 def prometheus_files(site: Site) -> dict[str, str]:

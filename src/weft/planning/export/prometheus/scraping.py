@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from weft.model.site import Exporter, Monitoring, Site
-from weft.planning.site.monitoring import BMCS, META, VIPU
+from weft.planning.site.monitoring import BMCS, CONTROLLERS, META
 
 RESERVED = "(weft|infiniband|vipu|ipum|prometheus|alertmanager|scrape|ALERTS)[_:].*|up|ALERTS"
 """Names of series that nothing in a pod's server may have."""
@@ -188,8 +188,8 @@ def _others(site: Site) -> list[Job]:
     if site.ipu_machines:
         found.append(
             {
-                "job_name": VIPU,
-                "http_sd_configs": _discovery(one, VIPU),
+                "job_name": CONTROLLERS,
+                "http_sd_configs": _discovery(one, CONTROLLERS),
                 "relabel_configs": [{"action": "labelmap", "regex": f"{META}(node|rack|project|pod|pod_id)"}],
             }
         )

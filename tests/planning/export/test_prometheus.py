@@ -1,0 +1,191 @@
+"""`weft site export --format prometheus`, read by Debian's own promtool and amtool."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.helpers.certificates import own_certificate
+from tests.helpers.paths import DOCS, EXAMPLES
+from tests.helpers.prometheus import checked, dashboard_expressions, programs
+from tests.planning.export.prometheus_cases import CASES
+from weft.app.siteexport import export_site
+from weft.app.sitefile import load_site
+from weft.cli.main import main
+from weft.model.errors import InputError
+from weft.model.site import Exporter, Monitoring, Site
+from weft.planning.export.prometheus.files import prometheus_files, site_alerts
+from weft.planning.export.prometheus.rules import RECORDINGS
+
+HOSTILE = "weft_up|weft_workers|infiniband_ports_unread|up|weft:port_wait:ratio5m|ALERTS|vipu_agents|ALERTS_FOR_STATE"
+
+
+def monitored(name: str, folder: Path) -> Site:
+    """An example's site with all of `monitoring`, and the files that aren't exported."""
+    site = load_site(EXAMPLES / f"sites/{name}/site.yaml")
+    folder.mkdir(exist_ok=True)
+    certificate, key = own_certificate(folder)
+    (folder / "token").write_text("x" * 32)
+    for file in ("ca.pem", "agents-ca.pem", "prometheus.pem"):
+        (folder / file).write_bytes(certificate.read_bytes())
+    (folder / "prometheus.key").write_bytes(key.read_bytes())
+    monitoring = Monitoring(
+        api=("https://weft1.example:8787", "https://weft2.example"),
+        pods={"pod-node": Exporter(port=9100), "pod-dcgm": Exporter(port=9400, accelerators=True)},
+        bmc_exporter="bmcs.example:9610",
+        alertmanagers=("127.0.0.1:9093",),
+        page="http://127.0.0.1:1/page",
+        projects={"p1": "http://127.0.0.1:1/p1"},
+        folder=str(folder),
+        ca=True,
+    )
+    return site.model_copy(update={"monitoring": monitoring})
+
+
+def written(site: Site, into: Path) -> Path:
+    for name, text in prometheus_files(site).items():
+        (into / name).parent.mkdir(parents=True, exist_ok=True)
+        (into / name).write_text(text)
+    return into
+
+
+@pytest.mark.parametrize("name", ["small", "roce", "ipupod64", "rdg"])
+def test_checkers_accept_the_files_of_each_example(name: str, tmp_path: Path) -> None:
+    folder = written(monitored(name, tmp_path / "secret"), tmp_path / "out")
+    assert "SUCCESS" in checked("promtool", "check", "config", folder / "prometheus.yml")
+    rules = checked("promtool", "check", "rules", folder / "rules/weft.yml")
+    assert f"{len(CASES) + len(RECORDINGS)} rules found" in rules
+    assert "SUCCESS" in checked("amtool", "check-config", folder / "alertmanager.yml")
+
+
+def test_checkers_find_planted_mistakes(tmp_path: Path) -> None:
+    """They do check: a wrong expression, a missing file, an unknown receiver."""
+    folder = written(monitored("small", tmp_path / "secret"), tmp_path / "out")
+    for file, old, new, checker in (
+        ("rules/weft.yml", "max(weft_up)", "max(weft_up", ("promtool", "check", "rules")),
+        ("prometheus.yml", "/token", "/nosuch", ("promtool", "check", "config")),
+        ("alertmanager.yml", "receiver: weft-page", "receiver: nosuch", ("amtool", "check-config")),
+    ):
+        text = (folder / file).read_text()
+        assert old in text
+        (folder / file).write_text(text.replace(old, new, 1))
+        done = subprocess.run([*checker, folder / file], capture_output=True, check=False, timeout=60)
+        assert done.returncode != 0, file
+        (folder / file).write_text(text)
+
+
+def test_each_alert_fires_and_rests(tmp_path: Path) -> None:
+    site = monitored("small", tmp_path / "secret")
+    folder = written(site, tmp_path / "out")
+    known = {one.name: one for one in site_alerts(site)}
+    assert known.keys() == CASES.keys(), "every alert has a case"
+    tests: list[dict[str, Any]] = []
+    rules = yaml.safe_load((folder / "rules/weft.yml").read_text())
+    by_name = {r["alert"]: r for g in rules["groups"] for r in g["rules"] if "alert" in r}
+    for name, case in CASES.items():
+        for series, expected in ((case.fires, True), (case.quiet, False)):
+            rows = [{"series": key, "values": values} for key, values in series.items()]
+            alert: dict[str, Any] = {"eval_time": case.at, "alertname": name, "exp_alerts": []}
+            if expected:
+                labels = {**by_name[name]["labels"], **case.labels}
+                alert["exp_alerts"] = [{"exp_labels": labels}]
+            tests.append({"interval": "1m", "input_series": rows, "alert_rule_test": [alert]})
+    # promtool compares annotations, too: they are texts with values, which aren't tried here.
+    for groups in rules["groups"]:
+        for rule in groups["rules"]:
+            rule.pop("annotations", None)
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump(rules))
+    document = {"rule_files": ["rules.yml"], "evaluation_interval": "1m", "tests": tests}
+    (tmp_path / "tests.yml").write_text(yaml.safe_dump(document))
+    checked("promtool", "test", "rules", tmp_path / "tests.yml", cwd=tmp_path)
+    tests[0]["alert_rule_test"][0]["exp_alerts"] = []
+    (tmp_path / "tests.yml").write_text(yaml.safe_dump(document))
+    done = subprocess.run(
+        ["promtool", "test", "rules", "tests.yml"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode != 0, "an alert that fires where none is expected is found"
+
+
+def test_each_alert_has_a_page(tmp_path: Path) -> None:
+    """`runbook_url` leads to a section of docs/alerts.md, which has no others."""
+    site = monitored("small", tmp_path / "secret")
+    page = (DOCS / "alerts.md").read_text()
+    sections = re.findall(r"^## (Weft\w+)$", page, re.MULTILINE)
+    assert sections == sorted(one.name for one in site_alerts(site))
+    text = prometheus_files(site)["rules/weft.yml"]
+    assert "runbook_url: https://weft.example/docs/alerts#weftdown" in text
+
+
+def test_series_of_pods_servers_cannot_pass_for_others(tmp_path: Path) -> None:
+    """The regular expression, as Prometheus reads it (anchored), drops the names that rules read."""
+    document = yaml.safe_load(prometheus_files(monitored("small", tmp_path / "secret"))["prometheus.yml"])
+    jobs = {job["job_name"]: job for job in document["scrape_configs"]}
+    for name in ("pod-node", "pod-dcgm"):
+        [drop] = jobs[name]["metric_relabel_configs"]
+        assert (drop["action"], drop["source_labels"]) == ("drop", ["__name__"])
+        pattern = re.compile(f"(?:{drop['regex']})")
+        assert all(pattern.fullmatch(series) for series in HOSTILE.split("|"))
+        assert not any(
+            pattern.fullmatch(series) for series in ("node_load1", "DCGM_FI_DEV_GPU_UTIL", "uptime")
+        )
+        assert (
+            jobs[name]["sample_limit"]
+            and jobs[name]["body_size_limit"]
+            and not jobs[name]["follow_redirects"]
+        )
+    assert "project" not in str(jobs["node"]["relabel_configs"])
+
+
+def test_alerts_of_projects_go_to_those_the_site_names(tmp_path: Path) -> None:
+    folder = written(monitored("small", tmp_path / "secret"), tmp_path / "out")
+
+    def receivers(*labels: str) -> str:
+        config = f"--config.file={folder / 'alertmanager.yml'}"
+        return checked("amtool", "config", "routes", "test", config, *labels).splitlines()[0]
+
+    assert receivers("severity=page", "to=operators") == "weft-page"
+    assert receivers("severity=ticket", "to=operators") == "weft-ticket"
+    assert receivers("severity=ticket", "to=operators", "project=p1") == "weft-ticket"
+    assert receivers("severity=page", "to=projects", "project=p1") == "weft-project-p1,weft-page"
+    assert "weft-project-p1" in receivers("severity=ticket", "to=projects", "project=p1")
+    assert receivers("severity=ticket", "to=projects", "project=p2") == "weft-ticket"
+
+
+def test_export_needs_the_api_and_takes_no_cloud(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(EXAMPLES / "sites/small/site.yaml")
+    assert main(["site", "export", path, "--format", "prometheus", "-o", str(tmp_path / "out")]) == 2
+    assert "monitoring.api" in capsys.readouterr().err and not (tmp_path / "out").exists()
+    with pytest.raises(InputError, match="whole site"):
+        export_site(path, "prometheus", "cloud", str(tmp_path / "out"))
+
+
+def test_dashboards_are_exported_where_grafana_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (EXAMPLES / "sites/small/site.yaml").read_text()
+    for file in (EXAMPLES / "sites/small").iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    site = tmp_path / "site.yaml"
+    site.write_text(f'{text}\nmonitoring: {{api: ["http://weft.example:8787"]}}\n')
+    first = export_site(str(site), "prometheus", None, str(tmp_path / "out"))
+    assert first.notes == [] and len(dashboard_expressions(tmp_path / "out/dashboards")) > 30
+    assert export_site(str(site), "prometheus", None, str(tmp_path / "out")).written == []
+    monkeypatch.setitem(sys.modules, "grafana_foundation_sdk", None)
+    without = export_site(str(site), "prometheus", None, str(tmp_path / "bare"))
+    assert without.notes == ["no dashboards of Grafana: pip install 'weft-pods[grafana]'"]
+    assert not (tmp_path / "bare/dashboards").exists()
+
+
+def test_programs_are_of_debian() -> None:
+    programs()
+    assert "2.42" in checked("prometheus", "--version")
