@@ -135,7 +135,7 @@ def changed(path: Path, change: Callable[[dict[str, Any]], None], to: Path) -> P
 def test_backup_is_restored_into_empty_database(
     house: House, backup: Path, empty: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every row, but sessions and heartbeats; the file is its owner's alone, and plain tools read it."""
+    """Every row, but sessions, heartbeats and the time of the backup; the file is its owner's alone, and plain tools read it."""
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600 and not list(backup.parent.glob(".weft-backup-*"))
     with tarfile.open(backup) as archive:
         archive.extractall(backup.parent / "x", filter="data")
@@ -151,6 +151,9 @@ def test_backup_is_restored_into_empty_database(
     assert "1 pods" in said.out and "weft audit --accept" in said.err
     before, after = rows_of(house.database.url), rows_of(empty)
     assert before.pop("restored") != after.pop("restored")
+    assert before.pop("last_backup") != after.pop("last_backup"), "noted afterwards; a restored one has none yet"
+    age = house.store.counts().backup
+    assert age is not None and 0 <= age < 3600
     assert before == after
     with psycopg.connect(empty) as one, psycopg.connect(house.database.url) as other:
         definitions = (
