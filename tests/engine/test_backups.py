@@ -151,7 +151,9 @@ def test_backup_is_restored_into_empty_database(
     assert "1 pods" in said.out and "weft audit --accept" in said.err
     before, after = rows_of(house.database.url), rows_of(empty)
     assert before.pop("restored") != after.pop("restored")
-    assert before.pop("last_backup") != after.pop("last_backup"), "noted afterwards; a restored one has none yet"
+    assert before.pop("last_backup") != after.pop("last_backup"), (
+        "noted afterwards; a restored one has none yet"
+    )
     age = house.store.counts().backup
     assert age is not None and 0 <= age < 3600
     assert before == after
