@@ -135,7 +135,7 @@ def changed(path: Path, change: Callable[[dict[str, Any]], None], to: Path) -> P
 def test_backup_is_restored_into_empty_database(
     house: House, backup: Path, empty: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every row, but sessions, heartbeats and when it was taken; the file is its owner's alone, and plain tools read it."""
+    """Every row, but sessions, heartbeats and when it was taken; the file is private, and plain tools read it."""
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600 and not list(backup.parent.glob(".weft-backup-*"))
     with tarfile.open(backup) as archive:
         archive.extractall(backup.parent / "x", filter="data")
