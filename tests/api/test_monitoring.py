@@ -133,7 +133,7 @@ def test_only_operators_and_the_token_read(monitored: httpx.Client, doors: Doors
         assert monitored.get(path, headers=by("a-member")).status_code == 403
         assert monitored.get(path).status_code == 401
         for wrong in (f"{TOKEN}x", TOKEN[:-1], "x", "operator", "\xff"):
-            header = {"Authorization": f"Bearer {wrong}".encode("latin-1")}
+            header = {b"Authorization": f"Bearer {wrong}".encode("latin-1")}
             assert monitored.get(path, headers=header).status_code == 401, wrong
     for path in ("/v1/pods", "/v1/nodes", "/v1/site"):
         for header in (BEARER, {"X-Auth-Token": TOKEN}):
