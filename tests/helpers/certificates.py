@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 
-def own_certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that signs itself, and its key."""
+def own_certificate(folder: Path, host: str = "localhost") -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 and a name that signs itself, and its key."""
     key = Ed25519PrivateKey.generate()
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "weft test")])
     now = datetime.datetime.now(datetime.UTC)
@@ -24,7 +24,9 @@ def own_certificate(folder: Path) -> tuple[Path, Path]:
         .serial_number(1)
         .not_valid_before(now - datetime.timedelta(hours=1))
         .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1")), x509.DNSName(host)]), False
+        )
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), True)
         .sign(key, None)
     )

@@ -35,6 +35,7 @@ from weft.api import (
     siteresources,
     topograph,
     versions,
+    webhooks,
 )
 from weft.api.documents import (
     AbandonRequest,
@@ -65,7 +66,7 @@ from weft.model.order import Order
 from weft.model.reservation import Reservation
 from weft.model.sitefile import SiteDocument
 from weft.model.siteparts import PartsQuestion
-from weft.model.views import CheckTokenRequest, DrainRequest
+from weft.model.views import CheckTokenRequest, DrainRequest, WebhookRequest
 from weft.ports.cloud import Identity
 
 STRANGERS = 20
@@ -93,6 +94,7 @@ _ROOMS = (
     pods,
     podevents,
     events,
+    webhooks,
     podmaps,
     links,
     topograph,
@@ -236,6 +238,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             HoldRequest,
             ReportRequest,
             DrainRequest,
+            WebhookRequest,
             Reservation,
             ApplySiteRequest,
             CheckDocument,

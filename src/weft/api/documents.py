@@ -25,6 +25,7 @@ from weft.model.views import (
     NodeView,
     PodSummary,
     ReportView,
+    WebhookView,
 )
 from weft.ports.servers import Action
 
@@ -65,6 +66,12 @@ class EventList(Document):
     def of(cls, events: Sequence[EventView]) -> EventList:
         whole = len(events) < MOST_EVENTS
         return cls(events=tuple(events), next=None if whole else events[-1].sequence)
+
+
+class WebhookList(Document):
+    """Webhooks, by name."""
+
+    webhooks: tuple[WebhookView, ...]
 
 
 class NodeList(Document):

@@ -59,6 +59,32 @@ _RULES = (
         "/v1/events?all_projects=true",
     ),
     _documented(
+        "webhooks:list",
+        "rule:project_member or rule:operator or rule:system_reader",
+        "List a project's webhooks; their URLs may be secrets.",
+        "/v1/webhooks",
+    ),
+    _documented(
+        "webhooks:list_all_projects",
+        _OPERATOR_READS,
+        "List the webhooks of all projects.",
+        "/v1/webhooks?all_projects=true",
+    ),
+    _documented(
+        "webhooks:change",
+        "rule:project_member",
+        "Make, delete, test and enable a project's webhooks, and rotate their secrets.",
+        "/v1/webhooks",
+        "POST",
+    ),
+    _documented(
+        "webhooks:manage",
+        "rule:operator",
+        "Delete, test and enable webhooks of any project, by id.",
+        "/v1/webhooks/{name}",
+        "DELETE",
+    ),
+    _documented(
         "pods:receipt", _READER, "Fetch the signed receipt of a released pod.", "/v1/pods/{name}/receipt"
     ),
     _documented(

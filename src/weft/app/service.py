@@ -19,6 +19,7 @@ from weft.app.siteresources import SiteResourceVerbs
 from weft.app.siteverbs import SiteVerbs
 from weft.app.timeverbs import TimeVerbs
 from weft.app.topologyverbs import TopologyVerbs
+from weft.app.webhookverbs import WebhookVerbs
 from weft.engine.store import WORKER_SECONDS
 from weft.model.errors import WeftError
 from weft.model.messages import health
@@ -30,6 +31,7 @@ class Service(
     ReplaceVerbs,
     ReportVerbs,
     EventVerbs,
+    WebhookVerbs,
     NodeVerbs,
     NetworkVerbs,
     SearchVerbs,

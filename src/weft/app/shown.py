@@ -50,6 +50,7 @@ from weft.model.views import (
     NetworkPortView,
     NetworkSummary,
     NetworkView,
+    NewWebhook,
     NodeHistory,
     NodeHistoryEntry,
     PodLink,
@@ -64,6 +65,8 @@ from weft.model.views import (
     ServerView,
     SoonView,
     TopologyFile,
+    WebhookTest,
+    WebhookView,
 )
 
 _TOLD = frozenset({"members", "ssh_from", "ingress", "gateway", "subnets"})
@@ -330,6 +333,15 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         _row(EventView, "sequence at type key", message=lambda event: tenanttext.event(event.message)),
         _row(ProjectEvent, "position pod_id pod project_id"),
         _row(EventPage, "events position more"),
+        # Its own words, and what its own receivers answered.
+        _row(
+            WebhookView,
+            "id project_id name url events state created_by created_at failing_since next_at delivered delivered_at "
+            "old_secret_until",
+            reason=lambda hook: tenanttext.known(hook.reason),
+        ),
+        _row(NewWebhook, "secret"),
+        _row(WebhookTest, "delivered status seconds", reason=lambda test: tenanttext.known(test.reason)),
         _row(Applied, "outcome pod", change=_applied_change),
         _row(
             Plan,

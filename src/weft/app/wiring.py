@@ -16,6 +16,7 @@ from weft.app.repairs import Repairs, Replacer
 from weft.app.service import Service
 from weft.app.settings import ServeSettings
 from weft.app.sitefile import load_site
+from weft.app.webhookkeeper import WebhookKeeper
 from weft.app.worldkeeper import WorldKeeper
 from weft.drivers.openstack import (
     KeystoneIdentity,
@@ -25,6 +26,7 @@ from weft.drivers.openstack import (
     Sessions,
 )
 from weft.drivers.openstack.cleaning import Demands
+from weft.drivers.receivers import HttpsReceivers
 from weft.ending import EndSignal
 from weft.engine.adapterwatch import AdapterWatch
 from weft.engine.bootkeeper import BootKeeper
@@ -216,7 +218,8 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedS
         hosts = HostWatch(database, keeper.world, keeper.site, pulse)
         adapters = AdapterWatch(database, keeper.world, keeper.site, pulse)
         repairs = Repairs(Replacer(store, keeper, Policy(), clock, listener, pulse), database, pulse)
-        keepers = (tenants, machines, boots, hosts, adapters, repairs, fabrics, sweeper, retention)
+        hooks = WebhookKeeper(store, keeper.site, HttpsReceivers(), pulse)
+        keepers = (tenants, machines, boots, hosts, adapters, repairs, fabrics, sweeper, retention, hooks)
         if settings.worker:
             listener.add_follower(tenants)
             for one in keepers:

@@ -18,6 +18,7 @@ from weft.model.logtext import SafeFormatter
 PROVIDERS: dict[str, tuple[str, str]] = {
     "pod": ("weft.cli.pod", "order, show and release pods"),
     "events": ("weft.cli.events", "show what happened to all pods of the project; follow it"),
+    "webhook": ("weft.cli.webhook", "have events of the project's pods sent to a URL, signed"),
     "capacity": ("weft.cli.capacity", "show what can be ordered now, and when more will be available"),
     "reservation": ("weft.cli.capacity", "reserve nodes for a project (operators)"),
     "site": ("weft.cli.site", "the site: machines, switches, cables, ranges"),

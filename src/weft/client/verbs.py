@@ -152,6 +152,24 @@ class Client(LinkClient):
         query = urlencode({name: value for name, value in given.items() if value is not None})
         return self._ask("GET", f"/v1/events?{query}", extra_time=wait)
 
+    def webhooks(self, all_projects: bool = False) -> list[Json]:
+        return self._ask("GET", f"/v1/webhooks{'?all_projects=true' if all_projects else ''}")["webhooks"]
+
+    def show_webhook(self, name: str) -> Json:
+        return self._ask("GET", f"/v1/webhooks/{part('name', name)}")
+
+    def make_webhook(self, name: str, url: str, events: Sequence[str] = ()) -> Json:
+        """A webhook with its `secret`, which is shown only once."""
+        return self._ask("POST", "/v1/webhooks", {"name": name, "url": url, "events": list(events)})
+
+    def delete_webhook(self, name: str) -> Json:
+        """The webhook as it was."""
+        return self._ask("DELETE", f"/v1/webhooks/{part('name', name)}")
+
+    def act_on_webhook(self, name: str, act: str) -> Json:
+        """Args: act: rotate (a new `secret`), enable, or test (`delivered`, or the `reason`)."""
+        return self._ask("POST", f"/v1/webhooks/{part('name', name)}/{act}", {})
+
     def release_pod(self, name: str, until: Sequence[str] = (), wait: float = 0.0) -> Json:
         """The pod, being released; with `until`, as `show_pod`."""
         query, wait = _waiting(until, wait)

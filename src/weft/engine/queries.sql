@@ -1636,6 +1636,83 @@ SELECT * FROM (
     WHERE owner_id = %(owner_id)s AND sequence > %(after)s ORDER BY sequence DESC LIMIT %(limit)s
 ) newest ORDER BY sequence;
 
+-- name: insert_webhook
+-- Nothing if the project has as many as it may, or one of this name.
+INSERT INTO webhook (id, project_id, name, url, events, created_by, mark, life, xact, sequence)
+SELECT %(id)s, %(project_id)s, %(name)s, %(url)s, %(events)s, %(created_by)s, %(mark)s, %(life)s, %(xact)s::xid8, %(sequence)s
+WHERE (SELECT count(*) FROM webhook WHERE project_id = %(project_id)s) < %(most)s
+ON CONFLICT (project_id, name) DO NOTHING RETURNING *;
+
+-- name: lock_webhooks
+-- Of two that make one at once, the second counts the first one's.
+SELECT pg_advisory_xact_lock(hashtextextended('webhooks/' || %(project_id)s, 0));
+
+-- name: webhooks
+SELECT * FROM webhook WHERE %(project_id)s::text IS NULL OR project_id = %(project_id)s ORDER BY project_id, name LIMIT 10000;
+
+-- name: webhook
+SELECT * FROM webhook WHERE project_id = %(project_id)s AND (name = %(name)s OR id::text = %(name)s);
+
+-- name: webhook_by_id
+SELECT * FROM webhook WHERE id::text = %(id)s;
+
+-- name: delete_webhook
+DELETE FROM webhook WHERE id = %(id)s;
+
+-- name: delete_webhook_secrets
+DELETE FROM secret WHERE name LIKE 'webhook/' || %(id)s::text || '/%%';
+
+-- name: delete_old_webhook_secrets
+DELETE FROM secret WHERE name LIKE 'webhook/' || %(id)s::text || '/%%'
+    AND split_part(name, '/', 3)::integer < %(number)s;
+
+-- name: rotate_webhook
+UPDATE webhook SET secret_number = %(number)s, old_until = now() + %(valid)s
+WHERE id = %(id)s AND secret_number = %(number)s - 1 RETURNING *;
+
+-- name: enable_webhook
+-- It goes on after the last event that was sent.
+UPDATE webhook SET disabled_at = NULL, reason = '""', failures = 0, failing_since = NULL, next_at = now()
+WHERE id = %(id)s RETURNING *;
+
+-- name: claim_webhooks
+-- Those that are due and have something to send, or a position of another life; of a project no more than `share` at once.
+WITH due AS (
+    SELECT w.id, w.next_at, row_number() OVER (PARTITION BY w.project_id ORDER BY w.next_at, w.id)
+        + (SELECT count(*) FROM webhook o WHERE o.project_id = w.project_id AND o.held_until > now()) AS place
+    FROM webhook w
+    WHERE w.disabled_at IS NULL AND w.next_at <= now() AND (w.held_until IS NULL OR w.held_until <= now())
+        AND (w.mark <> (SELECT mark FROM event_life) OR EXISTS (SELECT FROM event WHERE project_id = w.project_id
+            AND (life, xact, sequence) > (w.life, w.xact, w.sequence) AND
+            @delivered
+        ))
+), mine AS (
+    SELECT w.id FROM webhook w JOIN due ON due.id = w.id
+    WHERE due.place <= %(share)s AND (w.held_until IS NULL OR w.held_until <= now())
+    ORDER BY w.next_at LIMIT %(limit)s FOR UPDATE OF w SKIP LOCKED
+)
+UPDATE webhook w SET token = token + 1, held_until = now() + %(hold)s FROM mine WHERE w.id = mine.id RETURNING w.*;
+
+-- name: advance_webhook
+-- Nothing if another worker has it by now, or it was disabled or deleted. `sent`: events that were delivered.
+UPDATE webhook SET mark = %(mark)s, life = %(life)s, xact = %(xact)s::xid8, sequence = %(sequence)s,
+    held_until = now() + %(hold)s, delivered = delivered + %(sent)s,
+    delivered_at = CASE WHEN %(sent)s > 0 THEN now() ELSE delivered_at END,
+    failures = CASE WHEN %(sent)s > 0 THEN 0 ELSE failures END,
+    failing_since = CASE WHEN %(sent)s > 0 THEN NULL ELSE failing_since END,
+    reason = CASE WHEN %(sent)s > 0 THEN '""' ELSE reason END
+WHERE id = %(id)s AND token = %(token)s AND disabled_at IS NULL RETURNING id;
+
+-- name: release_webhook
+UPDATE webhook SET held_until = NULL, next_at = now() WHERE id = %(id)s AND token = %(token)s;
+
+-- name: fail_webhook
+-- An attempt failed: it is due again after `delay`; `disable`: not before someone enables it.
+UPDATE webhook SET held_until = NULL, failures = failures + 1, failing_since = coalesce(failing_since, now()),
+    reason = %(reason)s, next_at = now() + %(delay)s,
+    disabled_at = CASE WHEN %(disable)s THEN now() END
+WHERE id = %(id)s AND token = %(token)s RETURNING failing_since, now() AS at;
+
 -- part: stream_fields
 e.life, e.xact::text AS xact, e.sequence, e.at, e.type, e.message, e.key, e.owner_id, e.project_id, p.name AS pod
 

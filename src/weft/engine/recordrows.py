@@ -68,6 +68,12 @@ class RecordRows:
         assert row is not None
         return self.seal.open(name, bytes(row["value"]), row["sealed"])
 
+    def known_secret(self, name: str) -> bytes | None:
+        """A secret that is kept in the database; None: it isn't. Raises as `secret`."""
+        with self.database.statement() as tx:
+            row = tx.row("secret", name=name)
+        return self.seal.open(name, bytes(row["value"]), row["sealed"]) if row else None
+
     def check_secrets(self) -> int:
         """Raise `InputError` unless the keys open all secrets; returns how many aren't encrypted."""
         with self.database.statement() as tx:

@@ -34,6 +34,7 @@ from weft.model.site import (
     Switch,
     SwitchAccess,
     SwitchLink,
+    WebhookPolicy,
 )
 from weft.model.siteparts import PartsInclude
 
@@ -96,6 +97,9 @@ class _Head(Document):
     )
     monitoring: Monitoring = Field(
         default=Monitoring(), description="What Prometheus reads of the site, and where alerts go."
+    )
+    webhooks: WebhookPolicy = Field(
+        default=WebhookPolicy(), description="Where tenants may have their pods' events sent."
     )
 
 

@@ -19,7 +19,7 @@ from weft.model.messages.message import (
 
 from weft.model.messages import errors, health, hostchecks, links, maintenance, networks, nodes  # isort: skip
 from weft.model.messages import orders, outside, placement, pods, problems, queue, repairs  # isort: skip
-from weft.model.messages import topology, withheld  # isort: skip
+from weft.model.messages import topology, webhooks, withheld  # isort: skip
 
 __all__ = [
     "CODES",
@@ -50,6 +50,7 @@ __all__ = [
     "same",
     "stored",
     "topology",
+    "webhooks",
     "whole",
     "withheld",
 ]

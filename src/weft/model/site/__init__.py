@@ -52,6 +52,7 @@ from weft.model.site.site import Site, Unit
 from weft.model.site.storage import NfsExport, Storage
 from weft.model.site.switching import Bundle, SwitchAccess, Switching, SwitchLink
 from weft.model.site.traffic import ProbeAgent, Traffic
+from weft.model.site.webhooks import WebhookPolicy
 
 __all__ = [
     "ADMIN_PORT",
@@ -123,6 +124,7 @@ __all__ = [
     "Switching",
     "Traffic",
     "Unit",
+    "WebhookPolicy",
     "cpus_of",
     "host_label",
     "is_dns_name",

@@ -27,6 +27,7 @@ from weft.model.site.policies import (
     RepairPolicy,
 )
 from weft.model.site.retention import RetentionPolicy
+from weft.model.site.webhooks import WebhookPolicy
 
 Unit = Node | IpuMachine
 ADAPTERS = "host or adapters (names, fabrics, ports, addresses)"
@@ -70,6 +71,9 @@ class Site(Document):
     )
     monitoring: Monitoring = Field(
         default=Monitoring(), description="What Prometheus reads of the site, and where alerts go."
+    )
+    webhooks: WebhookPolicy = Field(
+        default=WebhookPolicy(), description="Where tenants may have their pods' events sent."
     )
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:

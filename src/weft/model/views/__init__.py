@@ -86,6 +86,7 @@ from weft.model.views.site import (
     SiteView,
 )
 from weft.model.views.topology import TopologyFile
+from weft.model.views.webhooks import NewWebhook, WebhookRequest, WebhookTest, WebhookView
 
 __all__ = [
     "FIRST_NETWORKS",
@@ -141,6 +142,7 @@ __all__ = [
     "NetworkSummary",
     "NetworkView",
     "NewCheckToken",
+    "NewWebhook",
     "NodeChecks",
     "NodeHistory",
     "NodeHistoryEntry",
@@ -164,4 +166,7 @@ __all__ = [
     "SoonView",
     "TopologyFile",
     "UplinkImpact",
+    "WebhookRequest",
+    "WebhookTest",
+    "WebhookView",
 ]

@@ -1,0 +1,72 @@
+"""/v1/webhooks: where a project has its pods' events sent."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from weft.api.asking import Asker, Backend, Named, SmallBody, answer, body_schema, document, may
+from weft.api.documents import WebhookList
+from weft.api.threadshares import outside
+from weft.app.verbs import Request
+from weft.model.views import NewWebhook, WebhookRequest, WebhookTest, WebhookView
+
+router = APIRouter(prefix="/v1", tags=["webhooks"])
+
+
+@router.get("/webhooks", response_model=WebhookList)
+def webhooks(
+    request: Asker,
+    verbs: Backend,
+    all_projects: Annotated[bool, Query(description="Of all projects (operators).")] = False,
+) -> Response:
+    """List webhooks, whether they are delivered, and why not."""
+    return answer(WebhookList(webhooks=tuple(verbs.webhooks(request, all_projects))))
+
+
+@router.post(
+    "/webhooks",
+    response_model=NewWebhook,
+    responses={201: {"model": NewWebhook, "description": "Made; `secret` is shown only now."}},
+    openapi_extra=body_schema(WebhookRequest),
+)
+def make_webhook(
+    request: Annotated[Request, may("webhooks:change")], verbs: Backend, body: SmallBody
+) -> Response:
+    """Have events of the project's pods sent to a URL, from now on, signed as Standard Webhooks says.
+
+    Each is sent at least once, in order, until the receiver answers 2xx; the `webhook-id` stays the same.
+    """
+    return answer(verbs.make_webhook(request, document(WebhookRequest, body)), 201)
+
+
+@router.get("/webhooks/{name}", response_model=WebhookView)
+def show_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
+    """Show a webhook, by name or id."""
+    return answer(verbs.show_webhook(request, name))
+
+
+@router.delete("/webhooks/{name}", response_model=WebhookView)
+def delete_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
+    """Delete a webhook; the answer is what it was."""
+    return answer(verbs.delete_webhook(request, name))
+
+
+@router.post("/webhooks/{name}/rotate", response_model=NewWebhook)
+def rotate_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
+    """Make a new secret; for a day messages have a signature by the one before, too."""
+    return answer(verbs.rotate_webhook(request, name))
+
+
+@router.post("/webhooks/{name}/enable", response_model=WebhookView)
+def enable_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
+    """Send again, at once, from the first event on that wasn't delivered and is still kept."""
+    return answer(verbs.enable_webhook(request, name))
+
+
+@router.post("/webhooks/{name}/test", response_model=WebhookTest)
+@outside()
+def test_webhook(request: Asker, verbs: Backend, name: Named) -> Response:
+    """Send a message of type `webhook.test` now; says whether it was delivered, or why not."""
+    return answer(verbs.test_webhook(request, name))

@@ -1,0 +1,117 @@
+"""The verbs about webhooks: a project's members make them, operators see and end them."""
+
+from __future__ import annotations
+
+import base64
+import time
+
+from weft.app.orderdesk import OrderDesk
+from weft.app.verbs import Request
+from weft.app.webhookkeeper import deliver, payload, why_failed
+from weft.drivers.receivers import HttpsReceivers, why_not
+from weft.engine.webhooks import Webhook, Webhooks
+from weft.model.errors import InputError
+from weft.model.messages.orders import instead
+from weft.model.views import NewWebhook, WebhookRequest, WebhookTest, WebhookView
+from weft.ports.receivers import Receivers, UndeliveredError
+
+
+class WebhookVerbs(OrderDesk):
+    """See `weft.app.verbs`."""
+
+    receivers: Receivers = HttpsReceivers()
+
+    def webhooks(self, request: Request, all_projects: bool = False) -> list[WebhookView]:
+        """By name."""
+        if all_projects:
+            self._policy.check("webhooks:list_all_projects", request.caller)
+            return [_view(hook) for hook in self._hooks().list(None)]
+        return [_view(hook) for hook in self._hooks().list(self._project(request, "webhooks:list"))]
+
+    def show_webhook(self, request: Request, name: str) -> WebhookView:
+        """By name or id. Raises `NotFoundError`."""
+        return _view(self._hook(request, "webhooks:list", name))
+
+    def make_webhook(self, request: Request, given: WebhookRequest) -> NewWebhook:
+        """A new one; it gets what happens from now on. Raises `ConflictError`, and `InputError` for its URL."""
+        with self._logged(request, "webhook create", given.name):
+            project = self._project(request, "webhooks:change")
+            policy = self._store.site().site.webhooks
+            if why := why_not(given.url, policy):
+                raise InputError("url", given.url, instead("must be {what}", what=why))
+            return _new(*self._hooks().make(project, request.caller.user_name, given, policy.most))
+
+    def delete_webhook(self, request: Request, name: str) -> WebhookView:
+        """Nothing is sent any more. The webhook as it was."""
+        with self._logged(request, "webhook delete", name):
+            hook = self._hook(request, "webhooks:change", name)
+            self._hooks().delete(hook)
+            return _view(hook)
+
+    def rotate_webhook(self, request: Request, name: str) -> NewWebhook:
+        """A new secret; messages are signed by the one before, too, for a day."""
+        with self._logged(request, "webhook rotate", name):
+            self._policy.check("webhooks:change", request.caller, request.caller.project_id)
+            return _new(*self._hooks().rotate(self._hook(request, "webhooks:change", name)))
+
+    def enable_webhook(self, request: Request, name: str) -> WebhookView:
+        """Send again, from the first event on that wasn't delivered and is still kept."""
+        with self._logged(request, "webhook enable", name):
+            return _view(self._hooks().enable(self._hook(request, "webhooks:change", name)))
+
+    def test_webhook(self, request: Request, name: str) -> WebhookTest:
+        """Send a message of type `webhook.test` now, whatever state it is in. Nothing of the answer's body is shown."""
+        with self._logged(request, "webhook test", name):
+            hook = self._hook(request, "webhooks:change", name)
+            if (closed := self._store.database.gate.closed(())) is not None:
+                raise closed
+            began, status, reason = time.monotonic(), None, ""
+            now = self._store.database.now()
+            body = payload("webhook.test", now, {"webhook": hook.name})
+            try:
+                site = self._store.site().site
+                id_ = f"test_{hook.id.hex}_{now.timestamp():.6f}"
+                status = deliver(self.receivers, self._hooks(), hook, id_, body, site)
+                reason = why_failed(status)
+            except UndeliveredError as error:
+                reason = error.args[0]
+            seconds = round(time.monotonic() - began, 3)
+            return WebhookTest(delivered=not reason, status=status, reason=reason, seconds=seconds)
+
+    def _hook(self, request: Request, rule: str, name: str) -> Webhook:
+        """In the caller's project by name or id; for operators in any by id."""
+        caller = request.caller
+        anywhere = "webhooks:list_all_projects" if rule == "webhooks:list" else "webhooks:manage"
+        if self._policy.allows(anywhere, caller):
+            hooks = self._hooks()
+            own = [h for h in hooks.list(caller.project_id) if h.name == name] if caller.project_id else []
+            return own[0] if own else hooks.find(name, None)
+        return self._hooks().find(name, self._project(request, rule))
+
+    def _hooks(self) -> Webhooks:
+        return Webhooks(self._store)
+
+
+def _view(hook: Webhook) -> WebhookView:
+    fails = hook.failing_since is not None
+    return WebhookView(
+        id=str(hook.id),
+        project_id=hook.project_id,
+        name=hook.name,
+        url=hook.url,
+        events=hook.events,
+        state="disabled" if hook.disabled_at is not None else "failing" if fails else "active",
+        reason=hook.reason,
+        created_by=hook.created_by,
+        created_at=hook.created_at,
+        failing_since=hook.failing_since,
+        next_at=hook.next_at if fails and hook.disabled_at is None else None,
+        delivered=hook.delivered,
+        delivered_at=hook.delivered_at,
+        old_secret_until=hook.old_until,
+    )
+
+
+def _new(hook: Webhook, secret: bytes) -> NewWebhook:
+    text = f"whsec_{base64.b64encode(secret).decode()}"
+    return NewWebhook.model_validate({**dict(_view(hook)), "secret": text})
