@@ -1,0 +1,190 @@
+"""Causes of slow pairs: the table of planted faults, and what must hold whatever is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.planning.bandwidth.simulated import (
+    CANDIDATES,
+    FLOOR,
+    NODES,
+    PAIRS,
+    RAILS,
+    Factor,
+    leaf_of,
+    links_of,
+    measure,
+)
+from weft.planning.bandwidth.judge import judge
+from weft.planning.bandwidth.together import compare_stages
+from weft.planning.bandwidth.values import Kind, Measured, NotRun, Outcome, Pair, Result, Subject, Verdict
+
+CASES = 40
+
+
+def _touches(pair: Pair, subject: Subject) -> bool:
+    """Whether a subject is on a pair's way, said in another way than by `weft`."""
+    name, rail = subject.name, subject.rail
+    if subject.kind is Kind.LEAF:
+        ends = [leaf_of(node, pair.rail) for node in pair[:2]]
+        return ends[0] != ends[1] and name in ends
+    if subject.kind is Kind.LINK:
+        return name in links_of(pair)
+    ends = {Kind.SENDER: pair[:1], Kind.RECEIVER: pair[1:2]}.get(subject.kind, pair[:2])
+    return name in ends and rail in (None, pair.rail)
+
+
+def _slowed(planted: Mapping[Subject, float]) -> Factor:
+    return lambda pair: min((f for s, f in planted.items() if _touches(pair, s)), default=1.0)
+
+
+def _adapter(random: Random, kind: Kind = Kind.ADAPTER) -> Subject:
+    return Subject(kind, random.choice(NODES), random.choice(RAILS))
+
+
+def _two_adapters(random: Random) -> dict[Subject, float]:
+    a, b = random.sample(NODES, 2)
+    return {
+        Subject(Kind.ADAPTER, a, random.choice(RAILS)): 0.5,
+        Subject(Kind.ADAPTER, b, random.choice(RAILS)): 0.7,
+    }
+
+
+def _link(random: Random) -> Subject:
+    return Subject(Kind.LINK, f"leaf{random.randrange(4)}-spine{random.randrange(4)}")
+
+
+PLANTED = {
+    "nothing": lambda r: {},
+    "adapter at 50 %": lambda r: {_adapter(r): 0.5},
+    "adapter at 93 %": lambda r: {_adapter(r): 0.93},
+    "sender at 80 %": lambda r: {_adapter(r, Kind.SENDER): 0.8},
+    "receiver at 80 %": lambda r: {_adapter(r, Kind.RECEIVER): 0.8},
+    "node at 70 %": lambda r: {Subject(Kind.NODE, r.choice(NODES)): 0.7},
+    "uplinks of a leaf at 60 %": lambda r: {Subject(Kind.LEAF, f"leaf{r.randrange(4)}"): 0.6},
+    "one uplink of four at 50 %": lambda r: {_link(r): 0.5},
+    "two adapters": _two_adapters,
+    "node and uplink": lambda r: {Subject(Kind.NODE, r.choice(NODES)): 0.7, _link(r): 0.5},
+}
+
+
+def _judge(outcomes: Mapping[Pair, Outcome]) -> Verdict:
+    same = list(outcomes) == list(PAIRS) and all(isinstance(one, Measured) for one in outcomes.values())
+    return judge(outcomes, lambda _: FLOOR, leaf_of, links_of, CANDIDATES if same else None)
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_planted_faults_are_named_in_40_of_40_cases_and_nothing_else(planted: str) -> None:
+    for seed in range(CASES):
+        random = Random(f"{planted} {seed}")
+        faults = PLANTED[planted](random)
+        found = _judge(measure(random, _slowed(faults)))
+        assert {c.subject for c in found.causes} == set(faults), seed
+        assert not any(c.others for c in found.causes)
+        assert found.result is (Result.FAILED if faults else Result.PASSED)
+        assert found.unexplained == ()
+
+
+def test_adapter_just_below_the_floor_is_never_named_but_near_the_floor() -> None:
+    for seed in range(CASES):
+        random = Random(f"edge {seed}")
+        subject = _adapter(random)
+        found = _judge(measure(random, _slowed({subject: 0.949})))
+        assert found.causes == ()
+        assert found.result is Result.FAILED and found.unexplained == found.slow != ()
+        assert [near.subject for near in found.near_floor] == [subject]
+
+
+def test_dead_node_hides_no_slow_adapter() -> None:
+    dead, subject = NODES[3], Subject(Kind.ADAPTER, NODES[9], 2)
+    outcomes = measure(Random(1), _slowed({subject: 0.5}), [p for p in PAIRS if dead in p[:2]])
+    found = _judge(outcomes)
+    assert [c.subject for c in found.causes] == [subject]
+    assert found.not_run == {"TIMED_OUT": 2 * 15 * 8}
+
+
+def test_pairs_that_did_not_run_are_neither_slow_nor_passed() -> None:
+    outcomes = measure(Random(2), lambda _: 1.0, [PAIRS[0]])
+    found = _judge(outcomes)
+    assert (found.result, found.slow, found.measured) == (Result.INCOMPLETE, (), len(outcomes) - 1)
+
+
+def test_nothing_measured_is_incomplete() -> None:
+    assert _judge({}).result is Result.INCOMPLETE
+    assert _judge({Pair("a", "b", 0): NotRun("NO_DEVICE")}).result is Result.INCOMPLETE
+
+
+def test_few_measured_pairs_name_nothing_but_are_unsure() -> None:
+    subject = Subject(Kind.SENDER, NODES[0], 0)
+    mine = [p for p in PAIRS if _touches(p, subject)]
+    outcomes = measure(Random(3), _slowed({subject: 0.5}), mine[:8])
+    found = _judge(outcomes)
+    assert found.causes == () and found.unsure == (subject,) and len(found.unexplained) == 7
+
+
+def test_two_nodes_cannot_tell_whose_adapter_it_is() -> None:
+    pairs: dict[Pair, Outcome] = {Pair(a, b, r): Measured(400.0) for a, b in ("xy", "yx") for r in (0, 1)}
+    slow: dict[Pair, Outcome] = {p: Measured(100.0) for p in pairs if p.rail == 1}
+    found = judge({**pairs, **slow}, lambda _: 380.0)
+    (cause,) = found.causes
+    assert {cause.subject, *cause.others} == {Subject(Kind.ADAPTER, n, 1) for n in "xy"}
+
+
+@pytest.mark.parametrize(("rails", "kind"), [((5,), Kind.RAIL), (tuple(RAILS), Kind.ALL)])
+def test_slow_rail_or_site_is_one_cause(rails: tuple[int, ...], kind: Kind) -> None:
+    found = _judge(measure(Random(4), lambda pair: 0.5 if pair.rail in rails else 1.0))
+    assert [c.subject.kind for c in found.causes] == [kind]
+
+
+def test_figure_that_is_no_number_is_slow() -> None:
+    found = judge({Pair("a", "b", 0): Measured(float("nan"))}, lambda _: 380.0)
+    assert found.result is Result.FAILED
+
+
+_NAMES = st.sampled_from("abcdef")
+_PAIRS = st.builds(Pair, _NAMES, _NAMES, st.integers(0, 2)).filter(lambda p: p.sender != p.receiver)
+_OUTCOMES = st.dictionaries(
+    _PAIRS, st.sampled_from([100.0, 390.0, 400.0]).map(Measured) | st.just(NotRun("TIMED_OUT")), max_size=60
+)
+
+
+@given(_OUTCOMES)
+def test_every_slow_pair_is_explained_or_said_to_be_unexplained(outcomes: dict[Pair, Outcome]) -> None:
+    found = judge(outcomes, lambda _: 380.0)
+    slow = {p for p, o in outcomes.items() if isinstance(o, Measured) and o.gbps < 380}
+    assert set(found.slow) == slow
+    assert sum(c.explains for c in found.causes) + len(found.unexplained) == len(slow)
+    assert found.measured + sum(found.not_run.values()) == len(outcomes)
+    assert (found.result is Result.PASSED) == (not slow and not found.not_run and bool(outcomes))
+    for cause in found.causes:
+        assert cause.slow >= 0.9 * cause.measured and cause.explains >= 2
+
+
+@given(_OUTCOMES, st.randoms(use_true_random=False))
+def test_verdict_does_not_depend_on_the_order_of_pairs(outcomes: dict[Pair, Outcome], random: Random) -> None:
+    mixed = list(outcomes.items())
+    random.shuffle(mixed)
+    one, other = (judge(dict(o), lambda _: 380.0) for o in (outcomes.items(), mixed))
+    assert (one.causes, set(one.unexplained), one.unsure) == (
+        other.causes,
+        set(other.unexplained),
+        other.unsure,
+    )
+
+
+def test_leaf_that_loses_its_rate_when_all_send_is_found() -> None:
+    alone = {p: Measured(400.0) for p in PAIRS}
+    across: dict[Pair, Outcome] = {
+        Pair(a, NODES[(i + 4) % 16], 0): Measured(200.0 if leaf_of(a, 0) == "leaf2" else 396.0)
+        for i, a in enumerate(NODES)
+    }
+    across[Pair(NODES[0], NODES[4], 0)] = NotRun("TIMED_OUT")
+    found = compare_stages(alone, across, leaf_of)
+    assert [(one.leaf, one.slow, one.unmeasured) for one in found] == [
+        *(("leaf0", False, 1), ("leaf1", False, 0), ("leaf2", True, 0), ("leaf3", False, 0))
+    ]
