@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Callable, NoReturn
 
-from weftcheck import VERSION, checks, expected, report, service
+from weftcheck import VERSION, bandwidthcli, checks, expected, report, service
 from weftcheck.catalog import CODES
 from weftcheck.host import Host, Runner, run
 from weftcheck.result import Status
@@ -27,7 +27,8 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="weft-check",
         description="Check this machine as a node of an accelerator pod: PCIe, firmware, kernel, GPUs, ports, clock.",
-        epilog="Exit code: 0 all ok, 1 a check failed, 2 wrong usage, 3 none failed but one is unknown, 4 the result "
+        epilog="`weft-check bandwidth` measures the bandwidth between nodes: weft-check bandwidth --help. "
+        "Exit code: 0 all ok, 1 a check failed, 2 wrong usage, 3 none failed but one is unknown, 4 the result "
         "couldn't be reported.",
     )
     made.add_argument("--version", action="version", version=f"weft-check {VERSION}")
@@ -77,8 +78,11 @@ def main(
     sleep: Callable[[float], None] = time.sleep,
 ) -> int:
     """Run a command line (None: the process's own) and return its exit code. The other arguments are for tests."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] == ["bandwidth"]:
+        return bandwidthcli.main(words[1:])
     try:
-        given = parser().parse_args(arguments)
+        given = parser().parse_args(words)
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else USAGE
     unknown = [code for code in given.check or () if code not in CODES]
