@@ -118,7 +118,7 @@ def _rates(
 
 
 def _which(rate: Rate | NoRate, theirs: Rate | NoRate) -> Rate | NoRate:
-    """If nobody listened, why not."""
+    """If no one listened, why not."""
     if isinstance(rate, NoRate) and rate.reason in ("NO_PEER", "TIMED_OUT") and isinstance(theirs, NoRate):
         return theirs if theirs.reason not in ("TIMED_OUT", "NO_PEER", "NOT_UNDERSTOOD") else rate
     return rate

@@ -95,7 +95,7 @@ def test_failed_runs_are_never_slow() -> None:
     assert code == 3 and lines[0] == "8 pairs measured, 0 slow, 4 not run"
 
 
-def test_nothing_begins_after_the_limit() -> None:
+def test_pairs_after_the_limit_are_not_tried() -> None:
     plan = bandwidthplan.parse(json.dumps(plan_of(NAMES[:3], 1)).encode())
     there = cast(list[Session], [TextSession(n, _sound, 1) for n in NAMES[:3]])
     run = Run(plan, there, time.monotonic() - 1, lambda text: None)
@@ -145,7 +145,7 @@ def test_wrong_plan_is_refused(change: dict[str, object], said: str, tmp_path: P
 
 
 @pytest.mark.parametrize("data", [b"", b"[", b"[]", b"\xff", b"1", b"null"])
-def test_what_is_no_plan_is_refused(data: bytes) -> None:
+def test_text_without_a_plan_is_refused(data: bytes) -> None:
     with pytest.raises(PlanError):
         bandwidthplan.parse(data)
 

@@ -20,6 +20,7 @@ from starlette.types import ExceptionHandler
 
 import weft
 from weft.api import (
+    bandwidth,
     capacity,
     events,
     hostchecks,
@@ -96,6 +97,7 @@ _ROOMS = (
     events,
     webhooks,
     podmaps,
+    bandwidth,
     links,
     topograph,
     capacity,

@@ -12,6 +12,7 @@ from weft.app.verbs import Request
 from weft.model.views import MOST_ENTRIES, Acceptance, DrainRequest, DrainResult, NodeHistory, NodeView
 
 router = APIRouter(prefix="/v1", tags=["operator"])
+PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f]+$"
 
 
 @router.get("/nodes", response_model=NodeList)
@@ -74,9 +75,19 @@ def accept_node(
         str | None, Query(max_length=200, description="Which hold ends; default: the only one.")
     ] = None,
     every: Annotated[bool, Query(alias="all", description="End all holds of the node.")] = False,
+    without_test: Annotated[
+        str | None,
+        Query(
+            min_length=1,
+            max_length=200,
+            pattern=PRINTABLE,
+            description="Why it is accepted without the tests that the site wants.",
+        ),
+    ] = None,
 ) -> Response:
-    """Accept a node. 409 if it isn't held for this, or for several things and none is named."""
-    return answer(verbs.accept_node(request, name, what, every))
+    """Accept a node. 409 if it isn't held for this, or for several things and none is named, or if a test that the site
+    wants isn't proved."""
+    return answer(verbs.accept_node(request, name, what, every, without_test))
 
 
 @router.get("/holds", response_model=HoldList)

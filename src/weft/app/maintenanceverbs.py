@@ -89,17 +89,27 @@ class MaintenanceVerbs(Desk):
         return self._node(node)
 
     def accept_node(
-        self, request: Request, node: str, what: str | None = None, every: bool = False
+        self,
+        request: Request,
+        node: str,
+        what: str | None = None,
+        every: bool = False,
+        without_test: str | None = None,
     ) -> Acceptance:
         """End the hold of a node for `what`; without it the only one, or with `every` all.
 
-        Raises `ConflictError` if there is no such hold, or several and none is named.
+        Args:
+            without_test: why it is accepted without the tests that the site wants.
+
+        Raises `ConflictError` if there is no such hold, or several and none is named, or a test isn't proved.
         """
         with self._logged(request, "node accept", f"{node}: {what}" if what else node):
             self._policy.check("nodes:accept", request.caller)
             if node not in self._store.capacity().stops:
                 self._known_node(node)  # one that left the site may still be held
-            ended, left = accept_node(self._store.database, node, what, every, request.caller.user_name)
+            tests = self._store.site().site.acceptance.tests
+            user = request.caller.user_name
+            ended, left = accept_node(self._store.database, node, what, every, user, tests, without_test)
         accepted, missing = (tuple(hold_view(row) for row in rows) for rows in (ended, left))
         return Acceptance(node=node, accepted=accepted, missing=missing)
 

@@ -100,6 +100,19 @@ _RULES = (
         "/v1/pods/{name}/links",
     ),
     _documented(
+        "pods:bandwidth",
+        _READER,
+        "Fetch the plan of a bandwidth test of a pod's servers, and the signed certificate of the last one.",
+        "/v1/pods/{name}/bandwidth",
+    ),
+    _documented(
+        "pods:report_bandwidth",
+        "rule:project_member",
+        "Report what a pod's servers measured; it is certified as the project's word, and changes nothing of nodes.",
+        "/v1/pods/{name}/bandwidth",
+        "POST",
+    ),
+    _documented(
         "receipts:key", _READER, "Fetch the public key that receipts are signed with.", "/v1/receipt-key"
     ),
     _documented("pods:plan", _READER, "Plan an order without changing anything.", "/v1/pods/plan", "POST"),
@@ -261,6 +274,19 @@ _RULES = (
         _OPERATOR_READS,
         "Show which pods are on a link, and which share links with a pod.",
         "/v1/links",
+    ),
+    _documented(
+        "nodes:bandwidth",
+        _OPERATOR_READS,
+        "Fetch the plan of a bandwidth test of nodes, and the signed certificate of a node's last one.",
+        "/v1/nodes/{name}/bandwidth",
+    ),
+    _documented(
+        "nodes:report_bandwidth",
+        "rule:operator",
+        "Report what was measured on nodes: where the site wants that, only nodes that passed are accepted.",
+        "/v1/bandwidth",
+        "POST",
     ),
     _documented("nodes:list", _OPERATOR_READS, "List nodes and who holds them.", "/v1/nodes"),
     _documented(

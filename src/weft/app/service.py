@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.app.bandwidthverbs import BandwidthVerbs
 from weft.app.checkverbs import CheckVerbs
 from weft.app.drainverbs import DrainVerbs
 from weft.app.eventverbs import EventVerbs
@@ -18,7 +19,6 @@ from weft.app.searchverbs import SearchVerbs
 from weft.app.siteresources import SiteResourceVerbs
 from weft.app.siteverbs import SiteVerbs
 from weft.app.timeverbs import TimeVerbs
-from weft.app.topologyverbs import TopologyVerbs
 from weft.app.webhookverbs import WebhookVerbs
 from weft.engine.store import WORKER_SECONDS
 from weft.model.errors import WeftError
@@ -45,7 +45,7 @@ class Service(
     MonitoringVerbs,
     SiteResourceVerbs,
     TimeVerbs,
-    TopologyVerbs,
+    BandwidthVerbs,
 ):
     """Tenants' and operators' verbs over one store."""
 

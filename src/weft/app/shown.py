@@ -3,7 +3,8 @@
 A tenant sees its own pods with node, rack and leaf names, segment, VLAN and addresses. Of plans and resources it sees
 the fields that the table of kinds names (`weft.model.kinds`); reasons and events as `weft.app.tenanttext` has them;
 of a refusal how many nodes are in use, not by whom or why. Times that follow from others' leases are rounded. A receipt
-is shown whole: it is signed, and a pod's servers saw the ports' ids in it.
+is shown whole: it is signed, and a pod's servers saw the ports' ids in it. So is the certificate of a bandwidth test:
+what a tenant isn't shown, such as names of upper switches, isn't in that of a pod.
 
 A field that a row doesn't name, and a document that has no row, is hidden, wherever it stands in an answer.
 """
@@ -21,6 +22,7 @@ from pydantic import BaseModel
 from weft.app import tenanttext
 from weft.app.shownplacement import offers, why_chosen, why_refused
 from weft.app.tenanttext import HIDDEN
+from weft.model.bandwidth import BandwidthPlan, SignedCertificate
 from weft.model.change import FieldChange, Impossible, PodChange
 from weft.model.ipuorder import PodIpus
 from weft.model.kinds import kind_named
@@ -270,7 +272,7 @@ def _row(
     return model, row
 
 
-WHOLE = (Order, SignedReceipt, ReceiptKey)
+WHOLE = (Order, SignedReceipt, ReceiptKey, SignedCertificate, BandwidthPlan)
 """Shown with all that is in them: the tenant's own words, and what is signed."""
 TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
     (

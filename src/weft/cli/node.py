@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from weft.cli import nodechecks
+from weft.cli import bandwidth, nodechecks
 from weft.cli.common import Json, Subparsers, clean, client_of, group, leaf, say, table, warn, write_json
 from weft.cli.output import Listing, Record, listed, shown
 from weft.model.errors import InputError
@@ -39,6 +39,7 @@ def add_commands(subparsers: Subparsers) -> None:
     _add_holds(commands)
     _add_reports(commands)
     nodechecks.add_commands(commands)
+    bandwidth.add_node_commands(commands)
     _add_drains(commands)
 
 
@@ -55,6 +56,9 @@ def _add_holds(commands: Subparsers) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--for", dest="what", metavar="TEXT", help="which hold; default: the only one")
     which.add_argument("--all", dest="every", action="store_true", help="all holds of the node")
+    parser.add_argument(
+        "--without-test", metavar="REASON", help="accept it without the tests that the site wants; why"
+    )
     listed(commands, "holds", holds, "list what nodes are held for, by whom and since when")
 
 
@@ -171,7 +175,7 @@ def hold(args: argparse.Namespace) -> int:
 
 def accept(args: argparse.Namespace) -> int:
     """`weft node accept`."""
-    found = client_of(args).accept_node(args.node, args.what, args.every)
+    found = client_of(args).accept_node(args.node, args.what, args.every, args.without_test)
     if args.json:
         write_json(found)
         return 0

@@ -39,10 +39,11 @@ def add_commands(subparsers: Subparsers) -> None:
         commands,
         "verify",
         verify,
-        "verify a receipt without a server; exit 0 only if the key is trusted, the signature valid and all clean",
+        "verify a receipt, or a bandwidth test's certificate, without a server; exit 0 only if the key is trusted, "
+        "the signature valid and all clean, or passed",
         api=False,
     )
-    parser.add_argument("file", metavar="FILE", help="signed receipt (JSON); - for stdin")
+    parser.add_argument("file", metavar="FILE", help="signed receipt or certificate (JSON); - for stdin")
     keys = parser.add_mutually_exclusive_group()
     keys.add_argument(
         "--key",
@@ -67,11 +68,16 @@ def key(args: argparse.Namespace) -> int:
 
 
 def verify(args: argparse.Namespace) -> int:
-    """0 if the receipt is signed with a trusted key and clean, without contradictions; else 1."""
+    """0 if the receipt is signed with a trusted key and clean, without contradictions; else 1.
+
+    Of a certificate of a bandwidth test: 0 if its result is passed.
+    """
     from weft.generate import receipts
 
     document = receipts.read(_text(args.file))
     verdict = receipts.verify(document, _key(args.key) if args.key is not None else None)
+    if receipts.CERTIFICATE in document:
+        return _certificate(args, document, verdict, receipts.certified(document))
     contents = receipts.contents(document)
     good = verdict.valid and contents.clean and (verdict.trusted or args.self_signed)
     code = exit_code(args, not good)
@@ -88,6 +94,31 @@ def verify(args: argparse.Namespace) -> int:
         )
     else:
         _say(document["receipt"], verdict, contents, args.self_signed)
+    return code
+
+
+def _certificate(args: argparse.Namespace, document: Json, verdict: Verdict, result: str) -> int:
+    """A certificate of a bandwidth test."""
+    code = exit_code(
+        args, not (verdict.valid and result == "passed" and (verdict.trusted or args.self_signed))
+    )
+    if args.json:
+        found = {
+            "valid": verdict.valid,
+            "trusted": verdict.trusted,
+            "result": result,
+            "reason": verdict.reason,
+        }
+        write_json(found)
+        return code
+    certificate = document["certificate"]
+    names = ("site", "pod", "measured_in", "reported_by", "reported_at")
+    say("\n".join(fields((name, certificate.get(name)) for name in names)))
+    say(f"signature: {'valid' if verdict.valid else 'NOT VALID'}: {verdict.reason}")
+    if verdict.valid and not verdict.trusted and not args.self_signed:
+        say("signer: UNKNOWN: give the site's key with --key, or accept any key with --self-signed")
+    elif verdict.valid:
+        say(f"result: {result if result == 'passed' else result.upper()}")
     return code
 
 

@@ -46,9 +46,12 @@ class NodeClient:
         """Keep a node from being assigned until it is accepted for this."""
         return self._ask("PUT", f"/v1/nodes/{part('node', node)}/hold", {"what": what})
 
-    def accept_node(self, node: str, what: str | None = None, every: bool = False) -> Json:
-        """End a hold: this one, the only one, or all."""
+    def accept_node(
+        self, node: str, what: str | None = None, every: bool = False, without_test: str | None = None
+    ) -> Json:
+        """End a hold: this one, the only one, or all; `without_test`: why without the tests that the site wants."""
         given = {"all": "true"} if every else {"what": what} if what is not None else {}
+        given |= {"without_test": without_test} if without_test is not None else {}
         query = f"?{urlencode(given)}" if given else ""
         return self._ask("DELETE", f"/v1/nodes/{part('node', node)}/hold{query}")
 

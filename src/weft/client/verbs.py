@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from keystoneauth1.session import Session
 
-from weft.client.links import LinkClient
+from weft.client.bandwidth import BandwidthClient
 from weft.client.nodes import part
 from weft.client.transport import Json, Transport
 from weft.model.errors import NotFoundError, TemporaryError
@@ -24,7 +24,7 @@ LONGEST_WAIT = 45.0
 """Seconds that one request waits; shorter than the time-outs of usual proxies."""
 
 
-class Client(LinkClient):
+class Client(BandwidthClient):
     """The API's verbs, by the names of `weft.app.service.Service`; orders and answers are plain JSON.
 
     Args:

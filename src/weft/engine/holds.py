@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import message_json
 from weft.engine.records import PodRecord
 from weft.model.errors import ConflictError
-from weft.model.messages import maintenance
+from weft.model.messages import bandwidth, maintenance
 from weft.model.site import Site
 
 MOST_HOLDS = 20
 """Holds of one node."""
 REPAIR = "repair"
 """What a replaced node must be accepted for."""
+BANDWIDTH = "bandwidth"
+"""A test in `acceptance.tests` of the site."""
 BY_WEFT = "weft"
 """Who holds a node that was replaced."""
 
@@ -65,7 +69,13 @@ def hold_replaced(
 
 
 def accept_node(
-    database: Database, node: str, what: str | None, every: bool, by: str
+    database: Database,
+    node: str,
+    what: str | None,
+    every: bool,
+    by: str,
+    tests: Collection[str] = (),
+    without: str | None = None,
 ) -> tuple[list[Row], list[Row]]:
     """End a node's holds; returns those that ended, and those that are left.
 
@@ -73,9 +83,11 @@ def accept_node(
         what: the hold that ends; None: the only one.
         every: all of them.
         by: the user.
+        tests: what the site wants proved before holds of weft's own end.
+        without: why they end without.
 
     Raises:
-        ConflictError: there is no such hold, or there are several and none is named.
+        ConflictError: there is no such hold, or there are several and none is named; a test isn't proved.
     """
     with database.transaction() as tx:
         holds = tx.rows("holds_of", node=node)
@@ -87,8 +99,23 @@ def accept_node(
         if what is None and len(holds) > 1 and not every:
             raise ConflictError(maintenance.SEVERAL_HOLDS(node=node, names=names))
         ended = [row for row in holds if every or what in (None, row["what"])]
-        tx.run("accept_node", node=node, whats=[row["what"] for row in ended], at=tx.now(), by=by)
+        wanted = [row for row in ended if row["held_by"] == BY_WEFT] if BANDWIDTH in tests else []
+        if wanted and without is None:
+            _check_bandwidth(tx, node, max(wanted, key=lambda row: row["since"]))
+        reason = without if wanted else None
+        tx.run(
+            "accept_node", node=node, whats=[row["what"] for row in ended], at=tx.now(), by=by, without=reason
+        )
         tx.run("touch_queue", at=tx.now())
         tx.run("notify", owner_id="")
     database.gate.hurry()
     return ended, [row for row in holds if row not in ended]
+
+
+def _check_bandwidth(tx: Tx, node: str, hold: Row) -> None:
+    """Raise `ConflictError` unless the last test that operators reported since the hold began says that it passed."""
+    last = tx.row("bandwidth_of_node", node=node)
+    found = "missing" if last is None else "older" if last["at"] < hold["since"] else last["result"]
+    if found != "passed":
+        values = {"node": node, "what": hold["what"], "since": hold["since"], "found": found}
+        raise ConflictError(bandwidth.BANDWIDTH_NOT_PROVED(**values))

@@ -341,7 +341,9 @@ WITH accepted AS (
     DELETE FROM acceptance WHERE node = %(node)s AND what = ANY(%(whats)s) RETURNING node, what
 )
 INSERT INTO node_history (node, at, type, message, by)
-SELECT node, %(at)s, 'hold', node_message('NODE_ACCEPTED', jsonb_build_object('what', what)), %(by)s FROM accepted ORDER BY what;
+SELECT node, %(at)s, 'hold', CASE WHEN %(without)s::text IS NULL THEN node_message('NODE_ACCEPTED', jsonb_build_object('what', what))
+    ELSE node_message('NODE_ACCEPTED_UNTESTED', jsonb_build_object('what', what, 'reason', %(without)s::text)) END, %(by)s
+FROM accepted ORDER BY what;
 
 -- name: drain_nodes
 -- Returns those that weren't drained, or otherwise.
@@ -2559,3 +2561,43 @@ ORDER BY h.node, p.id LIMIT %(most)s;
 -- name: last_backup
 -- Seconds since the newest backup was taken; no row: there was none.
 SELECT extract(epoch FROM %(at)s - taken_at)::float AS age FROM last_backup;
+
+-- name: lock_bandwidth
+-- One report at a time of a pod, or of nodes: the next one is compared with it.
+SELECT pg_advisory_xact_lock(hashtextextended('bandwidth ' || %(subject)s, 0));
+
+-- name: bandwidth_of_pod
+-- The newest certificate of a pod.
+SELECT at, document FROM bandwidth_certificate WHERE pod_id = %(pod_id)s ORDER BY at DESC LIMIT 1;
+
+-- name: bandwidth_of_node
+-- The newest certificate by operators that has a node.
+SELECT at, results ->> %(node)s AS result, document FROM bandwidth_certificate
+WHERE pod_id IS NULL AND results ? %(node)s ORDER BY at DESC LIMIT 1;
+
+-- name: bandwidth_of_nodes
+-- The newest certificate by operators of exactly these nodes.
+SELECT at, document FROM bandwidth_certificate
+WHERE pod_id IS NULL AND results ?& %(nodes)s::text[]
+    AND (SELECT count(*) FROM jsonb_object_keys(results)) = cardinality(%(nodes)s::text[])
+ORDER BY at DESC LIMIT 1;
+
+-- name: insert_bandwidth
+INSERT INTO bandwidth_certificate (id, pod_id, at, results, document)
+VALUES (%(id)s, %(pod_id)s, %(at)s, %(results)s, %(document)s);
+
+-- name: trim_bandwidth_of_pod
+DELETE FROM bandwidth_certificate WHERE pod_id = %(pod_id)s AND id NOT IN (
+    SELECT id FROM bandwidth_certificate WHERE pod_id = %(pod_id)s ORDER BY at DESC LIMIT %(most)s);
+
+-- name: trim_bandwidth_of_nodes
+-- Certificates of nodes stay while they are the newest ones of any of their nodes, and else as long as the site says.
+DELETE FROM bandwidth_certificate c WHERE pod_id IS NULL AND at < %(before)s AND NOT EXISTS (
+    SELECT FROM jsonb_object_keys(c.results) node WHERE NOT EXISTS (
+        SELECT FROM bandwidth_certificate n WHERE n.pod_id IS NULL AND n.at > c.at AND n.results ? node));
+
+-- name: note_bandwidth
+-- A test that operators reported, in the history of each of its nodes.
+INSERT INTO node_history (node, at, type, message, by)
+SELECT key, %(at)s, 'check', node_message('NODE_BANDWIDTH', jsonb_build_object('result', value)), %(by)s
+FROM jsonb_each_text(%(results)s) ORDER BY key;

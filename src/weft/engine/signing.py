@@ -1,11 +1,12 @@
-"""The key that signs receipts: created at the first start and stored in the database, so that all workers share it."""
+"""The key that signs receipts and certificates: created at the first start, in the database, for all workers."""
 
 from __future__ import annotations
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from weft.engine.store import Store
-from weft.generate.receipts import public_key_text, sign
+from weft.generate.receipts import public_key_text, sign, sign_certificate
+from weft.model.bandwidth import BandwidthCertificate, SignedCertificate
 from weft.model.receipt import Receipt, ReceiptKey, SignedReceipt
 
 
@@ -22,3 +23,7 @@ class Signer:
 
     def __call__(self, receipt: Receipt) -> SignedReceipt:
         return sign(receipt, self._key)
+
+    def certificate(self, certificate: BandwidthCertificate) -> SignedCertificate:
+        """A signed certificate of a bandwidth test."""
+        return sign_certificate(certificate, self._key)

@@ -17,9 +17,13 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
+from weft.model.bandwidth import BandwidthCertificate, SignedCertificate, TestResult
 from weft.model.errors import InputError
 from weft.model.receipt import Receipt, SignedReceipt
 
+CERTIFICATE = "certificate"
+"""The member that a signed certificate has instead of `receipt`."""
+_DOCUMENT = "bandwidth certificate"
 _KEY_BYTES = 32
 _SIGNATURE_BYTES = 64
 
@@ -153,18 +157,44 @@ def sign(receipt: Receipt, key: Ed25519PrivateKey) -> SignedReceipt:
     )
 
 
+def sign_certificate(certificate: BandwidthCertificate, key: Ed25519PrivateKey) -> SignedCertificate:
+    """The certificate with its signature and public key. It names itself, so that it can't pass for a receipt."""
+    signature = key.sign(canonical(certificate.model_dump(mode="json")))
+    return SignedCertificate(
+        certificate=certificate,
+        public_key=public_key_text(key),
+        signature=base64.b64encode(signature).decode(),
+    )
+
+
+def certified(document: Mapping[str, Any]) -> TestResult:
+    """The result of a certificate from `read`. Raises `InputError` if it isn't one of this version, or contradicts
+    itself: passed, with slow pairs or such as were not run."""
+    certificate = _object(document, CERTIFICATE)
+    if certificate.get("document") != _DOCUMENT:
+        raise InputError("certificate.document", certificate.get("document"), _DOCUMENT)
+    version, result = certificate.get("version"), certificate.get("result")
+    if type(version) is not int or version != _VERSION:
+        raise InputError("certificate.version", version, f"{_VERSION}: this version of weft knows no other")
+    if result not in ("passed", "failed", "incomplete"):
+        raise InputError("certificate.result", result, "passed, failed or incomplete")
+    flawless = certificate.get("slow") == 0 and certificate.get("not_run") == {}
+    return "failed" if result == "passed" and not flawless else result
+
+
 def verify(document: Mapping[str, Any], trusted_key: str | None = None) -> Verdict:
-    """Check a signed receipt as it was read from JSON.
+    """Check a signed receipt, or certificate, as it was read from JSON.
 
     Args:
-        document: members of `SignedReceipt`, as `read` returns it; its `receipt` is checked unchanged, so that the
-            signature of one with newer fields stays valid.
+        document: members of `SignedReceipt` or `SignedCertificate`, as `read` returns it; its `receipt` is checked
+            unchanged, so that the signature of one with newer fields stays valid.
         trusted_key: base64 of 32 bytes, or PEM. None: the key inside the receipt, which shows only that the
             receipt wasn't changed after signing, not who signed it.
 
     Raises `InputError` if the document isn't a signed receipt at all, or the given key is invalid.
     """
-    receipt, algorithm = _object(document, "receipt"), document.get("algorithm")
+    receipt = _object(document, CERTIFICATE if CERTIFICATE in document else "receipt")
+    algorithm = document.get("algorithm")
     if algorithm != "Ed25519":
         raise InputError("algorithm", algorithm, "Ed25519")
     inside = _decode("public_key", document.get("public_key"), _KEY_BYTES)

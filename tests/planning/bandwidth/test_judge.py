@@ -114,7 +114,7 @@ def test_pairs_that_did_not_run_are_neither_slow_nor_passed() -> None:
     assert (found.result, found.slow, found.measured) == (Result.INCOMPLETE, (), len(outcomes) - 1)
 
 
-def test_nothing_measured_is_incomplete() -> None:
+def test_test_without_figures_is_incomplete() -> None:
     assert _judge({}).result is Result.INCOMPLETE
     assert _judge({Pair("a", "b", 0): NotRun("NO_DEVICE")}).result is Result.INCOMPLETE
 

@@ -17,7 +17,8 @@ from weft.model.messages.message import (
     whole,
 )
 
-from weft.model.messages import errors, health, hostchecks, links, maintenance, networks, nodes  # isort: skip
+from weft.model.messages import bandwidth, errors, health, hostchecks, links  # isort: skip
+from weft.model.messages import maintenance, networks, nodes  # isort: skip
 from weft.model.messages import orders, outside, placement, pods, problems, queue, repairs  # isort: skip
 from weft.model.messages import topology, webhooks, withheld  # isort: skip
 
@@ -31,6 +32,7 @@ __all__ = [
     "Component",
     "Message",
     "Several",
+    "bandwidth",
     "errors",
     "for_tenant",
     "health",

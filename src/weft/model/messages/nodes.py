@@ -67,6 +67,14 @@ SERVER_BROKEN = _code(
 )
 HELD = _code("NODE_HELD", "held for {what}[: {cause}]", "held", what=PUBLISHED, cause=MESSAGE)
 ACCEPTED = _code("NODE_ACCEPTED", "accepted for {what}", "accepted", what=PUBLISHED)
+ACCEPTED_UNTESTED = _code(
+    "NODE_ACCEPTED_UNTESTED",
+    "accepted for {what} without a test that the site wants: {reason}",
+    "accepted",
+    what=PUBLISHED,
+    reason=TEXT,
+)
+BANDWIDTH = _code("NODE_BANDWIDTH", "bandwidth test: {result}", True, result=word("passed|failed|incomplete"))
 DRAINED = _code(
     "NODE_DRAINED",
     "drained[ by {until}][: {reason}][ (published: {public})]",

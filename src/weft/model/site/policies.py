@@ -130,6 +130,12 @@ class AcceptancePolicy(Document):
         pattern=r"^[^\x00-\x1f\x7f-\x9f]+$",
         description="What they are held for, such as `burn-in`.",
     )
+    tests: tuple[Literal["bandwidth"], ...] = Field(
+        default=(),
+        max_length=1,
+        description="What must be proved before a hold that weft began is accepted. bandwidth: operators reported a "
+        "bandwidth test that the node passed since then. Nothing: those who may accept decide.",
+    )
 
 
 class LeasePolicy(Document):

@@ -101,7 +101,7 @@ class Topology:
 
     @classmethod
     def _of_fabric(cls, site: Site, fabric: str) -> Self:
-        leaf_of = _leaf_of_each_hca(site, fabric)
+        leaf_of = leaf_of_each_hca(site, fabric)
         rails: dict[str, tuple[str, ...]] = {}
         locating: dict[str, tuple[str, ...]] = {}
         uncabled: dict[str, str] = {}
@@ -272,7 +272,7 @@ def _uplinks(site: Site, fabric: str) -> dict[str, int]:
     return found
 
 
-def _leaf_of_each_hca(site: Site, fabric: str) -> dict[str, str]:
+def leaf_of_each_hca(site: Site, fabric: str) -> dict[str, str]:
     """`node/hca` -> the switch of this fabric at the other end of its cable."""
     switches = {s.name for s in site.switches if s.fabric == fabric}
     found: dict[str, str] = {}

@@ -1,0 +1,234 @@
+"""The verbs about bandwidth tests: their plans, what was measured, and certificates of it.
+
+A pod's project tests its own servers, and what it reports is shown as its word: it changes nothing of any node.
+Operators test nodes, and the site may want that before a node is accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from hashlib import sha256
+
+from weft.app.explain import validate
+from weft.app.linkverbs import ROUTES_AGE
+from weft.app.topologyverbs import TopologyVerbs, topology_of
+from weft.app.verbs import Request
+from weft.app.yamltext import Positions
+from weft.engine.bandwidth import certificate_of_node, certificate_of_pod, store_certificate
+from weft.engine.signing import Signer
+from weft.model.bandwidth import (
+    BandwidthCertificate,
+    BandwidthDocument,
+    BandwidthPlan,
+    SignedCertificate,
+)
+from weft.model.errors import ConflictError, InputError, NotFoundError, WeftError
+from weft.model.fabric import PortErrors
+from weft.model.ids import span
+from weft.model.messages import bandwidth as messages
+from weft.model.messages import maintenance
+from weft.model.site import Site
+from weft.planning.bandwidth.candidates import LinksOf
+from weft.planning.bandwidth.certify import certify
+from weft.planning.bandwidth.expected import Planned
+from weft.planning.bandwidth.planned import common_fabric, ends_of, links_of_pairs, plan_document, plan_nodes
+from weft.planning.bandwidth.values import Cause, Kind
+from weft.planning.fabric.linkmap import LinkMap
+from weft.planning.fabric.podtopology import PodTopology
+from weft.ports.fabric import FollowsRoutes
+
+MOST_ERRORS = 10
+"""Ports with errors that a cause names."""
+
+
+class BandwidthVerbs(TopologyVerbs):
+    """See `weft.app.verbs`."""
+
+    def pod_bandwidth_plan(self, request: Request, name: str) -> BandwidthPlan:
+        """What `weft-check bandwidth` needs to test a pod's servers.
+
+        Raises `ConflictError` for a pod that has none in force, has parts of nodes, or fewer than two with adapters.
+        """
+        pod, site = self._pod(request, "pods:bandwidth", name)
+        planned, _ = _of_pod(pod, site)
+        return plan_document(planned, pod.type, pod.segment, f"{pod.id} {pod.generation}")
+
+    def report_pod_bandwidth(
+        self, request: Request, name: str, given: dict[str, object]
+    ) -> SignedCertificate:
+        """Certify what a pod's servers measured. Raises as `pod_bandwidth_plan`, and `InputErrors` for the document."""
+        document = validate(BandwidthDocument, given, Positions())
+        with self._logged(request, "pod report-bandwidth", name):
+            pod, site = self._pod(request, "pods:report_bandwidth", name)
+            planned, named = _of_pod(pod, site)
+            _check_names(document, planned)
+            found = self._whose(request, "pods:report_bandwidth", name)
+            links_of = self._links_of(site, pod.fabric, planned, named, hidden=True)
+            user = request.caller.user_name
+
+            def make(id_: str, at: datetime, last: BandwidthCertificate | None) -> BandwidthCertificate:
+                said = self._said(id_, at, user, site) | {
+                    "pod_id": pod.id,
+                    "pod": pod.pod,
+                    "project_id": found.project_id,
+                    "measured_in": "the pod's servers",
+                }
+                return certify(document, planned, said, links_of, previous=last)
+
+            sign = Signer(self._store).certificate
+            return store_certificate(self._store.database, sign, make, pod_id=found.id)
+
+    def pod_bandwidth(self, request: Request, name: str) -> SignedCertificate:
+        """The newest certificate of a pod, also of one that ended. Raises `NotFoundError`."""
+        pod = self._whose(request, "pods:bandwidth", name)
+        signed = certificate_of_pod(self._store.database, pod.id)
+        if signed is None:
+            raise NotFoundError(messages.BANDWIDTH_NOT_REPORTED(name=name))
+        return signed
+
+    def nodes_bandwidth_plan(self, request: Request, nodes: Sequence[str]) -> BandwidthPlan:
+        """What `weft-check bandwidth` needs to test nodes, which operators log in to. Raises `ConflictError`."""
+        self._policy.check("nodes:bandwidth", request.caller)
+        record = self._store.site()
+        planned = _of_nodes(record.site, nodes)[0]
+        seed = sha256(" ".join(sorted(nodes)).encode()).hexdigest()[:16]
+        return plan_document(planned, "", None, seed)
+
+    def report_nodes_bandwidth(self, request: Request, given: dict[str, object]) -> SignedCertificate:
+        """Certify what operators measured on nodes; each node's history gets an entry. Raises as the plan, and
+        `InputErrors`."""
+        document = validate(BandwidthDocument, given, Positions())
+        with self._logged(request, "node report-bandwidth", " ".join(document.nodes)):
+            self._policy.check("nodes:report_bandwidth", request.caller)
+            site = self._store.site().site
+            planned, fabric, named = _of_nodes(site, document.nodes)
+            _check_names(document, planned)
+            links_of = self._links_of(site, fabric, planned, named)
+            errors = self._port_errors(fabric)
+            user = request.caller.user_name
+
+            def errors_of(cause: Cause) -> tuple[str, ...]:
+                return _errors_of(cause, planned, named, errors)
+
+            def make(id_: str, at: datetime, last: BandwidthCertificate | None) -> BandwidthCertificate:
+                said = self._said(id_, at, user, site) | {"measured_in": "nodes, by operators"}
+                return certify(document, planned, said, links_of, errors_of, last)
+
+            return store_certificate(
+                self._store.database,
+                Signer(self._store).certificate,
+                make,
+                nodes=[node.name for node in planned.nodes],
+                kept=span(site.retention.node_history),
+                by=user,
+            )
+
+    def node_bandwidth(self, request: Request, node: str) -> SignedCertificate:
+        """The newest certificate that operators reported of a node. Raises `NotFoundError`."""
+        self._policy.check("nodes:bandwidth", request.caller)
+        signed = certificate_of_node(self._store.database, node)
+        if signed is None:
+            if node not in self._store.site().site.node_by_name:
+                raise NotFoundError(maintenance.NODE_UNKNOWN(node=node))
+            raise NotFoundError(messages.BANDWIDTH_NOT_REPORTED(name=node))
+        return signed
+
+    def _pod(self, request: Request, rule: str, name: str) -> tuple[PodTopology, Site]:
+        shown, record = self._allowed(request, rule, name, self._store.find_shown), self._store.site()
+        pod = topology_of(shown, record)
+        plan = shown.pod.placed
+        if plan is not None and plan.order.nodes.sharing == "shared":
+            raise ConflictError(messages.BANDWIDTH_OF_PARTS(pod=pod.pod))
+        return pod, record.site
+
+    def _said(self, id_: str, at: datetime, user: str, site: Site) -> dict[str, object]:
+        record = self._store.site()
+        return {
+            "id": id_,
+            "site": site.name,
+            "site_generation": record.generation,
+            "reported_at": at,
+            "reported_by": user,
+        }
+
+    def _links_of(
+        self, site: Site, fabric: str, planned: Planned, named: Mapping[str, str], hidden: bool = False
+    ) -> LinksOf | None:
+        """None: cables between switches are no candidates, because paths can't be read, or a pair has several."""
+        try:
+            driver = self._keeper.world().fabric(fabric)
+            if not isinstance(driver, FollowsRoutes):
+                return None
+            return links_of_pairs(
+                LinkMap(site, fabric, driver.routes(ROUTES_AGE).routes), planned, named, hidden
+            )
+        except WeftError:
+            return None
+
+    def _port_errors(self, fabric: str) -> tuple[PortErrors, ...]:
+        """Ports whose errors grow, as far as the fabric's manager says."""
+        try:
+            return self._keeper.world().fabric(fabric).status().port_errors or ()
+        except WeftError:
+            return ()
+
+
+def _of_pod(pod: PodTopology, site: Site) -> tuple[Planned, dict[str, str]]:
+    """The servers in force, and server -> node."""
+    named = {server.name: server.node for server in pod.servers}
+    if not pod.fabric or pod.fabric not in site.fabrics:
+        raise ConflictError(messages.BANDWIDTH_TOO_FEW(number=0))
+    planned = plan_nodes(site, pod.fabric, named)
+    if len(planned.nodes) < 2:
+        raise ConflictError(messages.BANDWIDTH_TOO_FEW(number=len(planned.nodes)))
+    return planned, named
+
+
+def _of_nodes(site: Site, nodes: Sequence[str]) -> tuple[Planned, str, dict[str, str]]:
+    """The nodes with their common fabric."""
+    for node in nodes:
+        if node not in site.node_by_name:
+            raise NotFoundError(maintenance.NODE_UNKNOWN(node=node))
+    named = {node: node for node in nodes}
+    if len(named) < 2:
+        raise ConflictError(messages.BANDWIDTH_TOO_FEW(number=len(named)))
+    fabric = common_fabric(site, named)
+    if fabric is None:
+        raise ConflictError(messages.BANDWIDTH_FABRICS_DIFFER())
+    return plan_nodes(site, fabric, named), fabric, named
+
+
+def _check_names(document: BandwidthDocument, planned: Planned) -> None:
+    """Raise if the document has a node twice, or one that isn't planned."""
+    there = {node.name for node in planned.nodes}
+    for name in document.nodes:
+        if name not in there:
+            raise ConflictError(messages.BANDWIDTH_OTHER_NODES(name=name[:100]))
+    if len(set(document.nodes)) != len(document.nodes):
+        raise InputError("nodes", "a name twice", "each node once")
+    for row in (*document.pairs, *document.together):
+        if max(row[:2]) >= len(document.nodes):
+            raise InputError("pairs", str(list(row[:3])), "positions in nodes")
+
+
+def _errors_of(
+    cause: Cause, planned: Planned, named: Mapping[str, str], errors: Sequence[PortErrors]
+) -> tuple[str, ...]:
+    """Ports with errors at the ends of a cause's cables: those of the cable at both ends, of an adapter at its own."""
+    subject = cause.subject
+    if subject.kind is Kind.LEAF:
+        ends = {(subject.name, "")}
+    else:
+        of_node = ends_of(planned, named, subject.name, subject.rail)
+        ends = {(host, device) for host, _, device in (end.partition("/") for end in of_node)}
+    found = [
+        one.sentence() for one in errors if any(_is_end(t, end) for t in (one.node, one.peer) for end in ends)
+    ]
+    return tuple(found[:MOST_ERRORS])
+
+
+def _is_end(text: str, end: tuple[str, str]) -> bool:
+    """Whether a node description, with or without a port, is of this switch, or of this adapter of a host."""
+    words = text.replace("/", " ").replace("[", " ").split()
+    return words[:1] == [end[0]] and (not end[1] or end[1] in words)

@@ -1,0 +1,89 @@
+"""Certificates of bandwidth tests: stored signed, compared with the last one of the same nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.database import Database, Row, Tx
+from weft.engine.documents import read
+from weft.engine.unreadable import READING, unreadable
+from weft.model.bandwidth import BandwidthCertificate, SignedCertificate
+from weft.model.errors import TemporaryError
+
+EVERY = timedelta(seconds=10)
+"""Shortest time between two reports of a pod."""
+MOST_OF_POD = 5
+"""Certificates that a pod keeps: its own project writes them."""
+
+Make = Callable[[str, datetime, BandwidthCertificate | None], BandwidthCertificate]
+"""Id, time and the last certificate -> the new one."""
+
+
+def store_certificate(
+    database: Database,
+    sign: Callable[[BandwidthCertificate], SignedCertificate],
+    make: Make,
+    pod_id: UUID | None = None,
+    nodes: Sequence[str] = (),
+    kept: timedelta = timedelta(days=730),
+    by: str = "",
+) -> SignedCertificate:
+    """Make a certificate, sign and store it.
+
+    Args:
+        pod_id: the pod that was tested; None: `nodes`, by operators, whose histories get an entry.
+        kept: how long certificates of nodes are kept that aren't the newest of any of them.
+
+    Raises `TemporaryError` if the pod has just reported.
+    """
+    name = uuid4()
+    with database.transaction() as tx:
+        tx.run("lock_bandwidth", subject=str(pod_id) if pod_id is not None else "nodes")
+        now, last = tx.now(), _last(tx, pod_id, nodes)
+        if pod_id is not None and last is not None and timedelta(0) <= now - last["at"] < EVERY:
+            wait = (last["at"] + EVERY - now).total_seconds()
+            raise TemporaryError(
+                "report bandwidth", "the pod", "it has just been reported", "report later", wait
+            )
+        signed = sign(make(str(name), now, None if last is None else _certificate(last).certificate))
+        results = {node.name: node.result for node in signed.certificate.nodes}
+        values: dict[str, Any] = {"id": name, "pod_id": pod_id, "at": now, "results": Jsonb(results)}
+        tx.run("insert_bandwidth", **values, document=Jsonb(signed.model_dump(mode="json")))
+        if pod_id is not None:
+            tx.run("trim_bandwidth_of_pod", pod_id=pod_id, most=MOST_OF_POD)
+        else:
+            tx.run("trim_bandwidth_of_nodes", before=now - kept)
+            tx.run("note_bandwidth", at=now, results=Jsonb(results), by=by)
+    return signed
+
+
+def certificate_of_pod(database: Database, pod_id: UUID) -> SignedCertificate | None:
+    """The newest one. Raises `UnreadableError`."""
+    with database.statement() as tx:
+        row = tx.row("bandwidth_of_pod", pod_id=pod_id)
+    return None if row is None else _certificate(row)
+
+
+def certificate_of_node(database: Database, node: str) -> SignedCertificate | None:
+    """The newest one that operators reported of a node. Raises `UnreadableError`."""
+    with database.statement() as tx:
+        row = tx.row("bandwidth_of_node", node=node)
+    return None if row is None else _certificate(row)
+
+
+def _last(tx: Tx, pod_id: UUID | None, nodes: Sequence[str]) -> Row | None:
+    if pod_id is not None:
+        return tx.row("bandwidth_of_pod", pod_id=pod_id)
+    return tx.row("bandwidth_of_nodes", nodes=sorted(nodes))
+
+
+def _certificate(row: Row) -> SignedCertificate:
+    try:
+        return read(SignedCertificate, row["document"])
+    except READING as error:
+        raise unreadable("a certificate of a bandwidth test", error) from error

@@ -1,0 +1,178 @@
+"""`weft pod verify-bandwidth`, `weft node verify-bandwidth`: from the plan to the certificate and the acceptance."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from tests.helpers.desk import Desk
+from tests.helpers.rdmanodes import RdmaNodes
+from weft.engine.holds import BY_WEFT
+from weft.model.site import AcceptancePolicy
+
+
+@pytest.fixture
+def nodes(desk: Desk) -> RdmaNodes:
+    return RdmaNodes(desk.folder / "nodes")
+
+
+def _at(plan: Any) -> list[str]:
+    """Addresses of the nodes."""
+    return [node["address"] or node["name"] for node in plan["nodes"]]
+
+
+def test_bandwidth_of_a_pod_is_measured_and_certified(desk: Desk, nodes: RdmaNodes) -> None:
+    """Its user does all of it; the certificate says who measured, can be verified, is compared with the last one."""
+    order = {"count": 3, "flavor": "gpu8", "image": "ubuntu-24.04"}
+    assert desk.weft("pod", "create", "-f", desk.pod_file(nodes=order)).code == 0
+    early = desk.weft("pod", "bandwidth-plan", "train")
+    assert early.code != 0 and "in force" in early.err and early.out == ""
+    desk.house.finish("train")
+    none = desk.weft("pod", "bandwidth", "train")
+    assert none.code == 2 and "no bandwidth test of train was reported" in none.err
+    plan = desk.weft("pod", "bandwidth-plan", "train").json
+    assert len(plan["nodes"]) == 3 and {node["user"] for node in plan["nodes"]} == {"ubuntu"}
+    nodes.build(plan)
+    passed = desk.weft("pod", "verify-bandwidth", "train", "--ssh", nodes.ssh)
+    assert passed.code == 0 and "the pod's servers" in passed.out, passed.err
+    first = desk.weft("pod", "bandwidth", "train", "--json").json
+    certificate = first["certificate"]
+    rails = len(plan["nodes"][0]["adapters"])
+    assert (certificate["result"], certificate["measured"], certificate["slow"]) == ("passed", 6 * rails, 0)
+    assert {node["result"] for node in certificate["nodes"]} == {"passed"}
+    slow = _at(plan)[1]
+    for a, b in permutations(_at(plan), 2):
+        if slow in (a, b):
+            nodes.plant(a, 0, b, "50.0")
+    desk.house.door_clock.go_on(11)
+    failed = desk.weft("pod", "verify-bandwidth", "train", "--ssh", nodes.ssh, "--json")
+    assert failed.code == 1
+    found = failed.json["certificate"]
+    (cause,) = found["causes"]
+    assert (cause["kind"], cause["name"], cause["rail"]) == ("adapter", plan["nodes"][1]["name"], 0)
+    assert found["previous"] == certificate["id"] and found["slower"]
+    assert [node["result"] for node in found["nodes"]] == ["passed", "failed", "passed"]
+    key = desk.weft("receipt", "key").out.strip()
+    for signed, code in (
+        (first, 0),
+        (failed.json, 1),
+        ({**first, "certificate": {**certificate, "slow": 1}}, 1),
+    ):
+        (desk.folder / "signed.json").write_text(json.dumps(signed))
+        assert desk.weft("receipt", "verify", "signed.json", "--key", key, cloud=None).code == code
+    assert desk.weft("pod", "bandwidth", "train", cloud="b-member").code == 2, "of another project"
+    assert desk.weft("node", "bandwidth", "gpu01").code != 0, "a tenant may not"
+    node = desk.weft("pod", "show", "train", "--json").json["placed"][0]["node"]
+    missing = desk.weft("node", "bandwidth", node, cloud="operator")
+    assert missing.code == 2 and "no bandwidth test" in missing.err, "a project's word isn't an operator's"
+
+
+def test_pairs_that_did_not_run_leave_a_test_incomplete(desk: Desk, nodes: RdmaNodes) -> None:
+    plan = desk.weft("node", "bandwidth-plan", "gpu01", "gpu02", "gpu03", cloud="operator").json
+    nodes.build(plan)
+    nodes.plant("gpu01", 0, "gpu02", "Failed to modify QP 17 to RTR")
+    words = ("verify-bandwidth", "gpu01", "gpu02", "gpu03", "gpu04", "--ssh", nodes.ssh)
+    run = desk.weft("node", *words, "--json", cloud="operator")
+    found = run.json["certificate"]
+    assert (run.code, found["result"], found["slow"]) == (1, "incomplete", 0)
+    rails = len(plan["nodes"][0]["adapters"])
+    assert found["not_run"] == {"NO_LOGIN": 6 * rails, "NO_PATH": 1}
+    results = {node["name"]: node["result"] for node in found["nodes"]}
+    assert results["gpu03"] == "passed" and results["gpu01"] == results["gpu04"] == "incomplete"
+
+
+def test_site_that_wants_a_test_accepts_no_node_without_it(desk: Desk, nodes: RdmaNodes) -> None:
+    """Only since the hold began, and only holds of weft's own; with a reason also without, which the history has."""
+    house = desk.house
+    site = house.store.site().site
+    policy = AcceptancePolicy(after=("quarantine",), what="burn-in", tests=("bandwidth",))
+    house.store.activate_site(site.model_copy(update={"acceptance": policy}), "operator")
+    names = ("gpu01", "gpu02", "gpu03")
+    nodes.build(desk.weft("node", "bandwidth-plan", *names, cloud="operator").json)
+    verify = ("node", "verify-bandwidth", *names, "--ssh", nodes.ssh)
+    assert desk.weft(*verify, cloud="operator").code == 0
+    for name in names:
+        assert desk.weft("node", "quarantine", name, "--reason", "flaps", cloud="operator").code == 0
+        assert desk.weft("node", "clear", name, cloud="operator").code == 0
+    with (
+        house.database.transaction() as tx
+    ):  # triggers write the time of the database's machine, not the test's
+        tx._connection.execute("UPDATE acceptance SET since = %s", [house.door_clock.now()])  # pyright: ignore[reportPrivateUsage]
+    held = desk.weft("node", "holds", "--json", cloud="operator").json
+    assert {(one["what"], one["held_by"]) for one in held} == {("burn-in", BY_WEFT)}
+    refused = desk.weft("node", "accept", "gpu01", cloud="operator")
+    assert refused.code == 2 and "the last one is older" in refused.err
+    nodes.plant("gpu01", 0, "gpu02", "50.0")
+    nodes.plant("gpu02", 0, "gpu01", "50.0")
+    assert desk.weft(*verify, cloud="operator").code == 1
+    refused = desk.weft("node", "accept", "gpu01", cloud="operator")
+    assert refused.code == 2 and "the last one is failed" in refused.err
+    assert desk.weft("node", "accept", "gpu03", cloud="operator").code == 0, (
+        "it has nothing to do with that pair"
+    )
+    assert desk.weft("node", "accept", "gpu02", "--without-test", "cable ordered", cloud="operator").code == 0
+    history = desk.weft("node", "history", "gpu02", "--json", cloud="operator").json["entries"]
+    assert "without a test that the site wants: cable ordered" in history[0]["message"]
+    desk.weft("node", "hold", "gpu04", "--for", "my own", cloud="operator")
+    assert desk.weft("node", "accept", "gpu04", cloud="operator").code == 0
+
+
+def test_documents_that_are_wrong_are_refused(desk: Desk, nodes: RdmaNodes) -> None:
+    """One line each, exit code 2, nothing certified."""
+    plan = desk.weft("node", "bandwidth-plan", "gpu01", "gpu02", cloud="operator").json
+    nodes.build(plan)
+    good = desk.weft(
+        "node", "verify-bandwidth", "gpu01", "gpu02", "--ssh", nodes.ssh, "--json", cloud="operator"
+    ).json
+    pairs = [[0, 1, 0, 198.0, 1], [1, 0, 0, 198.0, 1]]
+    document: dict[str, Any] = {
+        "version": 1,
+        "program": "weft-check 0.1.0",
+        "measured_by": "ib_write_bw",
+        "plan": "sha256:" + "0" * 64,
+        "began": "2026-11-29T10:00:00Z",
+        "ended": "2026-11-29T10:01:00Z",
+        "seconds": 2,
+        "size": 1048576,
+        "memory": "host",
+        "rails_together": True,
+        "nodes": ["gpu01", "gpu02"],
+        "pairs": pairs,
+    }
+    wrong = (
+        {"pairs": [*pairs, pairs[0]]},
+        {"pairs": [[0, 0, 0, 1.0, 1]]},
+        {"pairs": [[0, 1, 99, 1.0, 1]]},
+        {"pairs": [[0, 2, 0, 1.0, 1]]},
+        {"pairs": [[0, 1, 0, -1.0, 1]]},
+        {"pairs": [[0, 1, 0, True, 1]]},
+        {"pairs": [[0, 1, 0, "<b>hi</b>"]]},
+        {"pairs": [[0, 1, 0]]},
+        {"pairs": [[]]},
+        {"pairs": "x"},
+        {"nodes": ["gpu01", "gpu01"]},
+        {"nodes": ["gpu01", "nix"]},
+        {"nodes": ["gpu01"]},
+        {"version": 2},
+        {"version": True},
+        {"measured_by": "my own"},
+        {"more": 1},
+    )
+    for change in wrong:
+        (desk.folder / "m.json").write_text(json.dumps({**document, **change}))
+        run = desk.weft("node", "report-bandwidth", "m.json", cloud="operator")
+        assert run.code == 2 and run.err and "Traceback" not in run.err and "defect" not in run.err, change
+    for text in ("", "[", "[]", "NaN"):
+        (desk.folder / "m.json").write_text(text)
+        assert desk.weft("node", "report-bandwidth", "m.json", cloud="operator").code == 2
+    assert desk.weft("node", "bandwidth", "gpu01", "--json", cloud="operator").json == good
+    for names in (("gpu01",), ("gpu01", "gpu01"), ("gpu01", "nix")):
+        assert desk.weft("node", "bandwidth-plan", *names, cloud="operator").code == 2
+    (desk.folder / "m.json").write_text(json.dumps({**document, "pairs": []}))
+    empty = desk.weft("node", "report-bandwidth", "m.json", "--json", cloud="operator")
+    assert empty.code == 1 and empty.json["certificate"]["result"] == "incomplete", (
+        "nothing measured is no pass"
+    )
