@@ -105,7 +105,7 @@ def _value(value: Any) -> Any:
 
 
 def _class(path: tuple[str, ...], recorded: Recorder) -> type[WeftCommand]:
-    """The class of a command: `PodList` of `pod list`."""
+    """The class of a command: `PodList` of `pod list`, `PodBandwidthPlan` of `pod bandwidth-plan`."""
     run = recorded.run
     base: type[WeftCommand] = (
         (ListCommand if run.many else ShowCommand) if isinstance(run, ReadCommand) else ActionCommand
@@ -116,7 +116,8 @@ def _class(path: tuple[str, ...], recorded: Recorder) -> type[WeftCommand]:
         "recorded": recorded,
         "auth_required": recorded.signs_in,
     }
-    return cast(type[WeftCommand], type("".join(word.capitalize() for word in path), (base,), inside))
+    words = [word.capitalize() for part in path for word in part.split("-")]
+    return cast(type[WeftCommand], type("".join(words), (base,), inside))
 
 
 COMMANDS = {made.__name__: made for made in (_class(*one) for one in pod_commands().items())}
