@@ -65,6 +65,12 @@ class Bridge:
         """The ports may have been changed externally: the next `apply` sets all that it is given."""
         self._applied.clear()
 
+    def statistics(self) -> dict[int, dict[str, int]]:
+        """What Open vSwitch has counted on every cabled port, by its own names. Raises `LabError`."""
+        rows = json.loads(self._ovs.vsctl("--format=json", "--columns=name,statistics", "list", "interface"))
+        by_name = {name: dict(statistics[1]) for name, statistics in rows["data"]}
+        return {n: by_name[self.plan.interface(n)] for n in self._cabled}
+
     def read(self) -> dict[int, Vlans]:
         """What Open vSwitch has on every cabled port. Raises `LabError` for a row that means something else."""
         rows = json.loads(

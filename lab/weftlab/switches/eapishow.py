@@ -52,12 +52,31 @@ def show_switchports(config: Config) -> dict[str, Any]:
     return {"switchports": rows}
 
 
-def show_interfaces(config: Config, members: Mapping[str, str]) -> dict[str, Any]:
+def show_interfaces(
+    config: Config, members: Mapping[str, str], counted: Mapping[str, Mapping[str, int]]
+) -> dict[str, Any]:
     def info(name: str, port: Port) -> dict[str, Any]:
         row: dict[str, Any] = {"name": name, "mtu": port.qos.mtu, "interfaceStatus": "connected"}
+        if name in counted:
+            row["interfaceCounters"] = _counters(counted[name])
         return row | ({"memberInterfaces": {members[name]: {}}} if name in members else {})
 
     return {"interfaces": {n: info(n, p) for n, p in config.ports.items()}}
+
+
+def _counters(counted: Mapping[str, int]) -> dict[str, Any]:
+    """As `show interfaces` has them."""
+    found: dict[str, Any] = {"linkStatusChanges": 1, "lastClear": 0.0}
+    for way, key in (("in", "rx"), ("out", "tx")):
+        found |= {
+            f"{way}Octets": counted[f"{key}_bytes"],
+            f"{way}UcastPkts": counted[f"{key}_packets"],
+            f"{way}MulticastPkts": 0,
+            f"{way}BroadcastPkts": 0,
+            f"{way}Discards": counted[f"{key}_dropped"],
+            f"total{way.title()}Errors": counted[f"{key}_errors"],
+        }
+    return found
 
 
 def show_neighbours(heard: Mapping[str, tuple[str, str]]) -> dict[str, Any]:

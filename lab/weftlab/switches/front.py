@@ -32,6 +32,9 @@ PARKING = 4000
 """VLAN of hosts' ports that no pod has."""
 USER, PASSWORD = "weft", "lab-switch-password"
 MAX_BODY = 1 << 20
+COUNTERS = tuple(
+    f"{way}_{what}" for what in ("bytes", "packets", "errors", "dropped") for way in ("rx", "tx")
+)
 
 
 @dataclass
@@ -114,6 +117,8 @@ class Front(ABC):
         """
         self.plan, self.faults = plan, Faults()
         self.heard: dict[str, tuple[str, str]] = {}  # by LLDP: port -> system name and port id
+        self.counted: dict[str, dict[str, int]] = {}  # port -> counters that a test sets
+        self.roce: dict[str, tuple[int, int, int]] = {}  # port -> pauses received and sent, marked frames
         self._bridge, self._links, self._startup = bridge, links, startup
         self.lock = threading.RLock()
         kept = pickle.loads(startup.read_bytes()) if startup and startup.exists() else None
@@ -124,6 +129,14 @@ class Front(ABC):
         self.requests: deque[Request] = deque(maxlen=200)
         self._late: list[Request] = []
         self.follow()
+
+    def statistics(self) -> dict[str, dict[str, int]]:
+        """Port -> its counters under Open vSwitch's names: what has really passed, and what a test has set."""
+        real = self._bridge.statistics() if self._bridge else {}
+        return {
+            name: {**dict.fromkeys(COUNTERS, 0), **real.get(number, {}), **self.counted.get(name, {})}
+            for name, number in self.plan.by_name().items()
+        }
 
     @abstractmethod
     def factory(self) -> Any:

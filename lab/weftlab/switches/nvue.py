@@ -168,6 +168,10 @@ class Nvue(Front):
             )
         if len(parts) == 4 and parts[0] == "interface" and parts[2:] == ["lldp", "neighbor"]:
             return self._neighbour(parts[1])
+        if len(parts) == 4 and parts[0] == "interface" and parts[2:] == ["link", "stats"]:
+            return self._stats(parts[1])
+        if len(parts) == 5 and parts[0] == "interface" and parts[2:] == ["qos", "roce", "counters"]:
+            return self._roce(parts[1])
         tree: Any = self.saved if rev == "startup" else self.reading()
         if rev == "operational":  # every interface is there, configured or not
             tree = tree | {"interface": {n: {} for n in self._there()} | tree["interface"]}
@@ -176,6 +180,28 @@ class Nvue(Front):
                 return _missing("/".join(parts))
             tree = tree[part]
         return Answer(200, tree)
+
+    def _stats(self, port: str) -> Answer:
+        if port not in (counted := self.statistics()):
+            return _missing(f"interface/{port}")
+        kinds = {"bytes": "bytes", "pkts": "packets", "errors": "errors", "drops": "dropped"}
+        stats = {
+            f"{way}-{name}": counted[port][f"{key}_{what}"]
+            for way, key in (("in", "rx"), ("out", "tx"))
+            for name, what in kinds.items()
+        }
+        return Answer(200, {"carrier-transitions": 2, **stats})
+
+    def _roce(self, port: str) -> Answer:
+        """Only where RoCE is configured."""
+        if port not in self.roce:
+            return _missing(f"interface/{port}/qos/roce/counters")
+        received, sent, marked = self.roce[port]
+        pauses = {"pause-duration": 0, "pause-packets": sent}
+        tx = {"tx-ecn-stats": {"ecn-marked-packets": marked}, "tx-pfc-stats": pauses}
+        return Answer(
+            200, {"rx-stats": {"rx-pfc-stats": {**pauses, "pause-packets": received}}, "tx-stats": tx}
+        )
 
     def _neighbour(self, port: str) -> Answer:
         if port not in self.heard:

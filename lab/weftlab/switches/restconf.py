@@ -144,6 +144,9 @@ class Restconf(Front):
             return _rows(where, [{"name": lag, "admin_status": "up", "mtu": 9100} for lag in lags])
         if where == "sonic-portchannel:sonic-portchannel/PORTCHANNEL_MEMBER":
             return _rows(where, [{"name": lag, self._member: link} for lag, link in lags.items()])
+        if where == "openconfig-interfaces:interfaces":
+            rows = [{"name": n, "state": {"counters": _counters(c)}} for n, c in self.statistics().items()]
+            return Answer(200, {"openconfig-interfaces:interfaces": {"interface": rows}})
         if where == "openconfig-lldp:lldp/interfaces":
             return Answer(200, {"openconfig-lldp:interfaces": {"interface": _neighbours(self.heard)}})
         if (model := MODELS.get(where.rpartition("/")[2])) and where == f"{model}/{where.rpartition('/')[2]}":
@@ -258,3 +261,13 @@ def _not_found() -> Answer:
 def _error(status: int, kind: str, tag: str, said: str) -> Answer:
     error = {"error-type": kind, "error-tag": tag, "error-message": said}
     return Answer(status, {"ietf-restconf:errors": {"error": [error]}})
+
+
+def _counters(counted: Mapping[str, int]) -> dict[str, str]:
+    """As RFC 7951 writes 64 bits: digits in text."""
+    kinds = {"octets": "bytes", "pkts": "packets", "errors": "errors", "discards": "dropped"}
+    return {
+        f"{way}-{name}": str(counted[f"{key}_{what}"])
+        for way, key in (("in", "rx"), ("out", "tx"))
+        for name, what in kinds.items()
+    }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from functools import partial
 from hashlib import sha256
 from typing import Annotated, Any, cast
 
@@ -19,6 +20,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.concurrency import run_in_threadpool
 
 from weft.api.asking import Backend, asker
+from weft.api.threadshares import ThreadShares
 from weft.app.monitoringverbs import Scraper
 from weft.model.errors import UnauthenticatedError
 
@@ -88,3 +90,12 @@ def monitoring_targets(
 def monitoring_info(scraper: Reader, verbs: Backend) -> Response:
     """Metrics whose labels say which pod is on which node, and where adapters are cabled, to be joined with others."""
     return Response(verbs.monitoring_info(scraper), media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get("/switches", response_class=Response, responses={200: _text})
+async def monitoring_switches(http: HttpRequest, scraper: Reader, verbs: Backend) -> Response:
+    """Counters of the ports of Ethernet switches, which are asked now. A switch that doesn't answer within 20 s has
+    `weft_switch_up` 0."""
+    shares = cast(ThreadShares, http.app.state.shares)
+    text = await shares.run("monitoring", partial(verbs.monitoring_switches, scraper))
+    return Response(text, media_type=CONTENT_TYPE_LATEST)

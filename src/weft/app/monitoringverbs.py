@@ -3,11 +3,11 @@ token that `weft serve --monitoring-token` names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
@@ -31,6 +31,7 @@ from weft.planning.site.monitoring import (
     infos,
     pod_targets,
 )
+from weft.ports.fabric import CountsPorts, FabricDriver
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,12 @@ class MonitoringVerbs(Desk):
         servers = [_server(site, row) for row in self._store.monitored_servers(MOST_TARGETS)]
         return pod_targets(site, pods[job], servers)
 
+    def monitoring_switches(self, scraper: Scraper) -> bytes:
+        """Counters of Ethernet switches' ports, asked now, in Prometheus' text format."""
+        registry = CollectorRegistry()
+        registry.register(SwitchCollector(self._keeper.world().fabrics))
+        return generate_latest(registry)
+
     def monitoring_info(self, scraper: Scraper) -> bytes:
         """Which pod is on which node, and which adapter is cabled where, in Prometheus' text format."""
         rows = self._store.monitored_nodes(MOST_TARGETS)
@@ -80,6 +87,49 @@ def _server(site: Site, row: Row) -> PodServer:
     has = bool(flavor.accelerators) if flavor else bool(node and node.accelerators)
     address = row["floating"] or row["address"] or None
     return PodServer(str(row["id"]), row["pod"], row["project_id"], row["server"], row["node"], address, has)
+
+
+_FAMILIES = (
+    ("receive_bytes", "Bytes that a port has received."),
+    ("transmit_bytes", "Bytes that it has sent."),
+    ("receive_packets", "Packets that it has received."),
+    ("transmit_packets", "Packets that it has sent."),
+    ("receive_errors", "Received packets with errors."),
+    ("transmit_errors", "Packets that it couldn't send because of errors."),
+    ("receive_drops", "Received packets that were dropped."),
+    ("transmit_drops", "Packets that were dropped instead of being sent."),
+    ("pfc_receive", "Pauses of priority flow control that it has received."),
+    ("pfc_transmit", "Pauses of priority flow control that it has sent."),
+    ("ecn_marked", "Packets that it has marked as having met congestion."),
+)
+"""Attribute of `PortCounters` -> what it counts."""
+
+
+class SwitchCollector(Collector):
+    """Counters of switches' ports, since each switch last reset them: `rate()` takes a reset for what it is."""
+
+    def __init__(self, fabrics: Mapping[str, FabricDriver]) -> None:
+        self._found = {n: f.port_counters() for n, f in sorted(fabrics.items()) if isinstance(f, CountsPorts)}
+
+    def collect(self) -> Iterator[Metric]:
+        """A port that doesn't count something has no series of it."""
+        where = ["fabric", "switch"]
+        up = GaugeMetricFamily(
+            "weft_switch_up", "Whether a switch answered with its ports' counters.", labels=where
+        )
+        families = [
+            CounterMetricFamily(f"weft_switch_port_{name}", what, labels=[*where, "port"])
+            for name, what in _FAMILIES
+        ]
+        for fabric, switches in self._found.items():
+            for switch, ports in sorted(switches.items()):
+                up.add_metric([fabric, switch], 0 if isinstance(ports, str) else 1)
+                for port in () if isinstance(ports, str) else ports:
+                    for family, (name, _) in zip(families, _FAMILIES, strict=True):
+                        if (value := getattr(port, name)) is not None:
+                            family.add_metric([fabric, switch, port.port], value)
+        yield up
+        yield from families
 
 
 class _Infos(Collector):

@@ -90,6 +90,10 @@ class _Redacted:
         """See `monitoring_targets`."""
         return self._verbs.monitoring_info(scraper)
 
+    def monitoring_switches(self, scraper: Scraper) -> bytes:
+        """See `monitoring_targets`."""
+        return self._verbs.monitoring_switches(scraper)
+
     def __getattr__(self, name: str) -> Callable[..., object]:
         if name.startswith("_"):
             raise AttributeError(name)

@@ -6,6 +6,7 @@ is queried and on which planes a segment is visible is up to the driver.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from weft.model.fabric import Capabilities, Check, Clean, Configured, FabricStatus, Snapshot, Usage
@@ -13,6 +14,7 @@ from weft.model.linkreading import TimedRates, TimedRoutes
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
 from weft.model.observedfabric import ObservedFabric
+from weft.model.portcounters import PortCounters
 from weft.model.resources import Observed
 from weft.model.specs import SegmentSpec
 from weft.ports.resources import ResourceDriver
@@ -90,6 +92,15 @@ class KeepsStandbys(Protocol):
 
         Writes only where something differs; needs no order.
         """
+        ...
+
+
+@runtime_checkable
+class CountsPorts(Protocol):
+    """A fabric whose switches are asked for their ports' counters, each by its own interface."""
+
+    def port_counters(self) -> Mapping[str, Sequence[PortCounters] | str]:
+        """Switch -> its ports, or why they aren't known. Ends in a bounded time: a silent switch is text."""
         ...
 
 

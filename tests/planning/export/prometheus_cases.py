@@ -152,12 +152,8 @@ CASES: dict[str, Case] = {
         "2h",
     ),
     "WeftPfcStorm": Case(
-        {
-            'weft_switch_port_pfc_receive_total{fabric="eth",switch="leaf01",port="swp1",priority="3"}': "0+90000x400"
-        },
-        {
-            'weft_switch_port_pfc_receive_total{fabric="eth",switch="leaf01",port="swp1",priority="3"}': "0+30000x400"
-        },
+        {'weft_switch_port_pfc_receive_total{fabric="eth",switch="leaf01",port="swp1"}': "0+90000x400"},
+        {'weft_switch_port_pfc_receive_total{fabric="eth",switch="leaf01",port="swp1"}': "0+30000x400"},
         {"fabric": "eth", "switch": "leaf01", "port": "swp1"},
     ),
     "WeftPodServerSilent": Case(

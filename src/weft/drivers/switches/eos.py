@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.drivers.switches.access import Api, UnheardError
+from weft.drivers.switches.counters import eos_counters
 from weft.drivers.switches.eosqos import eos_qos
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.parts import UndoneError
@@ -22,6 +23,7 @@ from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges, ranges
 from weft.model.errors import OutsideError, PermanentError, UnknownError
 from weft.model.fabrictypes import Level
+from weft.model.portcounters import PortCounters
 from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour, neighbour
 
@@ -128,6 +130,14 @@ class Eos(Session):
             ]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read LLDP neighbours", f"its answer can't be read: {error!r}") from None
+
+    def counters(self) -> Sequence[PortCounters]:
+        asked = "read the counters of ports"
+        (answer,) = self._run(["show interfaces"], asked)
+        try:
+            return eos_counters(answer["interfaces"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
 
     def _forwards(self, number: int) -> int | None:
         return None if number == self.limits.parking else number

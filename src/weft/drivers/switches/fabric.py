@@ -8,6 +8,7 @@ from contextlib import suppress
 from weft.drivers.segments import OneByOne, segment_of
 from weft.drivers.switches.cabling import Cabling, switch_of
 from weft.drivers.switches.capabilities import capabilities_of
+from weft.drivers.switches.counters import Counted, CounterReading
 from weft.drivers.switches.evidence import check, clean, observe
 from weft.drivers.switches.generic import Generic
 from weft.drivers.switches.hostports import missing_ports, parking_notes, port_troubles
@@ -63,10 +64,12 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         self.capabilities = capabilities_of(site, fabric)
         self._nameless = any(not s.keeps_names for s in switches)
         self._write_only = {s.name: s for s in switches if isinstance(s, Generic)}
+        self._counters = CounterReading(fabric, {s.name: s for s in switches if not isinstance(s, Generic)})
         self._settings = QosReading(tuple(switches), self._sessions.readers)
         self._sites = OwnSegments(site.name, fabric, cabling, ledger, self.snapshot, self._change_own)
 
     def close(self) -> None:
+        self._counters.close()
         self._sessions.close()
 
     def session(self, switch: str) -> Switch:
@@ -77,6 +80,10 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         """The fabric's cables as its switches report them by LLDP."""
         sessions = self._sessions
         return listen(self._site, self._fabric, self.cabling, sessions.by_name, sessions.readers)
+
+    def port_counters(self) -> Counted:
+        """Of each switch but those that can't be read."""
+        return self._counters.get()
 
     # -- FabricDriver ------------------------------------------------------------------------------------------
 

@@ -234,6 +234,9 @@ class Generic(Together):
     def qos(self) -> str:
         return "it can't be read back"
 
+    def counters(self) -> str:
+        return "networking-generic-switch reads nothing"
+
     def neighbours(self, ports: Sequence[str]) -> str:
         return "it can't be read back"
 

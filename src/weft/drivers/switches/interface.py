@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from weft.drivers.switches.vlans import Batch, SwitchState
+from weft.model.portcounters import PortCounters
 from weft.model.specs import SegmentSpec
 from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour
@@ -69,6 +70,10 @@ class Switch(Protocol):
 
     def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour] | str:
         """Its LLDP neighbours on these ports; or text: why it can't report them."""
+        ...
+
+    def counters(self) -> Sequence[PortCounters] | str:
+        """Counters of its ports; or text: why it can't report them."""
         ...
 
     def close(self) -> None: ...

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
 from weft.drivers.switches.access import Api, Reply, UnheardError
+from weft.drivers.switches.counters import nvue_counters
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.nvueqos import nvue_qos
 from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.switch import CONFIRM_SECONDS, DOUBT_SECONDS, Session, pauses
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges
 from weft.model.errors import PermanentError, UnknownError
+from weft.model.portcounters import PortCounters
 from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour, neighbour
 
@@ -137,6 +139,34 @@ class Nvue(Session):
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
         return found
+
+    def counters(self) -> Sequence[PortCounters]:
+        """Two requests a port that the site names; one if the first port has no counters of RoCE."""
+        found: list[PortCounters] = []
+        asked, has_roce = "read the counters of ports", True
+        for port in sorted(self.limits.ports):
+            path = f"{ROOT}/interface/{quote(port, safe='')}"
+            stats = self._optional(f"{path}/link/stats", asked)
+            if stats is None:
+                continue  # it isn't there
+            roce = self._optional(f"{path}/qos/roce/counters", asked) if has_roce else None
+            has_roce = roce is not None
+            try:
+                found.append(nvue_counters(port, stats, roce or {}))
+            except (TypeError, AttributeError) as error:
+                raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
+        if not found:
+            raise self.unknown(asked, "it has none of the ports that the site names")
+        return found
+
+    def _optional(self, path: str, asked: str) -> Mapping[str, Any] | None:
+        """None: there is no such thing."""
+        reply = self._api.ask("GET", f"{path}?rev=operational", None, asked)
+        if reply.status == 404:
+            return None
+        if reply.status != 200 or not isinstance(reply.body, dict):
+            raise self.unknown(asked, f"HTTP {reply.status}: {_words(reply.body)}")
+        return cast(dict[str, Any], reply.body)
 
     def _port(self, mine: Mapping[str, Any] | None, bridge: Mapping[str, Any]) -> PortVlans:
         if mine is None:

@@ -15,11 +15,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.drivers.reading import SharedReading
+from weft.drivers.switches.counters import ovs_counters
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState
 from weft.model.errors import PermanentError, UnknownError
 from weft.model.fabrictypes import Level
+from weft.model.portcounters import PortCounters
 
 READ = "read the configuration"
 SECONDS = 20
@@ -98,6 +100,16 @@ class Ovs(Session):
 
     def neighbours(self, ports: Sequence[str]) -> str:
         return "Open vSwitch keeps no LLDP neighbours"
+
+    def counters(self) -> Sequence[PortCounters]:
+        asked = "read the counters of ports"
+        mine = frozenset(self._run(["list-ifaces", self.name], asked).split())
+        text = self._run(["--format=json", "--columns=name,statistics", "list", "interface"], asked)
+        try:
+            rows = json.loads(text)["data"]
+            return [ovs_counters(name, dict(statistics[1])) for name, statistics in rows if name in mine]
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
 
     def _read(self) -> SwitchState:
         return self._read_since(self._monotonic())

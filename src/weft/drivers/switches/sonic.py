@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from weft.drivers.switches.access import Api, Reply, UnheardError
+from weft.drivers.switches.counters import openconfig_counters
 from weft.drivers.switches.limits import Limits
 from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.sonicmodels import (
@@ -33,6 +34,7 @@ from weft.drivers.switches.sonicqos import sonic_qos
 from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
 from weft.drivers.switches.vlans import PARK, Batch, PortVlans, SwitchState, inverse
 from weft.model.errors import OutsideError, PermanentError, UnknownError
+from weft.model.portcounters import PortCounters
 from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour, neighbour
 
@@ -144,6 +146,17 @@ class Sonic(Session):
             return found
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self.unknown("read LLDP neighbours", f"its answer can't be read: {error!r}") from None
+
+    def counters(self) -> Sequence[PortCounters] | str:
+        try:
+            body = self._get(f"{DATA}/openconfig-interfaces:interfaces").body or {}
+        except NotServedError as error:
+            return error.answer
+        try:
+            return openconfig_counters(body["openconfig-interfaces:interfaces"]["interface"])
+        except (KeyError, TypeError, AttributeError) as error:
+            asked = "read the counters of ports"
+            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
 
     def _get(self, path: str) -> Reply:
         reply = self._api.ask("GET", path)

@@ -22,6 +22,7 @@ from weft.drivers.switches.parts import Part, Together, UndoneError, composed
 from weft.drivers.switches.turn import turn
 from weft.drivers.switches.vlans import Batch, SwitchState, inverse, joined, within
 from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
+from weft.model.portcounters import PortCounters
 from weft.planning.fabric.qos import SwitchQos
 from weft.planning.site.neighbours import Neighbour
 
@@ -126,6 +127,9 @@ class Session(Together):
 
     def neighbours(self, ports: Sequence[str]) -> Sequence[Neighbour] | str:
         return "what it hears by LLDP can't be read"
+
+    def counters(self) -> Sequence[PortCounters] | str:
+        return "its counters can't be read"
 
     def read(self, since: float | None = None) -> SwitchState:
         began, changes = self._monotonic(), self._changes

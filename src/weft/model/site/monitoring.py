@@ -62,6 +62,9 @@ class Monitoring(Document):
         description="URLs of weft's API processes as Prometheus reaches them, each by itself and not through a load "
         "balancer, such as https://weft1.example:8787. Targets are read from the first one.",
     )
+    prometheus: HostPort = Field(
+        default="localhost:9090", description="Where Prometheus reads its own metrics."
+    )
     network: Name | None = Field(
         default=None,
         description="Network of the site on which exporters of hosts listen. Default: the first one with the role "

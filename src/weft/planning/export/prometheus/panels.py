@@ -215,11 +215,7 @@ BOARDS: tuple[Board, ...] = (
             ),
             Panel(
                 "Pauses received (PFC)",
-                {
-                    _top(
-                        "sum by (switch, port, priority) (rate(weft_switch_port_pfc_receive_total[$__rate_interval]))"
-                    ): "{{switch}} {{port}} {{priority}}"
-                },
+                {_top("rate(weft_switch_port_pfc_receive_total[$__rate_interval])"): "{{switch}} {{port}}"},
                 "pps",
             ),
             Panel(

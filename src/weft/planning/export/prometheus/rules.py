@@ -113,7 +113,8 @@ RECORDINGS: tuple[Recording, ...] = (
     ),
     Recording(
         "weft:api_errors:ratio5m",
-        'sum(rate(weft_api_requests_total{status=~"5.."}[5m])) / (sum(rate(weft_api_requests_total[5m])) > 0)',
+        '(sum(rate(weft_api_requests_total{status=~"5.."}[5m])) or vector(0)) / '
+        "(sum(rate(weft_api_requests_total[5m])) > 0)",
         "share of the API's requests that are answered with HTTP 5xx",
     ),
     Recording(
@@ -289,7 +290,7 @@ def alerts(backup_seconds: int, hosts: str, pods: str) -> tuple[Alert, ...]:
         ),
         Alert(
             "WeftPfcStorm",
-            "sum by (fabric, switch, port) (rate(weft_switch_port_pfc_receive_total[5m])) > 1000", "5m", "ticket",
+            "rate(weft_switch_port_pfc_receive_total[5m]) > 1000", "5m", "ticket",
             "Port {{ $labels.port }} of switch {{ $labels.switch }} is paused {{ $value }} times a second.", "fabrics",
         ),
         Alert(

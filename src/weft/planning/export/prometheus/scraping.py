@@ -35,9 +35,10 @@ def scraping(site: Site) -> dict[str, Any]:
 def _own(one: Monitoring) -> list[Job]:
     """weft's API processes. Info is read of each: they say the same, and rules take one."""
     where = {"static_configs": _static(one)}
-    secret = {"authorization": {"credentials_file": f"{one.folder}/token"}}
+    secret = {"authorization": _secret(one)}
     base = {**_tls(one), "scheme": urlsplit(one.api[0]).scheme}
     return [
+        {"job_name": "prometheus", "static_configs": [{"targets": [one.prometheus]}]},
         {"job_name": "weft", **base, **where},
         {
             "job_name": "weft-info",
@@ -67,13 +68,18 @@ def _tls(one: Monitoring) -> Job:
     return {"tls_config": {"ca_file": f"{one.folder}/ca.pem"}} if one.ca else {}
 
 
+def _secret(one: Monitoring) -> Job:
+    """With its type: Prometheus 2.42 doesn't fill that in for service discovery, and sends no usable header."""
+    return {"type": "Bearer", "credentials_file": f"{one.folder}/token"}
+
+
 def _discovery(one: Monitoring, job: str) -> list[Job]:
     """From every API process: equal targets are one."""
     return [
         {
             "url": f"{url}/v1/monitoring/targets?job={job}",
             "refresh_interval": "60s",
-            "authorization": {"credentials_file": f"{one.folder}/token"},
+            "authorization": _secret(one),
             **_tls(one),
         }
         for url in one.api
@@ -181,7 +187,7 @@ def _others(site: Site) -> list[Job]:
                 "metrics_path": "/v1/monitoring/switches",
                 "scheme": urlsplit(one.api[0]).scheme,
                 **_tls(one),
-                "authorization": {"credentials_file": f"{one.folder}/token"},
+                "authorization": _secret(one),
                 "static_configs": [{"targets": _static(one)[0]["targets"][:1]}],
             }
         )

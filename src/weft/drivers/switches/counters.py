@@ -1,0 +1,168 @@
+"""Counters of switches' ports, from what each vendor's interface answers. What is missing is None.
+
+Sources: Arista eAPI, `show interfaces`; Cumulus Linux 5 documentation, "Monitoring Interfaces and Transceivers with
+NVUE" and "RDMA over Converged Ethernet" (`nv show interface swp1 qos roce counters`); openconfig-interfaces 2.4;
+ovs-vswitchd.conf.db(5), table Interface.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+from weft.drivers.switches.interface import Switch
+from weft.model.errors import WeftError
+from weft.model.portcounters import PortCounters, count
+
+WITHIN = 20.0
+"""Seconds in which all switches of a fabric must answer."""
+AT_ONCE = 16
+MOST_PORTS = 1024
+"""Of one switch."""
+_PORT = re.compile(r"(Ethernet|swp|eth|et-|xe-)[\w/.:-]{1,40}")
+Counted = Mapping[str, Sequence[PortCounters] | str]
+"""Switch -> its ports, or why they aren't known."""
+
+
+def eos_counters(interfaces: Mapping[str, Any]) -> list[PortCounters]:
+    """Of `show interfaces`; virtual interfaces have no counters."""
+    found: list[PortCounters] = []
+    for name, row in interfaces.items():
+        counters = row.get("interfaceCounters")
+        if not _PORT.fullmatch(name) or not isinstance(counters, dict):
+            continue
+        found.append(
+            PortCounters(
+                name,
+                count(counters.get("inOctets")),
+                count(counters.get("outOctets")),
+                _sum(counters, "inUcastPkts", "inMulticastPkts", "inBroadcastPkts"),
+                _sum(counters, "outUcastPkts", "outMulticastPkts", "outBroadcastPkts"),
+                count(counters.get("totalInErrors")),
+                count(counters.get("totalOutErrors")),
+                count(counters.get("inDiscards")),
+                count(counters.get("outDiscards")),
+            )
+        )
+    return found
+
+
+def nvue_counters(port: str, stats: Mapping[str, Any], roce: Mapping[str, Any]) -> PortCounters:
+    """Of one port. Args: roce: its RoCE counters; empty: it has none."""
+    rx, tx = roce.get("rx-stats") or {}, roce.get("tx-stats") or {}
+    return PortCounters(
+        port,
+        count(stats.get("in-bytes")),
+        count(stats.get("out-bytes")),
+        count(stats.get("in-pkts")),
+        count(stats.get("out-pkts")),
+        count(stats.get("in-errors")),
+        count(stats.get("out-errors")),
+        count(stats.get("in-drops")),
+        count(stats.get("out-drops")),
+        count((rx.get("rx-pfc-stats") or {}).get("pause-packets")),
+        count((tx.get("tx-pfc-stats") or {}).get("pause-packets")),
+        count((tx.get("tx-ecn-stats") or {}).get("ecn-marked-packets")),
+    )
+
+
+def openconfig_counters(rows: Sequence[Mapping[str, Any]]) -> list[PortCounters]:
+    """Of `openconfig-interfaces:interfaces`."""
+    found: list[PortCounters] = []
+    for row in rows:
+        name, counters = str(row["name"]), (row.get("state") or {}).get("counters")
+        if not _PORT.fullmatch(name) or not isinstance(counters, dict):
+            continue
+        ways = {
+            way: count(counters.get(f"{way}-pkts"))
+            if f"{way}-pkts" in counters
+            else _sum(counters, f"{way}-unicast-pkts", f"{way}-multicast-pkts", f"{way}-broadcast-pkts")
+            for way in ("in", "out")
+        }
+        found.append(
+            PortCounters(
+                name,
+                count(counters.get("in-octets")),
+                count(counters.get("out-octets")),
+                ways["in"],
+                ways["out"],
+                count(counters.get("in-errors")),
+                count(counters.get("out-errors")),
+                count(counters.get("in-discards")),
+                count(counters.get("out-discards")),
+            )
+        )
+    return found
+
+
+def ovs_counters(name: str, statistics: Mapping[str, Any]) -> PortCounters:
+    """Of a row of the table Interface: what a device doesn't count isn't in it."""
+    ways = (
+        count(statistics.get(f"{way}_{what}"))
+        for what in ("bytes", "packets", "errors", "dropped")
+        for way in ("rx", "tx")
+    )
+    return PortCounters(name, *ways)
+
+
+def _sum(counters: Mapping[str, Any], *names: str) -> int | None:
+    """None if one of them is missing."""
+    values = [count(counters.get(name)) for name in names]
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+class CounterReading:
+    """Asks the switches of a fabric at the same time, each at most once at a time: one that hangs delays no other, and
+    keeps one thread. Thread-safe.
+
+    Args:
+        fabric: for names of threads.
+        within: seconds after which a switch that hasn't answered is taken to be silent.
+    """
+
+    def __init__(
+        self,
+        fabric: str,
+        switches: Mapping[str, Switch],
+        within: float = WITHIN,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._switches, self._within, self._monotonic = switches, within, monotonic
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"counters-{fabric}")
+        self._lock = threading.Lock()
+        self._asked: dict[str, Future[Sequence[PortCounters] | str]] = {}
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def get(self) -> Counted:
+        """The answers that come within the time. Callers at the same time share them."""
+        with self._lock:
+            for name, switch in self._switches.items():
+                if name not in self._asked:
+                    self._asked[name] = self._pool.submit(_counters_of, switch)
+            asked = dict(self._asked)
+        wait(asked.values(), self._within)
+        found: dict[str, Sequence[PortCounters] | str] = {}
+        with self._lock:
+            for name, answer in asked.items():
+                if answer.done():
+                    found[name] = answer.result()
+                    if self._asked.get(name) is answer:
+                        del self._asked[name]
+                else:
+                    found[name] = f"no answer within {self._within:.0f} s"
+        return found
+
+
+def _counters_of(switch: Switch) -> Sequence[PortCounters] | str:
+    try:
+        found = switch.counters()
+    except WeftError as error:
+        return str(error)
+    return found if isinstance(found, str) else found[:MOST_PORTS]

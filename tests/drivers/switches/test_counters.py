@@ -1,0 +1,162 @@
+"""Counters of switches' ports: each vendor's answer, what it doesn't count, silence, resets, and real frames."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+
+from tests.drivers.switches.onefront import One
+from tests.drivers.switches.rigs import RealSwitches, scope, vlan
+from tests.helpers.prometheus import checked
+from weft.app.monitoringverbs import SwitchCollector
+from weft.drivers.switches.counters import (
+    CounterReading,
+    eos_counters,
+    nvue_counters,
+    openconfig_counters,
+    ovs_counters,
+)
+from weft.drivers.switches.interface import Switch
+from weft.model.errors import UnknownError
+from weft.model.portcounters import PortCounters, count
+
+PLAYED = {
+    "rx_bytes": 1 << 63,
+    "tx_bytes": 2,
+    "rx_packets": 3,
+    "tx_packets": 4,
+    "rx_errors": 5,
+    "tx_errors": 6,
+    "rx_dropped": 7,
+    "tx_dropped": 8,
+}
+
+
+def port_of(one: One) -> PortCounters:
+    """The first port as the fabric's driver has it."""
+    ports = one.fabric.port_counters()["leaf1"]
+    assert not isinstance(ports, str), ports
+    return next(p for p in ports if p.port == one.ports[0])
+
+
+def test_each_vendor_answers_with_its_counters(one: One) -> None:
+    """What isn't counted is absent, not 0; after a reset the counters are as the switch has them."""
+    one.front.counted[one.ports[0]] = PLAYED
+    assert port_of(one) == PortCounters(one.ports[0], 1 << 63, 2, 3, 4, 5, 6, 7, 8)
+    one.front.counted[one.ports[0]] = {}
+    assert port_of(one).receive_bytes == 0
+
+
+def test_cumulus_counts_pauses_and_marks_where_roce_is_configured(one: One) -> None:
+    one.front.roce = dict.fromkeys(one.ports, (11, 12, 13))
+    found = port_of(one)
+    known = (found.pfc_receive, found.pfc_transmit, found.ecn_marked)
+    assert known == ((11, 12, 13) if one.front.__class__.__name__ == "Nvue" else (None, None, None))
+
+
+def test_silent_switch_is_down_and_has_no_series(one: One) -> None:
+    """The other answers; Prometheus' own checker reads the text."""
+
+    def text() -> str:
+        registry = CollectorRegistry()
+        registry.register(SwitchCollector({"eth": one.fabric}))
+        return generate_latest(registry).decode()
+
+    assert 'weft_switch_up{fabric="eth",switch="leaf1"} 1.0' in text()
+    checked("promtool", "check", "metrics", given=text())
+    one.front.faults.down = True
+    down = text()
+    assert 'weft_switch_up{fabric="eth",switch="leaf1"} 0.0' in down
+    assert 'weft_switch_up{fabric="eth",switch="spine1"} 1.0' in down
+    assert 'switch="leaf1",port' not in down.replace('",switch="leaf1"} ', "")
+    one.front.faults.down = False
+    assert 'weft_switch_up{fabric="eth",switch="leaf1"} 1.0' in text()
+
+
+def test_switch_that_hangs_delays_no_other_and_is_asked_once() -> None:
+    gate, asked = threading.Event(), list[int]()
+
+    def hangs() -> list[PortCounters]:
+        asked.append(1)
+        gate.wait(30)
+        return [PortCounters("Ethernet1", 1)]
+
+    def fails() -> list[PortCounters]:
+        raise UnknownError("read", "switch c", "no")
+
+    switches = {
+        "a": SimpleNamespace(counters=hangs),
+        "b": SimpleNamespace(counters=lambda: [PortCounters("Ethernet1", 2)]),
+        "c": SimpleNamespace(counters=fails),
+        "d": SimpleNamespace(counters=lambda: "nothing to read"),
+    }
+    reading = CounterReading("eth", cast(dict[str, Switch], switches), within=0.3)
+    try:
+        for _ in range(3):
+            began = time.monotonic()
+            found = reading.get()
+            assert time.monotonic() - began < 5
+            assert isinstance(found["a"], str) and "no answer within" in found["a"]
+            assert found["b"] == [PortCounters("Ethernet1", 2)]
+            assert isinstance(found["c"], str) and found["d"] == "nothing to read"
+        assert asked == [1]
+        gate.set()
+        time.sleep(0.05)
+        assert reading.get()["a"] == [PortCounters("Ethernet1", 1)]
+    finally:
+        gate.set()
+        reading.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "known"),
+    [(5, 5), ("5", 5), (0, 0), (-1, None), (1 << 64, None), ("9" * 21, None), (True, None), (1.5, None), (None, None),
+     ("5 Bytes", None), ("", None), ({}, None), ("٣", None)],
+)  # fmt: skip
+def test_strange_counters_are_absent(given: Any, known: int | None) -> None:
+    assert count(given) == known
+
+
+def test_answers_of_another_shape_have_no_counters() -> None:
+    assert (
+        eos_counters(
+            {"Vlan1": {"interfaceCounters": {}}, "Ethernet1": {}, "Ethernet2": {"interfaceCounters": 5}}
+        )
+        == []
+    )
+    assert eos_counters({"Ethernet1": {"interfaceCounters": {"inUcastPkts": 1}}}) == [
+        PortCounters("Ethernet1")
+    ]
+    assert openconfig_counters([{"name": "Vlan7", "state": {"counters": {}}}, {"name": "Ethernet0"}]) == []
+    assert nvue_counters("swp1", {}, {"tx-stats": None}) == PortCounters("swp1")
+    assert ovs_counters("p1", {"rx_bytes": 7}) == PortCounters("p1", 7)
+
+
+@pytest.mark.fabric
+def test_real_frames_are_counted_by_every_interface(switch_rigs: Callable[[str], RealSwitches]) -> None:
+    """Four vendors' interfaces in one fabric: what hosts send is what the ports of their leaves have received."""
+    rig = switch_rigs("mixed")
+    before = rig.fabric.port_counters()
+    assert before.keys() == {"leaf1", "leaf2", "spine1", "spine2"}
+    assert not [s for s, ports in before.items() if isinstance(ports, str)]
+    wanted = vlan(0x101, [rig.port("host1"), rig.port("host2")])
+    assert rig.driver.create(scope(1), [wanted], {})["partition"].error is None
+    rig.hosts.await_reach({("host1", "host2")}, seconds=40)
+    switch, _, name = rig.port("host1").partition("/")
+
+    def received() -> int:
+        ports = rig.fabric.port_counters()[switch]
+        return next(p.receive_bytes or 0 for p in ports if not isinstance(p, str) and p.port == name)
+
+    first = next(p.receive_bytes or 0 for p in before[switch] if not isinstance(p, str) and p.port == name)
+    deadline = time.monotonic() + 20  # Open vSwitch writes its counters every 5 s
+    while received() <= first and time.monotonic() < deadline:
+        time.sleep(0.5)
+    assert received() > first
