@@ -27,6 +27,7 @@ SUITES = {
     "api": "list, by filters and pages, and show with 1,000 and 10,000 pods; idle cost of weft serve",
     "impact": "an outage of a leaf of 40 nodes among 10,000 pods, without and with placing its pods elsewhere",
     "links": "forwarding tables and counters of 800 hosts, against infiniband-diags; who disturbs one of 100 pods",
+    "telemetry": "share of a processor of agent and API with telemetry on, 800 hosts",
     "requests": "processor of one request of each kind",
     "placement": "decisions, quality, traces",
     "loop": "2,000 pods that boot at once, a release among them, claims among 10,000",

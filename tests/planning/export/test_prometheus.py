@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import sys
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import yaml
 
 from tests.helpers.certificates import own_certificate
 from tests.helpers.paths import DOCS, EXAMPLES
-from tests.helpers.prometheus import checked, dashboard_expressions, programs
+from tests.helpers.prometheus import checked, dashboard_expressions, free_ports, programs, running, until
 from tests.planning.export.prometheus_cases import CASES
 from weft.app.siteexport import export_site
 from weft.app.sitefile import load_site
@@ -22,6 +24,7 @@ from weft.model.errors import InputError
 from weft.model.site import Exporter, Monitoring, Site
 from weft.planning.export.prometheus.files import prometheus_files, site_alerts
 from weft.planning.export.prometheus.rules import RECORDINGS
+from weft.planning.export.prometheus.syslog import LOGS, TABLE
 
 HOSTILE = "weft_up|weft_workers|infiniband_ports_unread|up|weft:port_wait:ratio5m|ALERTS|vipu_agents|ALERTS_FOR_STATE"
 
@@ -167,6 +170,48 @@ def test_export_needs_the_api_and_takes_no_cloud(tmp_path: Path, capsys: pytest.
     assert "monitoring.api" in capsys.readouterr().err and not (tmp_path / "out").exists()
     with pytest.raises(InputError, match="whole site"):
         export_site(path, "prometheus", "cloud", str(tmp_path / "out"))
+
+
+def test_logs_of_machines_are_filed_by_their_address(tmp_path: Path) -> None:
+    """A real rsyslogd takes the configuration; names in messages decide nothing, and strangers are dropped."""
+    site = monitored("ipupod64", tmp_path / "secret")
+    assert not [name for name in prometheus_files(site) if name.startswith("rsyslog")], (
+        "only where the site says so"
+    )
+    port = free_ports(24500, 24900)
+    machine, other = site.ipu_machines[:2]
+    machine = machine.model_copy(update={"gw_address": IPv4Address("127.0.0.21")})
+    update = {
+        "monitoring": site.monitoring.model_copy(update={"syslog": f"127.0.0.1:{port}"}),
+        "ipu_machines": (machine, other),
+    }
+    folder = written(site.model_copy(update=update), tmp_path / "out") / "rsyslog"
+    text = (folder / "weft.conf").read_text()
+    text = text.replace(TABLE, str(folder / "weft-sources.json")).replace(LOGS, str(tmp_path / "logs"))
+    config = tmp_path / "rsyslog.conf"
+    config.write_text(text)
+    programs()
+    checked("rsyslogd", "-N1", "-f", config)
+    (tmp_path / "wrong.conf").write_text(text.replace('action(type="omfile"', 'action(type="nosuch"'))
+    wrong = ["rsyslogd", "-N1", "-f", str(tmp_path / "wrong.conf")]
+    assert subprocess.run(wrong, capture_output=True, check=False, timeout=60).returncode != 0
+    command = ("rsyslogd", "-n", "-f", config, "-i", tmp_path / "pid")
+    log = tmp_path / "logs" / f"{machine.name}-gateway.log"
+    with running(*command, log=tmp_path / "rsyslogd.log"):
+
+        def sent() -> bool:
+            for source in ("127.0.0.21", "127.0.0.22"):
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+                    one.bind((source, 0))
+                    one.sendto(
+                        b"<11>Nov 29 10:00:00 ../../etc/x bmc: fan 3\x1b[2J failed", ("127.0.0.1", port)
+                    )
+            return log.exists() and bool(log.read_text())
+
+        until(sent, 30, "no message was filed")
+    line = log.read_text().splitlines()[0]
+    assert " 127.0.0.21 err " in line and line.endswith("bmc: fan 3#033[2J failed")
+    assert [p.name for p in (tmp_path / "logs").iterdir()] == [log.name]
 
 
 def test_dashboards_are_exported_where_grafana_is_installed(

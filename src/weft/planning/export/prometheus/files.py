@@ -11,6 +11,7 @@ from weft.model.ids import span
 from weft.model.site import Site
 from weft.planning.export.prometheus.rules import RECORDINGS, Alert, alerts
 from weft.planning.export.prometheus.scraping import has_counted_switches, scraping
+from weft.planning.export.prometheus.syslog import syslog_files
 from weft.planning.export.text import head, yaml_file
 
 NOTHING = "weft-none"
@@ -29,6 +30,7 @@ def prometheus_files(site: Site) -> dict[str, str]:
         "rules/weft.yml": yaml_file(site.name, rules(site)),
         "alertmanager.yml": yaml_file(site.name, alertmanager(site)),
         "README.md": readme(site),
+        **syslog_files(site),
     }
 
 
