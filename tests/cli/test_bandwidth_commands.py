@@ -24,13 +24,21 @@ def _at(plan: Any) -> list[str]:
     return [node["address"] or node["name"] for node in plan["nodes"]]
 
 
+def _unproved(desk: Desk) -> str:
+    """Code of the pod's condition; empty: it doesn't have it."""
+    conditions = desk.weft("pod", "show", "train", "--json").json["conditions"]
+    return next((one["code"] for one in conditions if one["type"] == "BandwidthUnproved"), "")
+
+
 def test_bandwidth_of_a_pod_is_measured_and_certified(desk: Desk, nodes: RdmaNodes) -> None:
     """Its user does all of it; the certificate says who measured, can be verified, is compared with the last one."""
     order = {"count": 3, "flavor": "gpu8", "image": "ubuntu-24.04"}
-    assert desk.weft("pod", "create", "-f", desk.pod_file(nodes=order)).code == 0
+    file = desk.pod_file(nodes=order, verify="bandwidth", verify_floor=0.9)
+    assert desk.weft("pod", "create", "-f", file).code == 0
     early = desk.weft("pod", "bandwidth-plan", "train")
     assert early.code != 0 and "in force" in early.err and early.out == ""
     desk.house.finish("train")
+    assert _unproved(desk) == "BANDWIDTH_UNTESTED"
     none = desk.weft("pod", "bandwidth", "train")
     assert none.code == 2 and "no bandwidth test of train was reported" in none.err
     plan = desk.weft("pod", "bandwidth-plan", "train").json
@@ -38,10 +46,12 @@ def test_bandwidth_of_a_pod_is_measured_and_certified(desk: Desk, nodes: RdmaNod
     nodes.build(plan)
     passed = desk.weft("pod", "verify-bandwidth", "train", "--ssh", nodes.ssh)
     assert passed.code == 0 and "the pod's servers" in passed.out, passed.err
+    assert _unproved(desk) == ""
     first = desk.weft("pod", "bandwidth", "train", "--json").json
     certificate = first["certificate"]
     rails = len(plan["nodes"][0]["adapters"])
     assert (certificate["result"], certificate["measured"], certificate["slow"]) == ("passed", 6 * rails, 0)
+    assert certificate["floor_permille"] == 900
     assert {node["result"] for node in certificate["nodes"]} == {"passed"}
     slow = _at(plan)[1]
     for a, b in permutations(_at(plan), 2):
@@ -49,7 +59,7 @@ def test_bandwidth_of_a_pod_is_measured_and_certified(desk: Desk, nodes: RdmaNod
             nodes.plant(a, 0, b, "50.0")
     desk.house.door_clock.go_on(11)
     failed = desk.weft("pod", "verify-bandwidth", "train", "--ssh", nodes.ssh, "--json")
-    assert failed.code == 1
+    assert failed.code == 1 and _unproved(desk) == "BANDWIDTH_UNPROVED"
     found = failed.json["certificate"]
     (cause,) = found["causes"]
     assert (cause["kind"], cause["name"], cause["rail"]) == ("adapter", plan["nodes"][1]["name"], 0)

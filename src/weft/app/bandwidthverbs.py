@@ -50,9 +50,9 @@ class BandwidthVerbs(TopologyVerbs):
 
         Raises `ConflictError` for a pod that has none in force, has parts of nodes, or fewer than two with adapters.
         """
-        pod, site = self._pod(request, "pods:bandwidth", name)
+        pod, site, floor = self._pod(request, "pods:bandwidth", name)
         planned, _ = _of_pod(pod, site)
-        return plan_document(planned, pod.type, pod.segment, f"{pod.id} {pod.generation}")
+        return plan_document(planned, pod.type, pod.segment, f"{pod.id} {pod.generation}", floor)
 
     def report_pod_bandwidth(
         self, request: Request, name: str, given: dict[str, object]
@@ -60,7 +60,7 @@ class BandwidthVerbs(TopologyVerbs):
         """Certify what a pod's servers measured. Raises as `pod_bandwidth_plan`, and `InputErrors` for the document."""
         document = validate(BandwidthDocument, given, Positions())
         with self._logged(request, "pod report-bandwidth", name):
-            pod, site = self._pod(request, "pods:report_bandwidth", name)
+            pod, site, floor = self._pod(request, "pods:report_bandwidth", name)
             planned, named = _of_pod(pod, site)
             _check_names(document, planned)
             found = self._whose(request, "pods:report_bandwidth", name)
@@ -74,10 +74,11 @@ class BandwidthVerbs(TopologyVerbs):
                     "project_id": found.project_id,
                     "measured_in": "the pod's servers",
                 }
-                return certify(document, planned, said, links_of, previous=last)
+                return certify(document, planned, said, links_of, previous=last, floor=floor)
 
             sign = Signer(self._store).certificate
-            return store_certificate(self._store.database, sign, make, pod_id=found.id)
+            hosts = [named[node.name] for node in planned.nodes]
+            return store_certificate(self._store.database, sign, make, pod_id=found.id, hosts=hosts)
 
     def pod_bandwidth(self, request: Request, name: str) -> SignedCertificate:
         """The newest certificate of a pod, also of one that ended. Raises `NotFoundError`."""
@@ -134,13 +135,14 @@ class BandwidthVerbs(TopologyVerbs):
             raise NotFoundError(messages.BANDWIDTH_NOT_REPORTED(name=node))
         return signed
 
-    def _pod(self, request: Request, rule: str, name: str) -> tuple[PodTopology, Site]:
+    def _pod(self, request: Request, rule: str, name: str) -> tuple[PodTopology, Site, float | None]:
+        """The pod, the site, and the floor that its order wants."""
         shown, record = self._allowed(request, rule, name, self._store.find_shown), self._store.site()
         pod = topology_of(shown, record)
         plan = shown.pod.placed
         if plan is not None and plan.order.nodes.sharing == "shared":
             raise ConflictError(messages.BANDWIDTH_OF_PARTS(pod=pod.pod))
-        return pod, record.site
+        return pod, record.site, None if plan is None else plan.order.verify_floor
 
     def _said(self, id_: str, at: datetime, user: str, site: Site) -> dict[str, object]:
         record = self._store.site()

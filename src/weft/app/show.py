@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from weft.engine.bandwidth import unproved
 from weft.engine.capacity import Capacity
 from weft.engine.checkstate import check_state, counted, verdict
 from weft.engine.database import Row
@@ -81,7 +82,7 @@ def _pod_view(shown: ShownPod, site: str) -> PodView:
 
 def _conditions(shown: ShownPod) -> Conditions:
     """The stored conditions; whether operators drain its nodes, and whether some fail, until it is released; and
-    whether it has nodes: for a waiting order the queue writes the reason."""
+    whether it lacks a bandwidth test; and whether it has nodes: for a waiting order the queue writes the reason."""
     pod, known = shown.pod, shown.pod.conditions
     rows = {
         Aspect.MAINTENANCE: shown.drains,
@@ -99,6 +100,10 @@ def _conditions(shown: ShownPod) -> Conditions:
             message = said[0] if len(said) == 1 else problems.SEVERAL(problems=said)
             values = {"type": aspect, "status": "true", "reason": Cause.WAITING, "since": since}
             known = changed(known, Condition.model_validate({**values, "message": message}))
+    if (found := unproved(pod, shown.bandwidth)) is not None:
+        values = {"type": Aspect.BANDWIDTH_UNPROVED, "status": "true", "reason": Cause.WAITING}
+        values |= {"message": found[0], "since": found[1]}
+        known = changed(known, Condition.model_validate(values))
     if pod.placed is None:
         if pod.phase is not Phase.ORDERED:
             return known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -11,9 +11,13 @@ from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import read
+from weft.engine.records import PodRecord
 from weft.engine.unreadable import READING, unreadable
 from weft.model.bandwidth import BandwidthCertificate, SignedCertificate
 from weft.model.errors import TemporaryError
+from weft.model.messages import bandwidth
+from weft.model.messages.message import Message
+from weft.model.pod import Phase
 
 EVERY = timedelta(seconds=10)
 """Shortest time between two reports of a pod."""
@@ -30,6 +34,7 @@ def store_certificate(
     make: Make,
     pod_id: UUID | None = None,
     nodes: Sequence[str] = (),
+    hosts: Sequence[str] = (),
     kept: timedelta = timedelta(days=730),
     by: str = "",
 ) -> SignedCertificate:
@@ -37,6 +42,7 @@ def store_certificate(
 
     Args:
         pod_id: the pod that was tested; None: `nodes`, by operators, whose histories get an entry.
+        hosts: the pod's nodes.
         kept: how long certificates of nodes are kept that aren't the newest of any of them.
 
     Raises `TemporaryError` if the pod has just reported.
@@ -52,7 +58,8 @@ def store_certificate(
             )
         signed = sign(make(str(name), now, None if last is None else _certificate(last).certificate))
         results = {node.name: node.result for node in signed.certificate.nodes}
-        values: dict[str, Any] = {"id": name, "pod_id": pod_id, "at": now, "results": Jsonb(results)}
+        values: dict[str, Any] = {"id": name, "pod_id": pod_id, "at": now, "hosts": sorted(hosts)}
+        values["results"] = Jsonb(results)
         tx.run("insert_bandwidth", **values, document=Jsonb(signed.model_dump(mode="json")))
         if pod_id is not None:
             tx.run("trim_bandwidth_of_pod", pod_id=pod_id, most=MOST_OF_POD)
@@ -87,3 +94,25 @@ def _certificate(row: Row) -> SignedCertificate:
         return read(SignedCertificate, row["document"])
     except READING as error:
         raise unreadable("a certificate of a bandwidth test", error) from error
+
+
+def unproved(pod: PodRecord, rows: Sequence[Mapping[str, Any]]) -> tuple[Message, datetime] | None:
+    """Why a pod whose order wants a bandwidth test has none that counts, and since when; None: it has, or wants none.
+
+    Args:
+        rows: the last one's, with since, result and hosts.
+    """
+    plan = pod.placed
+    if (
+        plan is None
+        or plan.order.verify != "bandwidth"
+        or pod.phase is not Phase.SERVING
+        or pod.wanted != "present"
+    ):
+        return None
+    last = next(iter(rows), None)
+    if last is None or sorted(last["hosts"]) != sorted(node.node for node in plan.placement.nodes):
+        return bandwidth.BANDWIDTH_UNTESTED(pod=pod.name), pod.ready_at or pod.created_at
+    if last["result"] == "passed":
+        return None
+    return bandwidth.BANDWIDTH_UNPROVED(pod=pod.name, result=last["result"]), last["since"]

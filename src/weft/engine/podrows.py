@@ -72,6 +72,7 @@ class PodRows:
             tuple(map(timed, row["drains"])),
             tuple(map(timed, row["failures"])),
             tuple({**one, "since": datetime.fromisoformat(one["since"])} for one in row["checks"]),
+            tuple(map(timed, row["bandwidth"])),
         )
 
     def which_pod(self, name: str, project_id: str | None) -> FoundPod:

@@ -1064,7 +1064,9 @@ SELECT
         FROM node_check c, jsonb_array_elements(c.problems) p WHERE p ->> 'status' = 'failed'
             AND (EXISTS (SELECT FROM node_hold h WHERE (h.node, h.pod_id) = (c.node, pod.id))
                 OR EXISTS (SELECT FROM number_hold n WHERE (n.space, n.owner_id) = ('host/' || c.node, pod.id)))
-        ORDER BY c.node, p ->> 'since', p ->> 'code' LIMIT 1000) AS checks
+        ORDER BY c.node, p ->> 'since', p ->> 'code' LIMIT 1000) AS checks,
+    ARRAY(SELECT json_build_object('since', b.at, 'result', b.document #>> '{certificate,result}', 'hosts', b.hosts)
+        FROM bandwidth_certificate b WHERE b.pod_id = pod.id ORDER BY b.at DESC LIMIT 1) AS bandwidth
 FROM pod WHERE id = %(id)s;
 
 -- name: resources_to_show
@@ -2583,8 +2585,8 @@ WHERE pod_id IS NULL AND results ?& %(nodes)s::text[]
 ORDER BY at DESC LIMIT 1;
 
 -- name: insert_bandwidth
-INSERT INTO bandwidth_certificate (id, pod_id, at, results, document)
-VALUES (%(id)s, %(pod_id)s, %(at)s, %(results)s, %(document)s);
+INSERT INTO bandwidth_certificate (id, pod_id, at, results, hosts, document)
+VALUES (%(id)s, %(pod_id)s, %(at)s, %(results)s, %(hosts)s, %(document)s);
 
 -- name: trim_bandwidth_of_pod
 DELETE FROM bandwidth_certificate WHERE pod_id = %(pod_id)s AND id NOT IN (

@@ -101,6 +101,7 @@ class ShownPod:
         drains: rows of its nodes that operators empty.
         failures: rows of its nodes that fail.
         checks: rows of node, code and since of its nodes' own checks that failed.
+        bandwidth: since, result and hosts of the last bandwidth test that was reported; none, or one.
     """
 
     pod: PodRecord
@@ -109,6 +110,7 @@ class ShownPod:
     drains: tuple[Mapping[str, Any], ...] = ()
     failures: tuple[Mapping[str, Any], ...] = ()
     checks: tuple[Mapping[str, Any], ...] = ()
+    bandwidth: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def project_id(self) -> str:

@@ -240,6 +240,18 @@ class Order(Document):
         "its place, as `weft pod replace` does: a spare of the pod, else the nearest free node that keeps "
         "`locality.required`. Only for virtual machines on whole GPU nodes.",
     )
+    verify: Literal["nothing", "bandwidth"] = Field(
+        default="nothing",
+        description="bandwidth: the pod has the condition `BandwidthUnproved` until a bandwidth test of its servers on "
+        "these nodes passed (`weft pod verify-bandwidth`), which its project runs. Only for whole GPU nodes.",
+    )
+    verify_floor: float | None = Field(
+        default=None,
+        ge=0.5,
+        le=1,
+        description="Share of the adapters' nominal rate below which that test finds a pair slow. Default: 0.95, and "
+        "0.9 with GPU memory.",
+    )
     queue: bool = Field(
         default=False,
         description="Wait in the queue instead of being refused if there is no capacity.",
@@ -254,6 +266,23 @@ class Order(Document):
     @model_validator(mode="after")
     def _storage_is_apart(self) -> Self:
         check_entries(self.storage)
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_verified(self) -> Self:
+        if self.verify == "nothing":
+            if self.verify_floor is not None:
+                raise ValueError("verify_floor needs verify: bandwidth")
+            return self
+        if (
+            self.ipus is not None
+            or self.nodes.sharing == "shared"
+            or not self.fabric.rdma
+            or self.nodes.count < 2
+        ):
+            raise ValueError(
+                "verify: bandwidth is possible with two whole GPU nodes or more on a fabric only"
+            )
         return self
 
     @model_validator(mode="after")

@@ -76,6 +76,8 @@ class Aspect(StrEnum):
     """Some of its nodes fail, and whether they will be replaced."""
     CHECKS_FAIL = "ChecksFail"
     """Own checks of some of its nodes failed; the pod itself is as it was."""
+    BANDWIDTH_UNPROVED = "BandwidthUnproved"
+    """Its order wants a bandwidth test, and none that its servers passed was reported; the pod itself is as it was."""
     FAILED = "Failed"
     """Someone must change something before it can continue; it is still observed."""
     CLEAN = "Clean"

@@ -55,3 +55,20 @@ BANDWIDTH_NOT_PROVED = Code(
     "bandwidth",
     {"node": NODE, "what": PUBLISHED, "since": TIME, "found": word("passed|failed|incomplete|missing|older")},
 )
+BANDWIDTH_UNTESTED = Code(
+    "BANDWIDTH_UNTESTED",
+    Component.FABRIC,
+    "the order wants a bandwidth test, and none of its servers on these nodes was reported: "
+    "weft pod verify-bandwidth {pod}",
+    True,
+    "bandwidth",
+    {"pod": POD},
+)
+BANDWIDTH_UNPROVED = Code(
+    "BANDWIDTH_UNPROVED",
+    Component.FABRIC,
+    "the bandwidth test that the pod's servers reported last is {result}: weft pod bandwidth {pod}",
+    True,
+    "bandwidth",
+    {"pod": POD, "result": word("failed|incomplete")},
+)

@@ -44,16 +44,19 @@ def certify(
     links_of: LinksOf | None = None,
     errors_of: ErrorsOf = lambda cause: (),
     previous: BandwidthCertificate | None = None,
+    floor: float | None = None,
 ) -> BandwidthCertificate:
     """The certificate.
 
     Args:
         said: the members about who, where and when.
         previous: the last one of the same nodes.
+        floor: share of the nominal rate; None: that of the memory.
     """
     measured = outcomes_of(document.nodes, document.pairs)
     outcomes, adapters = complete(planned, measured), planned.adapters
-    share = SHARES[document.memory] / 1000
+    permille = SHARES[document.memory] if floor is None else round(1000 * floor)
+    share = permille / 1000
 
     def floor_of(pair: Pair) -> float:
         return share * min(adapters[node, pair.rail].gbps for node in pair[:2])
@@ -75,7 +78,7 @@ def certify(
         seconds=document.seconds,
         size=document.size,
         rails_together=document.rails_together,
-        floor_permille=SHARES[document.memory],
+        floor_permille=permille,
         result=verdict.result.value,
         nodes=tuple(
             CertifiedNode(name=n.name, result=results[n.name].value if n.name in results else "incomplete")

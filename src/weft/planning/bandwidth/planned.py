@@ -43,17 +43,20 @@ def plan_nodes(site: Site, fabric: str, named: Mapping[str, str]) -> Planned:
     return Planned(tuple(nodes), at, devices)
 
 
-def plan_document(planned: Planned, type_: str, segment: int | None, seed: str) -> BandwidthPlan:
+def plan_document(
+    planned: Planned, type_: str, segment: int | None, seed: str, floor: float | None = None
+) -> BandwidthPlan:
     """The plan for `weft-check bandwidth`.
 
     Args:
         type_: of the fabric; empty, or without a segment: no P_Key is given.
+        floor: share of the nominal rate; None: that of host memory.
     """
     infiniband = type_ == str(FabricKind.INFINIBAND) and segment is not None
     return BandwidthPlan(
         nodes=planned.nodes,
         pkey=f"0x{(segment or 0) | FULL_MEMBER:04x}" if infiniband else None,
-        share=SHARES["host"] / 1000,
+        share=SHARES["host"] / 1000 if floor is None else floor,
         seed=seed,
     )
 

@@ -101,6 +101,7 @@ _HARMLESS = (
     "locality.file",
     "lease.start",
     "on_failure",
+    "verify",
 )
 """Fields that never ask for more than before, with any value. A later start is checked separately."""
 

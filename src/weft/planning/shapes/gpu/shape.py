@@ -54,6 +54,8 @@ CHANGEABLE = frozenset(
         "lease.end",
         "lease.duration",
         "on_failure",
+        "verify",
+        "verify_floor",
     }
 )
 
