@@ -147,5 +147,6 @@ _READERS: Mapping[str, Callable[[str, Path], None]] = {
     "storage:": _part_of_an_order,
     "token:": _ufm_credentials,
     "traffic:": _part_of_a_fabric,
+    "verify:": _part_of_an_order,
 }
 """How a block begins -> what reads it; the first that fits."""
