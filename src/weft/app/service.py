@@ -6,6 +6,7 @@ from weft.app.bandwidthverbs import BandwidthVerbs
 from weft.app.checkverbs import CheckVerbs
 from weft.app.drainverbs import DrainVerbs
 from weft.app.eventverbs import EventVerbs
+from weft.app.healthverbs import HealthVerbs
 from weft.app.impactverbs import ImpactVerbs
 from weft.app.linkverbs import LinkVerbs
 from weft.app.maintenanceverbs import MaintenanceVerbs
@@ -31,6 +32,7 @@ class Service(
     ReplaceVerbs,
     ReportVerbs,
     EventVerbs,
+    HealthVerbs,
     WebhookVerbs,
     NodeVerbs,
     NetworkVerbs,

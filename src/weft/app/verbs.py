@@ -25,6 +25,7 @@ TENANTS = frozenset(
         "show_pod",
         "pod_events",
         "events",
+        "pod_health",
         "webhooks",
         "show_webhook",
         "make_webhook",

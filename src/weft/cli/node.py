@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from weft.cli import bandwidth, nodechecks
+from weft.cli import bandwidth, health, nodechecks
 from weft.cli.common import Json, Subparsers, clean, client_of, group, leaf, say, table, warn, write_json
 from weft.cli.output import Listing, Record, listed, shown
 from weft.model.errors import InputError
@@ -36,6 +36,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     parser = leaf(commands, "clear", clear, "take a node out of quarantine")
     parser.add_argument("node", metavar="NODE")
+    health.add_node_commands(commands)
     _add_holds(commands)
     _add_reports(commands)
     nodechecks.add_commands(commands)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from weft.cli import bandwidth, links, podact, podexample, podlook, podservers, podssh, podtopology
+from weft.cli import bandwidth, health, links, podact, podexample, podlook, podservers, podssh, podtopology
 from weft.cli.common import Subparsers, group, leaf, seconds
 from weft.cli.output import acting, listed, shown
 
@@ -21,6 +21,7 @@ def add_commands(subparsers: Subparsers) -> None:
     podservers.add_commands(commands)
     podssh.add_commands(commands)
     podtopology.add_commands(commands)
+    health.add_pod_commands(commands)
     links.add_pod_commands(commands)
     bandwidth.add_pod_commands(commands)
     podexample.add_commands(commands)

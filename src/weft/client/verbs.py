@@ -152,6 +152,19 @@ class Client(BandwidthClient):
         query = urlencode({name: value for name, value in given.items() if value is not None})
         return self._ask("GET", f"/v1/events?{query}", extra_time=wait)
 
+    def pod_health(self, name: str) -> Json:
+        return self._ask("GET", f"/v1/pods/{part('name', name)}/health")
+
+    def node_health(self, node: str) -> Json:
+        return self._ask("GET", f"/v1/nodes/{part('node', node)}/health")
+
+    def node_healths(self, health: str | None = None) -> list[Json]:
+        """All nodes, or those of one health."""
+        return self._ask("GET", f"/v1/site/health/nodes{f'?health={health}' if health else ''}")["nodes"]
+
+    def site_health(self, by: str = "type") -> Json:
+        return self._ask("GET", f"/v1/site/health?by={by}")
+
     def webhooks(self, all_projects: bool = False) -> list[Json]:
         return self._ask("GET", f"/v1/webhooks{'?all_projects=true' if all_projects else ''}")["webhooks"]
 

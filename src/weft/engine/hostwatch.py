@@ -80,9 +80,18 @@ class HostWatch(Periodic):
                 node for node, host in hosts.items() if states.get(host, "").partition(":")[0] == "down"
             )
             up = sorted(node for node, host in hosts.items() if states.get(host) == "up")
-            self._write(site, cloud, at, down, up)
+            unknown = sorted(hosts.keys() - {*down, *up})
+            self._write(site, cloud, at, down, up, unknown)
 
-    def _write(self, site: Site, cloud: str, now: datetime, down: Sequence[str], up: Sequence[str]) -> None:
+    def _write(
+        self,
+        site: Site,
+        cloud: str,
+        now: datetime,
+        down: Sequence[str],
+        up: Sequence[str],
+        unknown: Sequence[str],
+    ) -> None:
         """Args: now: before the cloud was asked; others may have asked later, and written earlier."""
         most = site.repair.outage
         with self._database.transaction() as tx:
@@ -90,6 +99,7 @@ class HostWatch(Periodic):
             if tx.now() - now > GAP:
                 log.warning("hosts of cloud %s aren't watched: its answer took more than %s", cloud, GAP)
                 return
+            tx.run("host_reading", cloud=cloud, at=now, unknown=list(unknown), gap=GAP)
             tx.run("forget_hosts", cloud=cloud, at=now, after=OUTAGE)
             back = [row["node"] for row in tx.rows("hosts_seen_up", nodes=list(up), at=now, gap=GAP)]
             self._notify(tx, back, nodes.HOSTS_UP, now)

@@ -485,6 +485,21 @@ WITH up AS (
 )
 SELECT node FROM up WHERE reported_at IS NOT NULL ORDER BY node;
 
+-- name: host_reading
+-- A reading that began earlier than the last one is none.
+INSERT INTO host_reading AS known (cloud, at, unknown) VALUES (%(cloud)s, %(at)s, %(unknown)s)
+ON CONFLICT (cloud) DO UPDATE SET at = excluded.at, unknown = excluded.unknown
+WHERE NOT (known.at > excluded.at AND known.at <= excluded.at + %(gap)s::interval);
+
+-- name: host_readings
+SELECT cloud, at, unknown FROM host_reading;
+
+-- name: hosts_down_now
+SELECT node, since, seen_at, reported_at IS NOT NULL AS reported FROM host_down;
+
+-- name: failures_now
+SELECT DISTINCT node, kind, since FROM node_failure ORDER BY node, kind;
+
 -- name: count_hosts_down
 -- Of a cloud, those that aren't reported yet.
 SELECT count(*) AS number FROM host_down WHERE cloud = %(cloud)s AND reported_at IS NULL AND seen_at >= %(at)s;

@@ -28,6 +28,7 @@ PAGES = (
     SitePage("/site/pods", "All pods", "pods:list_all_projects"),
     SitePage("/site/queue", "Queue", "pods:list_all_projects"),
     SitePage("/site/nodes", "Nodes", "nodes:list"),
+    SitePage("/site/health", "Health", "nodes:list"),
     SitePage("/site/picture", "Picture", "nodes:list"),
     SitePage("/site/stops", "Holds and drains", "nodes:list_holds"),
     SitePage("/site/reservations", "Reservations", "reservations:list"),

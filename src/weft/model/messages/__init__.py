@@ -18,7 +18,7 @@ from weft.model.messages.message import (
 )
 
 from weft.model.messages import bandwidth, errors, health, hostchecks, links  # isort: skip
-from weft.model.messages import maintenance, networks, nodes  # isort: skip
+from weft.model.messages import maintenance, networks, nodehealth, nodes  # isort: skip
 from weft.model.messages import orders, outside, placement, pods, problems, queue, repairs  # isort: skip
 from weft.model.messages import topology, webhooks, withheld  # isort: skip
 
@@ -41,6 +41,7 @@ __all__ = [
     "maintenance",
     "message",
     "networks",
+    "nodehealth",
     "nodes",
     "orders",
     "outside",

@@ -1,0 +1,49 @@
+"""Health of nodes, of pods, and of the site."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from weft.api.asking import Asker, Backend, Named, answer, may
+from weft.app.verbs import Request
+from weft.model.views import HealthGroup, HealthValue, NodeHealth, NodeHealths, PodHealth, SiteHealth
+
+router = APIRouter(prefix="/v1", tags=["health"])
+
+
+@router.get("/pods/{name}/health", response_model=PodHealth)
+def pod_health(request: Asker, verbs: Backend, name: Named) -> Response:
+    """Whether a pod and its nodes are well, and what that follows from; announced maintenance is a warning.
+
+    Unknown is not healthy: something wasn't read, or not lately.
+    """
+    return answer(verbs.pod_health(request, name))
+
+
+@router.get("/nodes/{name}/health", response_model=NodeHealth)
+def node_health(request: Annotated[Request, may("nodes:list")], verbs: Backend, name: Named) -> Response:
+    """Whether a node is well, and what that follows from, with the age of each. No cloud or fabric is asked."""
+    return answer(verbs.node_health(request, name))
+
+
+@router.get("/site/health", response_model=SiteHealth)
+def site_health(
+    request: Annotated[Request, may("nodes:list")],
+    verbs: Backend,
+    by: Annotated[HealthGroup, Query(description="What nodes of a group have in common.")] = "type",
+) -> Response:
+    """How many nodes are ok, have a warning, failed, or are unknown, in groups of which each node is in one."""
+    return answer(verbs.site_health(request, by))
+
+
+@router.get("/site/health/nodes", response_model=NodeHealths)
+def node_healths(
+    request: Annotated[Request, may("nodes:list")],
+    verbs: Backend,
+    health: Annotated[HealthValue | None, Query(description="Only nodes of this health.")] = None,
+) -> Response:
+    """All nodes with their health, in the site's order."""
+    found = verbs.node_healths(request)
+    return answer(NodeHealths(nodes=tuple(one for one in found if health in (None, one.health))))

@@ -1,0 +1,135 @@
+"""The verbs about health: of nodes, of a pod, and of the whole site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from weft.app.orderdesk import OrderDesk
+from weft.app.verbs import Request
+from weft.engine.nodehealth import Signs, health_of_nodes, worst
+from weft.engine.store import WORKER_SECONDS
+from weft.model.errors import NotFoundError
+from weft.model.messages import maintenance, nodehealth
+from weft.model.messages.pods import STATE
+from weft.model.pod import Aspect, PodState
+from weft.model.views import (
+    HealthCount,
+    HealthGroup,
+    HealthReason,
+    HealthValue,
+    NodeHealth,
+    PodHealth,
+    PodNodeHealth,
+    PodView,
+    SiteHealth,
+)
+
+_FAILING = frozenset({Aspect.NODES_FAIL, Aspect.FAILED})
+_WARNING = frozenset({Aspect.MAINTENANCE, Aspect.CHECKS_FAIL})
+_SERVING = frozenset({PodState.READY, PodState.DEGRADED, PodState.FAILED})
+
+
+class HealthVerbs(OrderDesk):
+    """See `weft.app.verbs`."""
+
+    def node_healths(self, request: Request) -> list[NodeHealth]:
+        """Of every node and IPU-Machine; nothing outside is asked."""
+        self._policy.check("nodes:list", request.caller)
+        return list(self._healths())
+
+    def node_health(self, request: Request, node: str) -> NodeHealth:
+        """Of one. Raises `NotFoundError`."""
+        self._policy.check("nodes:list", request.caller)
+        found = next((one for one in self._healths() if one.node == node), None)
+        if found is None:
+            raise NotFoundError(maintenance.NODE_UNKNOWN(node=node))
+        return found
+
+    def site_health(self, request: Request, by: HealthGroup = "type") -> SiteHealth:
+        """All nodes, counted by health in groups."""
+        self._policy.check("nodes:list", request.caller)
+        groups: dict[str, dict[str, int]] = {}
+        for one in self._healths():
+            group = groups.setdefault(_group(one, by), {})
+            group[one.health] = group.get(one.health, 0) + 1
+        counts = tuple(_count(name, found) for name, found in sorted(groups.items()))
+        total = {value: sum(getattr(one, value) for one in counts) for value in _VALUES}
+        return SiteHealth(by=by, total=_count("", total), groups=counts)
+
+    def pod_health(self, request: Request, name: str) -> PodHealth:
+        """Of a pod and its nodes. Of one that doesn't serve yet, or any more, it is unknown."""
+        pod = self._view_of(self._allowed(request, "pods:show", name, self._store.find_shown))
+        mine = {one.node for one in (*pod.placed, *pod.spares)}
+        nodes = tuple(
+            _of_pod(one) for one in (self._healths() if pod.state in _SERVING else ()) if one.node in mine
+        )
+        reasons = tuple(self._reasons(pod))
+        return PodHealth(
+            id=pod.id,
+            name=pod.name,
+            project_id=pod.project_id,
+            state=pod.state,
+            health=worst([*(one.health for one in reasons), *(_inherited(one) for one in nodes)]),
+            reasons=reasons,
+            nodes=nodes,
+        )
+
+    def _reasons(self, pod: PodView) -> Iterator[HealthReason]:
+        if pod.state not in _SERVING:
+            yield _reason("unknown", STATE(state=str(pod.state), why=pod.reason or None), pod)
+            return
+        if not self._store.count_workers():
+            yield _reason("unknown", nodehealth.NO_WORKERS(seconds=round(WORKER_SECONDS)), None)
+        if pod.state is not PodState.READY:
+            ready = next((c for c in pod.conditions if c.type is Aspect.READY), None)
+            read = ready is None or ready.status != "unknown"
+            yield _reason(
+                "failed" if read else "unknown", STATE(state=str(pod.state), why=pod.reason or None), pod
+            )
+        for one in pod.conditions:
+            value = "failed" if one.type in _FAILING else "warning" if one.type in _WARNING else None
+            if value is not None and one.status == "true" and one.type is not Aspect.FAILED:
+                given = {"health": value, "reason": one.message, "since": one.since}
+                yield HealthReason.model_validate(given)
+
+    def _healths(self) -> Iterator[NodeHealth]:
+        site, capacity = self._store.site().site, self._store.capacity()
+        return health_of_nodes(site, capacity, Signs.read(self._store.database))
+
+
+_VALUES: tuple[HealthValue, ...] = ("ok", "warning", "failed", "unknown")
+
+
+def _inherited(node: PodNodeHealth) -> HealthValue:
+    """What a node's health means to its pod: quarantine keeps it from further orders, and leaves the pod as it is."""
+    lesser: HealthValue = "warning"
+    values = [lesser if one.code == nodehealth.IN_QUARANTINE.name else one.health for one in node.reasons]
+    return worst(values)
+
+
+def _of_pod(node: NodeHealth) -> PodNodeHealth:
+    """Without reports: what another project said of a node is its own business."""
+    reasons = tuple(one for one in node.reasons if one.code != nodehealth.REPORTED.name)
+    return PodNodeHealth(node=node.node, health=worst([one.health for one in reasons]), reasons=reasons)
+
+
+def _reason(value: HealthValue, text: str, pod: PodView | None) -> HealthReason:
+    return HealthReason.model_validate({"health": value, "reason": text, "since": pod and pod.since})
+
+
+def _group(node: NodeHealth, by: HealthGroup) -> str:
+    match by:
+        case "project":
+            return node.project_id or ""
+        case "rack":
+            return node.rack or ""
+        case "cloud":
+            return node.cloud or ""
+        case "use":
+            return node.use
+        case "type":
+            return node.type
+
+
+def _count(group: str, found: dict[str, int]) -> HealthCount:
+    return HealthCount.model_validate({"group": group, "nodes": sum(found.values()), **found})

@@ -1,0 +1,36 @@
+"""The operators' page of health: how many nodes are well, in groups, and why others aren't."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from starlette.concurrency import run_in_threadpool
+
+from weft.model.views import HealthGroup, HealthValue
+from weft.web.visits import Visitor
+
+router = APIRouter(prefix="/site/health")
+SHOWN = 200
+"""Nodes on the page; of the others the number."""
+
+
+@router.get("")
+async def health(
+    visit: Visitor,
+    by: Annotated[HealthGroup, Query()] = "type",
+    health: Annotated[HealthValue | None, Query()] = None,
+) -> Response:
+    """Counts by group, and nodes that aren't ok, or of one health."""
+    request = await visit.caller("GET", "/v1/site/health")
+    found = await run_in_threadpool(visit.verbs.site_health, request, by)
+    again = await visit.caller("GET", "/v1/site/health/nodes")
+    nodes = await run_in_threadpool(visit.verbs.node_healths, again)
+    listed = [one for one in nodes if (one.health == health if health else one.health != "ok")]
+    return visit.page(
+        "site_health.html",
+        found=found,
+        health=health,
+        nodes=listed[:SHOWN],
+        further=max(0, len(listed) - SHOWN),
+    )

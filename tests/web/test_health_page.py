@@ -1,0 +1,19 @@
+"""The console's page of health."""
+
+from __future__ import annotations
+
+from tests.helpers.consoles import Browser, Console
+
+
+def test_health_page_counts_nodes_and_names_those_that_are_not_ok(
+    pods_console: Console, browser: Browser
+) -> None:
+    """Nothing was read yet: unknown, not ok. Its numbers lead to lists."""
+    house = pods_console.house
+    browser.sign_in("olga")
+    house.service.quarantine_node(house.operator, "gpu01", "found dirty")
+    text = browser.get("/ui/site/health").text
+    assert "found dirty" in text and "read lately" in text
+    browser.get("/ui/site/health?by=rack&health=failed")
+    assert "gpu01" in browser.text and "gpu02" not in browser.text
+    assert browser.get("/ui/site/health?by=color").status_code == 400
