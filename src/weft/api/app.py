@@ -36,6 +36,7 @@ from weft.api import (
     search,
     siteresources,
     topograph,
+    use,
     versions,
     webhooks,
 )
@@ -98,6 +99,7 @@ _ROOMS = (
     events,
     webhooks,
     health,
+    use,
     podmaps,
     bandwidth,
     links,

@@ -58,6 +58,13 @@ _RULES = (
         "Read what happened to the pods of all projects.",
         "/v1/events?all_projects=true",
     ),
+    _documented("use:show", _READER, "Read a project's node and accelerator hours.", "/v1/use"),
+    _documented(
+        "use:show_all_projects",
+        _OPERATOR_READS,
+        "Read the node and accelerator hours of all projects.",
+        "/v1/use?all_projects=true",
+    ),
     _documented(
         "webhooks:list",
         "rule:project_member or rule:operator or rule:system_reader",

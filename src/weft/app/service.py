@@ -20,6 +20,7 @@ from weft.app.searchverbs import SearchVerbs
 from weft.app.siteresources import SiteResourceVerbs
 from weft.app.siteverbs import SiteVerbs
 from weft.app.timeverbs import TimeVerbs
+from weft.app.useverbs import UseVerbs
 from weft.app.webhookverbs import WebhookVerbs
 from weft.engine.store import WORKER_SECONDS
 from weft.model.errors import WeftError
@@ -32,6 +33,7 @@ class Service(
     ReplaceVerbs,
     ReportVerbs,
     EventVerbs,
+    UseVerbs,
     HealthVerbs,
     WebhookVerbs,
     NodeVerbs,

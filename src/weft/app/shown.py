@@ -70,6 +70,8 @@ from weft.model.views import (
     ServerView,
     SoonView,
     TopologyFile,
+    UseReport,
+    UseRow,
     WebhookTest,
     WebhookView,
 )
@@ -347,6 +349,8 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         ),
         _row(NewWebhook, "secret"),
         _row(WebhookTest, "delivered status seconds", reason=lambda test: tenanttext.known(test.reason)),
+        _row(UseReport, "since until at kept rows"),
+        _row(UseRow, "project_id pod pod_id type state node_hours accelerator_hours"),
         _row(PodHealth, "id name project_id state health reasons nodes"),
         _row(PodNodeHealth, "node health reasons"),
         _row(HealthReason, "health since", reason=lambda one: tenanttext.why_not_in(one.reason)),

@@ -25,6 +25,7 @@ TENANTS = frozenset(
         "show_pod",
         "pod_events",
         "events",
+        "use",
         "pod_health",
         "webhooks",
         "show_webhook",

@@ -5,7 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from weft.cli import health, links, place, siteenroll, siteexport, siteimpact, siteimport, siteresources
+from weft.cli import (
+    health,
+    links,
+    place,
+    siteenroll,
+    siteexport,
+    siteimpact,
+    siteimport,
+    siteresources,
+    use,
+)
 from weft.cli.common import Subparsers, client_of, exit_code, group, leaf, read_stdin, say, write_json
 from weft.cli.output import Listing, Record, shown
 
@@ -31,6 +41,7 @@ def add_commands(subparsers: Subparsers) -> None:
     )
     shown(commands, "show", _show, "show the active site and its fabrics")
     health.add_site_commands(commands)
+    use.add_site_commands(commands)
     siteimpact.add_site_commands(commands)
     links.add_site_commands(commands)
     siteresources.add_site_commands(commands)

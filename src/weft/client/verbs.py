@@ -165,6 +165,20 @@ class Client(BandwidthClient):
     def site_health(self, by: str = "type") -> Json:
         return self._ask("GET", f"/v1/site/health?by={by}")
 
+    def use(
+        self,
+        since: str,
+        until: str | None = None,
+        by: str = "pod",
+        all_projects: bool = False,
+        project: str | None = None,
+    ) -> Json:
+        """Node and accelerator hours of a period, of the caller's project or of all. Args: by: pod, project or type."""
+        given = {"since": since, "until": until, "by": by, "project": project}
+        given |= {"all_projects": "true" if all_projects else None}
+        query = urlencode({name: value for name, value in given.items() if value is not None})
+        return self._ask("GET", f"/v1/use?{query}")
+
     def webhooks(self, all_projects: bool = False) -> list[Json]:
         return self._ask("GET", f"/v1/webhooks{'?all_projects=true' if all_projects else ''}")["webhooks"]
 

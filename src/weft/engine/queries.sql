@@ -1732,6 +1732,17 @@ UPDATE webhook SET held_until = NULL, failures = failures + 1, failing_since = c
     disabled_at = CASE WHEN %(disable)s THEN now() END
 WHERE id = %(id)s AND token = %(token)s RETURNING failing_since, now() AS at;
 
+-- name: use_of_period
+-- Seconds of each hold in a period, of a project or of all; what goes on counts until its end.
+SELECT project_id, pod_id, pod, node, devices, spare,
+    sum(extract(epoch FROM least(coalesce(until, %(until)s), %(until)s) - greatest(since, %(since)s)))::float8 AS seconds
+FROM use_span
+WHERE since < %(until)s AND (until IS NULL OR until > %(since)s) AND (%(project)s::text IS NULL OR project_id = %(project)s)
+GROUP BY project_id, pod_id, pod, node, devices, spare LIMIT %(limit)s;
+
+-- name: prune_use
+DELETE FROM use_span WHERE id IN (SELECT id FROM use_span WHERE until < %(before)s ORDER BY until LIMIT %(limit)s);
+
 -- part: stream_fields
 e.life, e.xact::text AS xact, e.sequence, e.at, e.type, e.message, e.key, e.owner_id, e.project_id, p.name AS pod
 

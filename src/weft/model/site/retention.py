@@ -40,6 +40,11 @@ class RetentionPolicy(Document):
     )
     audit_log: Duration = Field(default="365d", description="Audit log entries.")
     node_history: Duration = Field(default="730d", description="Entries of nodes' histories.")
+    use: Duration = Field(
+        default="1095d",
+        description="Who had which nodes from when to when (`weft site use`), counted from the end of each; what goes "
+        "on is kept.",
+    )
     site_generations: Duration = Field(
         default="365d", description="Earlier generations of the site, counted from when they were replaced."
     )

@@ -97,6 +97,7 @@ from weft.model.views.site import (
     SiteView,
 )
 from weft.model.views.topology import TopologyFile
+from weft.model.views.use import UseBy, UseReport, UseRow, UseSearch, UseState
 from weft.model.views.webhooks import NewWebhook, WebhookRequest, WebhookTest, WebhookView
 
 __all__ = [
@@ -186,6 +187,11 @@ __all__ = [
     "SoonView",
     "TopologyFile",
     "UplinkImpact",
+    "UseBy",
+    "UseReport",
+    "UseRow",
+    "UseSearch",
+    "UseState",
     "WebhookRequest",
     "WebhookTest",
     "WebhookView",
