@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from cryptography import x509
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -18,6 +17,7 @@ from weft.drivers.wire.tlsfiles import changed_file
 from weft.engine.checkstate import check_state, verdict
 from weft.engine.stops import NO_STOPS
 from weft.engine.store import Counts, Store
+from weft.generate.certificates import end_of
 from weft.model.errors import WeftError
 from weft.model.hostchecks import CheckState
 from weft.model.pod import ENDED, PodState
@@ -200,13 +200,12 @@ class CertificateCollector(Collector):
 
 
 def _not_after(path: str) -> float | None:
-    """End of a PEM file's first certificate, the server's or client's own; None: it can't be read."""
+    """None: it can't be read."""
     try:
         with Path(path).open("rb") as file:
-            first = x509.load_pem_x509_certificates(file.read(_LARGEST))[0]
-    except (OSError, ValueError):
+            return end_of(file.read(_LARGEST))
+    except OSError:
         return None
-    return first.not_valid_after_utc.timestamp()
 
 
 def certificate_files(store: Store, own: str | None) -> dict[str, str]:

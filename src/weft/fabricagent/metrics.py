@@ -6,7 +6,7 @@ of hardware alone: tenants come and go, and would make new series each time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from weft.fabricagent.counters import WORD, Counted, Port, Reading
 from weft.model.agentlinks import PlainText
@@ -39,9 +39,23 @@ _ERRORS = (
 _KINDS = {"switch": "switch", "ca": "hca"}
 
 
-def metrics(reading: Reading, age: float) -> PlainText:
-    """A reading. Args: age: seconds since it began."""
-    return PlainText(media_type=MEDIA_TYPE, text="\n".join(_lines(reading, age)) + "\n")
+def metrics(reading: Reading, age: float, ends: Mapping[str, float] | None = None) -> PlainText:
+    """A reading.
+
+    Args:
+        age: seconds since it began.
+        ends: name -> when this certificate of the agent's ends, in seconds since 1970.
+    """
+    lines = [*_lines(reading, age), *_certificates(ends or {})]
+    return PlainText(media_type=MEDIA_TYPE, text="\n".join(lines) + "\n")
+
+
+def _certificates(ends: Mapping[str, float]) -> Iterator[str]:
+    """As weft's API names its own."""
+    metric = "weft_certificate_not_after_seconds"
+    if ends:
+        yield from _family(metric, "When a certificate of the agent's ends, in seconds since 1970.", "gauge")
+    yield from (f'{metric}{{certificate="{name}"}} {end:.0f}' for name, end in sorted(ends.items()))
 
 
 def _lines(reading: Reading, age: float) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from weft.fabricagent.porterrors import PortErrorSummary, PortErrorWatch
 from weft.fabricagent.routing import configured_engines, engine_problem
 from weft.fabricagent.servertls import server_context
 from weft.fabricagent.wire import Wire
-from weft.generate.certificates import expiry_problems
+from weft.generate.certificates import end_of, expiry_problems
 from weft.generate.partitions_conf import PartitionsConf, parse, split
 from weft.model.agentapi import (
     AgentOptions,
@@ -324,7 +325,17 @@ class Observer:
         """Ports' counters for Prometheus. Raises `UnknownError` if they can't be read, or weren't yet."""
         self._counters.start()
         newest = self._counters.readings()[0]
-        return metrics(newest, time.monotonic() - newest.at)
+        return metrics(newest, time.monotonic() - newest.at, self._certificates_end())
+
+    def _certificates_end(self) -> dict[str, float]:
+        """Of the agent's own certificate, and of its authority's; without those that can't be read."""
+        tls = self._config.tls
+        found: dict[str, float] = {}
+        for name, path in (("agent", tls.certificate), ("agent ca", tls.ca)):
+            with suppress(OSError):
+                if (end := end_of(path.read_bytes())) is not None:
+                    found[name] = end
+        return found
 
     def topology(self) -> ObservedFabric:
         return self._wire.finder.topology()

@@ -33,3 +33,11 @@ def _problem(certificate: x509.Certificate, name: str, now: datetime) -> str:
             " `weft fabric-agent certs --dir DIR --renew`"
         )
     return ""
+
+
+def end_of(pem: bytes) -> float | None:
+    """When the first certificate of a PEM file, its owner's own, ends, in seconds since 1970; None: there is none."""
+    try:
+        return x509.load_pem_x509_certificates(pem)[0].not_valid_after_utc.timestamp()
+    except ValueError:
+        return None

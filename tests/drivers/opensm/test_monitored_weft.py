@@ -307,8 +307,6 @@ def _everything_is_up(found: Prometheus, hosts: int, servers: set[str]) -> None:
         down = [
             f"{t['scrapeUrl']}: {t['lastError']}" for ts in by_job.values() for t in ts if t["health"] != "up"
         ]
-        # Only the master's agent has counters.
-        down = [text for text in down if "503" not in text]
         if {t["labels"].get("server") for t in by_job.get("pod-node", [])} != servers:
             down.append("pods' servers")
         if len(by_job.get("node", [])) != hosts:
@@ -329,6 +327,11 @@ def _everything_is_up(found: Prometheus, hosts: int, servers: set[str]) -> None:
     [one] = [t for t in found.targets() if t["labels"].get("server") == min(servers)]
     assert one["labels"]["project"] == "team-a" and one["labels"]["pod"] == "train"
     assert {"node", "rack", "leaf"} <= one["labels"].keys()
+    ends = {
+        s["metric"].get("agent"): s
+        for s in found.query('weft_certificate_not_after_seconds{certificate="agent"}')
+    }
+    assert len(ends) == 2, "each agent says when its own certificate ends"
 
 
 def _no_server_passes_for_weft(found: Prometheus, servers: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from weft.model.errors import InputError
 from weft.model.ids import span
 from weft.model.site import Site
-from weft.planning.export.prometheus.rules import RECORDINGS, Alert, alerts
+from weft.planning.export.prometheus.rules import RECORDINGS, Alert, Recording, alerts
 from weft.planning.export.prometheus.scraping import has_counted_switches, scraping
 from weft.planning.export.prometheus.syslog import syslog_files
 from weft.planning.export.text import head, yaml_file
@@ -37,7 +37,12 @@ def prometheus_files(site: Site) -> dict[str, str]:
 def rules(site: Site) -> dict[str, Any]:
     """Recording rules, then alerts by group."""
     groups: list[dict[str, Any]] = [
-        {"name": "weft-recordings", "rules": [{"record": r.record, "expr": r.expr} for r in RECORDINGS]}
+        {"name": "weft-recordings", "rules": [_recording(r) for r in RECORDINGS if not r.slow]},
+        {
+            "name": "weft-slow-recordings",
+            "interval": "1m",
+            "rules": [_recording(r) for r in RECORDINGS if r.slow],
+        },
     ]
     made = site_alerts(site)
     for name in dict.fromkeys(one.group for one in made):
@@ -55,6 +60,10 @@ def site_alerts(site: Site) -> tuple[Alert, ...]:
 def jobs(names: Mapping[str, object]) -> str:
     """A regular expression of jobs."""
     return "|".join(re.escape(name).replace("\\-", "-") for name in sorted(names)) or NOTHING
+
+
+def _recording(one: Recording) -> dict[str, Any]:
+    return {"record": one.record, "expr": one.expr}
 
 
 def _rule(site: Site, one: Alert) -> dict[str, Any]:

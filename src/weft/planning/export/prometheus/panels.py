@@ -68,7 +68,11 @@ BOARDS: tuple[Board, ...] = (
             Panel("Newest backup", {"min(weft_backup_age_seconds)": ""}, "s", "stat", "age"),
             Panel(
                 "Certificates end in",
-                {"min by (certificate) (weft_certificate_not_after_seconds) - time()": "{{certificate}}"},
+                {
+                    "min by (certificate, fabric, agent) (weft_certificate_not_after_seconds) - time()": (
+                        "{{certificate}} {{fabric}} {{agent}}"
+                    )
+                },
                 "s",
             ),
             Panel(
