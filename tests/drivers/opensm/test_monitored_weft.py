@@ -195,7 +195,9 @@ def quickly(folder: Path) -> None:
     document["global"]["scrape_timeout"] = "1s"
     (folder / "prometheus.yml").write_text(yaml.safe_dump(document))
     rules = (folder / "rules/weft.yml").read_text()
-    (folder / "rules/weft.yml").write_text(re.sub(r"for: .*", "for: 0s", rules))
+    (folder / "rules/weft.yml").write_text(
+        re.sub(r"interval: .*", "interval: 1s", re.sub(r"for: .*", "for: 0s", rules))
+    )
     alerts = (folder / "alertmanager.yml").read_text()
     (folder / "alertmanager.yml").write_text(re.sub(r"group_wait: .*", "group_wait: 1s", alerts))
 
