@@ -158,4 +158,7 @@ def test_only_listed_verbs_bypass_the_tables() -> None:
         "reporter",
         "report_checks",
         "expected_of_node",
+        "monitoring_targets",
+        "monitoring_switches",
+        "monitoring_info",
     }
