@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from tests.docs.blocks import Block
 from tests.helpers.paths import EXAMPLES, ROOT
+from tests.helpers.prometheus import checked
 from weft.app.explain import validate
 from weft.app.orderfile import load_order
 from weft.app.sitefile import read_site_file
@@ -48,6 +49,11 @@ def _part_of_an_order(text: str, folder: Path) -> None:
 
 def _part_of_a_site(text: str, folder: Path) -> None:
     _site(_plain(text))
+
+
+def _prometheus(text: str, folder: Path) -> None:
+    (folder / "prometheus.yml").write_text(text)
+    checked("promtool", "check", "config", folder / "prometheus.yml")
 
 
 def _part_of_a_fabric(text: str, folder: Path) -> None:
@@ -124,6 +130,7 @@ def _merged(whole: Any, part: Any) -> Any:
 
 
 _READERS: Mapping[str, Callable[[str, Path], None]] = {
+    "scrape_configs:": _prometheus,
     "#cloud-config": _cloud_config,
     '"create_': _policy,
     "- {name: leaf09": _switch,
