@@ -113,6 +113,18 @@ def test_health_of_a_pod_is_that_of_itself_and_its_nodes(house: House) -> None:
     assert (ask().health, {one.code for one in ask().reasons}) == ("unknown", {"NO_WORKERS"})
 
 
+def test_node_that_left_the_site_is_unknown_in_its_pods_health(house: House) -> None:
+    """It isn't left out: the pod would seem well."""
+    pod = house.ready()
+    read_hosts(house)
+    with psycopg.connect(house.database.url) as connection:
+        connection.execute("UPDATE pod SET plan = replace(plan::text, %s, 'gone77')::jsonb", [pod.nodes[0]])
+    found = house.service.pod_health(house.request(), "train")
+    assert found.health == "unknown"
+    (mine,) = [one for one in found.nodes if one.node == "gone77"]
+    assert mine.reasons[0].code == "NOT_IN_SITE"
+
+
 def test_announced_maintenance_is_a_warning_before_it_begins(house: House) -> None:
     """With its time and what operators publish, in the health, the events and the stream; the pod stays as it is."""
     pod = house.ready()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
@@ -40,7 +40,7 @@ class HealthVerbs(OrderDesk):
     def node_health(self, request: Request, node: str) -> NodeHealth:
         """Of one. Raises `NotFoundError`."""
         self._policy.check("nodes:list", request.caller)
-        found = next((one for one in self._healths() if one.node == node), None)
+        found = next(self._healths({node}), None)
         if found is None:
             raise NotFoundError(maintenance.NODE_UNKNOWN(node=node))
         return found
@@ -60,9 +60,7 @@ class HealthVerbs(OrderDesk):
         """Of a pod and its nodes. Of one that doesn't serve yet, or any more, it is unknown."""
         pod = self._view_of(self._allowed(request, "pods:show", name, self._store.find_shown))
         mine = {one.node for one in (*pod.placed, *pod.spares)}
-        nodes = tuple(
-            _of_pod(one) for one in (self._healths() if pod.state in _SERVING else ()) if one.node in mine
-        )
+        nodes = tuple(self._nodes(mine)) if pod.state in _SERVING else ()
         reasons = tuple(self._reasons(pod))
         return PodHealth(
             id=pod.id,
@@ -92,9 +90,19 @@ class HealthVerbs(OrderDesk):
                 given = {"health": value, "reason": one.message, "since": one.since}
                 yield HealthReason.model_validate(given)
 
-    def _healths(self) -> Iterator[NodeHealth]:
+    def _nodes(self, names: Collection[str]) -> Iterator[PodNodeHealth]:
+        """Of a pod's nodes; of one that the active site doesn't describe nothing is known."""
+        found = {one.node: _of_pod(one) for one in self._healths(names)}
+        for name in sorted(names):
+            if name in found:
+                yield found[name]
+            else:
+                reason = _reason("unknown", nodehealth.NOT_IN_SITE(), None)
+                yield PodNodeHealth(node=name, health="unknown", reasons=(reason,))
+
+    def _healths(self, names: Collection[str] | None = None) -> Iterator[NodeHealth]:
         site, capacity = self._store.site().site, self._store.capacity()
-        return health_of_nodes(site, capacity, Signs.read(self._store.database))
+        return health_of_nodes(site, capacity, Signs.read(self._store.database), names)
 
 
 _VALUES: tuple[HealthValue, ...] = ("ok", "warning", "failed", "unknown")

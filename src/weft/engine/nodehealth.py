@@ -6,7 +6,7 @@ What wasn't read, or not lately, is unknown, and unknown is not healthy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -66,15 +66,23 @@ def worst(values: Sequence[str]) -> HealthValue:
     return "ok"
 
 
-def health_of_nodes(site: Site, capacity: Capacity, signs: Signs) -> Iterator[NodeHealth]:
-    """Of every node and IPU-Machine, in the site's order."""
+def health_of_nodes(
+    site: Site, capacity: Capacity, signs: Signs, names: Collection[str] | None = None
+) -> Iterator[NodeHealth]:
+    """Of nodes and IPU-Machines, in the site's order.
+
+    Args:
+        names: of these alone; None: of all.
+    """
     excluded = verdict(capacity.stops, site, capacity.at).excluded
+    parts = {row["node"]: row for row in capacity.shared}
     for name, unit in site.units.items():
+        if names is not None and name not in names:
+            continue
         reasons = tuple(_reasons(site, unit, capacity, signs, name in excluded))
         value = worst([one.health for one in reasons])
         hold = capacity.holds.get(name)
-        shared = [row for row in capacity.shared if row["node"] == name] if hold is None else []
-        held = hold or (shared[0] if shared else None)
+        held = hold or parts.get(name)
         yield NodeHealth(
             node=name,
             health=value,

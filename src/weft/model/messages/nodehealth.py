@@ -42,6 +42,9 @@ HOST_UNKNOWN = Code(
 MACHINE_UNREAD = Code(
     "MACHINE_UNREAD", Component.SITE, "nothing reads the health of this machine", True, "node-health"
 )
+NOT_IN_SITE = Code(
+    "NOT_IN_SITE", Component.SITE, "the active site doesn't describe it any more", True, "node-health"
+)
 FABRIC_UNREAD = Code(
     "FABRIC_UNREAD",
     Component.FABRIC,
