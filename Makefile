@@ -39,7 +39,7 @@ test-database: setup ## Only what needs the embedded PostgreSQL, and nothing els
 	$(PY) -m pytest -n auto --dist worksteal -m "database and not fabric and not cloud and not nightly"
 
 test-fabric: setup ## Only what needs a fabric: OpenSM over ibsim, Open vSwitch
-	@tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping
+	@tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 ucx-utils openvswitch-switch ethtool iputils-ping
 	$(PY) -m pytest -n 3 --dist loadgroup -m "fabric and not cloud and not nightly"
 
 test-cloud: setup ## Only what needs a real OpenStack

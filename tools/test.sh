@@ -44,7 +44,7 @@ on_the_lab() { # TITLE TESTS…
         return 1
     fi
 }
-tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 openvswitch-switch ethtool iputils-ping systemd dnsmasq-base \
+tools/packages.sh opensm ibsim-utils infiniband-diags iproute2 ucx-utils openvswitch-switch ethtool iputils-ping systemd dnsmasq-base \
     chromium fonts-dejavu-core slurmctld slurm-client openmpi-bin prometheus prometheus-alertmanager rsyslog || exit 1
 echo "== beside the other parts: a lab's OpenStack is started (its packages are installed the first time) and tested"
 echo
