@@ -133,7 +133,8 @@ class Test:
         if ends:
             inside = self.plan.nodes[receiver].inside
             a, b = self._sessions[sender], self._sessions[receiver]
-            rates = measure(self.plan, a, b, inside, ends, self._ports(list(ends)))
+            gbps = {rail: self.plan.nominal(sender, receiver, rail) for rail in ends}
+            rates = measure(self.plan, a, b, inside, ends, self._ports(list(ends)), gbps)
             found.update({(sender, receiver, rail): rate for rail, rate in rates.items()})
         return found
 

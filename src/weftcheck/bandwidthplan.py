@@ -63,11 +63,16 @@ class Plan(NamedTuple):
         """All, in order."""
         return sorted({rail for node in self.nodes for rail in node.adapters})
 
-    def floor(self, sender: int, receiver: int, rail: int) -> float | None:
-        """Gb/s below which a pair is slow; None: not known."""
+    def nominal(self, sender: int, receiver: int, rail: int) -> float | None:
+        """Gb/s that a pair can reach; None: not known."""
         ends = [self.nodes[i].adapters.get(rail) for i in (sender, receiver)]
         rates = [end.gbps for end in ends if end is not None and end.gbps is not None]
-        return self.share * min(rates) if len(rates) == 2 else None
+        return min(rates) if len(rates) == 2 else None
+
+    def floor(self, sender: int, receiver: int, rail: int) -> float | None:
+        """Gb/s below which a pair is slow; None: not known."""
+        nominal = self.nominal(sender, receiver, rail)
+        return None if nominal is None else self.share * nominal
 
 
 def parse(data: bytes) -> Plan:

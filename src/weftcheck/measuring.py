@@ -28,11 +28,19 @@ m() {{ p="$1"; shift; {{ timeout -k 5 {limit} "$@" 2>&1; echo "rc=$?"; }} | sed 
 """
 
 
-def arguments(plan: Plan, mine: Endpoint, port: int, peer: str | None) -> list[str]:
-    """The command line of one side; `peer`: None: the side that listens and receives."""
+def arguments(
+    plan: Plan, mine: Endpoint, port: int, peer: str | None, gbps: float | None = None
+) -> list[str]:
+    """The command line of one side.
+
+    Args:
+        peer: None: the side that listens and receives.
+        gbps: nominal rate, by which UCX, which measures no given time, gets its number of messages.
+    """
+    messages = int(min(1_000_000, max(200, (gbps or 1.0) * plan.seconds * 1e9 / 8 / plan.size)))
     if plan.program == "ucx":
         words = ["ucx_perftest", *([peer] if peer else []), "-p", str(port)]
-        return [*words, *(["-t", "tag_bw", "-s", str(plan.size), "-n", "200", "-f"] if peer else [])]
+        return [*words, *(["-t", "tag_bw", "-s", str(plan.size), "-n", str(messages), "-f"] if peer else [])]
     words = ["ib_write_bw", "-d", mine.device, "-i", str(mine.port), "-F", "--report_gbits"]
     words += ["-s", str(plan.size), "-D", str(plan.seconds), "-p", str(port)]
     for option, value in (("-x", mine.gid_index), ("--pkey_index", mine.pkey_index)):
@@ -41,13 +49,19 @@ def arguments(plan: Plan, mine: Endpoint, port: int, peer: str | None) -> list[s
     return [*words, *([peer] if peer else [])]
 
 
-def script(plan: Plan, ends: Mapping[int, Endpoint], ports: Mapping[int, int], peer: str | None) -> str:
+def script(
+    plan: Plan,
+    ends: Mapping[int, Endpoint],
+    ports: Mapping[int, int],
+    peer: str | None,
+    gbps: Mapping[int, float | None] | None = None,
+) -> str:
     """A shell's: all rails at once, each line of output after its rail's number."""
     limit = plan.seconds + SLACK
     head = (_LOOP if peer else _SERVE).format(limit=limit, tries=LISTEN * 4)
     lines = [head.strip()]
     for rail, mine in ends.items():
-        words = arguments(plan, mine, ports[rail], peer)
+        words = arguments(plan, mine, ports[rail], peer, (gbps or {}).get(rail))
         if plan.program == "ucx":
             layer = "tcp" if not mine.port else "rc"
             device = mine.device if not mine.port else f"{mine.device}:{mine.port}"
@@ -80,17 +94,19 @@ def measure(
     inside: str,
     ends: Mapping[int, tuple[Endpoint, Endpoint]],
     ports: Mapping[int, int],
+    gbps: Mapping[int, float | None],
 ) -> dict[int, Rate | NoRate]:
     """Each rail's rate from `sender` to `receiver`.
 
     Args:
         inside: the receiver's address for the sender.
         ends: rail -> endpoints of sender and receiver.
+        gbps: rail -> nominal rate in Gb/s; None: not known.
         ports: rail -> TCP port, which no earlier measurement used, so that no left-over server answers.
     """
     most = plan.seconds + 2 * SLACK + LISTEN
     listening = receiver.start(script(plan, {rail: end[1] for rail, end in ends.items()}, ports, None))
-    said = sender.run(script(plan, {rail: end[0] for rail, end in ends.items()}, ports, inside), most)
+    said = sender.run(script(plan, {rail: end[0] for rail, end in ends.items()}, ports, inside, gbps), most)
     rates = _rates(plan, list(ends), said.text, said.code, sender)
     good = all(isinstance(rate, Rate) for rate in rates.values())
     # A receiver without its sender would wait for the whole limit; what it says of itself matters if the sender failed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from itertools import permutations
 from typing import Any
 
@@ -12,6 +13,23 @@ from tests.helpers.desk import Desk
 from tests.helpers.rdmanodes import RdmaNodes
 from weft.engine.holds import BY_WEFT
 from weft.model.site import AcceptancePolicy
+from weft.planning.fabric.linkmap import LinkMap
+from weft.ports.fabric import FollowsRoutes
+
+DOCUMENT: dict[str, Any] = {
+    "version": 1,
+    "program": "weft-check 0.1.0",
+    "measured_by": "ib_write_bw",
+    "plan": "sha256:" + "0" * 64,
+    "began": "2026-11-29T10:00:00Z",
+    "ended": "2026-11-29T10:01:00Z",
+    "seconds": 2,
+    "size": 1048576,
+    "memory": "host",
+    "rails_together": True,
+    "nodes": ["gpu01", "gpu02"],
+    "pairs": [],
+}
 
 
 @pytest.fixture
@@ -138,20 +156,7 @@ def test_documents_that_are_wrong_are_refused(desk: Desk, nodes: RdmaNodes) -> N
         "node", "verify-bandwidth", "gpu01", "gpu02", "--ssh", nodes.ssh, "--json", cloud="operator"
     ).json
     pairs = [[0, 1, 0, 198.0, 1], [1, 0, 0, 198.0, 1]]
-    document: dict[str, Any] = {
-        "version": 1,
-        "program": "weft-check 0.1.0",
-        "measured_by": "ib_write_bw",
-        "plan": "sha256:" + "0" * 64,
-        "began": "2026-11-29T10:00:00Z",
-        "ended": "2026-11-29T10:01:00Z",
-        "seconds": 2,
-        "size": 1048576,
-        "memory": "host",
-        "rails_together": True,
-        "nodes": ["gpu01", "gpu02"],
-        "pairs": pairs,
-    }
+    document = {**DOCUMENT, "pairs": pairs}
     wrong = (
         {"pairs": [*pairs, pairs[0]]},
         {"pairs": [[0, 0, 0, 1.0, 1]]},
@@ -186,3 +191,46 @@ def test_documents_that_are_wrong_are_refused(desk: Desk, nodes: RdmaNodes) -> N
     assert empty.code == 1 and empty.json["certificate"]["result"] == "incomplete", (
         "nothing measured is no pass"
     )
+
+
+def test_slow_cable_between_switches_is_named_by_the_forwarding_tables(desk: Desk) -> None:
+    """Which pairs take it, is followed here pair by pair; a document that can't be read keeps no new one out."""
+    house = desk.house
+    site = house.store.site().site
+    fabric = next(iter(site.fabrics))
+    driver = house.keeper.world().fabric(fabric)
+    assert isinstance(driver, FollowsRoutes)
+    map_ = LinkMap(site, fabric, driver.routes(0).routes)
+    names = [node.name for node in site.nodes if node.hcas_on(fabric)]
+    hcas = {name: site.node_by_name[name].hcas_on(fabric) for name in names}
+    ways = {
+        (names.index(a), names.index(b), rail): {
+            end
+            for end in map_.forwarding.path(hcas[a][rail].port_guid, hcas[b][rail].port_guid)
+            if _between_switches(map_, end)
+        }
+        for a, b in permutations(names, 2)
+        for rail in range(min(len(hcas[a]), len(hcas[b])))
+    }
+    slow_end = Counter(end for path in ways.values() for end in path).most_common(1)[0][0]
+    link = map_.forwarding.link_of(*slow_end)
+    assert link is not None
+    cable = {map_.forwarding.end_of(one) for one in (link, map_.forwarding.back(link))}
+    gbps = hcas[names[0]][0].rate_gbps
+    pairs = [[*way, gbps * (0.5 if cable & path else 0.99), 1] for way, path in ways.items()]
+    (desk.folder / "m.json").write_text(json.dumps({**DOCUMENT, "nodes": names, "pairs": pairs}))
+    run = desk.weft("node", "report-bandwidth", "m.json", "--json", cloud="operator")
+    found = run.json["certificate"]
+    expected = {f"{end.name}:{end.port}" for end in map_.ends(link)}
+    assert [(c["kind"], set(c["name"].split(" - "))) for c in found["causes"]] == [("link", expected)]
+    assert found["result"] == "failed" and "failed" not in {node["result"] for node in found["nodes"]}
+    with house.database.transaction() as tx:
+        tx._connection.execute("UPDATE bandwidth_certificate SET document = '{}'")  # pyright: ignore[reportPrivateUsage]
+    assert desk.weft("node", "bandwidth", names[0], cloud="operator").code == 1
+    assert desk.weft("node", "report-bandwidth", "m.json", cloud="operator").code == 1
+    assert desk.weft("node", "bandwidth", names[0], cloud="operator").code == 0
+
+
+def _between_switches(map_: LinkMap, end: tuple[int, int]) -> bool:
+    link = map_.forwarding.link_of(*end)
+    return link is not None and map_.forwarding.is_between_switches(link)

@@ -1,4 +1,4 @@
-"""A real `ucx_perftest` over TCP between network namespaces, one of which sends slowly, from the program to its cause."""
+"""A real `ucx_perftest` over TCP between network namespaces, one of which sends slowly: from program to cause."""
 
 from __future__ import annotations
 
@@ -38,7 +38,20 @@ def names() -> Iterator[list[str]]:
         _ip("link", "set", tag, "up")
         for i, name in enumerate(made):
             _ip("netns", "add", name)
-            _ip("link", "add", f"{tag}p{i}", "master", tag, "type", "veth", "peer", "name", "eth0", "netns", name)
+            _ip(
+                "link",
+                "add",
+                f"{tag}p{i}",
+                "master",
+                tag,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "netns",
+                name,
+            )
             _ip("link", "set", f"{tag}p{i}", "up")
             _ip("-n", name, "addr", "add", f"10.98.7.{i + 1}/24", "dev", "eth0")
             _ip("-n", name, "link", "set", "eth0", "up")
@@ -64,7 +77,7 @@ def test_slow_sender_is_named(names: list[str], tmp_path: Path, capsys: pytest.C
         }
         for i, name in enumerate(names)
     ]
-    plan = {"version": 1, "program": "ucx", "size": 16384, "share": 0.5, "nodes": nodes}
+    plan = {"version": 1, "program": "ucx", "size": 16384, "seconds": 1, "share": 0.5, "nodes": nodes}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     code = main(["bandwidth", str(tmp_path / "plan.json"), "--ssh", str(ssh)])
     printed = capsys.readouterr()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from weft.model import bandwidth
 from weftcheck.ratetext import REASONS, Collective, NoRate, Rate, of_nccl, of_run
 
 DATA = Path(__file__).parents[1] / "data" / "bandwidth"
@@ -65,6 +66,11 @@ def _changed(old: str, new: str) -> str:
 def test_table_that_is_not_understood_gives_no_figure(text: str) -> None:
     found = of_run("perftest", 0, text)
     assert isinstance(found, NoRate) and found.reason == "NOT_UNDERSTOOD"
+
+
+def test_weft_has_the_same_reasons() -> None:
+    """What weft doesn't know, it refuses with the whole document."""
+    assert set(REASONS) == bandwidth.REASONS
 
 
 def test_newer_unit_of_perftest_is_read() -> None:

@@ -105,6 +105,8 @@ class MaintenanceVerbs(Desk):
         """
         with self._logged(request, "node accept", f"{node}: {what}" if what else node):
             self._policy.check("nodes:accept", request.caller)
+            if without_test is not None:
+                self._policy.check("nodes:accept_untested", request.caller)
             if node not in self._store.capacity().stops:
                 self._known_node(node)  # one that left the site may still be held
             tests = self._store.site().site.acceptance.tests

@@ -365,6 +365,13 @@ _RULES = (
         "DELETE",
     ),
     _documented(
+        "nodes:accept_untested",
+        "rule:operator",
+        "Accept a node without a test that the site wants (without_test); required in addition to nodes:accept.",
+        "/v1/nodes/{name}/hold",
+        "DELETE",
+    ),
+    _documented(
         "nodes:list_holds",
         _OPERATOR_READS,
         "List the nodes that are held, by whom and for what.",

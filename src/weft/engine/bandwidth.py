@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import read
 from weft.engine.records import PodRecord
-from weft.engine.unreadable import READING, unreadable
+from weft.engine.unreadable import READING, UnreadableError, unreadable
 from weft.model.bandwidth import BandwidthCertificate, SignedCertificate
 from weft.model.errors import TemporaryError
 from weft.model.messages import bandwidth
@@ -56,7 +56,7 @@ def store_certificate(
             raise TemporaryError(
                 "report bandwidth", "the pod", "it has just been reported", "report later", wait
             )
-        signed = sign(make(str(name), now, None if last is None else _certificate(last).certificate))
+        signed = sign(make(str(name), now, _comparable(last)))
         results = {node.name: node.result for node in signed.certificate.nodes}
         values: dict[str, Any] = {"id": name, "pod_id": pod_id, "at": now, "hosts": sorted(hosts)}
         values["results"] = Jsonb(results)
@@ -87,6 +87,14 @@ def _last(tx: Tx, pod_id: UUID | None, nodes: Sequence[str]) -> Row | None:
     if pod_id is not None:
         return tx.row("bandwidth_of_pod", pod_id=pod_id)
     return tx.row("bandwidth_of_nodes", nodes=sorted(nodes))
+
+
+def _comparable(row: Row | None) -> BandwidthCertificate | None:
+    """One that can't be read, as of a later version of weft, must not keep new ones from being stored."""
+    try:
+        return None if row is None else _certificate(row).certificate
+    except UnreadableError:
+        return None
 
 
 def _certificate(row: Row) -> SignedCertificate:
