@@ -131,6 +131,7 @@ def _merged(whole: Any, part: Any) -> Any:
 
 _READERS: Mapping[str, Callable[[str, Path], None]] = {
     "scrape_configs:": _prometheus,
+    "monitoring:": _part_of_a_site,
     "#cloud-config": _cloud_config,
     '"create_': _policy,
     "- {name: leaf09": _switch,

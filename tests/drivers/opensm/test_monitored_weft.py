@@ -59,7 +59,7 @@ node_load1 0.7
 # TYPE weft_workers gauge
 weft_workers 99
 # TYPE DCGM_FI_DEV_GPU_UTIL gauge
-DCGM_FI_DEV_GPU_UTIL{gpu="0",project="stolen"} 80
+DCGM_FI_DEV_GPU_UTIL{gpu="0",project="stolen",site="stolen",to="x"} 80
 DCGM_FI_DEV_XID_ERRORS{gpu="0"} 79
 DCGM_FI_DEV_ROW_REMAP_FAILURE{gpu="0"} 0
 """
@@ -342,6 +342,7 @@ def _no_server_passes_for_weft(found: Prometheus, servers: int) -> None:
     assert len(shown) == servers
     assert {s["metric"]["project"] for s in shown} == {"team-a"}
     assert {s["metric"]["exported_project"] for s in shown} == {"stolen"}
+    assert not [s for s in shown if {"site", "to"} & s["metric"].keys()], "alerts aren't routed by its word"
 
 
 def _play(real: RealRig, found: Prometheus, doors: DoorsHouse) -> None:

@@ -134,7 +134,8 @@ def test_series_of_pods_servers_cannot_pass_for_others(tmp_path: Path) -> None:
     document = yaml.safe_load(prometheus_files(monitored("small", tmp_path / "secret"))["prometheus.yml"])
     jobs = {job["job_name"]: job for job in document["scrape_configs"]}
     for name in ("pod-node", "pod-dcgm"):
-        [drop] = jobs[name]["metric_relabel_configs"]
+        labels, drop = jobs[name]["metric_relabel_configs"]
+        assert labels == {"regex": "site|fabric|switch|agent|severity|to|alertname", "action": "labeldrop"}
         assert (drop["action"], drop["source_labels"]) == ("drop", ["__name__"])
         pattern = re.compile(f"(?:{drop['regex']})")
         assert all(pattern.fullmatch(series) for series in HOSTILE.split("|"))

@@ -140,7 +140,7 @@ def _inhibitions() -> list[dict[str, Any]]:
             ["WeftFabricUnread", "WeftFabricProblems", "WeftFabricAgentSilent"],
             ["site", "fabric"],
         ),
-        rule("WeftCertificateEndsSoon", ["WeftCertificateEnds"], ["site", "certificate"]),
+        rule("WeftCertificateEndsSoon", ["WeftCertificateEnds"], ["site", "certificate", "fabric", "agent"]),
     ]
 
 
@@ -167,7 +167,7 @@ def readme(site: Site) -> str:
 # Monitoring of site {site.name}
 
 `prometheus.yml` and `rules/` are Prometheus' (2.42 or later), `alertmanager.yml` is Alertmanager's (0.25 or later),
-`dashboards/` are Grafana's (10.1 or later, as provisioned files or imported). Check them with
+`dashboards/` are Grafana's (11.6 or later, as provisioned files or imported). Check them with
 
     promtool check config prometheus.yml
     amtool check-config alertmanager.yml

@@ -10,6 +10,8 @@ from weft.planning.site.monitoring import BMCS, CONTROLLERS, META
 
 RESERVED = "(weft|infiniband|vipu|ipum|prometheus|alertmanager|scrape|ALERTS)[_:].*|up|ALERTS"
 """Names of series that nothing in a pod's server may have."""
+ROUTING = "site|fabric|switch|agent|severity|to|alertname"
+"""Labels by which alerts are routed and grouped, which a pod's server doesn't choose."""
 HARDWARE = f"{META}(node|role|rack|leaf|cloud|machine_type)"
 OF_PODS = f"{META}(node|rack|leaf|cloud|project|pod|pod_id|server)"
 Job = dict[str, Any]
@@ -151,7 +153,10 @@ def _pods(one: Monitoring) -> list[Job]:
             **_exporter(one, job, exporter),
             **limits,
             "relabel_configs": [{"action": "labelmap", "regex": OF_PODS}],
-            "metric_relabel_configs": [{"source_labels": ["__name__"], "regex": RESERVED, "action": "drop"}],
+            "metric_relabel_configs": [
+                {"regex": ROUTING, "action": "labeldrop"},
+                {"source_labels": ["__name__"], "regex": RESERVED, "action": "drop"},
+            ],
         }
         for job, exporter in sorted(one.pods.items())
     ]
