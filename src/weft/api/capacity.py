@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Response
 
 from weft.api.asking import Backend, Named, SmallBody, answer, body_schema, document, may
 from weft.api.documents import ReservationList
+from weft.api.paging import PageOf, page
 from weft.api.threadshares import outside
 from weft.app.verbs import Request
 from weft.model.ids import Duration
@@ -41,9 +42,12 @@ def capacity(
 
 
 @router.get("/reservations", response_model=ReservationList)
-def reservations(request: Annotated[Request, may("reservations:list")], verbs: Backend) -> Response:
-    """List reservations, current and future."""
-    return answer(ReservationList(reservations=tuple(verbs.reservations(request))))
+def reservations(
+    request: Annotated[Request, may("reservations:list")], verbs: Backend, wanted: Annotated[PageOf, Query()]
+) -> Response:
+    """List reservations, current and future, by name, in pages."""
+    found, after = page(verbs.reservations(request), lambda one: (one.name,), wanted)
+    return answer(ReservationList(reservations=found, next=after))
 
 
 @router.post(

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from weft.api.paging import Paged
 from weft.model.base import Document
 from weft.model.change import Replacement
 from weft.model.ids import Instant, ServerName
@@ -30,26 +31,16 @@ from weft.model.views import (
 from weft.ports.servers import Action
 
 
-class NetworkList(Document):
+class NetworkList(Paged):
     """A page of tenants' own networks, by id."""
 
     networks: tuple[NetworkSummary, ...]
-    next: str | None = Field(
-        default=None,
-        exclude_if=lambda marker: marker is None,
-        description="`marker` of the next page; omitted on the last one.",
-    )
 
 
-class PodList(Document):
+class PodList(Paged):
     """A page of pods."""
 
     pods: tuple[PodSummary, ...]
-    next: str | None = Field(
-        default=None,
-        exclude_if=lambda marker: marker is None,
-        description="`marker` of the next page; omitted on the last one.",
-    )
 
 
 class EventList(Document):
@@ -74,8 +65,8 @@ class WebhookList(Document):
     webhooks: tuple[WebhookView, ...]
 
 
-class NodeList(Document):
-    """All nodes of the site."""
+class NodeList(Paged):
+    """A page of the site's nodes."""
 
     nodes: tuple[NodeView, ...]
 
@@ -104,8 +95,8 @@ class AuditLog(Document):
     entries: tuple[AuditLogEntry, ...]
 
 
-class ReservationList(Document):
-    """All reservations."""
+class ReservationList(Paged):
+    """A page of reservations."""
 
     reservations: tuple[ReservationView, ...]
 
@@ -134,8 +125,12 @@ class ReportList(Document):
     reports: tuple[ReportView, ...]
 
 
-class CheckTokenList(Document):
-    """Tokens with which nodes report their checks."""
+class ReportPage(ReportList, Paged):
+    """A page of nodes that projects have reported."""
+
+
+class CheckTokenList(Paged):
+    """A page of tokens with which nodes report their checks."""
 
     tokens: tuple[CheckTokenView, ...]
 
@@ -218,13 +213,13 @@ class HoldRequest(Document):
     )
 
 
-class DrainList(Document):
+class DrainList(Paged):
     """Response of GET /v1/drains."""
 
     drains: tuple[DrainView, ...]
 
 
-class HoldList(Document):
+class HoldList(Paged):
     """Response of GET /v1/holds."""
 
     holds: tuple[HoldView, ...]

@@ -9,6 +9,7 @@ from typing import Annotated, Any, cast
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi import Request as HttpRequest
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import Field
 
 from weft.api.asking import (
     KIB,
@@ -26,6 +27,7 @@ from weft.api.asking import (
     user_agent,
 )
 from weft.api.documents import CheckTokenList
+from weft.api.paging import PageOf, page
 from weft.api.threadshares import READ_SECONDS, ThreadShares
 from weft.app.checkverbs import Reporter
 from weft.app.verbs import Request
@@ -116,14 +118,21 @@ def make_check_token(
     return answer(verbs.make_check_token(request, name, document(CheckTokenRequest, body).until), 201)
 
 
+class TokensOf(PageOf):
+    """Which tokens are wanted."""
+
+    node: str | None = Field(default=None, max_length=255, description="Only of this node.")
+
+
 @router.get("/check-tokens", response_model=CheckTokenList)
 def check_tokens(
     request: Annotated[Request, may("nodes:list_check_tokens")],
     verbs: Backend,
-    node: Annotated[str | None, Query(max_length=255, description="Only of this node.")] = None,
+    wanted: Annotated[TokensOf, Query()],
 ) -> Response:
-    """List the tokens with which nodes report their checks, without their secrets."""
-    return answer(CheckTokenList(tokens=tuple(verbs.check_tokens(request, node))))
+    """List the tokens with which nodes report their checks, without their secrets; by node, in pages."""
+    found, after = page(verbs.check_tokens(request, wanted.node), lambda one: (one.node, one.id), wanted)
+    return answer(CheckTokenList(tokens=found, next=after))
 
 
 @router.delete("/check-tokens/{name}", response_model=CheckTokenView)

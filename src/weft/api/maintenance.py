@@ -7,7 +7,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from weft.api.asking import Backend, Named, SmallBody, answer, body_schema, document, may
-from weft.api.documents import DrainList, HoldList, HoldRequest, NodeList, QuarantineRequest, ReportList
+from weft.api.documents import (
+    DrainList,
+    HoldList,
+    HoldRequest,
+    NodeList,
+    QuarantineRequest,
+    ReportList,
+    ReportPage,
+)
+from weft.api.paging import PageOf, page
 from weft.app.verbs import Request
 from weft.model.views import MOST_ENTRIES, Acceptance, DrainRequest, DrainResult, NodeHistory, NodeView
 
@@ -16,9 +25,12 @@ PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f]+$"
 
 
 @router.get("/nodes", response_model=NodeList)
-def nodes(request: Annotated[Request, may("nodes:list")], verbs: Backend) -> Response:
-    """List nodes and who holds them."""
-    return answer(NodeList(nodes=tuple(verbs.nodes(request))))
+def nodes(
+    request: Annotated[Request, may("nodes:list")], verbs: Backend, wanted: Annotated[PageOf, Query()]
+) -> Response:
+    """List nodes and who holds them, by name, in pages."""
+    found, after = page(verbs.nodes(request), lambda one: (one.name,), wanted)
+    return answer(NodeList(nodes=found, next=after))
 
 
 @router.put("/nodes/{name}/quarantine", response_model=NodeView, openapi_extra=body_schema(QuarantineRequest))
@@ -91,15 +103,21 @@ def accept_node(
 
 
 @router.get("/holds", response_model=HoldList)
-def holds(request: Annotated[Request, may("nodes:list_holds")], verbs: Backend) -> Response:
-    """List what nodes are held for, by whom, since when."""
-    return answer(HoldList(holds=tuple(verbs.holds(request))))
+def holds(
+    request: Annotated[Request, may("nodes:list_holds")], verbs: Backend, wanted: Annotated[PageOf, Query()]
+) -> Response:
+    """List what nodes are held for, by whom, since when; by node, in pages."""
+    found, after = page(verbs.holds(request), lambda one: (one.node, one.what), wanted)
+    return answer(HoldList(holds=found, next=after))
 
 
-@router.get("/reports", response_model=ReportList)
-def reports(request: Annotated[Request, may("nodes:list")], verbs: Backend) -> Response:
-    """List nodes that projects have reported, and why."""
-    return answer(ReportList(reports=tuple(verbs.reports(request))))
+@router.get("/reports", response_model=ReportPage)
+def reports(
+    request: Annotated[Request, may("nodes:list")], verbs: Backend, wanted: Annotated[PageOf, Query()]
+) -> Response:
+    """List nodes that projects have reported, and why; by node, in pages."""
+    found, after = page(verbs.reports(request), lambda one: (one.node, one.project_id), wanted)
+    return answer(ReportPage(reports=found, next=after))
 
 
 @router.delete("/nodes/{name}/reports", response_model=ReportList)
@@ -116,9 +134,12 @@ def clear_report(
 
 
 @router.get("/drains", response_model=DrainList)
-def drains(request: Annotated[Request, may("nodes:list")], verbs: Backend) -> Response:
-    """List drained nodes, by whom, since when, and when they should be empty."""
-    return answer(DrainList(drains=tuple(verbs.drains(request))))
+def drains(
+    request: Annotated[Request, may("nodes:list")], verbs: Backend, wanted: Annotated[PageOf, Query()]
+) -> Response:
+    """List drained nodes, by whom, since when, and when they should be empty; by node, in pages."""
+    found, after = page(verbs.drains(request), lambda one: (one.node,), wanted)
+    return answer(DrainList(drains=found, next=after))
 
 
 @router.post("/drains", response_model=DrainResult, openapi_extra=body_schema(DrainRequest))

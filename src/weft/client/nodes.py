@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from weft.client.transport import Json
+from weft.client.transport import Json, listed
 from weft.model.errors import InputError
 
 
@@ -24,7 +24,7 @@ class NodeClient:
         self._ask = ask
 
     def nodes(self) -> list[Json]:
-        return self._ask("GET", "/v1/nodes")["nodes"]
+        return listed(self._ask, "/v1/nodes", "nodes")
 
     def quarantine_node(self, node: str, reason: str) -> Json:
         """Keep a node from being assigned until it is cleared."""
@@ -56,10 +56,10 @@ class NodeClient:
         return self._ask("DELETE", f"/v1/nodes/{part('node', node)}/hold{query}")
 
     def holds(self) -> list[Json]:
-        return self._ask("GET", "/v1/holds")["holds"]
+        return listed(self._ask, "/v1/holds", "holds")
 
     def reports(self) -> list[Json]:
-        return self._ask("GET", "/v1/reports")["reports"]
+        return listed(self._ask, "/v1/reports", "reports")
 
     def clear_report(self, node: str, project: str | None = None) -> list[Json]:
         """End the reports of a node: a project's, by id, or all."""
@@ -79,8 +79,7 @@ class NodeClient:
         return self._ask("POST", f"/v1/nodes/{part('node', node)}/check-tokens", body)
 
     def check_tokens(self, node: str | None = None) -> list[Json]:
-        query = f"?{urlencode({'node': node})}" if node is not None else ""
-        return self._ask("GET", f"/v1/check-tokens{query}")["tokens"]
+        return listed(self._ask, "/v1/check-tokens", "tokens", node=node)
 
     def revoke_check_token(self, token: str) -> Json:
         """End a token by its id."""

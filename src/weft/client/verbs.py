@@ -15,7 +15,7 @@ from keystoneauth1.session import Session
 
 from weft.client.bandwidth import BandwidthClient
 from weft.client.nodes import part
-from weft.client.transport import Json, Transport
+from weft.client.transport import Json, Transport, listed
 from weft.model.errors import NotFoundError, TemporaryError
 
 PAGE = 500
@@ -262,7 +262,7 @@ class Client(BandwidthClient):
 
     def reservations(self) -> list[Json]:
         """All reservations."""
-        return self._ask("GET", "/v1/reservations")["reservations"]
+        return listed(self._ask, "/v1/reservations", "reservations")
 
     def create_reservation(self, reservation: Mapping[str, Any]) -> Json:
         """Set nodes aside for a project; for operators."""
@@ -369,14 +369,8 @@ class Client(BandwidthClient):
 
     def list_networks(self, all_projects: bool = False) -> list[Json]:
         """All of them, page after page."""
-        found: list[Json] = []
-        query: dict[str, Any] = {"limit": PAGE, **({"all_projects": "true"} if all_projects else {})}
-        while True:
-            page = self._ask("GET", f"/v1/networks?{urlencode(query)}")
-            found += page["networks"]
-            if page.get("next") is None:
-                return found
-            query["marker"] = page["next"]
+        given = "true" if all_projects else None
+        return listed(self._ask, "/v1/networks", "networks", limit=PAGE, all_projects=given)
 
     def show_network(self, name: str) -> Json:
         """A tenant's own network by name or id."""

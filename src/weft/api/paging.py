@@ -1,0 +1,48 @@
+"""Pages of lists whose rows are all read: after a key, in the order of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from pydantic import Field
+
+from weft.model.base import Document
+
+MOST_ROWS = 1000
+Row = TypeVar("Row")
+
+
+class PageOf(Document):
+    """Which part of a list, which is sorted by name, is wanted."""
+
+    limit: int = Field(default=MOST_ROWS, ge=1, le=MOST_ROWS, description="Maximum number of entries.")
+    marker: str | None = Field(
+        default=None, max_length=1000, description="Start after this: `next` of the previous page."
+    )
+
+
+class Paged(Document):
+    """A page of a list."""
+
+    next: str | None = Field(
+        default=None,
+        exclude_if=lambda marker: marker is None,
+        description="`marker` of the next page; omitted on the last one.",
+    )
+
+
+def page(
+    rows: Iterable[Row], key: Callable[[Row], tuple[str, ...]], wanted: PageOf
+) -> tuple[tuple[Row, ...], str | None]:
+    """A page of rows, and the marker of the next one; None: there is none.
+
+    A row that comes or goes meanwhile moves no other to another page.
+
+    Args:
+        key: names a row among all: a node, and what else tells rows of one node apart.
+    """
+    keyed = {"/".join(key(row)): row for row in rows}
+    left = sorted(marker for marker in keyed if wanted.marker is None or marker > wanted.marker)
+    found = left[: wanted.limit]
+    return tuple(keyed[marker] for marker in found), found[-1] if len(left) > len(found) else None
