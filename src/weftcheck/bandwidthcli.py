@@ -85,6 +85,8 @@ def main(arguments: Sequence[str]) -> int:
             given.output.write_text(text + "\n")
     except OSError as error:
         print(f"weft-check: can't write the result: {error.strerror}", file=sys.stderr)
+        if given.output is not None:  # it may have taken an hour
+            print(text, flush=True)
         return USAGE
     return code
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections import Counter
 from itertools import permutations
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 
 from tests.helpers.desk import Desk
 from tests.helpers.rdmanodes import RdmaNodes
+from weft.app.bandwidthverbs import BandwidthVerbs
 from weft.engine.holds import BY_WEFT
+from weft.model.errors import ConflictError
 from weft.model.site import AcceptancePolicy
 from weft.planning.fabric.linkmap import LinkMap
 from weft.ports.fabric import FollowsRoutes
@@ -234,3 +237,22 @@ def test_slow_cable_between_switches_is_named_by_the_forwarding_tables(desk: Des
 def _between_switches(map_: LinkMap, end: tuple[int, int]) -> bool:
     link = map_.forwarding.link_of(*end)
     return link is not None and map_.forwarding.is_between_switches(link)
+
+
+def test_measurements_that_cannot_be_reported_are_kept(desk: Desk, nodes: RdmaNodes) -> None:
+    """They may have taken an hour."""
+    nodes.build(desk.weft("node", "bandwidth-plan", "gpu01", "gpu02", cloud="operator").json)
+    desk.environment.setenv("TMPDIR", str(desk.folder))
+    tempfile.tempdir = None
+    words = ("verify-bandwidth", "gpu01", "gpu02", "--ssh", nodes.ssh)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BandwidthVerbs, "report_nodes_bandwidth", _refuses)
+        run = desk.weft("node", *words, cloud="operator")
+    tempfile.tempdir = None
+    assert run.code == 2 and "for report-bandwidth" in run.err
+    (kept,) = desk.folder.glob("weft-bandwidth-*.json")
+    assert desk.weft("node", "report-bandwidth", str(kept), cloud="operator").code == 0
+
+
+def _refuses(*given: object) -> None:
+    raise ConflictError("not now")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,10 +21,11 @@ from weft.cli.common import (
     read_stdin,
     say,
     table,
+    warn,
     write_json,
 )
 from weft.cli.output import Listing, Record, shown
-from weft.model.errors import InputError, PermanentError
+from weft.model.errors import InputError, PermanentError, WeftError
 
 _FIELDS = ("result", "measured_in", "reported_by", "reported_at", "memory", "measured", "slow", "not_run")
 MOST_ROWS = 50
@@ -209,7 +211,15 @@ def _verify(args: argparse.Namespace, plan: Json, report: Callable[[Json], Json]
         if ended not in (0, 1, 3) or not result.is_file():
             why = f"weft-check bandwidth ended with {ended}"
             raise PermanentError("test the bandwidth", "this host", why, "see above; nothing is reported")
-        return _certified(args, report(_document(str(result))))
+        try:
+            signed = report(_document(str(result)))
+        except WeftError:
+            descriptor, kept = tempfile.mkstemp(prefix="weft-bandwidth-", suffix=".json")
+            os.close(descriptor)
+            Path(kept).write_bytes(result.read_bytes())
+            warn(f"weft: what was measured is kept in {kept}, for report-bandwidth")
+            raise
+    return _certified(args, signed)
 
 
 def _document(file: str) -> Json:
