@@ -6,7 +6,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 from fastapi import Request as HttpRequest
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import Field
@@ -33,6 +33,7 @@ from weft.app.checkverbs import Reporter
 from weft.app.verbs import Request
 from weft.model.errors import ForbiddenError, UnauthenticatedError
 from weft.model.hostchecks import CheckDocument
+from weft.model.nodetests import NodeTestReceipt, NodeTestReport
 from weft.model.views import CheckReceipt, CheckTokenRequest, CheckTokenView, NewCheckToken, NodeChecks
 
 LARGEST, MOST_VALUES = 1024 * KIB, 20_000
@@ -102,6 +103,24 @@ def forget_checks(
 ) -> Response:
     """Forget what a node reported, failed checks included, until it reports again. 409 if there is nothing."""
     return answer(verbs.forget_checks(request, name))
+
+
+@router.post(
+    "/nodes/{name}/tests/{test}", response_model=NodeTestReceipt, openapi_extra=body_schema(NodeTestReport)
+)
+def report_test(
+    request: Annotated[Request, may("nodes:report_tests")],
+    verbs: Backend,
+    name: Named,
+    test: Annotated[str, Path(max_length=40, description="One of `acceptance.tests` of the site.")],
+    body: SmallBody,
+) -> Response:
+    """Report what an outside test found on a held node. The hold ends once all tests that the site names have passed.
+
+    409 if the result counts for no hold: the node isn't held for tests, a pod has it, the test began before, or another
+    machine was tested.
+    """
+    return answer(verbs.report_test(request, name, test, document(NodeTestReport, body)))
 
 
 @router.post(

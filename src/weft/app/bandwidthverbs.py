@@ -16,6 +16,7 @@ from weft.app.topologyverbs import TopologyVerbs, topology_of
 from weft.app.verbs import Request
 from weft.app.yamltext import Positions
 from weft.engine.bandwidth import certificate_of_node, certificate_of_pod, store_certificate
+from weft.engine.nodetests import record_bandwidth
 from weft.engine.signing import Signer
 from weft.model.bandwidth import (
     BandwidthCertificate,
@@ -116,7 +117,7 @@ class BandwidthVerbs(TopologyVerbs):
                 said = self._said(id_, at, user, site) | {"measured_in": "nodes, by operators"}
                 return certify(document, planned, said, links_of, errors_of, last)
 
-            return store_certificate(
+            signed = store_certificate(
                 self._store.database,
                 Signer(self._store).certificate,
                 make,
@@ -124,6 +125,10 @@ class BandwidthVerbs(TopologyVerbs):
                 kept=span(site.retention.node_history),
                 by=user,
             )
+            found = signed.certificate
+            results = {node.name: node.result for node in found.nodes}
+            record_bandwidth(self._store.database, site, results, found.at, user)
+            return signed
 
     def node_bandwidth(self, request: Request, node: str) -> SignedCertificate:
         """The newest certificate that operators reported of a node. Raises `NotFoundError`."""

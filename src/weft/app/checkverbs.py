@@ -10,15 +10,19 @@ from pydantic import ValidationError
 
 from weft.app.desk import Desk
 from weft.app.explain import validate
+from weft.app.show import hold_view
 from weft.app.verbs import Request
 from weft.app.yamltext import Positions
 from weft.engine.checkstate import check_state, is_current, verdict
 from weft.engine.checktokens import list_tokens, make_token, node_of, revoke_token
+from weft.engine.holds import BANDWIDTH
 from weft.engine.hostchecks import forget_report, last_report, problems_in, store_report
+from weft.engine.nodetests import record_test
 from weft.engine.stops import NO_STOPS
 from weft.model.errors import ConflictError, ForbiddenError, InputError, NotFoundError
-from weft.model.hostchecks import CheckDocument, CheckState, known_members
+from weft.model.hostchecks import CheckDocument, CheckedHost, CheckState, known_members
 from weft.model.messages import hostchecks, maintenance
+from weft.model.nodetests import OWN_CHECKS, NodeTest, NodeTestReceipt, NodeTestReport
 from weft.model.site import Node, Site
 from weft.model.views import CheckReceipt, CheckTokenView, NewCheckToken, NodeChecks
 from weft.planning.site.hostchecks import expected_file
@@ -75,7 +79,7 @@ class CheckVerbs(Desk):
             site = self._store.site().site
             if (node := site.node_by_name.get(reporter.node)) is None:
                 raise NotFoundError(maintenance.NODE_UNKNOWN(node=reporter.node))
-            _check_machine(node, document)
+            _check_machine(node, document.host)
             policy, current = site.checks, is_current(document.expected, site, node.name)
             store_report(
                 self._store.database,
@@ -85,6 +89,7 @@ class CheckVerbs(Desk):
                 current=current,
                 counts=lambda code: policy.action(code) != "ignore",
                 frees=policy.missing == "exclude",
+                site=site,
             )
         state = self.state_of(node.name)
         if state == "failed":
@@ -102,9 +107,10 @@ class CheckVerbs(Desk):
         """What a node's checks reported last. Raises `NotFoundError` if neither the site nor a report has the node."""
         self._policy.check("nodes:list_checks", request.caller)
         row, now = last_report(self._store.database, node), self._clock.now()
+        tests = self._tests_of(node)
         if row is None:
             self._known_host(node)
-            return NodeChecks(node=node, state="never")
+            return NodeChecks(node=node, state="never", tests=tests)
         try:
             document = CheckDocument.model_validate(row["document"])
         except ValidationError:  # of another version of weft
@@ -116,6 +122,7 @@ class CheckVerbs(Desk):
             age=max(0.0, (now - row["at"]).total_seconds()),
             problems=tuple(problems_in(row["problems"]).values()),
             document=document,
+            tests=tests,
         )
 
     def forget_checks(self, request: Request, node: str) -> NodeChecks:
@@ -124,6 +131,28 @@ class CheckVerbs(Desk):
             self._policy.check("nodes:forget_checks", request.caller)
             forget_report(self._store.database, node, request.caller.user_name)
         return NodeChecks(node=node, state="never")
+
+    def report_test(self, request: Request, node: str, test: str, given: NodeTestReport) -> NodeTestReceipt:
+        """Keep what an outside test found on a held node; the hold ends once all tests of the site have passed.
+
+        Raises:
+            InputError: the test is the node's own checks, or began in the future.
+            ConflictError: another machine was tested, or the result counts for no hold: see
+                `weft.engine.nodetests.record_test`.
+        """
+        with self._logged(request, "node report-test", f"{node}: {test} {given.status}"):
+            self._policy.check("nodes:report_tests", request.caller)
+            site = self._store.site().site
+            if node not in site.units:
+                raise NotFoundError(maintenance.NODE_UNKNOWN(node=node))
+            if test in (OWN_CHECKS, BANDWIDTH):
+                raise InputError(
+                    "test", test, "a test of another program: weft has this one's results itself"
+                )
+            if (host := site.node_by_name.get(node)) is not None:
+                _check_machine(host, given)
+            by, db = request.caller.user_name, self._store.database
+            return record_test(db, site, node, test, given.status, given.started, given.reason, by)
 
     def make_check_token(self, request: Request, node: str, until: datetime | None = None) -> NewCheckToken:
         """A token with which a node reports its checks and does nothing else; its secret is in this answer alone."""
@@ -154,6 +183,10 @@ class CheckVerbs(Desk):
         checked = capacity.stops.get(node, NO_STOPS).checks
         return check_state(checked, self._store.site().site, node, capacity.at)
 
+    def _tests_of(self, node: str) -> tuple[NodeTest, ...]:
+        holds, site = self._store.capacity().stops.get(node, NO_STOPS).holds, self._store.site().site
+        return tuple(test for row in holds for test in hold_view(row, site).tests)
+
     def _say_suspended(self, node: str, site: Site) -> None:
         capacity = self._store.capacity()
         found = verdict(capacity.stops, site, capacity.at)
@@ -170,11 +203,11 @@ class CheckVerbs(Desk):
             raise NotFoundError(maintenance.NODE_UNKNOWN(node=node))
 
 
-def _check_machine(node: Node, document: CheckDocument) -> None:
+def _check_machine(node: Node, machine: CheckedHost | NodeTestReport) -> None:
     """Raise `ConflictError` if the site knows the machine, and the document isn't certainly of it."""
     for what, known, said in (
-        ("serial", node.serial, document.host.serial),
-        ("product_uuid", node.product_uuid, document.host.product_uuid),
+        ("serial", node.serial, machine.serial),
+        ("product_uuid", node.product_uuid, machine.product_uuid),
     ):
         if known is not None and (said is None or said.strip().lower() != known.strip().lower()):
             raise ConflictError(hostchecks.OTHER_MACHINE(what=what, known=known))

@@ -109,17 +109,19 @@ class MaintenanceVerbs(Desk):
                 self._policy.check("nodes:accept_untested", request.caller)
             if node not in self._store.capacity().stops:
                 self._known_node(node)  # one that left the site may still be held
-            tests = self._store.site().site.acceptance.tests
+            site = self._store.site().site
             user = request.caller.user_name
-            ended, left = accept_node(self._store.database, node, what, every, user, tests, without_test)
-        accepted, missing = (tuple(hold_view(row) for row in rows) for rows in (ended, left))
+            ended, left = accept_node(
+                self._store.database, node, what, every, user, site.acceptance.tests, without_test
+            )
+        accepted, missing = (tuple(hold_view(row, site) for row in rows) for rows in (ended, left))
         return Acceptance(node=node, accepted=accepted, missing=missing)
 
     def holds(self, request: Request) -> list[HoldView]:
         """All holds, by node; also of nodes that left the site, which are held if they return."""
         self._policy.check("nodes:list_holds", request.caller)
-        stops = self._store.capacity().stops
-        return [hold_view(row) for _, one in sorted(stops.items()) for row in one.holds]
+        stops, site = self._store.capacity().stops, self._store.site().site
+        return [hold_view(row, site) for _, one in sorted(stops.items()) for row in one.holds]
 
     def _known_node(self, node: str) -> None:
         if node not in self._store.site().site.units:

@@ -337,6 +337,14 @@ _RULES = (
         "DELETE",
     ),
     _documented(
+        "nodes:report_tests",
+        "rule:operator",
+        "Report what an outside test found on a held node, which ends the hold if all tests passed. A program that "
+        "tests nodes needs this and nodes:list_holds only.",
+        "/v1/nodes/{name}/tests/{test}",
+        "POST",
+    ),
+    _documented(
         "nodes:check_tokens",
         "rule:operator",
         "Make and revoke the tokens with which nodes report their checks. Reports themselves need such a token, and no "

@@ -20,6 +20,7 @@ from weft.engine.unreadable import READING, unreadable
 from weft.model.fabric import FabricStatus
 from weft.model.kinds import Kind
 from weft.model.messages import problems
+from weft.model.nodetests import tests_of
 from weft.model.pod import Aspect, Cause, Condition, Conditions, Phase, changed
 from weft.model.site import Site, Unit
 from weft.model.views import (
@@ -295,7 +296,7 @@ def _node(
             "project_id": hold["project_id"] if hold else None,
             "reason": reason,
             "since": since,
-            "holds": tuple(hold_view(row) for row in stops.holds),
+            "holds": tuple(hold_view(row, site) for row in stops.holds),
             "drain": stops.drain and drain_view(stops.drain),
             "reports": tuple(report_view(row) for row in stops.reports),
             "checks": check_state(stops.checks, site, node.name, capacity.at),
@@ -329,7 +330,8 @@ def report_view(row: Row) -> ReportView:
     return ReportView.model_validate({name: row[name] for name in ReportView.model_fields})
 
 
-def hold_view(row: Row) -> HoldView:
+def hold_view(row: Row, site: Site) -> HoldView:
     """A row of `Stops.holds`."""
     given = {name: row[name] for name in ("node", "what", "since", "held_by")}
-    return HoldView(why=message_text(row["cause"]), **given)
+    names = site.acceptance.tests if row["what"] == site.acceptance.what else ()
+    return HoldView(why=message_text(row["cause"]), tests=tests_of(names, row["tests"]), **given)

@@ -28,6 +28,7 @@ from weft.model.ipuorder import PodIpus
 from weft.model.kinds import kind_named
 from weft.model.messages import message, queue
 from weft.model.messages.values import later
+from weft.model.nodetests import NodeTest, NodeTestReceipt
 from weft.model.order import Order
 from weft.model.placement import PlacedNode, Placement, QuotaExcess, Refusal
 from weft.model.plan import Allotment, Plan
@@ -387,7 +388,9 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         _row(SoonView, "count level", at=lambda soon: later(soon.at)),
         _row(CountView, "name total free each"),
         # For programs that accept nodes: only the rules for holds name them.
-        _row(HoldView, "node what since held_by", why=lambda hold: tenanttext.known(hold.why)),
+        _row(HoldView, "node what since held_by tests", why=lambda hold: tenanttext.known(hold.why)),
+        _row(NodeTest, "test status at started"),
+        _row(NodeTestReceipt, "node what accepted tests"),
         _row(Acceptance, "node accepted missing"),
         # Its own words.
         _row(ReportView, "node project_id pod at reported_by reason"),

@@ -59,6 +59,7 @@ TENANTS = frozenset(
         "network_events",
         "abandon_network",
         "accept_node",
+        "report_test",
         "holds",
         "node_history",
     }

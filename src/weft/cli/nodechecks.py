@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from weft.cli.common import Subparsers, clean, client_of, leaf, say, warn, write_json
+from weft.cli.common import Json, Subparsers, clean, client_of, leaf, say, warn, write_json
 from weft.cli.output import Listing, Record, listed, shown
 
 _RANKS = {"failed": 0, "unknown": 1, "ok": 2, "skipped": 3}
@@ -24,6 +24,7 @@ def add_commands(commands: Subparsers) -> None:
         commands, "forget-checks", forget, "forget what a node's checks reported, until it reports again"
     )
     parser.add_argument("node", metavar="NODE")
+    _add_tests(commands)
     parser = shown(
         commands,
         "check-token",
@@ -38,6 +39,24 @@ def add_commands(commands: Subparsers) -> None:
     parser.add_argument("node", metavar="NODE", nargs="?")
     parser = leaf(commands, "revoke-check-token", revoke, "revoke such a token")
     parser.add_argument("token", metavar="ID", help="its id, not the token itself")
+
+
+def _add_tests(commands: Subparsers) -> None:
+    parser = leaf(
+        commands,
+        "report-test",
+        report_test,
+        "report what a test found on a held node; the hold ends once all of the site's tests have passed",
+    )
+    parser.add_argument("node", metavar="NODE")
+    parser.add_argument("test", metavar="TEST", help="one of acceptance.tests of the site")
+    parser.add_argument("--status", choices=("passed", "failed", "unknown"), required=True)
+    parser.add_argument(
+        "--started", metavar="TIME", required=True, help="when the test began: 2027-01-31T18:00:00Z"
+    )
+    parser.add_argument("--reason", metavar="TEXT", help="what it found")
+    parser.add_argument("--serial", metavar="TEXT", help="serial number of the machine that was tested")
+    parser.add_argument("--product-uuid", metavar="UUID", help="DMI's UUID of the machine that was tested")
 
 
 def checks(args: argparse.Namespace) -> Listing:
@@ -57,8 +76,29 @@ def checks(args: argparse.Namespace) -> Listing:
     else:
         host = clean(str((document.get("host") or {}).get("hostname") or "a host without a name"))
         warn(f"weft: {found['state']}; reported at {found['at']} by {host}")
+    rows = [*map(_test_row, found["tests"]), *rows]
     columns = ("code", "subject", "status", "since", "reason")
     return Listing(columns, rows, found, more=("source", "found", "expected", "cost", "mend"))
+
+
+def _test_row(test: Json) -> Json:
+    """A test of a held node, as a row of checks."""
+    more = {"since": test["at"], "reason": test["reason"], "source": test["by"]}
+    return {"code": f"site:{test['test']}", "subject": "node", "status": test["status"], **more}
+
+
+def report_test(args: argparse.Namespace) -> int:
+    """`weft node report-test`; says what is still missing."""
+    names = ("status", "started", "reason", "serial", "product_uuid")
+    found = client_of(args).report_test(args.node, args.test, **{name: getattr(args, name) for name in names})
+    if args.json:
+        write_json(found)
+    elif found["accepted"]:
+        say(f"node {found['node']} is accepted for {found['what']}: all of its tests passed")
+    else:
+        left = [f"{one['test']} {one['status']}" for one in found["tests"] if one["status"] != "passed"]
+        say(f"node {found['node']} is still held for {found['what']}: {', '.join(left)}")
+    return 0
 
 
 def forget(args: argparse.Namespace) -> int:

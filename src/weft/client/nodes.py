@@ -73,6 +73,11 @@ class NodeClient:
     def forget_checks(self, node: str) -> Json:
         return self._ask("DELETE", f"/v1/nodes/{part('node', node)}/checks")
 
+    def report_test(self, node: str, test: str, **given: Any) -> Json:
+        """What an outside test found on a held node. Args: fields of `NodeTestReport`; None is left out."""
+        body = {name: value for name, value in given.items() if value is not None}
+        return self._ask("POST", f"/v1/nodes/{part('node', node)}/tests/{part('test', test)}", body)
+
     def make_check_token(self, node: str, until: str | None = None) -> Json:
         """A token with which the node reports its checks; shown once."""
         body = {} if until is None else {"until": until}

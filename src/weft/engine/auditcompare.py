@@ -17,6 +17,7 @@ from weft.engine.auditwire import WireAudit
 from weft.engine.checkstate import checks_said
 from weft.engine.findings import Findings, about
 from weft.engine.intruders import intruders, users
+from weft.engine.nodetests import tests_said
 from weft.engine.occupancy import strangers
 from weft.engine.othersports import held_by_others
 from weft.engine.outside import Outside, Wire
@@ -87,6 +88,7 @@ class Comparison:
             limits=(
                 *(f"{name}: {said}" for name, can in self._abilities() for said in can.limits),
                 *checks_said(capacity.stops, self._site, capacity.at),
+                *tests_said(capacity.stops),
             ),
             findings=tuple(found.rows),
         )

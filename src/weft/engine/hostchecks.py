@@ -11,17 +11,17 @@ from psycopg.types.json import Jsonb
 from weft.engine.checktokens import use_token
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import message_json
+from weft.engine.nodetests import entries_left, record_own_checks
 from weft.model.errors import ConflictError, TemporaryError
 from weft.model.hostchecks import CheckDocument, CheckProblem, next_problems, row_values
 from weft.model.messages import hostchecks
 from weft.model.messages.message import Message
+from weft.model.site import Site
 
 EVERY = timedelta(seconds=10)
 """Shortest time between two reports of a node."""
 MOST_CHANGES = 20
 """Changes of one report that are entries of the node's history; the others are counted in one."""
-MOST_A_DAY = 200
-"""Entries of a node's history within a day that come from reports."""
 
 Problems = dict[tuple[str, str], CheckProblem]
 
@@ -34,6 +34,7 @@ def store_report(
     current: bool,
     counts: Callable[[str], bool] = lambda code: True,
     frees: bool = False,
+    site: Site | None = None,
 ) -> Problems:
     """Store a document as the node's last one; returns what failed or is unknown now.
 
@@ -42,6 +43,7 @@ def store_report(
         current: whether it was checked against the values that are expected now.
         counts: whether a failed check of this code counts; pods there get an event then.
         frees: whether any result may let orders start that waited for the node.
+        site: whose tests of held nodes own checks may be.
 
     Raises `UnauthenticatedError` for the token, `TemporaryError` if the node has just reported.
     """
@@ -69,6 +71,9 @@ def store_report(
             _tell_pods(tx, node, now, before, problems, counts)
         if frees or before != problems:
             tx.run("touch_queue", at=now)
+        ended = site is not None and record_own_checks(tx, site, node, document, problems)
+    if ended:
+        database.gate.hurry()
     return problems
 
 
@@ -133,8 +138,7 @@ def _note(tx: Tx, node: str, now: datetime, before: Problems, after: Problems) -
             said.append(hostchecks.MENDED(check=one.code, subject=one.subject))
     if not said:
         return False
-    row = tx.row("count_check_entries", node=node, since=now - timedelta(days=1))
-    room = MOST_A_DAY - (row["number"] if row else 0)
+    room = entries_left(tx, node, now)
     if room <= 0:
         return False
     most = min(MOST_CHANGES, room)

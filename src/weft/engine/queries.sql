@@ -311,7 +311,7 @@ SELECT node, %(at)s, 'quarantine', node_message('NODE_CLEARED', jsonb_build_obje
 
 -- name: holds_of
 -- What a node is held for, locked.
-SELECT node, what, since, held_by, cause FROM acceptance WHERE node = %(node)s ORDER BY since, what FOR UPDATE;
+SELECT node, what, since, held_by, cause, tests, tests_from FROM acceptance WHERE node = %(node)s ORDER BY since, what FOR UPDATE;
 
 -- name: hold_for_acceptance
 WITH made AS (
@@ -344,6 +344,20 @@ INSERT INTO node_history (node, at, type, message, by)
 SELECT node, %(at)s, 'hold', CASE WHEN %(without)s::text IS NULL THEN node_message('NODE_ACCEPTED', jsonb_build_object('what', what))
     ELSE node_message('NODE_ACCEPTED_UNTESTED', jsonb_build_object('what', what, 'reason', %(without)s::text)) END, %(by)s
 FROM accepted ORDER BY what;
+
+-- name: pod_has_node
+SELECT pod_id FROM node_hold WHERE node = %(node)s LIMIT 1;
+
+-- name: store_node_tests
+UPDATE acceptance SET tests = %(tests)s WHERE node = %(node)s AND what = %(what)s;
+
+-- name: accept_tested_node
+WITH accepted AS (
+    DELETE FROM acceptance WHERE node = %(node)s AND what = %(what)s RETURNING node, what
+)
+INSERT INTO node_history (node, at, type, message, by)
+SELECT node, %(at)s, 'hold', node_message('NODE_ACCEPTED', jsonb_build_object('what', what, 'tests', %(tests)s::text[])), %(by)s
+FROM accepted;
 
 -- name: drain_nodes
 -- Returns those that weren't drained, or otherwise.

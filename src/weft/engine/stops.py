@@ -46,7 +46,7 @@ class Stops:
     """Of one node.
 
     Attributes:
-        holds: rows of node, what, since, held_by; the oldest first.
+        holds: rows of node, what, since, held_by, tests; the oldest first.
         reports: rows of node, project_id, pod_id, pod, at, reported_by, reason: only that project does without it.
         checks: what the node reported of itself; None: nothing.
         drain: row of node, since, drained_by, until_at, reason, public; None: it isn't drained.
@@ -60,7 +60,7 @@ class Stops:
     @property
     def why_held(self) -> str:
         """For what it is held, in one sentence; empty: it isn't."""
-        return f"held for {'; '.join(row['what'] for row in self.holds)}" if self.holds else ""
+        return f"held for {'; '.join(map(_held_for, self.holds))}" if self.holds else ""
 
     @property
     def why_drained(self) -> str:
@@ -70,6 +70,16 @@ class Stops:
         until, reason = self.drain["until_at"], self.drain["reason"] or self.drain["public"]
         by = f" by {until.astimezone(UTC).strftime(MINUTE)}" if until else ""
         return f"drained{by}" + (f": {reason}" if reason else "")
+
+
+def failed_tests(row: Row) -> list[str]:
+    """Names of the tests of a hold's row that didn't pass."""
+    return sorted(name for name, one in row["tests"].items() if one["status"] != "passed")
+
+
+def _held_for(row: Row) -> str:
+    failed = failed_tests(row)
+    return f"{row['what']} ({', '.join(failed)} didn't pass)" if failed else row["what"]
 
 
 NO_STOPS = Stops()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from weft.model.messages.maintenance import PUBLISHED
 from weft.model.messages.message import Code, Component
-from weft.model.messages.values import COUNT, NODE, TEXT, Words, word
+from weft.model.messages.values import COUNT, NODE, TEXT, TIME, Words, word
 
 CHECK = word(r"[A-Z][A-Z0-9_]{0,39}")
+TEST = word(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
 def _code(name: str, operator: str, tenant: str | bool, **types: object) -> Code:
@@ -56,4 +58,40 @@ OTHER_MACHINE = _code(
     "the document is of another machine, or wasn't made as root",
     what=word(r"serial|product_uuid"),
     known=TEXT,
+)
+TEST_PASSED = _code("NODE_TEST_PASSED", "test {test} passed", True, test=TEST)
+TEST_FAILED = _code(
+    "NODE_TEST_FAILED", "test {test} failed[: {reason}]", "test {test} failed", test=TEST, reason=TEXT
+)
+TEST_UNKNOWN = _code(
+    "NODE_TEST_UNKNOWN",
+    "test {test} couldn't judge the node[: {reason}]",
+    "test {test} couldn't judge the node",
+    test=TEST,
+    reason=TEXT,
+)
+TEST_NOT_NAMED = _code(
+    "NODE_TEST_NOT_NAMED",
+    "the site names no test '{test}' in acceptance.tests[, but {names}]",
+    True,
+    test=TEST,
+    names=Words(TEST),
+)
+NOT_HELD_FOR_TESTS = _code(
+    "NODE_NOT_HELD_FOR_TESTS",
+    "node {node} isn't held for '{what}': there is nothing to test it for",
+    True,
+    node=NODE,
+    what=PUBLISHED,
+)
+TESTED_IN_POD = _code(
+    "NODE_TESTED_IN_POD", "a pod has node {node}: results count once it has left", True, node=NODE
+)
+TESTED_BEFORE = _code(
+    "NODE_TESTED_BEFORE",
+    "test {test} of node {node} began before {since}, since when results count: run it again",
+    True,
+    test=TEST,
+    node=NODE,
+    since=TIME,
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from weft.model.messages.maintenance import PUBLISHED
 from weft.model.messages.message import MESSAGE, Code, Component
-from weft.model.messages.values import COUNT, NODE, NODES, POD, SERVER, TEXT, TIME, USER, word
+from weft.model.messages.values import COUNT, NODE, NODES, POD, SERVER, TEXT, TIME, USER, Words, word
 
 _WHERE = {"pod": POD, "project": TEXT}
 
@@ -66,7 +66,13 @@ SERVER_BROKEN = _code(
     **_WHERE,
 )
 HELD = _code("NODE_HELD", "held for {what}[: {cause}]", "held", what=PUBLISHED, cause=MESSAGE)
-ACCEPTED = _code("NODE_ACCEPTED", "accepted for {what}", "accepted", what=PUBLISHED)
+ACCEPTED = _code(
+    "NODE_ACCEPTED",
+    "accepted for {what}[: it passed {tests}]",
+    "accepted",
+    what=PUBLISHED,
+    tests=Words(word(r"[a-z0-9][a-z0-9._-]{0,39}")),
+)
 ACCEPTED_UNTESTED = _code(
     "NODE_ACCEPTED_UNTESTED",
     "accepted for {what} without a test that the site wants: {reason}",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from weft.model.base import Document
 from weft.model.ids import Duration
+from weft.model.nodetests import TEST
 
 
 class ProjectLimits(Document):
@@ -130,12 +131,20 @@ class AcceptancePolicy(Document):
         pattern=r"^[^\x00-\x1f\x7f-\x9f]+$",
         description="What they are held for, such as `burn-in`.",
     )
-    tests: tuple[Literal["bandwidth"], ...] = Field(
+    tests: tuple[Annotated[str, Field(pattern=TEST)], ...] = Field(
         default=(),
-        max_length=1,
-        description="What must be proved before a hold that weft began is accepted. bandwidth: operators reported a "
-        "bandwidth test that the node passed since then. Nothing: those who may accept decide.",
+        max_length=20,
+        description="Tests, by name: the hold for `what` ends by itself when all of them have passed since it began. "
+        "bandwidth: operators' bandwidth test, without which no one accepts a hold that weft began, either; weft-check: "
+        "the node's own checks; others: outside programs report them.",
     )
+
+    @field_validator("tests")
+    @classmethod
+    def _are_different(cls, tests: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(tests)) < len(tests):
+            raise ValueError("each test is named once")
+        return tests
 
 
 class LeasePolicy(Document):

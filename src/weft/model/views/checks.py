@@ -9,6 +9,7 @@ from pydantic import Field
 from weft.model.base import Document
 from weft.model.hostchecks import CheckDocument, CheckProblem, CheckState
 from weft.model.ids import Instant
+from weft.model.nodetests import NodeTest
 
 
 class FailedCheckView(Document):
@@ -34,6 +35,9 @@ class NodeChecks(Document):
         description="What failed or is unknown, and since when. What failed stays here until it was judged again.",
     )
     document: CheckDocument | None = Field(default=None, description="The last document of weft-check.")
+    tests: tuple[NodeTest, ...] = Field(
+        default=(), description="Outside tests that the node, which is held, must pass before it is assigned."
+    )
 
 
 class CheckReceipt(Document):

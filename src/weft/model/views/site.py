@@ -12,6 +12,7 @@ from weft.model.fabric import FabricStatus
 from weft.model.hostchecks import CheckState
 from weft.model.ids import Instant
 from weft.model.messages.documents import Coded, Sentence
+from weft.model.nodetests import NodeTest
 from weft.model.observedfabric import FabricDifference
 from weft.model.pod import PodState
 from weft.model.views.checks import FailedCheckView
@@ -29,6 +30,9 @@ class HoldView(Coded):
     held_by: str = Field(description="User who holds it, by name; `weft`: it was replaced in a pod.")
     why: Sentence = Field(
         default="", description="What it was replaced in, and by whom; empty: a user holds it."
+    )
+    tests: tuple[NodeTest, ...] = Field(
+        default=(), description="Tests that the site names for this hold, which ends when all have passed."
     )
 
 
