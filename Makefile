@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each distribution's own: docs/decisions/distributions.md.
 PROJECTS := pyproject.toml packages/agents/pyproject.toml packages/openvipu/pyproject.toml lab/pyproject.toml
 
-.PHONY: help setup weft-check wheels check format test test-fast test-database test-fabric test-cloud nightly bench demo docs console-assets lock clean
+.PHONY: help setup weft-check wheels check format test test-fast test-database test-fabric test-cloud nightly bench demo acceptance docs console-assets lock clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -53,6 +53,10 @@ bench: setup ## Measure against the alternatives in the same run; table and buil
 
 demo: setup ## The main job on a real OpenStack and a real subnet manager, from order to receipt (DEMO=ipu: of IPUs; roce: on Ethernet; metal: of bare metal; ironic: without Nova; site: two sites from hardware lists; web: the console, until Enter; repair: a dead host is replaced)
 	@$(PY) -m weftlab.demo $(DEMO)
+
+acceptance: setup ## Run NVIDIA's ai-cloud-validation on a lab and compare with the committed table (AI_CLOUD_VALIDATION=checkout, LAB=state of one that runs, UPDATE=1: write the table)
+	@test -n "$(AI_CLOUD_VALIDATION)" || { echo "AI_CLOUD_VALIDATION: the folder of a checkout of ai-cloud-validation"; exit 2; }
+	PYTHONPATH=acceptance $(PY) -m weftacceptance "$(AI_CLOUD_VALIDATION)" $(if $(LAB),--lab "$(LAB)") $(if $(UPDATE),--update)
 
 docs: setup ## Make the generated documents (schemas, state picture, commands, API, policy)
 	$(PY) -m weft.generate.schemas

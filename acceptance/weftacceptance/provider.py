@@ -1,0 +1,153 @@
+"""The provider's files, made from a checkout's own lists of steps and checks; nothing of the suite is kept here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+SUITES = (
+    "iam",
+    "control-plane",
+    "image-registry",
+    "network",
+    "security",
+    "observability",
+    "storage",
+    "vm",
+    "bare_metal",
+)
+_NO_CAPABILITY = frozenset({"vm", "bare_metal"})
+"""Suites that refuse `--capability`: they are of one."""
+OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
+    "network": {
+        "SubnetConfigCheck": {"require_multi_az": False},
+        "VpcIpConfigCheck": {"auto_assign_ip_mode": "instance"},
+    }
+}
+"""Parameters of checks that a site without availability zones of networks sets, by suite and check."""
+FALSE_PASSES = {
+    "StorageProviderApiCheck": "passes without a storage provider's manifest",
+    "StorageDirectoryQuotaEnforcementCheck": "passes without a storage provider's manifest",
+}
+"""Checks of the suite that pass when nothing is there, and how: never counted as passed."""
+NO_INSTANCE = "refers to an instance that isn't launched; without one it ends in an error"
+_STABLE = {
+    "vm": ("VmIdentifierStableAfterStartCheck", "VmIdentifierStableAfterRebootCheck"),
+    "bare_metal": (
+        "BmIdentifierStableAfterStartCheck",
+        "BmIdentifierStableAfterRebootCheck",
+        "BmIdentifierStableAfterPowerCycleCheck",
+        "BmIdentifierStableAfterReinstallCheck",
+    ),
+}
+NOT_READ = {
+    "BmMemorySanitizationCheck": "the machine's cleaning is read for its disks, not for its memory",
+    "BmGpuMemorySanitizationCheck": "the machine's cleaning is read for its disks, not for its GPUs",
+    "BmFirmwareResetCheck": "the machine's cleaning is read for its disks, not for its firmware",
+    "SkipSanitizationBreakfixCheck": "weft never gives a machine back without cleaning",
+}
+"""Checks that would take the evidence of another one."""
+BY_SSH = (
+    "logs in to a server by itself: the lab's are in network namespaces, and have neither cloud-init nor GPUs"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check of a suite.
+
+    Attributes:
+        step: whose output it reads.
+    """
+
+    suite: str
+    name: str
+    id: str
+    step: str
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A folder with the suites."""
+
+    folder: Path
+
+    @property
+    def configs(self) -> Path:
+        return self.folder / "isvctl" / "configs"
+
+    def checks(self, suite: str) -> list[Check]:
+        """The suite's checks, in its order."""
+        document = yaml.safe_load((self.configs / "suites" / f"{suite}.yaml").read_text())
+        return list(_checks(suite, document["tests"]["validations"]))
+
+    def steps(self, suite: str) -> tuple[str, list[dict[str, str]]]:
+        """The suite's key of commands, and its steps with their phases: of the example provider, and of the checks."""
+        file = self.configs / "providers" / "my-isv" / "config" / f"{suite}.yaml"
+        ((key, commands),) = yaml.safe_load(file.read_text())["commands"].items()
+        found = [{"name": one["name"], "phase": one["phase"]} for one in commands["steps"]]
+        names = {one["name"] for one in found}
+        missing = [one.step for one in self.checks(suite) if one.step and one.step not in names]
+        more = [{"name": name, "phase": "test"} for name in dict.fromkeys(missing)]
+        last = [one for one in found if one["phase"] == "teardown"]
+        return key, [*(one for one in found if one["phase"] != "teardown"), *more, *last]
+
+
+def _checks(suite: str, groups: dict[str, Any]) -> Iterator[Check]:
+    for group in groups.values():
+        for name, given in (group.get("checks") or {}).items():
+            one = given or {}
+            labels = tuple(one.get("labels") or ())
+            yield Check(
+                suite, name, str(one.get("test_id", "")), one.get("step") or group.get("step") or "", labels
+            )
+
+
+def excluded(checkout: Checkout, suite: str, launches: bool) -> dict[str, str]:
+    """Checks that aren't run, and why. Args: launches: whether the suite launches an instance."""
+    found = dict(NOT_READ) if suite == "bare_metal" else {}
+    if not launches:
+        found |= dict.fromkeys(_STABLE.get(suite, ()), NO_INSTANCE)
+    return found | {one.name: BY_SSH for one in checkout.checks(suite) if "ssh" in one.labels}
+
+
+def configuration(
+    checkout: Checkout, suite: str, command: Path, socket: Path, launches: bool
+) -> dict[str, Any]:
+    """A provider's file for a suite: each step is the helper's client."""
+    key, steps = checkout.steps(suite)
+    more = {"command": str(command), "timeout": 290, "continue_on_failure": True, "output_schema": "generic"}
+    listed = [{**one, **more, "args": [str(socket), suite, one["name"]]} for one in steps]
+    phases = [phase for phase in ("setup", "test", "teardown") if any(one["phase"] == phase for one in steps)]
+    tests: dict[str, Any] = {"cluster_name": "weft", "settings": {"region": "RegionOne"}}
+    if names := sorted(excluded(checkout, suite, launches)):
+        tests["exclude"] = {"labels": [], "tests": names}
+    validations: dict[str, Any] = {}
+    for name, values in OVERRIDES.get(suite, {}).items():
+        group = validations.setdefault(_group_of(checkout, suite, name), {"checks": {}})
+        group["checks"][name] = values
+    if validations:
+        tests["validations"] = validations
+    return {
+        "import": [str(checkout.configs / "suites" / f"{suite}.yaml")],
+        "version": "1.0",
+        "commands": {key: {"phases": phases, "steps": listed}},
+        "tests": tests,
+    }
+
+
+def _group_of(checkout: Checkout, suite: str, check: str) -> str:
+    document = yaml.safe_load((checkout.configs / "suites" / f"{suite}.yaml").read_text())
+    groups = document["tests"]["validations"]
+    return next(name for name, group in groups.items() if check in (group.get("checks") or {}))
+
+
+def arguments(suite: str, file: Path) -> list[str]:
+    """Of `isvctl`, for a suite's file."""
+    capability = [] if suite in _NO_CAPABILITY else ["--capability", "vm"]
+    return ["test", "run", "-f", str(file), *capability, "--no-upload", "--no-user-config"]

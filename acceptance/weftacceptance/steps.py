@@ -1,0 +1,162 @@
+"""Steps of the suites: a function for each name, what it answers, and what it may keep for later steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from weftacceptance.cloud import POD_SERVICE, Caller, Cloud, Collection, Json, LostError
+from weftacceptance.logins import Logins
+
+PREFIX = "wacc-"
+"""Begins the name of everything that steps make; whatever has it is removed before a run and after it."""
+
+
+class SkipError(Exception):
+    """The step isn't possible here, for the reason given."""
+
+
+@dataclass
+class Run:
+    """What steps of one suite share.
+
+    Attributes:
+        suite: its name.
+        logins: None: servers aren't booted.
+        kept: by name, what a step leaves to later ones.
+    """
+
+    cloud: Cloud
+    suite: str = ""
+    logins: Logins | None = None
+    kept: Json = field(default_factory=dict[str, Any])
+
+    @property
+    def tenant(self) -> Caller:
+        """A member of a project."""
+        return self.cloud.caller("team-a")
+
+    @property
+    def reader(self) -> Caller:
+        """Who may only read there."""
+        return self.cloud.caller("team-a-reader")
+
+    @property
+    def other(self) -> Caller:
+        """A member of another project."""
+        return self.cloud.caller("team-b")
+
+    @property
+    def operator(self) -> Caller:
+        """Only where a suite wants an administrator."""
+        return self.cloud.caller("operator")
+
+    def need(self, name: str) -> Any:
+        """What an earlier step kept. Raises `SkipError` if it didn't get so far."""
+        if name not in self.kept:
+            raise SkipError(f"an earlier step left no {name}")
+        return self.kept[name]
+
+
+class Tests(dict[str, Json]):
+    """The parts of a step, by name; one that isn't true is a failure of the check."""
+
+    def add(self, name: str, passed: bool, message: str = "", **more: Any) -> bool:
+        self[name] = {"passed": bool(passed), "message": message, **more}
+        if not passed:
+            self[name]["error"] = message or "not as it should be"
+        return bool(passed)
+
+    @property
+    def all_passed(self) -> bool:
+        return bool(self) and all(one["passed"] for one in self.values())
+
+
+Step = Callable[[Run], Json]
+STEPS: dict[tuple[str, str], Step] = {}
+"""(suite, step's name) -> function; the suite "" stands for all."""
+SKIPPED: dict[tuple[str, str], str] = {}
+"""Steps that are skipped whatever happens, and why."""
+
+
+def step(name: str, *suites: str) -> Callable[[Step], Step]:
+    """Register a function for the step of this name, of these suites or all."""
+
+    def keep(function: Step) -> Step:
+        for suite in suites or ("",):
+            assert (suite, name) not in STEPS, name
+            STEPS[suite, name] = function
+        return function
+
+    return keep
+
+
+def skip(reason: str, *names: str, suite: str = "") -> None:
+    """Steps that this provider can't do, for one reason."""
+    SKIPPED.update(((suite, name), reason) for name in names)
+
+
+def take(run: Run, name: str) -> Json:
+    """Run a step; the JSON object that the suite reads. What isn't known is an error, never a success."""
+    function = STEPS.get((run.suite, name)) or STEPS.get(("", name))
+    try:
+        if function is None:
+            raise SkipError(
+                SKIPPED.get((run.suite, name)) or SKIPPED.get(("", name)) or "not made for weft yet"
+            )
+        found = function(run)
+    except SkipError as why:
+        return {"success": True, "platform": "weft", "skipped": True, "skip_reason": str(why)}
+    except LostError as error:
+        return {"success": False, "platform": "weft", "error": str(error), "error_type": "unknown"}
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        said = f"an answer of another shape: {type(error).__name__}: {error}"
+        return {"success": False, "platform": "weft", "error": said, "error_type": "unknown"}
+    tests = found.get("tests")
+    done = tests.all_passed if isinstance(tests, Tests) else True
+    answer = {"success": done, "platform": "weft", **found}
+    if not answer["success"] and "error" not in answer and isinstance(tests, Tests):
+        answer["error"] = "; ".join(f"{n}: {t['error']}" for n, t in tests.items() if not t["passed"])
+    return answer
+
+
+def weft(caller: Caller, path: str) -> Any:
+    """What weft answers at a path. Raises `LostError` unless it is an object."""
+    got = caller.ask(POD_SERVICE, "GET", path)
+    if not got.is_done or not isinstance(got.body, dict):
+        raise LostError(f"GET {path}: {got.status}")
+    return got.body
+
+
+def networks(caller: Caller) -> Collection:
+    return Collection(caller, "network", "/v2.0/networks", "network", "networks")
+
+
+def subnets(caller: Caller) -> Collection:
+    return Collection(caller, "network", "/v2.0/subnets", "subnet", "subnets")
+
+
+def ports(caller: Caller) -> Collection:
+    return Collection(caller, "network", "/v2.0/ports", "port", "ports")
+
+
+def routers(caller: Caller) -> Collection:
+    return Collection(caller, "network", "/v2.0/routers", "router", "routers")
+
+
+def groups(caller: Caller) -> Collection:
+    return Collection(caller, "network", "/v2.0/security-groups", "security_group", "security_groups")
+
+
+def rules(caller: Caller) -> Collection:
+    path = "/v2.0/security-group-rules"
+    return Collection(caller, "network", path, "security_group_rule", "security_group_rules")
+
+
+def users(caller: Caller) -> Collection:
+    return Collection(caller, "identity", "/users", "user", "users")
+
+
+def projects(caller: Caller) -> Collection:
+    return Collection(caller, "identity", "/projects", "project", "projects")

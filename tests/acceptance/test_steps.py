@@ -1,0 +1,227 @@
+"""A step of the acceptance provider says true for what it read back after its act, and never when the services lie."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+from weftacceptance import cloud, identity
+from weftacceptance.cloud import Json
+from weftacceptance.steps import Run, take
+from weftacceptance.verbs import STEPS
+
+from tests.acceptance.fakes import LIES, FakeLogins, World
+
+BEFORE: dict[tuple[str, str], tuple[str, ...]] = {
+    ("iam", "test_credentials"): ("create_user",),
+    ("iam", "teardown"): ("create_user",),
+    ("control-plane", "test_access_key"): ("create_access_key",),
+    ("control-plane", "disable_access_key"): ("create_access_key",),
+    ("control-plane", "verify_key_rejected"): ("create_access_key", "disable_access_key"),
+    ("control-plane", "delete_access_key"): ("create_access_key",),
+    ("control-plane", "list_tenants"): ("create_tenant",),
+    ("control-plane", "get_tenant"): ("create_tenant",),
+    ("control-plane", "delete_tenant"): ("create_tenant",),
+    ("image-registry", "teardown_image"): ("upload_image",),
+    **{
+        ("network", name): ("create_network",)
+        for name in ("list_vpcs", "get_vpc", "subnet_assignment", "vpc_ip_config", "teardown")
+    },
+    **{
+        (suite, name): ("launch_instance", *(("stop_instance",) if name == "start_instance" else ()))
+        for suite in ("vm", "bare_metal", "storage")
+        for name in (
+            *(
+                "list_instances",
+                "verify_tags",
+                "serial_console",
+                "console_rbac",
+                "stop_instance",
+                "start_instance",
+            ),
+            *(
+                "query_sanitization",
+                "reboot_instance",
+                "power_cycle_instance",
+                "describe_instance",
+                "verify_image",
+                "teardown",
+            ),
+        )
+    },
+    ("bare_metal", "verify_teardown"): ("launch_instance", "teardown"),
+}
+"""Steps that go before one, in truth."""
+READS = frozenset(
+    {
+        *("check_api", "test_credentials", "test_access_key", "list_vpcs", "get_vpc", "subnet_assignment"),
+        *("describe_instance", "list_instances", "verify_image", "verify_teardown", "serial_console"),
+        *("vpc_ip_config", "list_tenants", "get_tenant", "preflight", "verify_key_rejected"),
+    }
+)
+"""Steps that change nothing: a service that pretends to make changes can't deceive them."""
+KEEPS = frozenset(
+    {
+        *("create_user", "create_access_key", "create_tenant", "upload_image", "create_network"),
+        *(
+            "launch_instance",
+            "verify_tags",
+            "console_rbac",
+            "stop_instance",
+            "start_instance",
+            "reboot_instance",
+        ),
+        *("power_cycle_instance", "stable_ip_test", "query_sanitization", "teardown"),
+        *("disable_access_key", "query_host_health", "query_health_aggregation", "query_topology"),
+        *("verify_ingestion", "query_resource_discovery"),
+    }
+)
+"""Steps that delete nothing."""
+OBSERVES = frozenset(
+    {
+        "query_host_health",
+        "query_health_aggregation",
+        "query_topology",
+        "verify_ingestion",
+        "query_resource_discovery",
+    }
+)
+"""Steps that only read the fleet."""
+APART = frozenset(
+    {
+        *(
+            "query_governance_metrics",
+            "query_fleet_inventory",
+            "topology_placement",
+            "query_ib_tenant_isolation",
+        ),
+        *("return_node_maintenance", "request_host_replacement", "query_planned_notifications"),
+        *("query_failure_notifications", "east_west_network_telemetry", "telemetry_delivery_latency"),
+        *("topology_block_atomic_allocation", "capacity_reservation_grouping", "return_rack_maintenance"),
+        *("subnet_config", "vpc_isolation", "byoip_test"),
+        *("audit_logging_test", "sa_credential_test", "short_lived_credentials_test", "least_privilege_test"),
+    }
+)
+"""Steps whose result doesn't depend on a deletion at their end: what is left is swept, and reported, by the run."""
+CASES = [
+    (suite, name, lie)
+    for suite, name in sorted(STEPS)
+    if name not in ("sdn_latency_perf_logging",)
+    for lie in LIES
+    if not (lie in ("deaf", "undying") and (name in READS or name in OBSERVES))
+    if not (lie == "undying" and (name in KEEPS or name in APART))
+    if not (lie == "empty" and name in ("serial_console", "console_rbac"))  # neither list nor find anything
+    if (suite, name) not in (("security", "teardown"), ("security", "preflight"))
+]
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cloud, "PATIENCE", 0.0)
+    monkeypatch.setattr(identity, "pause", time.sleep)
+    monkeypatch.setattr(identity, "_BRIEF", timedelta(seconds=0.1))
+
+
+def prepared(suite: str, name: str) -> Run:
+    world = World()
+    run = Run(world, suite, FakeLogins(world))
+    for earlier in BEFORE.get((suite, name), ()):
+        assert is_pass(take(run, earlier)), earlier
+    return run
+
+
+def is_pass(answer: Json) -> bool:
+    """Whether the suite could take it for a pass: nothing in it says no."""
+    state = "stopped" if "stop_initiated" in answer else "running"
+    if answer.get("state", state) != state and "vpc_name" not in answer:
+        return False
+    return bool(answer["success"]) and not answer.get("skipped") and _says_yes(answer)
+
+
+_NO: dict[str, Any] = {"status": "Active", "health": "unhealthy", "health_state": "unhealthy"}
+_YES_OR_NO = frozenset(
+    {
+        *(
+            "passed",
+            "authenticated",
+            "rejected",
+            "found_target",
+            "accepted",
+            "node_removed_from_pool",
+            "pinned",
+        ),
+        *(
+            "isolation_enforced",
+            "placement_supported",
+            "events_queryable",
+            "history_queryable",
+            "health_present",
+        ),
+        *(
+            "stop_initiated",
+            "start_initiated",
+            "reboot_initiated",
+            "reboot_confirmed",
+            "power_cycle_initiated",
+        ),
+        *("ssh_ready", "sanitized", "power_was_off", "console_available", "access_restricted"),
+        *("notification_channel_observable", "allocated_as_unit", "homogeneous", "discovered"),
+    }
+)
+_NOT_EMPTY = frozenset(
+    {"vpcs", "subnets", "nodes", "hosts", "groups", "machines", "resources", "partitions", "events"}
+)
+
+
+def _says_yes(found: Any) -> bool:
+    if isinstance(found, list):
+        return all(_says_yes(one) for one in cast(list[Any], found))
+    if not isinstance(found, dict):
+        return True
+    for name, value in cast(Json, found).items():
+        if name in _YES_OR_NO and value is not True:
+            return False
+        if name in ("partial_allocation",) and value is not False:
+            return False
+        if name in ("alerts", "missing", "unstable_identifiers") and value:
+            return False
+        if (name in _NOT_EMPTY and value == []) or (name in _NO and value == _NO[name]):
+            return False
+        if name == "tags" and value != {"Name": "wacc-tagged", "CreatedBy": "acceptance"}:
+            return False
+        if not _says_yes(value):
+            return False
+    return True
+
+
+@pytest.mark.parametrize(("suite", "name"), sorted({(suite, name) for suite, name, _ in CASES}))
+def test_step_passes_when_services_are_truthful(suite: str, name: str) -> None:
+    answer = take(prepared(suite, name), name)
+    assert is_pass(answer), answer
+
+
+@pytest.mark.parametrize(("suite", "name", "lie"), CASES)
+def test_step_does_not_pass_when_services_lie(suite: str, name: str, lie: str) -> None:
+    """Changes that weren't made, deletions that weren't, empty lists, no answers, other shapes, errors."""
+    run = prepared(suite, name)
+    assert isinstance(run.cloud, World)
+    run.cloud.lie = lie
+    answer = take(run, name)
+    assert not is_pass(answer), answer
+
+
+def test_host_that_is_down_is_not_healthy() -> None:
+    run = Run(World(), "bare_metal")
+    assert isinstance(run.cloud, World)
+    run.cloud.down = {"gpu02"}
+    for name in ("query_host_health", "verify_ingestion"):
+        assert not is_pass(take(run, name)), name
+    groups = {one["group_id"]: one for one in take(run, "query_health_aggregation")["groups"]}
+    assert (groups["leaf01"]["status"], groups["leaf01"]["unhealthy_hosts"]) == ("Degraded", ["gpu02"])
+
+
+def test_step_that_is_not_made_is_skipped_with_a_reason() -> None:
+    answer = take(Run(World(), "vm"), "deploy_nim")
+    assert (answer["skipped"], bool(answer["skip_reason"])) == (True, True)
