@@ -30,7 +30,7 @@ def fleet(run: Run) -> list[Json]:
             raise LostError(f"weft lists no node {name}, which the site has")
         kinds = Counter(one["type"] for one in node["accelerators"])
         kind = "+".join(f"{count}x{name}" for name, count in sorted(kinds.items())) or "none"
-        host = hosts.get(node["host"] or name)
+        host = hosts.get(node["machine"] or node["host"] or name)
         found.append({**rows[name], "gpus": kinds.total(), "type": kind, "host": host})
     if not found:
         raise LostError("the site has no compute nodes")

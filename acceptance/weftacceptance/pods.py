@@ -72,10 +72,14 @@ def has_room(caller: Caller, count: int) -> bool:
 
 
 def free_nodes(run: Run) -> list[str]:
-    """Nodes with accelerators that an order may get."""
+    """Nodes with accelerators that an order of virtual machines may get."""
     rows = weft(run.operator, "/v1/nodes")["nodes"]
     described = weft(run.operator, "/v1/site")["document"]["nodes"]
-    gpus = {one["name"] for one in described if one["role"] == "compute" and one["accelerators"]}
+    gpus = {
+        one["name"]
+        for one in described
+        if one["role"] == "compute" and one["accelerators"] and not one["machine"]
+    }
     return [one["name"] for one in rows if one["state"] == "free" and one["name"] in gpus]
 
 

@@ -610,7 +610,7 @@ def _checks(caller: FakeCaller, body: Any, query: Mapping[str, str], name: str) 
 def _site(caller: FakeCaller, body: Any, query: Mapping[str, str]) -> Answer:
     gpus = [{"type": "h100"}] * 8
     nodes = [
-        {"name": name, "role": "compute", "cloud": "lab", "host": None, "accelerators": gpus}
+        {"name": name, "role": "compute", "cloud": "lab", "host": None, "machine": None, "accelerators": gpus}
         for name in caller.world.nodes
     ]
     document = {"nodes": nodes, "retention": {"audit_log": "365d"}}

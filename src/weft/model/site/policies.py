@@ -135,8 +135,8 @@ class AcceptancePolicy(Document):
         default=(),
         max_length=20,
         description="Tests, by name: the hold for `what` ends by itself when all of them have passed since it began. "
-        "bandwidth: operators' bandwidth test, without which no one accepts a hold that weft began, either; weft-check: "
-        "the node's own checks; others: outside programs report them.",
+        "bandwidth: operators' bandwidth test, without which no one accepts a hold that weft began, either. "
+        "weft-check: the node's own checks. Others: outside programs report them.",
     )
 
     @field_validator("tests")
