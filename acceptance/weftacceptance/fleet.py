@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from weftacceptance.cloud import Json, LostError, pause
+from weftacceptance.cloud import Json, LostError, pause, soon
 from weftacceptance.pods import pod_of
 from weftacceptance.steps import Run, skip, step, weft
 
@@ -51,13 +51,20 @@ def _counts(nodes: list[Json]) -> dict[str, int]:
 def query_governance_metrics(run: Run) -> Json:
     """Delivered: in the site and in Nova. Reserved: a pod holds it. Active: Nova has an active server there."""
     pod = pod_of(run, run.tenant, "pod", 2)
+    mine = {one["node"] for one in pod["placed"]}
+    running: set[str] = set()
+
+    def are_active() -> bool:
+        servers = run.operator.ask("compute", "GET", "/servers/detail?all_tenants=1").get("servers")
+        running.clear()
+        running.update(one["OS-EXT-SRV-ATTR:host"] for one in servers if one["status"] == "ACTIVE")
+        return mine <= running
+
+    soon(are_active, 60)
     nodes = fleet(run)
-    servers = run.operator.ask("compute", "GET", "/servers/detail?all_tenants=1").get("servers")
-    running = {one["OS-EXT-SRV-ATTR:host"] for one in servers if one["status"] == "ACTIVE"}
     delivered = [one for one in nodes if one["host"] is not None]
     reserved = [one for one in delivered if one["pod"]]
     active = [one for one in reserved if one["name"] in running]
-    mine = {one["node"] for one in pod["placed"]}
     if not mine <= {one["name"] for one in active}:
         raise LostError("the nodes of a pod that is READY aren't all active")
     healthy = [one for one in delivered if is_healthy(one)]

@@ -7,6 +7,7 @@ import io
 
 from tests.helpers.desk import Desk
 from tests.helpers.hostchecks import document, result
+from weft.model.site import AcceptancePolicy
 
 
 def test_checks_of_a_node_are_reported_and_read(desk: Desk) -> None:
@@ -53,3 +54,36 @@ def test_checks_of_a_node_are_reported_and_read(desk: Desk) -> None:
     assert desk.weft("node", "revoke-check-token", made["id"], cloud="operator").code == 2
     wrong = desk.weft("node", "check-token", "gpu01", "--until", "soon", cloud="operator")
     assert wrong.code == 2 and "until" in wrong.err
+
+
+def test_tests_of_a_held_node_are_reported_and_read(desk: Desk) -> None:
+    """What is still missing, the reason in the lists, wrong values; the last result ends the hold."""
+    house = desk.house
+    site = house.store.site().site
+    policy = AcceptancePolicy(what="burn-in", tests=("nccl", "disk"))
+    house.store.activate_site(site.model_copy(update={"acceptance": policy}), "operator")
+    desk.weft("node", "hold", "gpu01", "--for", "burn-in", cloud="operator")
+    started = house.door_clock.now().isoformat()
+
+    def say(test: str, status: str, *more: str, began: str = started) -> tuple[int, str]:
+        words = ("node", "report-test", "gpu01", test, "--status", status, "--started", began, *more)
+        found = desk.weft(*words, cloud="operator")
+        return found.code, found.out + found.err
+
+    code, said = say("nccl", "failed", "--reason", "rail 3: 190 Gb/s")
+    assert code == 0 and "still held for burn-in: nccl failed, disk missing" in said
+    listed = desk.weft("node", "checks", "gpu01", "-f", "csv", cloud="operator").out
+    rows = [(row["Code"], row["Status"], row["Reason"]) for row in csv.DictReader(io.StringIO(listed))]
+    assert rows == [("site:nccl", "failed", "rail 3: 190 Gb/s"), ("site:disk", "missing", "")]
+    assert "nccl didn't pass" in desk.weft("node", "show", "gpu01", cloud="operator").out
+    for test, began, wrong in (
+        ("nccl", "yesterday", "started"),
+        ("other", started, "no test 'other'"),
+        ("disk", "2026-01-01T00:00:00Z", "began before"),
+    ):
+        code, said = say(test, "passed", began=began)
+        assert code == 2 and wrong in said, said
+    say("disk", "passed")
+    code, said = say("nccl", "passed")
+    assert code == 0 and "is accepted for burn-in" in said
+    assert desk.weft("node", "holds", "--json", cloud="operator").json == []

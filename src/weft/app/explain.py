@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from weft.app.yamltext import Path, Positions, dotted
-from weft.model import hostchecks, ids, storageorder
+from weft.model import hostchecks, ids, nodetests, storageorder
 from weft.model.errors import InputError, InputErrors
 from weft.model.site import DNS_NAMES, deployment, monitoring, storage
 from weft.model.site.ipus import PORT
@@ -50,6 +50,7 @@ _PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$": "letters, digits and . _ -, beginning with a letter or digit, at most 63",
     r"^[A-Za-z_]{1,64}$": "letters and _, at most 64",
     r"^https://[\x21-\x7e]+$": "a URL that begins with https://, in ASCII without spaces",
+    nodetests.TEST: "a-z, 0-9, '.', '_' and '-', at most 40 characters, the first a letter or digit",
     r"^[^\x00-\x1f\x7f-\x9f]*$": "text of one line, without control characters",
     r"^[^\x00-\x1f\x7f-\x9f]+$": "text of one line, without control characters",
     storageorder.SIZE: "a whole number of GiB or TiB, such as 500GiB or 1TiB",
