@@ -6,14 +6,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from weft.api.asking import Asker, Backend, answer
+from weft.api.asking import Backend, answer, may
+from weft.app.verbs import Request
 from weft.model.views import UseReport, UseSearch
 
 router = APIRouter(prefix="/v1", tags=["use"])
 
 
 @router.get("/use", response_model=UseReport)
-def use(request: Asker, verbs: Backend, search: Annotated[UseSearch, Query()]) -> Response:
+def use(
+    request: Annotated[Request, may("use:show")], verbs: Backend, search: Annotated[UseSearch, Query()]
+) -> Response:
     """Node and accelerator hours of the project in a period, or of all projects, from the holds that placement keeps.
 
     A node counts from its assignment until it was returned, its cleaning included; what goes on counts until now.

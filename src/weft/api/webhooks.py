@@ -17,7 +17,7 @@ router = APIRouter(prefix="/v1", tags=["webhooks"])
 
 @router.get("/webhooks", response_model=WebhookList)
 def webhooks(
-    request: Asker,
+    request: Annotated[Request, may("webhooks:list")],
     verbs: Backend,
     all_projects: Annotated[bool, Query(description="Of all projects (operators).")] = False,
 ) -> Response:
