@@ -42,8 +42,12 @@ _SHOWN = 500
 
 
 def check(host: Host, expected: Expected, codes: Collection[str] | None = None) -> list[Result]:
+    """As `check_machine`, of a host."""
+    return check_machine(Machine(host, expected), codes)
+
+
+def check_machine(machine: Machine, codes: Collection[str] | None = None) -> list[Result]:
     """All results, or those of some codes. Never raises: a check that fails itself is unknown, with why."""
-    machine = Machine(host, expected)
     results: list[Result] = []
     for group, function in GROUPS:
         wanted = [code for code in group if codes is None or code in codes]

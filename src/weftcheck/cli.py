@@ -15,6 +15,8 @@ from typing import Any, Callable, NoReturn
 from weftcheck import VERSION, bandwidthcli, checks, expected, report, service
 from weftcheck.catalog import CODES
 from weftcheck.host import Host, Runner, run
+from weftcheck.machine import Machine
+from weftcheck.parts import parts
 from weftcheck.result import Status
 
 EXIT = {Status.OK: 0, Status.FAILED: 1, Status.UNKNOWN: 3}
@@ -105,11 +107,13 @@ def main(
         return UNREPORTED
     try:
         host, when = Host(root, runner), datetime.now(timezone.utc)
-        results = checks.check(host, values, given.check)
+        machine = Machine(host, values)
+        results = checks.check_machine(machine, given.check)
+        numbered = parts(machine) if given.json or target is not None else []
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    document = report.document(host, results, data, when)
+    document = report.document(host, results, data, when, numbered)
     text = json.dumps(document, indent=1) if given.json else report.table(results, given.verbose)
     code = _print(text, EXIT[report.overall(results)])
     return code if target is None else _report(target, document, code)

@@ -46,7 +46,11 @@ def identity(host: Host) -> Mapping[str, str | None]:
 
 
 def document(
-    host: Host, results: Sequence[Result], expected: bytes | None, when: datetime
+    host: Host,
+    results: Sequence[Result],
+    expected: bytes | None,
+    when: datetime,
+    parts: Sequence[Mapping[str, str]] = (),
 ) -> Mapping[str, Any]:
     """The document of `--json`; `expected` is the file of expected values, of which the digest is in it."""
     return {
@@ -57,6 +61,7 @@ def document(
         "expected": None if expected is None else "sha256:" + hashlib.sha256(expected).hexdigest(),
         "status": overall(results).value,
         "results": [_member(result) for result in results],
+        "parts": list(parts),
     }
 
 

@@ -242,3 +242,23 @@ def test_one_file_has_the_whole_program(tmp_path: Path) -> None:
         == 2
     )
     assert target.stat().st_mode & 0o111 and target.read_bytes().startswith(b"#!/usr/bin/env python3\n")
+
+
+def test_json_document_names_parts_with_numbers(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    """GPUs by serial number, and those without one by UUID; what can't be read is left out."""
+    command = "nvidia-smi -q -x"
+    printed = rig.commands[command]
+    assert isinstance(printed, Output)
+    text = printed.text
+    first = text.index(">", text.index("<gpu ")) + 1
+    numbered = f"{text[:first]}<serial>1650424000123</serial><uuid>GPU-1</uuid>{text[first:]}"
+    rig.commands[command] = printed._replace(text=numbered)
+    _main(rig, "--json")
+    (gpu,) = [one for one in json.loads(capsys.readouterr().out)["parts"] if one["kind"] == "gpu"]
+    assert gpu["serial"] == "1650424000123" and gpu["place"].startswith("0000:")
+    rig.commands[command] = printed._replace(text=numbered.replace("1650424000123", "N/A"))
+    _main(rig, "--json")
+    assert '"GPU-1"' in capsys.readouterr().out
+    del rig.commands[command]
+    assert _main(rig, "--json") == 3
+    assert not [one for one in json.loads(capsys.readouterr().out)["parts"] if one["kind"] == "gpu"]

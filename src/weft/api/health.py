@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 
-from weft.api.asking import Asker, Backend, Named, answer, may
+from weft.api.asking import Asker, Backend, Named, answer, may, path_name
 from weft.app.verbs import Request
-from weft.model.views import HealthGroup, HealthValue, NodeHealth, NodeHealths, PodHealth, SiteHealth
+from weft.model.views import (
+    HealthGroup,
+    HealthValue,
+    NodeHealth,
+    NodeHealths,
+    PartHistory,
+    PodHealth,
+    SiteHealth,
+)
 
 router = APIRouter(prefix="/v1", tags=["health"])
+
+
+async def part_number(serial: Annotated[str, Path(description="Serial number, UUID or GUID.")]) -> str:
+    """The number in the path. Raises `NotFoundError` for an impossible one."""
+    return await path_name(serial)
+
+
+Serial = Annotated[str, Depends(part_number)]
 
 
 @router.get("/pods/{name}/health", response_model=PodHealth)
@@ -47,3 +63,11 @@ def node_healths(
     """All nodes with their health, in the site's order."""
     found = verbs.node_healths(request)
     return answer(NodeHealths(nodes=tuple(one for one in found if health in (None, one.health))))
+
+
+@router.get("/parts/{serial}/history", response_model=PartHistory)
+def part_history(
+    request: Annotated[Request, may("nodes:history")], verbs: Backend, serial: Serial
+) -> Response:
+    """In which nodes a GPU or adapter was, by its number, and which of its checks failed there, newest first."""
+    return answer(verbs.part_history(request, serial))

@@ -48,6 +48,7 @@ _PATTERNS = {
     r"^[A-Za-z0-9@._ -]*[A-Za-z0-9@_ -][A-Za-z0-9@._ -]*$": "letters, digits, spaces and @ . _ -, not dots alone",
     r"^[^\x00]*$": "text without zero bytes",
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$": "letters, digits and . _ -, beginning with a letter or digit, at most 63",
+    r"^[a-z]{1,20}$": "lower-case letters, at most 20",
     r"^[A-Za-z_]{1,64}$": "letters and _, at most 64",
     r"^https://[\x21-\x7e]+$": "a URL that begins with https://, in ASCII without spaces",
     nodetests.TEST: "a-z, 0-9, '.', '_' and '-', at most 40 characters, the first a letter or digit",

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
 from weft.engine.nodehealth import Signs, health_of_nodes, worst
+from weft.engine.parthistory import part_history
 from weft.engine.store import WORKER_SECONDS
 from weft.model.errors import NotFoundError
 from weft.model.messages import maintenance, nodehealth
@@ -18,6 +19,7 @@ from weft.model.views import (
     HealthReason,
     HealthValue,
     NodeHealth,
+    PartHistory,
     PodHealth,
     PodNodeHealth,
     PodView,
@@ -55,6 +57,14 @@ class HealthVerbs(OrderDesk):
         counts = tuple(_count(name, found) for name, found in sorted(groups.items()))
         total = {value: sum(getattr(one, value) for one in counts) for value in _VALUES}
         return SiteHealth(by=by, total=_count("", total), groups=counts)
+
+    def part_history(self, request: Request, serial: str) -> PartHistory:
+        """Where a part with this number was, and what failed of it. Raises `NotFoundError`."""
+        self._policy.check("nodes:history", request.caller)
+        found = part_history(self._store.database, serial)
+        if found is None:
+            raise NotFoundError(nodehealth.PART_UNKNOWN())
+        return found
 
     def pod_health(self, request: Request, name: str) -> PodHealth:
         """Of a pod and its nodes. Of one that doesn't serve yet, or any more, it is unknown."""

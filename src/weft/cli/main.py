@@ -23,6 +23,7 @@ PROVIDERS: dict[str, tuple[str, str]] = {
     "reservation": ("weft.cli.capacity", "reserve nodes for a project (operators)"),
     "site": ("weft.cli.site", "the site: machines, switches, cables, ranges"),
     "node": ("weft.cli.node", "list nodes; quarantine, hold, check and drain them"),
+    "part": ("weft.cli.part", "show where parts of nodes were, and what failed of them (operators)"),
     "fabric": ("weft.cli.operator", "show fabrics"),
     "link": ("weft.cli.links", "show which pods use a link of a fabric (operators)"),
     "network": ("weft.cli.network", "show networks that tenants created on a fabric"),

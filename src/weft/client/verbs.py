@@ -162,6 +162,9 @@ class Client(BandwidthClient):
         """All nodes, or those of one health."""
         return self._ask("GET", f"/v1/site/health/nodes{f'?health={health}' if health else ''}")["nodes"]
 
+    def part_history(self, serial: str) -> Json:
+        return self._ask("GET", f"/v1/parts/{part('serial', serial)}/history")
+
     def site_health(self, by: str = "type") -> Json:
         return self._ask("GET", f"/v1/site/health?by={by}")
 

@@ -12,6 +12,7 @@ from weft.engine.checktokens import use_token
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import message_json
 from weft.engine.nodetests import entries_left, record_own_checks
+from weft.engine.parthistory import note_parts
 from weft.model.errors import ConflictError, TemporaryError
 from weft.model.hostchecks import CheckDocument, CheckProblem, next_problems, row_values
 from weft.model.messages import hostchecks
@@ -67,6 +68,7 @@ def store_report(
             problems=Jsonb(row_values(problems)),
             document=Jsonb(document.model_dump(mode="json")),
         )
+        note_parts(tx, node, now, document, _new(before, problems))
         if _note(tx, node, now, before, problems):
             _tell_pods(tx, node, now, before, problems, counts)
         if frees or before != problems:

@@ -1757,6 +1757,39 @@ GROUP BY project_id, pod_id, pod, node, devices, spare LIMIT %(limit)s;
 -- name: prune_use
 DELETE FROM use_span WHERE id IN (SELECT id FROM use_span WHERE until < %(before)s ORDER BY until LIMIT %(limit)s);
 
+-- name: parts_seen
+-- Parts of a node: those that were there before are seen again, others begin a stay.
+WITH given AS (
+    SELECT * FROM jsonb_to_recordset(%(parts)s) AS g (kind text, serial text, place text, model text)
+), last AS (
+    SELECT DISTINCT ON (g.kind, g.serial) g.kind, g.serial, s.since, s.node = %(node)s::text AND s.place = g.place AS here
+    FROM given g JOIN part_stay s USING (kind, serial) ORDER BY g.kind, g.serial, s.since DESC
+), again AS (
+    UPDATE part_stay s SET seen_at = %(at)s FROM last l
+    WHERE (s.serial, s.kind, s.since) = (l.serial, l.kind, l.since) AND l.here
+)
+INSERT INTO part_stay (kind, serial, since, node, place, model, seen_at)
+SELECT kind, serial, %(at)s, %(node)s, place, model, %(at)s FROM given g
+WHERE NOT EXISTS (SELECT FROM last l WHERE (l.kind, l.serial) = (g.kind, g.serial) AND l.here)
+ON CONFLICT DO NOTHING;
+
+-- name: insert_part_failure
+INSERT INTO part_failure (kind, serial, at, node, place, code, reason)
+VALUES (%(kind)s, %(serial)s, %(at)s, %(node)s, %(place)s, %(code)s, %(reason)s);
+
+-- name: stays_of_part
+SELECT kind, model, node, place, since, seen_at FROM part_stay WHERE serial = %(serial)s ORDER BY since DESC LIMIT %(limit)s;
+
+-- name: failures_of_part
+SELECT at, node, place, code AS "check", reason FROM part_failure WHERE serial = %(serial)s ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: prune_part_failures
+DELETE FROM part_failure WHERE id IN (SELECT id FROM part_failure WHERE at < %(before)s ORDER BY at LIMIT %(limit)s);
+
+-- name: prune_part_stays
+DELETE FROM part_stay WHERE (serial, kind, since) IN (
+    SELECT serial, kind, since FROM part_stay WHERE seen_at < %(before)s ORDER BY seen_at LIMIT %(limit)s);
+
 -- part: stream_fields
 e.life, e.xact::text AS xact, e.sequence, e.at, e.type, e.message, e.key, e.owner_id, e.project_id, p.name AS pod
 

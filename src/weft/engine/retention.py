@@ -163,6 +163,8 @@ def _work(policy: RetentionPolicy, now: datetime) -> list[tuple[str, str, dict[s
         ("entries of nodes' histories", "prune_node_history", {"before": now - span(policy.node_history)}),
         ("results of nodes' checks", "prune_node_checks", {"before": now - span(policy.node_history)}),
         ("hours of use", "prune_use", {"before": now - span(policy.use)}),
+        ("failures of parts", "prune_part_failures", {"before": now - span(policy.node_history)}),
+        ("stays of parts", "prune_part_stays", {"before": now - span(policy.node_history)}),
         ("site generations", "prune_sites", {"before": now - span(policy.site_generations)}),
         ("parts of sites", "prune_site_parts", {"before": now - KEPT_FOR}),
         ("changes of capacity", "prune_capacity_changes", {}),

@@ -45,6 +45,7 @@ CODES = frozenset(
 )
 """Codes of weft-check's checks."""
 MOST_RESULTS = 1000
+MOST_PARTS = 256
 LONGEST = 1000
 """Characters of a text; weft-check itself cuts at 500."""
 MOST_LEFT_OUT = 20
@@ -80,6 +81,15 @@ class CheckResult(Document):
     mend: _Text | None = Field(default=None, description="How to mend it.")
 
 
+class CheckedPart(Document):
+    """A part of the machine with a number of its own."""
+
+    kind: str = Field(pattern=r"^[a-z]{1,20}$", description="gpu or adapter.")
+    serial: str = Field(min_length=1, max_length=100, description="Serial number, UUID or GUID.")
+    place: _Short = Field(description="Where it is: a PCI address, or an adapter's name.")
+    model: _Short = ""
+
+
 class CheckDocument(Document):
     """The results of one run."""
 
@@ -92,6 +102,9 @@ class CheckDocument(Document):
     )
     status: CheckStatus = Field(description="Of the whole, as the program says; weft uses the results.")
     results: tuple[CheckResult, ...] = Field(max_length=MOST_RESULTS)
+    parts: tuple[CheckedPart, ...] = Field(
+        default=(), max_length=MOST_PARTS, description="Parts with serial numbers."
+    )
 
     @field_validator("version", mode="before")
     @classmethod
@@ -120,6 +133,13 @@ def known_members(given: Mapping[str, object]) -> tuple[dict[str, object], list[
             if isinstance(one, dict)
             else one
             for index, one in enumerate(cast(list[object], results)[: MOST_RESULTS + 1])
+        ]
+    if isinstance(parts := known.get("parts"), list):
+        known["parts"] = [
+            _known(cast(dict[str, object], one), CheckedPart, f"parts[{index}].", left_out)
+            if isinstance(one, dict)
+            else one
+            for index, one in enumerate(cast(list[object], parts)[: MOST_PARTS + 1])
         ]
     more = len(left_out) - MOST_LEFT_OUT
     return known, left_out[:MOST_LEFT_OUT] + ([f"{more} more"] if more > 0 else [])

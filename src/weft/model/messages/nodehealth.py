@@ -107,3 +107,6 @@ NO_WORKERS = Code(
     "node-health",
     {"seconds": COUNT},
 )
+PART_UNKNOWN = Code(
+    "PART_UNKNOWN", Component.SITE, "no node has reported a part with this number", None, "node-health"
+)

@@ -82,3 +82,32 @@ class PodHealth(Document):
     health: HealthValue = Field(description="Of all reasons the first of failed, unknown, warning; ok: none.")
     reasons: tuple[HealthReason, ...] = Field(default=(), description="Of the pod itself.")
     nodes: tuple[PodNodeHealth, ...] = Field(default=(), description="Its nodes, spares included.")
+
+
+class PartStay(Document):
+    """A time in which a part was in a node."""
+
+    node: str
+    place: str = Field(description="PCI address, or an adapter's name.")
+    since: datetime = Field(description="When the node reported it first.")
+    seen_at: datetime = Field(description="When the node reported it last.")
+
+
+class PartFailure(Document):
+    """A check that turned failed of a part."""
+
+    at: datetime
+    node: str
+    place: str
+    check: str = Field(description="Code of the check.")
+    reason: str
+
+
+class PartHistory(Document):
+    """Where a part was, and what failed of it, as nodes' own checks reported it; the newest first."""
+
+    serial: str
+    kind: str = Field(description="gpu or adapter.")
+    model: str
+    stays: tuple[PartStay, ...]
+    failures: tuple[PartFailure, ...] = ()

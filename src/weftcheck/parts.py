@@ -1,0 +1,37 @@
+"""Parts of the machine that have a number of their own, so that weft knows them again in another machine."""
+
+from __future__ import annotations
+
+from weftcheck.host import UnreadableError
+from weftcheck.machine import Machine
+
+MOST = 256
+_ADAPTERS = "sys/class/infiniband"
+
+
+def parts(machine: Machine) -> list[dict[str, str]]:
+    """GPUs by serial number, or UUID where the board has none, and RDMA adapters by node GUID. What can't be read is
+    left out."""
+    found: list[dict[str, str]] = []
+    try:
+        for gpu in machine.report.gpus:
+            serial = gpu.get("serial") or gpu.get("uuid")
+            if serial:
+                found.append(_part("gpu", serial, gpu.address, gpu.get("product_name") or ""))
+    except UnreadableError:
+        pass
+    try:
+        for name in machine.host.names(_ADAPTERS):
+            try:
+                guid = machine.host.text(f"{_ADAPTERS}/{name}/node_guid").strip()
+            except UnreadableError:
+                continue
+            if guid.strip("0:"):
+                found.append(_part("adapter", guid, name, ""))
+    except UnreadableError:
+        pass
+    return found[:MOST]
+
+
+def _part(kind: str, serial: str, place: str, model: str) -> dict[str, str]:
+    return {"kind": kind, "serial": serial[:100], "place": place[:200], "model": model[:200]}
