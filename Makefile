@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each distribution's own: docs/decisions/distributions.md.
 PROJECTS := pyproject.toml packages/agents/pyproject.toml packages/openvipu/pyproject.toml lab/pyproject.toml
 
-.PHONY: help setup weft-check wheels check format test test-fast test-database test-fabric test-cloud nightly bench demo acceptance docs console-assets lock clean
+.PHONY: help setup weft-check wheels deb check format test test-fast test-database test-fabric test-cloud nightly bench demo acceptance docs console-assets lock clean
 
 help: ## Show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -72,12 +72,18 @@ wheels: setup ## Build the wheel of each distribution into build/wheels
 	@for project in $(dir $(PROJECTS)); do \
 	  (cd $$project && $(CURDIR)/.venv/bin/hatchling build -t wheel -d $(CURDIR)/build/wheels) || exit 1; done
 
+deb: wheels ## Build Debian packages for this machine's release into build/deb: weft, weft-agents, weft-check
+	@tools/packages.sh debhelper dh-virtualenv dpkg-dev help2man python3-venv
+	dpkg-buildpackage -us -uc -b --buildinfo-option=-ubuild/deb --changes-option=-ubuild/deb \
+	  --buildinfo-file=build/deb/weft.buildinfo --changes-file=build/deb/weft.changes
+
 LOCK := .venv/bin/uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url \
   --no-emit-package weft-pods --no-emit-package weft-pods-agents --no-emit-package openvipu \
   --custom-compile-command "make lock"
 
-lock: ## Pin all dependencies again, with hashes: requirements.lock (runtime), requirements-dev.lock (that and development)
+lock: ## Pin all dependencies again, with hashes: requirements.lock (runtime), requirements-agents.lock (the agents' part of it), requirements-dev.lock (that and development)
 	$(LOCK) --all-extras pyproject.toml -o requirements.lock
+	$(LOCK) -c requirements.lock packages/agents/pyproject.toml -o requirements-agents.lock
 	$(LOCK) --all-extras --group pyproject.toml:dev -c requirements.lock $(PROJECTS) -o requirements-dev.lock
 
 clean: ## Remove the environment and everything that was built

@@ -1,0 +1,116 @@
+"""The Debian packages: built, judged by lintian, installed into a root of their own, upgraded, purged."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.paths import ROOT
+from tests.packages.distributions import PROJECTS, project
+
+nightly = pytest.mark.nightly
+TOOLS = ("lintian", "mmdebstrap")
+
+
+def run(command: Sequence[str | Path], cwd: Path | None = None, code: int = 0) -> str:
+    """What a command prints; fails the test with it for another exit code."""
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=1800,
+        check=False,
+    )
+    assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout[-4000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the packages of this tree, built in a copy of it."""
+    run([ROOT / "tools" / "packages.sh", *TOOLS])
+    copy = tmp_path_factory.mktemp("tree")
+    for name in run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT).rstrip("\0").split("\0"):
+        if (ROOT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
+    (copy / ".venv").symlink_to(ROOT / ".venv")
+    run(["make", "deb"], cwd=copy)
+    return copy / "build" / "deb"
+
+
+@pytest.fixture(scope="module")
+def root(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A Debian of this machine's release with the packages in /packages, and nothing of weft installed."""
+    folder = tmp_path_factory.mktemp("root")
+    release = run(["sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME"]).strip()
+    run(["mmdebstrap", "--variant=minbase", release, folder])
+    folder.chmod(0o755)
+    shutil.copytree(packages, folder / "packages")
+    yield folder
+    assert not os.path.ismount(folder / "proc")
+
+
+def inside(root: Path, command: str, code: int = 0) -> str:
+    return run(
+        ["chroot", root, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "sh", "-c", command], code=code
+    )
+
+
+def test_packages_have_the_version_of_the_distributions() -> None:
+    """The first entry of debian/changelog; the wheels' names have it."""
+    version = (ROOT / "debian" / "changelog").read_text().partition("(")[2].partition(")")[0]
+    assert {project(name)["project"]["version"] for name in PROJECTS} == {version}
+
+
+@nightly
+def test_packages_pass_lintian(packages: Path) -> None:
+    """Errors and warnings; what is overridden is in debian/*.lintian-overrides, with reasons."""
+    run(["lintian", "--fail-on", "error,warning", *sorted(packages.glob("*.deb"))])
+
+
+@nightly
+def test_installed_service_runs_and_its_state_outlives_a_purge(root: Path) -> None:
+    """Commands find their modules and examples; settings belong to root and are read by weft, the state is weft's."""
+    apt = "DEBIAN_FRONTEND=noninteractive apt-get -qq --no-install-recommends -y"
+    inside(root, f"{apt} install /packages/weft_*.deb /packages/weft-check_*.deb")
+    assert inside(root, "weft --version").startswith("weft ")
+    inside(root, "weft site check /usr/share/doc/weft/examples/sites/small/site.yaml")
+    assert inside(root, "weft-check --list").splitlines()
+    assert inside(root, "stat -c '%a %U %G' /etc/weft /var/lib/weft").splitlines() == [
+        "750 root weft",
+        "700 weft weft",
+    ]
+    assert inside(root, "find /usr/lib/weft -name '*.pyc' | head -1"), (
+        "compiled: each start would compile again"
+    )
+    assert "/build/" not in inside(root, "cat /usr/lib/weft/bin/weft")
+    inside(root, "systemctl is-enabled weft-serve.service 2>/dev/null", code=1)
+    inside(root, "touch /var/lib/weft/receipts && dpkg --purge weft")
+    assert inside(root, "ls -A /var/lib/weft /usr/lib/weft 2>/dev/null; true").split() == [
+        "/var/lib/weft:",
+        "receipts",
+    ]
+
+
+@nightly
+def test_agents_are_replaced_by_the_service_that_has_them(root: Path) -> None:
+    """Both have the program `weft`; with the agents alone it says where its other commands are."""
+    apt = "DEBIAN_FRONTEND=noninteractive apt-get -qq --no-install-recommends -y"
+    inside(root, f"{apt} install /packages/weft-agents_*.deb")
+    assert "weft-pods" in inside(root, "weft pod list", code=2)
+    inside(
+        root,
+        "test -e /lib/systemd/system/weft-fabric-agent.service && test ! -e /lib/systemd/system/weft-serve.service",
+    )
+    inside(root, f"{apt} install /packages/weft_*.deb")
+    assert inside(root, "dpkg-query -W -f '${db:Status-Abbrev}' weft-agents; weft pod --help").startswith(
+        "rc"
+    )
