@@ -1,7 +1,8 @@
-"""The Debian packages: built, judged by lintian, installed into a root of their own, upgraded, purged."""
+"""The Debian packages: built, judged by lintian, installed into a root of their own, purged; and the image of them."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from tests.helpers.paths import ROOT
 from tests.packages.distributions import PROJECTS, project
 
 nightly = pytest.mark.nightly
-TOOLS = ("lintian", "mmdebstrap")
+TOOLS = ("lintian", "mmdebstrap", "buildah")
 
 
 def run(command: Sequence[str | Path], cwd: Path | None = None, code: int = 0) -> str:
@@ -54,6 +55,7 @@ def root(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
     run(["mmdebstrap", "--variant=minbase", release, folder])
     folder.chmod(0o755)
     shutil.copytree(packages, folder / "packages")
+    inside(folder, "apt-get -qq update")
     yield folder
     assert not os.path.ismount(folder / "proc")
 
@@ -114,3 +116,33 @@ def test_agents_are_replaced_by_the_service_that_has_them(root: Path) -> None:
     assert inside(root, "dpkg-query -W -f '${db:Status-Abbrev}' weft-agents; weft pod --help").startswith(
         "rc"
     )
+
+
+@nightly
+def test_image_has_the_service_as_weft_without_settings(root: Path, packages: Path, tmp_path: Path) -> None:
+    """By buildah, on the root instead of a registry's image; processes aren't root's, settings come by a mount."""
+    buildah = [
+        "buildah",
+        "--root",
+        str(tmp_path / "store"),
+        "--runroot",
+        str(tmp_path / "run"),
+        "--storage-driver",
+        "vfs",
+    ]
+    base = run([*buildah, "from", "scratch"]).strip()
+    run([*buildah, "add", "-q", base, root, "/"])
+    run([*buildah, "commit", "-q", base, "localhost/debian"])
+    containerfile = ["-f", ROOT / "images" / "oci" / "Containerfile", "--build-arg", "BASE=localhost/debian"]
+    run([*buildah, "build", "--isolation", "chroot", *containerfile, "-t", "weft", packages.parents[1]])
+    image = json.loads(run([*buildah, "inspect", "--type", "image", "weft"]))["OCIv1"]["config"]
+    assert (image["User"], image["Entrypoint"], image["Cmd"]) == ("weft", ["weft"], ["serve"])
+    container = run([*buildah, "from", "weft"]).strip()
+    try:
+        assert run([*buildah, "run", "--isolation", "chroot", container, "--", "id", "-un"]).strip() == "weft"
+        said = run(
+            [*buildah, "run", "--isolation", "chroot", container, "--", "weft", "config", "check"], code=2
+        )
+        assert "/etc/weft/weft.toml" in said
+    finally:
+        run([*buildah, "rm", "--all"])
