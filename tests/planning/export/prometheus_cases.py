@@ -62,6 +62,11 @@ CASES: dict[str, Case] = {
         {"weft_up": "1x2000"}, {"weft_up": "1x2000", "weft_backup_age_seconds": "60x2000"}, at="27h"
     ),
     "WeftSweepLate": _gauge("weft_sweep_age_seconds", 4000, 300),
+    "WeftSweepMissing": Case(
+        {"weft_up": "1x400", 'weft_node_checks{state="ok"}': "7x400"},
+        {"weft_up": "1x400", 'weft_node_checks{state="ok"}': "7x400", "weft_sweep_age_seconds": "60x400"},
+        at="2h",
+    ),
     "WeftPodsOverdue": Case(
         {'weft_pods_overdue{state="WIRING"}': "2x400"},
         {'weft_pods_overdue{state="WIRING"}': "0x400", 'weft_pods_overdue{state="RELEASING"}': "3x400"},
@@ -172,5 +177,54 @@ CASES: dict[str, Case] = {
         {'vipu_agents{pod="p",reachable="false"}': "0x400", 'vipu_agents{pod="p",reachable="true"}': "4x400"},
         {"pod": "p"},
     ),
+    "WeftIpuExporterSilent": Case(
+        {'up{job="weft-vipu",pod="p",instance="a"}': "0x400"},
+        {'up{job="weft-vipu",pod="p",instance="a"}': "1x400"},
+        {"job": "weft-vipu", "pod": "p", "instance": "a"},
+    ),
     "WeftIpuUnhealthy": _gauge('vipu_ipus_unhealthy{pod="p"}', 1, 0, pod="p"),
 }
+
+FURTHER: tuple[tuple[str, Case], ...] = (
+    (
+        "WeftTargetsUnread",
+        Case(
+            {'up{job="weft-switches",instance="a"}': "0x400"},
+            {'up{job="weft-switches",instance="a"}': "1x400", 'up{job="weft-info",instance="a"}': "1x400"},
+        ),
+    ),
+    (
+        "WeftSweepMissing",  # the process has just begun; there is no site yet
+        Case(
+            {"weft_up": "1x400", 'weft_node_checks{state="ok"}': "7x400"},
+            {"weft_up": "1x400"},
+            at="2h",
+        ),
+    ),
+    (
+        "WeftGpuXid",  # labels that a pod's server has made up are no further alerts
+        Case(
+            {
+                'DCGM_FI_DEV_XID_ERRORS{gpu="0",node="gpu1",pod="p",x="1"}': "0x35 79x400",
+                'DCGM_FI_DEV_XID_ERRORS{gpu="0",node="gpu1",pod="p",x="2"}': "0x35 79x400",
+            },
+            {'DCGM_FI_DEV_XID_ERRORS{gpu="made up",node="gpu1",pod="p"}': "0x35 79x400"},
+            {"gpu": "0", "node": "gpu1", "pod": "p"},
+        ),
+    ),
+    (
+        "WeftIpuUnhealthy",  # two projects have pods of this name
+        Case(
+            {
+                'vipu_ipus_unhealthy{pod="p",project="a"}': "1x400",
+                'vipu_ipus_unhealthy{pod="p",project="b"}': "0x400",
+            },
+            {
+                'vipu_ipus_unhealthy{pod="p",project="a"}': "0x400",
+                'vipu_ipus_unhealthy{pod="p",project="b"}': "0x400",
+            },
+            {"pod": "p", "project": "a"},
+        ),
+    ),
+)
+"""Further cases of alerts."""

@@ -16,13 +16,14 @@ import yaml
 from tests.helpers.certificates import own_certificate
 from tests.helpers.paths import DOCS, EXAMPLES
 from tests.helpers.prometheus import checked, dashboard_expressions, free_ports, programs, running, until
-from tests.planning.export.prometheus_cases import CASES
+from tests.planning.export.prometheus_cases import CASES, FURTHER
 from weft.app.siteexport import export_site
 from weft.app.sitefile import load_site
 from weft.cli.main import main
 from weft.model.errors import InputError
 from weft.model.site import Exporter, Monitoring, Site
 from weft.planning.export.prometheus.files import prometheus_files, site_alerts
+from weft.planning.export.prometheus.panels import BOARDS
 from weft.planning.export.prometheus.rules import RECORDINGS
 from weft.planning.export.prometheus.syslog import LOGS, TABLE
 
@@ -91,7 +92,7 @@ def test_each_alert_fires_and_rests(tmp_path: Path) -> None:
     tests: list[dict[str, Any]] = []
     rules = yaml.safe_load((folder / "rules/weft.yml").read_text())
     by_name = {r["alert"]: r for g in rules["groups"] for r in g["rules"] if "alert" in r}
-    for name, case in CASES.items():
+    for name, case in (*CASES.items(), *FURTHER):
         for series, expected in ((case.fires, True), (case.quiet, False)):
             rows = [{"series": key, "values": values} for key, values in series.items()]
             alert: dict[str, Any] = {"eval_time": case.at, "alertname": name, "exp_alerts": []}
@@ -117,6 +118,58 @@ def test_each_alert_fires_and_rests(tmp_path: Path) -> None:
         timeout=120,
     )
     assert done.returncode != 0, "an alert that fires where none is expected is found"
+
+
+def test_pod_traffic_is_the_same_for_any_number_of_api_processes(tmp_path: Path) -> None:
+    """Each process offers the same info; a node that two pods hold belongs to neither."""
+    folder = written(monitored("small", tmp_path / "secret"), tmp_path / "out")
+    port = "infiniband_hca_port_transmit_data_bytes_total{port='1',fabric='ib',instance='s',agent='sm1'"
+    series = [
+        {"series": f"{port},guid='{guid}'}}".replace("'", '"'), "values": "0+6000x40"}
+        for guid in ("0x1", "0x2")
+    ]
+    for process in ("a", "b"):
+        rows = [
+            *(f"weft_adapter_info{{guid='0x{n}',node='n{n}'" for n in (1, 2)),
+            *(f"weft_pod_node_info{{node='n1',pod='{p}',pod_id='{p}',project='x'" for p in ("whole",)),
+            *(f"weft_pod_node_info{{node='n2',pod='{p}',pod_id='{p}',project='x'" for p in ("one", "two")),
+        ]
+        series += [
+            {"series": f"{r},instance='{process}'}}".replace("'", '"'), "values": "1x40"} for r in rows
+        ]
+    labels = '{project="x",pod="whole",pod_id="whole"}'
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": series,
+            "promql_expr_test": [
+                {
+                    "expr": expr,
+                    "eval_time": "20m",
+                    "exp_samples": [{"labels": wanted, "value": 100}],
+                }
+                for expr, wanted in (
+                    ("weft:pod_transmit_bytes:rate5m", f"weft:pod_transmit_bytes:rate5m{labels}"),
+                    (_traffic_of_a_pod(), '{node="n1",pod="whole"}'),
+                )
+            ],
+        }
+    ]
+    (tmp_path / "rules.yml").write_text((folder / "rules/weft.yml").read_text())
+    (tmp_path / "tests.yml").write_text(yaml.safe_dump({"rule_files": ["rules.yml"], "tests": tests}))
+    checked("promtool", "test", "rules", tmp_path / "tests.yml", cwd=tmp_path)
+
+
+def _traffic_of_a_pod() -> str:
+    """The join of the dashboard of a pod's traffic, for any rate of its nodes."""
+    panel = next(p for b in BOARDS if b.uid == "weft-pod" for p in b.panels if "node_load1" in str(p.lines))
+    rate = (
+        "max by (node) (rate(infiniband_hca_port_transmit_data_bytes_total[5m]) * on (guid) group_left (node) "
+        "max by (guid, node) (weft_adapter_info))"
+    )
+    expr = next(iter(panel.lines)).replace("max by (node) (node_load1)", rate).replace('"$pod"', '".*"')
+    assert "node_load1" not in expr
+    return expr
 
 
 def test_each_alert_has_a_page(tmp_path: Path) -> None:

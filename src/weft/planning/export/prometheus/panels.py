@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from weft.planning.export.prometheus.rules import SHARED_NODES
+
 
 @dataclass(frozen=True, slots=True)
 class Panel:
@@ -48,7 +50,7 @@ def _top(expr: str) -> str:
 
 _PODS_NODE = (
     "* on (node) group_left (pod) max by (node, pod) "
-    '(weft_pod_node_info{pod=~"$pod"} unless on (node) (count by (node) (weft_pod_node_info) > 1))'
+    f'(weft_pod_node_info{{pod=~"$pod"}} unless on (node) {SHARED_NODES})'
 )
 BOARDS: tuple[Board, ...] = (
     Board(
@@ -234,9 +236,11 @@ BOARDS: tuple[Board, ...] = (
         "weft: IPU-Machines",
         "V-IPU controllers and sensors of IPU-Machines",
         (
-            Panel("Agents", {"sum by (pod, reachable) (vipu_agents)": "{{pod}} {{reachable}}"}),
-            Panel("IPUs", {"sum by (pod, use) (vipu_ipus)": "{{pod}} {{use}}"}),
-            Panel("Unhealthy IPUs", {"max by (pod) (vipu_ipus_unhealthy)": "{{pod}}"}),
+            Panel(
+                "Agents", {"sum by (project, pod, pod_id, reachable) (vipu_agents)": "{{pod}} {{reachable}}"}
+            ),
+            Panel("IPUs", {"sum by (project, pod, pod_id, use) (vipu_ipus)": "{{pod}} {{use}}"}),
+            Panel("Unhealthy IPUs", {"max by (project, pod, pod_id) (vipu_ipus_unhealthy)": "{{pod}}"}),
             Panel("Links", {"min by (machine, port) (ipum_link_up)": "{{machine}} {{port}}"}, kind="table"),
         ),
     ),

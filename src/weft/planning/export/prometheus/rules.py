@@ -15,6 +15,10 @@ CONGESTED = 0.3
 """Share of the time in which a port waited, as in `weft link show`."""
 
 
+SHARED_NODES = "(count by (node) (max by (node, pod_id) (weft_pod_node_info)) > 1)"
+"""Nodes that several pods hold. Every API process offers the same series: a pod counts once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recording:
     """A recording rule. Attributes: what: for people; slow: reads hours of all ports, so once a minute is enough."""
@@ -99,7 +103,7 @@ RECORDINGS: tuple[Recording, ...] = (
         "max without (instance, agent) (rate(infiniband_hca_port_transmit_data_bytes_total[5m])) "
         "* on (guid) group_left (node) max by (guid, node) (weft_adapter_info) "
         "* on (node) group_left (project, pod, pod_id) max by (node, project, pod, pod_id) "
-        "(weft_pod_node_info unless on (node) (count by (node) (weft_pod_node_info) > 1)))",
+        f"(weft_pod_node_info unless on (node) {SHARED_NODES}))",
         "bytes a second that the adapters of a pod's whole nodes send; pods on shared nodes have none",
     ),
     Recording(
@@ -125,6 +129,14 @@ RECORDINGS: tuple[Recording, ...] = (
     ),
 )
 _DAY = 86_400
+
+
+def _gpus(field: str) -> str:
+    """A field of each GPU. A pod's server may answer anything: it has a hundred GPUs at most, without further labels."""
+    series = f'DCGM_FI_DEV_{field}{{gpu=~"[0-9]{{1,2}}"}}'
+    return f"max by (job, node, project, pod, pod_id, server, gpu) ({series})"
+
+
 _LEFT = "min by (certificate, fabric, agent) (weft_certificate_not_after_seconds) - time()"
 
 
@@ -160,8 +172,10 @@ def alerts(backup_seconds: int, hosts: str, pods: str) -> tuple[Alert, ...]:
             "{{ $value | humanizePercentage }} of the API's requests fail with HTTP 5xx.", "weft",
         ),
         Alert(
-            "WeftTargetsUnread", "sum(increase(prometheus_sd_http_failures_total[15m])) > 2", "5m", "ticket",
-            "Prometheus can't read its targets from weft; it goes on with those that it has.", "weft",
+            "WeftTargetsUnread",
+            "sum(increase(prometheus_sd_http_failures_total[15m])) > 2 or "
+            'count(up{job=~"weft-info|weft-switches"} == 0) > 0', "5m", "ticket",
+            "Prometheus can't read targets, pods' nodes or switches' counters from a process of weft.", "weft",
         ),
         Alert(
             "WeftCertificateEnds",
@@ -190,6 +204,11 @@ def alerts(backup_seconds: int, hosts: str, pods: str) -> tuple[Alert, ...]:
         Alert(
             "WeftSweepLate", "min(weft_sweep_age_seconds) > 3600", "5m", "ticket",
             "The sweep for remains of released pods last finished {{ $value | humanizeDuration }} ago.", "weft",
+        ),
+        Alert(
+            "WeftSweepMissing",
+            "max(weft_up) == 1 and on () weft_node_checks unless on () weft_sweep_age_seconds", "1h", "ticket",
+            "The sweep for remains of released pods has never finished.", "weft",
         ),
         Alert(
             "WeftPodsOverdue", 'max by (state) (weft_pods_overdue{state!="RELEASING"}) > 0', "5m", "ticket",
@@ -305,21 +324,26 @@ def alerts(backup_seconds: int, hosts: str, pods: str) -> tuple[Alert, ...]:
         ),
         Alert(
             "WeftGpuXid",
-            "max without (instance) (DCGM_FI_DEV_XID_ERRORS) > 0 and "
-            "changes(max without (instance) (DCGM_FI_DEV_XID_ERRORS)[15m:1m]) > 0", "1m", "ticket",
+            f"{_gpus('XID_ERRORS')} > 0 and changes({_gpus('XID_ERRORS')}[15m:1m]) > 0", "1m", "ticket",
             "GPU {{ $labels.gpu }} of node {{ $labels.node }} reported Xid {{ $value }}.", "servers", "projects",
         ),
         Alert(
-            "WeftGpuRowRemapFailed", "max without (instance) (DCGM_FI_DEV_ROW_REMAP_FAILURE) > 0", "5m", "ticket",
+            "WeftGpuRowRemapFailed", f"{_gpus('ROW_REMAP_FAILURE')} > 0", "5m", "ticket",
             "GPU {{ $labels.gpu }} of node {{ $labels.node }} can't remap a faulty row of its memory: replace it.",
             "servers", "projects",
         ),
         Alert(
-            "WeftIpuAgentSilent", 'max by (pod) (vipu_agents{reachable="false"}) > 0', "5m", "ticket",
+            "WeftIpuAgentSilent",
+            'max by (project, pod, pod_id) (vipu_agents{reachable="false"}) > 0', "5m", "ticket",
             "{{ $value }} agents of the V-IPU controller of pod {{ $labels.pod }} don't answer.", "servers",
         ),
         Alert(
-            "WeftIpuUnhealthy", "max by (pod) (vipu_ipus_unhealthy) > 0", "5m", "ticket",
+            "WeftIpuExporterSilent", 'up{job="weft-vipu"} == 0', "10m", "ticket",
+            "The V-IPU exporter of {{ $labels.node }}{{ $labels.pod }} at {{ $labels.instance }} doesn't answer.",
+            "servers",
+        ),
+        Alert(
+            "WeftIpuUnhealthy", "max by (project, pod, pod_id) (vipu_ipus_unhealthy) > 0", "5m", "ticket",
             "{{ $value }} IPUs of pod {{ $labels.pod }} are unhealthy.", "servers",
         ),
     )  # fmt: skip
