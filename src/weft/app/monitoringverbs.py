@@ -4,6 +4,7 @@ token that `weft serve --monitoring-token` names."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Metric
@@ -54,7 +55,7 @@ class MonitoringVerbs(Desk):
         if job == BMCS:
             return bmc_targets(site)
         if job == CONTROLLERS:
-            rows = self._store.monitored_controllers(ADDRESS_OF_CONTROLLERS, MOST_TARGETS)
+            rows = self._store.monitored_controllers(ADDRESS_OF_CONTROLLERS, MOST_TARGETS + 1)
             return controller_targets(site, [_server(site, row) for row in rows])
         if job in hosts:
             return host_targets(site, hosts[job])
@@ -62,7 +63,7 @@ class MonitoringVerbs(Desk):
             raise InputError(
                 "job", job, f"a job of the site: {', '.join(sorted([*hosts, *pods, BMCS, CONTROLLERS]))}"
             )
-        servers = [_server(site, row) for row in self._store.monitored_servers(MOST_TARGETS)]
+        servers = [_server(site, row) for row in self._store.monitored_servers(MOST_TARGETS + 1)]
         return pod_targets(site, pods[job], servers)
 
     def monitoring_switches(self, scraper: Scraper) -> bytes:
@@ -106,10 +107,14 @@ _FAMILIES = (
 
 
 class SwitchCollector(Collector):
-    """Counters of switches' ports, since each switch last reset them: `rate()` takes a reset for what it is."""
+    """Counters of switches' ports, since each switch last reset them: `rate()` takes a reset for what it is. All
+    fabrics are asked at the same time."""
 
     def __init__(self, fabrics: Mapping[str, FabricDriver]) -> None:
-        self._found = {n: f.port_counters() for n, f in sorted(fabrics.items()) if isinstance(f, CountsPorts)}
+        asked = {name: f for name, f in sorted(fabrics.items()) if isinstance(f, CountsPorts)}
+        with ThreadPoolExecutor(max(1, len(asked)), thread_name_prefix="counters") as pool:
+            found = pool.map(lambda one: one.port_counters(), asked.values())
+            self._found = dict(zip(asked, found, strict=True))
 
     def collect(self) -> Iterator[Metric]:
         """A port that doesn't count something has no series of it."""

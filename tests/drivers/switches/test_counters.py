@@ -57,8 +57,14 @@ def test_each_vendor_answers_with_its_counters(one: One) -> None:
 def test_cumulus_counts_pauses_and_marks_where_roce_is_configured(one: One) -> None:
     one.front.roce = dict.fromkeys(one.ports, (11, 12, 13))
     found = port_of(one)
+    counts = one.front.__class__.__name__ == "Nvue"
     known = (found.pfc_receive, found.pfc_transmit, found.ecn_marked)
-    assert known == ((11, 12, 13) if one.front.__class__.__name__ == "Nvue" else (None, None, None))
+    assert known == ((11, 12, 13) if counts else (None, None, None))
+    del one.front.roce[sorted(one.ports)[1]]  # one port without them is no reason to read no further
+    ports = one.fabric.port_counters()["leaf1"]
+    assert not isinstance(ports, str)
+    marked = {p.port for p in ports if p.ecn_marked is not None}
+    assert marked == (one.front.roce.keys() if counts else set())
 
 
 def test_silent_switch_is_down_and_has_no_series(one: One) -> None:
@@ -113,6 +119,83 @@ def test_switch_that_hangs_delays_no_other_and_is_asked_once() -> None:
     finally:
         gate.set()
         reading.close()
+
+
+def reading_of(within: float, *counters: Callable[[], object], clock: Callable[[], float]) -> CounterReading:
+    """Switches s0, s1, …"""
+    switches = {f"s{i}": SimpleNamespace(counters=one) for i, one in enumerate(counters)}
+    return CounterReading("eth", cast(dict[str, Switch], switches), within, clock)
+
+
+def counted() -> list[PortCounters]:
+    return [PortCounters("Ethernet1", 1)]
+
+
+def test_many_switches_that_hang_delay_no_other() -> None:
+    gate = threading.Event()
+    reading = reading_of(0.5, *[lambda: gate.wait(30)] * 40, counted, clock=time.monotonic)
+    try:
+        for _ in range(2):
+            found = reading.get()
+            assert found["s40"] == counted()
+            assert sum(isinstance(one, str) for one in found.values()) == 40
+    finally:
+        gate.set()
+        reading.close()
+
+
+def test_late_answer_is_not_given_once_it_is_old() -> None:
+    """An hour without a reader: the switch is asked, and what it answered then isn't what it answers now."""
+    gate, now, asked = threading.Event(), [0.0], list[int]()
+
+    def late() -> list[PortCounters]:
+        asked.append(1)
+        gate.wait(30)
+        return [PortCounters("Ethernet1", len(asked))]
+
+    reading = reading_of(0.3, late, clock=lambda: now[0])
+    try:
+        assert isinstance(reading.get()["s0"], str)
+        gate.set()
+        time.sleep(0.1)
+        now[0] += 30
+        assert reading.get()["s0"] == [PortCounters("Ethernet1", 1)]
+        gate.clear()
+        assert isinstance(reading.get()["s0"], str)
+        gate.set()
+        time.sleep(0.1)
+        now[0] += 3600
+        assert reading.get()["s0"] == [PortCounters("Ethernet1", 3)]
+    finally:
+        gate.set()
+        reading.close()
+
+
+def test_defect_of_one_switch_is_not_the_others() -> None:
+    def breaks() -> list[PortCounters]:
+        raise RecursionError("too deep")
+
+    reading = reading_of(5, breaks, counted, clock=time.monotonic)
+    for _ in range(2):
+        found = reading.get()
+        assert isinstance(found["s0"], str) and "too deep" in found["s0"]
+        assert found["s1"] == counted()
+    reading.close()
+    assert all(isinstance(one, str) for one in reading.get().values()), "a site that is replaced"
+
+
+def test_fabrics_are_asked_at_the_same_time() -> None:
+    """Each has a silent switch: together they take as long as one."""
+    both = threading.Barrier(3)
+
+    def port_counters() -> dict[str, str]:
+        both.wait(10)  # breaks unless all three are asked at once
+        return {"leaf": "no answer"}
+
+    fabrics = {name: SimpleNamespace(port_counters=port_counters) for name in ("a", "b", "c")}
+    registry = CollectorRegistry()
+    registry.register(SwitchCollector(cast(Any, fabrics)))
+    assert generate_latest(registry).decode().count('switch="leaf"} 0.0') == 3
 
 
 @pytest.mark.parametrize(

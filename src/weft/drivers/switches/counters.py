@@ -20,12 +20,18 @@ from weft.model.portcounters import PortCounters, count
 
 WITHIN = 20.0
 """Seconds in which all switches of a fabric must answer."""
-AT_ONCE = 16
+MOST_AGE = 60.0
+"""Seconds since a late answer came in which it is still given: as long as Prometheus waits between two readings."""
+AT_ONCE = 256
+"""Switches of a fabric; each that hangs has a thread."""
+CLOSED = "weft doesn't use this site any more"
 MOST_PORTS = 1024
 """Of one switch."""
 _PORT = re.compile(r"(Ethernet|swp|eth|et-|xe-)[\w/.:-]{1,40}")
 Counted = Mapping[str, Sequence[PortCounters] | str]
 """Switch -> its ports, or why they aren't known."""
+_Answer = tuple[float, Sequence[PortCounters] | str]
+"""When it came, by the monotonic clock, and what it is."""
 
 
 def eos_counters(interfaces: Mapping[str, Any]) -> list[PortCounters]:
@@ -123,6 +129,7 @@ class CounterReading:
     Args:
         fabric: for names of threads.
         within: seconds after which a switch that hasn't answered is taken to be silent.
+        monotonic: seconds of a clock by which late answers become too old.
     """
 
     def __init__(
@@ -135,7 +142,7 @@ class CounterReading:
         self._switches, self._within, self._monotonic = switches, within, monotonic
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"counters-{fabric}")
         self._lock = threading.Lock()
-        self._asked: dict[str, Future[Sequence[PortCounters] | str]] = {}
+        self._asked: dict[str, Future[_Answer]] = {}
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -144,25 +151,38 @@ class CounterReading:
         """The answers that come within the time. Callers at the same time share them."""
         with self._lock:
             for name, switch in self._switches.items():
-                if name not in self._asked:
-                    self._asked[name] = self._pool.submit(_counters_of, switch)
+                if (known := self._asked.get(name)) is None or self._is_old(known):
+                    try:
+                        self._asked[name] = self._pool.submit(self._ask, switch)
+                    except RuntimeError:
+                        return dict.fromkeys(self._switches, CLOSED)
             asked = dict(self._asked)
         wait(asked.values(), self._within)
         found: dict[str, Sequence[PortCounters] | str] = {}
         with self._lock:
             for name, answer in asked.items():
                 if answer.done():
-                    found[name] = answer.result()
+                    found[name] = CLOSED if answer.cancelled() else answer.result()[1]
                     if self._asked.get(name) is answer:
                         del self._asked[name]
                 else:
                     found[name] = f"no answer within {self._within:.0f} s"
         return found
 
+    def _is_old(self, answer: Future[_Answer]) -> bool:
+        return answer.done() and not answer.cancelled() and self._monotonic() - answer.result()[0] > MOST_AGE
+
+    def _ask(self, switch: Switch) -> _Answer:
+        found = _counters_of(switch)
+        return self._monotonic(), found
+
 
 def _counters_of(switch: Switch) -> Sequence[PortCounters] | str:
+    """Whatever goes wrong with one switch is its own: the others' counters are read all the same."""
     try:
         found = switch.counters()
     except WeftError as error:
         return str(error)
+    except Exception as error:
+        return f"its answer can't be read: {error!r}"
     return found if isinstance(found, str) else found[:MOST_PORTS]

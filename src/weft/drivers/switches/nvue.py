@@ -143,14 +143,14 @@ class Nvue(Session):
     def counters(self) -> Sequence[PortCounters]:
         """Two requests a port that the site names; one if the first port has no counters of RoCE."""
         found: list[PortCounters] = []
-        asked, has_roce = "read the counters of ports", True
+        asked, has_roce = "read the counters of ports", None
         for port in sorted(self.limits.ports):
             path = f"{ROOT}/interface/{quote(port, safe='')}"
             stats = self._optional(f"{path}/link/stats", asked)
             if stats is None:
                 continue  # it isn't there
-            roce = self._optional(f"{path}/qos/roce/counters", asked) if has_roce else None
-            has_roce = roce is not None
+            roce = self._optional(f"{path}/qos/roce/counters", asked) if has_roce is not False else None
+            has_roce = roce is not None if has_roce is None else has_roce
             try:
                 found.append(nvue_counters(port, stats, roce or {}))
             except (TypeError, AttributeError) as error:
