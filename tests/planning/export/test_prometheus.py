@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from tests.helpers.certificates import own_certificate
 from tests.helpers.paths import DOCS, EXAMPLES
@@ -22,6 +23,7 @@ from weft.app.sitefile import load_site
 from weft.cli.main import main
 from weft.model.errors import InputError
 from weft.model.site import Exporter, Monitoring, Site
+from weft.model.site.fabrics import FabricAgent
 from weft.planning.export.prometheus.files import prometheus_files, site_alerts
 from weft.planning.export.prometheus.panels import BOARDS
 from weft.planning.export.prometheus.rules import RECORDINGS
@@ -224,6 +226,52 @@ def test_export_needs_the_api_and_takes_no_cloud(tmp_path: Path, capsys: pytest.
     assert "monitoring.api" in capsys.readouterr().err and not (tmp_path / "out").exists()
     with pytest.raises(InputError, match="whole site"):
         export_site(path, "prometheus", "cloud", str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("api", ["http://weft.example:99999"]),
+        ("api", ["http://weft.example:abc"]),
+        ("api", ["http://[::1"]),
+        ("api", ["https://a.example", "http://b.example"]),
+        ("prometheus", "localhost:65536"),
+        ("alertmanagers", ["[::::]:9093"]),
+        ("bmc_exporter", "bmcs.example:99999"),
+        ("syslog", "logs.example:99999"),
+        ("page", "http://oncall.example:abc/x"),
+        ("page", "http://oncall.example/%zz"),
+        ("ticket", "http://[::1/"),
+        ("projects", {"p1": "http://oncall.example:99999"}),
+        ("runbooks", "https://docs.example/{{ printf 1 }}"),
+    ],
+)
+def test_values_that_prometheus_cannot_take_are_refused(field: str, value: object) -> None:
+    """By the site file, and not by a traceback of the export or by Alertmanager's start."""
+    with pytest.raises(ValidationError, match=field):
+        Monitoring.model_validate({field: value})
+
+
+def test_agent_with_an_impossible_port_is_refused() -> None:
+    with pytest.raises(ValidationError, match="port of 1 to 65535"):
+        FabricAgent.model_validate({"name": "sm1", "url": "https://sm1.example:99999"})
+
+
+def test_checkers_accept_the_strangest_values_that_the_site_takes(tmp_path: Path) -> None:
+    site = monitored("small", tmp_path / "secret")
+    strange = {
+        "api": ["https://[2001:db8::1]:8787", "https://weft.example"],
+        "alertmanagers": ["[::1]:9093"],
+        "page": "http://oncall.example/a'b\"c`d\\e%20ü",
+        "runbooks": "https://docs.example/a'b\"c`d\\e",
+        "hosts": {"node": {"port": 65535, "path": "/x?a=$1&{{x}}'\"`%zz"}},
+        "bmc_path": "/x?module=$1&{{x}}%zz",
+    }
+    monitoring = Monitoring.model_validate({**site.monitoring.model_dump(mode="json"), **strange})
+    folder = written(site.model_copy(update={"monitoring": monitoring}), tmp_path / "out")
+    checked("promtool", "check", "config", folder / "prometheus.yml")
+    checked("promtool", "check", "rules", folder / "rules/weft.yml")
+    checked("amtool", "check-config", folder / "alertmanager.yml")
 
 
 def test_logs_of_machines_are_filed_by_their_address(tmp_path: Path) -> None:

@@ -41,7 +41,8 @@ Dn = Annotated[str, StringConstraints(max_length=255, pattern=DISTINGUISHED_NAME
 """A distinguished name in LDAP, without braces, % and `$`: Ansible's templates, oslo.config or envsubst expand them."""
 
 
-def _reachable(value: str) -> str:
+def reachable(value: str) -> str:
+    """The URL; raises ValueError if its host or port is impossible."""
     try:
         parts = urlsplit(value)
         if parts.hostname and parts.port != 0:
@@ -51,7 +52,7 @@ def _reachable(value: str) -> str:
     raise ValueError("a URL with a host and, if one is given, a port of 1 to 65535")
 
 
-Url = Annotated[str, StringConstraints(max_length=300), AfterValidator(_reachable)]
+Url = Annotated[str, StringConstraints(max_length=300), AfterValidator(reachable)]
 Attribute = Annotated[str, StringConstraints(max_length=64, pattern=ATTRIBUTE_NAME)]
 Function = Literal["control", "network", "compute", "storage", "monitoring"]
 

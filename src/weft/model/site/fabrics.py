@@ -10,18 +10,19 @@ from weft.model.base import Document
 from weft.model.fabrictypes import ADriver, AFabricKind, FabricKind, FabricType, Level
 from weft.model.ids import Name
 from weft.model.ranges import Range
+from weft.model.site.deployment import Url, reachable
 from weft.model.site.qos import Qos
 from weft.model.site.switching import Switching
 from weft.model.site.traffic import Traffic
 
-HttpsUrl = Annotated[str, StringConstraints(pattern=r"^https://[^\s/?#@]+$", max_length=300)]
+HttpsUrl = Annotated[Url, StringConstraints(pattern=r"^https://[^\s/?#@]+$")]
 """An HTTPS URL with nothing after host and port."""
 
 
 def _without_user(url: str) -> str:
     if "@" in url:
         raise ValueError("a URL without user and password")
-    return url
+    return reachable(url)
 
 
 class FabricAgent(Document):

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv6Address
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from weft.model.base import Document
 from weft.model.ids import Duration, Name
-from weft.model.site.deployment import API_URL
+from weft.model.site.deployment import API_URL, Url
 from weft.model.site.networks import ProjectId
 
 JOB_NAME = r"^[a-z][a-z0-9_-]{0,30}$"
 HOST_PORT = r"^([A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):[1-9][0-9]{0,4}$"
 METRICS_PATH = r"^/[!-~]{0,200}$"
-HOOK_URL = r"^https?://[^\s/?#@{}%$]+(/[^\s?#@{}$]*)?$"
+HOOK_URL = r"^https?://[^\s/?#@{}%$]+(/([^\s?#@{}$%]|%[0-9A-Fa-f]{2})*)?$"
 FOLDER = r"^/[A-Za-z0-9._/-]{1,200}$"
 JobName = Annotated[str, StringConstraints(pattern=JOB_NAME)]
-HostPort = Annotated[str, StringConstraints(pattern=HOST_PORT)]
+
+
+def _possible(value: str) -> str:
+    """Raises ValueError if the port, or the address in brackets, is impossible."""
+    host, _, port = value.rpartition(":")
+    try:
+        if host.startswith("["):
+            IPv6Address(host.strip("[]"))
+        if int(port) <= 65_535:
+            return value
+    except ValueError:
+        pass
+    raise ValueError("a host name or address, IPv6 in brackets, and a port of 1 to 65535")
+
+
+HostPort = Annotated[str, StringConstraints(pattern=HOST_PORT), AfterValidator(_possible)]
 """A host name or address and a port. IPv6 addresses are in brackets."""
-BaseUrl = Annotated[str, StringConstraints(pattern=API_URL, max_length=300)]
+BaseUrl = Annotated[Url, StringConstraints(pattern=API_URL)]
 """A URL with nothing after host and port, and without credentials."""
-HookUrl = Annotated[str, StringConstraints(pattern=HOOK_URL, max_length=300)]
+HookUrl = Annotated[Url, StringConstraints(pattern=HOOK_URL)]
 Folder = Annotated[str, StringConstraints(pattern=FOLDER)]
 OWN_JOBS = frozenset(
     {
@@ -60,7 +77,8 @@ class Monitoring(Document):
         default=(),
         max_length=16,
         description="URLs of weft's API processes as Prometheus reaches them, each by itself and not through a load "
-        "balancer, such as https://weft1.example:8787. Targets are read from the first one.",
+        "balancer, such as https://weft1.example:8787; all http or all https. Targets are read from each of them, "
+        "switches' counters from the first one.",
     )
     prometheus: HostPort = Field(
         default="localhost:9090", description="Where Prometheus reads its own metrics."
@@ -129,6 +147,12 @@ class Monitoring(Document):
         description="Where BMCs and IPU-Gateways send their logs, which `weft site export` configures rsyslog for: the "
         "address and port that it listens on.",
     )
+
+    @model_validator(mode="after")
+    def _one_scheme(self) -> Self:
+        if len({urlsplit(url).scheme for url in self.api}) > 1:
+            raise ValueError("api: URLs that are all http or all https: they are one job of Prometheus'")
+        return self
 
     @model_validator(mode="after")
     def _jobs_differ(self) -> Self:

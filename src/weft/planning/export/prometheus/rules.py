@@ -132,7 +132,7 @@ _DAY = 86_400
 
 
 def _gpus(field: str) -> str:
-    """A field of each GPU. A pod's server may answer anything: it has a hundred GPUs at most, without further labels."""
+    """A field of each GPU. A pod's server may answer anything: a hundred GPUs at most, without further labels."""
     series = f'DCGM_FI_DEV_{field}{{gpu=~"[0-9]{{1,2}}"}}'
     return f"max by (job, node, project, pod, pod_id, server, gpu) ({series})"
 
