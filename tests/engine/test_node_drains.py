@@ -19,7 +19,7 @@ from weft.engine.drains import broken_promises
 from weft.model.errors import ConflictError, ForbiddenError, InputError, RefusedError
 from weft.model.pod import Aspect, PodState
 from weft.model.reservation import Reservation
-from weft.model.views import AuditLogSearch, DrainRequest, DrainResult
+from weft.model.views import AuditLogSearch, DrainRequest, DrainResult, EventSearch
 from weft.planning.fabric.places import nodes_of_leaves
 
 
@@ -198,6 +198,40 @@ def test_drained_machine_and_host_take_no_pod_of_ipus(ipu: IpuHouse) -> None:
     assert [c.message for c in seen.conditions if c.type is Aspect.MAINTENANCE] == [
         "poplar1 drained; nothing is released by itself"
     ]
+
+
+def test_drained_host_of_a_controller_is_named_to_operators_alone(ipu: IpuHouse) -> None:
+    """In events and conditions; the host of the tenant's own Poplar server is named."""
+    pod = ipu.booted()
+    for host in ("generic1", "poplar1"):
+        drain(ipu, host, reason="RMA 4711", public="new fan")
+    assert len([said for said in messages(ipu, pod, "drain") if "generic1" in said]) == 1
+    tenant = redacted(ipu.service, policy())
+    shown = tenant.show_pod(ipu.request(), pod.name)
+    [condition] = [c for c in shown.conditions if c.type is Aspect.MAINTENANCE]
+    inner = "maintenance of a host of servers that the site runs for the pod"
+    over = "; nothing is released by itself"
+    assert inner in condition.message and "maintenance of poplar1: new fan" in condition.message
+    for host in ("generic1", "poplar1"):
+        undrain(ipu, host)
+    events = tenant.pod_events(ipu.request(), pod.name)
+    assert sorted(str(e.message) for e in events if e.type == "drain") == sorted(
+        f"maintenance of {where}{what}"
+        for where in ("poplar1", inner.removeprefix("maintenance of "))
+        for what in (f": new fan{over}", " is over or was cancelled")
+    )
+    streamed = tenant.events(ipu.request(), EventSearch())
+    health = tenant.pod_health(ipu.request(), pod.name)
+    for document in (shown, *events, streamed, health):
+        assert "generic1" not in document.model_dump_json()
+
+
+def test_host_of_a_controller_is_not_named_before_the_server_is_written(ipu: IpuHouse) -> None:
+    """A slot on it is held from the placement on."""
+    pod = ipu.order(ipus())
+    drain(ipu, "generic1")
+    events = redacted(ipu.service, policy()).pod_events(ipu.request(), pod.name)
+    assert [str(e.message) for e in events if e.type == "drain"] and "generic1" not in str(events)
 
 
 def test_no_promise_is_broken_by_no_nodes(house: House) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -67,11 +67,7 @@ def drain_nodes(
         said = {"reason": drain.reason, "public": drain.public}
         values = {"by": by, "until": drain.until, "waits": drain.waits, **said}
         changed = {row["node"] for row in tx.rows("drain_nodes", nodes=sorted(nodes), at=now, **values)}
-        texts = {
-            pod: drained_text(mine, drain.until, drain.reason, drain.public)
-            for pod, mine in pods_on(capacity, changed).items()
-        }
-        _notify(tx, texts, now)
+        _notify(tx, changed, now, lambda mine, inner: _drained(mine, inner, drain.until, drain.reason, drain.public))
         tx.run("touch_queue", at=now)
     database.gate.hurry()
     return capacity, broken
@@ -83,11 +79,7 @@ def say_drains_due(database: Database) -> None:
         tx.run("lock_failures")
         now = tx.now()
         due = [row["node"] for row in tx.rows("drains_due", at=now)]
-        pods: dict[UUID, list[str]] = {}
-        for row in tx.rows("pods_of_nodes", nodes=due) if due else ():
-            if not row["inner_host"]:
-                pods.setdefault(row["pod_id"], []).append(row["node"])
-        _notify(tx, {pod: maintenance.DRAIN_DUE(nodes=mine) for pod, mine in pods.items()}, now)
+        _notify(tx, due, now, lambda mine, inner: None if inner else maintenance.DRAIN_DUE(nodes=mine))
 
 
 def planned_drain(database: Database, site: Site, nodes: Collection[str]) -> tuple[Capacity, tuple[str, ...]]:
@@ -103,36 +95,50 @@ def undrain_nodes(database: Database, nodes: Collection[str], by: str) -> tuple[
     with database.placing() as tx:
         capacity, now = read_capacity(tx), tx.now()
         ended = sorted(row["node"] for row in tx.rows("undrain_nodes", nodes=sorted(nodes), at=now, by=by))
-        pods = pods_on(capacity, ended)
-        _notify(tx, {pod: maintenance.NODES_UNDRAINED(nodes=mine) for pod, mine in pods.items()}, now)
+        _notify(tx, ended, now, _undrained)
         tx.run("touch_queue", at=now)
         tx.run("notify", owner_id="")
     database.gate.hurry()
     return capacity, ended
 
 
-def _notify(tx: Tx, texts: Mapping[UUID, Message], now: datetime) -> None:
-    """An event for each pod, whose rows are locked in one order."""
-    values = {"at": now, "type": "drain", "key": None}
-    for pod, text in sorted(texts.items()):
-        tx.run("insert_event", owner_id=pod, message=message_json(text), **values)
-        tx.run("notify", owner_id=str(pod))
+def _notify(
+    tx: Tx, nodes: Collection[str], now: datetime, text: Callable[[list[str], bool], Message | None]
+) -> None:
+    """Events of the pods there, whose rows are locked in one order; of hosts of weft's own servers apart.
+
+    Args:
+        text: of nodes of a pod, and whether only servers of weft's own are there; None: no event.
+    """
+    pods: dict[tuple[UUID, bool], list[str]] = {}
+    for row in tx.rows("pods_of_nodes", nodes=sorted(nodes)) if nodes else ():
+        pods.setdefault((row["pod_id"], row["inner_host"]), []).append(row["node"])
+    for (pod, inner), mine in sorted(pods.items()):
+        if (said := text(mine, inner)) is not None:
+            tx.run("insert_event", owner_id=pod, at=now, type="drain", message=message_json(said), key=None)
+            tx.run("notify", owner_id=str(pod))
 
 
-def drained_text(nodes: Iterable[str], until: datetime | None, reason: str, public: str) -> Message:
+def _drained(nodes: list[str], inner: bool, until: datetime | None, reason: str, public: str) -> Message:
     """What operators, and the pod's project, read of drained nodes."""
+    code = maintenance.INNER_NODES_DRAINED if inner else maintenance.NODES_DRAINED
     given = {"until": until, "reason": reason, "public": public}
-    return maintenance.NODES_DRAINED(nodes=list(nodes), **{k: v for k, v in given.items() if v})
+    return code(nodes=nodes, **{k: v for k, v in given.items() if v})
+
+
+def _undrained(nodes: list[str], inner: bool) -> Message:
+    return (maintenance.INNER_NODES_UNDRAINED if inner else maintenance.NODES_UNDRAINED)(nodes=nodes)
 
 
 def pods_drained(rows: Iterable[Mapping[str, Any]]) -> list[Message]:
     """The same of a pod's drained nodes, one message for those that are drained alike; the earliest time first."""
-    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[str, str, str, bool], list[Mapping[str, Any]]] = {}
     for row in sorted(rows, key=lambda r: (r["until_at"] is None, r["until_at"] or r["since"], r["node"])):
-        groups.setdefault((str(row["until_at"]), row["reason"], row["public"]), []).append(row)
+        alike = str(row["until_at"]), row["reason"], row["public"], row["inner_host"]
+        groups.setdefault(alike, []).append(row)
     return [
-        drained_text([r["node"] for r in mine], mine[0]["until_at"], mine[0]["reason"], mine[0]["public"])
-        for mine in groups.values()
+        _drained([r["node"] for r in mine], inner, mine[0]["until_at"], reason, public)
+        for (_, reason, public, inner), mine in groups.items()
     ]
 
 

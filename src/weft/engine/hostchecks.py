@@ -104,10 +104,15 @@ def forget_report(database: Database, node: str, by: str) -> None:
 
 def checks_failed(rows: Sequence[Mapping[str, Any]]) -> list[Message]:
     """What people read of failed checks of a pod's nodes; rows of node and code."""
-    codes: dict[str, dict[str, None]] = {}
+    codes: dict[tuple[str, bool], dict[str, None]] = {}
     for row in rows:
-        codes.setdefault(row["node"], {})[row["code"]] = None
-    return [hostchecks.FAILED_IN_POD(node=node, checks=list(mine)) for node, mine in sorted(codes.items())]
+        codes.setdefault((row["node"], row["inner_host"]), {})[row["code"]] = None
+    return [_failed_in_pod(node, inner, list(mine)) for (node, inner), mine in sorted(codes.items())]
+
+
+def _failed_in_pod(node: str, inner: bool, checks: list[str]) -> Message:
+    """Args: inner: only servers of weft's own for the pod are there."""
+    return (hostchecks.INNER_FAILED_IN_POD if inner else hostchecks.FAILED_IN_POD)(node=node, checks=checks)
 
 
 def _new(before: Problems, after: Problems) -> list[CheckProblem]:
@@ -123,8 +128,8 @@ def _tell_pods(
     codes = sorted({one.code for one in _new(before, after) if counts(one.code)})
     if not codes:
         return
-    message = message_json(hostchecks.FAILED_IN_POD(node=node, checks=codes))
     for row in tx.rows("pods_of_nodes", nodes=[node]):
+        message = message_json(_failed_in_pod(node, row["inner_host"], codes))
         tx.run("insert_event", owner_id=row["pod_id"], at=now, type="node", message=message, key=None)
         tx.run("notify", owner_id=str(row["pod_id"]))
 

@@ -530,15 +530,19 @@ WITH late AS (
 )
 SELECT node, since FROM late ORDER BY node;
 
--- name: pods_of_nodes
--- Live pods with these nodes, or slots there, that they aren't leaving; and whether only servers of weft's own are there,
--- such as controllers: tenants read nothing of their hosts.
-SELECT o.id AS pod_id, h.node, EXISTS (
-    SELECT FROM resource r WHERE r.owner_id = o.id AND r.kind = 'server' AND r.document ->> 'node' = h.node
-) AND NOT EXISTS (
-    SELECT FROM resource r WHERE r.owner_id = o.id AND r.kind = 'server' AND r.document ->> 'node' = h.node
+-- part: inner_host
+-- Whether only servers of weft's own, such as controllers, are at a node of which the pod has slots: tenants read nothing of
+-- their hosts. `h`: node and pod_id. Before the tenant's server there is written, it counts as such.
+(NOT EXISTS (SELECT FROM node_hold m WHERE (m.node, m.pod_id) = (h.node, h.pod_id)) AND NOT EXISTS (
+    SELECT FROM resource r WHERE r.owner_id = h.pod_id AND r.kind = 'server' AND r.document ->> 'node' = h.node
         AND coalesce(r.document ->> 'owner', 'tenant') = 'tenant'
-) AS inner_host FROM (
+))
+
+-- name: pods_of_nodes
+-- Live pods with these nodes, or slots there, that they aren't leaving.
+SELECT o.id AS pod_id, h.node,
+    @inner_host AS inner_host
+FROM (
     SELECT pod_id, node FROM node_hold WHERE node = ANY(%(nodes)s) AND leaving IS NULL
     UNION SELECT owner_id, substr(space, 6) FROM number_hold WHERE space = ANY(ARRAY(SELECT 'host/' || n FROM unnest(%(nodes)s::text[]) n))
 ) h JOIN pod o ON o.id = h.pod_id WHERE o.wanted = 'present' ORDER BY o.id, h.node;
@@ -1085,15 +1089,20 @@ SELECT
     @pod_fields, plan || '{"graph": {"resources": []}}' AS plan,
     EXISTS (SELECT FROM receipt WHERE owner_id = pod.id) AS has_receipt,
     -- drained nodes that it has, whole, in parts, or as hosts of its servers
-    ARRAY(SELECT row_to_json(d) FROM drain d WHERE EXISTS (SELECT FROM node_hold h WHERE (h.node, h.pod_id) = (d.node, pod.id))
-        OR EXISTS (SELECT FROM number_hold n WHERE (n.space, n.owner_id) = ('host/' || d.node, pod.id))) AS drains,
+    ARRAY(SELECT row_to_json(m) FROM (
+        SELECT h.*,
+            @inner_host AS inner_host
+        FROM (SELECT d.*, pod.id AS pod_id FROM drain d) h
+        WHERE EXISTS (SELECT FROM node_hold o WHERE (o.node, o.pod_id) = (h.node, pod.id))
+            OR EXISTS (SELECT FROM number_hold n WHERE (n.space, n.owner_id) = ('host/' || h.node, pod.id))) m) AS drains,
     ARRAY(SELECT row_to_json(f) FROM node_failure f WHERE f.pod_id = pod.id) AS failures,
     -- checks that failed on its nodes: machine's words are left out
-    ARRAY(SELECT json_build_object('node', c.node, 'code', p ->> 'code', 'since', p ->> 'since')
-        FROM node_check c, jsonb_array_elements(c.problems) p WHERE p ->> 'status' = 'failed'
-            AND (EXISTS (SELECT FROM node_hold h WHERE (h.node, h.pod_id) = (c.node, pod.id))
-                OR EXISTS (SELECT FROM number_hold n WHERE (n.space, n.owner_id) = ('host/' || c.node, pod.id)))
-        ORDER BY c.node, p ->> 'since', p ->> 'code' LIMIT 1000) AS checks,
+    ARRAY(SELECT json_build_object('node', h.node, 'code', p ->> 'code', 'since', p ->> 'since', 'inner_host',
+            @inner_host)
+        FROM (SELECT c.*, pod.id AS pod_id FROM node_check c) h, jsonb_array_elements(h.problems) p WHERE p ->> 'status' = 'failed'
+            AND (EXISTS (SELECT FROM node_hold o WHERE (o.node, o.pod_id) = (h.node, pod.id))
+                OR EXISTS (SELECT FROM number_hold n WHERE (n.space, n.owner_id) = ('host/' || h.node, pod.id)))
+        ORDER BY h.node, p ->> 'since', p ->> 'code' LIMIT 1000) AS checks,
     ARRAY(SELECT json_build_object('since', b.at, 'result', b.document #>> '{certificate,result}', 'hosts', b.hosts)
         FROM bandwidth_certificate b WHERE b.pod_id = pod.id ORDER BY b.at DESC LIMIT 1) AS bandwidth
 FROM pod WHERE id = %(id)s;

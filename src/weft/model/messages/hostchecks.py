@@ -29,6 +29,13 @@ FAILED_IN_POD = _code(
     node=NODE,
     checks=Words(CHECK, most=5),
 )
+INNER_FAILED_IN_POD = _code(
+    "INNER_NODE_CHECKS_FAILED",
+    "own checks of node {node}, with servers of weft's own for the pod, failed: {checks}",
+    "own checks of a host of servers that the site runs for the pod failed",
+    node=NODE,
+    checks=Words(CHECK, most=5),
+)
 MENDED = _code(
     "NODE_CHECK_MENDED",
     "check {check} of {subject} no longer fails",

@@ -101,6 +101,24 @@ NODES_UNDRAINED = Code(
     "maintenance",
     {"nodes": NODES},
 )
+INNER_NODES_DRAINED = Code(
+    "INNER_NODES_DRAINED",
+    Component.SITE,
+    "{nodes}, with servers of weft's own for the pod, drained[ by {until}][: {reason}][ (published: {public})]; "
+    "nothing is released by itself",
+    "maintenance of a host of servers that the site runs for the pod[ from {until}][: {public}]; nothing is released "
+    "by itself",
+    "maintenance",
+    {"nodes": NODES, "until": TIME, "reason": TEXT, "public": PUBLISHED},
+)
+INNER_NODES_UNDRAINED = Code(
+    "INNER_NODES_UNDRAINED",
+    Component.SITE,
+    "{nodes}, with servers of weft's own for the pod, no longer drained",
+    "maintenance of a host of servers that the site runs for the pod is over or was cancelled",
+    "maintenance",
+    {"nodes": NODES},
+)
 DRAIN_BREAKS_PROMISES = Code(
     "DRAIN_BREAKS_PROMISES",
     Component.SITE,
