@@ -13,6 +13,7 @@ from tests.engine.house import House, policy
 from tests.engine.ipuhouse import IpuHouse
 from tests.engine.ipuhouse import order as ipus
 from tests.engine.timehouse import HandClock, at_once, look, make, messages
+from tests.helpers.hostchecks import document, result
 from weft.app.redact import redacted
 from weft.engine.database import Database
 from weft.engine.drains import broken_promises
@@ -232,6 +233,24 @@ def test_host_of_a_controller_is_not_named_before_the_server_is_written(ipu: Ipu
     drain(ipu, "generic1")
     events = redacted(ipu.service, policy()).pod_events(ipu.request(), pod.name)
     assert [str(e.message) for e in events if e.type == "drain"] and "generic1" not in str(events)
+
+
+def test_failed_checks_of_a_controllers_host_name_it_to_operators_alone(ipu: IpuHouse) -> None:
+    """In events and conditions, as for drains."""
+    pod = ipu.booted()
+    token = ipu.service.make_check_token(ipu.operator, "generic1").token
+    reporter = ipu.service.reporter(token, "generic1", "192.0.2.1", "req-1", "weft-check")
+    ipu.service.report_checks(reporter, document(result("XID", "gpu0", "failed", reason="Xid 79")))
+    assert "own checks of node generic1, with" in str(messages(ipu, pod, "node"))
+    tenant = redacted(ipu.service, policy())
+    shown, events = (
+        tenant.show_pod(ipu.request(), pod.name),
+        tenant.pod_events(ipu.request(), pod.name),
+    )
+    said = "own checks of a host of servers that the site runs for the pod failed"
+    assert [c.message for c in shown.conditions if c.type is Aspect.CHECKS_FAIL] == [said]
+    assert [str(e.message) for e in events if e.type == "node"] == [said]
+    assert "generic1" not in shown.model_dump_json() + "".join(e.model_dump_json() for e in events)
 
 
 def test_no_promise_is_broken_by_no_nodes(house: House) -> None:

@@ -67,7 +67,12 @@ def drain_nodes(
         said = {"reason": drain.reason, "public": drain.public}
         values = {"by": by, "until": drain.until, "waits": drain.waits, **said}
         changed = {row["node"] for row in tx.rows("drain_nodes", nodes=sorted(nodes), at=now, **values)}
-        _notify(tx, changed, now, lambda mine, inner: _drained(mine, inner, drain.until, drain.reason, drain.public))
+        _notify(
+            tx,
+            changed,
+            now,
+            lambda mine, inner: _drained(mine, inner, drain.until, drain.reason, drain.public),
+        )
         tx.run("touch_queue", at=now)
     database.gate.hurry()
     return capacity, broken
