@@ -223,8 +223,8 @@ def test_drained_host_of_a_controller_is_named_to_operators_alone(ipu: IpuHouse)
     )
     streamed = tenant.events(ipu.request(), EventSearch())
     health = tenant.pod_health(ipu.request(), pod.name)
-    for document in (shown, *events, streamed, health):
-        assert "generic1" not in document.model_dump_json()
+    for one in (shown, *events, streamed, health):
+        assert "generic1" not in one.model_dump_json()
 
 
 def test_host_of_a_controller_is_not_named_before_the_server_is_written(ipu: IpuHouse) -> None:
