@@ -128,10 +128,6 @@ def test_site_that_wants_a_test_accepts_no_node_without_it(desk: Desk, nodes: Rd
     for name in names:
         assert desk.weft("node", "quarantine", name, "--reason", "flaps", cloud="operator").code == 0
         assert desk.weft("node", "clear", name, cloud="operator").code == 0
-    with (
-        house.database.transaction() as tx
-    ):  # triggers write the time of the database's machine, not the test's
-        tx._connection.execute("UPDATE acceptance SET since = %s", [house.door_clock.now()])  # pyright: ignore[reportPrivateUsage]
     held = desk.weft("node", "holds", "--json", cloud="operator").json
     assert {(one["what"], one["held_by"]) for one in held} == {("burn-in", BY_WEFT)}
     refused = desk.weft("node", "accept", "gpu01", cloud="operator")

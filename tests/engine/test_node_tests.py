@@ -193,3 +193,66 @@ def test_bandwidth_test_of_operators_is_one_of_the_tests(house: House) -> None:
     say(house, "gpu03", "disk")
     record_bandwidth(house.database, site, {"gpu03": "passed"}, now, "olga")
     assert held(house) == {}
+
+
+def test_hold_of_weft_is_not_accepted_before_its_tests_passed(house: House, clock: HandClock) -> None:
+    """Only with a reason, which the history has; operators' own holds end; what the site names no more isn't wanted."""
+    choose(house)
+    for node in ("gpu03", "gpu04", "gpu05"):
+        house.service.quarantine_node(house.operator, node, "flaps")
+        house.service.clear_node(house.operator, node)
+    clock.seconds = time.time() + 60  # triggers have PostgreSQL's own time
+    say(house, "gpu03", "nccl")
+    with pytest.raises(ConflictError, match=r"haven't passed since .*: disk; .*--without-test"):
+        house.service.accept_node(house.operator, "gpu03")
+    say(house, "gpu03", "disk", "failed")
+    with pytest.raises(ConflictError, match="haven't passed since"):
+        house.service.accept_node(house.operator, "gpu03", every=True)
+    house.service.accept_node(house.operator, "gpu03", without_test="disk ordered")
+    assert history(house)[0] == "accepted for burn-in without a test that the site wants: disk ordered"
+    say(house, "gpu04", "nccl")
+    choose(house, tests=["nccl"])
+    house.service.accept_node(house.operator, "gpu04")
+    with pytest.raises(ConflictError, match="haven't passed since"):
+        house.service.accept_node(house.operator, "gpu05")
+    house.service.hold_node(house.operator, "gpu06", "burn-in")
+    assert not house.service.accept_node(house.operator, "gpu06").missing
+
+
+def test_quarantine_during_a_hold_makes_all_tests_run_again(house: House, clock: HandClock) -> None:
+    choose(house)
+    house.service.hold_node(house.operator, "gpu03", "burn-in")
+    say(house, "gpu03", "nccl")
+    house.service.quarantine_node(house.operator, "gpu03", "adapter exchanged")
+    house.service.clear_node(house.operator, "gpu03")
+    assert held(house) == {"nccl": "missing", "disk": "missing"}
+    clock.seconds = time.time() + 60
+    with pytest.raises(ConflictError, match="began before"):
+        say(house, "gpu03", "nccl", ago=3600)
+    assert not say(house, "gpu03", "disk").accepted
+
+
+def test_own_checks_by_old_expectations_do_not_pass(house: House) -> None:
+    """Nor without any, if the site expects something of the machine: they may have judged next to nothing."""
+    choose(house, tests=["weft-check"])
+    site = house.store.site().site
+    kind = site.node_by_name["gpu03"].machine_type
+    checks = ChecksPolicy.model_validate({"expected": {kind: {"modules": ["nvidia_peermem"]}}})
+    house.store.activate_site(site.model_copy(update={"checks": checks}), "test")
+    house.service.hold_node(house.operator, "gpu03", "burn-in")
+    token = house.service.make_check_token(house.operator, "gpu03").token
+    reporter = house.service.reporter(token, "gpu03", "192.0.2.1", "req-1", "weft-check")
+    now = house.database.now()
+    receipt = house.service.report_checks(reporter, document(result("CLOCK"), when=now.isoformat()))
+    assert receipt.outdated
+    assert held(house) == {"weft-check": "unknown"}
+
+
+def test_bandwidth_reported_again_after_the_hold_began_does_not_count(house: House) -> None:
+    """What was measured before isn't a result of the hold, whenever it is reported; nor one of tomorrow."""
+    choose(house, tests=["bandwidth"])
+    house.service.hold_node(house.operator, "gpu03", "burn-in")
+    site, now = house.store.site().site, house.database.now()
+    for began in (now - timedelta(hours=1), now + timedelta(days=1)):
+        record_bandwidth(house.database, site, {"gpu03": "passed"}, began, "olga")
+        assert held(house) == {"bandwidth": "missing"}

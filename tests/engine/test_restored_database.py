@@ -34,7 +34,9 @@ from weft.engine.records import PodRecord, RowState
 from weft.engine.sweep import EVERY as EVERY_SWEEP
 from weft.model.errors import ConflictError
 from weft.model.kinds import Kind
+from weft.model.nodetests import NodeTestReceipt, NodeTestReport
 from weft.model.pod import PodState
+from weft.model.site import AcceptancePolicy
 from weft.ports.servers import Action
 from weft.ports.witness import Witness
 from weft.testing.cloud import FakeCloud, Fault
@@ -643,3 +645,32 @@ def test_pod_being_built_continues_once_the_database_is_accepted(
     assert seen.state is not PodState.FAILED and "--accept" in seen.reason and not house.cloud.things()
     house.service.accept_database(house.operator)
     house.run(pod, PodState.READY)
+
+
+# -- tests of held nodes ------------------------------------------------------------------------------------------
+
+
+def test_results_of_a_restored_database_do_not_count(house: House) -> None:
+    """Pods may have had the node since the dump: nothing counts before the database is accepted, and then all tests
+    run again."""
+    tests = AcceptancePolicy.model_validate({"what": "burn-in", "tests": ["nccl", "disk"]})
+    site = house.store.site().site
+    house.store.activate_site(site.model_copy(update={"acceptance": tests}), "test")
+    house.service.hold_node(house.operator, "gpu09", "burn-in")
+
+    def say(test: str) -> NodeTestReceipt:
+        given = NodeTestReport.model_validate({"status": "passed", "started": house.database.now()})
+        return house.service.report_test(house.operator, "gpu09", test, given)
+
+    say("nccl")
+    dump(house.database.url)
+    another(house, "live", 1)
+    restore(house.database.url)
+    house.restart()
+    house.gate.tend()
+    with pytest.raises(ConflictError, match="--accept"):
+        say("disk")
+    house.service.accept_database(house.operator)
+    assert [one.status for one in say("disk").tests] == ["missing", "passed"]
+    house.service.accept_database(house.operator)
+    assert say("nccl").accepted, "a database that is in order keeps its results when it is accepted again"

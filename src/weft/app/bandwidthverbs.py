@@ -127,7 +127,7 @@ class BandwidthVerbs(TopologyVerbs):
             )
             found = signed.certificate
             results = {node.name: node.result for node in found.nodes}
-            record_bandwidth(self._store.database, site, results, found.reported_at, user)
+            record_bandwidth(self._store.database, site, results, found.began, user)
             return signed
 
     def node_bandwidth(self, request: Request, node: str) -> SignedCertificate:

@@ -112,7 +112,7 @@ class MaintenanceVerbs(Desk):
             site = self._store.site().site
             user = request.caller.user_name
             ended, left = accept_node(
-                self._store.database, node, what, every, user, site.acceptance.tests, without_test
+                self._store.database, node, what, every, user, site.acceptance, without_test
             )
         accepted, missing = (tuple(hold_view(row, site) for row in rows) for rows in (ended, left))
         return Acceptance(node=node, accepted=accepted, missing=missing)

@@ -135,7 +135,9 @@ def accept_database(database: Database, clouds: Mapping[str, Witnesses], site: s
     """Accept the database for an operator: from now on its count is valid, and what waits is due again."""
     for cloud, facts in sorted(clouds.items()):
         _accept(database, facts, site, cloud)
-    with database.statement() as tx:
+    with database.transaction() as tx:
+        if tx.row("is_restored") is not None:
+            tx.run("forget_node_tests", at=tx.now())
         tx.run("restored_is_accepted")
     database.gate.forget()
     with database.transaction() as tx:
@@ -150,6 +152,7 @@ def _accept(database: Database, facts: Witnesses, site: str, cloud: str) -> None
     with database.transaction() as tx:
         tx.row("new_epoch", cloud=cloud, number=note.number + 1, at=tx.now())
         tx.run("not_behind", cloud=cloud)
+        tx.run("forget_node_tests", at=tx.now())
     _write(database, facts, site, cloud, note)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
+from datetime import datetime
 
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import message_json
 from weft.engine.records import PodRecord
 from weft.model.errors import ConflictError
-from weft.model.messages import bandwidth, maintenance
-from weft.model.site import Site
+from weft.model.messages import bandwidth, hostchecks, maintenance
+from weft.model.nodetests import tests_of
+from weft.model.site import AcceptancePolicy, Site
 
 MOST_HOLDS = 20
 """Holds of one node."""
@@ -17,6 +19,7 @@ REPAIR = "repair"
 """What a replaced node must be accepted for."""
 BANDWIDTH = "bandwidth"
 """A test in `acceptance.tests` of the site."""
+NO_TESTS = AcceptancePolicy()
 BY_WEFT = "weft"
 """Who holds a node that was replaced."""
 
@@ -74,7 +77,7 @@ def accept_node(
     what: str | None,
     every: bool,
     by: str,
-    tests: Collection[str] = (),
+    policy: AcceptancePolicy = NO_TESTS,
     without: str | None = None,
 ) -> tuple[list[Row], list[Row]]:
     """End a node's holds; returns those that ended, and those that are left.
@@ -83,11 +86,11 @@ def accept_node(
         what: the hold that ends; None: the only one.
         every: all of them.
         by: the user.
-        tests: what the site wants proved before holds of weft's own end.
+        policy: tests that must have passed before holds of weft's own end.
         without: why they end without.
 
     Raises:
-        ConflictError: there is no such hold, or there are several and none is named; a test isn't proved.
+        ConflictError: there is no such hold, or there are several and none is named; a test hasn't passed.
     """
     with database.transaction() as tx:
         holds = tx.rows("holds_of", node=node)
@@ -99,10 +102,10 @@ def accept_node(
         if what is None and len(holds) > 1 and not every:
             raise ConflictError(maintenance.SEVERAL_HOLDS(node=node, names=names))
         ended = [row for row in holds if every or what in (None, row["what"])]
-        wanted = [row for row in ended if row["held_by"] == BY_WEFT] if BANDWIDTH in tests else []
-        if wanted and without is None:
-            _check_bandwidth(tx, node, max(wanted, key=lambda row: row["since"]))
-        reason = without if wanted else None
+        tested = [row for row in ended if _tests(row, policy)]
+        if without is None:
+            _check_tests(tx, node, tested, policy)
+        reason = without if tested else None
         tx.run(
             "accept_node", node=node, whats=[row["what"] for row in ended], at=tx.now(), by=by, without=reason
         )
@@ -112,10 +115,36 @@ def accept_node(
     return ended, [row for row in holds if row not in ended]
 
 
+def counts_from(hold: Row) -> datetime:
+    """Since when results count for a hold: since it began, or since a pod or a quarantine left the node."""
+    return max(hold["since"], hold["tests_from"] or hold["since"])
+
+
+def _tests(hold: Row, policy: AcceptancePolicy) -> list[str]:
+    """What must have passed before this hold is accepted: nothing for operators' own holds; the bandwidth test for all
+    of weft's, also for repair; the others for the hold with which their results are kept."""
+    if hold["held_by"] != BY_WEFT:
+        return []
+    return [test for test in policy.tests if test == BANDWIDTH or hold["what"] == policy.what]
+
+
+def _check_tests(tx: Tx, node: str, holds: Sequence[Row], policy: AcceptancePolicy) -> None:
+    """Raise `ConflictError` unless all tests of these holds have passed since results count."""
+    proved = [row for row in holds if BANDWIDTH in _tests(row, policy)]
+    if proved:
+        _check_bandwidth(tx, node, max(proved, key=counts_from))
+    for row in holds:
+        results = tests_of((one for one in _tests(row, policy) if one != BANDWIDTH), row["tests"])
+        if open_tests := [one.test for one in results if one.status != "passed"]:
+            values = {"node": node, "what": row["what"], "tests": open_tests, "since": counts_from(row)}
+            raise ConflictError(hostchecks.TESTS_NOT_PASSED(**values))
+
+
 def _check_bandwidth(tx: Tx, node: str, hold: Row) -> None:
-    """Raise `ConflictError` unless the last test that operators reported since the hold began says that it passed."""
-    last = tx.row("bandwidth_of_node", node=node)
-    found = "missing" if last is None else "older" if last["at"] < hold["since"] else last["result"]
+    """Raise `ConflictError` unless the last test that operators reported says that it passed, and began since results
+    count: a document can be reported long after it was measured."""
+    last, since = tx.row("bandwidth_of_node", node=node), counts_from(hold)
+    found = "missing" if last is None else "older" if last["began"] < since else last["result"]
     if found != "passed":
-        values = {"node": node, "what": hold["what"], "since": hold["since"], "found": found}
+        values = {"node": node, "what": hold["what"], "since": since, "found": found}
         raise ConflictError(bandwidth.BANDWIDTH_NOT_PROVED(**values))

@@ -73,7 +73,7 @@ def store_report(
             _tell_pods(tx, node, now, before, problems, counts)
         if frees or before != problems:
             tx.run("touch_queue", at=now)
-        ended = site is not None and record_own_checks(tx, site, node, document, problems)
+        ended = site is not None and record_own_checks(tx, site, node, document, problems, current)
     if ended:
         database.gate.hurry()
     return problems

@@ -15,7 +15,8 @@ from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import message_json
-from weft.engine.holds import BANDWIDTH, BY_WEFT
+from weft.engine.epoch import RESTORED
+from weft.engine.holds import BANDWIDTH, BY_WEFT, counts_from
 from weft.engine.stops import Stops, failed_tests
 from weft.model.errors import ConflictError, InputError
 from weft.model.hostchecks import CheckDocument, CheckProblem
@@ -55,13 +56,15 @@ def record_test(
 
     Raises:
         InputError: it began in the future.
-        ConflictError: the site names no such test, the node isn't held for tests, a pod has it, or the test began
-            before results count.
+        ConflictError: the site names no such test, the node isn't held for tests, a pod has it, the test began
+            before results count, or the database was restored and isn't accepted.
     """
     policy = site.acceptance
     if name not in policy.tests:
         raise ConflictError(hostchecks.TEST_NOT_NAMED(test=name, names=policy.tests))
     with database.transaction() as tx:
+        if tx.row("is_behind") is not None:
+            raise ConflictError(RESTORED)
         hold = next((row for row in tx.rows("holds_of", node=node) if row["what"] == policy.what), None)
         now = tx.now()
         if hold is None:
@@ -70,7 +73,7 @@ def record_test(
             raise ConflictError(hostchecks.TESTED_IN_POD(node=node))
         if started > now + AHEAD:
             raise InputError("started", started.isoformat(), "the time when the test began, which has passed")
-        if started < (since := _counts_from(hold)):
+        if started < (since := counts_from(hold)):
             raise ConflictError(hostchecks.TESTED_BEFORE(node=node, test=name, since=since))
         ended, tests = _record(tx, site, hold, name, status, started, reason, by)
     if ended:
@@ -79,34 +82,42 @@ def record_test(
 
 
 def record_own_checks(
-    tx: Tx, site: Site, node: str, document: CheckDocument, problems: Mapping[Any, CheckProblem]
+    tx: Tx,
+    site: Site,
+    node: str,
+    document: CheckDocument,
+    problems: Mapping[Any, CheckProblem],
+    current: bool,
 ) -> bool:
     """The same for the node's own checks, if they are one of the site's tests and count for a hold; whether it ended.
 
     Args:
         problems: what failed or is unknown now, also what failed before and wasn't judged again.
+        current: whether it was checked against the values that are expected now; otherwise nothing has passed.
     """
     policy = site.acceptance
-    if OWN_CHECKS not in policy.tests:
+    if OWN_CHECKS not in policy.tests or tx.row("is_behind") is not None:
         return False
     hold = next((row for row in tx.rows("holds_of", node=node) if row["what"] == policy.what), None)
-    if hold is None or not _counts_from(hold) <= document.when <= tx.now() + AHEAD:
+    if hold is None or not counts_from(hold) <= document.when <= tx.now() + AHEAD:
         return False
     if tx.row("pod_has_node", node=node) is not None:
         return False
     status, reason = outcome(document, problems.values(), site.checks)
+    if status == "passed" and not current:
+        status, reason = "unknown", "checked against other values than the site expects now"
     return _record(tx, site, hold, OWN_CHECKS, status, document.when, reason, BY_WEFT)[0]
 
 
 def record_bandwidth(
-    database: Database, site: Site, results: Mapping[str, str], at: datetime, by: str
+    database: Database, site: Site, results: Mapping[str, str], began: datetime, by: str
 ) -> None:
     """The same for operators' bandwidth test of nodes, of those that are held for it. Raises nothing of a test: what
     doesn't count is left out.
 
     Args:
         results: node -> passed, failed, or incomplete.
-        at: when it was certified.
+        began: when it was measured, by the reporter's clock; it may be reported much later.
     """
     if BANDWIDTH not in site.acceptance.tests:
         return
@@ -114,8 +125,8 @@ def record_bandwidth(
         status: TestOutcome = (
             "passed" if result == "passed" else "failed" if result == "failed" else "unknown"
         )
-        with contextlib.suppress(ConflictError):
-            record_test(database, site, node, BANDWIDTH, status, at, "", by)
+        with contextlib.suppress(ConflictError, InputError):
+            record_test(database, site, node, BANDWIDTH, status, began, "", by)
 
 
 def outcome(
@@ -152,10 +163,6 @@ def entries_left(tx: Tx, node: str, now: datetime) -> int:
 
 def _names(tests: list[str]) -> str:
     return f"test{'s' if len(tests) > 1 else ''} {', '.join(tests)}"
-
-
-def _counts_from(hold: Row) -> datetime:
-    return max(hold["since"], hold["tests_from"] or hold["since"])
 
 
 def _record(

@@ -351,6 +351,10 @@ SELECT pod_id FROM node_hold WHERE node = %(node)s LIMIT 1;
 -- name: store_node_tests
 UPDATE acceptance SET tests = %(tests)s WHERE node = %(node)s AND what = %(what)s;
 
+-- name: forget_node_tests
+-- All tests of held nodes run again: pods may have had them since the backup was taken.
+UPDATE acceptance SET tests = '{}', tests_from = %(at)s;
+
 -- name: accept_tested_node
 WITH accepted AS (
     DELETE FROM acceptance WHERE node = %(node)s AND what = %(what)s RETURNING node, what
@@ -2136,6 +2140,10 @@ FROM epoch e WHERE e.cloud = %(cloud)s), 0) AS number,
 -- name: is_restored
 SELECT FROM restored;
 
+-- name: is_behind
+-- Whether an operator must accept the database: it was filled by `weft restore`, or some cloud remembers more.
+SELECT WHERE EXISTS (SELECT FROM restored) OR EXISTS (SELECT FROM epoch_behind);
+
 -- name: restored_is_accepted
 DELETE FROM restored;
 
@@ -2656,7 +2664,7 @@ SELECT at, document FROM bandwidth_certificate WHERE pod_id = %(pod_id)s ORDER B
 
 -- name: bandwidth_of_node
 -- The newest certificate by operators that has a node.
-SELECT at, results ->> %(node)s AS result, document FROM bandwidth_certificate
+SELECT at, results ->> %(node)s AS result, (document #>> '{certificate,began}')::timestamptz AS began, document FROM bandwidth_certificate
 WHERE pod_id IS NULL AND results ? %(node)s ORDER BY at DESC LIMIT 1;
 
 -- name: bandwidth_of_nodes

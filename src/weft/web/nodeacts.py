@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from weft.api.documents import HoldRequest, QuarantineRequest
 from weft.app.explain import validate
 from weft.app.yamltext import Positions
+from weft.engine.holds import BY_WEFT
 from weft.model.errors import ConflictError, ForbiddenError
 from weft.model.views import DrainRequest, NodeView
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of, require
@@ -100,6 +101,7 @@ async def accept_page(visit: Visitor, name: str, what: What = "") -> Response:
     does = (
         ends,
         "weft takes the operator's word that the node is fine; it tests nothing now.",
+        *_refused(node, ended),
         _afterwards(node, ended),
     )
     return await _page(visit, node, "accept", f"Accept {name}", does, what=what)
@@ -152,6 +154,17 @@ def _pods_stay(node: NodeView) -> tuple[str, ...]:
             f"Pod {node.pod} of project {node.project_id} has the node and keeps it; it counts once it is released.",
         )
     return ("No pod has the node whole; servers of pods that share it go on.",)
+
+
+def _refused(node: NodeView, ended: list[str]) -> list[str]:
+    """Which holds don't end yet, since tests of the site haven't passed."""
+    return [
+        f"Not the hold for {hold.what}: {', '.join(tests)} must pass first, or accept the node with "
+        "weft node accept --without-test."
+        for hold in node.holds
+        if hold.what in ended and hold.held_by == BY_WEFT
+        if (tests := [one.test for one in hold.tests if one.status != "passed"])
+    ]
 
 
 def _afterwards(node: NodeView, accepted: tuple[str, ...] | list[str]) -> str:

@@ -91,6 +91,16 @@ NOT_HELD_FOR_TESTS = _code(
     node=NODE,
     what=PUBLISHED,
 )
+TESTS_NOT_PASSED = _code(
+    "NODE_TESTS_NOT_PASSED",
+    "node {node} isn't accepted for '{what}': these tests haven't passed since {since}: {tests}; its hold ends by "
+    "itself once they have; or say why not (--without-test)",
+    True,
+    node=NODE,
+    what=PUBLISHED,
+    tests=Words(TEST),
+    since=TIME,
+)
 TESTED_IN_POD = _code(
     "NODE_TESTED_IN_POD", "a pod has node {node}: results count once it has left", True, node=NODE
 )

@@ -135,7 +135,8 @@ class AcceptancePolicy(Document):
         default=(),
         max_length=20,
         description="Tests, by name: the hold for `what` ends by itself when all of them have passed since it began. "
-        "bandwidth: operators' bandwidth test, without which no one accepts a hold that weft began, either. "
+        "Until then no one accepts a hold that weft began, except with a reason. "
+        "bandwidth: operators' bandwidth test, also wanted of replaced nodes. "
         "weft-check: the node's own checks. Others: outside programs report them.",
     )
 
