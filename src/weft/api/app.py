@@ -40,17 +40,9 @@ from weft.api import (
     versions,
     webhooks,
 )
+from weft.api.asking import BODIES
 from weft.api.documents import (
-    AbandonRequest,
-    ActionRequest,
-    ApplySiteRequest,
-    ExtendRequest,
-    HoldRequest,
     Problem,
-    QuarantineRequest,
-    RepairRequest,
-    ReplaceRequest,
-    ReportRequest,
 )
 from weft.api.edge import Edge
 from weft.api.metrics import Metrics
@@ -63,13 +55,7 @@ from weft.app.redact import redacted
 from weft.app.service import Service
 from weft.model.errors import InputError, InputErrors, TemporaryError, UnauthenticatedError, WeftError
 from weft.model.errortable import TYPE_PREFIX, row_of, to_problem
-from weft.model.hostchecks import CheckDocument
 from weft.model.messages import errors, withheld
-from weft.model.order import Order
-from weft.model.reservation import Reservation
-from weft.model.sitefile import SiteDocument
-from weft.model.siteparts import PartsQuestion
-from weft.model.views import CheckTokenRequest, DrainRequest, WebhookRequest
 from weft.ports.cloud import Identity
 
 STRANGERS = 20
@@ -236,31 +222,9 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         schema = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
-        operators = (
-            SiteDocument,
-            PartsQuestion,
-            RepairRequest,
-            QuarantineRequest,
-            HoldRequest,
-            ReportRequest,
-            DrainRequest,
-            WebhookRequest,
-            Reservation,
-            ApplySiteRequest,
-            CheckDocument,
-            CheckTokenRequest,
-        )
-        bodies = (
-            Order,
-            ExtendRequest,
-            ReplaceRequest,
-            ReportRequest,
-            AbandonRequest,
-            ActionRequest,
-            *operators,
-        )
         _, definitions = models_json_schema(
-            [(model, "validation") for model in bodies], ref_template="#/components/schemas/{model}"
+            [(model, "validation") for _, model in sorted(BODIES.items())],
+            ref_template="#/components/schemas/{model}",
         )
         _describe_errors(schema)
         known = schema["components"]["schemas"]

@@ -281,8 +281,13 @@ ROWS_SCHEMA: dict[str, Any] = {
 """OpenAPI's `requestBody` of rows of a table."""
 
 
+BODIES: dict[str, type[BaseModel]] = {}
+"""Models of bodies that routes read themselves, by name: the description of the API has each that a route names."""
+
+
 def body_schema(model: type[BaseModel]) -> dict[str, Any]:
     """OpenAPI's `requestBody` for a route that reads its body with `document`."""
+    BODIES[model.__name__] = model
     reference = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}
 
