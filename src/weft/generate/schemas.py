@@ -205,7 +205,7 @@ def _type(annotation: Any) -> str:
             if annotation is CsvInclude
             else f"[{annotation.__name__}](#{annotation.__name__.lower()})"
         )
-    return _WORDS.get(getattr(annotation, "__name__", ""), str(annotation))
+    return _WORDS[annotation.__name__]
 
 
 def _annotated(annotation: Any) -> str:
@@ -235,6 +235,7 @@ _WORDS = {
     "bool": "true or false",
     "datetime": "time with zone",
     "IPv4Network": "IPv4 network",
+    "IPvAnyNetwork": "IPv4 or IPv6 network",
 }
 
 if __name__ == "__main__":
