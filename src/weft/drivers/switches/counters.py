@@ -148,33 +148,43 @@ class CounterReading:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def get(self) -> Counted:
-        """The answers that come within the time. Callers at the same time share them."""
+        """The answers that come within the time; of a switch that takes longer, its last one while that isn't old.
+        Callers at the same time share them."""
+        late: dict[str, Sequence[PortCounters] | str] = {}
         with self._lock:
             for name, switch in self._switches.items():
-                if (known := self._asked.get(name)) is None or self._is_old(known):
-                    try:
-                        self._asked[name] = self._pool.submit(self._ask, switch)
-                    except RuntimeError:
-                        return dict.fromkeys(self._switches, CLOSED)
+                known = self._asked.get(name)
+                if known is not None and not known.done():
+                    continue
+                if known is not None and not self._is_old(known):
+                    late[name] = _found(known)
+                try:
+                    self._asked[name] = self._pool.submit(self._ask, switch)
+                except RuntimeError:
+                    return dict.fromkeys(self._switches, CLOSED)
             asked = dict(self._asked)
         wait(asked.values(), self._within)
         found: dict[str, Sequence[PortCounters] | str] = {}
         with self._lock:
             for name, answer in asked.items():
                 if answer.done():
-                    found[name] = CLOSED if answer.cancelled() else answer.result()[1]
+                    found[name] = _found(answer)
                     if self._asked.get(name) is answer:
                         del self._asked[name]
                 else:
-                    found[name] = f"no answer within {self._within:.0f} s"
+                    found[name] = late.get(name, f"no answer within {self._within:.0f} s")
         return found
 
     def _is_old(self, answer: Future[_Answer]) -> bool:
-        return answer.done() and not answer.cancelled() and self._monotonic() - answer.result()[0] > MOST_AGE
+        return not answer.cancelled() and self._monotonic() - answer.result()[0] > MOST_AGE
 
     def _ask(self, switch: Switch) -> _Answer:
         found = _counters_of(switch)
         return self._monotonic(), found
+
+
+def _found(answer: Future[_Answer]) -> Sequence[PortCounters] | str:
+    return CLOSED if answer.cancelled() else answer.result()[1]
 
 
 def _counters_of(switch: Switch) -> Sequence[PortCounters] | str:
