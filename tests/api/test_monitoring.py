@@ -101,6 +101,18 @@ def test_targets_follow_pods(monitored: httpx.Client, doors: DoorsHouse) -> None
     assert targets(monitored, "pod-node").json() == []
 
 
+def test_restored_database_names_no_pods(monitored: httpx.Client, doors: DoorsHouse) -> None:
+    """Its pods may be gone, and their addresses others': Prometheus keeps what it has. Hosts are the site's."""
+    assert monitored.post("/v1/pods", json=ORDER, headers=by("a-member")).status_code in (201, 202)
+    doors.finish("train")
+    assert len(targets(monitored, "pod-node").json()) == 2
+    doors.gate.found_behind("lab")
+    for job in ("pod-node", "pod-dcgm", "weft-vipu"):
+        assert targets(monitored, job).status_code == 503, job
+    assert targets(monitored, "node").status_code == 200
+    assert targets(monitored, "nix").status_code == 400
+
+
 def test_hosts_without_an_address_are_counted(monitored: httpx.Client, doors: DoorsHouse) -> None:
     answer = targets(monitored, "node")
     site = doors.store.site().site

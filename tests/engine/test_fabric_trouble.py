@@ -283,6 +283,7 @@ def _metrics(house: House) -> dict[str, float]:
 
 def test_metrics_show_each_fabrics_state(house: House) -> None:
     """Ports with growing errors, problems, and a missing master; a fabric that left the site leaves the metrics too."""
+    assert _metrics(house) == {"weft_fabric_up": 0}, "it was never read: unknown isn't up"
     master = house.fabric.managers[0]
     old = PortErrors(node="leaf01", port=3, counters={"PortRcvErrors": 9000})
     counter = "PortRcvErrors"

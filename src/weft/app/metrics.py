@@ -83,13 +83,21 @@ class StoreCollector(Collector):
             backup.add_metric([], counts.backup)
         yield backup
         yield from _networks(counts.networks)
-        yield from _fabrics(counts.fabrics)
+        yield from _fabrics(counts.fabrics, self._managed())
         removed = CounterMetricFamily(
             "weft_removed_records", "Old records that were removed (retention).", labels=["what"]
         )
         for what, number in sorted(counts.removed.items()):
             removed.add_metric([what], number)
         yield removed
+
+    def _managed(self) -> list[str]:
+        """The site's fabrics that workers ask about."""
+        try:
+            fabrics = self._store.site().site.fabrics
+        except WeftError:
+            return []  # no site yet
+        return sorted(name for name, fabric in fabrics.items() if fabric.manager.driver != "none")
 
     def _checks(self) -> Iterable[Metric]:
         """Nodes by what their own checks say, and the alarm of a check that fails on too many at once."""
@@ -227,8 +235,10 @@ def certificate_files(store: Store, own: str | None) -> dict[str, str]:
     return files
 
 
-def _fabrics(rows: Iterable[Mapping[str, Any]]) -> Iterable[Metric]:
-    """The last reading of each fabric's managers."""
+def _fabrics(rows: Iterable[Mapping[str, Any]], managed: Iterable[str]) -> Iterable[Metric]:
+    """The last reading of each fabric's managers; one that was never read isn't up. Args: managed: the site's."""
+    rows = list(rows)
+    read = {row["fabric"] for row in rows}
     one = ["fabric"]
     up = GaugeMetricFamily(
         "weft_fabric_up", "Whether a manager of the fabric is active and answers.", labels=one
@@ -252,6 +262,9 @@ def _fabrics(rows: Iterable[Mapping[str, Any]]) -> Iterable[Metric]:
         if row["port_errors"] is not None:
             errors.add_metric([row["fabric"]], row["port_errors"])
         age.add_metric([row["fabric"]], row["age"])
+    for name in managed:
+        if name not in read:
+            up.add_metric([name], 0)
     yield from (up, problems, errors, age)
 
 

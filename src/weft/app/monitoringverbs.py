@@ -49,20 +49,28 @@ class MonitoringVerbs(Desk):
         return Scraper()
 
     def monitoring_targets(self, scraper: Scraper, job: str) -> Targets:
-        """Targets of a job, as the site and the pods are now. Raises `InputError` if the site has no such job."""
+        """Targets of a job, as the site and the pods are now.
+
+        Raises:
+            InputError: the site has no such job.
+            TemporaryError: targets of pods while the gate is closed for all: pods of a restored database may have
+                gone, and others have their addresses.
+        """
         site = self._store.site().site
         hosts, pods = site.monitoring.hosts, site.monitoring.pods
         if job == BMCS:
             return bmc_targets(site)
-        if job == CONTROLLERS:
-            rows = self._store.monitored_controllers(ADDRESS_OF_CONTROLLERS, MOST_TARGETS + 1)
-            return controller_targets(site, [_server(site, row) for row in rows])
         if job in hosts:
             return host_targets(site, hosts[job])
-        if job not in pods:
+        if job not in pods and job != CONTROLLERS:
             raise InputError(
                 "job", job, f"a job of the site: {', '.join(sorted([*hosts, *pods, BMCS, CONTROLLERS]))}"
             )
+        if (closed := self._store.database.gate.closed(())) is not None:
+            raise closed
+        if job == CONTROLLERS:
+            rows = self._store.monitored_controllers(ADDRESS_OF_CONTROLLERS, MOST_TARGETS + 1)
+            return controller_targets(site, [_server(site, row) for row in rows])
         servers = [_server(site, row) for row in self._store.monitored_servers(MOST_TARGETS + 1)]
         return pod_targets(site, pods[job], servers)
 

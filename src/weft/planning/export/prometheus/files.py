@@ -135,6 +135,7 @@ def _inhibitions() -> list[dict[str, Any]]:
     return [
         rule("WeftDown", ["WeftProcessDown", "WeftTargetsUnread"], ["site"]),
         rule("WeftDatabaseDown", ["WeftApiErrors", "WeftTargetsUnread"], ["site"]),
+        rule("WeftChangesStopped", ["WeftTargetsUnread"], ["site"]),
         rule(
             "WeftFabricDown",
             ["WeftFabricUnread", "WeftFabricProblems", "WeftFabricAgentSilent"],
