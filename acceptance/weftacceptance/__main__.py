@@ -63,7 +63,7 @@ def main() -> int:
             rows, left = run(checkout, isvctl.resolve(), state, suites, Path(folder))
     except (LostError, subprocess.CalledProcessError) as error:
         return _wrong(f"the lab can't be used: {error}")
-    return _end(rows, left, suites, args.update)
+    return _end(rows, left, checkout.version, suites, args.update)
 
 
 def run(
@@ -110,23 +110,28 @@ def _ask(isvctl: Path, arguments: list[str], folder: Path) -> str:
         )
     except subprocess.TimeoutExpired:
         return ""  # no line of any check: all of them count as not run
+    if not table.results_of(done.stdout):
+        said = (done.stderr or done.stdout).strip().splitlines()[-1:]
+        sys.stdout.write(f"isvctl ended with {done.returncode} and no result of a check: {''.join(said)}\n")
     return done.stdout
 
 
-def _end(rows: list[table.Row], left: list[str], suites: list[str], update: bool) -> int:
+def _end(rows: list[table.Row], left: list[str], version: str, suites: list[str], update: bool) -> int:
     found = table.counts(rows)
     sys.stdout.write(
         ", ".join(f"{number} {name}" for name, number in found.items()) + f", of {len(rows)} checks\n"
     )
     committed = table.load(TABLE)
+    wrong = [f"left in the cloud: {one}" for one in left]
+    if version != provider.VERSION:
+        wrong.append(f"the checkout is of version {version or '?'}, the table of {provider.VERSION}")
     if update:
         kept = [one for one in committed if one.suite not in suites]
         every = sorted([*kept, *rows], key=lambda one: provider.SUITES.index(one.suite))
         table.save(TABLE, every)
         write_page(every)
-        return 0
-    wrong = table.compare(rows, [one for one in committed if one.suite in suites])
-    wrong += [f"left in the cloud: {one}" for one in left]
+    else:
+        wrong += table.compare(rows, [one for one in committed if one.suite in suites])
     for line in wrong:
         sys.stdout.write(f"acceptance: {line}\n")
     return 1 if wrong else 0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from weftacceptance.cloud import POD_SERVICE, Json, LostError, soon
 from weftacceptance.pods import free_nodes, pod_of
 from weftacceptance.steps import PREFIX, Run, skip, step, weft
+
+_BRIEF = timedelta(minutes=10)
+"""Life of a token with which a failure is planted."""
 
 
 def _node(run: Run, name: str) -> Json:
@@ -147,12 +150,13 @@ def query_failure_notifications(run: Run) -> Json:
     pod = pod_of(run, run.tenant, "pod", 2)
     name, code = pod["placed"][0]["node"], "NODE_CHECKS_FAILED"
     before = len(_events(run, pod, code))
-    made = run.operator.ask(POD_SERVICE, "POST", f"/v1/nodes/{name}/check-tokens", {})
+    until = (datetime.now(UTC) + _BRIEF).isoformat()
+    made = run.operator.ask(POD_SERVICE, "POST", f"/v1/nodes/{name}/check-tokens", {"until": until})
     headers = {"Authorization": f"Bearer {made.get('token')}", "X-Auth-Token": ""}
     failed = {"code": "XID", "subject": "gpu0", "status": "failed", "reason": "planted by the acceptance run"}
     document = {
         "version": 1,
-        "program": "acceptance",
+        "program": PREFIX + "check",
         "when": datetime.now(UTC).isoformat(),
         "host": {},
         "status": "failed",

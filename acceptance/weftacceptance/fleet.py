@@ -38,9 +38,10 @@ def fleet(run: Run) -> list[Json]:
 
 
 def is_healthy(node: Json) -> bool:
-    """Whether weft may give orders to it, its own checks don't fail, and Nova says that its host is up."""
+    """Whether weft may give orders to it, its own checks are in order if it has any, and Nova says that its host is
+    up."""
     host = node["host"] or {}
-    return node["state"] not in _BAD and node["checks"] != "failed" and host.get("state") == "up"
+    return node["state"] not in _BAD and node["checks"] in ("ok", "never") and host.get("state") == "up"
 
 
 def _counts(nodes: list[Json]) -> dict[str, int]:
@@ -150,8 +151,11 @@ def query_host_health(run: Run) -> Json:
         alerts += [
             {"id": c["code"], "target": c["subject"], "message": "failed"} for c in one["failed_checks"]
         ]
+        if one["checks"] in ("unknown", "old"):
+            alerts.append({"id": "weft-check", "target": one["name"], "message": one["checks"]})
         there = "state" in host and bool(one["state"])
-        probes = {"probe_ids": ["nova-host", "weft-state", "weft-check"]}
+        checked = ["weft-check"] if one["checks"] != "never" else []
+        probes = {"probe_ids": ["nova-host", "weft-state", *checked]}
         shown.append(
             {
                 "host_id": one["name"],

@@ -181,7 +181,7 @@ def query_ib_tenant_isolation(run: Run) -> Json:
         shown = {"name": pod["name"], "partition_key": pod["segment"], "tenant_id": pod["project_id"]}
         partitions.append({**shown, "status": "Ready"})
     audit = weft(run.operator, "/v1/audit")
-    wrong = [one for one in audit["findings"] if one.get("where") == pods[0]["fabric"]]
+    wrong = [one for one in audit["findings"] if one["where"] == pods[0]["fabric"]]
     shared = [port for port, projects in owners.items() if len(projects) > 1]
     checked = audit["checked"].get(f"segments in {pods[0]['fabric']}", 0) >= len(pods)
     if wrong or shared or not checked:

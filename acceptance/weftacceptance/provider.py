@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
     }
 }
 """Parameters of checks that a site without availability zones of networks sets, by suite and check."""
+VERSION = "0.11.0"
+"""Of the suite that the committed table is of."""
 FALSE_PASSES = {
     "StorageProviderApiCheck": "passes without a storage provider's manifest",
     "StorageDirectoryQuotaEnforcementCheck": "passes without a storage provider's manifest",
@@ -80,6 +83,13 @@ class Checkout:
     @property
     def configs(self) -> Path:
         return self.folder / "isvctl" / "configs"
+
+    @property
+    def version(self) -> str:
+        """Of the suite; empty: the checkout doesn't say."""
+        file = self.folder / "isvtest" / "pyproject.toml"
+        found = tomllib.loads(file.read_text()) if file.exists() else {}
+        return str(found.get("project", {}).get("version", ""))
 
     def checks(self, suite: str) -> list[Check]:
         """The suite's checks, in its order."""

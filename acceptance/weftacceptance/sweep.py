@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
 
-from weftacceptance.cloud import POD_SERVICE, Caller, Cloud, soon
+from weftacceptance.cloud import POD_SERVICE, Caller, Cloud, Json, soon
 from weftacceptance.images import images
 from weftacceptance.netsteps import drop_network
 from weftacceptance.steps import PREFIX, groups, networks, ports, projects, users
@@ -12,41 +14,21 @@ from weftacceptance.steps import PREFIX, groups, networks, ports, projects, user
 _TENANTS = ("team-a", "team-b")
 
 
+class _Thing(NamedTuple):
+    """Something of a run that is there. `remove` asks for its end, which only another look shows."""
+
+    kind: str
+    key: str
+    remove: Callable[[], object]
+
+
 def sweep(cloud: Cloud) -> list[str]:
     """What is left after removing everything with the prefix; empty if nothing is. Raises `LostError`."""
-    operator = cloud.caller("operator")
-    for caller in map(cloud.caller, _TENANTS):
-        for pod in pods(caller):
-            caller.ask(POD_SERVICE, "POST", f"/v1/pods/{pod}/release?until=RELEASED&wait=60")
-        for network in _named(networks(caller).rows()):
-            drop_network(caller, network)
-        for port in _named(ports(caller).rows()):
-            ports(caller).delete(port)
-        for group in _named(groups(caller).rows()):
-            groups(caller).delete(group)
-        for image in _named(caller.ask("image", "GET", "/v2/images?limit=1000").get("images")):
-            images(caller).delete(image)
-    for user in _named(users(operator).rows()):
-        users(operator).delete(user)
-    for project in _named(projects(operator).rows()):
-        projects(operator).delete(project)
-    for row in operator.ask(POD_SERVICE, "GET", "/v1/reservations").get("reservations"):
-        if row["name"].startswith(PREFIX):
-            operator.ask(POD_SERVICE, "DELETE", f"/v1/reservations/{row['name']}")
-    for row in operator.ask(POD_SERVICE, "GET", "/v1/holds").get("holds"):
-        if row["what"].startswith(PREFIX):
-            operator.ask(POD_SERVICE, "DELETE", f"/v1/nodes/{row['node']}/hold?what={row['what']}")
-    for row in operator.ask(POD_SERVICE, "GET", "/v1/drains").get("drains"):
-        if row["reason"].startswith(PREFIX):
-            operator.ask(POD_SERVICE, "DELETE", f"/v1/drains/node:{row['node']}")
-    for row in operator.ask(POD_SERVICE, "GET", "/v1/nodes").get("nodes"):
-        if row["state"] == "quarantined" and PREFIX in row["reason"]:
-            operator.ask(POD_SERVICE, "DELETE", f"/v1/nodes/{row['name']}/quarantine")
-    for row in operator.ask(POD_SERVICE, "GET", "/v1/reports").get("reports"):
-        if row["reason"].startswith(PREFIX):
-            operator.ask(POD_SERVICE, "DELETE", f"/v1/nodes/{row['node']}/reports")
+    for look in _looks(cloud):
+        for thing in look():
+            thing.remove()
     soon(lambda: not any(pods(cloud.caller(name)) for name in _TENANTS), 60)
-    return list(_left(cloud))
+    return [f"{thing.kind} {thing.key}" for look in _looks(cloud) for thing in look()]
 
 
 def pods(caller: Caller) -> list[str]:
@@ -55,15 +37,65 @@ def pods(caller: Caller) -> list[str]:
     return [one["name"] for one in rows if one["name"].startswith(PREFIX) and one["state"] != "RELEASED"]
 
 
-def _left(cloud: Cloud) -> Iterator[str]:
+def _looks(cloud: Cloud) -> Iterator[Callable[[], Iterator[_Thing]]]:
+    """How each kind is looked for, in the order in which they can be removed."""
     for name in _TENANTS:
-        caller = cloud.caller(name)
-        yield from (f"pod {one}" for one in pods(caller))
-        for kind in (networks, groups, ports):
-            yield from (f"{kind(caller).one} {key}" for key in _named(kind(caller).rows()))
+        yield partial(_of_project, cloud.caller(name))
+    yield partial(_of_operators, cloud.caller("operator"))
+
+
+def _of_project(caller: Caller) -> Iterator[_Thing]:
+    for pod in pods(caller):
+        path = f"/v1/pods/{pod}/release?until=RELEASED&wait=60"
+        yield _Thing("pod", pod, partial(caller.ask, POD_SERVICE, "POST", path))
+    for key in _named(networks(caller).rows()):
+        yield _Thing("network", key, partial(drop_network, caller, key))
+    for kind in (ports, groups):
+        for key in _named(kind(caller).rows()):
+            yield _Thing(kind(caller).one, key, partial(kind(caller).delete, key))
+    for key in _named(caller.ask("image", "GET", "/v2/images?limit=1000").get("images")):
+        yield _Thing("image", key, partial(images(caller).delete, key))
+    for row in caller.ask("compute", "GET", "/os-keypairs").get("keypairs"):
+        if (name := row["keypair"]["name"]).startswith(PREFIX):
+            yield _Thing("key pair", name, partial(caller.ask, "compute", "DELETE", f"/os-keypairs/{name}"))
+
+
+def _of_operators(caller: Caller) -> Iterator[_Thing]:
     for kind in (users, projects):
-        found = kind(cloud.caller("operator"))
-        yield from (f"{found.one} {key}" for key in _named(found.rows()))
+        for key in _named(kind(caller).rows()):
+            yield _Thing(kind(caller).one, key, partial(kind(caller).delete, key))
+
+    def rows(kind: str) -> list[Json]:
+        return caller.ask(POD_SERVICE, "GET", f"/v1/{kind}").get(kind)
+
+    def thing(kind: str, key: str, path: str) -> _Thing:
+        return _Thing(kind, key, partial(caller.ask, POD_SERVICE, "DELETE", path))
+
+    for row in rows("reservations"):
+        if row["name"].startswith(PREFIX):
+            yield thing("reservation", row["name"], f"/v1/reservations/{row['name']}")
+    for row in rows("holds"):
+        # A replaced node of a pod of the run is held for repair.
+        if row["what"].startswith(PREFIX) or PREFIX in row["why"]:
+            path = f"/v1/nodes/{row['node']}/hold?what={row['what']}&without_test=acceptance"
+            yield thing("hold", row["node"], path)
+    for row in rows("drains"):
+        if row["reason"].startswith(PREFIX):
+            yield thing("drain", row["node"], f"/v1/drains/node:{row['node']}")
+    for row in rows("nodes"):
+        if row["state"] == "quarantined" and PREFIX in row["reason"]:
+            yield thing("quarantine", row["name"], f"/v1/nodes/{row['name']}/quarantine")
+        if row["failed_checks"] and _planted(caller, row["name"]):
+            yield thing("planted failure", row["name"], f"/v1/nodes/{row['name']}/checks")
+    for row in rows("reports"):
+        if row["reason"].startswith(PREFIX):
+            yield thing("report", row["node"], f"/v1/nodes/{row['node']}/reports")
+
+
+def _planted(caller: Caller, node: str) -> bool:
+    """Whether a node's last report of its checks is the run's own."""
+    document = caller.ask(POD_SERVICE, "GET", f"/v1/nodes/{node}/checks").get("document") or {}
+    return document.get("program") == PREFIX + "check"
 
 
 def _named(rows: list[dict[str, str]]) -> list[str]:

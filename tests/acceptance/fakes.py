@@ -34,6 +34,7 @@ class World:
             for n in range(1, 2 * leaves + 1)
         }
         self.down: set[str] = set()
+        self.checks = "never"
         self.log: list[Json] = []
 
     def kept(self, kind: str) -> dict[str, Json]:
@@ -280,6 +281,13 @@ def nova(caller: FakeCaller, method: str, path: str, query: Mapping[str, str], b
     if path == "/flavors":
         return Answer(200, {"flavors": [{"name": "gpu8"}, {"name": "metal8"}]})
     if path.startswith("/os-keypairs"):
+        keys = world.kept("keypairs")
+        if method == "GET":
+            shown = [{"keypair": one} for one in keys.values() if one["project_id"] == caller.project_id]
+            return Answer(200, {"keypairs": shown})
+        if method == "DELETE":
+            return Answer(202 if keys.pop(path.rsplit("/", 1)[1], None) else 404)
+        keys[body["keypair"]["name"]] = {**body["keypair"], "project_id": caller.project_id}
         return Answer(201, {})
     if path in ("/servers", "/servers/detail"):
         return Answer(
@@ -348,7 +356,7 @@ def _row(world: World, name: str) -> Json:
         "reason": quarantine.get(name, {}).get("reason", ""),
         "holds": holds,
         "reports": [one for one in world.kept("reports").values() if one["node"] == name],
-        "checks": "failed" if failed else "never",
+        "checks": "failed" if failed else world.checks,
         "failed_checks": failed,
     }
 
@@ -512,7 +520,8 @@ def _replace(caller: FakeCaller, body: Any, query: Mapping[str, str], name: str)
     for row in world.kept("servers").values():
         if row["OS-EXT-SRV-ATTR:host"] == old:
             row["OS-EXT-SRV-ATTR:host"] = new
-    world.kept("holds")[old] = {"node": old, "what": "repair"}
+    why = f"pod {name} of project {caller.project_id}"
+    world.kept("holds")[old] = {"node": old, "what": "repair", "why": why}
     return Answer(202, {})
 
 
@@ -599,12 +608,16 @@ def _checks(caller: FakeCaller, body: Any, query: Mapping[str, str], name: str) 
         for one in body["results"]
         if one["status"] == "failed"
     ]
-    world.kept("checks")[name] = {"failed": failed}
+    world.kept("checks")[name] = {"failed": failed, "document": body}
     if pod := world.nodes[name]["pod"]:
         pod["events"].append(
             {"code": "NODE_CHECKS_FAILED", "message": f"own checks of node {name} failed", "at": now()}
         )
     return Answer(200, {})
+
+
+def _checked(caller: FakeCaller, body: Any, query: Mapping[str, str], name: str) -> Answer:
+    return Answer(200, {"document": caller.world.kept("checks").get(name, {}).get("document")})
 
 
 def _site(caller: FakeCaller, body: Any, query: Mapping[str, str]) -> Answer:
@@ -656,6 +669,7 @@ _ROUTES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "/v1/nodes/([^/]+)/reports": (_drop("reports"), ("DELETE",)),
     "/v1/nodes/([^/]+)/hold": (_drop("holds"), ("DELETE",)),
     "/v1/nodes/([^/]+)/check-tokens": (_token, ("POST",)),
+    "/v1/nodes/([^/]+)/(?:checks)": (_checked, ("GET",)),
     "/v1/nodes/([^/]+)/checks": (_checks, ("POST", "DELETE")),
     "/v1/check-tokens": (_list("tokens"), ("GET",)),
     "/v1/check-tokens/([^/]+)": (_drop("tokens"), ("DELETE",)),

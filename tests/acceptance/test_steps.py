@@ -222,6 +222,17 @@ def test_host_that_is_down_is_not_healthy() -> None:
     assert (groups["leaf01"]["status"], groups["leaf01"]["unhealthy_hosts"]) == ("Degraded", ["gpu02"])
 
 
+@pytest.mark.parametrize("state", ["unknown", "old"])
+def test_host_whose_checks_say_nothing_is_not_healthy(state: str) -> None:
+    """Nor does one that never reported have them among what was read."""
+    run = Run(World(), "bare_metal")
+    assert isinstance(run.cloud, World)
+    assert take(run, "query_host_health")["hosts"][0]["probe_ids"] == ["nova-host", "weft-state"]
+    run.cloud.checks = state
+    for name in ("query_host_health", "verify_ingestion"):
+        assert not is_pass(take(run, name)), name
+
+
 def test_step_that_is_not_made_is_skipped_with_a_reason() -> None:
     answer = take(Run(World(), "vm"), "deploy_nim")
     assert (answer["skipped"], bool(answer["skip_reason"])) == (True, True)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from weftacceptance import __main__ as command
 from weftacceptance import provider, table
 from weftacceptance.__main__ import HERE, PAGE, TABLE
 from weftacceptance.provider import Check, Checkout
@@ -172,8 +173,22 @@ def test_helper_that_breaks_off_is_a_failure(tmp_path: Path) -> None:
 
 
 def test_sweep_removes_what_a_killed_run_left() -> None:
-    """Pods, networks, users and drains of the run, of both projects; nothing else."""
+    """Everything that steps make, of both projects; nothing else. What stays is named, of each kind."""
     world = World()
+    tenant, operator = world.caller("team-a"), world.caller("operator")
+    for made in ("wacc-key", "theirs"):
+        tenant.ask("compute", "POST", "/os-keypairs", {"keypair": {"name": made}})
+        tenant.ask("image", "POST", "/v2/images", {"name": made})
+        operator.ask(
+            "accelerator-pod", "POST", "/v1/reservations", {"name": made, "project_id": "x", "nodes": []}
+        )
+    operator.ask("accelerator-pod", "PUT", "/v1/nodes/gpu05/quarantine", {"reason": "wacc-x"})
+    for node, program in (("gpu03", "wacc-check"), ("gpu04", "weft-check")):
+        found = {"program": program, "results": [{"code": "XID", "subject": "gpu0", "status": "failed"}]}
+        operator.ask("accelerator-pod", "POST", f"/v1/nodes/{node}/checks", found)
+    pod = "pod wacc-pod of project team-a"
+    world.kept("holds")["gpu06"] = {"node": "gpu06", "what": "repair", "why": pod}
+    world.kept("holds")["gpu02"] = {"node": "gpu02", "what": "repair", "why": "pod theirs"}
     for name in ("team-a", "team-b"):
         caller = world.caller(name)
         for made in ("wacc-left", "theirs"):
@@ -185,7 +200,31 @@ def test_sweep_removes_what_a_killed_run_left() -> None:
     assert sweep(world) == []
     assert [one["name"] for one in world.kept("networks").values()] == ["theirs", "theirs"]
     assert {one["state"] for one in world.kept("pods").values()} == {"RELEASED"}
-    assert not world.kept("drains")
+    assert not world.kept("drains") and not world.kept("quarantine")
+    for kind in ("keypairs", "reservations"):
+        assert list(world.kept(kind)) == ["theirs"]
+    assert [one["name"] for one in world.kept("images").values() if one["id"] != "guest-1"] == ["theirs"]
+    assert (list(world.kept("checks")), list(world.kept("holds"))) == (["gpu04"], ["gpu02"])
     world.kept("networks")["x"] = {"id": "x", "name": "wacc-more", "project_id": "project-team-a"}
+    tenant.ask("compute", "POST", "/os-keypairs", {"keypair": {"name": "wacc-key"}})
+    operator.ask("accelerator-pod", "PUT", "/v1/nodes/gpu05/quarantine", {"reason": "wacc-x"})
     world.lie = "undying"
-    assert sweep(world) == ["network x"]
+    assert sweep(world) == ["network x", "key pair wacc-key", "quarantine gpu05"]
+
+
+@pytest.mark.parametrize("update", [False, True])
+def test_run_that_leaves_something_or_is_of_another_version_is_red(
+    update: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [Row("iam", "A", "", "passed")]
+    for name in ("TABLE", "PAGE"):
+        monkeypatch.setattr(command, name, tmp_path / name)
+    table.save(tmp_path / "TABLE", rows)
+
+    def end(left: list[str], version: str) -> int:
+        return command._end(rows, left, version, ["iam"], update)  # pyright: ignore[reportPrivateUsage]
+
+    assert end([], provider.VERSION) == 0
+    assert (end(["pod wacc-pod"], provider.VERSION), end([], "0.12.0"), end([], "")) == (1, 1, 1)
+    said = capsys.readouterr().out
+    assert "left in the cloud: pod wacc-pod" in said and "version 0.12.0, the table of" in said
