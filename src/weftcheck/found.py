@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from weftcheck.bandwidthplan import Adapter
@@ -20,6 +21,9 @@ echo "gid $i $v $m $(cat "$p/gid_attrs/types/$i" 2>/dev/null)"; done
 done; done; echo end
 """
 """A shell's: prints each port of each RDMA device; only reads."""
+
+_NUMBER = re.compile("[0-9]{1,5}")
+"""Of a port, or a place in a table: a node may print anything."""
 
 
 class Port(NamedTuple):
@@ -50,14 +54,12 @@ def ports(text: str) -> list[Port] | None:
         word, _, rest = line.strip().partition(" ")
         parts = rest.split()
         ended = word == "end"
-        if word == "device" and len(parts) == 2 and parts[1].isdigit():
+        if word == "device" and len(parts) == 2 and _NUMBER.fullmatch(parts[1]):
             found.append(Port(parts[0], int(parts[1]), {}, {}, []))
         elif found and word == "pkey" and len(parts) == 2:
-            try:
+            if _NUMBER.fullmatch(parts[0]) and re.fullmatch("0x[0-9a-fA-F]{4}", parts[1]):
                 found[-1].pkeys[int(parts[0])] = int(parts[1], 16)
-            except ValueError:
-                continue
-        elif found and word == "gid" and len(parts) >= 3 and parts[0].isdigit():
+        elif found and word == "gid" and len(parts) >= 3 and _NUMBER.fullmatch(parts[0]):
             found[-1].gids.append(
                 [parts[0], parts[1].replace(":", ""), parts[2].lower(), " ".join(parts[3:])]
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
+from datetime import datetime
 from itertools import permutations
 from typing import Any
 
@@ -13,9 +14,14 @@ import pytest
 from tests.helpers.desk import Desk
 from tests.helpers.rdmanodes import RdmaNodes
 from weft.app.bandwidthverbs import BandwidthVerbs
+from weft.engine.bandwidth import store_certificate
 from weft.engine.holds import BY_WEFT
+from weft.engine.signing import Signer
+from weft.model.bandwidth import BandwidthCertificate, BandwidthDocument, PlannedAdapter, PlannedNode
 from weft.model.errors import ConflictError
 from weft.model.site import AcceptancePolicy
+from weft.planning.bandwidth.certify import certify
+from weft.planning.bandwidth.expected import Planned
 from weft.planning.fabric.linkmap import LinkMap
 from weft.ports.fabric import FollowsRoutes
 
@@ -162,6 +168,11 @@ def test_documents_that_are_wrong_are_refused(desk: Desk, nodes: RdmaNodes) -> N
         {"pairs": [[0, 2, 0, 1.0, 1]]},
         {"pairs": [[0, 1, 0, -1.0, 1]]},
         {"pairs": [[0, 1, 0, True, 1]]},
+        {"pairs": [[0, 1, 0, 10**400, 1]]},
+        {"began": "2026-11-29T10:00:00"},
+        {"began": "2026-11-29T10:02:00Z"},
+        {"ended": "2199-01-01T00:00:00Z"},
+        {"nodes": ["gpu01", "x" * 254]},
         {"pairs": [[0, 1, 0, "<b>hi</b>"]]},
         {"pairs": [[0, 1, 0]]},
         {"pairs": [[]]},
@@ -232,6 +243,45 @@ def test_slow_cable_between_switches_is_named_by_the_forwarding_tables(desk: Des
 def _between_switches(map_: LinkMap, end: tuple[int, int]) -> bool:
     link = map_.forwarding.link_of(*end)
     return link is not None and map_.forwarding.is_between_switches(link)
+
+
+def test_reports_at_the_same_time_are_compared_one_with_the_other(desk: Desk) -> None:
+    """No lock is held while a certificate is made: it is made again if another was stored."""
+    plan = desk.weft("node", "bandwidth-plan", "gpu01", "gpu02", cloud="operator").json
+    document = BandwidthDocument.model_validate(DOCUMENT)
+    nodes = tuple(PlannedNode.model_validate(node) for node in plan["nodes"])
+    sign, database = Signer(desk.house.store).certificate, desk.house.database
+    names, made = [node.name for node in nodes], list[str]()
+
+    def make(id_: str, at: datetime, last: BandwidthCertificate | None) -> BandwidthCertificate:
+        said = {"id": id_, "site": "s", "site_generation": 1, "reported_at": at, "reported_by": "o"}
+        said["measured_in"] = "nodes, by operators"
+        made.append(id_)
+        if len(made) == 1:
+            store_certificate(database, sign, make, nodes=names)
+        return certify(document, Planned(nodes, {}, {}), said, previous=last)
+
+    signed = store_certificate(database, sign, make, nodes=names)
+    assert (len(made), signed.certificate.previous) == (3, made[1])
+
+
+def test_adapter_without_a_partner_keeps_its_node_from_passing(desk: Desk) -> None:
+    """Nothing was measured of it, and no pair says so."""
+    plan = desk.weft("node", "bandwidth-plan", "gpu01", "gpu02", "gpu03", cloud="operator").json
+    first, *rest = (PlannedNode.model_validate(node) for node in plan["nodes"])
+    more = first.model_copy(
+        update={"adapters": (*first.adapters, PlannedAdapter(rail=31, guid="0x1", gbps=200))}
+    )
+    planned = Planned((more, *rest), {}, {})
+    rails = [adapter.rail for adapter in first.adapters]
+    pairs = [[a, b, rail, 990.0, 1] for a, b in permutations(range(3), 2) for rail in rails]
+    document = BandwidthDocument.model_validate(
+        {**DOCUMENT, "nodes": [n.name for n in planned.nodes], "pairs": pairs}
+    )
+    said = {"id": "x", "site": "s", "site_generation": 1, "reported_at": document.ended, "reported_by": "o"}
+    found = certify(document, planned, {**said, "measured_in": "nodes, by operators"})
+    assert (found.result, found.not_run, found.without_partner) == ("incomplete", {}, ("gpu01, rail 31",))
+    assert [node.result for node in found.nodes] == ["incomplete", "passed", "passed"]
 
 
 def test_measurements_that_cannot_be_reported_are_kept(desk: Desk, nodes: RdmaNodes) -> None:

@@ -16,6 +16,7 @@ from weftcheck.bandwidth import Test as Run
 from weftcheck.bandwidth import summary
 from weftcheck.bandwidthplan import PlanError
 from weftcheck.cli import main
+from weftcheck.found import ports
 from weftcheck.remote import Session
 
 NAMES = [f"n{i}" for i in range(64)]
@@ -148,6 +149,22 @@ def test_wrong_plan_is_refused(change: dict[str, object], said: str, tmp_path: P
 def test_text_without_a_plan_is_refused(data: bytes) -> None:
     with pytest.raises(PlanError):
         bandwidthplan.parse(data)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "device x \u00b2",
+        "device x " + "9" * 5000,
+        "gid \u00b2 fe80 -",
+        "pkey \u00b2 0x8001",
+        "gid " + "9" * 5000 + " f f",
+    ],
+)
+def test_text_of_a_hostile_node_is_left_out(line: str) -> None:
+    found = ports(f"device mlx5_0 1\nstate 4: ACTIVE\n{line}\nend")
+    assert found is not None
+    assert [(p.device, p.number, p.pkeys, p.gids) for p in found] == [("mlx5_0", 1, {}, [])]
 
 
 _SSH = """#!/bin/sh

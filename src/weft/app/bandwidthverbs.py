@@ -16,7 +16,7 @@ from weft.app.topologyverbs import TopologyVerbs, topology_of
 from weft.app.verbs import Request
 from weft.app.yamltext import Positions
 from weft.engine.bandwidth import certificate_of_node, certificate_of_pod, store_certificate
-from weft.engine.nodetests import record_bandwidth
+from weft.engine.nodetests import AHEAD, record_bandwidth
 from weft.engine.signing import Signer
 from weft.model.bandwidth import (
     BandwidthCertificate,
@@ -114,6 +114,8 @@ class BandwidthVerbs(TopologyVerbs):
                 return _errors_of(cause, planned, named, errors)
 
             def make(id_: str, at: datetime, last: BandwidthCertificate | None) -> BandwidthCertificate:
+                if document.ended > at + AHEAD:
+                    raise InputError("ended", document.ended.isoformat(), "a time that has passed")
                 said = self._said(id_, at, user, site) | {"measured_in": "nodes, by operators"}
                 return certify(document, planned, said, links_of, errors_of, last)
 

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from weft.cli.common import (
@@ -207,7 +207,7 @@ def _verify(args: argparse.Namespace, plan: Json, report: Callable[[Json], Json]
         words = [sys.executable, "-m", "weftcheck", "bandwidth", str(source), "--output", str(result)]
         words += ["--ssh", args.ssh, "--within", str(args.within)]
         words += ["--nccl", str(args.nccl)] if args.nccl is not None else []
-        ended = subprocess.run(words, stdin=subprocess.DEVNULL, check=False).returncode
+        ended = _ended(words)
         if ended not in (0, 1, 3) or not result.is_file():
             why = f"weft-check bandwidth ended with {ended}"
             raise PermanentError("test the bandwidth", "this host", why, "see above; nothing is reported")
@@ -220,6 +220,21 @@ def _verify(args: argparse.Namespace, plan: Json, report: Callable[[Json], Json]
             warn(f"weft: what was measured is kept in {kept}, for report-bandwidth")
             raise
     return _certified(args, signed)
+
+
+def _ended(words: Sequence[str]) -> int:
+    """Run a program to its end; returns its exit code. The first ^C reaches it, too: it lets what it measures end, and
+    what it has is reported. The second kills it."""
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL) as process:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            warn("weft: measurements in progress end first; ^C again stops at once")
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            process.kill()
+            raise
 
 
 def _document(file: str) -> Json:
@@ -282,6 +297,7 @@ def _record(signed: Json) -> Record:
         "port_errors": Listing(("cause", "errors"), errors),
         "slow_without_a_cause": Listing(("from", "to", "rail", "gbps"), unexplained),
         "not_enough_measured": Listing(("what",), [{"what": one} for one in found["unsure"]]),
+        "without_a_partner": Listing(("what",), [{"what": one} for one in found.get("without_partner", ())]),
         "near_the_floor": Listing(("node", "rail", "gbps", "floor"), near),
         "slower_when_all_send": Listing(
             ("leaf", "alone_mbps", "together_mbps", "pairs", "unmeasured"), leaves

@@ -144,7 +144,9 @@ def _check_bandwidth(tx: Tx, node: str, hold: Row) -> None:
     """Raise `ConflictError` unless the last test that operators reported says that it passed, and began since results
     count: a document can be reported long after it was measured."""
     last, since = tx.row("bandwidth_of_node", node=node), counts_from(hold)
-    found = "missing" if last is None else "older" if last["began"] < since else last["result"]
+    began = None if last is None else last["began"]
+    old = began is None or began < since
+    found = "missing" if last is None else "older" if old else last["result"]
     if found != "passed":
         values = {"node": node, "what": hold["what"], "since": since, "found": found}
         raise ConflictError(bandwidth.BANDWIDTH_NOT_PROVED(**values))

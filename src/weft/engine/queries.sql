@@ -2660,7 +2660,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('bandwidth ' || %(subject)s, 0));
 
 -- name: bandwidth_of_pod
 -- The newest certificate of a pod.
-SELECT at, document FROM bandwidth_certificate WHERE pod_id = %(pod_id)s ORDER BY at DESC LIMIT 1;
+SELECT id, at, document FROM bandwidth_certificate WHERE pod_id = %(pod_id)s ORDER BY at DESC LIMIT 1;
 
 -- name: bandwidth_of_node
 -- The newest certificate by operators that has a node.
@@ -2669,7 +2669,7 @@ WHERE pod_id IS NULL AND results ? %(node)s ORDER BY at DESC LIMIT 1;
 
 -- name: bandwidth_of_nodes
 -- The newest certificate by operators of exactly these nodes.
-SELECT at, document FROM bandwidth_certificate
+SELECT id, at, document FROM bandwidth_certificate
 WHERE pod_id IS NULL AND results ?& %(nodes)s::text[]
     AND (SELECT count(*) FROM jsonb_object_keys(results)) = cardinality(%(nodes)s::text[])
 ORDER BY at DESC LIMIT 1;

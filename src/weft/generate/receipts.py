@@ -169,7 +169,7 @@ def sign_certificate(certificate: BandwidthCertificate, key: Ed25519PrivateKey) 
 
 def certified(document: Mapping[str, Any]) -> TestResult:
     """The result of a certificate from `read`. Raises `InputError` if it isn't one of this version, or contradicts
-    itself: passed, with slow pairs or such as were not run."""
+    itself: passed, with slow pairs or such as were not run, or with nothing measured."""
     certificate = _object(document, CERTIFICATE)
     if certificate.get("document") != _DOCUMENT:
         raise InputError("certificate.document", certificate.get("document"), _DOCUMENT)
@@ -179,6 +179,7 @@ def certified(document: Mapping[str, Any]) -> TestResult:
     if result not in ("passed", "failed", "incomplete"):
         raise InputError("certificate.result", result, "passed, failed or incomplete")
     flawless = certificate.get("slow") == 0 and certificate.get("not_run") == {}
+    flawless = flawless and certificate.get("measured") != 0 and not certificate.get("without_partner")
     return "failed" if result == "passed" and not flawless else result
 
 

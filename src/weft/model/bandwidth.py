@@ -5,13 +5,13 @@ A document is what its reporter says: nothing in it is text of the reporter's ow
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from weft.model.base import Document
+from weft.model.ids import Instant
 
 MOST_NODES, MOST_RAILS = 512, 32
 MOST_PAIRS = 600_000
@@ -96,13 +96,13 @@ class BandwidthDocument(Document):
     program: str = Field(max_length=200)
     measured_by: Literal["ib_write_bw", "ucx_perftest"]
     plan: _Digest
-    began: datetime = Field(description="By the clock of the machine that ran it.")
-    ended: datetime
+    began: Instant = Field(description="By the clock of the machine that ran it, with time zone.")
+    ended: Instant
     seconds: int = Field(ge=1, le=60, description="Of one measurement.")
     size: int = Field(ge=64, le=2**30, description="Bytes of one message.")
     memory: Literal["host", "gpu"]
     rails_together: bool = Field(description="Whether all rails of a pair were measured at once.")
-    nodes: tuple[str, ...] = Field(min_length=2, max_length=MOST_NODES)
+    nodes: tuple[Annotated[str, Field(max_length=253)], ...] = Field(min_length=2, max_length=MOST_NODES)
     pairs: tuple[tuple[Any, ...], ...] = Field(
         max_length=MOST_PAIRS,
         description="[sender, receiver, rail, Gb/s, runs], or [sender, receiver, rail, reason]: positions in `nodes`.",
@@ -111,6 +111,12 @@ class BandwidthDocument(Document):
         default=(), max_length=MOST_NODES * MOST_RAILS, description="[sender, receiver, rail, Gb/s or reason]"
     )
     nccl: NcclFigure | None = None
+
+    @model_validator(mode="after")
+    def _ends_after_it_began(self) -> Self:
+        if self.ended < self.began:
+            raise ValueError("a test ends after it began")
+        return self
 
     @field_validator("version", mode="before")
     @classmethod
@@ -145,7 +151,7 @@ def _check_rows(rows: tuple[tuple[Any, ...], ...], runs: bool) -> None:
         if len(figure) == 1 and isinstance(figure[0], str) and figure[0] in REASONS:
             continue
         rate: Any = figure[0] if figure else None
-        good = type(rate) in (int, float) and math.isfinite(rate) and 0 <= rate <= 10**6
+        good = type(rate) in (int, float) and 0 <= rate <= 10**6  # false for NaN, too
         times: Any = figure[1] if len(figure) == 2 else None
         counted = len(figure) == 1 + runs and (not runs or (type(times) is int and 1 <= times <= 1000))
         if not good or not counted:
@@ -171,7 +177,7 @@ class CertifiedCause(Document):
     name: str = Field(description="Node, leaf or link; empty: a rail, or everything.")
     rail: int | None = None
     others: tuple[str, ...] = Field(
-        default=(), description="It is this, or one of these: they have the same pairs."
+        default=(), description="It is this, or one of these, of any kind: they have the same pairs."
     )
     explains: int = Field(description="Slow pairs that nothing larger explains.")
     slow: int = Field(description="Of its own pairs.")
@@ -247,6 +253,10 @@ class BandwidthCertificate(Document):
     )
     unsure: tuple[str, ...] = Field(description="Would be causes, but too few of their pairs were measured.")
     near_floor: tuple[NearTheFloor, ...]
+    without_partner: tuple[str, ...] = Field(
+        default=(),
+        description="Adapters on rails that no other node of the test has: nothing was measured of them.",
+    )
     together: tuple[LeafTogether, ...] = ()
     nccl_mbps: int | None = None
     nccl_wrong: int | None = None

@@ -132,7 +132,17 @@ def test_two_nodes_cannot_tell_whose_adapter_it_is() -> None:
     slow: dict[Pair, Outcome] = {p: Measured(100.0) for p in pairs if p.rail == 1}
     found = judge({**pairs, **slow}, lambda _: 380.0)
     (cause,) = found.causes
-    assert {cause.subject, *cause.others} == {Subject(Kind.ADAPTER, n, 1) for n in "xy"}
+    adapters = {Subject(Kind.ADAPTER, n, 1) for n in "xy"}
+    assert {cause.subject, *cause.others} == {*adapters, Subject(Kind.RAIL, "", 1)}
+
+
+def test_node_alone_behind_its_leaf_and_its_uplinks_are_both_named() -> None:
+    """The same pairs are slow whichever it is: both are named."""
+    leaves = {"a": "leaf1", "b": "leaf2", "c": "leaf2", "d": "leaf2"}
+    pairs = [Pair(a, b, r) for a in leaves for b in leaves for r in (0, 1) if a != b]
+    outcomes: dict[Pair, Outcome] = {p: Measured(200.0 if "a" in p[:2] else 400.0) for p in pairs}
+    (cause,) = judge(outcomes, lambda _: 380.0, lambda node, rail: leaves[node]).causes
+    assert {cause.subject, *cause.others} >= {Subject(Kind.NODE, "a"), Subject(Kind.LEAF, "leaf1")}
 
 
 @pytest.mark.parametrize(("rails", "kind"), [((5,), Kind.RAIL), (tuple(RAILS), Kind.ALL)])

@@ -20,7 +20,7 @@ from weft.planning.bandwidth.expected import Planned, complete
 from weft.planning.bandwidth.judge import judge
 from weft.planning.bandwidth.nodes import became_slower, node_results, text
 from weft.planning.bandwidth.together import compare_stages
-from weft.planning.bandwidth.values import Cause, Measured, NotRun, Outcome, Pair
+from weft.planning.bandwidth.values import Cause, Measured, NotRun, Outcome, Pair, Result
 
 ErrorsOf = Callable[[Cause], tuple[str, ...]]
 
@@ -63,6 +63,12 @@ def certify(
 
     verdict = judge(outcomes, floor_of, planned.leaf_of, links_of)
     results = node_results(verdict, outcomes)
+    paired = {(end, pair.rail) for pair in outcomes for end in pair[:2]}
+    alone = sorted(set(adapters) - paired)
+    for node in {node for node, _ in alone}:
+        if results.get(node) is Result.PASSED:
+            results[node] = Result.INCOMPLETE
+    result = Result.INCOMPLETE if alone and verdict.result is Result.PASSED else verdict.result
     places = {node.name: place for place, node in enumerate(planned.nodes)}
     together = outcomes_of(document.nodes, document.together)
     before = None
@@ -79,7 +85,7 @@ def certify(
         size=document.size,
         rails_together=document.rails_together,
         floor_permille=permille,
-        result=verdict.result.value,
+        result=result.value,
         nodes=tuple(
             CertifiedNode(name=n.name, result=results[n.name].value if n.name in results else "incomplete")
             for n in planned.nodes
@@ -100,6 +106,7 @@ def certify(
             )
             for one in verdict.near_floor
         ),
+        without_partner=tuple(f"{node}, rail {rail}" for node, rail in alone),
         together=tuple(
             LeafTogether(
                 leaf=one.leaf,

@@ -99,8 +99,7 @@ def _causes(
         if best < LEAST:
             break
         ties = [int(i) for i in np.flatnonzero(explains == best)]
-        size = min(found.subjects[i].kind.size for i in ties)
-        first, *others = (i for i in ties if found.subjects[i].kind.size == size)
+        first, *others = ties  # the smallest kind first: candidates are in that order
         mine = _still(found, first, left)
         same = [i for i in others if np.array_equal(_still(found, i, left), mine)]
         causes.append(

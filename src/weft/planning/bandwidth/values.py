@@ -71,7 +71,7 @@ class Cause:
     """A subject of which the pairs are slow.
 
     Attributes:
-        others: subjects of the same kind that explain exactly the same pairs: it is one of them all.
+        others: subjects of any kind that explain exactly the same pairs: it is one of them all.
         explains: slow pairs that nothing larger explained before.
         slow, measured: of the subject's own pairs.
         gbps: median of its slow pairs.
