@@ -9,6 +9,8 @@ import psycopg
 import pytest
 
 from tests.engine.house import House, policy
+from tests.engine.ipuhouse import IpuHouse
+from tests.engine.ipuhouse import order as ipus
 from tests.engine.test_change_loop import apply, settle, sized
 from tests.engine.test_parts import small
 from tests.engine.test_spares import spared
@@ -139,6 +141,48 @@ def test_tenant_reads_its_own_hours_alone(house: House) -> None:
         found = house.service.use(house.operator, everywhere.model_copy(update={"by": by}))
         sums.add(round(sum(one.node_hours for one in found.rows), 2))
     assert sums == {30.0}
+
+
+def test_changed_hardware_counts_from_the_change_on(house: House) -> None:
+    """What was counted before keeps what the node had: of the pod that goes on, and of one that was released."""
+    old = house.ready(make("old", 1))
+    earlier(house, 4 * HOUR)
+    house.release(old)
+    house.run(old, PodState.RELEASED)
+    pod = house.ready(sized(2))
+    earlier(house, 10 * HOUR)
+    had, nodes = count(house), {*old.nodes, *pod.nodes}
+    changed = tuple(
+        n.model_copy(update={"accelerators": n.accelerators[:1]}) if n.name in nodes else n
+        for n in house.site.nodes
+    )
+    house.store.activate_site(house.site.model_copy(update={"nodes": changed}), "test")
+    assert hours(asked(house)) == {("old", "used"): (4.0, 4.0 * had), ("train", "used"): (20.0, 20.0 * had)}
+    earlier(house, 5 * HOUR)
+    assert hours(asked(house))["train", "used"] == (30.0, 20.0 * had + 10.0)
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    rest = tuple(n for n in house.site.nodes if n.name not in nodes)
+    house.store.activate_site(house.site.model_copy(update={"nodes": rest}), "test")
+    found = asked(house, by="type")
+    assert "unknown" not in {one.type for one in found.rows}
+    assert round(sum(one.accelerator_hours or 0 for one in found.rows)) == 24 * had + 10
+
+
+def test_ipus_count_by_machine(database: Database, database_url: str) -> None:
+    """Four for each IPU-Machine; hosts of its servers have none, and aren't counted."""
+    ipu = IpuHouse(database, database_url)
+    try:
+        ipu.booted(ipus(count=8))
+        earlier(ipu, 3 * HOUR)
+        (row,) = asked(ipu).rows
+        assert (row.type, round(row.node_hours, 1), round(row.accelerator_hours or 0, 1)) == (
+            "ipu",
+            6.0,
+            24.0,
+        )
+    finally:
+        ipu.close()
 
 
 def test_node_that_left_the_site_has_unknown_accelerators(house: House) -> None:

@@ -1761,11 +1761,27 @@ WHERE id = %(id)s AND token = %(token)s RETURNING failing_since, now() AS at;
 
 -- name: use_of_period
 -- Seconds of each hold in a period, of a project or of all; what goes on counts until its end.
-SELECT project_id, pod_id, pod, node, devices, spare,
+SELECT project_id, pod_id, pod, node, devices, spare, type, accelerators,
     sum(extract(epoch FROM least(coalesce(until, %(until)s), %(until)s) - greatest(since, %(since)s)))::float8 AS seconds
 FROM use_span
 WHERE since < %(until)s AND (until IS NULL OR until > %(since)s) AND (%(project)s::text IS NULL OR project_id = %(project)s)
-GROUP BY project_id, pod_id, pod, node, devices, spare LIMIT %(limit)s;
+GROUP BY project_id, pod_id, pod, node, devices, spare, type, accelerators LIMIT %(limit)s;
+
+-- name: split_use
+-- What goes on at nodes whose accelerators change counts with the old ones until now, and with others from now on.
+WITH ended AS (
+    UPDATE use_span u SET until = greatest(u.since, now()), type = g.type, accelerators = g.accelerators
+    FROM unnest(%(nodes)s::text[], %(types)s::text[], %(counts)s::integer[]) g (node, type, accelerators)
+    WHERE u.node = g.node AND u.until IS NULL RETURNING u.*
+)
+INSERT INTO use_span (node, pod_id, pod, project_id, server, devices, spare, since)
+SELECT node, pod_id, pod, project_id, server, devices, spare, until FROM ended ORDER BY node, pod_id;
+
+-- name: describe_use
+-- What has ended at such nodes keeps the accelerators that they had.
+UPDATE use_span u SET type = g.type, accelerators = g.accelerators
+FROM unnest(%(nodes)s::text[], %(types)s::text[], %(counts)s::integer[]) g (node, type, accelerators)
+WHERE u.node = g.node AND u.type IS NULL AND u.until IS NOT NULL;
 
 -- name: prune_use
 DELETE FROM use_span WHERE id IN (SELECT id FROM use_span WHERE until < %(before)s ORDER BY until LIMIT %(limit)s);

@@ -6,6 +6,7 @@ Uploads for a site that isn't active yet are also stored here: for a day, and wi
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +18,16 @@ from psycopg.types.json import Jsonb
 
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import STEPS, read
-from weft.engine.unreadable import READING, unreadable
+from weft.engine.unreadable import READING, UnreadableError, unreadable
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.messages import orders
 from weft.model.site import Site
 from weft.model.versions import FIELD, FIRST, newest
+from weft.planning.site.kinds import Kind, kinds_changed
 from weft.planning.site.lean import Shared, lean
 from weft.planning.site.parts import ROWS, Cut, Rows, cut, named, rows_of
+
+log = logging.getLogger(__name__)
 
 KEPT_FOR = timedelta(days=1)
 """How long a part that no generation uses is kept after it was last sent or asked about."""
@@ -105,14 +109,32 @@ class Sites:
                 )
             if check is not None:
                 check(tx, site)
+            before = self._before(tx, now)
             document = Jsonb({FIELD: newest(STEPS), **made.document})
             row = tx.row("insert_site", name=site.name, document=document, at=tx.now(), by=by)
             assert row is not None
             _name(tx, made, row["generation"])
+            if before is not None:
+                _keep_kinds(tx, kinds_changed(before, site))
             tx.run("touch_queue", at=tx.now())
         with self._loading:
             self._parts = {**self._parts, **made.parts.rows}
         return self.current()
+
+    def _before(self, tx: Tx, generation: int) -> Site | None:
+        """The site of the active generation; None: there is none, or it can't be read."""
+        with self._loading:
+            known = self._record
+            if known is not None and known.generation == generation:
+                return known.site
+            row = tx.row("current_site")
+            if row is None:
+                return None
+            try:
+                return self._load(tx, row).site
+            except UnreadableError as error:
+                log.warning("hours of nodes count by the new site: %s", error)
+                return None
 
     # -- parts --------------------------------------------------------------------------------------------------
 
@@ -213,6 +235,19 @@ def _name(tx: Tx, made: Cut, generation: int) -> None:
     there = {row["digest"] for row in rows}
     for digest in sorted(made.parts.keys() - there):
         tx.run("insert_site_part", **_part(digest, made.parts[digest]), generation=generation, at=tx.now())
+
+
+def _keep_kinds(tx: Tx, kinds: Mapping[str, Kind]) -> None:
+    """Have what was counted of these nodes keep the accelerators that they had."""
+    if not kinds:
+        return
+    given = {
+        "nodes": list(kinds),
+        "types": [type_ for type_, _ in kinds.values()],
+        "counts": [count for _, count in kinds.values()],
+    }
+    tx.run("split_use", **given)
+    tx.run("describe_use", **given)
 
 
 def _few(digests: Sequence[str]) -> Iterator[Sequence[str]]:

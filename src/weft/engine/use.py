@@ -1,7 +1,9 @@
 """Hours of nodes and accelerators by project, from the holds that placement keeps (migration 0092).
 
 A node counts from its assignment until it was returned, its cleaning included; a pod that goes on counts until now. A
-part of a node counts with its own accelerators, and spares apart. Booked nodes are counted apart, too, from now on.
+part of a node counts with its own accelerators, and spares apart. Booked nodes are counted apart, too, from now on. What
+accelerators a node has is the active site's word; when it changes, what was counted before keeps the old ones
+(`weft.engine.siteparts`, migration 0096).
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ from weft.engine.capacity import Capacity
 from weft.engine.database import Database
 from weft.model.errors import InputError
 from weft.model.messages.orders import instead
-from weft.model.site import IPUS_PER_MACHINE, IpuMachine, Site
+from weft.model.site import Site
 from weft.model.views import UseRow, UseState
+from weft.planning.site.kinds import Kind, kinds_of
 
 MOST = 200_000
 """Holds that are counted for one answer."""
 UNKNOWN_TYPE = "unknown"
-"""Of nodes that the site doesn't describe any more."""
+"""Of nodes that the site doesn't describe, and didn't when they left it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,11 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Of one hold, or several of the same node."""
+    """Of one hold, or several of the same node.
+
+    Attributes:
+        kind: what the node had then; None: as the active site describes it.
+    """
 
     project_id: str
     pod_id: str
@@ -43,6 +50,7 @@ class _Piece:
     node: str
     devices: int | None
     seconds: float
+    kind: Kind | None = None
 
 
 def use_of(
@@ -55,7 +63,7 @@ def use_of(
         by: pod, project or type: what has a row of its own; others are summed up.
     """
     pieces = [*_held(database, period, project), *_booked(capacity, period, project)]
-    kinds = _kinds(site)
+    kinds = kinds_of(site)
     key: Callable[[_Piece, str], tuple[str, ...]]
     if by == "pod":
         key = lambda one, type_: (one.project_id, one.pod, one.pod_id, type_, one.state)  # noqa: E731
@@ -66,7 +74,7 @@ def use_of(
     nodes: dict[tuple[str, ...], float] = {}
     accelerators: dict[tuple[str, ...], float | None] = {}
     for one in pieces:
-        type_, count = kinds.get(one.node, (UNKNOWN_TYPE, None))
+        type_, count = one.kind or kinds.get(one.node, (UNKNOWN_TYPE, None))
         if one.devices is not None:
             share, mine = (one.devices / count if count else 0.0), one.devices
         else:
@@ -94,18 +102,6 @@ def _row(at: tuple[str, ...], nodes: float, accelerators: float | None) -> UseRo
     )
 
 
-def _kinds(site: Site) -> dict[str, tuple[str, int | None]]:
-    """Node -> type and number of its accelerators."""
-    found: dict[str, tuple[str, int | None]] = {}
-    for name, unit in site.units.items():
-        if isinstance(unit, IpuMachine):
-            found[name] = "ipu", IPUS_PER_MACHINE
-        else:
-            types = sorted({one.type for one in unit.accelerators})
-            found[name] = "+".join(types) or "none", len(unit.accelerators)
-    return found
-
-
 def _held(database: Database, period: Period, project: str | None) -> Iterator[_Piece]:
     with database.statement() as tx:
         rows = tx.rows(
@@ -127,6 +123,7 @@ def _held(database: Database, period: Period, project: str | None) -> Iterator[_
             row["node"],
             row["devices"],
             row["seconds"],
+            None if row["type"] is None else (row["type"], row["accelerators"]),
         )
 
 
