@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.receiver import Receiver, receiver
+from weft.drivers import receivers
 from weft.drivers.receivers import HttpsReceivers, may_reach, why_not
 from weft.model.site import WebhookPolicy
 from weft.ports.receivers import UndeliveredError
@@ -189,6 +191,26 @@ def test_receiver_that_is_late_ends_in_time(there: Receiver, how: str) -> None:
     began = time.monotonic()
     assert post(there, seconds=0.7) == "RECEIVER_LATE"
     assert time.monotonic() - began < 5
+
+
+def test_name_whose_servers_are_late_ends_in_time(there: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant's own name servers may answer when they like; so many late ones, and others aren't asked meanwhile."""
+    over = threading.Event()
+
+    def resolve(*_: Any, **__: Any) -> Any:
+        over.wait(20)
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(receivers, "_lookups", threading.BoundedSemaphore(2))
+    began, running = time.monotonic(), threading.active_count()
+    try:
+        assert [post(there, seconds=0.3) for _ in range(4)] == ["RECEIVER_LATE"] * 4
+        assert time.monotonic() - began < 10
+        assert threading.active_count() - running <= 2
+    finally:
+        over.set()
+    assert there.connections == 0
 
 
 def test_certificate_of_another_name_is_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from urllib.parse import SplitResult, urlsplit
 
@@ -25,7 +26,10 @@ from weft.ports.receivers import UndeliveredError
 log = logging.getLogger(__name__)
 
 SECONDS = 10.0
-"""For a delivery, from the connection to the answer's headers."""
+"""For a delivery, from the name's resolution to the answer's headers."""
+LOOKUPS = 64
+"""Names that a process resolves at once."""
+_lookups = threading.BoundedSemaphore(LOOKUPS)
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
 _SPECIAL = tuple(
@@ -87,12 +91,12 @@ class HttpsReceivers:
         if why_not(url, policy):
             raise UndeliveredError(webhooks.RECEIVER_REFUSED())
         parts = urlsplit(url)
-        address = self._address(parts, policy)
         deadline = time.monotonic() + self._seconds
+        address = self._address(parts, policy, deadline)
         late = threading.Event()
         try:
             with (
-                socket.create_connection(address, self._seconds) as plain,
+                socket.create_connection(address, max(0.001, deadline - time.monotonic())) as plain,
                 self._secured(plain, parts.hostname or "") as link,
             ):
                 timer = threading.Timer(max(0.0, deadline - time.monotonic()), _cut, (link, late))
@@ -115,14 +119,15 @@ class HttpsReceivers:
                 raise UndeliveredError(webhooks.RECEIVER_LATE(limit=round(self._seconds))) from None
             raise UndeliveredError(_unreachable(_why(error))) from None
 
-    def _address(self, parts: SplitResult, policy: WebhookPolicy) -> tuple[str, int]:
+    def _address(self, parts: SplitResult, policy: WebhookPolicy, deadline: float) -> tuple[str, int]:
         """One that may be reached. Raises `UndeliveredError`."""
         host, port = parts.hostname or "", parts.port or 443
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+            texts = _resolved(host, port, deadline)
+        except TimeoutError:
+            raise UndeliveredError(webhooks.RECEIVER_LATE(limit=round(self._seconds))) from None
         except (OSError, UnicodeError):
             raise UndeliveredError(_unreachable("its name is not known")) from None
-        texts = [str(one[4][0]) for one in found]
         for text in texts:
             try:
                 address = ipaddress.ip_address(text)
@@ -136,6 +141,26 @@ class HttpsReceivers:
     def _secured(self, plain: socket.socket, host: str) -> ssl.SSLSocket:
         context = self._context or ssl.create_default_context()
         return context.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)
+
+
+def _resolved(host: str, port: int, deadline: float) -> list[str]:
+    """Addresses of a name. The resolver can't be interrupted: one that is late goes on in a thread that nothing waits for,
+    of which there are `LOOKUPS` at most. Raises `TimeoutError`, `OSError`, `UnicodeError`."""
+    answer: Future[list[str]] = Future()
+
+    def ask() -> None:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+            answer.set_result([str(one[4][0]) for one in found])
+        except BaseException as error:  # the caller's to judge
+            answer.set_exception(error)
+        finally:
+            _lookups.release()
+
+    if not _lookups.acquire(timeout=max(0.0, deadline - time.monotonic())):
+        raise TimeoutError
+    threading.Thread(target=ask, name="resolver of webhooks", daemon=True).start()
+    return answer.result(max(0.0, deadline - time.monotonic()))
 
 
 def _ask(link: ssl.SSLSocket, parts: SplitResult, headers: Mapping[str, str], body: bytes) -> int:
