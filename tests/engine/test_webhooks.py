@@ -145,6 +145,10 @@ def test_receiver_that_fails_for_a_day_is_disabled(house: Sender, there: Receive
     house.send()
     house.later(module.DISABLED_AFTER.total_seconds() + 60)
     house.send()
+    assert house.state() == ("failing", "RECEIVER_REDIRECTS"), "weft may have been off all day"
+    for _ in range(module.LEAST_FAILURES - 2):
+        house.later(module.DELAYS[-1] + 1)
+        house.send()
     assert house.state() == ("disabled", "WEBHOOK_FAILED")
     sent = len(there.got)
     house.later(1e6)

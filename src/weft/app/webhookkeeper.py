@@ -25,7 +25,7 @@ from weft.engine.eventstream import EventStream, Position
 from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.engine.store import Store
-from weft.engine.webhooks import DISABLED_AFTER, Webhook, Webhooks
+from weft.engine.webhooks import DISABLED_AFTER, LEAST_FAILURES, Webhook, Webhooks
 from weft.model.errors import ConflictError, InputError, WeftError
 from weft.model.messages import pods, webhooks
 from weft.model.messages.documents import coded
@@ -147,7 +147,7 @@ class WebhookKeeper(Periodic):
         since, disable = current.failing_since or now, ""
         if reason == webhooks.RECEIVER_GONE():
             disable = reason
-        elif now - since >= DISABLED_AFTER:
+        elif now - since >= DISABLED_AFTER and current.failures + 1 >= LEAST_FAILURES:
             hours = round((now - since).total_seconds() / 3600)
             disable = webhooks.WEBHOOK_FAILED(hours=hours, why=reason)
         self._hooks.fail(hook, current.failures, reason, disable)

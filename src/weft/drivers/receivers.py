@@ -144,8 +144,10 @@ class HttpsReceivers:
 
 
 def _resolved(host: str, port: int, deadline: float) -> list[str]:
-    """Addresses of a name. The resolver can't be interrupted: one that is late goes on in a thread that nothing waits for,
-    of which there are `LOOKUPS` at most. Raises `TimeoutError`, `OSError`, `UnicodeError`."""
+    """Addresses of a name. Raises `TimeoutError`, `OSError`, `UnicodeError`.
+
+    The resolver can't be interrupted: one that is late stays in a thread that nothing waits for; `LOOKUPS` at most.
+    """
     answer: Future[list[str]] = Future()
 
     def ask() -> None:

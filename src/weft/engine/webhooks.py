@@ -31,6 +31,8 @@ DELAYS = (5, 30, 120, 600, 1800, 3600)
 """Seconds after each failure in a row; the last one repeats."""
 DISABLED_AFTER = timedelta(hours=24)
 """Of failures without a delivery in between."""
+LEAST_FAILURES = 10
+"""Before that: a day in which weft itself was off, or its gate closed, is none of failures."""
 SECRET_BYTES = 32
 
 
