@@ -17,18 +17,19 @@ def order(name: str, count: int, **more: object) -> Json:
 
 
 def pod_of(run: Run, caller: Caller, name: str, count: int, asked: Json | None = None) -> Json:
-    """The suite's pod of this name, as it is now; ordered if there is none. Raises `LostError` unless it is READY."""
+    """The suite's pod of this name, as it is now; ordered if there is none. Raises `LostError` unless it is READY, and
+    no change is in progress: until then a replaced node's server isn't there."""
     path = f"/v1/pods/{PREFIX}{name}"
     got = caller.ask(POD_SERVICE, "GET", path)
     if got.status == 404 or (got.is_done and got.get("state") == "RELEASED"):
         caller.ask(POD_SERVICE, "POST", "/v1/pods", asked or order(name, count))
     found = weft(caller, path)
     for _ in range(4):
-        if found["state"] in ("READY", "FAILED"):
+        if found["state"] == "FAILED" or (found["state"] == "READY" and found["changing_since"] is None):
             break
         caller.ask(POD_SERVICE, "GET", f"{path}?until=READY&wait={_WAIT // 4}")
         found = weft(caller, path)
-    if found["state"] != "READY" or len(found["placed"]) != count:
+    if found["state"] != "READY" or found["changing_since"] is not None or len(found["placed"]) != count:
         raise LostError(f"the pod {found['name']} is {found['state']}, not READY with {count} nodes")
     return found
 

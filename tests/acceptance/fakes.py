@@ -409,6 +409,7 @@ def _pods(caller: FakeCaller, body: Any, query: Mapping[str, str]) -> Answer:
         "name": body["name"],
         "project_id": caller.project_id,
         "state": "READY",
+        "changing_since": None,
         "segment": f"0x{0x101 + len(pods):x}",
         "fabric": "ib0",
         "placed": _placed(world, names),

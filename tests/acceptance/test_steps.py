@@ -233,6 +233,16 @@ def test_host_whose_checks_say_nothing_is_not_healthy(state: str) -> None:
         assert not is_pass(take(run, name)), name
 
 
+def test_pod_whose_change_does_not_end_is_no_pass() -> None:
+    """It is READY meanwhile, and has the new node before Nova has a server there."""
+    run = Run(World(), "bare_metal")
+    assert isinstance(run.cloud, World)
+    assert is_pass(take(run, "topology_placement"))
+    (pod,) = run.cloud.kept("pods").values()
+    pod["changing_since"] = "2027-01-01T00:00:00+00:00"
+    assert not is_pass(take(run, "topology_placement"))
+
+
 def test_step_that_is_not_made_is_skipped_with_a_reason() -> None:
     answer = take(Run(World(), "vm"), "deploy_nim")
     assert (answer["skipped"], bool(answer["skip_reason"])) == (True, True)
