@@ -21,6 +21,26 @@ def small_site() -> Site:
     return load_site(SMALL / "site.yaml")
 
 
+def two_fabrics(rate: int = 200) -> Site:
+    """The small site with half of each node's adapters on a second fabric, of this rate in Gb/s."""
+    document = small_site().model_dump(mode="json")
+    document["fabrics"]["ib2"] = document["fabrics"]["ib"] | {
+        "physical_network": "physnet-ib2",
+        "manager": {"driver": "opensm"},
+    }
+    document["switches"].append(
+        {"name": "leaf91", "fabric": "ib2", "level": "leaf", "ports": 40, "guid": "0x0000000000000091"}
+    )
+    port = 0
+    for node in document["nodes"]:
+        for hca in node["hcas"][2:]:
+            hca |= {"fabric": "ib2", "rate_gbps": rate}
+            port += 1
+            (link,) = [k for k in document["links"] if k["a"] == f"{node['name']}/{hca['name']}"]
+            link |= {"b": "leaf91", "b_port": port}
+    return load_site(document)
+
+
 def order(count: int = 2, **parts: Any) -> Order:
     """An order of `count` nodes with 8 accelerators each."""
     nodes = {"count": count, "flavor": "h100.8", "image": "ubuntu"} | parts.pop("nodes", {})

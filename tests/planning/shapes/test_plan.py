@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.helpers.amounts import examples
 from tests.helpers.offers import offers
 from tests.helpers.paths import EXAMPLES, GOLDEN
-from tests.helpers.smallsite import POD_ID, order, small_site
+from tests.helpers.smallsite import POD_ID, order, small_site, two_fabrics
 from weft.app.drivers import static_capabilities
 from weft.app.orderfile import load_order
 from weft.app.shown import shown as shown_to_tenants
@@ -153,26 +153,6 @@ def test_unknown_name_is_an_input_error(parts: dict[str, Any], sentence: str) ->
     with pytest.raises(InputError) as caught:
         plan(order(1, **parts))
     assert str(caught.value) == sentence
-
-
-def two_fabrics() -> Site:
-    """The small site with half of each node's adapters on a second fabric."""
-    document = small_site().model_dump(mode="json")
-    document["fabrics"]["ib2"] = document["fabrics"]["ib"] | {
-        "physical_network": "physnet-ib2",
-        "manager": {"driver": "opensm"},
-    }
-    document["switches"].append(
-        {"name": "leaf91", "fabric": "ib2", "level": "leaf", "ports": 40, "guid": "0x0000000000000091"}
-    )
-    port = 0
-    for node in document["nodes"]:
-        for hca in node["hcas"][2:]:
-            hca["fabric"] = "ib2"
-            port += 1
-            (link,) = [k for k in document["links"] if k["a"] == f"{node['name']}/{hca['name']}"]
-            link |= {"b": "leaf91", "b_port": port}
-    return load_site(document)
 
 
 def test_ambiguous_fabric_must_be_named() -> None:
