@@ -215,14 +215,14 @@ def test_token_file_is_read_and_checked(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
     file.chmod(0o600)
-    assert read_token(file) == TOKEN
+    assert read_token(file, "--neutron-token") == TOKEN
     file.chmod(0o644)
     with pytest.raises(InputError, match="others can't read"):
-        read_token(file)
+        read_token(file, "--neutron-token")
     file.chmod(0o600)
     for text in ("", "short", "with a space in the middle of it", "ünter-uns-gesagt-geheim"):
         file.write_text(text)
         with pytest.raises(InputError, match="--neutron-token"):
-            read_token(file)
+            read_token(file, "--neutron-token")
     with pytest.raises(InputError, match="No such file"):
-        read_token(tmp_path / "none")
+        read_token(tmp_path / "none", "--neutron-token")

@@ -83,7 +83,10 @@ def url_fields() -> Iterator[tuple[str, TypeAdapter[Any]]]:
     for kind in (one for one in vars(weft.model.site).values() if isinstance(one, type)):
         for name, field in kind.model_fields.items() if issubclass(kind, BaseModel) else ():
             if "://" in f"{field.annotation} {field.metadata}" or name.endswith("url"):
-                yield f"{kind.__name__}.{name}", TypeAdapter(Annotated[field.annotation, *field.metadata])
+                yield (
+                    f"{kind.__name__}.{name}",
+                    TypeAdapter(Annotated[field.annotation, field, *field.metadata]),
+                )
 
 
 def test_listed_variables_are_all_of_the_code() -> None:

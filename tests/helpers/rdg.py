@@ -41,6 +41,7 @@ def with_everything(document: Document) -> None:
     one["sdn_url"] = None
     one["weft_url"] = "https://weft.example.net:8787"
     one["roles"]["Controller"]["functions"].append("monitoring")
+    document["monitoring"] = {"api": [one["weft_url"]]}
     one["ldap_domains"] = {
         "customers": {
             "url": "ldaps://ldap1.example.net,ldaps://ldap2.example.net",

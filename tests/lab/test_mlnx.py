@@ -21,9 +21,9 @@ def test_the_driver_comes_first_and_has_the_token_that_weft_demands(tmp_path: Pa
     where = layout(tmp_path)
     site = make_site(settings(tenant_networks=True), where)
     mlnx.write_token(where)
-    token = read_token(mlnx.token_path(where))
+    token = read_token(mlnx.token_path(where), "--neutron-token")
     mlnx.write_token(where)
-    assert read_token(mlnx.token_path(where)) == token
+    assert read_token(mlnx.token_path(where), "--neutron-token") == token
     assert stat.S_IMODE(mlnx.token_path(where).stat().st_mode) & 0o007 == 0
     plain = config.neutron(where, tmp_path)
     found = mlnx.with_driver(plain, where, site)

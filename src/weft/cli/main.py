@@ -17,7 +17,7 @@ from weft.model.logtext import SafeFormatter
 
 PROVIDERS: dict[str, tuple[str, str]] = {
     "pod": ("weft.cli.pod", "order, show and release pods"),
-    "events": ("weft.cli.events", "show what happened to all pods of the project; follow it"),
+    "events": ("weft.cli.events", "show what happened to all pods of the project, the last 100 events"),
     "webhook": ("weft.cli.webhook", "have events of the project's pods sent to a URL, signed"),
     "capacity": ("weft.cli.capacity", "show what can be ordered now, and when more will be available"),
     "reservation": ("weft.cli.capacity", "reserve nodes for a project (operators)"),

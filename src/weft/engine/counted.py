@@ -29,7 +29,17 @@ K = TypeVar("K")
 V = TypeVar("V")
 _READ: Mapping[str, Callable[[str], Any]] = {
     **dict.fromkeys(
-        ("lease_end", "placed_at", "since", "start_at", "end_at", "created_at", "came", "until_at"),
+        (
+            "lease_end",
+            "placed_at",
+            "since",
+            "start_at",
+            "end_at",
+            "created_at",
+            "came",
+            "until_at",
+            "tests_from",
+        ),
         time_in_json,
     ),
     "pod_id": UUID,
