@@ -149,6 +149,7 @@ def _resolved(host: str, port: int, deadline: float) -> list[str]:
     The resolver can't be interrupted: one that is late stays in a thread that nothing waits for; `LOOKUPS` at most.
     """
     answer: Future[list[str]] = Future()
+    lookups = _lookups
 
     def ask() -> None:
         try:
@@ -157,9 +158,9 @@ def _resolved(host: str, port: int, deadline: float) -> list[str]:
         except BaseException as error:  # the caller's to judge
             answer.set_exception(error)
         finally:
-            _lookups.release()
+            lookups.release()
 
-    if not _lookups.acquire(timeout=max(0.0, deadline - time.monotonic())):
+    if not lookups.acquire(timeout=max(0.0, deadline - time.monotonic())):
         raise TimeoutError
     threading.Thread(target=ask, name="resolver of webhooks", daemon=True).start()
     return answer.result(max(0.0, deadline - time.monotonic()))
