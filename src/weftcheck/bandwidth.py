@@ -226,4 +226,4 @@ def _figure(one: list[float] | str) -> tuple[Any, ...]:
 
 
 def _time(when: datetime) -> str:
-    return when.astimezone(timezone.utc).isoformat(timespec="seconds")
+    return when.astimezone(timezone.utc).isoformat(timespec="microseconds")

@@ -56,7 +56,7 @@ def document(
     return {
         "version": FORMAT,
         "program": f"weft-check {VERSION}",
-        "when": when.astimezone(timezone.utc).isoformat(timespec="seconds"),
+        "when": when.astimezone(timezone.utc).isoformat(timespec="microseconds"),
         "host": identity(host),
         "expected": None if expected is None else "sha256:" + hashlib.sha256(expected).hexdigest(),
         "status": overall(results).value,
