@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from weft.client.transport import Json, listed
+from weft.client.transport import Json, listed, with_query
 from weft.model.errors import InputError
 
 
@@ -38,9 +38,8 @@ class NodeClient:
 
     def node_history(self, node: str, before: int | None = None, limit: int | None = None) -> Json:
         """One page, the newest entries first."""
-        given = {k: v for k, v in (("before", before), ("limit", limit)) if v is not None}
-        query = f"?{urlencode(given)}" if given else ""
-        return self._ask("GET", f"/v1/nodes/{part('node', node)}/history{query}")
+        path = f"/v1/nodes/{part('node', node)}/history"
+        return self._ask("GET", with_query(path, before=before, limit=limit))
 
     def hold_node(self, node: str, what: str) -> Json:
         """Keep a node from being assigned until it is accepted for this."""
@@ -63,8 +62,8 @@ class NodeClient:
 
     def clear_report(self, node: str, project: str | None = None) -> list[Json]:
         """End the reports of a node: a project's, by id, or all."""
-        query = f"?{urlencode({'project': project})}" if project is not None else ""
-        return self._ask("DELETE", f"/v1/nodes/{part('node', node)}/reports{query}")["reports"]
+        path = with_query(f"/v1/nodes/{part('node', node)}/reports", project=project)
+        return self._ask("DELETE", path)["reports"]
 
     def node_checks(self, node: str) -> Json:
         """What the node's own checks reported last."""

@@ -26,6 +26,12 @@ Json = dict[str, Any]
 _AGAIN = "try again; `weft pod list` shows the outcome"
 
 
+def with_query(path: str, **given: Any) -> str:
+    """A path with parameters; None is left out."""
+    query = urlencode({name: value for name, value in given.items() if value is not None})
+    return f"{path}?{query}" if query else path
+
+
 def listed(ask: Callable[..., Json], path: str, rows: str, **given: Any) -> list[Json]:
     """All rows of a list, page after page.
 
@@ -34,14 +40,13 @@ def listed(ask: Callable[..., Json], path: str, rows: str, **given: Any) -> list
         rows: the member of an answer with its rows.
         given: further parameters; None is left out.
     """
-    query = {name: value for name, value in given.items() if value is not None}
     found: list[Json] = []
     while True:
-        answer = ask("GET", f"{path}?{urlencode(query)}" if query else path)
+        answer = ask("GET", with_query(path, **given))
         found += answer[rows]
         if answer.get("next") is None:
             return found
-        query["marker"] = answer["next"]
+        given["marker"] = answer["next"]
 
 
 class Fetched(NamedTuple):

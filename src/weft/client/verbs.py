@@ -15,7 +15,7 @@ from keystoneauth1.session import Session
 
 from weft.client.bandwidth import BandwidthClient
 from weft.client.nodes import part
-from weft.client.transport import Json, Transport, listed
+from weft.client.transport import Json, Transport, listed, with_query
 from weft.model.errors import NotFoundError, TemporaryError
 
 PAGE = 500
@@ -148,9 +148,8 @@ class Client(BandwidthClient):
         """
         wait = min(wait, LONGEST_WAIT)
         given = {"after": after, "newest": newest, "project": project, "wait": f"{wait:g}" if wait else None}
-        given |= {"all_projects": "true" if all_projects else None}
-        query = urlencode({name: value for name, value in given.items() if value is not None})
-        return self._ask("GET", f"/v1/events?{query}", extra_time=wait)
+        path = with_query("/v1/events", **given, all_projects="true" if all_projects else None)
+        return self._ask("GET", path, extra_time=wait)
 
     def pod_health(self, name: str) -> Json:
         return self._ask("GET", f"/v1/pods/{part('name', name)}/health")
@@ -160,13 +159,13 @@ class Client(BandwidthClient):
 
     def node_healths(self, health: str | None = None) -> list[Json]:
         """All nodes, or those of one health."""
-        return self._ask("GET", f"/v1/site/health/nodes{f'?health={health}' if health else ''}")["nodes"]
+        return self._ask("GET", with_query("/v1/site/health/nodes", health=health))["nodes"]
 
     def part_history(self, serial: str) -> Json:
         return self._ask("GET", f"/v1/parts/{part('serial', serial)}/history")
 
     def site_health(self, by: str = "type") -> Json:
-        return self._ask("GET", f"/v1/site/health?by={by}")
+        return self._ask("GET", with_query("/v1/site/health", by=by))
 
     def use(
         self,
@@ -178,12 +177,12 @@ class Client(BandwidthClient):
     ) -> Json:
         """Node and accelerator hours of a period, of the caller's project or of all. Args: by: pod, project or type."""
         given = {"since": since, "until": until, "by": by, "project": project}
-        given |= {"all_projects": "true" if all_projects else None}
-        query = urlencode({name: value for name, value in given.items() if value is not None})
-        return self._ask("GET", f"/v1/use?{query}")
+        every = "true" if all_projects else None
+        return self._ask("GET", with_query("/v1/use", **given, all_projects=every))
 
     def webhooks(self, all_projects: bool = False) -> list[Json]:
-        return self._ask("GET", f"/v1/webhooks{'?all_projects=true' if all_projects else ''}")["webhooks"]
+        path = with_query("/v1/webhooks", all_projects="true" if all_projects else None)
+        return self._ask("GET", path)["webhooks"]
 
     def show_webhook(self, name: str) -> Json:
         return self._ask("GET", f"/v1/webhooks/{part('name', name)}")
