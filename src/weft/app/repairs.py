@@ -15,6 +15,7 @@ from weft.app.generations import NextGeneration
 from weft.app.nodeverbs import NodeVerbs
 from weft.app.replaceverbs import ReplaceVerbs, Unasked
 from weft.app.verbs import Request
+from weft.engine.adapterwatch import read_unseen
 from weft.engine.changes import check_confirmed
 from weft.engine.database import Database, Tx
 from weft.engine.drains import say_drains_due
@@ -36,6 +37,7 @@ from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.engine.records import PodRecord, ResourceRecord
 from weft.engine.seen import seen_of
+from weft.engine.world import World
 from weft.model.change import PodChange, Replacement
 from weft.model.errors import ConflictError, InputError, NotFoundError, PermanentError, WeftError
 from weft.model.ids import span
@@ -115,8 +117,11 @@ class Replacer(ReplaceVerbs, NodeVerbs):
         seen = seen_of(driver.find(pod.scope, [r.resource for r in servers], ids), servers)
         if any(one.unread is not None for one in seen.values()):
             raise ConflictError(repairs.SERVERS_UNKNOWN())
-        if gone := sorted(r.resource.name for r in servers if _is_deleted(seen[r.key])):
+        # One without an id wasn't created yet: the place of another node is still being taken.
+        if gone := sorted(r.resource.name for r in servers if r.key in ids and _is_deleted(seen[r.key])):
             raise ConflictError(repairs.SERVERS_DELETED(servers=gone))
+        if failure.kind == "adapter":
+            _check_adapters(record.site, world, failure.node)
         for server in (r for r in servers if r.resource.node == failure.node):
             now = seen[server.key]
             if failure.kind == "server" and now.status is not Status.BROKEN:
@@ -196,6 +201,22 @@ class Repairs(Periodic):
         log.warning(
             "node %s of pod %s is replaced by %s: %s", failure.node, failure.pod_id, by, failure.cause
         )
+
+
+def _check_adapters(site: Site, world: World, node: str) -> None:
+    """Raise `ConflictError` unless a fabric still doesn't show an adapter of a node, asked now."""
+    unknown = False
+    for fabric in sorted({hca.fabric for hca in site.node_by_name[node].hcas} & world.fabrics.keys()):
+        try:
+            unseen = read_unseen(site, fabric, world.fabrics[fabric])
+        except PermanentError:
+            continue  # such adapters aren't watched
+        except WeftError:
+            unknown = True
+            continue
+        if any(one.node == node for one in unseen):
+            return
+    raise ConflictError(repairs.FABRIC_UNKNOWN() if unknown else repairs.ADAPTER_SHOWN())
 
 
 _DELETED = frozenset({outside.BEING_DELETED.name, outside.SOFT_DELETED.name})

@@ -17,10 +17,10 @@ from weft.engine.hostwatch import GAP
 from weft.engine.periodic import Periodic
 from weft.engine.pulse import Pulse
 from weft.engine.world import World
-from weft.model.errors import PermanentError, WeftError
-from weft.model.observedfabric import ObservedFabric
+from weft.model.errors import PermanentError, UnknownError, WeftError
 from weft.model.site import Site
-from weft.planning.fabric.unseen import unseen_adapters
+from weft.planning.fabric.unseen import Unseen, unseen_adapters
+from weft.ports.fabric import FabricDriver
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +30,17 @@ PAUSE = timedelta(seconds=60)
 """Least time between two readings of a fabric, of all workers: each asks the whole fabric."""
 LIMIT = 900.0
 """Seconds without a reading after which the thread counts as stuck."""
+
+
+def read_unseen(site: Site, fabric: str, driver: FabricDriver) -> tuple[Unseen, ...]:
+    """Adapters that a fabric doesn't show, asked now.
+
+    Raises `UnknownError` if the reading isn't whole, `PermanentError` if its adapters can't be listed.
+    """
+    seen = driver.topology()
+    if seen.partial:
+        raise UnknownError("read the adapters", f"fabric {fabric}", "the reading is partial")
+    return unseen_adapters(site, fabric, seen)
 
 
 class AdapterWatch(Periodic):
@@ -64,18 +75,15 @@ class AdapterWatch(Periodic):
             if row is None:
                 continue
             try:
-                self._read(site, name, row["at"], fabric.topology())
+                self._write(site, name, row["at"], read_unseen(site, name, fabric))
             except PermanentError as error:
                 log.debug("adapters of fabric %s aren't watched: %s", name, error)  # switches list none
             except WeftError as error:
                 log.warning("adapters of fabric %s aren't watched: %s", name, error)
 
-    def _read(self, site: Site, fabric: str, at: datetime, seen: ObservedFabric) -> None:
+    def _write(self, site: Site, fabric: str, at: datetime, unseen: tuple[Unseen, ...]) -> None:
         """Args: at: before the fabric was asked."""
-        if seen.partial:
-            log.info("adapters of fabric %s aren't watched: the reading is partial", fabric)
-            return
-        gone = [one._asdict() for one in unseen_adapters(site, fabric, seen)]
+        gone = [one._asdict() for one in unseen]
         with self._database.transaction() as tx:
             tx.run("lock_failures")
             if tx.now() - at > GAP:

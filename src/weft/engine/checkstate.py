@@ -87,15 +87,15 @@ def verdict(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> Ver
     limits: dict[str, str] = {}
     for code, since in sorted(failing.items()):
         fresh = sorted(one for one in since if now is not None and one[0] > now - OUTAGE)
-        spared = _spared([node for _, node in fresh], site)
-        if spared:
-            suspended[code] = tuple(sorted(spared))
+        beyond = spared([node for _, node in fresh], site)
+        if beyond:
+            suspended[code] = tuple(sorted(beyond))
             many = (
                 f"{policy.outage} nodes" if len(fresh) > policy.outage else "half of a machine type's nodes"
             )
             limits[code] = f"more than {many}"
         for _, node in since:
-            if node not in spared:
+            if node not in beyond:
                 codes.setdefault(node, []).append(code)
     excluded = {node: _why(mine) for node, mine in codes.items()}
     if policy.missing == "exclude":
@@ -106,17 +106,17 @@ def verdict(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> Ver
     return Verdict(excluded, suspended, limits)
 
 
-def _spared(failing: list[str], site: Site) -> set[str]:
+def spared(failing: list[str], site: Site) -> set[str]:
     """Of nodes on which the same check began to fail within a day, in this order, those that get orders all the same:
     beyond `outage` of all, or half of a machine type, for which a value is expected."""
     hosts, types = hosts_by_type(site), dict[str, int]()
-    spared = set(failing[site.checks.outage :])
+    beyond = set(failing[site.checks.outage :])
     for node in failing[: site.checks.outage]:
         kind = site.node_by_name[node].machine_type
         types[kind] = types.get(kind, 0) + 1
         if types[kind] > (hosts[kind] + 1) // 2:
-            spared.add(node)
-    return spared
+            beyond.add(node)
+    return beyond
 
 
 def checks_said(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> list[str]:
@@ -138,7 +138,7 @@ def _excluding(checked: Checked, policy: ChecksPolicy) -> dict[str, datetime]:
     """Code of what keeps the node from orders -> since when."""
     found: dict[str, datetime] = {}
     for one in checked.problems:
-        if one.status == "failed" and policy.action(one.code) == "exclude":
+        if one.status == "failed" and policy.excludes(one.code):
             code = one.code
         elif one.status == "unknown" and policy.unknown == "exclude":
             code = UNJUDGED

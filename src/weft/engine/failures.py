@@ -12,8 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from psycopg.types.json import Jsonb
+
 from weft.engine.database import Database, Tx
 from weft.engine.documents import message_json, message_text
+from weft.engine.failingchecks import failing_checks
 from weft.engine.hostwatch import GAP
 from weft.engine.records import PodRecord
 from weft.model.errors import ConflictError
@@ -31,17 +34,18 @@ HOUR = timedelta(hours=1)
 RESET_LASTS = timedelta(hours=1)
 """Longest time that a server gets to run again after its reset: as long as one in an error, but not longer."""
 KEPT = timedelta(days=1)
-"""How long replacements are remembered for the limits."""
+"""How long replacements are remembered for the limits: one that is stuck counts for so long."""
 
 _CAUSES: Mapping[str, Code] = {
     "host": nodes.HOST_DOWN,
     "server": repairs.SERVER_BROKEN,
     "adapter": repairs.ADAPTER_GONE,
+    "check": repairs.CHECK_FAILED,
     "report": repairs.REPORTED_BY_PROJECT,
     "drain": repairs.DRAINED_BY_THEN,
 }
 """Kind -> what is said of it, with the time since when."""
-_BY_TENANTS = frozenset({"server", "adapter", "report"})
+_BY_TENANTS = frozenset({"server", "adapter", "check", "report"})
 """Kinds that a project can bring about: its limit of replaced nodes counts."""
 _NEWS = frozenset({"server", "adapter"})
 """Kinds that are reported here; of others, those who observe or do them write events."""
@@ -52,6 +56,7 @@ class Failure:
     """A node of a pod that fails, or is to be emptied.
 
     Attributes:
+        what: which check failed, if that is its kind.
         tried: attempts to replace it, with the one under way.
         why: of the last attempt: why it wasn't replaced; empty: there was none.
     """
@@ -60,12 +65,13 @@ class Failure:
     node: str
     kind: str
     since: datetime
+    what: str
     tried: int
     why: str
 
     @property
     def cause(self) -> Message:
-        return cause_of(self.kind, self.since)
+        return cause_of(self.kind, self.since, self.what)
 
     @property
     def by_tenant(self) -> bool:
@@ -80,12 +86,12 @@ class Failure:
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Failure:
         why = message_text(row["why"])
-        return cls(row["pod_id"], row["node"], row["kind"], row["since"], row["tried"], why)
+        return cls(row["pod_id"], row["node"], row["kind"], row["since"], row["what"], row["tried"], why)
 
 
-def cause_of(kind: str, since: datetime) -> Message:
-    """What is said of a kind of failure."""
-    return _CAUSES[kind](since=since)
+def cause_of(kind: str, since: datetime, what: str = "") -> Message:
+    """What is said of a kind of failure. Args: what: which check failed, if that is its kind."""
+    return _CAUSES[kind](since=since, **({"check": what} if kind == "check" else {}))
 
 
 def refresh_failures(database: Database, site: Site) -> None:
@@ -93,15 +99,17 @@ def refresh_failures(database: Database, site: Site) -> None:
     with database.transaction() as tx:
         tx.run("lock_failures")
         now = tx.now()
-        for row in tx.rows("refresh_failures", at=now, **_limits(site)):
+        for row in tx.rows("refresh_failures", at=now, **_values(tx, site)):
             if row["new"] and row["kind"] in _NEWS:
-                _report(tx, row["pod_id"], row["node"], cause_of(row["kind"], row["since"]), now)
+                _report(tx, row["pod_id"], row["node"], cause_of(row["kind"], row["since"], row["what"]), now)
         tx.run("forget_own_replacements", before=now - KEPT)
 
 
-def _limits(site: Site) -> dict[str, timedelta]:
+def _values(tx: Tx, site: Site) -> dict[str, Any]:
+    """What tells failures apart from what doesn't last, or isn't known."""
     limits = site.repair
     return {
+        "checks": Jsonb(failing_checks(tx, site)),
         "gap": GAP,
         "server_broken": span(limits.server_broken),
         "adapter_gone": span(limits.adapter_gone),
@@ -166,7 +174,9 @@ def check_limits(tx: Tx, site: Site, project: str, by_tenant: bool) -> None:
     limits = site.repair
     if limits.at_once == 0 or limits.per_hour == 0:
         raise ConflictError(repairs.REPLACES_NOTHING())
-    (row,) = tx.rows("count_own_replacements", since=tx.now() - HOUR, project_id=project)
+    since, half = tx.now() - HOUR, (limits.at_once + 1) // 2
+    times = {"since": since, "kept": tx.now() - KEPT}
+    (row,) = tx.rows("count_own_replacements", most_stuck=half, project_id=project, **times)
     if row["under_way"] >= limits.at_once:
         raise ConflictError(repairs.TOO_MANY_UNDER_WAY(number=row["under_way"], most=limits.at_once))
     if row["in_an_hour"] >= limits.per_hour:
@@ -179,8 +189,8 @@ def check_limits(tx: Tx, site: Site, project: str, by_tenant: bool) -> None:
 
 def check_failing(tx: Tx, failure: Failure, site: Site) -> None:
     """Raise `ConflictError` unless it still fails in the same way, and its pod's order asks for a replacement."""
-    row = tx.row("failing_now", at=tx.now(), pod_id=failure.pod_id, node=failure.node, **_limits(site))
-    if row is None or (row["kind"], row["since"]) != (failure.kind, failure.since):
+    row = tx.row("failing_now", at=tx.now(), pod_id=failure.pod_id, node=failure.node, **_values(tx, site))
+    if row is None or (row["kind"], row["since"], row["what"]) != (failure.kind, failure.since, failure.what):
         raise ConflictError(repairs.NO_LONGER_FAILS(node=failure.node))
 
 
@@ -218,7 +228,11 @@ def failures_said(rows: Sequence[Mapping[str, Any]]) -> list[Message]:
     """What people read of a pod's nodes that fail; rows of `node_failure`, by node."""
     found: list[Message] = []
     for row in sorted(rows, key=lambda r: r["node"]):
-        node, cause, why = row["node"], cause_of(row["kind"], row["since"]), message_text(row["why"])
+        node, cause, why = (
+            row["node"],
+            cause_of(row["kind"], row["since"], row["what"]),
+            message_text(row["why"]),
+        )
         if not row["replaces"]:
             found.append(repairs.NODE_FAILS(node=node, cause=cause))
         elif why:

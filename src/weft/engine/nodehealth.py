@@ -36,14 +36,14 @@ class Signs:
         clouds: cloud -> row of at, unknown (nodes whose state it doesn't say).
         down: node -> row of since, seen_at, reported.
         fabrics: fabric -> row of known, age in seconds.
-        failures: node -> kinds of failures of pods' nodes there, and since when.
+        failures: node -> failures of pods' nodes there: kind, since when, which check.
     """
 
     at: datetime
     clouds: Mapping[str, Row]
     down: Mapping[str, Row]
     fabrics: Mapping[str, Row]
-    failures: Mapping[str, Sequence[tuple[str, datetime]]]
+    failures: Mapping[str, Sequence[tuple[str, datetime, str]]]
 
     @classmethod
     def read(cls, database: Database) -> Signs:
@@ -52,9 +52,9 @@ class Signs:
             clouds = {row["cloud"]: row for row in tx.rows("host_readings")}
             down = {row["node"]: row for row in tx.rows("hosts_down_now")}
             fabrics = {row["fabric"]: row for row in tx.rows("fabrics_seen")}
-            failures: dict[str, list[tuple[str, datetime]]] = {}
+            failures: dict[str, list[tuple[str, datetime, str]]] = {}
             for row in tx.rows("failures_now"):
-                failures.setdefault(row["node"], []).append((row["kind"], row["since"]))
+                failures.setdefault(row["node"], []).append((row["kind"], row["since"], row["what"]))
         return cls(at, clouds, down, fabrics, failures)
 
 
@@ -114,9 +114,9 @@ def _reasons(
     yield from _host(site, unit, signs)
     yield from _fabrics(site, unit, signs)
     yield from _checks(site, unit, stops, signs.at, excluded)
-    for kind, since in signs.failures.get(name, ()):
-        if kind not in ("host", "drain", "report"):  # these have reasons of their own
-            yield _one("failed", cause_of(kind, since), since)
+    for kind, since, what in signs.failures.get(name, ()):
+        if kind not in ("host", "check", "drain", "report"):  # these have reasons of their own
+            yield _one("failed", cause_of(kind, since, what), since)
     yield from _stopped(stops)
 
 

@@ -133,7 +133,7 @@ def outcome(
     document: CheckDocument, problems: Iterable[CheckProblem], policy: ChecksPolicy
 ) -> tuple[TestOutcome, str]:
     """What own checks say as a test: failed for what keeps a node from orders; unknown unless all that was judged."""
-    excluding = [one for one in problems if policy.action(one.code) == "exclude"]
+    excluding = [one for one in problems if policy.excludes(one.code)]
     for status in ("failed", "unknown"):
         if codes := sorted({one.code for one in excluding if one.status == status}):
             return status, ", ".join(codes)

@@ -516,7 +516,7 @@ SELECT cloud, at, unknown FROM host_reading;
 SELECT node, since, seen_at, reported_at IS NOT NULL AS reported FROM host_down;
 
 -- name: failures_now
-SELECT DISTINCT node, kind, since FROM node_failure ORDER BY node, kind;
+SELECT DISTINCT node, kind, since, what FROM node_failure ORDER BY node, kind;
 
 -- name: count_hosts_down
 -- Of a cloud, those that aren't reported yet.
@@ -586,17 +586,17 @@ SELECT * FROM adapter_gone ORDER BY fabric, port;
 
 -- part: failing
 -- Nodes of live pods that fail now, and whether the pod's order asks for a replacement. A host counts as long as it is
--- read as down; of several causes of a node, the first one.
+-- read as down; of several causes of a node, the first one. What operators do comes before what its project says.
 failing AS (
-    SELECT DISTINCT ON (h.pod_id, h.node) h.pod_id, h.node, f.kind, f.since,
+    SELECT DISTINCT ON (h.pod_id, h.node) h.pod_id, h.node, f.kind, f.since, f.what,
         h.whole AND NOT h.spare AND coalesce(p.ordered ->> 'on_failure', '') = 'replace' AS replaces
     FROM (
-        SELECT 1 AS rank, 'host' AS kind, node, since, NULL::uuid AS pod_id FROM host_down WHERE reported_at IS NOT NULL
+        SELECT 1 AS rank, 'host' AS kind, node, since, NULL::uuid AS pod_id, '' AS what FROM host_down WHERE reported_at IS NOT NULL
             AND seen_at BETWEEN %(at)s - %(gap)s::interval AND %(at)s + %(gap)s::interval
-        UNION ALL SELECT 2, 'server', document ->> 'node', since, owner_id FROM resource
+        UNION ALL SELECT 2, 'server', document ->> 'node', since, owner_id, '' FROM resource
             WHERE kind = 'server' AND state = 'broken' AND expunged IS NULL AND since <= %(at)s - %(server_broken)s::interval
         -- a server that is off takes its adapters with it; they were there once, since the pod was READY with them
-        UNION ALL SELECT 3, 'adapter', a.node, min(a.since), g.owner_id FROM adapter_gone a
+        UNION ALL SELECT 3, 'adapter', a.node, min(a.since), g.owner_id, '' FROM adapter_gone a
             JOIN node_hold n ON n.node = a.node
             JOIN resource g ON g.owner_id = n.pod_id AND g.kind = 'segment' AND g.expunged IS NULL
                 AND g.document ->> 'where' = a.fabric
@@ -607,8 +607,10 @@ failing AS (
             WHERE a.readings > 1 AND a.since <= %(at)s - %(adapter_gone)s::interval
                 AND a.seen_at BETWEEN %(at)s - %(gap)s::interval AND %(at)s + %(gap)s::interval
             GROUP BY a.node, g.owner_id
-        UNION ALL SELECT 4, 'report', node, at, pod_id FROM node_report
-        UNION ALL SELECT 5, 'drain', node, until_at, NULL FROM drain WHERE until_at <= %(at)s AND NOT waits
+        UNION ALL SELECT 4, 'check', node, since, NULL, code
+            FROM jsonb_to_recordset(%(checks)s) AS c (node text, since timestamptz, code text)
+        UNION ALL SELECT 5, 'drain', node, until_at, NULL, '' FROM drain WHERE until_at <= %(at)s AND NOT waits
+        UNION ALL SELECT 6, 'report', node, at, pod_id, '' FROM node_report
     ) f JOIN node_hold h ON h.node = f.node AND h.leaving IS NULL AND coalesce(f.pod_id, h.pod_id) = h.pod_id
     JOIN pod p ON p.id = h.pod_id AND p.wanted = 'present' AND p.state <> 'RELEASED'
     -- a drained node is sound: it doesn't fail, but leaves a pod that asks for it
@@ -627,14 +629,25 @@ WITH
 , over AS (
     DELETE FROM node_failure d WHERE NOT EXISTS (SELECT FROM failing f WHERE (f.pod_id, f.node) = (d.pod_id, d.node))
 )
-INSERT INTO node_failure AS known (pod_id, node, kind, since, replaces, next_at)
-SELECT pod_id, node, kind, since, replaces, %(at)s FROM failing ORDER BY pod_id, node
-ON CONFLICT (pod_id, node) DO UPDATE SET kind = excluded.kind, since = excluded.since, replaces = excluded.replaces,
+INSERT INTO node_failure AS known (pod_id, node, kind, since, what, replaces, next_at)
+SELECT pod_id, node, kind, since, what, replaces, %(at)s FROM failing ORDER BY pod_id, node
+ON CONFLICT (pod_id, node) DO UPDATE SET kind = excluded.kind, since = excluded.since, what = excluded.what, replaces = excluded.replaces,
     tried = CASE WHEN known.replaces THEN known.tried ELSE 0 END,
     next_at = CASE WHEN known.replaces THEN known.next_at ELSE excluded.next_at END,
     why = CASE WHEN excluded.replaces THEN known.why ELSE '""' END
-WHERE (known.kind, known.since, known.replaces) IS DISTINCT FROM (excluded.kind, excluded.since, excluded.replaces)
-RETURNING pod_id, node, kind, since, xmax = 0 AS new;
+WHERE (known.kind, known.since, known.what, known.replaces)
+    IS DISTINCT FROM (excluded.kind, excluded.since, excluded.what, excluded.replaces)
+RETURNING pod_id, node, kind, since, what, xmax = 0 AS new;
+
+-- name: checks_failing
+-- Failed checks of these codes, and whether the last result says so itself: what failed stays a problem until it is judged.
+SELECT c.node, c.at, c.expected, p ->> 'code' AS code, (p ->> 'since')::timestamptz AS since, EXISTS (
+    SELECT FROM jsonb_array_elements(c.document -> 'results') r
+    WHERE (r ->> 'code', r ->> 'subject', r ->> 'status') = (p ->> 'code', p ->> 'subject', 'failed')
+) AS confirmed
+FROM node_check c, jsonb_array_elements(c.problems) p
+WHERE c.problems @> '[{"status": "failed"}]' AND p ->> 'status' = 'failed' AND p ->> 'code' = ANY(%(codes)s)
+ORDER BY c.node, since, code;
 
 -- name: note_failure
 INSERT INTO node_history (node, at, type, message, pod_id, pod, project_id)
@@ -664,22 +677,28 @@ UPDATE node_failure SET why = %(why)s, next_at = %(next_at)s WHERE (pod_id, node
 -- name: failing_now
 WITH
 @failing
-SELECT kind, since FROM failing WHERE (pod_id, node) = (%(pod_id)s, %(node)s) AND replaces;
+SELECT kind, since, what FROM failing WHERE (pod_id, node) = (%(pod_id)s, %(node)s) AND replaces;
 
 -- name: count_own_replacements
--- One is under way until the new node's server was seen, or the pod doesn't want that node any more.
-SELECT count(*) AS in_an_hour, count(*) FILTER (WHERE waits) AS under_way, count(*) FILTER (WHERE mine) AS projects_in_an_hour,
-    count(*) FILTER (WHERE waits AND mine) AS projects_under_way
-FROM (
-    SELECT EXISTS (
-        SELECT FROM pod p JOIN node_hold h ON h.pod_id = p.id
-        WHERE p.id = r.pod_id AND p.wanted = 'present' AND h.node = r.by_node AND h.leaving IS NULL
+-- One is under way until the new node's server was seen, or the pod doesn't want that node any more; of those that have
+-- lasted longer than since then, each project's count up to `most_stuck` against others.
+WITH counted AS (
+    SELECT r.at > %(since)s AS fresh, EXISTS (
+        SELECT FROM node_hold h
+        WHERE h.pod_id = r.pod_id AND p.wanted = 'present' AND h.node = r.by_node AND h.leaving IS NULL
     ) AND NOT EXISTS (
         SELECT FROM resource s WHERE s.owner_id = r.pod_id AND s.kind = 'server' AND s.document ->> 'node' = r.by_node
             AND s.expunged IS NULL AND s.state = 'settled'
-    ) AS waits, EXISTS (SELECT FROM pod p WHERE p.id = r.pod_id AND p.project_id = %(project_id)s) AS mine
-    FROM own_replacement r WHERE r.at > %(since)s
-) counted;
+    ) AS waits, p.project_id
+    FROM own_replacement r LEFT JOIN pod p ON p.id = r.pod_id WHERE r.at > %(kept)s
+)
+SELECT count(*) FILTER (WHERE fresh) AS in_an_hour,
+    count(*) FILTER (WHERE fresh AND project_id = %(project_id)s) AS projects_in_an_hour,
+    count(*) FILTER (WHERE fresh AND waits) + (SELECT coalesce(sum(stuck), 0) FROM (
+        SELECT least(count(*), %(most_stuck)s) AS stuck FROM counted WHERE waits AND NOT fresh GROUP BY project_id
+    ) each)::integer AS under_way,
+    count(*) FILTER (WHERE waits AND project_id = %(project_id)s) AS projects_under_way
+FROM counted;
 
 -- name: is_own_replacement
 SELECT true AS own FROM own_replacement WHERE (pod_id, generation) = (%(pod_id)s, %(generation)s);
@@ -690,7 +709,10 @@ WITH over AS (DELETE FROM node_failure WHERE (pod_id, node) = (%(pod_id)s, %(nod
 INSERT INTO own_replacement (pod_id, generation, by_node, at) VALUES (%(pod_id)s, %(generation)s, %(by_node)s, %(at)s);
 
 -- name: forget_own_replacements
-DELETE FROM own_replacement WHERE at < %(before)s;
+-- The one that a pod is still being changed by stays: until it is done, that change isn't another user's.
+DELETE FROM own_replacement r WHERE at < %(before)s AND NOT EXISTS (
+    SELECT FROM pod p WHERE (p.id, p.generation) = (r.pod_id, r.generation) AND p.changed_at IS NOT NULL
+);
 
 -- name: note_replaced
 INSERT INTO node_history (node, at, type, message, by, pod_id, pod, project_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.model.messages.hostchecks import CHECK
 from weft.model.messages.message import MESSAGE, REASON, Code, Component
 from weft.model.messages.values import COUNT, NODE, SERVER, TIME, Value, Words, word
 
@@ -13,6 +14,9 @@ def _code(name: str, operator: str, tenant: str | bool = True, **types: Value) -
 REPORTED_BY_PROJECT = _code("REPORTED_BY_PROJECT", "its project reported it at {since}", since=TIME)
 SERVER_BROKEN = _code("SERVER_BROKEN", "its server is in an error since {since}", since=TIME)
 ADAPTER_GONE = _code("ADAPTER_GONE", "an adapter of it isn't shown by its fabric since {since}", since=TIME)
+CHECK_FAILED = _code(
+    "REQUIRED_CHECK_FAILED", "its own check {check} fails since {since}", check=CHECK, since=TIME
+)
 DRAINED_BY_THEN = _code(
     "DRAINED_BY_THEN", "it should be empty since {since}", "maintenance of it begins at {since}", since=TIME
 )
@@ -52,6 +56,10 @@ SERVER_NOT_RUNNING = _code(
     "SERVER_NOT_RUNNING", "its server doesn't run as it should now: an adapter of one that is off isn't shown"
 )
 SERVER_RESET = _code("SERVER_RESET", "its server was reset: it is replaced if that doesn't help")
+FABRIC_UNKNOWN = _code(
+    "FABRIC_UNKNOWN", "its fabric can't be read now: whether the adapter is gone isn't known"
+)
+ADAPTER_SHOWN = _code("ADAPTER_SHOWN", "its fabric shows its adapters now")
 NO_LONGER_FAILS = _code("NO_LONGER_FAILS", "node {node} no longer fails", node=NODE)
 ORDER_NOT_SERVED = _code(
     "ORDER_NOT_SERVED",

@@ -12,6 +12,8 @@ from weft.model.site.expected import ExpectedHost
 
 CheckAction = Literal["exclude", "warn", "ignore"]
 """exclude: no new order gets the node; warn: it is shown as failed, and pods there say so; ignore: it doesn't count."""
+CodeAction = Literal["replace", "exclude", "warn", "ignore"]
+"""replace: as exclude, and pods whose orders ask for it get another node."""
 
 
 class ChecksPolicy(Document):
@@ -27,9 +29,10 @@ class ChecksPolicy(Document):
         "check no longer fails; warn: the node is shown as failed, and its pods have a condition; ignore: it doesn't "
         "count.",
     )
-    codes: dict[str, CheckAction] = Field(
-        default_factory=dict[str, CheckAction],
-        description="What failed checks do, by code, instead of `failed`.",
+    codes: dict[str, CodeAction] = Field(
+        default_factory=dict[str, CodeAction],
+        description="What failed checks do, by code, instead of `failed`. replace: as exclude, and after "
+        "`repair.check_failed` the node counts as failed: pods with `on_failure: replace` get another one.",
     )
     unknown: Literal["exclude", "ignore"] = Field(
         default="ignore",
@@ -57,6 +60,10 @@ class ChecksPolicy(Document):
         "none. weft-check reads it from weft; a result that was compared with other values is `old`.",
     )
 
-    def action(self, code: str) -> CheckAction:
+    def action(self, code: str) -> CodeAction:
         """What a failed check does."""
         return self.codes.get(code, self.failed)
+
+    def excludes(self, code: str) -> bool:
+        """Whether a failed check keeps the node from new orders."""
+        return self.action(code) in ("exclude", "replace")

@@ -100,6 +100,11 @@ class RepairPolicy(Document):
         description="After how long an adapter of a running server that whole readings of its fabric don't show counts "
         "as failed.",
     )
+    check_failed: Duration = Field(
+        default="30m",
+        description="After how long a failed check counts as a failure of the node, if `checks.codes` has `replace` "
+        "for it: time to see whether it fails everywhere.",
+    )
     at_once: int = Field(
         default=4,
         ge=0,
