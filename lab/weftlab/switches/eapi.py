@@ -204,7 +204,9 @@ class Eapi(Front):
                 "maxOpenSessions": MAX_PENDING,
                 "sessions": {n: {"state": "pending", "instances": {}} for n in self._sessions},
             },
-            "show interfaces": lambda: show_interfaces(config, self.plan.members(), self.statistics()),
+            "show interfaces": lambda: show_interfaces(
+                config, self.plan.members(), self.statistics(), self.unplugged, self.disabled
+            ),
             "show lldp neighbors detail": lambda: show_neighbours(self.heard),
         }
         if re.fullmatch(r"show (running-config|startup-config)( all)?", line):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from weft.drivers.switches.vlans import EVERY, ranges
@@ -53,10 +53,17 @@ def show_switchports(config: Config) -> dict[str, Any]:
 
 
 def show_interfaces(
-    config: Config, members: Mapping[str, str], counted: Mapping[str, Mapping[str, int]]
+    config: Config,
+    members: Mapping[str, str],
+    counted: Mapping[str, Mapping[str, int]],
+    unplugged: Collection[str],
+    disabled: Collection[str],
 ) -> dict[str, Any]:
     def info(name: str, port: Port) -> dict[str, Any]:
-        row: dict[str, Any] = {"name": name, "mtu": port.qos.mtu, "interfaceStatus": "connected"}
+        status = "disabled" if name in disabled else "notconnect" if name in unplugged else "connected"
+        line = "up" if status == "connected" else "down"
+        row: dict[str, Any] = {"name": name, "mtu": port.qos.mtu}
+        row |= {"interfaceStatus": status, "lineProtocolStatus": line}
         if name in counted:
             row["interfaceCounters"] = _counters(counted[name])
         return row | ({"memberInterfaces": {members[name]: {}}} if name in members else {})

@@ -119,6 +119,8 @@ class Front(ABC):
         self.heard: dict[str, tuple[str, str]] = {}  # by LLDP: port -> system name and port id
         self.counted: dict[str, dict[str, int]] = {}  # port -> counters that a test sets
         self.roce: dict[str, tuple[int, int, int]] = {}  # port -> pauses received and sent, marked frames
+        self.unplugged: set[str] = set()  # ports whose links are down
+        self.disabled: set[str] = set()  # by an administrator
         self._bridge, self._links, self._startup = bridge, links, startup
         self.lock = threading.RLock()
         kept = pickle.loads(startup.read_bytes()) if startup and startup.exists() else None

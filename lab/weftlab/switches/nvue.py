@@ -174,12 +174,17 @@ class Nvue(Front):
             return self._roce(parts[1])
         tree: Any = self.saved if rev == "startup" else self.reading()
         if rev == "operational":  # every interface is there, configured or not
-            tree = tree | {"interface": {n: {} for n in self._there()} | tree["interface"]}
+            rows = {n: {} for n in self._there()} | tree["interface"]
+            tree = tree | {"interface": {n: {**row, "link": self._link(n)} for n, row in rows.items()}}
         for part in parts:
             if not isinstance(tree, dict) or part not in tree:
                 return _missing("/".join(parts))
             tree = tree[part]
         return Answer(200, tree)
+
+    def _link(self, port: str) -> Tree:
+        admin = "down" if port in self.disabled else "up"
+        return {"admin-status": admin, "oper-status": "down" if port in self.unplugged else admin}
 
     def _stats(self, port: str) -> Answer:
         if port not in (counted := self.statistics()):

@@ -134,6 +134,10 @@ class Restconf(Front):
         said = "SUCCESS." if good else "ERROR: no space left on device"
         return Answer(200, {"sonic-config-mgmt:output": {"status": 0 if good else 1, "status-detail": said}})
 
+    def _status(self, port: str) -> dict[str, str]:
+        admin = "DOWN" if port in self.disabled else "UP"
+        return {"admin-status": admin, "oper-status": "DOWN" if port in self.unplugged else admin}
+
     def _get(self, where: str) -> Answer:
         ports, lags, mtu = self.plan.by_name(), self.plan.members(), self.reading()["tables"]["PORT"]
         if where == "sonic-port:sonic-port/PORT":
@@ -145,7 +149,10 @@ class Restconf(Front):
         if where == "sonic-portchannel:sonic-portchannel/PORTCHANNEL_MEMBER":
             return _rows(where, [{"name": lag, self._member: link} for lag, link in lags.items()])
         if where == "openconfig-interfaces:interfaces":
-            rows = [{"name": n, "state": {"counters": _counters(c)}} for n, c in self.statistics().items()]
+            rows = [
+                {"name": n, "state": {**self._status(n), "counters": _counters(c)}}
+                for n, c in self.statistics().items()
+            ]
             return Answer(200, {"openconfig-interfaces:interfaces": {"interface": rows}})
         if where == "openconfig-lldp:lldp/interfaces":
             return Answer(200, {"openconfig-lldp:interfaces": {"interface": _neighbours(self.heard)}})

@@ -15,7 +15,7 @@ from weft.app.generations import NextGeneration
 from weft.app.nodeverbs import NodeVerbs
 from weft.app.replaceverbs import ReplaceVerbs, Unasked
 from weft.app.verbs import Request
-from weft.engine.adapterwatch import read_unseen
+from weft.engine.adapterwatch import read_adapters
 from weft.engine.changes import check_confirmed
 from weft.engine.database import Database, Tx
 from weft.engine.drains import say_drains_due
@@ -208,7 +208,7 @@ def _check_adapters(site: Site, world: World, node: str) -> None:
     unknown = False
     for fabric in sorted({hca.fabric for hca in site.node_by_name[node].hcas} & world.fabrics.keys()):
         try:
-            unseen = read_unseen(site, fabric, world.fabrics[fabric])
+            unseen = read_adapters(site, fabric, world.fabrics[fabric]).unseen
         except PermanentError:
             continue  # such adapters aren't watched
         except WeftError:

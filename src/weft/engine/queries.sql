@@ -558,17 +558,36 @@ ON CONFLICT (fabric) DO UPDATE SET at = excluded.at WHERE NOT (known.at > %(at)s
 RETURNING at;
 
 -- name: adapters_seen
--- All of a fabric but these ports were seen in a reading that began at `at`; what a later one wrote stays.
+-- All of a fabric but these ports, or those in `seen`, were seen in a reading that began at `at`; what a later one wrote
+-- stays.
 DELETE FROM adapter_gone WHERE fabric = %(fabric)s AND NOT port = ANY(%(ports)s)
+    AND (%(seen)s::text[] IS NULL OR port = ANY(%(seen)s))
     AND NOT (seen_at > %(at)s AND seen_at <= %(at)s + %(gap)s::interval);
+
+-- name: adapters_up
+-- Adapters of pods' segments whose links are up, once each; those of released pods are forgotten.
+WITH over AS (
+    DELETE FROM adapter_up u WHERE fabric = %(fabric)s
+        AND NOT EXISTS (SELECT FROM node_hold h WHERE (h.pod_id, h.node) = (u.pod_id, u.node))
+)
+INSERT INTO adapter_up (pod_id, node, fabric, port)
+SELECT DISTINCT h.pod_id, h.node, %(fabric)s, u.port FROM unnest(%(nodes)s::text[], %(seen)s::text[]) AS u (node, port)
+JOIN node_hold h ON h.node = u.node AND h.leaving IS NULL
+JOIN resource g ON g.owner_id = h.pod_id AND g.kind = 'segment' AND g.expunged IS NULL AND g.document ->> 'where' = %(fabric)s
+    AND g.document #> '{spec,members}' @> jsonb_build_array(jsonb_build_object('port', u.port))
+WHERE NOT EXISTS (SELECT FROM adapter_up k WHERE (k.pod_id, k.fabric, k.port) = (h.pod_id, %(fabric)s, u.port))
+ORDER BY 1, 4 ON CONFLICT DO NOTHING;
+
+-- name: adapters_up_of
+SELECT * FROM adapter_up WHERE pod_id = %(pod_id)s ORDER BY fabric, port;
 
 -- name: count_nodes_with_pods
 SELECT count(DISTINCT node) AS number FROM node_hold WHERE node = ANY(%(nodes)s);
 
 -- name: adapters_gone
 -- After a gap in the readings, if the clock was set back, or in an outage of the fabric, one counts from now.
-INSERT INTO adapter_gone AS known (fabric, port, node, name, since, seen_at)
-SELECT %(fabric)s, g ->> 'port', g ->> 'node', g ->> 'name', %(at)s, %(at)s FROM jsonb_array_elements(%(gone)s::jsonb) g
+INSERT INTO adapter_gone AS known (fabric, port, node, name, since, seen_at, of_link)
+SELECT %(fabric)s, g ->> 'port', g ->> 'node', g ->> 'name', %(at)s, %(at)s, %(links)s FROM jsonb_array_elements(%(gone)s::jsonb) g
 ORDER BY g ->> 'port'
 ON CONFLICT (fabric, port) DO UPDATE SET node = excluded.node, name = excluded.name, seen_at = excluded.seen_at,
     since = CASE WHEN %(outage)s OR abs(extract(epoch FROM known.seen_at - %(at)s)) > extract(epoch FROM %(gap)s::interval)
@@ -579,7 +598,8 @@ WHERE NOT (known.seen_at >= %(at)s AND known.seen_at <= %(at)s + %(gap)s::interv
 
 -- name: nodes_without_adapters
 -- Nodes of which an adapter wasn't shown in the last reading of its fabric, however long that has been so.
-SELECT DISTINCT ON (node) node, name, fabric FROM adapter_gone WHERE seen_at > %(after)s ORDER BY node, fabric, port;
+-- Not of links: those of an idle node's adapters may be down until a guest has them.
+SELECT DISTINCT ON (node) node, name, fabric FROM adapter_gone WHERE seen_at > %(after)s AND NOT of_link ORDER BY node, fabric, port;
 
 -- name: adapters_gone_now
 SELECT * FROM adapter_gone ORDER BY fabric, port;
@@ -604,7 +624,9 @@ failing AS (
             JOIN resource s ON s.owner_id = n.pod_id AND s.kind = 'server' AND s.document ->> 'node' = a.node
                 AND s.expunged IS NULL AND s.state = 'settled'
             JOIN pod r ON r.id = n.pod_id AND s.generation <= r.ready_generation
-            WHERE a.readings > 1 AND a.since <= %(at)s - %(adapter_gone)s::interval
+            WHERE (NOT a.of_link OR EXISTS (
+                SELECT FROM adapter_up u WHERE (u.pod_id, u.fabric, u.port) = (n.pod_id, a.fabric, a.port)
+            )) AND a.readings > 1 AND a.since <= %(at)s - %(adapter_gone)s::interval
                 AND a.seen_at BETWEEN %(at)s - %(gap)s::interval AND %(at)s + %(gap)s::interval
             GROUP BY a.node, g.owner_id
         UNION ALL SELECT 4, 'check', node, since, NULL, code

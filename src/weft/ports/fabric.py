@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from weft.model.fabric import Capabilities, Check, Clean, Configured, FabricStatus, Snapshot, Usage
 from weft.model.linkreading import TimedRates, TimedRoutes
+from weft.model.linkstates import LinkStates
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
 from weft.model.observedfabric import ObservedFabric
@@ -101,6 +102,15 @@ class CountsPorts(Protocol):
 
     def port_counters(self) -> Mapping[str, Sequence[PortCounters] | str]:
         """Switch -> its ports, or why they aren't known. Ends in a bounded time: a silent switch is text."""
+        ...
+
+
+@runtime_checkable
+class ReadsLinks(Protocol):
+    """A fabric that doesn't list adapters, and whose switches say whether their links are up."""
+
+    def links(self) -> LinkStates:
+        """Of hosts' ports, asked now; of a silent switch nothing is known."""
         ...
 
 

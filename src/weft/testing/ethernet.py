@@ -65,6 +65,7 @@ class FakeSwitch(Session):
     Attributes:
         meanwhile: called before each change is made.
         level: how near to what it forwards its state is; `beyond`: what it forwards against its configuration.
+        down, unclear: ports whose links are down, or of which it doesn't say that.
     """
 
     serials_go_on = False
@@ -92,6 +93,7 @@ class FakeSwitch(Session):
         self.meanwhile: Callable[[], object] = lambda: None
         self.level = Level.CONFIGURATION
         self.beyond: dict[str, frozenset[int]] = {}
+        self.down, self.unclear = set[str](), set[str]()
 
     def freeze(self) -> None:
         """Answer reads with the present configuration until `thaw`, whatever changes."""
@@ -108,6 +110,11 @@ class FakeSwitch(Session):
         if not self.reachable or self.no_settings:
             raise self.unknown("read the settings for RoCE", "no answer")
         return self.settings
+
+    def links(self) -> dict[str, bool]:
+        if not self.reachable:
+            raise self.unknown("read the states of links", "no answer")
+        return {port: port not in self.down for port in self.config.ports if port not in self.unclear}
 
     def _read(self) -> SwitchState:
         self.reads += 1

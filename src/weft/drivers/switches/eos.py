@@ -18,6 +18,7 @@ from weft.drivers.switches.access import Api, UnheardError
 from weft.drivers.switches.counters import eos_counters
 from weft.drivers.switches.eosqos import eos_qos
 from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.linkstates import Links, eos_links
 from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState, from_ranges, ranges
@@ -136,6 +137,14 @@ class Eos(Session):
         (answer,) = self._run(["show interfaces"], asked)
         try:
             return eos_counters(answer["interfaces"])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
+
+    def links(self) -> Links:
+        asked = "read the states of links"
+        (answer,) = self._run(["show interfaces"], asked)
+        try:
+            return eos_links(answer["interfaces"])
         except (KeyError, TypeError, AttributeError) as error:
             raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
 

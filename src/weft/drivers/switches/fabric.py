@@ -13,6 +13,7 @@ from weft.drivers.switches.evidence import check, clean, observe
 from weft.drivers.switches.generic import Generic
 from weft.drivers.switches.hostports import missing_ports, parking_notes, port_troubles
 from weft.drivers.switches.interface import Switch
+from weft.drivers.switches.linkstates import links_of, states_of
 from weft.drivers.switches.looks import Heard, QosReading, listen, qos_check
 from weft.drivers.switches.names import read_name, vlan_name
 from weft.drivers.switches.own import Own
@@ -33,6 +34,7 @@ from weft.model.fabric import (
     Snapshot,
     Usage,
 )
+from weft.model.linkstates import LinkStates
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
 from weft.model.observedfabric import ObservedFabric
@@ -84,6 +86,11 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
     def port_counters(self) -> Counted:
         """Of each switch but those that can't be read."""
         return self._counters.get()
+
+    def links(self) -> LinkStates:
+        sessions = self._sessions
+        found = sessions.readers.map(links_of, sessions.by_name.values())
+        return states_of(self.cabling, dict(zip(sessions.by_name, found, strict=True)))
 
     # -- FabricDriver ------------------------------------------------------------------------------------------
 

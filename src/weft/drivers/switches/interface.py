@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -74,6 +74,10 @@ class Switch(Protocol):
 
     def counters(self) -> Sequence[PortCounters] | str:
         """Counters of its ports; or text: why it can't report them."""
+        ...
+
+    def links(self) -> Mapping[str, bool] | str:
+        """Port -> whether its link is up, without those of which that isn't known; or text: why it can't report it."""
         ...
 
     def close(self) -> None: ...

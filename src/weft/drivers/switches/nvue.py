@@ -17,6 +17,7 @@ from urllib.parse import quote
 from weft.drivers.switches.access import Api, Reply, UnheardError
 from weft.drivers.switches.counters import nvue_counters
 from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.linkstates import Links, nvue_links
 from weft.drivers.switches.nvueqos import nvue_qos
 from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.switch import CONFIRM_SECONDS, DOUBT_SECONDS, Session, pauses
@@ -158,6 +159,14 @@ class Nvue(Session):
         if not found:
             raise self.unknown(asked, "it has none of the ports that the site names")
         return found
+
+    def links(self) -> Links:
+        asked = "read the states of links"
+        found = self._ask("GET", "/interface?rev=operational", None, asked).body
+        try:
+            return nvue_links(found)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
 
     def _optional(self, path: str, asked: str) -> Mapping[str, Any] | None:
         """None: there is no such thing."""

@@ -17,6 +17,7 @@ from typing import Any
 from weft.drivers.reading import SharedReading
 from weft.drivers.switches.counters import ovs_counters
 from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.linkstates import Links, ovs_links
 from weft.drivers.switches.switch import CONFIRM_SECONDS, Session
 from weft.drivers.switches.vlans import EVERY, Batch, PortVlans, SwitchState
 from weft.model.errors import PermanentError, UnknownError
@@ -108,6 +109,16 @@ class Ovs(Session):
         try:
             rows = json.loads(text)["data"]
             return [ovs_counters(name, dict(statistics[1])) for name, statistics in rows if name in mine]
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
+
+    def links(self) -> Links:
+        asked = "read the states of links"
+        mine = frozenset(self._run(["list-ifaces", self.name], asked).split())
+        columns = "--columns=name,link_state,admin_state"
+        text = self._run(["--format=json", columns, "list", "interface"], asked)
+        try:
+            return ovs_links(json.loads(text)["data"], mine)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
 

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from weft.drivers.switches.access import Api, Reply, UnheardError
 from weft.drivers.switches.counters import openconfig_counters
 from weft.drivers.switches.limits import Limits
+from weft.drivers.switches.linkstates import Links, openconfig_links
 from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.sonicmodels import (
     MEDIA,
@@ -156,6 +157,17 @@ class Sonic(Session):
             return openconfig_counters(body["openconfig-interfaces:interfaces"]["interface"])
         except (KeyError, TypeError, AttributeError) as error:
             asked = "read the counters of ports"
+            raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
+
+    def links(self) -> Links | str:
+        try:
+            body = self._get(f"{DATA}/openconfig-interfaces:interfaces").body or {}
+        except NotServedError as error:
+            return error.answer
+        try:
+            return openconfig_links(body["openconfig-interfaces:interfaces"]["interface"])
+        except (KeyError, TypeError, AttributeError) as error:
+            asked = "read the states of links"
             raise self.unknown(asked, f"its answer can't be read: {error!r}") from None
 
     def _get(self, path: str) -> Reply:

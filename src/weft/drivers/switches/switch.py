@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -130,6 +130,9 @@ class Session(Together):
 
     def counters(self) -> Sequence[PortCounters] | str:
         return "its counters can't be read"
+
+    def links(self) -> Mapping[str, bool] | str:
+        return "whether links are up can't be read"
 
     def read(self, since: float | None = None) -> SwitchState:
         began, changes = self._monotonic(), self._changes

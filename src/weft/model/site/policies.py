@@ -98,7 +98,7 @@ class RepairPolicy(Document):
     adapter_gone: Duration = Field(
         default="10m",
         description="After how long an adapter of a running server that whole readings of its fabric don't show counts "
-        "as failed.",
+        "as failed; on Ethernet, one whose link went down at its switch.",
     )
     check_failed: Duration = Field(
         default="30m",

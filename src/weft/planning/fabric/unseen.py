@@ -1,10 +1,11 @@
-"""Adapters that a reading of an InfiniBand fabric doesn't show. Pure."""
+"""Adapters that a reading of a fabric doesn't show. Pure."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from weft.model.ids import format_guid
+from weft.model.linkstates import LinkStates
 from weft.model.observedfabric import ObservedFabric
 from weft.model.site import Site
 
@@ -25,4 +26,14 @@ def unseen_adapters(site: Site, fabric: str, seen: ObservedFabric) -> tuple[Unse
         for node in site.nodes
         for hca in node.hcas_on(fabric)
         if node.maintenance is None and hca.port_guid not in there
+    )
+
+
+def unplugged_adapters(site: Site, fabric: str, links: LinkStates) -> tuple[Unseen, ...]:
+    """Those whose switch says that their link is down, without nodes in maintenance."""
+    return tuple(
+        Unseen(hca.port_id, node.name, hca.name)
+        for node in site.nodes
+        for hca in node.hcas_on(fabric)
+        if node.maintenance is None and hca.port_id in links.down
     )
