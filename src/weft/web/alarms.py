@@ -158,7 +158,13 @@ async def _networks(visit: Visit) -> list[Alarm]:
     search = NetworkSearch(all_projects=True, limit=MOST)
     networks = await run_in_threadpool(visit.verbs.list_networks, request, search)
     return [
-        Alarm(f"{one.name} of {one.project_id}", f"{one.state}: {one.reason}", "", one.since, one.code)
+        Alarm(
+            f"{one.name} of {one.project_id}",
+            f"{one.state}: {one.reason}",
+            f"/networks/{one.id}",
+            one.since,
+            one.code,
+        )
         for one in networks
         if one.state in ("FAILED", "DEGRADED")
     ]
@@ -170,4 +176,8 @@ async def _site(visit: Visit) -> list[Alarm]:
         one = await run_in_threadpool(visit.verbs.site_resources, request)
     except NotFoundError:
         return []
-    return [Alarm(one.site, f"{one.state}: {one.reason}", "", one.since)] if one.needs_person else []
+    return (
+        [Alarm(one.site, f"{one.state}: {one.reason}", "/site/resources", one.since)]
+        if one.needs_person
+        else []
+    )

@@ -27,15 +27,19 @@ from weft.ports.signin import SignIn
 from weft.web import (
     alarms,
     audits,
+    bandwidths,
     changes,
     drains,
+    events,
     explained,
     fabrics,
     healths,
     live,
+    networks,
     nodeacts,
     nodes,
     orders,
+    podchanges,
     podmaps,
     pods,
     podways,
@@ -45,7 +49,9 @@ from weft.web import (
     sitepictures,
     sitepods,
     sitereceipts,
+    siteresources,
     times,
+    webhooks,
 )
 from weft.web.guard import HEADERS, Guard, form_of
 from weft.web.pages import PREFIX, base_of, error_page, page
@@ -65,6 +71,7 @@ def add_console(app: FastAPI, sign_in: SignIn, database: Database) -> FastAPI:
         title="weft's console", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     console.state = app.state
+    own = (events, networks, webhooks)
     site = (
         sitepods,
         nodes,
@@ -77,11 +84,24 @@ def add_console(app: FastAPI, sign_in: SignIn, database: Database) -> FastAPI:
         healths,
         alarms,
         sitereceipts,
+        siteresources,
         search,
         podmaps,
         sitepictures,
     )
-    for part in (signin, pods, live, orders, changes, receipts, explained, *site):
+    for part in (
+        signin,
+        pods,
+        live,
+        orders,
+        changes,
+        podchanges,
+        receipts,
+        bandwidths,
+        *own,
+        explained,
+        *site,
+    ):
         console.include_router(part.router)
     folder = Path(str(files("weft.web") / "static"))
     console.mount("/static", StaticFiles(directory=folder, follow_symlink=False))

@@ -48,6 +48,13 @@ def _fields(target: str) -> tuple[AskedField, ...]:
             "target", "Node, rack or leaf; node:, rack: or leaf: before a name of several", 255, True, target
         ),
         AskedField("by", "When they should be empty, such as 2027-01-31T18:00Z; may be empty", 40, False),
+        AskedField(
+            "wait",
+            "Leave pods there alone at that time: nothing is replaced",
+            3,
+            value="no",
+            choices=("no", "yes"),
+        ),
         AskedField("reason", "Reason, for operators; may be empty", 500, False),
         AskedField("public", "What the projects with pods there read; may be empty", 200, False),
     )
@@ -63,14 +70,7 @@ async def plan(visit: Visitor) -> Response:
     found = await _planned(visit, request, wanted)
     does = (
         f"{_named(list(found.nodes))}: no new orders from now on. Nothing is released by itself.",
-        *(
-            [
-                f"To be empty by {wanted.by.isoformat()}: then weft replaces them in pods whose order has "
-                "on_failure: replace."
-            ]
-            if wanted.by
-            else []
-        ),
+        *([f"To be empty by {wanted.by.isoformat()}: {_then(wanted)}"] if wanted.by else []),
         *([f"Reason, for operators: {wanted.reason}"] if wanted.reason else []),
         *([f"Projects with pods there read: {wanted.public}"] if wanted.public else []),
         *(
@@ -81,7 +81,7 @@ async def plan(visit: Visitor) -> Response:
         *([] if found.pods else ["No pod is on them."]),
     )
     warnings = tuple(f"Will be broken: {one}" for one in found.broken)
-    hidden = {name: form.get(name, "").strip() for name in ("target", "by", "reason", "public")}
+    hidden = {name: form.get(name, "").strip() for name in ("target", "by", "wait", "reason", "public")}
     hidden["seen"] = print_of(found)
     title = f"Drain {wanted.target}"
     button = "Drain, and break these promises" if found.broken else "Drain"
@@ -156,7 +156,17 @@ async def _drains_of(visit: Visit, target: str) -> list[DrainView]:
 
 def _wanted(form: dict[str, str]) -> DrainRequest:
     given: dict[str, Any] = {name: form.get(name, "").strip() for name in ("target", "reason", "public")}
-    return validate(DrainRequest, {**given, "by": form.get("by", "").strip() or None}, Positions())
+    wait = form.get("wait") or "no"
+    if wait not in ("no", "yes"):
+        raise InputError("wait", wait[:64], "yes or no")
+    given |= {"by": form.get("by", "").strip() or None, "wait": wait == "yes"}
+    return validate(DrainRequest, given, Positions())
+
+
+def _then(wanted: DrainRequest) -> str:
+    if wanted.wait:
+        return "pods that are still there are left alone, and an alarm names them."
+    return "then weft replaces them in pods whose order has on_failure: replace."
 
 
 async def _planned(visit: Visit, request: Request, wanted: DrainRequest) -> DrainResult:

@@ -34,7 +34,7 @@ STATIC, FOREVER = "/ui/static/", "public, max-age=31536000, immutable"
 """Files whose address changes with their bytes."""
 LARGEST_FORM = 128 * KIB
 """An order has at most 48 KiB of user data, percent-encoded."""
-MOST_FIELDS = 100
+MOST_FIELDS = 200
 _log = logging.getLogger("weft.web")
 
 

@@ -1,7 +1,9 @@
-"""What operators do about a node, each after a page that says what it will do: hold, accept, quarantine, clear."""
+"""What operators do about a node, each after a page that says what it will do: hold, accept, quarantine, clear it or
+its reports."""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -11,7 +13,7 @@ from weft.api.documents import HoldRequest, QuarantineRequest
 from weft.app.explain import validate
 from weft.app.yamltext import Positions
 from weft.engine.holds import BY_WEFT
-from weft.model.errors import ConflictError, ForbiddenError
+from weft.model.errors import ConflictError, ForbiddenError, InputError
 from weft.model.views import DrainRequest, NodeView
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of, require
 from weft.web.nodes import node_of
@@ -20,6 +22,11 @@ from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/site/nodes/{name}")
 What = Annotated[str, Query(max_length=200)]
+Project = Annotated[str, Query(max_length=64)]
+PRINTABLE_200 = r"[^\x00-\x1f\x7f-\x9f]{1,200}"
+_WITHOUT = AskedField(
+    "without_test", "Why it is accepted without these tests; empty: they must pass first", 200, False
+)
 NO_ORDERS = "It gets no new orders from now on"
 
 
@@ -104,7 +111,8 @@ async def accept_page(visit: Visitor, name: str, what: What = "") -> Response:
         *_refused(node, ended),
         _afterwards(node, ended),
     )
-    return await _page(visit, node, "accept", f"Accept {name}", does, what=what)
+    asked = (_WITHOUT,) if _refused(node, ended) and "nodes:accept_untested" in visit.allowed else ()
+    return await _page(visit, node, "accept", f"Accept {name}", does, asked, what=what)
 
 
 @router.post("/accept")
@@ -114,9 +122,66 @@ async def accept(visit: Visitor, name: str) -> Response:
     node = await node_of(visit, name)
     check_unchanged(form, _seen(node), f"node {name}")
     ended = [form["what"]] if form.get("what") else [hold.what for hold in node.holds]
+    without = form.get("without_test", "").strip() or None
+    if without and not re.fullmatch(PRINTABLE_200, without):
+        raise InputError("without_test", without[:64], "at most 200 characters in one line")
     request = await visit.caller("DELETE", f"/v1/nodes/{name}/hold")
     for what in ended:
-        await run_in_threadpool(visit.verbs.accept_node, request, name, what)
+        await run_in_threadpool(visit.verbs.accept_node, request, name, what, without_test=without)
+    return _back(visit, name)
+
+
+@router.get("/clear-report")
+async def clear_report_page(visit: Visitor, name: str, project: Project = "") -> Response:
+    """What clearing the reports of a node does. `project`: only its report; empty: all."""
+    node = await _node(visit, name, "nodes:clear_report")
+    reports = [one for one in node.reports if project in ("", one.project_id)]
+    if not reports:
+        raise ConflictError(f"node {name} isn't reported" + (f" by project {project}" if project else ""))
+    does = (
+        *(
+            f"Project {one.project_id} reported it in pod {one.pod}, by {one.reported_by}: {one.reason}"
+            for one in reports
+        ),
+        "Orders of these projects may get the node again. weft tests nothing now.",
+    )
+    hidden = {"seen": print_of(*reports), **({"project": project} if project else {})}
+    own, title = node_path(name), f"Clear the reports of {name}"
+    return confirmation(visit, Confirmation(title, f"{own}/clear-report", own, title, does, hidden=hidden))
+
+
+@router.post("/clear-report")
+async def clear_report(visit: Visitor, name: str) -> Response:
+    """Clear them, if they are still those that were shown."""
+    form = await visit.form()
+    node, project = await _node(visit, name, "nodes:clear_report"), form.get("project", "")
+    reports = [one for one in node.reports if project in ("", one.project_id)]
+    check_unchanged(form, print_of(*reports), f"what projects report of node {name}")
+    request = await visit.caller("DELETE", f"/v1/nodes/{name}/reports")
+    await run_in_threadpool(visit.verbs.clear_report, request, name, project or None)
+    return _back(visit, name)
+
+
+@router.get("/forget-checks")
+async def forget_checks_page(visit: Visitor, name: str) -> Response:
+    """What forgetting the node's own checks does."""
+    node = await _node(visit, name, "nodes:forget_checks")
+    if node.checked_at is None:
+        raise ConflictError(f"node {name} hasn't reported checks")
+    does = (
+        *(f"Failed: {one.code} of {one.subject} since {one.since.isoformat()}" for one in node.failed_checks),
+        "What its checks reported is forgotten, as if it had never reported; the next report counts again.",
+        "weft tests nothing now.",
+    )
+    return await _page(visit, node, "forget-checks", f"Forget the checks of {name}", does)
+
+
+@router.post("/forget-checks")
+async def forget_checks(visit: Visitor, name: str) -> Response:
+    """Forget them, if they are those that were shown."""
+    await _form(visit, name)
+    request = await visit.caller("DELETE", f"/v1/nodes/{name}/checks")
+    await run_in_threadpool(visit.verbs.forget_checks, request, name)
     return _back(visit, name)
 
 
@@ -159,8 +224,8 @@ def _pods_stay(node: NodeView) -> tuple[str, ...]:
 def _refused(node: NodeView, ended: list[str]) -> list[str]:
     """Which holds don't end yet, since tests of the site haven't passed."""
     return [
-        f"Not the hold for {hold.what}: {', '.join(tests)} must pass first, or accept the node with "
-        "weft node accept --without-test."
+        f"Not the hold for {hold.what}: {', '.join(tests)} must pass first, or accept the node without, and say "
+        "why."
         for hold in node.holds
         if hold.what in ended and hold.held_by == BY_WEFT
         if (tests := [one.test for one in hold.tests if one.status != "passed"])

@@ -134,12 +134,17 @@ async def node_of(visit: Visit, name: str) -> NodeView:
 
 
 def _gone(verbs: Service, request: Request, name: str) -> NodeView | None:
-    """A node that left the site, and is held or drained if it returns."""
+    """A node that left the site: what it is held or drained for if it returns, or what is kept of its history."""
     holds = tuple(one for one in verbs.holds(request) if one.node == name)
     drain = next((one for one in verbs.drains(request) if one.node == name), None)
     if not holds and drain is None:
-        return None
-    reason = "the active site has no such node; holds and drains count if it returns"
+        try:
+            verbs.node_history(request, name, limit=1)  # without an entry there is no such node
+        except (ForbiddenError, NotFoundError):
+            return None
+        reason = "the active site has no such node; its history is kept"
+    else:
+        reason = "the active site has no such node; holds and drains count if it returns"
     return NodeView(
         name=name, rack=None, leaf="-", state="not-compute", reason=reason, holds=holds, drain=drain
     )

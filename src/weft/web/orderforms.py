@@ -17,6 +17,8 @@ from yaml.serializer import Serializer
 from weft.app.yamltext import read_yaml
 from weft.model.errors import InputError
 from weft.model.offer import FieldsOffer, LeaseOffer, NeighboursOffer, Offer
+from weft.model.order import Order
+from weft.model.storageorder import MOST_ENTRIES
 
 MOST_PARTS = 5_000
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -54,7 +56,21 @@ FIELDS = (
     FormField("locality.required", "All within one", "", ("", "leaf", "block", "hall", "building", "site")),
     FormField("lease.duration", "Lease", "such as 12h; empty: no end"),
     FormField("queue", "Wait if there is no capacity", "", ("", "true")),
+    FormField("verify", "Test of its bandwidth", "which you run", ("", "bandwidth", "nothing")),
+    FormField("on_failure", "When a node fails", "", ("", "report", "replace")),
 )
+STORAGE_KINDS = ("share", "volume", "export", "scratch")
+STORAGE = (
+    FormField("kind", "Kind", "", ("", *STORAGE_KINDS)),
+    FormField("name", "Name", "in the pod; of an export: in the site; scratch: nvme"),
+    FormField("mount", "Mount", "a directory such as /data"),
+    FormField("size", "Size", "of new ones, such as 500GiB"),
+    FormField("type", "Type", "of Manila or Cinder; empty: the site's"),
+    FormField("existing", "Existing", "instead of a size: ids or names, separated by commas"),
+    FormField("keep", "Keep after the release", "", ("", "true")),
+    FormField("read_only", "Read only", "", ("", "true")),
+)
+"""Fields of one entry of `storage`; in the form their names begin with `storage.N.`."""
 EXAMPLE = "name: train\nnodes:\n  count: 2\n  flavor: ''\n  image: ''\n"
 
 
@@ -110,12 +126,71 @@ def values(document: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+def document_of(order: Order) -> dict[str, Any]:
+    """What an order has that isn't a default, as weft's YAML has it: all values are text."""
+    return cast(dict[str, Any], _texts(order.model_dump(mode="json", exclude_defaults=True)))
+
+
+def storage_rows(document: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The form's fields of each entry of `storage`, and of a further one that is empty, if one may be added.
+
+    Empty if the text has anything else there than a list of such entries: it is left to the YAML then.
+    """
+    entries: object = document.get("storage") or []
+    if not isinstance(entries, list):
+        return []
+    rows: list[dict[str, str]] = []
+    for entry in cast(list[object], entries):
+        row = _storage_row(cast(dict[str, object], entry)) if isinstance(entry, dict) else None
+        if row is None:
+            return []
+        rows.append(row)
+    return [*rows, dict.fromkeys((one.path for one in STORAGE), "")][:MOST_ENTRIES]
+
+
+def _storage_row(entry: Mapping[str, object]) -> dict[str, str] | None:
+    """None: the form can't show it."""
+    kinds = [kind for kind in STORAGE_KINDS if kind in entry]
+    rest = dict(entry)
+    if len(kinds) != 1:
+        return None
+    row = {"kind": kinds[0], "name": rest.pop(kinds[0])}
+    existing = rest.pop("existing", "")
+    if isinstance(existing, list):
+        names = cast(list[object], existing)
+        if not all(isinstance(one, str) and "," not in one for one in names):
+            return None
+        existing = ", ".join(cast(list[str], names))
+    row["existing"] = existing
+    row |= {one.path: rest.pop(one.path, "") for one in STORAGE if one.path not in row}
+    if rest or not all(isinstance(value, str) for value in row.values()):
+        return None
+    return cast(dict[str, str], row)
+
+
+def _storage_of(form: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The entries of the form's rows; a row without a kind is none."""
+    entries: list[dict[str, Any]] = []
+    for number in range(MOST_ENTRIES):
+        row = {one.path: form.get(f"storage.{number}.{one.path}", "").strip() for one in STORAGE}
+        kind, name, existing = row.pop("kind"), row.pop("name"), row.pop("existing")
+        if not kind:
+            continue
+        entry: dict[str, Any] = {kind: name, **{key: value for key, value in row.items() if value}}
+        if names := [one.strip() for one in existing.split(",") if one.strip()]:
+            entry["existing"] = names
+        entries.append(entry)
+    return entries
+
+
 def filled(document: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, Any]:
     """The document with the form's fields; those that are empty go, those that the form doesn't have stay."""
     made = cast(dict[str, Any], _copy(document))
     for field in FIELDS:
         if field.path in form:
             _put(made, field.path, form[field.path].strip() or None)
+    if "storage.0.kind" in form:
+        _put(made, "storage", _storage_of(form) or None)
     return made
 
 

@@ -49,7 +49,7 @@ async def order_page(visit: Visitor, draft: Annotated[bool, Query()] = False) ->
     try:
         document = await run_in_threadpool(orderforms.read, text)
     except InputError as error:
-        return _page(visit, text, {}, _refused(error, {}))
+        return _page(visit, text, {}, refused(error, {}))
     return _page(visit, text, document, None)
 
 
@@ -66,7 +66,7 @@ async def order(visit: Visitor) -> Response:
     try:
         document = await run_in_threadpool(orderforms.read, text)
     except InputError as error:
-        return _page(visit, text, {}, _refused(error, {}))
+        return _page(visit, text, {}, refused(error, {}))
     if do == "plan":
         document = orderforms.filled(document, form)
         text = orderforms.written(document)
@@ -84,7 +84,7 @@ async def _order(visit: Visit, text: str, document: dict[str, Any]) -> Response:
         try:
             return visit.verbs.order_pod(request, load_order(text, orderforms.NAME))
         except (InputError, RefusedError) as error:
-            return _refused(error, document)
+            return refused(error, document)
 
     made = await run_outside(visit.http, request, create)
     if isinstance(made, Answered):
@@ -96,15 +96,19 @@ def _plan(visit: Visit, request: Request, text: str, document: dict[str, Any]) -
     try:
         plan = visit.verbs.plan_pod(request, load_order(text, orderforms.NAME))
     except WeftError as error:
-        return _refused(error, document)
+        return refused(error, document)
     counts: dict[str, int] = {}
     for resource in plan.graph.resources:
         counts[str(resource.kind)] = counts.get(str(resource.kind), 0) + 1
     return Answered(plan, tuple(counts.items()))
 
 
-def _refused(error: WeftError, document: dict[str, Any]) -> Answered:
-    """Why an order can't be served, with the offers that would change that."""
+def refused(error: WeftError, document: dict[str, Any]) -> Answered:
+    """Why an order can't be served, with the offers that would change that.
+
+    Args:
+        document: the order; empty if it couldn't be read.
+    """
     several = error.errors if isinstance(error, InputErrors) else [error]
     refusal = error.refusal if isinstance(error, RefusedError) else None
     offers = [
@@ -125,5 +129,12 @@ def _page(
 ) -> Response:
     given = orderforms.values(document)
     return visit.page(
-        "order.html", status, fields=orderforms.FIELDS, given=given, yaml=text, answered=answered
+        "order.html",
+        status,
+        fields=orderforms.FIELDS,
+        given=given,
+        storage=orderforms.storage_rows(document),
+        storage_fields=orderforms.STORAGE,
+        yaml=text,
+        answered=answered,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Response
+from starlette.concurrency import run_in_threadpool
 
 from weft.api.threadshares import run_outside
 from weft.web.pods import checked
@@ -16,4 +17,9 @@ async def pod_map(visit: Visitor, name: str) -> Response:
     """Reads the fabric now, for at most as long as its driver waits."""
     request = await visit.caller("GET", f"/v1/pods/{checked(name)}/map")
     found = await run_outside(visit.http, request, lambda: visit.verbs.pod_map(request, name))
-    return visit.page("site_map.html", found=found, differ=sum(port.differs for port in found.ports))
+    pod = None
+    if not found.ports:  # without a fabric it has nodes and servers all the same
+        again = await visit.caller("GET", f"/v1/pods/{found.id}")
+        pod = await run_in_threadpool(visit.verbs.show_pod, again, found.id)
+    differ = sum(port.differs for port in found.ports)
+    return visit.page("site_map.html", found=found, differ=differ, pod=pod)

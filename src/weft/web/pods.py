@@ -20,14 +20,26 @@ from weft.model.pod import PodState
 from weft.model.views import EventView, PodSearch
 from weft.web.sitenav import DETAILS
 from weft.web.visits import Visitor
+from weft.web.waysout import WAYS, ways_of_pod
 
 router = APIRouter()
 ROWS = 50
 """Pods on a page."""
 SHOWN_EVENTS = 200
 """Newest events on a pod's page; earlier ones are on pages of their own."""
-POD_RULES = ("pods:release", "pods:extend", "pods:retry", "pods:abandon", "pods:replace")
+POD_RULES = (
+    "pods:operate",
+    "pods:report",
+    "pods:change",
+    "pods:release",
+    "pods:extend",
+    "pods:retry",
+    "pods:abandon",
+    "pods:replace",
+)
 """Of what can be done on a pod's page."""
+OF_TENANTS = ("pods:", "events:", "webhooks:")
+"""Beginnings of rules whose pages aren't only for operators."""
 
 
 @router.get("/")
@@ -75,16 +87,22 @@ def shown_pod(verbs: Service, request: Request, name: str) -> dict[str, Any]:
     events, cut = newest_events(verbs, request, str(found.id))
     pod = verbs.show_pod(request, str(found.id))
     document = pod.model_dump(mode="json", include={"servers", "order"})
-    ways = [(server, login(document, server.name)) for server in pod.servers]
+    codes = (pod.code, *(one.code for one in pod.conditions if one.status != "false"))
+    rules = sorted({way.rule for way in WAYS.values() if way.rule})
+    follow = verbs.allowed(request, rules, pod.project_id)
+    details = verbs.allowed(request, (DETAILS,))
+    may_follow = [rule for rule in follow if rule.startswith(OF_TENANTS) or details]
+    login_of = [(server, login(document, server.name)) for server in pod.servers]
     return {
         "pod": pod,
         "events": events,
         "cut": cut,
-        "servers": ways,
+        "servers": login_of,
+        "out": ways_of_pod(str(found.id), [code for code in codes if code], may_follow),
         "last": events[0].sequence if events else 0,
         "may": verbs.allowed(request, POD_RULES, pod.project_id),
-        "mapped": bool(verbs.allowed(request, (DETAILS,))),
-        "audits": len(verbs.allowed(request, ("audit:check", DETAILS))) == 2,
+        "mapped": bool(details),
+        "audits": bool(details) and "audit:check" in follow,
     }
 
 

@@ -1,11 +1,14 @@
-"""Ways out for a pod that is stuck, each after a page that says what it will do: retry, replace a node, abandon."""
+"""Ways out for a pod that is stuck, each after a page that says what it will do: retry, reboot a server,
+replace or report a node, abandon."""
 
 from __future__ import annotations
+
+from typing import get_args
 
 from fastapi import APIRouter, Response
 from starlette.concurrency import run_in_threadpool
 
-from weft.api.documents import AbandonRequest, ReplaceRequest
+from weft.api.documents import AbandonRequest, ActionRequest, ReplaceRequest, ReportRequest
 from weft.api.threadshares import run_outside
 from weft.app.explain import validate
 from weft.app.yamltext import Positions
@@ -14,11 +17,13 @@ from weft.model.errors import ConflictError, ForbiddenError, InputError
 from weft.model.plan import Plan
 from weft.model.pod import Phase, PodState
 from weft.model.views import PodView
+from weft.ports.servers import Action
 from weft.web.changes import pod_of
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of
 from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/pods/{name}")
+ACTIONS: tuple[str, ...] = get_args(Action)
 SHOWN = 30
 """Resources on a page; of the others the number."""
 
@@ -141,6 +146,74 @@ async def replace(visit: Visitor, name: str) -> Response:
         visit.verbs.replace_node(request, pod.id, wanted.asked, pod.generation)
 
     await run_outside(visit.http, request, work)
+    return visit.to(f"/pods/{pod.id}")
+
+
+@router.get("/servers/act")
+async def act_page(visit: Visitor, name: str) -> Response:
+    """Which server is rebooted, and how."""
+    pod = await _pod(visit, name, "pods:operate")
+    if not pod.servers:
+        raise ConflictError(f"pod {pod.name} is {pod.state}: it has no servers")
+    does = (
+        "reboot: its operating system is asked. reset: power off and on. rescue: a rescue system is booted. "
+        "unrescue: its own disk is booted again.",
+        "The pod may be DEGRADED meanwhile. The other servers go on.",
+    )
+    asked = (
+        AskedField("server", "Server", 255, choices=tuple(one.name for one in pod.servers)),
+        AskedField("action", "What is done", 20, choices=ACTIONS),
+    )
+    title = f"Reboot a server of pod {pod.name}"
+    warnings = ("What the server does now is interrupted.",)
+    return _page(visit, pod, "servers/act", title, "Do it", does, warnings, asked)
+
+
+@router.post("/servers/act")
+async def act(visit: Visitor, name: str) -> Response:
+    """Ask the cloud for it; a rescue system's password is on the answer alone."""
+    pod, form = await _form(visit, name)
+    given = validate(ActionRequest, {"action": form.get("action", "")}, Positions())
+    server = form.get("server", "")
+    if server not in [one.name for one in pod.servers]:
+        raise InputError("server", server[:64], "a server of the pod")
+    node = next(one.node for one in pod.servers if one.name == server)
+    several = sum(one.node == node for one in pod.servers) > 1
+    meant = server if several else node
+    request = await visit.caller("POST", f"/v1/pods/{pod.id}/servers/{meant}/action")
+    done = await run_outside(
+        visit.http, request, lambda: visit.verbs.act_on_server(request, pod.id, meant, given.action)
+    )
+    if done.password:
+        return visit.page("rescued.html", pod=pod, done=done)
+    return visit.to(f"/pods/{pod.id}")
+
+
+@router.get("/report")
+async def report_page(visit: Visitor, name: str) -> Response:
+    """Which node is faulty, and why."""
+    pod = await _pod(visit, name, "pods:report")
+    if not pod.placed or pod.phase is Phase.RELEASED:
+        raise ConflictError(f"pod {pod.name} is {pod.state}: it has no nodes that could be reported")
+    does = (
+        "No further order of the project gets the node until an operator clears the report; others may get it.",
+        "The pod keeps it, unless its order has on_failure: replace.",
+    )
+    asked = (
+        AskedField("node", "Node", 255, choices=tuple(one.node for one in pod.placed)),
+        AskedField("reason", "What is wrong with it, for operators", 500),
+    )
+    return _page(visit, pod, "report", f"Report a node of pod {pod.name}", "Report", does, (), asked)
+
+
+@router.post("/report")
+async def report(visit: Visitor, name: str) -> Response:
+    """Report it."""
+    pod, form = await _form(visit, name)
+    texts = {"node": form.get("node", ""), "reason": form.get("reason", "").strip()}
+    given = validate(ReportRequest, texts, Positions())
+    request = await visit.caller("POST", f"/v1/pods/{pod.id}/report")
+    await run_in_threadpool(visit.verbs.report_node, request, pod.id, given.node, given.reason)
     return visit.to(f"/pods/{pod.id}")
 
 

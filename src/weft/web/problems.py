@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 _HEADING = re.compile(r"^(#{1,3}) (.+)$", re.MULTILINE)
+_VERB = re.compile(r"`weft ([a-z-]+ [a-z-]+)")
 _CODE = re.compile(r"[A-Z][A-Z0-9_]{1,80}")
 
 
@@ -32,9 +33,20 @@ class ProblemPage:
     group_text: str
 
 
+def codes() -> tuple[str, ...]:
+    """All codes that have a section of their own."""
+    return tuple(_sections())
+
+
 def has_page(code: str) -> bool:
     """Whether a code is explained."""
     return code in _sections()
+
+
+def verbs_of(code: str) -> tuple[str, ...]:
+    """Commands of weft that the code's section names, such as `pod retry`, in its order; none for an unknown code."""
+    found = _sections().get(code)
+    return tuple(dict.fromkeys(_VERB.findall(found[3]))) if found else ()
 
 
 def problem_page(code: str) -> ProblemPage | None:

@@ -23,6 +23,12 @@ class SitePage:
     rule: str
 
 
+OWN_PAGES = (
+    SitePage("/events", "Events", "events:list"),
+    SitePage("/networks", "Networks", "networks:list"),
+    SitePage("/webhooks", "Webhooks", "webhooks:list"),
+)
+"""Pages of the caller's own project, beside those that everyone has."""
 PAGES = (
     SitePage("/site/alarms", "Alarms", "pods:list_all_projects"),
     SitePage("/site/pods", "All pods", "pods:list_all_projects"),
@@ -32,6 +38,7 @@ PAGES = (
     SitePage("/site/picture", "Picture", "nodes:list"),
     SitePage("/site/stops", "Holds and drains", "nodes:list_holds"),
     SitePage("/site/reservations", "Reservations", "reservations:list"),
+    SitePage("/site/resources", "Resources", "site:plan"),
     SitePage("/site/fabrics", "Fabrics", "site:show"),
     SitePage("/site/audit", "Audit", "audit:check"),
     SitePage("/site/receipts", "Receipts", "pods:list_all_projects"),
@@ -40,16 +47,28 @@ PAGES = (
 CHANGES = (
     "nodes:hold",
     "nodes:accept",
+    "nodes:accept_untested",
+    "nodes:clear_report",
+    "nodes:forget_checks",
     "nodes:drain",
     "nodes:quarantine",
     "audit:repair",
     "reservations:change",
     "site:activate",
+    "site:destroy",
 )
 """Rules of what can be done on these pages."""
-READS = ("networks:list_all_projects", "site:plan")
+READS = ("networks:list_all_projects", "nodes:bandwidth", "nodes:history")
 """Rules of what else these pages show."""
 SITE_RULES = (*READS, *(page.rule for page in PAGES), *CHANGES, DETAILS)
+
+
+OWN_RULES = tuple(page.rule for page in OWN_PAGES)
+
+
+def own_pages(allowed: Collection[str]) -> list[SitePage]:
+    """The pages of a project for someone who may do this there."""
+    return [page for page in OWN_PAGES if page.rule in allowed]
 
 
 def site_pages(allowed: Collection[str]) -> list[SitePage]:

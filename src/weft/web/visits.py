@@ -21,7 +21,7 @@ from weft.ports.signin import SignIn
 from weft.web.guard import form_of
 from weft.web.pages import PREFIX, base_of, page
 from weft.web.sessions import COOKIE, Session, SessionBook
-from weft.web.sitenav import SITE_RULES
+from weft.web.sitenav import OWN_RULES, SITE_RULES
 
 _T = TypeVar("_T")
 LONGEST_NEXT = 500
@@ -60,6 +60,8 @@ class Visit:
         """
         request = await asker_as(self.http, self.session.contents.token, method, path)
         self.http.state.allowed = await run_in_threadpool(self.verbs.allowed, request, SITE_RULES)
+        project = request.caller.project_id
+        self.http.state.own = await run_in_threadpool(self.verbs.allowed, request, OWN_RULES, project or "")
         return request
 
     async def form(self) -> dict[str, str]:

@@ -1,0 +1,92 @@
+"""What happens to all pods of a project, or of all projects, as a page that follows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from functools import partial
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+
+from weft.api.asking import LONGEST_NAME
+from weft.api.streams import COMMENT_SECONDS, OVER, RETRY, streams_of
+from weft.api.waiting import room_of
+from weft.app.verbs import Request
+from weft.model.errors import ConflictError, TemporaryError, WeftError
+from weft.model.views import EventPage, EventSearch
+from weft.web.live import GATHER_SECONDS
+from weft.web.pages import fragment
+from weft.web.visits import Visit, Visitor, book_of
+
+router = APIRouter(prefix="/events")
+SHOWN = 200
+"""Events on the page, which stays as long: the oldest go as new ones come."""
+RESET = b"event: reset\ndata:\n\n"
+"""The position is from before the database was restored: the page loads again."""
+Every = Annotated[bool, Query(alias="all")]
+Position = Annotated[str, Query(max_length=LONGEST_NAME)]
+
+
+@router.get("")
+async def events_page(visit: Visitor, every: Every = False) -> Response:
+    """The newest events, newest first."""
+    request = await visit.caller("GET", "/v1/events")
+    search = EventSearch(all_projects=every, newest=SHOWN, limit=SHOWN)
+    found = await run_in_threadpool(visit.verbs.events, request, search)
+    rules = ("events:list_all_projects",)
+    return visit.page(
+        "events.html",
+        events=found.events[::-1],
+        most=SHOWN,
+        every=every,
+        others=await run_in_threadpool(visit.verbs.allowed, request, rules),
+        query=urlencode({"after": found.position, **({"all": "true"} if every else {})}),
+    )
+
+
+@router.get("/live")
+async def live(visit: Visitor, after: Position, every: Every = False) -> Response:
+    """Events after a position, as rows of the page; `Last-Event-ID` goes before `after`."""
+    known = visit.http.headers.get("last-event-id", "").strip()[:LONGEST_NAME] or after
+    search = EventSearch(all_projects=every, after=known, limit=SHOWN)
+    request = await visit.caller("GET", "/v1/events")
+    await run_in_threadpool(visit.verbs.may_read_events, request, search)
+    return streams_of(visit.http).response(
+        visit.session.contents.user_id, _stream(visit, request, search, every)
+    )
+
+
+async def _stream(visit: Visit, request: Request, search: EventSearch, every: bool) -> AsyncGenerator[bytes]:
+    """Until the client goes, the session ends, or the room needs the place; the browser comes back."""
+    yield RETRY
+    try:
+        while True:
+            page = await run_in_threadpool(visit.verbs.events, request, search)
+            yield _written(visit, page, every)
+            search = search.model_copy(update={"after": page.position})
+            if page.events:
+                await asyncio.sleep(GATHER_SECONDS)
+            watch = partial(visit.verbs.watching_events, request, search, page.position)
+            if not page.more and await room_of(visit.http).until(visit.http, watch, COMMENT_SECONDS):
+                return
+            if await run_in_threadpool(book_of(visit.http).find, visit.session.key) is None:
+                return
+            request = await visit.caller("GET", "/v1/events")
+    except (ClientDisconnect, TemporaryError):
+        return
+    except ConflictError:
+        yield RESET
+    except WeftError:
+        yield OVER
+
+
+def _written(visit: Visit, page: EventPage, every: bool) -> bytes:
+    if not page.events:
+        return b":\n\n"
+    text = fragment(visit.http, "event_rows.html", visit.session, events=page.events[::-1], every=every)
+    lines = "".join(f"data: {line}\n" for line in text.splitlines())
+    return f"id: {page.position}\nevent: events\n{lines}\n".encode()

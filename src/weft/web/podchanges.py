@@ -1,0 +1,141 @@
+"""Changing a pod: its order as a form and as YAML, what a changed order would make different, and the change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from weft.api.threadshares import run_outside
+from weft.app.orderfile import load_order
+from weft.model.change import PodChange
+from weft.model.errors import ConflictError, ForbiddenError, InputError, RefusedError, WeftError
+from weft.model.plan import Plan
+from weft.model.pod import Phase
+from weft.model.views import PodView
+from weft.web import orderforms
+from weft.web.changes import pod_of
+from weft.web.confirming import print_of
+from weft.web.orders import Answered, refused
+from weft.web.visits import Visit, Visitor
+
+router = APIRouter(prefix="/pods/{name}/change")
+MOST_NAMES = 4000
+"""Characters of the names of nodes that go."""
+
+
+@router.get("")
+async def change_page(visit: Visitor, name: str) -> Response:
+    """The pod's order, to be changed."""
+    pod = await _pod(visit, name)
+    document = orderforms.document_of(pod.order)
+    return _page(visit, pod, orderforms.written(document), document, None)
+
+
+@router.post("")
+async def change(visit: Visitor, name: str) -> Response:
+    """Plan what the form says, or apply what was planned. By `do`: plan (the fields), plan-yaml (the text), apply."""
+    form = await visit.form()
+    pod = await _pod(visit, name)
+    do, text = form.get("do", "plan"), form.get("yaml", "")
+    if do not in ("plan", "plan-yaml", "apply"):
+        raise HTTPException(400, "unknown action")
+    remove = form.get("remove", "")
+    if len(remove) > MOST_NAMES:
+        raise InputError("remove", remove[:64], f"at most {MOST_NAMES} characters")
+    try:
+        document = await run_in_threadpool(orderforms.read, text)
+    except InputError as error:
+        status = 400 if do == "apply" else 200
+        return _page(visit, pod, text, {}, refused(error, {}), remove, status)
+    if do == "plan":
+        document = orderforms.filled(document, form)
+        text = orderforms.written(document)
+    if do == "apply":
+        return await _apply(visit, pod, form, text, document)
+    request = await visit.caller("POST", "/v1/pods/plan")
+
+    def plan() -> Answered:
+        try:
+            return Answered(visit.verbs.plan_pod(request, load_order(text, orderforms.NAME), remove.split()))
+        except WeftError as error:
+            return refused(error, document)
+
+    return _page(visit, pod, text, document, await run_outside(visit.http, request, plan), remove)
+
+
+async def _apply(
+    visit: Visit, pod: PodView, form: dict[str, str], text: str, document: dict[str, Any]
+) -> Response:
+    """Apply it, if it makes the same difference to the same generation as was shown."""
+    remove = form.get("remove", "").split()
+    ask = await visit.caller("POST", "/v1/pods/plan")
+    request = await visit.caller("PUT", f"/v1/pods/{pod.id}")
+
+    def work() -> Answered | None:
+        order = load_order(text, orderforms.NAME)
+        if form.get("change") != print_of(_difference(visit.verbs.plan_pod(ask, order, remove))):
+            raise ConflictError("it would change something else now: plan it again. Nothing was changed")
+        try:
+            visit.verbs.apply_pod(request, pod.id, order, remove, pod.generation, exists=True)
+        except (InputError, RefusedError) as error:
+            return refused(error, document)
+        return None
+
+    answered = await run_outside(visit.http, request, work)
+    if answered is not None:
+        return _page(visit, pod, text, document, answered, " ".join(remove), answered.status)
+    return visit.to(f"/pods/{pod.id}")
+
+
+async def _pod(visit: Visit, name: str) -> PodView:
+    """The pod, for those who may change it."""
+    pod = await pod_of(visit, name)
+    request = await visit.caller("GET", f"/v1/pods/{pod.id}")
+    if not await run_in_threadpool(visit.verbs.allowed, request, ("pods:change",), pod.project_id):
+        raise ForbiddenError(f"{request.caller.user_name} may not do pods:change with pod {pod.name}")
+    if pod.phase in (Phase.RELEASING, Phase.RELEASED):
+        raise ConflictError(f"pod {pod.name} is {pod.state}: its order can't be changed any more")
+    if pod.project_id != request.caller.project_id:  # plans are made for the caller's own project
+        raise ConflictError(
+            f"pod {pod.name} belongs to project {pod.project_id}: choose that project to change it here, "
+            "or use weft pod apply"
+        )
+    return pod
+
+
+def _difference(plan: Plan) -> PodChange:
+    if plan.change is None:
+        raise ConflictError("the plan is one of a new pod: the order's name must stay the pod's")
+    return plan.change
+
+
+def _page(
+    visit: Visit,
+    pod: PodView,
+    text: str,
+    document: dict[str, Any],
+    answered: Answered | None,
+    remove: str = "",
+    status: int = 200,
+) -> Response:
+    if answered is not None and answered.plan is not None and answered.plan.change is None:
+        wrong = InputError("name", answered.plan.order.name, f"{pod.name}: a pod's name can't be changed")
+        answered = refused(wrong, document)
+    difference = answered.plan.change if answered is not None and answered.plan is not None else None
+    return visit.page(
+        "change.html",
+        status,
+        pod=pod,
+        fields=orderforms.FIELDS,
+        given=orderforms.values(document),
+        storage=orderforms.storage_rows(document),
+        storage_fields=orderforms.STORAGE,
+        yaml=text,
+        remove=remove,
+        answered=answered,
+        difference=difference,
+        seen=print_of(difference) if difference is not None else "",
+    )

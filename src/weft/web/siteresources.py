@@ -1,0 +1,96 @@
+"""What was applied of the site in its clouds, and the way out of a removal that can't finish."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+from starlette.concurrency import run_in_threadpool
+
+from weft.api.documents import AbandonRequest
+from weft.app.explain import validate
+from weft.app.yamltext import Positions
+from weft.model.errors import ConflictError, InputError, NotFoundError
+from weft.model.pod import PodState
+from weft.model.views import SiteResources
+from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of, require
+from weft.web.visits import Visit, Visitor
+
+router = APIRouter(prefix="/site/resources")
+SHOWN = 200
+"""Resources and newest events on the page; of the others the number."""
+
+
+@router.get("")
+async def resources(visit: Visitor) -> Response:
+    """State, resources and events of what was applied last."""
+    try:
+        found = await _resources(visit)
+    except NotFoundError as none:
+        return visit.page("site_resources.html", found=None, unread=str(none))
+    request = await visit.caller("GET", "/v1/site/events")
+    _, events = await run_in_threadpool(visit.verbs.site_events, request)
+    return visit.page(
+        "site_resources.html",
+        found=found,
+        unread="",
+        listed=found.resources[:SHOWN],
+        events=events[::-1][:SHOWN],
+        stuck=found.state is PodState.RELEASING and "site:destroy" in visit.allowed,
+    )
+
+
+@router.get("/abandon")
+async def abandon_page(visit: Visitor) -> Response:
+    """What it means to end the removal as it is."""
+    found = await _resources(visit)
+    require(visit, await visit.caller("POST", "/v1/site/abandon"), "site:destroy")
+    if found.state is not PodState.RELEASING:
+        raise ConflictError(
+            f"what was applied of site {found.site} is {found.state}: nothing is being removed"
+        )
+    left = [f"{one.kind} {one.name}" for one in found.resources if one.state not in ("absent", "wanted")]
+    does = (
+        f"The removal can't finish: {found.reason}",
+        "It ends as it is; its receipt is clean only if it did finish after all.",
+        "What remains in the clouds is no longer weft's: remove it there.",
+    )
+    more = f", and {len(left) - 30} others" if len(left) > 30 else ""
+    warnings = (f"Not seen gone: {', '.join(left[:30])}{more}",) if left else ()
+    asked = (AskedField("reason", "Reason", 500), AskedField("name", "Type the site's name to confirm", 255))
+    title = f"Abandon the removal of site {found.site}'s resources"
+    return confirmation(
+        visit,
+        Confirmation(
+            title,
+            "/site/resources/abandon",
+            "/site/resources",
+            "Abandon the removal",
+            does,
+            warnings,
+            asked,
+            {"seen": _seen(found)},
+        ),
+    )
+
+
+@router.post("/abandon")
+async def abandon(visit: Visitor) -> Response:
+    """Abandon it."""
+    form = await visit.form()
+    request = await visit.caller("POST", "/v1/site/abandon")
+    await run_in_threadpool(visit.verbs.may, request, "site:destroy")
+    found = await _resources(visit)
+    check_unchanged(form, _seen(found), f"what was applied of site {found.site}")
+    if form.get("name", "").strip() != found.site:
+        raise InputError("name", form.get("name", "")[:64], f"{found.site}, to confirm")
+    given = validate(AbandonRequest, {"reason": form.get("reason", "").strip()}, Positions())
+    await run_in_threadpool(visit.verbs.abandon_site, request, given.reason)
+    return visit.to("/site/resources")
+
+
+async def _resources(visit: Visit) -> SiteResources:
+    request = await visit.caller("GET", "/v1/site/resources")
+    return await run_in_threadpool(visit.verbs.site_resources, request)
+
+
+def _seen(found: SiteResources) -> str:
+    return print_of(found.id, found.state, found.since.isoformat())

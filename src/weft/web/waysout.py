@@ -1,0 +1,160 @@
+"""Ways out of what a code says: the commands that its section of docs/problems names, as pages of the console."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from weft.web.problems import verbs_of
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A page that does what a command does.
+
+    Attributes:
+        path: below the console, with `{pod}` or `{node}` where it is about one.
+        rule: of the policy, that a caller needs; empty: whoever sees the page may follow it.
+        effect: what following it leads to.
+    """
+
+    label: str
+    path: str
+    rule: str
+    effect: str
+
+
+WAYS = {
+    "pod apply": Way("Change the order…", "/pods/{pod}/change", "pods:change", "shows the difference first"),
+    "pod bandwidth": Way("Bandwidth test", "/pods/{pod}/bandwidth", "", "the last certificate names causes"),
+    "pod extend": Way("Extend the lease…", "/pods/{pod}#change", "pods:extend", "it ends later"),
+    "pod reboot": Way("Reboot a server…", "/pods/{pod}/servers/act", "pods:operate", "the others go on"),
+    "pod receipt": Way("Receipt", "/pods/{pod}/receipt", "", "what was read back"),
+    "pod release": Way(
+        "Release this pod…",
+        "/pods/{pod}/release",
+        "pods:release",
+        "says first what is lost; a new order follows",
+    ),
+    "pod replace": Way(
+        "Replace a node…",
+        "/pods/{pod}/replace",
+        "pods:replace",
+        "another one takes its place; the other servers go on",
+    ),
+    "pod report": Way(
+        "Report a node…", "/pods/{pod}/report", "pods:report", "no further order of the project gets it"
+    ),
+    "pod retry": Way(
+        "Retry…", "/pods/{pod}/retry", "pods:retry", "goes on where it failed, once the cause is gone"
+    ),
+    "pod abandon": Way(
+        "Abandon the release…",
+        "/pods/{pod}/abandon",
+        "pods:abandon",
+        "ends it though not everything is seen gone; the receipt is never clean",
+    ),
+    "audit --repair": Way(
+        "Audit…",
+        "/site/audit?run=true&pod={pod}",
+        "audit:check",
+        "compares cloud and fabric with what the pod owns, and repairs findings one by one",
+    ),
+    "audit --accept": Way("Audit…", "/site/audit", "audit:repair", "accepts a restored database"),
+    "fabric status": Way("Fabrics", "/site/fabrics?now=true", "site:show", "asks their managers now"),
+    "fabric compare": Way(
+        "Fabrics", "/site/fabrics", "site:show", "cables of the site beside those that are discovered"
+    ),
+    "site resources": Way("Resources", "/site/resources", "site:plan", "what was applied of the site"),
+    "site show": Way("Fabrics", "/site/fabrics?now=true", "site:show", "asks their managers now"),
+    "reservation list": Way("Reservations", "/site/reservations", "reservations:list", "when, and for whom"),
+    "reservation delete": Way(
+        "Reservations", "/site/reservations", "reservations:list", "each can be deleted there"
+    ),
+    "node list": Way("Nodes", "/site/nodes", "nodes:list", "who has them, and what keeps them from orders"),
+    "node holds": Way("Holds and drains", "/site/stops", "nodes:list_holds", "what nodes are held for"),
+    "node reports": Way("Nodes", "/site/nodes", "nodes:list", "the page of each has its reports"),
+    "audit-log --action": Way("Audit log", "/site/log", "audit_log:list", "who did what"),
+    "node show": Way("Node", "/site/nodes/{node}", "nodes:list", "what keeps it from orders"),
+    "node clear": Way(
+        "Clear the quarantine…",
+        "/site/nodes/{node}/clear",
+        "nodes:quarantine",
+        "new orders may get the node again",
+    ),
+    "node quarantine": Way(
+        "Quarantine…",
+        "/site/nodes/{node}/quarantine",
+        "nodes:quarantine",
+        "out of service until an operator clears it",
+    ),
+    "node accept": Way("Accept…", "/site/nodes/{node}/accept", "nodes:accept", "ends its holds"),
+    "node hold": Way(
+        "Hold…", "/site/nodes/{node}/hold", "nodes:hold", "no new orders until an operator accepts it"
+    ),
+    "node undrain": Way(
+        "End the drain…",
+        "/site/undrain?target={node}",
+        "nodes:drain",
+        "new orders may get the node again",
+    ),
+    "node clear-report": Way(
+        "Clear its reports…",
+        "/site/nodes/{node}/clear-report",
+        "nodes:clear_report",
+        "orders of these projects may get the node again",
+    ),
+    "node bandwidth": Way(
+        "Bandwidth test", "/site/nodes/{node}/bandwidth", "nodes:bandwidth", "the last certificate"
+    ),
+    "webhook list": Way("Webhooks", "/webhooks", "webhooks:list", "whether they are delivered"),
+    "webhook enable": Way("Webhooks", "/webhooks", "webhooks:list", "the page of each enables it"),
+    "events --follow": Way("Events", "/events", "events:list", "the page follows"),
+    "pod create": Way("Order a pod", "/order", "", "with its plan beside it"),
+    "pod plan": Way("Order a pod", "/order", "", "with its plan beside it"),
+    "pod list": Way("Pods", "/", "", "of the project"),
+    "pod show": Way("Pod", "/pods/{pod}", "", "follows it"),
+    "pod servers": Way("Pod", "/pods/{pod}", "", "its servers with their addresses"),
+    "pod wait": Way("Pod", "/pods/{pod}", "", "follows it"),
+}
+"""By the command."""
+ELSEWHERE = {
+    "pod verify-bandwidth": "runs over SSH, where the key is",
+    "pod bandwidth-plan": "writes a file for weft-check",
+    "node verify-bandwidth": "runs over SSH, where the key is",
+    "pod console": "its URL is the only credential it needs: it stays out of a page",
+    "pod links": "reads paths of the fabric for programs",
+    "pod topology": "writes a file for schedulers",
+    "link show": "reads paths of the fabric for programs",
+    "site who-disturbs": "reads paths of the fabric for programs",
+    "site activate": "needs the site's file",
+    "site check": "needs the site's file",
+    "site apply": "needs the site's file beside its plan",
+    "fabric-agent certs": "runs on the fabric's manager",
+    "node checks": "the document of a node's own checks",
+    "node check-tokens": "tokens for programs on nodes",
+    "node revoke-check-token": "tokens for programs on nodes",
+    "part history": "by serial number",
+}
+"""Commands that have no page, and why."""
+
+
+def ways_of_pod(pod: str, codes: Iterable[str], allowed: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Label, path and effect of each way out that the codes name, for someone who may do this; none is there twice.
+
+    Args:
+        pod: its id.
+        allowed: rules of the policy.
+    """
+    may = {*allowed, ""}
+    here = f"/pods/{pod}"
+    found: dict[str, tuple[str, str, str]] = {}
+    for code in codes:
+        for verb in verbs_of(code):
+            way = WAYS.get(verb)
+            if way is None or way.rule not in may or "{node}" in way.path:
+                continue
+            path = way.path.format(pod=pod)
+            if path != here:
+                found.setdefault(path, (way.label, path, way.effect))
+    return list(found.values())

@@ -1,0 +1,157 @@
+"""What operators do about a node that is held, reported, drained or gone, and its bandwidth certificate."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+
+from tests.helpers.consoles import Browser, Console, hidden
+from tests.web.test_site_pages import OLGA
+from weft.app.verbs import Request
+from weft.model.site import AcceptancePolicy
+from weft.model.views import AuditLogSearch
+
+
+def measured(nodes: list[str], plan: Any) -> dict[str, Any]:
+    """A document in which every pair of these reaches its nominal rate."""
+    rails = {one.rail: one.gbps for one in plan.nodes[0].adapters}
+    now = datetime.now(UTC)
+    return {
+        "version": 1,
+        "program": "weft-check 0.1.0",
+        "measured_by": "ib_write_bw",
+        "plan": "sha256:" + "0" * 64,
+        "began": (now - timedelta(minutes=2)).isoformat(),
+        "ended": (now - timedelta(minutes=1)).isoformat(),
+        "seconds": 2,
+        "size": 1 << 20,
+        "memory": "host",
+        "rails_together": True,
+        "nodes": nodes,
+        "pairs": [
+            [a, b, rail, gbps, 1]
+            for a in range(len(nodes))
+            for b in range(len(nodes))
+            if a != b
+            for rail, gbps in rails.items()
+        ],
+    }
+
+
+def test_report_is_cleared_as_it_was_shown(pods_console: Console, browser: Browser) -> None:
+    """Of one project or of all; another report by then is shown first; without one there is nothing to clear."""
+    house, pod = pods_console.house, pods_console.order()
+    node, alice = pod.placed[0].node, Request(pods_console.keystone.users["alice"][1], "127.0.0.1", "req-0")
+    browser.sign_in("olga")
+    path = f"/ui/site/nodes/{node}/clear-report"
+    assert browser.get(path).status_code == 409
+    house.service.report_node(alice, "train", node, "ECC <errors>")
+    browser.get(f"{path}?project=id-of-team-a")
+    assert "ECC <errors>" in browser.text and "<errors>" not in browser.page.text
+    fields = hidden(browser)
+    house.service.clear_report(OLGA, node)
+    house.service.report_node(alice, "train", node, "fan")
+    assert browser.post(path, fields).status_code == 409 and house.service.reports(OLGA)
+    browser.get(f"{path}?project=nix")
+    assert browser.page.status_code == 409
+    browser.get(path)
+    browser.post(path, hidden(browser))
+    assert not house.service.reports(OLGA) and "Clear…" not in browser.text
+    browser.sign_in("alice")
+    assert browser.get(path).status_code == 403
+
+
+def test_node_is_accepted_without_its_tests(pods_console: Console, browser: Browser) -> None:
+    """Only with a reason; an empty one isn't a way past the tests, nor one of several lines."""
+    house = pods_console.house
+    policy = AcceptancePolicy(after=("quarantine",), what="burn-in", tests=("bandwidth",))
+    site = house.store.site().site.model_copy(update={"acceptance": policy})
+    house.store.activate_site(site, "operator")
+    house.service.quarantine_node(OLGA, "gpu01", "fan")
+    house.service.clear_node(OLGA, "gpu01")
+    browser.sign_in("olga")
+    path = "/ui/site/nodes/gpu01/accept"
+    browser.get(path)
+    assert "bandwidth must pass first" in browser.text and "without_test" in browser.page.text
+    fields = hidden(browser)
+    page = browser.page
+    for wrong, status in (("", 409), ("a\nb", 400), ("x" * 201, 400)):
+        browser.page = page
+        assert browser.post(path, {**fields, "without_test": wrong}).status_code == status, wrong
+        assert house.service.holds(OLGA)
+    browser.page = page
+    browser.post(path, {**fields, "without_test": "no other node on this rail"})
+    assert not house.service.holds(OLGA) and "no other node on this rail" in browser.text
+
+
+def test_drain_leaves_pods_alone_if_asked(pods_console: Console, browser: Browser) -> None:
+    """`wait` is on the form, on the page that says what it does, and in the drain."""
+    house = pods_console.house
+    browser.sign_in("olga")
+    browser.get("/ui/site/drain?target=gpu01")
+    wanted = {"target": "gpu01", "by": "2027-01-31T18:00Z", "wait": "yes", "reason": "fan", "public": ""}
+    assert browser.post("/ui/site/drain/plan", {**wanted, "wait": "nix"}).status_code == 400
+    browser.get("/ui/site/drain?target=gpu01")
+    browser.post("/ui/site/drain/plan", wanted)
+    assert "left alone" in browser.text
+    browser.post("/ui/site/drain", hidden(browser))
+    assert [(one.node, one.wait) for one in house.service.drains(OLGA)] == [("gpu01", True)]
+
+
+def test_node_that_left_the_site_has_its_history(pods_console: Console, browser: Browser) -> None:
+    """Instead of 404, and without buttons for what can't be done; of an unknown name there is nothing."""
+    house = pods_console.house
+    house.service.quarantine_node(OLGA, "gpu01", "fan")
+    house.service.clear_node(OLGA, "gpu01")
+    with psycopg.connect(house.database.url) as connection:
+        connection.execute("UPDATE node_history SET node = 'gone' WHERE node = 'gpu01'")
+    browser.sign_in("olga")
+    browser.get("/ui/site/nodes/gone")
+    assert browser.page.status_code == 200 and "its history is kept" in browser.text and "fan" in browser.text
+    assert "Hold…" not in browser.text and "Drain…" not in browser.text
+    assert browser.get("/ui/site/nodes/nix").status_code == 404
+
+
+def test_certificate_of_bandwidth_is_shown(pods_console: Console, browser: Browser) -> None:
+    """Of a node to operators, of a pod to its project; untested isn't passed, and says how it is tested."""
+    house, pod = pods_console.house, pods_console.order(verify="bandwidth")
+    house.finish("train")
+    browser.sign_in("olga")
+    browser.get("/ui/site/nodes/gpu05/bandwidth")
+    assert "not tested" in browser.text and "weft node verify-bandwidth gpu05" in browser.text
+    assert browser.get("/ui/site/nodes/gpu05/bandwidth.json").status_code == 404
+    nodes = ["gpu05", "gpu06"]
+    plan = house.service.nodes_bandwidth_plan(OLGA, nodes)
+    house.service.report_nodes_bandwidth(OLGA, measured(nodes, plan))
+    browser.get("/ui/site/nodes/gpu05/bandwidth")
+    assert "passed" in browser.text and "nodes, by operators" in browser.text
+    assert 'member="certificate"' in browser.page.text
+    assert browser.get("/ui/site/nodes/gpu05/bandwidth.json").json()["certificate"]["result"] == "passed"
+    alice = Request(pods_console.keystone.users["alice"][1], "127.0.0.1", "req-0")
+    browser.sign_in("alice")
+    assert "BANDWIDTH_UNTESTED" in browser.get(f"/ui/pods/{pod.id}").text
+    assert "verify-bandwidth train" in browser.get(f"/ui/pods/{pod.id}/bandwidth").text
+    own = house.service.pod_bandwidth_plan(alice, "train")
+    document = measured([one.name for one in own.nodes], own)
+    document["pairs"] = document["pairs"][:-1]
+    house.service.report_pod_bandwidth(alice, "train", document)
+    browser.get(f"/ui/pods/{pod.id}/bandwidth")
+    assert (
+        "the pod's servers" in browser.text
+        and 'truth-true">passed' not in browser.page.text.partition("Nodes<")[0]
+    )
+    assert browser.get("/ui/site/nodes/gpu05/bandwidth").status_code == 403
+    browser.sign_in("bob")
+    assert browser.get(f"/ui/pods/{pod.id}/bandwidth").status_code == 404
+    assert "report-bandwidth" in " ".join(e.action for e in house.store.audit_log(AuditLogSearch()))
+
+
+def test_map_of_a_pod_without_a_fabric_says_so(pods_console: Console, browser: Browser) -> None:
+    """And lists its nodes and servers."""
+    pod = pods_console.order(fabric={"isolation": "none"})
+    pods_console.house.finish("train")
+    browser.sign_in("olga")
+    browser.get(f"/ui/site/pods/{pod.id}/map")
+    assert "without an RDMA network" in browser.text and pod.placed[0].node in browser.text
