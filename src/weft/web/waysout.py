@@ -14,7 +14,7 @@ class Way:
 
     Attributes:
         path: below the console, with `{pod}` or `{node}` where it is about one.
-        rule: of the policy, that a caller needs; empty: whoever sees the page may follow it.
+        rule: of the policy, that a caller needs; empty: all who see the page may follow it.
         effect: what following it leads to.
     """
 
