@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -85,6 +86,22 @@ def test_stream_after_a_restore_says_so(api: Client, doors: DoorsHouse) -> None:
     assert (last["event"], last["id"], last["data"]["code"]) == ("reset", "", "EVENTS_RESET")
     refused = api.get("/v1/events", params={"after": position})
     assert (refused.status_code, refused.json()["code"]) == (409, "EVENTS_RESET")
+
+
+def test_stream_after_removed_events_says_so(api: Client, doors: DoorsHouse) -> None:
+    """Once, before what is left; a page has it as a field."""
+    api.post("/v1/pods", json=ORDER)
+    position = page(api, limit=1)["position"]
+    doors.finish("train")
+    with doors.database.statement() as tx:
+        assert (
+            tx.run("prune_live_events", before=doors.clock.now() + timedelta(days=1), kept=1, limit=100) > 1
+        )
+    with following(api, **{"Last-Event-ID": position}) as events:
+        first, second = next(events), next(events)
+    assert (first["event"], first["data"]["code"]) == ("removed", "EVENTS_REMOVED")
+    assert "event" not in second
+    assert page(api, after=position)["removed"] and not page(api, after=second["id"])["removed"]
 
 
 def test_stream_of_the_project_ends_with_its_token(

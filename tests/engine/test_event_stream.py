@@ -131,6 +131,31 @@ def test_position_of_another_life_is_refused(database: Database, pods: dict[str,
     assert Position.read(stream.newest(TEAM, 1).position).life == position.life + 1
 
 
+def test_reader_learns_that_events_were_removed_unread(database: Database, pods: dict[str, str]) -> None:
+    """Of its own project alone, by a position before them, once; a reader that was there, or begins, doesn't."""
+    stream = EventStream(database)
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        connection.execute(_WRITE, [pods["team-a"], "read"])
+        away, other = (Position.read(stream.newest(p, 1).position) for p in (TEAM, "team-b"))
+        connection.execute(_WRITE, [pods["team-a"], "missed"])
+        there = Position.read(stream.newest(TEAM, 1).position)
+        connection.execute(
+            "UPDATE owner SET state = 'RELEASED', released_at = now() - interval '9 days' WHERE id = %s",
+            [pods["team-a"]],
+        )
+        connection.execute("UPDATE event SET at = at - interval '9 days'")
+        with database.statement() as tx:
+            assert tx.run("prune_events", before=tx.now(), limit=100) == 2, (
+                "the number of events that it removed"
+            )
+        page = stream.page(TEAM, away, 10)
+        assert (page.removed, page.events) == (True, ())
+        assert not stream.page(TEAM, Position.read(page.position), 10).removed
+        assert stream.page(None, away, 10).removed
+        for project, position in ((TEAM, there), (TEAM, None), ("team-b", other)):
+            assert not stream.page(project, position, 10).removed, (project, position)
+
+
 @pytest.mark.parametrize(
     "text", ["17", "", "zzzzzzzz-1-1-1", "3f9ac01e-1-9999999999999999999-1", "٣f9ac01e-1-1-1"]
 )

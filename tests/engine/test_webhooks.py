@@ -63,7 +63,7 @@ class Sender(House):
         with psycopg.connect(self.database.url) as connection:
             connection.execute(
                 "UPDATE webhook SET next_at = next_at - %(s)s, held_until = held_until - %(s)s,"
-                " failing_since = failing_since - %(s)s, old_until = old_until - %(s)s",
+                " failing_since = failing_since - %(s)s, old_until = old_until - %(s)s, tested_at = tested_at - %(s)s",
                 {"s": timedelta(seconds=seconds)},
             )
 
@@ -167,6 +167,7 @@ def test_receiver_that_wants_no_more_is_disabled_at_once(house: Sender, there: R
     house.order()
     house.send()
     assert house.state() == ("disabled", "RECEIVER_GONE")
+    assert house.store.counts().webhooks == {"active": 0, "failing": 0, "disabled": 1}
 
 
 def test_slow_receiver_delays_no_other(house: Sender, there: Receiver) -> None:
@@ -293,8 +294,42 @@ def test_test_message_says_why_it_fails(house: Sender, there: Receiver) -> None:
     found = house.service.test_webhook(house.request(), "ops")
     assert (found.delivered, found.status, there.messages("/test")[0]["type"]) == (True, 200, "webhook.test")
     there.answers["/test"] = "404"
+    house.later(60)
     found = house.service.test_webhook(house.request(), "ops")
     assert (found.delivered, found.status, found.code) == (False, 404, "RECEIVER_STATUS")
+
+
+def test_trials_of_a_projects_webhooks_are_bounded(house: Sender, there: Receiver) -> None:
+    """Also one after another of several; another project has its own."""
+    house.hook()
+    house.hook(name="other")
+    house.service.test_webhook(house.request(), "ops")
+    for name in ("ops", "other"):
+        with pytest.raises(ConflictError) as refused:
+            house.service.test_webhook(house.request(), name)
+        assert refused.value.args[0].code == "WEBHOOK_TESTED"
+    assert len(there.got) == 1
+    given = WebhookRequest(name="ops", url=there.url("/"))
+    house.service.make_webhook(house.request("team-b"), given)
+    assert house.service.test_webhook(house.request("team-b"), "ops").delivered
+
+
+def test_webhook_learns_of_events_that_were_removed_unsent(house: Sender, there: Receiver) -> None:
+    """As one that was disabled for longer than the site keeps events; once, before what is left."""
+    house.hook()
+    house.order()
+    pod = house.store.find_pod("train", "team-a")
+    assert house.run(pod, PodState.READY)
+    with house.database.statement() as tx:
+        assert tx.run("prune_live_events", before=house.clock.now() + timedelta(days=1), kept=1, limit=100)
+    house.send()
+    first, *rest = there.messages()
+    assert (first["type"], first["data"]["code"]) == ("events.removed", "EVENTS_REMOVED")
+    assert rest and all(m["type"].startswith("pod.") for m in rest)
+    house.service.release_pod(house.request(), "train")
+    house.send()
+    assert [m["type"] for m in there.messages()].count("events.removed") == 1
+    assert len(there.got) > 1 + len(rest)
 
 
 def test_webhooks_of_a_project_are_bounded(house: Sender) -> None:

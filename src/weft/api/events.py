@@ -19,6 +19,8 @@ from weft.app.service import Service
 from weft.app.verbs import Request
 from weft.model.errors import ConflictError, InputError, TemporaryError, WeftError
 from weft.model.errortable import to_problem
+from weft.model.messages import pods
+from weft.model.messages.documents import coded
 from weft.model.messages.orders import instead
 from weft.model.views import EventPage, EventSearch
 
@@ -41,6 +43,7 @@ async def events(
     `position` is the `after` of the next request. With `Accept: text/event-stream`, as server-sent events while they
     happen: `id` is the position, `data` the event; `Last-Event-ID` goes before `after`. 409 (a stream: `event: reset`)
     if the position is from before the database was restored or failed over: events may be lost, read from elsewhere.
+    `removed` (a stream: `event: removed`): the site didn't keep events after the position for that long.
     """
     if streams.is_asked_for(http):
         if search.wait:
@@ -75,7 +78,7 @@ async def _stream(
     try:
         while True:
             page = await run_in_threadpool(verbs.events, request, search)
-            yield _written(page)
+            yield (_removed() if page.removed else b"") + _written(page)
             search = search.model_copy(update={"after": page.position, "newest": None})
             if not page.more and await _wait(
                 http, request, verbs, search, page.position, streams.COMMENT_SECONDS
@@ -94,6 +97,12 @@ def _written(page: EventPage) -> bytes:
     if not page.events:
         return b":\n\n"
     return b"".join(f"id: {e.position}\ndata: {e.model_dump_json()}\n\n".encode() for e in page.events)
+
+
+def _removed() -> bytes:
+    """Events between the reader's position and what follows are gone."""
+    data = coded("detail", pods.EVENTS_REMOVED())
+    return f"event: removed\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
 
 
 def _reset(error: WeftError) -> bytes:

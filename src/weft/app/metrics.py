@@ -82,6 +82,14 @@ class StoreCollector(Collector):
         if counts.backup is not None:
             backup.add_metric([], counts.backup)
         yield backup
+        hooks = GaugeMetricFamily(
+            "weft_webhooks",
+            "Projects' webhooks by state; a disabled one gets nothing until it is enabled.",
+            labels=["state"],
+        )
+        for state, number in sorted(counts.webhooks.items()):
+            hooks.add_metric([state], number)
+        yield hooks
         yield from _networks(counts.networks)
         yield from _fabrics(counts.fabrics, self._managed())
         removed = CounterMetricFamily(

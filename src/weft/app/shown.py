@@ -340,7 +340,7 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         _row(SearchHit, "kind name what id project_id state"),
         _row(EventView, "sequence at type key", message=lambda event: tenanttext.event(event.message)),
         _row(ProjectEvent, "position pod_id pod project_id"),
-        _row(EventPage, "events position more"),
+        _row(EventPage, "events position more removed"),
         # Its own words, and what its own receivers answered.
         _row(
             WebhookView,

@@ -101,6 +101,13 @@ class WebhookKeeper(Periodic):
             except ConflictError:
                 position = self._reset(hook)
                 continue
+            if page.removed:
+                said = coded("message", pods.EVENTS_REMOVED())
+                self._send(
+                    hook,
+                    f"evt_{position}_removed",
+                    payload("events.removed", self._store.database.now(), said),
+                )
             for event in page.events:
                 position, wanted = Position.read(event.position), self._wanted(hook, event)
                 if wanted is not None:

@@ -65,6 +65,7 @@ class WebhookVerbs(OrderDesk):
             hook = self._hook(request, "webhooks:change", name)
             if (closed := self._store.database.gate.closed(())) is not None:
                 raise closed
+            self._hooks().begin_test(hook)
             began, status, reason = time.monotonic(), None, ""
             now = self._store.database.now()
             body = payload("webhook.test", now, {"webhook": hook.name})

@@ -46,6 +46,10 @@ def run(args: argparse.Namespace) -> int:
     as_json = args.formatter == "json"
     page = _page(args, args.after)
     while True:
+        if page.get("removed"):  # no API before this one has it
+            warn(
+                "weft: events before these were removed before they were read: the site didn't keep them that long"
+            )
         for event in page["events"]:
             say(json.dumps(event, ensure_ascii=False) if as_json else _line(args, event))
         page = _next(args, page["position"])

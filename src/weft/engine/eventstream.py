@@ -4,6 +4,8 @@ Numbers of rows are given before their transactions commit: a reader that goes o
 commits later. So the order is that of the transactions, and only those are delivered below which none is in progress
 (`delivered` in `queries.sql`): a long transaction delays events, and loses none.
 
+Retention removes old events, wherever readers are: one that comes back after that is shown that it missed some.
+
 Numbers of transactions are one server's. A database that was restored, or failed over to another server, begins another
 life: positions of the former one are refused, since what was delivered then may be gone, and what came since may have
 lower numbers.
@@ -103,7 +105,10 @@ class EventStream:
                 ("stream_of_all", {}) if project is None else ("stream_of_project", {"project": project})
             )
             rows = tx.rows(name, limit=limit + 1, **values, **start.values)
-        return _page(life, rows[:limit], start, len(rows) > limit)
+            gap = None if after is None else tx.row("removed_after", project=project, **start.values)
+        if gap is not None and not rows:
+            start = Position(life.mark, gap["life"], int(gap["xact"]), gap["sequence"])
+        return _page(life, rows[:limit], start, len(rows) > limit, gap is not None)
 
     def newest(self, project: str | None, limit: int) -> EventPage:
         """The last events, and where to go on after them."""
@@ -127,9 +132,10 @@ class EventStream:
         return Life(row["mark"], row["number"])
 
 
-def _page(life: Life, rows: list[Row], before: Position, more: bool) -> EventPage:
+def _page(life: Life, rows: list[Row], before: Position, more: bool, removed: bool = False) -> EventPage:
     events = tuple(_event(life, row) for row in rows)
-    return EventPage(events=events, position=events[-1].position if events else str(before), more=more)
+    position = events[-1].position if events else str(before)
+    return EventPage(events=events, position=position, more=more, removed=removed)
 
 
 def _event(life: Life, row: Mapping[str, Any]) -> ProjectEvent:

@@ -1733,6 +1733,12 @@ SELECT %(id)s, %(project_id)s, %(name)s, %(url)s, %(events)s, %(created_by)s, %(
 WHERE (SELECT count(*) FROM webhook WHERE project_id = %(project_id)s) < %(most)s
 ON CONFLICT (project_id, name) DO NOTHING RETURNING *;
 
+-- name: count_webhooks
+-- By state, as `weft webhook list` shows it.
+SELECT count(*) FILTER (WHERE disabled_at IS NOT NULL) AS disabled,
+    count(*) FILTER (WHERE disabled_at IS NULL AND failing_since IS NOT NULL) AS failing,
+    count(*) FILTER (WHERE disabled_at IS NULL AND failing_since IS NULL) AS active FROM webhook;
+
 -- name: lock_webhooks
 -- Of two that make one at once, the second counts the first one's.
 SELECT pg_advisory_xact_lock(hashtextextended('webhooks/' || %(project_id)s, 0));
@@ -1751,6 +1757,11 @@ DELETE FROM webhook WHERE id = %(id)s;
 
 -- name: delete_webhook_secrets
 DELETE FROM secret WHERE name LIKE 'webhook/' || %(id)s::text || '/%%';
+
+-- name: begin_webhook_test
+UPDATE webhook SET tested_at = now() WHERE id = %(id)s
+    AND NOT EXISTS (SELECT FROM webhook o WHERE o.project_id = %(project_id)s AND o.tested_at > now() - %(pause)s)
+RETURNING id;
 
 -- name: delete_old_webhook_secrets
 DELETE FROM secret WHERE name LIKE 'webhook/' || %(id)s::text || '/%%'
@@ -1912,6 +1923,13 @@ FROM (
         @delivered
     ORDER BY life, xact, sequence LIMIT %(limit)s
 ) e LEFT JOIN pod p ON p.id = e.owner_id ORDER BY e.life, e.xact, e.sequence;
+
+-- name: removed_after
+-- The last event after a position that was removed before its readers were there; of a project, or of all. No row: none.
+SELECT life, xact::text AS xact, sequence FROM event_removed
+WHERE (%(project)s::text IS NULL OR project_id = %(project)s)
+    AND (life, xact, sequence) > (%(life)s, %(xact)s::xid8, %(sequence)s)
+ORDER BY life DESC, xact DESC, sequence DESC LIMIT 1;
 
 -- name: newest_of_project
 -- The last events of a project's pods.
@@ -2265,22 +2283,38 @@ UPDATE retention SET next_at = %(next)s, ended_at = %(at)s, removed = (
 -- name: retention
 SELECT next_at, ended_at, removed FROM retention;
 
+-- part: note_removed
+-- The last event of each project that is removed: readers that were before it learn of it (`removed` of a page).
+, noted AS (
+    INSERT INTO event_removed (project_id, life, xact, sequence)
+    SELECT DISTINCT ON (project_id) project_id, life, xact, sequence FROM gone WHERE project_id IS NOT NULL
+    ORDER BY project_id, life DESC, xact DESC, sequence DESC
+    ON CONFLICT (project_id) DO UPDATE SET life = excluded.life, xact = excluded.xact, sequence = excluded.sequence
+    WHERE (event_removed.life, event_removed.xact, event_removed.sequence)
+        < (excluded.life, excluded.xact, excluded.sequence))
+
 -- name: prune_events
 -- Of owners that were released long ago, the last ones first: those of earlier ones are gone already. By owner: by age,
 -- events kept for live ones would be scanned each time.
-DELETE FROM event WHERE sequence = ANY(ARRAY(
+WITH gone AS (DELETE FROM event WHERE sequence = ANY(ARRAY(
     SELECT e.sequence FROM owner o CROSS JOIN LATERAL (
         SELECT sequence FROM event WHERE owner_id = o.id AND at < %(before)s FOR UPDATE SKIP LOCKED
     ) e
-    WHERE o.state = 'RELEASED' AND o.released_at < %(before)s ORDER BY o.released_at DESC LIMIT %(limit)s));
+    WHERE o.state = 'RELEASED' AND o.released_at < %(before)s ORDER BY o.released_at DESC LIMIT %(limit)s))
+    RETURNING project_id, life, xact, sequence)
+    @note_removed
+SELECT FROM gone;
 
 -- name: prune_live_events
 -- Of live ones, those beyond the last so many (`kept` + 1).
-DELETE FROM event WHERE sequence IN (
+WITH gone AS (DELETE FROM event WHERE sequence IN (
     SELECT e.sequence FROM owner o
     CROSS JOIN LATERAL (SELECT sequence FROM event WHERE owner_id = o.id ORDER BY sequence DESC OFFSET %(kept)s LIMIT 1) last
     JOIN event e ON e.owner_id = o.id AND e.sequence < last.sequence AND e.at < %(before)s
-    WHERE o.state <> 'RELEASED' AND o.created_at < %(before)s LIMIT %(limit)s);
+    WHERE o.state <> 'RELEASED' AND o.created_at < %(before)s LIMIT %(limit)s)
+    RETURNING project_id, life, xact, sequence)
+    @note_removed
+SELECT FROM gone;
 
 -- name: prune_tombstones
 -- Resource rows of owners that were released long ago and have no remains that need them.

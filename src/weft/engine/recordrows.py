@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from weft.engine.database import Database
+from weft.engine.database import Database, Tx
 from weft.engine.documents import message_text, read
 from weft.engine.sealing import Seal
 from weft.engine.unreadable import READING, unreadable
@@ -61,10 +61,14 @@ class RecordRows:
         """A secret kept in the database; `first` is stored if there is none yet. Raises `InputError` if it is encrypted
         and no key opens it."""
         with self.database.transaction() as tx:
-            if (row := tx.row("secret", name=name)) is None:
-                seal = self.seal.newest()  # the process's first key may be gone from the file by now
-                tx.run("insert_secret", name=name, value=seal.close(name, first), sealed=seal.seals)
-                row = tx.row("secret", name=name)
+            return self.secret_in(tx, name, first)
+
+    def secret_in(self, tx: Tx, name: str, first: bytes) -> bytes:
+        """The same in a transaction of the caller."""
+        if (row := tx.row("secret", name=name)) is None:
+            seal = self.seal.newest()  # the process's first key may be gone from the file by now
+            tx.run("insert_secret", name=name, value=seal.close(name, first), sealed=seal.seals)
+            row = tx.row("secret", name=name)
         assert row is not None
         return self.seal.open(name, bytes(row["value"]), row["sealed"])
 

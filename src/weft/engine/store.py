@@ -56,6 +56,7 @@ class Counts:
         backup: seconds since the newest backup was taken; None: there was none.
         workers: processes with a heartbeat within `WORKER_SECONDS`.
         networks: tenants' own: number, ports by state, `oldest` waiting and `unread` in seconds.
+        webhooks: by state: `active`, `failing`, `disabled`.
     """
 
     pods: tuple[Row, ...]
@@ -71,6 +72,7 @@ class Counts:
     fabrics: tuple[Row, ...]
     workers: int
     backup: float | None
+    webhooks: Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +301,7 @@ class Store(ClaimRows, PodRows, RecordRows):
                 tuple(tx.rows("fabrics_seen")),
                 _workers(tx),
                 (tx.row("last_backup", at=tx.now()) or {"age": None})["age"],
+                tx.row("count_webhooks") or {},
             )
 
     def fabrics_seen(self) -> Sequence[Row]:

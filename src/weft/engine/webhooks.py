@@ -34,6 +34,8 @@ DISABLED_AFTER = timedelta(hours=24)
 LEAST_FAILURES = 10
 """Before that: a day in which weft itself was off, or its gate closed, is none of failures."""
 SECRET_BYTES = 32
+TEST_PAUSE = timedelta(seconds=2)
+"""Between messages that a project's members have sent to try webhooks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,6 @@ class Webhooks:
         """A new one, from the newest event on, and its secret. Raises `ConflictError`."""
         position = Position.read(EventStream(self._database).newest(project, 1).position)
         id_ = uuid4()
-        secret = self._store.secret(_secret_name(id_, 1), secrets.token_bytes(SECRET_BYTES))
         with self._database.transaction() as tx:
             tx.rows("lock_webhooks", project_id=project)
             row = tx.row(
@@ -103,14 +104,13 @@ class Webhooks:
                 most=most,
                 **position.values,
             )
-        if row is None:
-            with self._database.statement() as tx:
-                tx.run("delete_webhook_secrets", id=id_)
-                taken = tx.row("webhook", project_id=project, name=given.name)
-            raise ConflictError(
-                messages.WEBHOOK_EXISTS(name=given.name) if taken else messages.TOO_MANY_WEBHOOKS(most=most)
-            )
-        return Webhook.of(row), secret
+            if row is not None:
+                secret = self._store.secret_in(tx, _secret_name(id_, 1), secrets.token_bytes(SECRET_BYTES))
+                return Webhook.of(row), secret
+            taken = tx.row("webhook", project_id=project, name=given.name)
+        raise ConflictError(
+            messages.WEBHOOK_EXISTS(name=given.name) if taken else messages.TOO_MANY_WEBHOOKS(most=most)
+        )
 
     def list(self, project: str | None) -> list[Webhook]:
         """Of a project, or all."""
@@ -138,12 +138,14 @@ class Webhooks:
     def rotate(self, hook: Webhook) -> tuple[Webhook, bytes]:
         """With a new secret; the one before signs for `OLD_VALID`, too, and those before that no more."""
         number = hook.secret_number + 1
-        secret = self._store.secret(_secret_name(hook.id, number), secrets.token_bytes(SECRET_BYTES))
         with self._database.transaction() as tx:
-            tx.run("delete_old_webhook_secrets", id=hook.id, number=number - 1)
             row = tx.row("rotate_webhook", id=hook.id, number=number, valid=OLD_VALID)
-        if row is None:
-            raise ConflictError(messages.WEBHOOK_ROTATED(name=hook.name))
+            if row is None:
+                raise ConflictError(messages.WEBHOOK_ROTATED(name=hook.name))
+            tx.run("delete_old_webhook_secrets", id=hook.id, number=number - 1)
+            secret = self._store.secret_in(
+                tx, _secret_name(hook.id, number), secrets.token_bytes(SECRET_BYTES)
+            )
         return Webhook.of(row), secret
 
     def enable(self, hook: Webhook) -> Webhook:
@@ -153,6 +155,14 @@ class Webhooks:
         if row is None:
             raise NotFoundError(messages.WEBHOOK_NOT_FOUND(name=hook.name))
         return Webhook.of(row)
+
+    def begin_test(self, hook: Webhook) -> None:
+        """Raises `ConflictError` if a message was sent to try a webhook of the project within `TEST_PAUSE`."""
+        with self._database.transaction() as tx:
+            tx.rows("lock_webhooks", project_id=hook.project_id)
+            begun = tx.row("begin_webhook_test", id=hook.id, project_id=hook.project_id, pause=TEST_PAUSE)
+        if begun is None:
+            raise ConflictError(messages.WEBHOOK_TESTED(seconds=round(TEST_PAUSE.total_seconds())))
 
     def secrets(self, hook: Webhook) -> list[bytes]:
         """Those that sign, the newest first. Raises `InputError` if one can't be decrypted."""

@@ -288,6 +288,13 @@ SEGMENT_GONE = Code(
     "release",
     _TRACE,
 )
+EVENTS_REMOVED = Code(
+    "EVENTS_REMOVED",
+    Component.SERVICE,
+    "events after this position were removed before they were read: they were older than the site keeps them",
+    True,
+    "conflicts",
+)
 EVENTS_RESET = Code(
     "EVENTS_RESET",
     Component.SERVICE,

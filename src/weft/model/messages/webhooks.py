@@ -101,3 +101,11 @@ WEBHOOK_ROTATED = Code(
     "webhooks",
     {"name": _NAME},
 )
+WEBHOOK_TESTED = Code(
+    "WEBHOOK_TESTED",
+    Component.SERVICE,
+    "a webhook of the project was tried within the last {seconds} s: try again",
+    True,
+    "webhooks",
+    {"seconds": COUNT},
+)

@@ -161,6 +161,10 @@ class EventPage(Document):
     events: tuple[ProjectEvent, ...] = Field(description=f"Oldest first; at most {MOST_EVENTS}.")
     position: str = Field(description="`after` of the next request; also if there are no events.")
     more: bool = Field(default=False, description="Whether there are more already.")
+    removed: bool = Field(
+        default=False,
+        description="Whether events after `after` were removed (the site's `retention`) before they were read.",
+    )
 
 
 class EventSearch(Document):

@@ -100,6 +100,7 @@ BOARDS: tuple[Board, ...] = (
             Panel("Nodes by their own checks", {"max by (state) (weft_node_checks)": "{{state}}"}),
             Panel("Excluded by checks", {"max(weft_nodes_excluded_by_checks)": ""}, kind="stat"),
             Panel("Unreadable rows", {"max(weft_pods_unreadable)": ""}, kind="stat"),
+            Panel("Webhooks", {"max by (state) (weft_webhooks)": "{{state}}"}),
             Panel("Remains found after receipts", {"max by (state) (weft_traces)": "{{state}}"}),
             Panel("Ports of tenants' networks", {"max by (state) (weft_network_ports)": "{{state}}"}),
             Panel(
