@@ -51,7 +51,7 @@ nightly: setup ## Every test, also the long ones, with 200 times as many example
 bench: setup ## Measure against the alternatives in the same run; table and build/bench.json (SUITE=switches: that one alone)
 	$(PY) -m bench $(SUITE)
 
-demo: setup ## The main job on a real OpenStack and a real subnet manager, from order to receipt (DEMO=ipu: of IPUs; roce: on Ethernet; metal: of bare metal; ironic: without Nova; site: two sites from hardware lists; web: the console, until Enter; repair: a dead host is replaced)
+demo: setup ## The main job on a real OpenStack and a real subnet manager, from order to receipt (DEMO=ipu: of IPUs; roce: on Ethernet; metal: of bare metal; ironic: without Nova; site: two sites from hardware lists; web: the console, until Enter; repair: a dead host is replaced; seeing: planted faults are found and named)
 	@$(PY) -m weftlab.demo $(DEMO)
 
 acceptance: setup ## Run NVIDIA's ai-cloud-validation on a lab and compare with the committed table (AI_CLOUD_VALIDATION=checkout, LAB=state of one that runs, UPDATE=1: write the table)

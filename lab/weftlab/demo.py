@@ -3,7 +3,8 @@
 `make demo DEMO=ipu` is the same for an order of IPUs (`weftlab.ipudemo`), `DEMO=roce` for pods on Ethernet switches
 (`weftlab.rocedemo`), `DEMO=metal` for bare-metal machines (`weftlab.metaldemo`), `DEMO=ironic` for the same without
 Nova, `DEMO=site` from lists of hardware to two sites (`weftlab.sitedemo`), `DEMO=web` the console until Enter
-(`weftlab.webdemo`), `DEMO=repair` a host that dies and a leaf that is drained (`weftlab.repairdemo`).
+(`weftlab.webdemo`), `DEMO=repair` a host that dies and a leaf that is drained (`weftlab.repairdemo`), `DEMO=seeing`
+planted faults that are found and named (`weftlab.seeingdemo`).
 
 Every line that begins with `$` is a command that you could type yourself.
 """
@@ -24,6 +25,7 @@ from weftlab.metaldemo import MetalDemo
 from weftlab.processes import interrupt_on_sigterm
 from weftlab.repairdemo import RepairDemo
 from weftlab.rocedemo import RoceDemo
+from weftlab.seeingdemo import SeeingDemo
 from weftlab.sitedemo import SiteDemo
 from weftlab.supervisor import JobError
 from weftlab.webdemo import WebDemo
@@ -37,6 +39,7 @@ DEMOS: dict[str, type[Demo]] = {
     "site": SiteDemo,
     "web": WebDemo,
     "repair": RepairDemo,
+    "seeing": SeeingDemo,
 }
 LABS: dict[str, tuple[dict[str, Any], str]] = {
     "": ({"ipus": 0, "guests": True}, "OpenSM over a simulated fabric, guests by QEMU"),
@@ -60,6 +63,7 @@ LABS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "web": ({"nodes": 8, "ipus": 0}, "OpenSM over a simulated fabric"),
     "repair": ({"nodes": 8, "ipus": 0}, "OpenSM over a simulated fabric"),
+    "seeing": ({"nodes": 8, "ipus": 0}, "OpenSM over a simulated fabric"),
 }
 """Name of a demo -> what it asks of the lab, and how to say so."""
 

@@ -41,6 +41,7 @@ PORT_OFFSETS = {
     "liar-glance": 33,
     "liar-neutron": 34,
     "liar-nova": 35,
+    "prometheus": 58,
     **{f"switch-{n}": 39 + n for n in range(1, 19)},
 }
 

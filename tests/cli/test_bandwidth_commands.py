@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.helpers.desk import Desk
-from tests.helpers.rdmanodes import RdmaNodes
 from weft.app.bandwidthverbs import BandwidthVerbs
 from weft.engine.bandwidth import store_certificate
 from weft.engine.holds import BY_WEFT
@@ -24,6 +23,7 @@ from weft.planning.bandwidth.certify import certify
 from weft.planning.bandwidth.expected import Planned
 from weft.planning.fabric.linkmap import LinkMap
 from weft.ports.fabric import FollowsRoutes
+from weftlab.rdmanodes import RdmaNodes
 
 DOCUMENT: dict[str, Any] = {
     "version": 1,

@@ -15,6 +15,13 @@ pytestmark = [
     pytest.mark.nightly(reason="a lab of its own for each, seven minutes for an IPU-POD64"),
 ]
 LINES = {
+    "seeing": {
+        "-> no cause is named, all pairs are measured",
+        "-> cable and adapter are named, nothing else, by 112 pairs",
+        "-> the neighbor is named as the cause of each, by the bytes that its adapters send",
+        "-> WeftLinkCongested fires for these ports alone",
+        "content: clean",
+    },
     "site": {
         "read back: database, link between switches, network, port, router, security_group, subnet, switch, "
         "switch port",
@@ -25,7 +32,7 @@ LINES = {
         "30 of 30 pings were answered",
         "VLAN 24: none",
         "clean: nothing is missing, different, foreign, unknown or left over",
-    }
+    },
 }
 """Demo -> lines that it says."""
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.weftcheck.machines import Rig
-from tests.weftcheck.smioutput import output
 from weftcheck.host import Output
+from weftlab.smioutput import output
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.weftcheck.machines import GPUS, HCAS, Rig, space
+from tests.weftcheck.machines import Rig
 from weftcheck.result import Status
+from weftlab.hostfolder import GPUS, HCAS, space
 
 HARDWARE = """"gpus": 2, "hcas": 2, "numa_nodes": 2, "gpu_link": "32 GT/s x16", "hca_link": "32 GT/s x16",
 "max_read_request": 4096, "max_payload": 256, "ats": false, "acs": false, "distance": "PIX", "iommu": "off" """

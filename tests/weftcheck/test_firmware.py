@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.weftcheck.machines import HCAS, Rig
+from tests.weftcheck.machines import Rig
 from weftcheck.host import Output, UnreadableError
 from weftcheck.result import Status
+from weftlab.hostfolder import HCAS
 
 QUERY = """
 Device #1:

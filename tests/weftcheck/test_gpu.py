@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.weftcheck.machines import GPUS, Rig
-from tests.weftcheck.smioutput import BOARDS, output
+from tests.weftcheck.machines import Rig
 from weftcheck.host import Output, UnreadableError
 from weftcheck.result import Status
 from weftcheck.smi import parse
+from weftlab.hostfolder import GPUS
+from weftlab.smioutput import BOARDS, output
 
 SMI = "nvidia-smi -q -x"
 CODES = ("GPU_ATTACHED", "GPU_DRIVER", "GPU_STATE", "GPU_ECC", "GPU_ROWS", "GPU_CLOCKS")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.weftcheck.machines import CHRONY, JOURNAL, Rig
+from tests.weftcheck.machines import Rig
 from weftcheck.host import Output, UnreadableError
 from weftcheck.result import Status
+from weftlab.hostfolder import CHRONY, JOURNAL_COMMAND
 
 TIMEDATE = "timedatectl show --property=NTPSynchronized --value"
 
@@ -86,7 +87,7 @@ def test_gpudirect_needs_peermem_or_dma_buf(rig: Rig, version: str, kernel: str,
 )
 def test_xid_lines_are_judged_by_their_code(rig: Rig, line: str, subject: str, status: str) -> None:
     """Not by the numbers of the PCI address; repeated lines are one result."""
-    rig.commands[JOURNAL] = Output(
+    rig.commands[JOURNAL_COMMAND] = Output(
         "\n".join(f"[  12.3] gpu1 kernel: {one}" for one in line.split("\n") * 3), 0
     )
     [result] = rig.look("", "XID")
@@ -96,20 +97,20 @@ def test_xid_lines_are_judged_by_their_code(rig: Rig, line: str, subject: str, s
 def test_process_named_like_an_xid_is_no_xid(rig: Rig) -> None:
     """Names of processes in other lines of the log are users' text."""
     line = "[  12.3] gpu1 kernel: NVRM:Xid(x):79[411]: segfault at 0 ip 0 sp 0 error 4"
-    rig.commands[JOURNAL] = Output(f"{line}\n", 0)
+    rig.commands[JOURNAL_COMMAND] = Output(f"{line}\n", 0)
     assert rig.look("", "XID").one("XID").status is Status.OK
 
 
 def test_kernel_log_that_is_not_readable_is_unknown(rig: Rig) -> None:
     """Without journal by dmesg; an empty or cut log proves nothing."""
     assert rig.look("", "XID").one("XID").status is Status.OK
-    rig.commands[JOURNAL] = Output("", 0)
+    rig.commands[JOURNAL_COMMAND] = Output("", 0)
     rig.commands["dmesg"] = Output("[0.0] Linux version\n", 0)
     assert rig.look("", "XID").one("XID")[2:5:2] == (Status.OK, "dmesg")
     rig.commands["dmesg"] = Output("", 1, "dmesg: read kernel buffer failed: Operation not permitted\n")
     result = rig.look("", "XID").one("XID")
     assert result.status is Status.UNKNOWN and "Operation not permitted" in result.reason
-    rig.commands[JOURNAL] = Output("NVRM: Xid (PCI:0000:1b:00): 79, x\n", 0, cut=True)
+    rig.commands[JOURNAL_COMMAND] = Output("NVRM: Xid (PCI:0000:1b:00): 79, x\n", 0, cut=True)
     assert rig.look("", "XID").wrong() == {"XID": [Status.FAILED, Status.UNKNOWN]}
 
 

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.paths import ROOT
-from tests.weftcheck.machines import GPUS, Rig
+from tests.weftcheck.machines import Rig
 from weft import __version__
 from weftcheck import VERSION, cli, host
 from weftcheck.catalog import CODES
 from weftcheck.checks import GROUPS
 from weftcheck.expected import MEMBERS, Expected, ExpectedError, parse
 from weftcheck.host import MissingError, Output, UnreadableError
+from weftlab.hostfolder import GPUS
 
 SOURCE = ROOT / "src" / "weftcheck"
 

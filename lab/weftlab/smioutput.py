@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.weftcheck.machines import GPUS
+from weftlab.hostfolder import GPUS
 
 ROWS = "<remapped_row_pending>No</remapped_row_pending><remapped_row_failure>No</remapped_row_failure>"
 HEALTH = (
