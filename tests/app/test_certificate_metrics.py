@@ -19,7 +19,9 @@ def test_end_of_each_certificate_follows_its_file(tmp_path: Path) -> None:
     registry.register(CertificateCollector(lambda: files))
 
     def end(name: str) -> float | None:
-        return registry.get_sample_value("weft_certificate_not_after_seconds", {"certificate": name})
+        return registry.get_sample_value(
+            "weft_certificate_not_after_seconds", {"certificate": name, "fabric": "", "agent": ""}
+        )
 
     left = (end("api") or 0) - time.time()
     assert 3000 < left <= 3600

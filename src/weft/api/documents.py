@@ -15,6 +15,7 @@ from weft.model.placement import Refusal
 from weft.model.reservation import ReservationView
 from weft.model.views import (
     MOST_EVENTS,
+    AgentCertificateView,
     AuditLogEntry,
     CheckTokenView,
     DrainView,
@@ -35,6 +36,12 @@ class NetworkList(Paged):
     """A page of tenants' own networks, by id."""
 
     networks: tuple[NetworkSummary, ...]
+
+
+class AgentCertificateList(Paged):
+    """A page of certificates of agents."""
+
+    certificates: tuple[AgentCertificateView, ...]
 
 
 class PodList(Paged):

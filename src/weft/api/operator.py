@@ -22,7 +22,15 @@ from weft.api.asking import (
     may,
     plain_object,
 )
-from weft.api.documents import AuditLog, FabricReadings, LeafList, PartRows, RepairRequest
+from weft.api.documents import (
+    AgentCertificateList,
+    AuditLog,
+    FabricReadings,
+    LeafList,
+    PartRows,
+    RepairRequest,
+)
+from weft.api.paging import PageOf, page
 from weft.api.threadshares import outside
 from weft.app.verbs import Request
 from weft.model.sitefile import SiteDocument
@@ -108,6 +116,20 @@ def fabric_readings(request: Annotated[Request, may("site:show")], verbs: Backen
 def leaves(request: Annotated[Request, may("site:show")], verbs: Backend) -> Response:
     """The leaves of the site's fabrics that nodes are on, in tree order, with their block and uplinks."""
     return answer(LeafList(leaves=tuple(verbs.leaves(request))))
+
+
+@router.get("/site/certificates", response_model=AgentCertificateList)
+def agent_certificates(
+    request: Annotated[Request, may("site:certificates")],
+    verbs: Backend,
+    wanted: Annotated[PageOf, Query()],
+) -> Response:
+    """List certificates of the site's agents, and weft's own for them: when they end, and whether they are renewed. As
+    workers saw them last, within six hours; no agent is asked."""
+    found, after = page(
+        verbs.agent_certificates(request), lambda one: (one.fabric, one.kind, one.name), wanted
+    )
+    return answer(AgentCertificateList(certificates=found, next=after))
 
 
 @router.get("/site/impact", response_model=ImpactView)

@@ -20,7 +20,13 @@ from weft.api.connections import configured, raise_file_limit
 from weft.api.edge import LINES
 from weft.api.notices import notices, read_token
 from weft.api.waiting import WaitingRoom
-from weft.app.metrics import AccountCollector, CertificateCollector, StoreCollector, certificate_files
+from weft.app.metrics import (
+    AccountCollector,
+    CertificateCollector,
+    StoreCollector,
+    agent_certificates,
+    certificate_files,
+)
 from weft.app.policy import Policy
 from weft.app.servecertificate import check_certificate
 from weft.app.settings import ServeSettings
@@ -124,7 +130,9 @@ def serve(settings: ServeSettings) -> int:
             collectors=[
                 StoreCollector(made.store),
                 AccountCollector(lambda: identity.lacks_role),
-                CertificateCollector(partial(certificate_files, made.store, own)),
+                CertificateCollector(
+                    partial(certificate_files, made.store, own), partial(agent_certificates, made.store)
+                ),
             ],
             public_url=settings.public_url,
             auth_url=identity.auth_url,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from weft.drivers.wire.tlsfiles import changed_file
+from weft.engine.agentcertificates import AgentCertificates, SeenCertificate
 from weft.engine.checkstate import check_state, verdict
 from weft.engine.stops import NO_STOPS
 from weft.engine.store import Counts, Store
@@ -23,7 +26,7 @@ from weft.model.hostchecks import CheckState
 from weft.model.pod import ENDED, PodState
 
 _LARGEST = 1 << 20
-KEPT = 2.0
+KEPT, KEPT_ROWS = 2.0, 30.0
 """Seconds that a reading is reused for further scrapes: /metrics needs no authentication."""
 
 
@@ -177,10 +180,14 @@ class CertificateCollector(Collector):
 
     Args:
         files: name -> PEM file, asked at each collection: the site may have changed. Read again once it is replaced.
+        agents: what workers saw last of agents' certificates, and of weft's own for them.
     """
 
-    def __init__(self, files: Callable[[], Mapping[str, str]]) -> None:
-        self._files = files
+    def __init__(
+        self, files: Callable[[], Mapping[str, str]], agents: Callable[[], Iterable[SeenCertificate]] = tuple
+    ) -> None:
+        self._files, self._agents = files, agents
+        self._read: tuple[float, list[SeenCertificate]] | None = None
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[tuple[int, ...], float | None]] = {}
 
@@ -192,7 +199,7 @@ class CertificateCollector(Collector):
         ends = GaugeMetricFamily(
             "weft_certificate_not_after_seconds",
             "When a certificate ends that weft uses, in seconds since 1970.",
-            labels=["certificate"],
+            labels=["certificate", "fabric", "agent"],
         )
         unread = 0
         with self._lock:
@@ -203,11 +210,36 @@ class CertificateCollector(Collector):
                 if end is None:
                     unread += 1
                 else:
-                    ends.add_metric([name], end)
+                    ends.add_metric([name, "", ""], end)
+        unrenewed = GaugeMetricFamily(
+            "weft_certificates_unrenewed",
+            "Certificates of agents, and weft's own for them, that should have been renewed by now.",
+            labels=["code"],
+        )
+        now, stuck, first = datetime.now(UTC), Counter[str](), dict[tuple[str, ...], float]()
+        for row in self._rows():
+            if row.not_after is not None:
+                # Hosts' names aren't for those who may scrape: of weft's own of a fabric, the first to end.
+                name = (row.kind, row.fabric, row.agent if row.kind == "agent" else "")
+                first[name] = min(first.get(name, math.inf), row.not_after.timestamp())
+                stuck[row.code] += row.is_late(now)
+        for name, end in sorted(first.items()):
+            ends.add_metric(name, end)
+        for code, count in sorted(stuck.items()):
+            if count:
+                unrenewed.add_metric([code], count)
+        yield unrenewed
         yield ends
         failed = GaugeMetricFamily("weft_certificates_unread", "Certificates that can't be read.")
         failed.add_metric([], unread)
         yield failed
+
+    def _rows(self) -> Iterable[SeenCertificate]:
+        """Read once in `KEPT_ROWS` seconds, however many clients ask."""
+        with self._lock:
+            if self._read is None or time.monotonic() - self._read[0] >= KEPT_ROWS:
+                self._read = time.monotonic(), list(self._agents())
+            return self._read[1]
 
     def _end(self, path: str) -> tuple[tuple[int, ...], float | None]:
         stamp = changed_file(path)
@@ -222,6 +254,14 @@ def _not_after(path: str) -> float | None:
             return end_of(file.read(_LARGEST))
     except OSError:
         return None
+
+
+def agent_certificates(store: Store) -> list[SeenCertificate]:
+    """Rows; none while the database doesn't respond."""
+    try:
+        return AgentCertificates(store.database).list()
+    except WeftError:
+        return []
 
 
 def certificate_files(store: Store, own: str | None) -> dict[str, str]:

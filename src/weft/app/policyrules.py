@@ -277,6 +277,12 @@ _RULES = (
         "/v1/site/impact",
     ),
     _documented(
+        "site:certificates",
+        _OPERATOR_READS,
+        "List certificates of the site's agents, when they end, and whether they are renewed.",
+        "/v1/site/certificates",
+    ),
+    _documented(
         "links:show",
         _OPERATOR_READS,
         "Show which pods are on a link, and which share links with a pod.",

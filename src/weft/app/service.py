@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.app.bandwidthverbs import BandwidthVerbs
+from weft.app.certificateverbs import CertificateVerbs
 from weft.app.checkverbs import CheckVerbs
 from weft.app.drainverbs import DrainVerbs
 from weft.app.eventverbs import EventVerbs
@@ -44,6 +45,7 @@ class Service(
     MaintenanceVerbs,
     DrainVerbs,
     CheckVerbs,
+    CertificateVerbs,
     ImpactVerbs,
     LinkVerbs,
     MonitoringVerbs,

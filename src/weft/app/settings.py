@@ -28,6 +28,7 @@ class ServeSettings:
         monitoring_token: file with the token with which Prometheus reads targets; None: operators alone may.
         public_url: how clients reach the API, if a proxy stands in front.
         secrets_key: file with the keys that encrypt the database's secrets; None: they aren't encrypted.
+        authority_key: file with the key of the agents' authority; None: their certificates are renewed by hand.
         log_level: name of a level of `logging`.
         log_format: `text` or `json`.
     """
@@ -47,6 +48,7 @@ class ServeSettings:
     monitoring_token: Path | None = None
     certificate: tuple[Path, Path] | None = None
     secrets_key: Path | None = None
+    authority_key: Path | None = None
     log_level: str = "INFO"
     log_format: str = "text"
 
@@ -72,6 +74,7 @@ def settings_of(found: Configuration) -> ServeSettings:
         monitoring_token=values.get("serve.monitoring_token_file"),
         certificate=(chain, key) if chain and key else None,
         secrets_key=values.get("weft.secrets_key"),
+        authority_key=values.get("weft.authority_key"),
         log_level=values["logs.level"],
         log_format=values["logs.format"],
     )

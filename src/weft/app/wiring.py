@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from weft.app.certificatekeeper import CertificateKeeper
 from weft.app.drivers import open_fabrics, open_machines, open_probers
 from weft.app.policy import Policy
 from weft.app.repairs import Repairs, Replacer
@@ -219,7 +220,9 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedS
         adapters = AdapterWatch(database, keeper.world, keeper.site, pulse)
         repairs = Repairs(Replacer(store, keeper, Policy(), clock, listener, pulse), database, pulse)
         hooks = WebhookKeeper(store, keeper.site, HttpsReceivers(), pulse)
-        keepers = (tenants, machines, boots, hosts, adapters, repairs, fabrics, sweeper, retention, hooks)
+        renewals = CertificateKeeper(store, keeper.site, settings.authority_key, pulse)
+        outside = (tenants, machines, boots, hosts, adapters, repairs, fabrics, renewals)
+        keepers = (*outside, sweeper, retention, hooks)
         if settings.worker:
             listener.add_follower(tenants)
             for one in keepers:

@@ -9,6 +9,7 @@ from weft.cli import (
     health,
     links,
     place,
+    sitecerts,
     siteenroll,
     siteexport,
     siteimpact,
@@ -43,6 +44,7 @@ def add_commands(subparsers: Subparsers) -> None:
     health.add_site_commands(commands)
     use.add_site_commands(commands)
     siteimpact.add_site_commands(commands)
+    sitecerts.add_site_commands(commands)
     links.add_site_commands(commands)
     siteresources.add_site_commands(commands)
     siteimport.add_site_commands(commands)

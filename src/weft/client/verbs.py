@@ -354,6 +354,10 @@ class Client(BandwidthClient):
         """The leaves of the site's fabrics that nodes are on."""
         return self._ask("GET", "/v1/site/leaves")["leaves"]
 
+    def agent_certificates(self) -> list[Json]:
+        """Certificates of the site's agents, and weft's own for them, as they were seen last."""
+        return listed(self._ask, "/v1/site/certificates", "certificates")
+
     def site_impact(self, target: str, limit: int | None = None, place: bool = True) -> Json:
         """What an outage of a node, switch, link or rack would touch."""
         query = {"target": target, **({} if limit is None else {"limit": limit}), "place": str(place).lower()}

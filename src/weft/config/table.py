@@ -124,6 +124,18 @@ TABLE: tuple[Setting, ...] = (
     ),
     Setting(
         "weft",
+        "authority_key",
+        File(),
+        "key of the authority of the agents' certificates: workers then renew them (security.md)",
+        said="they are renewed by hand",
+        option="--authority-key",
+        metavar="FILE",
+        variable="WEFT_AUTHORITY_KEY",
+        secret_file=True,
+        example='"authority.key"',
+    ),
+    Setting(
+        "weft",
         "cloud_profile",
         Kind(),
         "profile of weft's service user in clouds.yaml, which validates tokens; also used for the site's cloud if "

@@ -2787,3 +2787,54 @@ DELETE FROM bandwidth_certificate c WHERE pod_id IS NULL AND at < %(before)s AND
 INSERT INTO node_history (node, at, type, message, by)
 SELECT key, %(at)s, 'check', node_message('NODE_BANDWIDTH', jsonb_build_object('result', value)), %(by)s
 FROM jsonb_each_text(%(results)s) ORDER BY key;
+
+-- name: keep_agent_certificates
+-- One row for each agent of the site; those of others go. Weft's own are known by their hosts.
+WITH wanted AS (
+    SELECT unnest(%(fabrics)s::text[]) AS fabric, unnest(%(agents)s::text[]) AS agent
+), gone AS (
+    DELETE FROM agent_certificate c WHERE kind = 'agent'
+        AND NOT EXISTS (SELECT FROM wanted w WHERE w.fabric = c.fabric AND w.agent = c.agent)
+)
+INSERT INTO agent_certificate (fabric, kind, agent) SELECT fabric, 'agent', agent FROM wanted ORDER BY fabric, agent
+ON CONFLICT DO NOTHING;
+
+-- name: claim_agent_certificates
+-- Those of agents that are due; for `hold` no other worker looks at them.
+UPDATE agent_certificate c SET next_at = now() + %(hold)s FROM (
+    SELECT fabric, kind, agent FROM agent_certificate WHERE kind = 'agent' AND next_at <= now()
+    ORDER BY next_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+) due WHERE c.fabric = due.fabric AND c.kind = due.kind AND c.agent = due.agent RETURNING c.*;
+
+-- name: own_certificate
+-- The row of one of weft's own, made if it isn't there.
+INSERT INTO agent_certificate (fabric, kind, agent) VALUES (%(fabric)s, 'own', %(agent)s)
+ON CONFLICT (fabric, kind, agent) DO UPDATE SET next_at = agent_certificate.next_at RETURNING *;
+
+-- name: note_certificate_issue
+-- Before it leaves. Nothing if another one was issued less than `least` ago, by whichever process.
+WITH mine AS (
+    UPDATE agent_certificate SET issued_at = now() WHERE fabric = %(fabric)s AND kind = %(kind)s AND agent = %(agent)s
+        AND (issued_at IS NULL OR issued_at <= now() - %(least)s) RETURNING fabric, kind, agent
+)
+INSERT INTO issued_certificate (serial, fabric, kind, agent, not_after)
+SELECT %(serial)s, fabric, kind, agent, %(not_after)s FROM mine RETURNING serial;
+
+-- name: note_certificate
+-- What was seen, or why nothing was (`serial` null: what was seen before stays).
+UPDATE agent_certificate SET message = %(message)s, next_at = now() + %(pause)s,
+    serial = coalesce(%(serial)s, serial),
+    not_before = CASE WHEN %(serial)s::text IS NULL THEN not_before ELSE %(not_before)s END,
+    not_after = CASE WHEN %(serial)s::text IS NULL THEN not_after ELSE %(not_after)s END,
+    seen_at = CASE WHEN %(serial)s::text IS NULL THEN seen_at ELSE now() END
+WHERE fabric = %(fabric)s AND kind = %(kind)s AND agent = %(agent)s;
+
+-- name: agent_certificates
+SELECT * FROM agent_certificate ORDER BY fabric, kind, agent LIMIT 20000;
+
+-- name: trim_issued_certificates
+DELETE FROM issued_certificate WHERE not_after < now() - interval '90 days';
+
+-- name: trim_own_certificates
+-- Of hosts that weft doesn't run on any more.
+DELETE FROM agent_certificate WHERE kind = 'own' AND not_after < now() - interval '90 days';

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ValidationError
 from weft.fabricagent.agent import Agent
 from weft.fabricagent.config import Listen, Tls
 from weft.fabricagent.connection import Connections, DeadlineReader, handshake
+from weft.fabricagent.renewal import Renewal
 from weft.fabricagent.servertls import server_context
 from weft.model.agentapi import (
     NONCE_HEADER,
@@ -36,6 +37,7 @@ from weft.model.agentapi import (
     TablesQuery,
     other_protocol,
 )
+from weft.model.agentcertificates import IssuedCertificate
 from weft.model.agentlinks import CountersQuery, PlainText, RoutesQuery
 from weft.model.errors import ConflictError, InputError, NotFoundError, RefusedError, WeftError
 from weft.model.messages import health
@@ -123,7 +125,10 @@ class Server(ThreadingHTTPServer):
         scrapers: Collection[str] = (),
     ) -> None:
         self.agent, self.limits = agent, limits
-        self.routes: Routes = ROUTES if routes is None else routes
+        self.routes: Routes = {
+            **(ROUTES if routes is None else routes),
+            **_renewal_routes(Renewal(config.tls)),
+        }
         self.clients = frozenset(config.tls.clients)
         self.scrapers = frozenset(scrapers)
         self._config = config
@@ -289,6 +294,18 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(500, AgentProblem(detail=f"{type(error).__name__}: {error}"))
 
     do_GET = do_PUT = do_POST = _handle  # noqa: N815 (the base class's names)
+
+
+def _renewal_routes(renewal: Renewal) -> Routes:
+    """Those that every sort of agent has."""
+
+    def install(_: Any, body: bytes) -> BaseModel:
+        return renewal.install(IssuedCertificate.model_validate_json(body))
+
+    return {
+        ("POST", "/v1/certificate/request"): lambda _, __: renewal.request(),
+        ("PUT", "/v1/certificate"): install,
+    }
 
 
 def _change(agent: Agent, body: bytes) -> BaseModel:

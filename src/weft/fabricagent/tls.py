@@ -7,7 +7,6 @@ Operators with an authority of their own don't need this module.
 from __future__ import annotations
 
 import ipaddress
-import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,13 +17,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from weft.fabricagent.issuing import CLOCKS_DIFFER, LONGEST, certificate_pem, key_pem, key_usage
+from weft.fabricagent.pairs import replace_pair
 from weft.model.errors import InputError
 
 AUTHORITY_DAYS = 3650
-DAYS = LONGEST_DAYS = 60
-"""Validity of certificates. Renewing needs no restart, so it can be frequent; a copied key is useful only
-until then."""
-_CLOCKS_DIFFER = timedelta(minutes=5)
+DAYS = LONGEST_DAYS = LONGEST.days
 
 
 def make_certificates(
@@ -92,7 +90,7 @@ def _new_authority(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePriv
     certificate = (
         _builder(name, name, key, AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(signs=True), critical=True)
+        .add_extension(key_usage(signs=True), critical=True)
         .sign(key, hashes.SHA256())
     )
     return certificate, key, _write(folder / "ca.pem", certificate, key)
@@ -112,7 +110,7 @@ def _issue(
     builder = (
         _builder(name, authority.subject, key, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(signs=False), critical=True)
+        .add_extension(key_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False
@@ -135,23 +133,9 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCKS_DIFFER)
+        .not_valid_before(now - CLOCKS_DIFFER)
         .not_valid_after(now + timedelta(days=days))
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-
-
-def _key_usage(signs: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs,
-        key_cert_sign=signs,
-        crl_sign=signs,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
     )
 
 
@@ -164,14 +148,5 @@ def _host(text: str) -> x509.GeneralName:
 
 def _write(path: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> list[Path]:
     key_path = path.with_suffix(".key")
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    new = key_path.with_suffix(".new")
-    new.unlink(missing_ok=True)
-    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(pem)
-    new.replace(key_path)
-    path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    replace_pair(path, key_path, certificate_pem(certificate), key_pem(key))
     return [path, key_path]

@@ -7,6 +7,7 @@
     POST /v1/paths        PathsQuery -> Paths
     POST /v1/repair       RepairQuery -> RepairResult
     POST /v1/routes, POST /v1/counters, GET /metrics: see `weft.model.agentlinks`
+    POST /v1/certificate/request, PUT /v1/certificate: see `weft.model.agentcertificates`
     GET  /v1/topology     -> ObservedFabric
     GET  /v1/options      -> AgentOptions
 

@@ -56,6 +56,9 @@ CASES: dict[str, Case] = {
     "WeftCertificateEndsSoon": _gauge(
         'weft_certificate_not_after_seconds{certificate="api"}', 86_400, 10 * 86_400, certificate="api"
     ),
+    "WeftCertificateUnrenewed": _gauge(
+        'weft_certificates_unrenewed{code="AUTHORITY_OFFLINE"}', 2, 0, "2h", code="AUTHORITY_OFFLINE"
+    ),
     "WeftCertificateUnread": _gauge('weft_certificates_unread{instance="a"}', 1, 0),
     "WeftBackupOld": _gauge("weft_backup_age_seconds", 27 * 3600, 25 * 3600),
     "WeftBackupMissing": Case(

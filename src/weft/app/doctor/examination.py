@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from weft.app.doctor import cloud, fabric, gate, host
+from weft.app.doctor import agents, cloud, fabric, gate, host
 from weft.app.doctor.bounds import Check, carried_out
 from weft.app.doctor.database import DatabaseCheck
 from weft.app.doctor.findings import Finding, finding
@@ -94,6 +94,8 @@ def _outside(
             later.append(gate.gate_check(url, site.name, clouds, seconds))
         later += [
             Check("extras", partial(host.extras, site)),
+            Check("agents", partial(agents.certificates, site, seconds)),
+            Check("renewal", partial(agents.renewal, site, settings)),
             Check("secrets of the site", partial(host.site_secrets, site)),
         ]
         later += cloud.site_checks(site, settings.cloud_profile)

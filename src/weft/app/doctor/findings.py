@@ -29,6 +29,7 @@ class Code:
 
 _OK, _WARNING, _ERROR, _UNKNOWN = Level.OK, Level.WARNING, Level.ERROR, Level.UNKNOWN
 _INSTALL, _OPERATING, _ROLES = "install.md", "operating.md", "operating-roles.md"
+_CERTIFICATES = "security.md#certificates-of-agents"
 _SITE, _SETTINGS = "site-file.md", "configuration.md"
 CODES: Mapping[str, Code] = {
     "SECRETS_CLOSED": Code(_OK, f"{_SETTINGS}#secrets", "only their owner can read these files with secrets"),
@@ -172,6 +173,28 @@ CODES: Mapping[str, Code] = {
         _ERROR, "fabric-opensm.md", "a setting of a fabric's manager is insufficient for isolation"
     ),
     "FABRIC_DIFFERS": Code(_WARNING, _SITE, "cabling differs from the site"),
+    "AGENT_CERTIFICATES_VALID": Code(_OK, _CERTIFICATES, "agents' certificates are valid for a while"),
+    "AGENT_CERTIFICATE_ENDS": Code(
+        _WARNING, _CERTIFICATES, "an agent's certificate has less than 30 days left, and wasn't renewed"
+    ),
+    "AGENT_CERTIFICATE_URGENT": Code(
+        _ERROR, _CERTIFICATES, "an agent's certificate has less than 7 days left"
+    ),
+    "AGENT_CERTIFICATE_EXPIRED": Code(
+        _ERROR, _CERTIFICATES, "an agent's certificate has expired: the agent isn't reached"
+    ),
+    "AGENT_CERTIFICATE_UNSEEN": Code(
+        _UNKNOWN, _CERTIFICATES, "an agent doesn't answer, or not with a certificate that weft trusts"
+    ),
+    "RENEWAL_ON": Code(_OK, _CERTIFICATES, "weft renews agents' certificates"),
+    "RENEWAL_BY_HAND": Code(
+        _OK, _CERTIFICATES, "the authority's key is kept elsewhere: operators renew agents' certificates"
+    ),
+    "RENEWAL_UNUSABLE": Code(
+        _ERROR,
+        _CERTIFICATES,
+        "the authority's key that the settings name can't be used for the site's agents",
+    ),
     "CHECK_FAILED": Code(_UNKNOWN, "doctor.md#levels", "a check couldn't be made"),
     "CHECK_TIMED_OUT": Code(_UNKNOWN, "doctor.md#levels", "a check didn't end in time"),
 }

@@ -29,6 +29,7 @@ def secrets(settings: ServeSettings) -> Iterator[Finding]:
         settings.neutron_token,
         settings.monitoring_token,
         settings.secrets_key,
+        settings.authority_key,
     ]
     yield from _modes("secrets", [*filter(None, named), *_clouds_files()])
 

@@ -94,6 +94,8 @@ class AgentClient:
 
     sort = "fabric agent"
     """Name of this sort of agent, for errors."""
+    most = MAX_ANSWER
+    """Bytes of an answer."""
 
     def __init__(self, agent: Address, files: Certificates) -> None:
         self._agent, self._files = agent, files
@@ -171,7 +173,7 @@ class AgentClient:
     def _exchange(
         self, method: str, path: str, body: BaseModel | None, nonce: str, seconds: float
     ) -> tuple[int, httpx.Headers, bytes]:
-        """Status, headers and body; complete within `seconds`, and at most `MAX_ANSWER` bytes."""
+        """Status, headers and body; complete within `seconds`, and at most `most` bytes."""
         end = time.monotonic() + seconds
         with self._connected().stream(
             method,
@@ -180,7 +182,11 @@ class AgentClient:
             headers={NONCE_HEADER: nonce, PROTOCOL_HEADER: str(PROTOCOL)},
             timeout=httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds)),
         ) as answer:
-            return answer.status_code, answer.headers, read_body(answer, MAX_ANSWER, end)
+            self._met(answer)
+            return answer.status_code, answer.headers, read_body(answer, self.most, end)
+
+    def _met(self, answer: httpx.Response) -> None:
+        """An answer has begun; its connection can be looked at."""
 
     def _error(self, asked: str, status: int, content: bytes) -> WeftError:
         try:

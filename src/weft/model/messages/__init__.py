@@ -17,7 +17,7 @@ from weft.model.messages.message import (
     whole,
 )
 
-from weft.model.messages import bandwidth, errors, health, hostchecks, links  # isort: skip
+from weft.model.messages import bandwidth, certificates, errors, health, hostchecks, links  # isort: skip
 from weft.model.messages import maintenance, networks, nodehealth, nodes  # isort: skip
 from weft.model.messages import orders, outside, placement, pods, problems, queue, repairs  # isort: skip
 from weft.model.messages import topology, webhooks, withheld  # isort: skip
@@ -33,6 +33,7 @@ __all__ = [
     "Message",
     "Several",
     "bandwidth",
+    "certificates",
     "errors",
     "for_tenant",
     "health",

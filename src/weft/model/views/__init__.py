@@ -11,6 +11,7 @@ from weft.model.views.capacity import (
     LargestView,
     SoonView,
 )
+from weft.model.views.certificates import AgentCertificateView
 from weft.model.views.checks import (
     CheckReceipt,
     CheckTokenRequest,
@@ -115,6 +116,7 @@ __all__ = [
     "SOME_IMPACT_PODS",
     "Acceptance",
     "ActionView",
+    "AgentCertificateView",
     "Applied",
     "AuditLogEntry",
     "AuditLogSearch",

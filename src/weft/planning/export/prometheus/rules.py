@@ -185,9 +185,14 @@ def alerts(backup_seconds: int, hosts: str, pods: str) -> tuple[Alert, ...]:
         ),
         Alert(
             "WeftCertificateEndsSoon",
-            f"{_LEFT} < {2 * _DAY}", "5m", "page",
+            f"{_LEFT} < {7 * _DAY}", "5m", "page",
             "The certificate {{ $labels.certificate }} {{ $labels.fabric }} {{ $labels.agent }} ends in "
             "{{ $value | humanizeDuration }}.", "weft",
+        ),
+        Alert(
+            "WeftCertificateUnrenewed", "max by (code) (weft_certificates_unrenewed) > 0", "1h", "ticket",
+            "{{ $value }} certificates of agents have less than 30 days and aren't renewed: {{ $labels.code }}.",
+            "weft",
         ),
         Alert(
             "WeftCertificateUnread", "max(weft_certificates_unread) > 0", "15m", "ticket",
