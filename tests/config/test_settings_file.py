@@ -76,11 +76,11 @@ def test_option_beats_variable_beats_credential_beats_file_beats_default(tmp_pat
 
 def test_settings_of_the_file_reach_the_process(tmp_path: Path) -> None:
     """Every key of the sections of `weft serve`, none of them at its default."""
-    for name in ("site.yaml", "policy.yaml", "token", "tls.pem", "tls.key", "secrets.key"):
+    for name in ("site.yaml", "policy.yaml", "token", "tls.pem", "tls.key", "secrets.key", "ca.key"):
         (tmp_path / name).touch()
     text = (
         '[weft]\ndatabase = "postgresql://db/weft"\nstate = "/s"\ncloud_profile = "c"\nsite = "site.yaml"\n'
-        'secrets_key = "secrets.key"\n'
+        'secrets_key = "secrets.key"\nauthority_key = "ca.key"\n'
         'workers = 3\nsweep_every = 60\n[serve]\nlisten = "[::]:1"\nplain_http = true\ntls_certificate = "tls.pem"\n'
         'tls_key = "tls.key"\npublic_url = "https://weft.example"\npolicy = "policy.yaml"\n'
         'neutron_token_file = "token"\nmonitoring_token_file = "token"\n'
@@ -89,7 +89,7 @@ def test_settings_of_the_file_reach_the_process(tmp_path: Path) -> None:
     found = read(file(tmp_path, text))
     assert [one.source for one in found.values.values() if one.source == "default"] == []
     made = settings_of(found)
-    assert made.secrets_key == tmp_path / "secrets.key"
+    assert (made.secrets_key, made.authority_key) == (tmp_path / "secrets.key", tmp_path / "ca.key")
     assert (made.database, made.state, made.cloud_profile) == ("postgresql://db/weft", Path("/s"), "c")
     assert (made.site, made.workers, made.sweep_every) == (tmp_path / "site.yaml", 3, 60.0)
     assert (made.host, made.port, made.public_url) == ("::", 1, "https://weft.example")

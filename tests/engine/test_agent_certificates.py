@@ -288,7 +288,7 @@ def test_doctor_names_certificates_that_end_and_what_renews_them(rig: Rig, tmp_p
 
 
 def test_metrics_have_the_end_of_agents_certificates_and_what_is_not_renewed(rig: Rig) -> None:
-    """No host's name: whoever scrapes needs no token."""
+    """No host's name: who scrapes needs no token."""
     rig.key = None
     rig.tend()
     registry = CollectorRegistry()

@@ -1,5 +1,5 @@
-"""A certificate and its key, replaced together: whoever reads them at any moment, also after a death between two steps,
-finds two that belong together.
+"""A certificate and its key, replaced together: a reader finds two that belong together at any moment, also after a
+death between two steps.
 
 Two files can't be renamed at once, a link can. The files become links into one folder, `.pairs/NAME`, which is itself a
 link to the newest of the folders beside it; replacing it replaces both. Readers need to know nothing of it.
