@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
+
 import pytest
 
-from tests.e2e.people import POD, Answer, People, Person, assert_clean
+from tests.e2e.people import POD, Answer, People, Person, assert_clean, connection
+from weftlab.lab import Lab
 
 pytestmark = pytest.mark.cloud
 
@@ -26,7 +29,17 @@ def servers(person: Person) -> dict[str, str]:
     return {r["key"].split("/")[1]: r["id"] for r in rows}
 
 
-def test_pod_grows_opens_and_shrinks_while_others_run(people: People) -> None:
+def set_route(lab: Lab) -> None:
+    """As any member may: an extra route of the pod's router, which keeps Neutron from detaching it."""
+    cloud = connection(lab, "team-a")
+    (router,) = (r for r in cloud.network.routers() if r.name.startswith("weft-"))
+    (port,) = cloud.network.ports(device_id=router.id, device_owner="network:router_interface")
+    subnet = ip_network(cloud.network.get_subnet(port.fixed_ips[0]["subnet_id"]).cidr)
+    route = {"destination": "192.0.2.0/24", "nexthop": str(subnet[-2])}
+    assert cloud.network.update_router(router, routes=[route]).routes == [route]
+
+
+def test_pod_grows_opens_and_shrinks_while_others_run(lab: Lab, people: People) -> None:
     """Who stays keeps its server; who leaves is free at once; the receipt covers everything that ever was."""
     tenant, operator = people("team-a"), people("operator")
     apply(tenant, 1)
@@ -43,6 +56,7 @@ def test_pod_grows_opens_and_shrinks_while_others_run(people: People) -> None:
     assert len(grown) == 2 and first.items() <= grown.items()
     pod = tenant.weft("pod", "show", "train", "--json").json
     assert [r for r in pod["resources"] if r["kind"] == "floating_ip" and r["state"] == "settled"]
+    set_route(lab)
     assert_clean(operator)
 
     [leaving] = first

@@ -268,6 +268,23 @@ def test_interface_kept_by_a_floating_ip_names_it(cloud: Cloud) -> None:
     assert f"floating ip {ID}" in shown and "uses the pod's router: remove it" in shown
 
 
+def test_removed_router_ends_the_routes_that_its_tenant_set(cloud: Cloud) -> None:
+    """They keep its interface, and are the router's own; one that stays keeps them."""
+    tiny, facts = cloud
+    tiny.port("interface", device_owner="network:router_interface", device_id="router")
+    tiny.things["ports"][-1]["fixed_ips"] = [{"subnet_id": "sub", "ip_address": "10.0.0.1"}]
+    router = next(r for r in tiny.things["routers"] if r["id"] == "router")
+    router["routes"] = [{"destination": "192.0.2.0/24", "nexthop": "10.0.0.9"}]
+    kind, project = Routers(), facts._sessions.project(PROJECT)
+    row = kind.row({**router, "name": "weft-0b5412dc-thing"})
+    with pytest.raises(InUseError):
+        kind._detach(project, row, "sub")
+    assert router["routes"]
+    kind.remove(project, row, unfenced)
+    assert "router" not in [r["id"] for r in tiny.things["routers"]]
+    assert "interface" not in [p["id"] for p in tiny.things["ports"]]
+
+
 def test_refused_removal_of_a_network_names_the_port_of_another_project(cloud: Cloud) -> None:
     """The pod's own are left out: they go before."""
     tiny, _ = cloud

@@ -54,7 +54,7 @@ class Neutron(TinyCloud):
         row = next((r for r in self._rows(collection) if r["id"] == id_), None)
         if row is None or not self._may(seer, row, method):
             return self.absent("network", id_)
-        if why := self._why_not(method, collection, row):
+        if why := self._why_not(method, collection, row, action):
             return Reply(409, {"NeutronError": {"type": why, "message": f"{id_} is in use", "detail": ""}})
         if action and action[0] in self.refused:
             return self.refused[action[0]]
@@ -71,8 +71,12 @@ class Neutron(TinyCloud):
         owns = on is not None and on["project_id"] == seer and method == "DELETE"
         return row["project_id"] == seer or owns
 
-    def _why_not(self, method: str, collection: str, row: Row) -> str:
+    def _why_not(self, method: str, collection: str, row: Row, action: list[str]) -> str:
         ports, id_ = self._rows("ports"), row["id"]
+        if action == ["remove_router_interface"] and row.get("routes"):
+            return (
+                "RouterInterfaceInUseByRoute"  # neutron, `extraroute_db._confirm_router_interface_not_in_use`
+            )
         if method != "DELETE":
             return ""
         if collection == "ports":
@@ -100,7 +104,10 @@ class Neutron(TinyCloud):
                     port |= {"device_owner": "", "device_id": ""}
         elif action == ["remove_router_interface"]:
             ports = self._rows("ports")
-            ports[:] = [p for p in ports if p["id"] != body["port_id"]]
+            gone = body.get("port_id") or next(
+                p["id"] for p in ports if any(f["subnet_id"] == body["subnet_id"] for f in p["fixed_ips"])
+            )
+            ports[:] = [p for p in ports if p["id"] != gone]
         else:
             (item, changes), *_ = body.items()
             row |= changes

@@ -102,7 +102,7 @@ class Routers(NeutronKind):
 
     def remove(self, project: Project, row: Row, fence: Fence) -> None:
         for subnet in self._interfaces(project, row.id):
-            self._detach(project, row, subnet)
+            self._detach(project, row, subnet, ends=True)
         super().remove(project, row, fence)
 
     def _interfaces(self, project: Project, router_id: str) -> list[str]:
@@ -120,11 +120,20 @@ class Routers(NeutronKind):
         asked, path = f"add interface of router {name} on subnet {subnet}", f"/routers/{router_id}"
         project.network.ask(asked, "PUT", f"{path}/add_router_interface", json={"subnet_id": subnet})
 
-    def _detach(self, project: Project, row: Row, subnet: str) -> None:
-        """Neutron refuses it while floating IPs use it, also those of others."""
+    def _detach(self, project: Project, row: Row, subnet: str, ends: bool = False) -> None:
+        """Neutron refuses it while floating IPs use it, also those of others, and while a route does.
+
+        Args:
+            ends: the router will be deleted, and its extra routes with it: any member of its project may have set some.
+        """
         asked = f"remove interface of router {row.name} on subnet {subnet}"
-        path, body = f"/routers/{row.id}/remove_router_interface", {"subnet_id": subnet}
-        answer = project.network.ask(asked, "PUT", path, json=body, ok=(404, 409))
+        path, body = f"/routers/{row.id}", {"subnet_id": subnet}
+        change = f"{path}/remove_router_interface"
+        answer = project.network.ask(asked, "PUT", change, json=body, ok=(404, 409))
+        if ends and answer.error_type == "RouterInterfaceInUseByRoute":
+            cleared = f"remove extra routes of router {row.name}"
+            project.network.ask(cleared, "PUT", path, json={"router": {"routes": []}}, ok=(404,))
+            answer = project.network.ask(asked, "PUT", change, json=body, ok=(404, 409))
         if answer.status == 409:
             error = project.network.error(outside.REQUEST(verb="delete", what=f"router {row.name}"), answer)
             raise self._in_use(project, row, error) if isinstance(error, TemporaryError) else error
