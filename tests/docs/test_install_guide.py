@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 import re
 import shutil
+import socket
+import ssl
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,12 +20,25 @@ import yaml
 from tests.docs.blocks import blocks
 from tests.helpers.folders import folder_in_memory
 from tests.helpers.paths import DOCS, EXAMPLES, ROOT
+from tests.helpers.waiting import wait_for
+from weft.app.livecheck import check_live
+from weft.app.sitefile import load_site
 from weft.cli.main import main
 from weft.config.tomltext import read_toml
+from weft.drivers.switches.access import credentials_for
+from weft.drivers.wire.tlsfiles import pair_problem
 from weft.fabricagent.tls import make_certificates
+from weft.model.site import FabricAgent, FabricManager, Site
+from weft.testing.fabric import FakeFabric
+from weft.testing.serving import free_port
+from weftlab.ufm import Ufm
+from weftlab.ufm.fabrics import CalledFabric
+from weftlab.ufm.server import Cluster, UfmNode, context
+from weftlab.ufm.state import User
+from weftlab.ufm.ufm import Config
 
 PLACES = (
-    *("/opt/weft", "/etc/weft", "/etc/kolla", "/etc/systemd", "/etc/opensm", "/usr/local"),
+    *("/opt/weft", "/etc/weft", "/etc/kolla", "/etc/systemd", "/etc/opensm", "/etc/openvipu", "/usr/local"),
     *("/var/lib/weft", "/var/backups", "/root"),
 )
 REAL = ("config check", "site check", "fabric-agent certs", "backup", "pod example")
@@ -46,6 +62,7 @@ systemctl() {
   note systemctl "$@"
   if [ "$*" = "enable --now weft-serve.service" ]; then "$PYTHON" -c "$FIRST_START"; fi
 }
+openvipu-server() { [ -L "$ROOTS/$HOST/usr/local/bin/openvipu-server" ] && "${WEFT%weft}openvipu-server" "$@"; }
 # Only where the guide has put it; the subnet managers' hosts have the agents alone.
 weft() {
   local one
@@ -80,47 +97,67 @@ with embedded(settings.state) as url:
 """What the first `weft serve` leaves behind, without the cloud that it would ask."""
 
 
+HOSTS = ("ctl1", "sm1", "sm2", "deploy", "a laptop", "gpu01", "gw1")
+_STEP = re.compile(r"\*\*(\d+)\. ")
+
+
 @pytest.fixture
 def roots() -> Iterator[Path]:
     """Short, since PostgreSQL's socket is in one of them."""
     with folder_in_memory("guide-") as folder:
-        for host in ("ctl1", "sm1", "sm2", "deploy", "a laptop"):
+        for host in HOSTS:
             for place in (*PLACES, "/etc/systemd/system", "/usr/local/bin"):
                 (folder / host / place[1:]).mkdir(parents=True, exist_ok=True)
-        for host in ("ctl1", "sm1", "deploy"):
+        (folder / "gw1/etc/openvipu/tls").mkdir()
+        for host in HOSTS:
             weft = folder / host / "root" / "weft"
             weft.mkdir()
             shutil.copytree(EXAMPLES, weft / "examples")
             shutil.copy(ROOT / "requirements.lock", weft)
             shutil.copytree(ROOT / "src/weft/planning/export/policies", weft / "policies")
         root = folder / "ctl1" / "root"
-        make_certificates(root / "api", {"api": ["weft.example.net"]})
-        shutil.copy(root / "api" / "agent-api.pem", root / "tls.pem")
+        make_certificates(
+            root / "api", {"api": ["weft.example.net"], "ufm": ["127.0.0.1"], "eos": ["127.0.0.1"]}
+        )
+        for name, to in (("agent-api", "tls"), ("agent-ufm", "ufm"), ("ca", "ufm-ca"), ("ca", "switches-ca")):
+            shutil.copy(root / "api" / f"{name}.pem", root / f"{to}.pem")
         shutil.copy(root / "api" / "agent-api.key", root / "tls.key")
         yield folder
 
 
-def guide() -> list[tuple[list[str], str]]:
-    """Hosts and text of each block, in order."""
-    page = (DOCS / "install.md").read_text()
-    before, _, rest = page.partition("\n## A Kolla Ansible cloud")
-    first = before.count("\n") + 2
-    last = first + rest.partition("\n## ")[0].count("\n")
-    found: list[tuple[list[str], str]] = []
+def steps(page: str) -> dict[int, list[tuple[list[str], str]]]:
+    """Number of a step -> hosts and text of each of its blocks, in order."""
+    lines = (DOCS / page).read_text().splitlines()
+    first = next((n for n, line in enumerate(lines) if line.startswith("## A Kolla Ansible cloud")), 0)
+    last = next((n for n, line in enumerate(lines) if n > first and line.startswith("## ")), len(lines))
+    found: dict[int, list[tuple[list[str], str]]] = {}
     for block in blocks():
         name, _, line = block.place.rpartition(":")
-        if name == "docs/install.md" and first <= int(line) <= last and block.language == "sh":
+        if name == f"docs/{page}" and first < int(line) <= last and block.language == "sh":
             head = re.match(r"# on (.+)\n", block.text)
             assert head is not None, f"{block.place} doesn't say on which host"
-            found.append((head[1].split(" and "), block.text))
-    assert len(found) == 12
+            numbers = [m[1] for one in lines[first : int(line)] if (m := _STEP.match(one))]
+            found.setdefault(int(numbers[-1]), []).append((head[1].split(" and "), block.text))
     return found
 
 
-def test_guide_can_be_followed(roots: Path) -> None:
-    """Every command succeeds, and leaves the files that later ones need, with their modes."""
+def guide(page: str = "install.md") -> list[tuple[list[str], str]]:
+    """Hosts and text of each block, in order; a page of another kind of fabric replaces steps of the first guide."""
+    first = steps("install.md")
+    assert sum(map(len, first.values())) == 12 and sorted(first) == list(range(1, 11))
+    if page != "install.md":
+        replaced = steps(page)
+        assert sorted(replaced) == [3, 4, 5]
+        first |= replaced
+    found = [block for _, of_step in sorted(first.items()) for block in of_step]
+    gone = {"sm1", "sm2"} if page != "install.md" else set[str]()
+    return [([h for h in hosts if h not in gone], text) for hosts, text in found]
+
+
+def follow(roots: Path, page: str) -> str:
+    """Run every block; what was said to programs that aren't here."""
     notes = roots / "notes"
-    for hosts, text in guide():
+    for hosts, text in guide(page):
         for host in hosts:
             root = roots / host
             script = re.sub(rf"(?<![\w$:])({'|'.join(PLACES)})\b", rf"{root}\1", text)
@@ -151,6 +188,12 @@ def test_guide_can_be_followed(roots: Path) -> None:
                 check=False,
             )
             assert done.returncode == 0, f"{host}: {text}\n{done.stdout}{done.stderr}"
+    return notes.read_text()
+
+
+def test_guide_can_be_followed(roots: Path) -> None:
+    """Every command succeeds, and leaves the files that later ones need, with their modes."""
+    said = follow(roots, "install.md")
     ctl, sm = roots / "ctl1" / "etc/weft", roots / "sm1" / "etc/weft"
     assert read_toml(sm / "weft.toml", "x").values["fabric_agent"]["name"] == "sm1"
     assert main(["config", "check", "--file", str(sm / "weft.toml")]) == 0
@@ -166,7 +209,6 @@ def test_guide_can_be_followed(roots: Path) -> None:
         for n in ("nova", "nova_moves")
     ]
     assert len(moves) == sum(map(len, both)), "no rule is in both"
-    said = notes.read_text()
     pod = yaml.safe_load((roots / "a laptop/pod.yaml").read_text())["name"]
     for words in (
         "weft doctor --wrong",
@@ -177,3 +219,102 @@ def test_guide_can_be_followed(roots: Path) -> None:
         "enable --now weft-serve",
     ):
         assert words in said
+
+
+def site_of(roots: Path, **paths: str) -> Site:
+    """The site that the guide has left, whose files are in the host's folder."""
+    folder = roots / "ctl1/etc/weft/site"
+    text = (folder / "site.yaml").read_text().replace("/etc/weft/", f"{roots}/ctl1/etc/weft/")
+    for old, new in paths.items():
+        text = text.replace(old, new)
+    (folder / "site.yaml").write_text(text)
+    return load_site(folder / "site.yaml")
+
+
+def test_guide_for_ufm_can_be_followed(roots: Path) -> None:
+    """weft signs in to a UFM with the user that the guide wrote down, by its authority, and finds the site's fabric."""
+    follow(roots, "install-ufm.md")
+    ctl, port = roots / "ctl1", free_port()
+    assert stat.S_IMODE((ctl / "etc/weft/ufm.yaml").stat().st_mode) == 0o640
+    site = site_of(roots)
+    manager = site.fabrics["ib"].manager
+    assert manager.driver == "ufm" and manager.ca is not None and Path(manager.ca).exists()
+    agents = tuple(FabricAgent(name=n, url="https://127.0.0.1:1", node=n) for n in ("ufm1", "ufm2"))
+    opensm = site.fabrics["ib"].model_copy(update={"manager": FabricManager(driver="opensm", agents=agents)})
+    seen = FakeFabric(site.model_copy(update={"fabrics": {"ib": opensm}}), "ib").managers[0]
+    user = yaml.safe_load((ctl / "etc/weft/ufm.yaml").read_text())
+    backend = CalledFabric("Default=0x7fff, ipoib : ALL=limited;\n", lambda _: None, seen.topology)
+    ufm = Ufm(backend, Config(users={user["username"]: User(user["password"], "fabric_admin")}), None)
+    keys = ctl / "root/api"
+    cluster = Cluster(
+        ufm, [UfmNode("ufm1", "127.0.0.1", port)], context(keys / "agent-ufm.pem", keys / "agent-ufm.key")
+    )
+    try:
+        here = manager.model_copy(update={"addresses": (f"https://127.0.0.1:{port}",)})
+        fabric = site.fabrics["ib"].model_copy(update={"manager": here})
+        found = check_live(site.model_copy(update={"fabrics": {"ib": fabric}}))
+    finally:
+        cluster.stop()
+    assert found.managers == 1 and not found.differences, found
+
+
+def test_guide_for_roce_can_be_followed(roots: Path) -> None:
+    """The probe agent's settings are valid, its certificate and key belong together, and the switches' user is read."""
+    follow(roots, "install-roce.md")
+    ctl, host = roots / "ctl1", roots / "gpu01/etc/weft"
+    assert main(["config", "check", "--file", str(host / "weft.toml")]) == 0
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+        host / "agent-probe-gpu01.pem", host / "agent-probe-gpu01.key"
+    )
+    site = site_of(roots)
+    switching, traffic = site.fabrics["roce"].manager.switching, site.fabrics["roce"].traffic
+    assert switching is not None and traffic is not None and traffic.agents[0].nodes == ("gpu01",)
+    assert pair_problem(traffic) == ""
+    for switch, password in (
+        ("leaf01", "the password of the switches"),
+        ("spine01", "the password of spine01"),
+    ):
+        assert credentials_for(switch, switching.credentials).password == password
+    neutron = configparser.ConfigParser()
+    neutron.read(roots / "deploy/etc/kolla/config/neutron/ml2_conf.ini")
+    ranges = neutron["ml2_type_vlan"]["network_vlan_ranges"].split(",")
+    assert site.fabrics["roce"].physical_network in ranges
+    assert ctl.exists() and not (host / "ca.key").exists()
+
+
+def test_guide_for_ipu_pods_can_be_followed(roots: Path) -> None:
+    """An agent with the gateway's files answers over TLS, verified by the authority that the site names."""
+    follow(roots, "install-ipu-pods.md")
+    gateway, port = roots / "gw1/etc/openvipu", free_port()
+    site = site_of(roots)
+    authority = site.ipu_pods["pod1"].gateway.agents_ca
+    assert authority is not None and authority.strip() == (gateway / "tls/ca.crt").read_text().strip()
+    assert not (gateway / "tls/ca.key").exists()
+    words = (gateway / "agent.conf").read_text().partition("=")[2].split()
+    machine = next(one for one in site.ipu_machines if one.name == words[words.index("--name") + 1])
+    assert words[words.index("--address") + 1] == f"{machine.gw_address}:8080"
+    program = str(Path(sys.executable).parent / "openvipu-agent")
+    more = ["--tls", str(gateway / "tls"), "--no-client-certificates", "--no-exporter"]
+    agent = subprocess.Popen([program, "--name", machine.name, "--address", f"127.0.0.1:{port}", *more])
+    try:
+        trusted = ssl.create_default_context(cadata=authority)
+
+        def certificate() -> bool:
+            with (
+                socket.create_connection(("127.0.0.1", port), 10) as plain,
+                trusted.wrap_socket(plain, server_hostname="openvipu-agent") as secure,
+            ):
+                return bool(secure.getpeercert())
+
+        wait_for(lambda: answers(certificate))
+    finally:
+        agent.terminate()
+        agent.wait(30)
+
+
+def answers(ask: Callable[[], bool]) -> bool:
+    """Whether it can be asked by now."""
+    try:
+        return ask()
+    except ConnectionError:
+        return False

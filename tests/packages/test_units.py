@@ -77,6 +77,17 @@ def test_hosts_checks_run_and_report_by_a_timer(tmp_path: Path) -> None:
     assert timer.name not in verified.stderr, verified.stderr
 
 
+def test_unit_of_openvipus_agent_is_valid(tmp_path: Path) -> None:
+    """Its options are known; its exposure is that of a process of root without capabilities."""
+    unit = EXAMPLES / "openvipu" / "openvipu-agent.service"
+    words = settings(unit)["ExecStart"].split()
+    done = subprocess.run(
+        [Path(sys.executable).parent / "openvipu-agent", "--help"], capture_output=True, text=True, check=True
+    )
+    assert all(word in done.stdout for word in words[1:] if word.startswith("--"))
+    judge(unit, tmp_path, 50)
+
+
 def judge(unit: Path, folder: Path, most: int) -> None:
     """By systemd itself, offline: every key is known, and the exposure is at most so many of its tenths."""
     subprocess.run([ROOT / "tools/packages.sh", "systemd"], check=True, timeout=900)

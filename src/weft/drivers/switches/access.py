@@ -10,7 +10,6 @@ import json
 import math
 import os
 import ssl
-import stat
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from typing import Any
 
 import httpx
 
+from weft.config.secretfiles import readable_by_others
 from weft.drivers.bounded import read_body
 from weft.model.errors import PermanentError, UnknownError
 
@@ -51,7 +51,7 @@ def credentials_for(
 ) -> Credentials:
     """From the file (`{"default": {"user": …, "password": …}, "leaf01": {…}}`), or from the environment without one.
 
-    Raises `PermanentError` if there are none, or if anyone but its owner may read the file.
+    Raises `PermanentError` if there are none, or if others may read the file (root's group may be weft's).
     """
     asked, of = "read the credentials", f"switch {switch}"
     if path is None:
@@ -61,8 +61,9 @@ def credentials_for(
             raise PermanentError(asked, of, said, "give one of them")
         return Credentials(user, password)
     try:
-        if stat.S_IMODE(Path(path).stat().st_mode) & 0o077:
-            raise PermanentError(asked, of, f"others than its owner may read {path}", f"chmod 600 {path}")
+        Path(path).stat()
+        if why := readable_by_others(Path(path)):
+            raise PermanentError(asked, of, f"others than its owner may read {path}", f"it must be {why}")
         found: dict[str, dict[str, Any]] = json.loads(Path(path).read_text())
         mine = found.get(switch) or found["default"]
         texts = mine["user"], mine["password"], mine.get("secret", "")
