@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import inspect
 import json
 import re
@@ -57,6 +58,12 @@ def test_shell_block_has_commands_that_exist(block: Block, tmp_path: Path) -> No
             assert list(unknown_names(read_toml(tmp_path / "weft.toml", name))) == []
         elif name.endswith("clouds.yaml"):
             assert list(yaml.safe_load(written.stdout)) == ["clouds"]
+        elif name.endswith(".ini"):
+            configparser.ConfigParser().read_string(written.stdout)
+        elif name.endswith(".json"):
+            assert json.loads(written.stdout)
+        elif name.endswith(("ufm.yaml", "traffic.yaml")):  # read as weft does by the guides' own test
+            assert yaml.safe_load(written.stdout)
         else:
             load_order(written.stdout, name)
     for other in BLOCKS:  # files that a command reads
