@@ -16,6 +16,15 @@ def test_links_of_a_pod_and_who_is_on_them(desk: Desk) -> None:
     assert "spine" not in shown.out and "Gbps" not in shown.out
     own = desk.weft("pod", "links", "train", "--json").json
     assert own["reading"] is None and own["lost"] == 0 and own["links"]
+    file = desk.folder / "links.svg"
+    pictured = desk.weft("pod", "links", "train", "--svg", str(file))
+    assert (
+        "Shared With" in pictured.out
+        and file.read_text().startswith("<svg")
+        and "spine" not in file.read_text()
+    )
+    refused = desk.weft("pod", "links", "train", "--svg", str(desk.folder))
+    assert refused.code == 2 and "--svg" in refused.err and refused.out == ""
     node = desk.weft("pod", "show", "train", "--json").json["placed"][0]["node"]
     link = desk.weft("link", "show", f"{node}/mlx5_0", cloud="operator")
     assert link.code == 0 and "train" in link.out and f"{node}/mlx5_0" in link.out

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from weft.cli.common import Json, Subparsers, client_of, group, warn
 from weft.cli.output import Listing, Record, shown
+from weft.model.errors import InputError
 
 PATTERNS = ("rail", "all", "ring")
 _LINK = ("from", "to", "gbps", "sent_gbps", "waiting", "congested")
@@ -31,6 +33,7 @@ def add_pod_commands(commands: Subparsers) -> None:
         "show which links of the fabric a pod uses, and how many others share them",
     )
     parser.add_argument("name", metavar="NAME", help="name or id of the pod")
+    parser.add_argument("--svg", metavar="FILE", help="also write a picture there")
     _pattern(parser)
 
 
@@ -73,6 +76,8 @@ def pod_links(args: argparse.Namespace) -> Record:
     found = client_of(args).pod_links(args.name, args.pattern)
     if found["more_links"]:
         warn(f"weft: {found['more_links']} more links aren't listed")
+    if args.svg:
+        _write_picture(args.svg, found)
     rows = [{**_ends(link), **link, "congested": _KNOWN[link["congested"]]} for link in found["links"]]
     operator = found["reading"] is not None
     columns = ("from", "to", "paths", "shared_with", *(_LINK[2:] if operator else ()))
@@ -92,6 +97,17 @@ def pod_links(args: argparse.Namespace) -> Record:
     if operator:
         details["notes"] = _notes(found["reading"])
     return Record({n: found[n] for n in names}, found, {k: v for k, v in details.items() if v.rows})
+
+
+def _write_picture(path: str, found: Json) -> None:
+    """Raises `InputError` if it can't be written."""
+    from weft.generate.linkpicture import link_picture
+    from weft.model.views import PodLinks
+
+    try:
+        Path(path).write_text(link_picture(PodLinks.model_validate(found)), encoding="utf-8")
+    except OSError as error:
+        raise InputError("--svg", path, f"a file that can be written: {error.strerror}") from None
 
 
 def who_disturbs(args: argparse.Namespace) -> Record:
