@@ -26,7 +26,7 @@ SUITES = {
     "roce": "a RoCE pod of 16 nodes to READY, against a script",
     "api": "list, by filters and pages, and show with 1,000 and 10,000 pods; idle cost of weft serve",
     "impact": "an outage of a leaf of 40 nodes among 10,000 pods, without and with placing its pods elsewhere",
-    "links": "forwarding tables and counters of 800 hosts, against infiniband-diags; who disturbs one of 100 pods",
+    "links": "tables and counters of 800 hosts and 5,007 nodes, against infiniband-diags; who disturbs a pod",
     "telemetry": "share of a processor of agent and API with telemetry on, 800 hosts",
     "requests": "processor of one request of each kind",
     "placement": "decisions, quality, traces",

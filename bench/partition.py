@@ -32,11 +32,13 @@ def on_a_fabric(
     jobs: Callable[[Layout, Site], Iterable[Job]],
     measure: Callable[[Layout, Site], Measured],
     fabric_manager: str = "opensm",
+    site_of: Callable[[Layout], Site] | None = None,
 ) -> Measured:
-    """Measure on the simulated fabric of the reference, started for it."""
+    """Measure on a simulated fabric, started for it; by default that of 800 hosts."""
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
         layout = Layout(Path(folder), Path(folder) / "cache", free_ports())
-        site = make_site(settings(nodes=HOSTS, hcas=1, fabric_manager=fabric_manager), layout)
+        asked = settings(nodes=HOSTS, hcas=1, fabric_manager=fabric_manager)
+        site = make_site(asked, layout) if site_of is None else site_of(layout)
         supervisor = Supervisor(layout.run)
         try:
             supervisor.run(tuple(jobs(layout, site)))

@@ -27,7 +27,7 @@ def fabric_jobs(layout: Layout, site: Site, fabric: str | None = None) -> tuple[
     """Jobs of one fabric of the site (none: its first): `fabric-files`, `ibsim`, `opensm-NAME`, `agent-NAME`."""
     place = FabricFolder(layout, fabric or next(iter(site.fabrics)))
     agents = site.fabrics[place.fabric].manager.agents
-    jobs: list[Job] = [Step("fabric-files", run=lambda: write_files(site, place)), _ibsim(place)]
+    jobs: list[Job] = [Step("fabric-files", run=lambda: write_files(site, place)), _ibsim(place, site)]
     before = "ibsim"
     last = f"opensm-{agents[-1].name}" if agents else ""
     for agent in agents:
@@ -38,7 +38,16 @@ def fabric_jobs(layout: Layout, site: Site, fabric: str | None = None) -> tuple[
     return tuple(jobs)
 
 
-def _ibsim(place: FabricFolder) -> Service:
+def _sizes(site: Site, fabric: str) -> tuple[str, ...]:
+    """Room for the fabric: ibsim has 256 switches, and 2,048 nodes, unless it is asked for more."""
+    switches = [s for s in site.switches if s.fabric == fabric]
+    hosts = sum(len(node.hcas_on(fabric)) for node in site.nodes)
+    ports = sum(s.ports + 1 for s in switches) + 2 * hosts
+    room = {"-N": hosts + len(switches), "-S": len(switches), "-P": ports}
+    return tuple(word for option, number in room.items() for word in (option, str(max(4096, 2 * number))))
+
+
+def _ibsim(place: FabricFolder, site: Site) -> Service:
     def ready() -> str | None:
         # ibsim says "ready" before its socket is bound, so the socket is what counts.
         if f"@{place.socket}:ctl" in Path("/proc/net/unix").read_text(errors="replace"):
@@ -47,7 +56,7 @@ def _ibsim(place: FabricFolder) -> Service:
 
     return Service(
         name="ibsim",
-        argv=(program("ibsim") or "ibsim", "-s", str(place.net)),
+        argv=(program("ibsim") or "ibsim", "-s", *_sizes(site, place.fabric), str(place.net)),
         log=place.layout.log("ibsim"),
         env={"IBSIM_SOCKNAME": place.socket},
         cwd=place.folder,
