@@ -264,13 +264,18 @@ class SeeingDemo(Demo):
             f"planted: {where} - {other} at half its rate ({len(slow)} pairs), adapter {BAD[1]} of {BAD[0]} at 60 %"
         )
         self._plant_rates(slow, bad)
+        self._port_errors(cable, watch)
         certificate = self._measure(1)
         self.claim(
             f"cable and adapter are named, nothing else, by {certificate['measured']} pairs",
             _named(certificate)[:2],
             ({("link", frozenset({where, other}), None), ("adapter", frozenset({BAD[0]}), BAD[1])}, "failed"),
         )
-        self._port_errors(cable, watch)
+        self.claim(
+            "what both ends count tells cable from adapter",
+            {one["kind"]: one.get("part") for one in certificate["causes"]},
+            {"link": "cable", "adapter": "adapter"},
+        )
         self._plant_rates((), ())
         self.say("cable and adapter are replaced: the next test, compared with the last one")
         after = self._measure(0)

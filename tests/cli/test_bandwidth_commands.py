@@ -18,6 +18,7 @@ from weft.engine.holds import BY_WEFT
 from weft.engine.signing import Signer
 from weft.model.bandwidth import BandwidthCertificate, BandwidthDocument, PlannedAdapter, PlannedNode
 from weft.model.errors import ConflictError
+from weft.model.fabric import PortErrors
 from weft.model.site import AcceptancePolicy
 from weft.planning.bandwidth.certify import certify
 from weft.planning.bandwidth.expected import Planned
@@ -228,10 +229,30 @@ def test_slow_cable_between_switches_is_named_by_the_forwarding_tables(desk: Des
     gbps = hcas[names[0]][0].rate_gbps
     pairs = [[*way, gbps * (0.5 if cable & path else 0.99), 1] for way, path in ways.items()]
     (desk.folder / "m.json").write_text(json.dumps({**DOCUMENT, "nodes": names, "pairs": pairs}))
+    grown = {"SymbolErrorCounter": 500}
+    a, b = map_.ends(link)
+    house.fabric.manager("sm1").port_errors = tuple(
+        PortErrors(
+            node=one.name,
+            port=one.port,
+            peer=f"{other.name}[{other.port}]",
+            counters=grown,
+            grown=grown,
+            over=(*grown,),
+        )
+        for one, other in ((a, b), (b, a))
+    )
     run = desk.weft("node", "report-bandwidth", "m.json", "--json", cloud="operator")
     found = run.json["certificate"]
     expected = {f"{end.name}:{end.port}" for end in map_.ends(link)}
     assert [(c["kind"], set(c["name"].split(" - "))) for c in found["causes"]] == [("link", expected)]
+    assert found["causes"][0]["part"] == "cable" and len(found["causes"][0]["port_errors"]) == 2
+    shown = desk.weft("node", "bandwidth", names[0], cloud="operator")
+    assert "cable" in shown.out and "errors grew within the last hour" in shown.out
+    (desk.folder / "signed.json").write_text(json.dumps(run.json))
+    key = desk.weft("receipt", "key").out.strip()
+    verified = desk.weft("receipt", "verify", "signed.json", "--key", key, cloud=None)
+    assert verified.code == 1 and "valid: unchanged" in verified.out
     assert found["result"] == "failed" and "failed" not in {node["result"] for node in found["nodes"]}
     with house.database.transaction() as tx:
         tx._connection.execute("UPDATE bandwidth_certificate SET document = '{}'")  # pyright: ignore[reportPrivateUsage]

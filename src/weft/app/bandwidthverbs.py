@@ -30,17 +30,18 @@ from weft.model.ids import span
 from weft.model.messages import bandwidth as messages
 from weft.model.messages import maintenance
 from weft.model.site import Site
+from weft.planning.bandwidth.bothends import ends_of_cause, errors_at, part_of
 from weft.planning.bandwidth.candidates import LinksOf
-from weft.planning.bandwidth.certify import certify
+from weft.planning.bandwidth.certify import AtTheEnds, certify
 from weft.planning.bandwidth.expected import Planned
-from weft.planning.bandwidth.planned import common_fabric, ends_of, links_of_pairs, plan_document, plan_nodes
-from weft.planning.bandwidth.values import Cause, Kind
+from weft.planning.bandwidth.planned import common_fabric, links_of_pairs, plan_document, plan_nodes
+from weft.planning.bandwidth.values import Cause
 from weft.planning.fabric.linkmap import LinkMap
 from weft.planning.fabric.podtopology import PodTopology
 from weft.ports.fabric import FollowsRoutes
 
-MOST_ERRORS = 10
-"""Ports with errors that a cause names."""
+ERRORS_AGE = 60.0
+"""Seconds that a reading of all ports may be old which says whether all answered; errors are read as often."""
 
 
 class BandwidthVerbs(TopologyVerbs):
@@ -107,11 +108,12 @@ class BandwidthVerbs(TopologyVerbs):
             planned, fabric, named = _of_nodes(site, document.nodes)
             _check_names(document, planned)
             links_of = self._links_of(site, fabric, planned, named)
-            errors = self._port_errors(fabric)
+            errors, complete = self._port_errors(fabric)
             user = request.caller.user_name
 
-            def errors_of(cause: Cause) -> tuple[str, ...]:
-                return _errors_of(cause, planned, named, errors)
+            def errors_of(cause: Cause) -> AtTheEnds:
+                ends = ends_of_cause(cause, planned, named)
+                return AtTheEnds(errors_at(ends, errors), part_of(cause, ends, errors, complete))
 
             def make(id_: str, at: datetime, last: BandwidthCertificate | None) -> BandwidthCertificate:
                 if document.ended > at + AHEAD:
@@ -175,12 +177,17 @@ class BandwidthVerbs(TopologyVerbs):
         except WeftError:
             return None
 
-    def _port_errors(self, fabric: str) -> tuple[PortErrors, ...]:
-        """Ports whose errors grow, as far as the fabric's manager says."""
+    def _port_errors(self, fabric: str) -> tuple[tuple[PortErrors, ...], bool]:
+        """Ports with errors, as far as the fabric's manager says, and whether all others are known to have none."""
         try:
-            return self._keeper.world().fabric(fabric).status().port_errors or ()
+            driver = self._keeper.world().fabric(fabric)
+            status = driver.status()
+            found = status.port_errors or ()
+            if status.port_errors is None or status.bad_ports != sum(bool(one.over) for one in found):
+                return found, False
+            return found, isinstance(driver, FollowsRoutes) and driver.rates(ERRORS_AGE).unread == 0
         except WeftError:
-            return ()
+            return (), False
 
 
 def _of_pod(pod: PodTopology, site: Site) -> tuple[Planned, dict[str, str]]:
@@ -219,25 +226,3 @@ def _check_names(document: BandwidthDocument, planned: Planned) -> None:
     for row in (*document.pairs, *document.together):
         if max(row[:2]) >= len(document.nodes):
             raise InputError("pairs", str(list(row[:3])), "positions in nodes")
-
-
-def _errors_of(
-    cause: Cause, planned: Planned, named: Mapping[str, str], errors: Sequence[PortErrors]
-) -> tuple[str, ...]:
-    """Ports with errors at the ends of a cause's cables: those of the cable at both ends, of an adapter at its own."""
-    subject = cause.subject
-    if subject.kind is Kind.LEAF:
-        ends = {(subject.name, "")}
-    else:
-        of_node = ends_of(planned, named, subject.name, subject.rail)
-        ends = {(host, device) for host, _, device in (end.partition("/") for end in of_node)}
-    found = [
-        one.sentence() for one in errors if any(_is_end(t, end) for t in (one.node, one.peer) for end in ends)
-    ]
-    return tuple(found[:MOST_ERRORS])
-
-
-def _is_end(text: str, end: tuple[str, str]) -> bool:
-    """Whether a node description, with or without a port, is of this switch, or of this adapter of a host."""
-    words = text.replace("/", " ").replace("[", " ").split()
-    return words[:1] == [end[0]] and (not end[1] or end[1] in words)

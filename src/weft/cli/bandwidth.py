@@ -281,7 +281,10 @@ def _record(signed: Json) -> Record:
         {"from": names[a], "to": names[b], "rail": rail, "gbps": rates[a, b, rail] / 1000}
         for a, b, rail in found["unexplained"]
     ]
-    causes = [{**one, "gbps": one["mbps"] / 1000, "or": "; ".join(one["others"])} for one in found["causes"]]
+    causes = [
+        {"part": "", **one, "gbps": one["mbps"] / 1000, "or": "; ".join(one["others"])}
+        for one in found["causes"]
+    ]
     errors = [
         {"cause": one["name"], "errors": said} for one in found["causes"] for said in one["port_errors"]
     ]
@@ -293,7 +296,7 @@ def _record(signed: Json) -> Record:
     ]
     leaves = [one for one in found["together"] if one["slow"] is not False]
     details = {
-        "causes": Listing(("kind", "name", "rail", "slow", "measured", "gbps", "or"), causes),
+        "causes": Listing(("kind", "name", "rail", "slow", "measured", "gbps", "part", "or"), causes),
         "port_errors": Listing(("cause", "errors"), errors),
         "slow_without_a_cause": Listing(("from", "to", "rail", "gbps"), unexplained),
         "not_enough_measured": Listing(("what",), [{"what": one} for one in found["unsure"]]),

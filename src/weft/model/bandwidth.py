@@ -186,6 +186,12 @@ class CertifiedCause(Document):
     port_errors: tuple[str, ...] = Field(
         default=(), description="What both ends of its cables count, where the fabric's manager reports it."
     )
+    part: Literal["cable", "adapter", ""] = Field(
+        default="",
+        exclude_if=lambda part: part == "",  # so that the signature of an older certificate stays valid
+        description="What is broken by the errors that both ends count. cable: both have them; adapter: its own end "
+        "alone; empty or missing: not known.",
+    )
 
 
 class NearTheFloor(Document):

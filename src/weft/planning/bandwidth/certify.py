@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.model.bandwidth import (
     SHARES,
@@ -15,6 +15,7 @@ from weft.model.bandwidth import (
     NearTheFloor,
     Slower,
 )
+from weft.planning.bandwidth.bothends import Part
 from weft.planning.bandwidth.candidates import LinksOf
 from weft.planning.bandwidth.expected import Planned, complete
 from weft.planning.bandwidth.judge import judge
@@ -22,7 +23,15 @@ from weft.planning.bandwidth.nodes import became_slower, node_results, text
 from weft.planning.bandwidth.together import compare_stages
 from weft.planning.bandwidth.values import Cause, Measured, NotRun, Outcome, Pair, Result
 
-ErrorsOf = Callable[[Cause], tuple[str, ...]]
+
+class AtTheEnds(NamedTuple):
+    """What the ends of a cause's cables count. Attributes: errors: sentences; part: what these say is broken."""
+
+    errors: tuple[str, ...] = ()
+    part: Part = ""
+
+
+ErrorsOf = Callable[[Cause], AtTheEnds]
 
 
 def outcomes_of(
@@ -42,7 +51,7 @@ def certify(
     planned: Planned,
     said: Mapping[str, Any],
     links_of: LinksOf | None = None,
-    errors_of: ErrorsOf = lambda cause: (),
+    errors_of: ErrorsOf = lambda cause: AtTheEnds(),
     previous: BandwidthCertificate | None = None,
     floor: float | None = None,
 ) -> BandwidthCertificate:
@@ -138,6 +147,7 @@ def certify(
 
 
 def _cause(cause: Cause, errors_of: ErrorsOf) -> CertifiedCause:
+    ends = errors_of(cause)
     return CertifiedCause(
         kind=cause.subject.kind.value,
         name=cause.subject.name,
@@ -147,7 +157,8 @@ def _cause(cause: Cause, errors_of: ErrorsOf) -> CertifiedCause:
         slow=cause.slow,
         measured=cause.measured,
         mbps=_mbps(cause.gbps),
-        port_errors=errors_of(cause),
+        port_errors=ends.errors,
+        part=ends.part,
     )
 
 
