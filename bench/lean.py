@@ -15,7 +15,7 @@ from typing import Any
 
 from weft.model.errors import OutsideError
 from weft.model.order import Order
-from weft.model.resources import AnyKind, Graph, Kind, Observed, Outcome, Resource
+from weft.model.resources import NOTHING, AnyKind, Graph, Kind, Observed, Outcome, Resource
 from weft.model.site import Flavor
 from weft.model.uses import Use
 from weft.ports.cloud import QuotaRow
@@ -146,7 +146,9 @@ class LeanCloud(FakeCloud):
             last = bisect_right(self._boots, at, key=lambda boot: boot[0])
             return [server for _, server in self._boots[first:last]]
 
-    def exceeded_quotas(self, project_id: str, graph: Graph, flavor: str) -> Sequence[QuotaRow]:
+    def exceeded_quotas(
+        self, project_id: str, graph: Graph, flavor: str, freed: Graph = NOTHING
+    ) -> Sequence[QuotaRow]:
         return ()
 
     def servers_on_hosts(self) -> Mapping[str, OnHost]:

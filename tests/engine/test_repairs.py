@@ -202,6 +202,10 @@ def switched_off(house: House, clock: HandClock, pod: PodRecord) -> None:
     limits(house, at_once=0)
 
 
+def quota_lowered(house: House, clock: HandClock, pod: PodRecord) -> None:
+    house.cloud.offers.quotas[pod.project_id, "servers"] = 1
+
+
 def image_gone(house: House, clock: HandClock, pod: PodRecord) -> None:
     house.cloud.offers.images.discard("tiny")
 
@@ -222,6 +226,7 @@ def image_gone(house: House, clock: HandClock, pod: PodRecord) -> None:
         (only_reports, "NODE_FAILS"),
         (switched_off, "REPLACES_NOTHING"),
         (image_gone, "ORDER_NOT_SERVED"),
+        (quota_lowered, "QUOTAS_EXCEEDED"),
     ],
 )
 def test_node_stays_unless_its_failure_is_known_and_its_change_is_wanted(
@@ -329,7 +334,6 @@ def test_report_without_on_failure_only_reports(house: House) -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"nodes": {"count": 1, "flavor": "m", "image": "tiny", "kind": "bare_metal"}},
         {"nodes": {"count": 1, "flavor": "p", "image": "tiny", "sharing": "shared"}},
         {"nodes": {"count": 1, "flavor": "v", "image": "tiny"}, "ipus": {"count": 4}},
     ],

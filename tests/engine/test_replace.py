@@ -18,16 +18,14 @@ from weft.engine.database import Database
 from weft.engine.records import PodRecord
 from weft.model.change import Replacement
 from weft.model.errors import ConflictError, ForbiddenError, InputError, RefusedError
-from weft.model.order import Order
 from weft.model.placement import Occupancy
 from weft.model.plan import Plan
 from weft.model.pod import PodState
 from weft.model.resources import Kind
-from weft.planning.shapes.gpu.shape import GPU
 from weft.planning.shapes.ipu.shape import IPU
-from weft.planning.shapes.shape import Shape
 from weft.ports.occupants import Ended, Ending
 from weft.testing.cloud import Fault
+from weft.testing.cloud_rules import used_quota
 
 
 def swap(house: House, node: str, by: str | None = None, request: Request | None = None) -> str:
@@ -275,12 +273,51 @@ def test_two_replacements_at_once_are_one(house: House) -> None:
     assert now.generation == 2 and held(house, now) == set(now.nodes)
 
 
-def test_full_quota_does_not_keep_a_node_from_being_replaced(house: House) -> None:
-    """The old server is gone before the new one is requested."""
+QUOTAS = {"servers": 1, "cores": 96, "ports": 2}
+"""What a server of the pod uses of each."""
+
+
+@pytest.mark.parametrize("name", QUOTAS)
+def test_full_quota_does_not_keep_a_node_from_being_replaced(house: House, name: str) -> None:
+    """The old server is gone before the new one is requested. Once the limit is lower than what is used already, the
+    plan says so, and nothing is changed."""
     pod = house.ready(sized(2))
-    house.cloud.offers.quotas["team-a", "instances"] = 2
+    used = used_quota(name, "team-a", house.cloud.things(), house.cloud.offers)
+    assert used >= 2
+    house.cloud.offers.quotas["team-a", name] = used
     new = swap(house, pod.nodes[0])
-    assert new in settle(house, pod).nodes
+    now = settle(house, pod)
+    assert new in now.nodes and now.state is PodState.READY
+    house.cloud.offers.quotas["team-a", name] = used - 1
+    for ask in (plan, swap):
+        with pytest.raises(RefusedError, match=f"{name}: {used} used"):
+            ask(house, now.nodes[0])
+    assert look(house, pod).generation == 2
+
+
+def test_missing_server_needs_quota_for_its_successor(house: House) -> None:
+    """What isn't there any more frees nothing."""
+    pod = house.ready(sized(2))
+    house.cloud.lose(house.cloud.thing(f"server/{pod.nodes[0]}"))
+    visit(house, pod, 4)
+    house.cloud.offers.quotas["team-a", "servers"] = 1
+    with pytest.raises(RefusedError, match="servers: 1 used"):
+        swap(house, pod.nodes[0])
+    house.cloud.offers.quotas["team-a", "servers"] = 2
+    assert swap(house, pod.nodes[0]) in settle(house, pod).nodes
+
+
+def test_quota_that_is_exhausted_in_the_middle_is_reported_and_tried_again(house: House) -> None:
+    """The pod goes on degraded with the cloud's refusal, and has its new server once there is room."""
+    pod = house.ready(sized(2))
+    new = swap(house, pod.nodes[0])
+    house.cloud.offers.quotas["team-a", "servers"] = 1
+    now = visit(house, pod, 6)
+    shown = house.service.show_pod(house.request(), "train")
+    assert now.state is PodState.DEGRADED and new in now.nodes
+    assert any("Quota exceeded" in c.message for c in shown.conditions), shown.conditions
+    house.cloud.offers.quotas["team-a", "servers"] = 2
+    assert settle(house, pod).state is PodState.READY
 
 
 def test_replacement_without_capacity_is_refused_and_changes_nothing(house: House) -> None:
@@ -321,13 +358,11 @@ def house_ask(house: House, ask: Any, pod: PodRecord, by: str) -> None:
     verb(house.operator, str(pod.id), asked)
 
 
-@pytest.mark.parametrize("shape", [GPU, IPU], ids=["bare metal", "IPUs"])
-def test_machine_cannot_be_replaced(house: House, shape: Shape) -> None:
+def test_ipu_machine_cannot_be_replaced(house: House) -> None:
     """Refused when it is planned, with the reason."""
     pod = house.order(sized(1))
-    metal = pod.order.model_copy(update={"nodes": pod.order.nodes.model_copy(update={"kind": "bare_metal"})})
     with pytest.raises(InputError, match="node: 'gpu01' is not allowed: a node of a pod of"):
-        shape.replace(pod.plan, metal, house.site, Occupancy(), (), Replacement(node="gpu01"))
+        IPU.replace(pod.plan, pod.order, house.site, Occupancy(), (), Replacement(node="gpu01"))
 
 
 def test_order_without_nodes_has_none_to_replace(house: House) -> None:
@@ -358,25 +393,6 @@ def test_place_that_was_given_by_an_operators_word_is_kept(house: House, clock: 
     now = visit(house, pod, 6, clock)
     assert places(house)[new] == was[failed] and failed not in places(house)
     assert now.plan.server_numbers[new] == 0
-
-
-@pytest.mark.parametrize(
-    ("fields", "why"),
-    [
-        (
-            {"sharing": "shared", "accelerators": {"type": "h100", "count": 1}, "flavor": None},
-            "a node of a pod of whole nodes",
-        ),
-    ],
-)
-def test_node_that_cannot_be_replaced_is_refused_with_the_reason(
-    house: House, fields: dict[str, Any], why: str
-) -> None:
-    nodes = {"count": 1, "image": "tiny", **{k: v for k, v in fields.items() if v is not None}}
-    order = Order.model_validate({"name": "train", "nodes": nodes, "fabric": "none"})
-    pod = house.ready(order)
-    with pytest.raises(InputError, match=why):
-        plan(house, pod.nodes[0])
 
 
 def test_spare_itself_is_not_replaced(house: House) -> None:

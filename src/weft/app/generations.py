@@ -18,7 +18,7 @@ from weft.engine.claim import MOST_TRIES
 from weft.engine.database import Tx
 from weft.engine.epoch import check_epoch
 from weft.engine.gather import PlanningInput
-from weft.engine.records import PodRecord
+from weft.engine.records import PodRecord, RowState
 from weft.model.change import PodChange
 from weft.model.errors import ConflictError, TemporaryError
 from weft.model.plan import Plan
@@ -47,15 +47,17 @@ class NextGeneration:
 @dataclass(frozen=True, slots=True)
 class Replacing:
     """A change that replaces a node: the old server is gone before the new one is requested, so that together they
-    need no more than the old one, of quotas and of what a project may have.
+    need no more than the old one, of quotas and of what a project may have. Not so on shared nodes.
 
     Attributes:
+        beside: the new server is requested while the old one may still be there.
         also: written in the same transaction.
         check: asked under the lock, before anything is written, with the pod as it is there; raises to write nothing.
     """
 
     also: Callable[[Tx, NextGeneration, Site], None]
     check: Callable[[Tx, PodRecord], None] = lambda tx, pod: None
+    beside: bool = False
 
 
 class Generations(PodVerbs):
@@ -70,12 +72,13 @@ class Generations(PodVerbs):
         replaces: Replacing | None = None,
     ) -> PodChange:
         """Compute the next generation, check externally what it adds, and write it under the claim lock."""
+        beside = replaces is None or replaces.beside
         for _ in range(MOST_TRIES):
             found = following(pod, given, self._store.capacity())
             if found.change.nothing:
                 return found.change
             looked_at = frozenset(found.assigned)
-            if found.change.added and (without := self._look(pod, found, given, replaces is None)):
+            if found.change.added and (without := self._look(pod, found, given, beside)):
                 given = without
                 continue
             with self._store.database.placing() as tx:
@@ -102,21 +105,29 @@ class Generations(PodVerbs):
         raise TemporaryError(f"place pod {pod.name}", "weft", why, "apply again")
 
     def _look(
-        self, pod: PodRecord, found: NextGeneration, given: PlanningInput, within_quota: bool
+        self, pod: PodRecord, found: NextGeneration, given: PlanningInput, beside: bool
     ) -> PlanningInput | None:
         """Check externally what would be added; returns the occupancy without nodes in use by others, if any.
 
         Args:
-            within_quota: whether what is added counts against the project's quotas.
+            beside: it is requested while what is removed may still be there.
         """
-        plan, change = found.plan, found.change
+        plan = found.plan
         facts = given.world.clouds[plan.cloud]
         check_epoch(self._store.database, facts, given.site.name, plan.cloud)
         if without := given.without_occupied(plan, self._store.servers_on, found.assigned):
             return without
-        if not within_quota:
-            return None
-        there = plan.graph.by_key()
-        new = Graph(resources=tuple(there[key] for key in change.added))
-        given.check_quotas(pod.project_id, plan.model_copy(update={"graph": new}))
+        self._check_quotas(pod, found, given, beside)
         return None
+
+    def _check_quotas(
+        self, pod: PodRecord, found: NextGeneration, given: PlanningInput, beside: bool
+    ) -> None:
+        """Raise `RefusedError` if what would be added exceeds the project's quotas. Args: as for `_look`."""
+        there = found.plan.graph.by_key()
+        new = Graph(resources=tuple(there[key] for key in found.change.added))
+        missing = (RowState.WANTED, RowState.CREATING, RowState.ABSENT)
+        is_there = {r.key for r in self._store.resources(pod.id) if r.state not in missing}
+        gone = () if beside else tuple(r for r in found.change.removed if r.key in is_there)
+        plan = found.plan.model_copy(update={"graph": new})
+        given.check_quotas(pod.project_id, plan, Graph(resources=gone))

@@ -50,11 +50,13 @@ class ReplaceVerbs(ChangeVerbs):
         """
         pod = self._find(request, "pods:plan", name)
         self._check_may_replace(request, pod, asked)
-        found = self._replacement(pod, self._given_to_replace(pod), self._store.capacity(), asked)
+        given = self._given_to_replace(pod)
+        found = self._replacement(pod, given, self._store.capacity(), asked)
+        self._check_quotas(pod, found, given, beside=_is_shared(pod))
         with self._store.database.transaction() as tx:
             check_gone(tx, pod.id, found.plan.graph)
             check_lease(pod, found.lease_end, tx.now())
-            for node in found.change.nodes_removed if asked.hold else ():
+            for node in found.change.nodes_removed if _holds(pod, asked) else ():
                 check_unaccepted(tx, node, self._limited(request, pod), self._store.site().site)
         return found.plan
 
@@ -63,7 +65,8 @@ class ReplaceVerbs(ChangeVerbs):
     ) -> Applied:
         """Replace a node of a pod by its spare, the nearest free node, or the named one, as its next generation.
 
-        The replaced node is held until an operator accepts it, unless `asked.hold` is false.
+        The replaced node is held until an operator accepts it, unless `asked.hold` is false, or it is shared: others
+        have parts of it, and a project does without it by reporting it.
 
         Args:
             generation: `ConflictError` unless the pod has this one.
@@ -130,17 +133,18 @@ class ReplaceVerbs(ChangeVerbs):
 
         def also(tx: Tx, found: NextGeneration, site: Site) -> None:
             note_replaced(tx, pod, found.change, user, cause)
-            for node in found.change.nodes_removed if asked.hold else ():
+            for node in found.change.nodes_removed if _holds(pod, asked) else ():
                 hold_replaced(tx, node, pod, user, project, site, cause)
             if unasked is not None:
                 unasked.also(tx, found)
 
         def write() -> PodChange:
             given = self._given_to_replace(pod)
-            return self._write_next(request, pod, given, following, Replacing(also, check))
+            replacing = Replacing(also, check, beside=_is_shared(pod))
+            return self._write_next(request, pod, given, following, replacing)
 
         gate = self._store.database.gate
-        if asked.hold:
+        if _holds(pod, asked):
             gate.foretell()
         done = self._by_active_site(write, pod.name)
         gate.hurry()
@@ -159,3 +163,12 @@ class ReplaceVerbs(ChangeVerbs):
         self, pod: PodRecord, given: PlanningInput, capacity: Capacity, asked: Replacement
     ) -> NextGeneration:
         return self._next(pod, pod.order, given, capacity, replaces=asked)
+
+
+def _holds(pod: PodRecord, asked: Replacement) -> bool:
+    """Whether the replaced node is held."""
+    return asked.hold and not _is_shared(pod)
+
+
+def _is_shared(pod: PodRecord) -> bool:
+    return pod.order.nodes.sharing == "shared"

@@ -20,6 +20,7 @@ from weft.model.messages import placement
 from weft.model.order import Order
 from weft.model.placement import Explanation, FullPort, Occupancy, QuotaExcess, Refusal
 from weft.model.plan import Plan, UsedNumbers
+from weft.model.resources import NOTHING, Graph
 from weft.model.site import Site
 from weft.planning.fabric.portkeys import full as full_port
 from weft.planning.kept import kept
@@ -226,9 +227,9 @@ class PlanningInput:
         if made is not None:
             raise refused(made)
 
-    def check_quotas(self, project: str, plan: Plan) -> None:
-        """Raise `RefusedError` if the plan exceeds the cloud's quotas."""
-        rows = self.world.clouds[plan.cloud].exceeded_quotas(project, plan.graph, plan.flavor)
+    def check_quotas(self, project: str, plan: Plan, freed: Graph = NOTHING) -> None:
+        """Raise `RefusedError` if the plan exceeds the cloud's quotas. Args: freed: what is gone before."""
+        rows = self.world.clouds[plan.cloud].exceeded_quotas(project, plan.graph, plan.flavor, freed)
         if rows:
             said = [
                 placement.QUOTA_ROW(resource=r.resource, used=r.used, wanted=r.wanted, limit=r.limit)

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from weft.engine.departure import ENDED, ended
 from weft.engine.fence import LATE
 from weft.engine.heldpod import HeldPod
-from weft.engine.readback import ReadBack
+from weft.engine.readback import OVER, ReadBack
 from weft.engine.records import Change, ResourceRecord, RowState
 from weft.engine.settings import LoopSettings
+from weft.engine.successors import only_cleaned
 from weft.engine.waits import Wait
 from weft.engine.walker import Walker
 from weft.model.errors import TemporaryError, WeftError
 from weft.model.kindrow import Home
+from weft.model.kinds import Kind
 from weft.model.messages import pods
 from weft.model.pod import PodState
 
@@ -51,6 +53,7 @@ def remove_unwanted(
     wait, reasons = _retire(held, walker, settings)
     on = {r.resource.node: r for r in walker.records.values() if not r.wanted and not r.is_nowhere}
     others = any(node not in nodes for node in on)
+    _note_off(held, walker, read, nodes & on.keys())
     for node in nodes & on.keys():
         reasons[node] = on[node].reason or f"{on[node].resource.name} was not seen gone"
     gone = nodes - on.keys()
@@ -78,6 +81,22 @@ def remove_unwanted(
     why = "; ".join(f"{n}: {w}" for n, w in sorted(reasons.items())[:3])
     kept = not others and nodes <= held.quarantined() | cleared
     return Remaining(wait or Wait(why, settings.delay(held.pod.failures + 1)), kept)
+
+
+def _note_off(
+    held: HeldPod, walker: Walker, read: Callable[[frozenset[str]], ReadBack], nodes: Iterable[str]
+) -> None:
+    """Note proofs for machines of which nothing but their cleaning is left: it may take hours, and runs no guest. Their
+    places are free by then (`weft.engine.successors`)."""
+    records = [r for r in walker.records.values() if not r.wanted]
+    being = {node for node in nodes if only_cleaned([r for r in records if r.resource.node == node])}
+    open_ = [r for r in records if r.kind.row.on_host and r.outside_id and ENDED not in r.facts]
+    off = frozenset(r.resource.node for r in open_ if r.resource.node in being and r.resource.node)
+    if not off or held.late() > 0:
+        return
+    found = read(off)
+    if all(i.result in OVER or i.plane == str(Kind.MACHINE) for i in found.items):
+        _note_ended(held, [r for r in open_ if r.resource.node in off], found.ended)
 
 
 def _note_ended(held: HeldPod, records: Iterable[ResourceRecord], proofs: Mapping[str, str]) -> None:

@@ -3,7 +3,8 @@
 Neutron frees an address as soon as a port's row is gone, and Nova deletes a server's row although its host is down: the
 server may go on with its addresses all the same. So nothing is requested for a successor before its predecessor's node
 was read back clean. One that isn't within the limit of a release is quarantined, and the successor gets a number of its
-own, unless the number is also that of volumes: then it waits for an operator (`weft node clear`).
+own, unless the number is also that of volumes: then it waits for an operator (`weft node clear`). A bare-metal
+machine's place is free earlier: once its guest ended and its ports are gone, while it is being cleaned.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
+from weft.engine.departure import ENDED
 from weft.engine.documents import written
 from weft.engine.heldpod import HeldPod
-from weft.engine.records import RowState
+from weft.engine.records import ResourceRecord, RowState
 from weft.model.errors import ConflictError, InputError
 from weft.model.messages import pods
 from weft.model.placement import Refusal
@@ -34,7 +36,27 @@ def waiting_successors(held: HeldPod) -> dict[str, str]:
         return {}
     there = {r.resource.node for r in held.resources() if not r.wanted and not r.is_nowhere}
     # A place may have had several nodes: a word about one of them says nothing of the others.
-    return successors(held.pod.plan, leaving.keys() - (held.cleared() - there))
+    return successors(held.pod.plan, leaving.keys() - (held.cleared() - there) - _off(held))
+
+
+def only_cleaned(records: Collection[ResourceRecord]) -> bool:
+    """Whether of these resources, of one node, only what is being cleaned is left."""
+    left = [r for r in records if not r.is_nowhere]
+    return bool(left) and all(r.kind.row.cleaned for r in left)
+
+
+def _off(held: HeldPod) -> frozenset[str]:
+    """Leaving machines that are still cleaned, and on which nothing of the pod runs any more, as was read back."""
+    on: dict[str, list[ResourceRecord]] = {}
+    for record in held.resources():
+        if not record.wanted and record.resource.node:
+            on.setdefault(record.resource.node, []).append(record)
+    return frozenset(
+        node
+        for node, mine in on.items()
+        if only_cleaned(mine)
+        and all(ENDED in r.facts for r in mine if r.kind.row.on_host and r.started_at is not None)
+    )
 
 
 def give_own_numbers(held: HeldPod, late: Collection[str]) -> None:

@@ -238,7 +238,7 @@ class Order(Document):
         default="report",
         description="What happens when a node fails. report: it is reported. replace: weft also puts another node in "
         "its place, as `weft pod replace` does: a spare of the pod, else the nearest free node that keeps "
-        "`locality.required`. Only for virtual machines on whole GPU nodes.",
+        "`locality.required`. Only for whole GPU nodes.",
     )
     verify: Literal["nothing", "bandwidth"] = Field(
         default="nothing",
@@ -291,13 +291,12 @@ class Order(Document):
             return self
         why = {
             "ipus": self.ipus is not None,
-            "nodes.kind bare_metal": self.nodes.kind == "bare_metal",
             "nodes.sharing shared": self.nodes.sharing == "shared",
         }
         if wrong := [name for name, given in why.items() if given]:
             raise ValueError(
-                f"on_failure: replace is not possible with {', '.join(wrong)}: weft replaces virtual machines on whole "
-                "GPU nodes only; omit on_failure, or use report"
+                f"on_failure: replace is not possible with {', '.join(wrong)}: weft replaces whole GPU nodes "
+                "only; omit on_failure, or use report"
             )
         return self
 

@@ -22,3 +22,12 @@ def needed_quota(graph: Graph, vcpus: int, ram: int) -> dict[str, int]:
             if amount:
                 needed[name] = needed.get(name, 0) + amount
     return needed
+
+
+def more_quota(graph: Graph, freed: Graph, vcpus: int, ram: int) -> dict[str, int]:
+    """Name of a quota that the graph needs -> by how much more is used once what is freed is gone; zero or less, too.
+
+    Args: as for `needed_quota`.
+    """
+    less = needed_quota(freed, vcpus, ram)
+    return {name: amount - less.get(name, 0) for name, amount in needed_quota(graph, vcpus, ram).items()}

@@ -86,6 +86,9 @@ class Graph(Document):
         return {r.key: r for r in self.resources}
 
 
+NOTHING = Graph(resources=())
+
+
 class Difference(Document):
     """A difference between observed and desired state."""
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from weft.model.order import Order
-from weft.model.resources import Graph
+from weft.model.resources import NOTHING, Graph
 from weft.model.site import Flavor
 from weft.ports.existing import ExistingThings
 from weft.ports.networks import Networks
@@ -103,8 +103,14 @@ class CloudFacts(
         """
         ...
 
-    def exceeded_quotas(self, project_id: str, graph: Graph, flavor: str) -> Sequence[QuotaRow]:
-        """Quotas for everything that a graph creates: servers, cores, RAM, networks, ports, key pairs …"""
+    def exceeded_quotas(
+        self, project_id: str, graph: Graph, flavor: str, freed: Graph = NOTHING
+    ) -> Sequence[QuotaRow]:
+        """Quotas for everything that a graph creates: servers, cores, RAM, networks, ports, key pairs …
+
+        Args:
+            freed: what is there now, and gone before the graph is created.
+        """
         ...
 
     def projects(self) -> Mapping[str, str]:

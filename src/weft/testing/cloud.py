@@ -22,8 +22,18 @@ from weft.model.kinds import Kind, kinds_at
 from weft.model.messages.orders import instead
 from weft.model.novaflavor import NovaFlavor, miscounted
 from weft.model.order import Order
-from weft.model.quota import needed_quota
-from weft.model.resources import AnyKind, Difference, Graph, Marked, Observed, Outcome, Resource, Status
+from weft.model.quota import more_quota
+from weft.model.resources import (
+    NOTHING,
+    AnyKind,
+    Difference,
+    Graph,
+    Marked,
+    Observed,
+    Outcome,
+    Resource,
+    Status,
+)
 from weft.model.site import Flavor
 from weft.model.uses import InUseError
 from weft.ports.cloud import QuotaRow
@@ -250,15 +260,17 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
             raise InputError("access.key_pair", key_pair, instead("the user has no such key pair"))
         return text
 
-    def exceeded_quotas(self, project_id: str, graph: Graph, flavor: str) -> Sequence[QuotaRow]:
+    def exceeded_quotas(
+        self, project_id: str, graph: Graph, flavor: str, freed: Graph = NOTHING
+    ) -> Sequence[QuotaRow]:
         self._call("facts", None)
         offered = self.offers.flavors[flavor]
         rows: list[QuotaRow] = []
-        for name, wanted in sorted(needed_quota(graph, offered.vcpus, offered.ram).items()):
+        for name, wanted in sorted(more_quota(graph, freed, offered.vcpus, offered.ram).items()):
             limit = self.offers.quotas.get((project_id, name), -1)
             used = used_quota(name, project_id, self.things(), self.offers)
             if limit >= 0 and used + wanted > limit:
-                rows.append(QuotaRow(name, limit, used, wanted))
+                rows.append(QuotaRow(name, limit, used, max(wanted, 0)))
         return rows
 
     def projects(self) -> Mapping[str, str]:

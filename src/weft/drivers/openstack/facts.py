@@ -29,8 +29,8 @@ from weft.model.messages import outside
 from weft.model.messages.orders import instead
 from weft.model.novaflavor import NovaFlavor, accelerators_of, miscounted
 from weft.model.order import KEY_PAIR_NAME, KEY_PAIR_NAMES, Order, SshPublicKey
-from weft.model.quota import needed_quota
-from weft.model.resources import Graph, Kind
+from weft.model.quota import more_quota
+from weft.model.resources import NOTHING, Graph, Kind
 from weft.model.site import Flavor
 from weft.ports.cloud import QuotaRow
 from weft.ports.occupants import SeenMachine
@@ -174,10 +174,12 @@ class OpenStackFacts(
             allowed = instead("its public key must be of type ssh-ed25519, ssh-rsa or ecdsa-sha2-nistp*")
             raise InputError("access.key_pair", key_pair, allowed) from None
 
-    def exceeded_quotas(self, project_id: str, graph: Graph, flavor: str) -> Sequence[QuotaRow]:
+    def exceeded_quotas(
+        self, project_id: str, graph: Graph, flavor: str, freed: Graph = NOTHING
+    ) -> Sequence[QuotaRow]:
         project = self._sessions.project(project_id)
         found = self._lookups.flavor(project, flavor) or {}
-        needed = needed_quota(graph, int(found.get("vcpus", 0)), int(found.get("ram", 0)))
+        needed = more_quota(graph, freed, int(found.get("vcpus", 0)), int(found.get("ram", 0)))
         limits = {**self._nova_limits(project), **self._neutron_limits(project)}
         limits |= self.storage_limits(project, graph)
         if any(r.kind is Kind.KEY_PAIR for r in graph.resources):
@@ -186,7 +188,7 @@ class OpenStackFacts(
         for name, wanted in sorted(needed.items()):
             limit, used = limits.get(name, (-1, 0))
             if limit >= 0 and used + wanted > limit:
-                rows.append(QuotaRow(name, limit, used, wanted))
+                rows.append(QuotaRow(name, limit, used, max(wanted, 0)))
         return rows
 
     def projects(self) -> Mapping[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from weft.model.change import Replacement
-from weft.model.errors import InputError
 from weft.model.localityorder import Level
 from weft.model.messages.orders import instead
 from weft.model.order import Order
@@ -15,7 +14,7 @@ from weft.model.site import Site
 from weft.planning.place.placement import place
 from weft.planning.queue.capacityrow import CapacityRow
 from weft.planning.shapes.gpu.partscapacity import parts_rows
-from weft.planning.shapes.gpu.reassignparts import reassign_parts
+from weft.planning.shapes.gpu.reassignparts import reassign_parts, replace_part
 from weft.planning.shapes.gpu.request import request_of
 from weft.planning.shapes.gpu.shape import GpuShape
 from weft.planning.shapes.shape import AGAIN, Assignment, CapacityAsked, Needs, Resolved
@@ -70,10 +69,8 @@ class PartsShape(GpuShape):
         leaving: Collection[str],
         asked: Replacement,
     ) -> Assignment | Refusal:
-        allowed = instead(
-            "a node of a pod of whole nodes: on shared nodes apply fewer servers, then more again"
-        )
-        raise InputError("node", asked.node, allowed)
+        resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
+        return replace_part(plan, resolved, occupancy, leaving, asked)
 
     def headline(self, plan: Plan) -> str:
         placement, on = plan.placement, "no fabric"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 
+from weft.model.change import Replacement
 from weft.model.errors import ConflictError, InputError
 from weft.model.messages import orders
 from weft.model.messages import placement as placements
@@ -31,6 +32,7 @@ from weft.planning.place.room import Room
 from weft.planning.place.shares import choose, most_shares
 from weft.planning.shapes.gpu.reassign import called, not_in_pod, numbered, too_many
 from weft.planning.shapes.gpu.request import request_of
+from weft.planning.shapes.graph import servers_by_name
 from weft.planning.shapes.shape import Assignment, Resolved
 from weft.planning.words import first_names, some
 
@@ -75,14 +77,59 @@ def reassign_parts(
             return found
         explanation = found.explanation
         servers |= _named(found, {*before, *leaving})
+    return numbered(plan, order, _placement(servers, topology, explanation), leaving)
+
+
+def replace_part(
+    plan: Plan, resolved: Resolved, occupancy: Occupancy, leaving: Collection[str], asked: Replacement
+) -> Assignment | Refusal:
+    """The pod's servers with another one, on another node, instead of `asked.node`. It has a number of its own, and so
+    another name and other addresses: nothing waits until the old part is proved clean.
+
+    Args: as for `reassign_parts`.
+
+    Returns a `Refusal` if no other node has room.
+    Raises `InputError` for a server that can't be replaced, or a node that can't have the new one.
+    """
+    before, site = by_server(plan.placement.nodes), resolved.site
+    meant = called(plan, before, [asked.node], "node").get(asked.node, frozenset())
+    if len(meant) != 1:
+        by_key = {key: name for name, key in servers_by_name(plan.graph).items()}
+        known = first_names(sorted(by_key.get(key, key) for key in meant or before), 40)
+        raise InputError("node", asked.node, instead("one of the pod's servers: {servers}", servers=known))
+    if any(entry.kind == "volume" for entry in resolved.order.storage):
+        allowed = instead("a server of a pod without volumes: the new one would have new, empty ones")
+        raise InputError("node", asked.node, allowed)
+    (failed,) = meant
+    host = before[failed].node
+    if asked.by is not None and (asked.by == host or asked.by not in site.node_by_name):
+        allowed = instead("another node of site {site} than the server is on", site=site.name)
+        raise InputError("with", asked.by, allowed)
+    others = (n.name for n in site.nodes if n.name == host or asked.by not in (None, n.name))
+    stay = {server: node for server, node in before.items() if server != failed}
+    request, topology = request_of(resolved), Topology.of(site, plan.fabric)
+    for one in stay.values():
+        if one.node not in topology.stands:
+            raise ConflictError(orders.NODE_NOT_IN_SITE(node=one.node, pod=plan.order.name, site=site.name))
+    near = tuple(_on(stay))
+    wanted = request.model_copy(update={"count": 1, "near": near, "exclude": tuple(others)})
+    found = place(wanted, site, occupancy)
+    if isinstance(found, Refusal):
+        offers = tuple(x for x in found.would_fit if "nodes.count" not in fields_of(x))
+        reason = placements.NO_REPLACEMENT(node=host, why=found.reason)
+        return found.model_copy(update={"reason": reason, "would_fit": offers})
+    servers = stay | _named(found, {*before, *leaving})
+    return numbered(plan, resolved.order, _placement(servers, topology, found.explanation), leaving)
+
+
+def _placement(servers: Servers, topology: Topology, explanation: Explanation) -> Placement:
     nodes = tuple(n.model_copy(update={"server": int(s.rpartition("/")[2])}) for s, n in servers.items())
-    placement = Placement(
+    return Placement(
         nodes=nodes,
         level=topology.level_of(_on(servers)),
         rails=topology.rails_of({n.leaf for n in nodes}),
         explanation=explanation,
     )
-    return numbered(plan, order, placement, leaving)
 
 
 def _on(servers: Servers) -> Counter[str]:

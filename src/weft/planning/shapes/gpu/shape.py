@@ -193,11 +193,6 @@ class GpuShape:
         leaving: Collection[str],
         asked: Replacement,
     ) -> Assignment | Refusal:
-        if order.nodes.kind == "bare_metal":
-            allowed = instead(
-                "a node of a pod of virtual machines: a machine is cleaned before it is another's"
-            )
-            raise InputError("node", asked.node, allowed)
         resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
         return replace_node(plan, resolved, occupancy, leaving, asked)
 
