@@ -1,4 +1,4 @@
-"""Bare-metal machines are replaced as other nodes are; a cleaning of hours delays nobody."""
+"""Bare-metal machines are replaced as other nodes are; a cleaning of hours delays no one."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_server_is_replaced_on_another_node(house: House) -> None:
     released(house, now)
 
 
-def test_part_whose_server_stays_is_kept_and_delays_nobody(house: House) -> None:
+def test_part_whose_server_stays_is_kept_and_delays_nothing(house: House) -> None:
     pod = house.ready(small("train", 2))
     failed = sorted(servers(house, pod))[0]
     house.cloud.plant(Fault.UNDELETABLE, verb="delete", kind=Kind.SERVER, key=failed, times=None)
