@@ -17,7 +17,8 @@ def parts(machine: Machine) -> list[dict[str, str]]:
         for gpu in machine.report.gpus:
             serial = gpu.get("serial") or gpu.get("uuid")
             if serial:
-                found.append(_part("gpu", serial, gpu.address, gpu.get("product_name") or ""))
+                model, firmware = gpu.get("product_name") or "", gpu.get("vbios_version") or ""
+                found.append(_part("gpu", serial, gpu.address, model, firmware))
     except UnreadableError:
         pass
     try:
@@ -27,11 +28,20 @@ def parts(machine: Machine) -> list[dict[str, str]]:
             except UnreadableError:
                 continue
             if guid.strip("0:"):
-                found.append(_part("adapter", guid, name, ""))
+                found.append(_part("adapter", guid, name, "", _firmware(machine, name)))
     except UnreadableError:
         pass
     return found[:MOST]
 
 
-def _part(kind: str, serial: str, place: str, model: str) -> dict[str, str]:
-    return {"kind": kind, "serial": serial[:100], "place": place[:200], "model": model[:200]}
+def _firmware(machine: Machine, adapter: str) -> str:
+    try:
+        return machine.host.text(f"{_ADAPTERS}/{adapter}/fw_ver").strip()
+    except UnreadableError:
+        return ""
+
+
+def _part(kind: str, serial: str, place: str, model: str, firmware: str) -> dict[str, str]:
+    """Args: firmware: its version; empty: it can't be read."""
+    named = {"kind": kind, "serial": serial[:100], "place": place[:200], "model": model[:200]}
+    return {**named, "firmware": firmware[:100]}

@@ -22,6 +22,7 @@ _IDENTITY = {
     "product": "sys/class/dmi/id/product_name",
     "product_uuid": "sys/class/dmi/id/product_uuid",
     "serial": "sys/class/dmi/id/product_serial",
+    "bios": "sys/class/dmi/id/bios_version",
 }
 
 

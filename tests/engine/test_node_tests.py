@@ -212,7 +212,7 @@ def test_hold_of_weft_is_not_accepted_before_its_tests_passed(house: House, cloc
     assert history(house)[0] == "accepted for burn-in without a test that the site wants: disk ordered"
     say(house, "gpu04", "nccl")
     choose(house, tests=["nccl"])
-    house.service.accept_node(house.operator, "gpu04")
+    assert not held(house, "gpu04"), "all that is still wanted has passed"
     with pytest.raises(ConflictError, match="haven't passed since"):
         house.service.accept_node(house.operator, "gpu05")
     house.service.hold_node(house.operator, "gpu06", "burn-in")

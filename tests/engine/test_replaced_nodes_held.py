@@ -62,7 +62,7 @@ def test_replaced_node_is_held_until_it_is_accepted(house: House, tmp_path: Path
 
 
 def test_operator_replaces_a_node_without_a_hold(house: House) -> None:
-    """Members may not; a person's hold for repair stays that person's."""
+    """Members may not; a person's hold for repair names that person, and says why it is weft's, too."""
     pod = house.ready(sized(2))
     asked = Replacement(node=pod.nodes[0], hold=False)
     for ask in (house.service.replace_node, house.service.plan_replacement):
@@ -74,7 +74,7 @@ def test_operator_replaces_a_node_without_a_hold(house: House) -> None:
     house.service.hold_node(house.operator, pod.nodes[1], "repair")
     swap(house, pod.nodes[1])
     (one,) = house.service.holds(house.operator)
-    assert (one.held_by, one.why) == (house.operator.caller.user_name, "")
+    assert one.held_by == house.operator.caller.user_name and one.why.startswith("replaced in pod train")
 
 
 def test_project_may_have_few_replaced_nodes_that_are_not_accepted(house: House) -> None:

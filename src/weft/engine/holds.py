@@ -58,7 +58,8 @@ def hold_replaced(
     tx: Tx, node: str, pod: PodRecord, by: str, project: str | None, site: Site, cause: str = ""
 ) -> None:
     """Hold a node of a pod that is being replaced, in the transaction of that change: once the pod has left it, it is
-    assigned to no order until it is accepted. Args and errors as for `check_unaccepted`.
+    assigned to no order until it is accepted. A hold of the same name that a person set becomes weft's, too. Args and
+    errors as for `check_unaccepted`.
 
     Args:
         by: the user.
@@ -115,6 +116,12 @@ def accept_node(
     return ended, [row for row in holds if row not in ended]
 
 
+def is_own(hold: Row) -> bool:
+    """Whether weft itself wants it: it always says why. A user of any name, or a hold that people set before, may have
+    the same text."""
+    return hold["cause"] != ""
+
+
 def counts_from(hold: Row) -> datetime:
     """Since when results count for a hold: since it began, or since a pod or a quarantine left the node."""
     return max(hold["since"], hold["tests_from"] or hold["since"])
@@ -123,7 +130,7 @@ def counts_from(hold: Row) -> datetime:
 def _tests(hold: Row, policy: AcceptancePolicy) -> list[str]:
     """What must have passed before this hold is accepted: nothing for operators' own holds; the bandwidth test for all
     of weft's, also for repair; the others for the hold with which their results are kept."""
-    if hold["held_by"] != BY_WEFT:
+    if not is_own(hold):
         return []
     return [test for test in policy.tests if test == BANDWIDTH or hold["what"] == policy.what]
 

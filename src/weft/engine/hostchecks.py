@@ -8,6 +8,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from weft.engine.acceptance import follow_report
 from weft.engine.checktokens import use_token
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import message_json
@@ -57,6 +58,8 @@ def store_report(
             raise TemporaryError(
                 "report checks", f"node {node}", "it has just reported", "report later", wait
             )
+        if row is not None and site is not None:
+            follow_report(tx, site, node, CheckDocument.model_validate(row["document"]), document)
         before = problems_in(row["problems"]) if row else {}
         problems = next_problems(document, before, now, current)
         tx.run(
@@ -98,6 +101,7 @@ def forget_report(database: Database, node: str, by: str) -> None:
         if not tx.run("forget_node_check", node=node):
             raise ConflictError(hostchecks.NOTHING_REPORTED(node=node))
         now = tx.now()
+        tx.run("forget_tests_of_nodes", nodes=[node], at=now)
         _write(tx, node, now, [hostchecks.FORGOTTEN()], by)
         tx.run("touch_queue", at=now)
 

@@ -24,6 +24,9 @@ from weft.model.kinds import Kind
 from weft.model.messages import pods
 from weft.model.pod import PodState
 
+_CLEANED = frozenset(str(kind) for kind in Kind if kind.row.cleaned)
+"""Planes of what is cleaned before it goes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
@@ -95,7 +98,7 @@ def _note_off(
     if not off or held.late() > 0:
         return
     found = read(off)
-    if all(i.result in OVER or i.plane == str(Kind.MACHINE) for i in found.items):
+    if all(i.result in OVER or i.plane in _CLEANED for i in found.items):
         _note_ended(held, [r for r in open_ if r.resource.node in off], found.ended)
 
 

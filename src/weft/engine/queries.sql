@@ -322,14 +322,15 @@ INSERT INTO node_history (node, at, type, message, by)
 SELECT node, since, 'hold', node_message('NODE_HELD', jsonb_build_object('what', what)), held_by FROM made;
 
 -- name: hold_replaced
--- A person's hold with the same name stays as it is.
+-- A person's hold with the same name becomes weft's, too.
 WITH made AS (
     INSERT INTO acceptance (node, what, since, held_by, cause, pod_id, project_id)
     VALUES (%(node)s, %(what)s, %(at)s, %(by)s, %(cause)s, %(pod_id)s, %(project_id)s)
-    ON CONFLICT (node, what) DO NOTHING RETURNING *
+    ON CONFLICT (node, what) DO UPDATE SET cause = excluded.cause, pod_id = excluded.pod_id, project_id = excluded.project_id
+    WHERE acceptance.cause = '""' RETURNING *
 )
 INSERT INTO node_history (node, at, type, message)
-SELECT node, since, 'hold', node_message('NODE_HELD', jsonb_build_object('what', what)) FROM made;
+SELECT node, %(at)s, 'hold', node_message('NODE_HELD', jsonb_build_object('what', what)) FROM made;
 
 -- name: count_unaccepted
 -- Nodes that members of a project had replaced, and that aren't accepted yet; none, if this one is among the held ones.
@@ -354,6 +355,15 @@ UPDATE acceptance SET tests = %(tests)s WHERE node = %(node)s AND what = %(what)
 -- name: forget_node_tests
 -- All tests of held nodes run again: pods may have had them since the backup was taken.
 UPDATE acceptance SET tests = '{}', tests_from = %(at)s;
+
+-- name: forget_tests_of_nodes
+UPDATE acceptance SET tests = '{}', tests_from = %(at)s WHERE node = ANY(%(nodes)s);
+
+-- name: hold_for_site
+SELECT hold_for_site(%(nodes)s, %(what)s, %(code)s);
+
+-- name: holds_for
+SELECT node, what, cause, tests FROM acceptance WHERE what = %(what)s ORDER BY node FOR UPDATE;
 
 -- name: accept_tested_node
 WITH accepted AS (

@@ -16,6 +16,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from weft.engine.acceptance import follow_site
 from weft.engine.database import Database, Row, Tx
 from weft.engine.documents import STEPS, read
 from weft.engine.unreadable import READING, UnreadableError, unreadable
@@ -116,6 +117,8 @@ class Sites:
             _name(tx, made, row["generation"])
             if before is not None:
                 _keep_kinds(tx, kinds_changed(before, site))
+            if before is not None or not now:  # of one that can't be read nothing follows
+                follow_site(tx, before, site)
             tx.run("touch_queue", at=tx.now())
         with self._loading:
             self._parts = {**self._parts, **made.parts.rows}

@@ -65,6 +65,7 @@ class CheckedHost(Document):
     product: _Short | None = None
     product_uuid: _Short | None = None
     serial: _Short | None = None
+    bios: _Short | None = None
 
 
 class CheckResult(Document):
@@ -88,6 +89,7 @@ class CheckedPart(Document):
     serial: str = Field(min_length=1, max_length=100, description="Serial number, UUID or GUID.")
     place: _Short = Field(description="Where it is: a PCI address, or an adapter's name.")
     model: _Short = ""
+    firmware: _Short = Field(default="", description="Version of its firmware; empty: it isn't known.")
 
 
 class CheckDocument(Document):
@@ -118,6 +120,24 @@ class CheckDocument(Document):
         if "failed" in there:
             return "failed"
         return "ok" if "ok" in there and "unknown" not in there else "unknown"
+
+
+def is_other_machine(before: CheckedHost, after: CheckedHost) -> bool:
+    """Whether numbers that both have say that it is another machine."""
+    pairs = ((before.serial, after.serial), (before.product_uuid, after.product_uuid))
+    return any(a and b and a.lower() != b.lower() for a, b in pairs)
+
+
+def new_firmware(before: CheckDocument, after: CheckDocument) -> list[str]:
+    """Parts of the same machine, or its BIOS, that have another version of firmware than before, by their places."""
+    known = {(p.kind, p.serial): p.firmware for p in before.parts}
+    changed = [
+        p.place
+        for p in after.parts
+        if p.firmware and known.get((p.kind, p.serial), "") not in ("", p.firmware)
+    ]
+    old, new = before.host.bios, after.host.bios
+    return [*(("BIOS",) if old and new and old != new else ()), *changed]
 
 
 def known_members(given: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:

@@ -12,7 +12,6 @@ from starlette.concurrency import run_in_threadpool
 from weft.api.documents import HoldRequest, QuarantineRequest
 from weft.app.explain import validate
 from weft.app.yamltext import Positions
-from weft.engine.holds import BY_WEFT
 from weft.model.errors import ConflictError, ForbiddenError, InputError
 from weft.model.views import DrainRequest, NodeView
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of, require
@@ -227,7 +226,7 @@ def _refused(node: NodeView, ended: list[str]) -> list[str]:
         f"Not the hold for {hold.what}: {', '.join(tests)} must pass first, or accept the node without, and say "
         "why."
         for hold in node.holds
-        if hold.what in ended and hold.held_by == BY_WEFT
+        if hold.what in ended and hold.why  # of weft's own
         if (tests := [one.test for one in hold.tests if one.status != "passed"])
     ]
 

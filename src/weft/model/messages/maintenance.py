@@ -68,6 +68,22 @@ HELD_AFTER_QUARANTINE = Code(
     "maintenance",
     {},
 )
+HELD_NEW = Code(
+    "HELD_NEW",
+    Component.SITE,
+    "the site wants new nodes to be accepted, and those with another machine",
+    True,
+    "maintenance",
+    {},
+)
+HELD_AFTER_FIRMWARE = Code(
+    "HELD_AFTER_FIRMWARE",
+    Component.SITE,
+    "the site wants nodes to be accepted that have other firmware than before",
+    True,
+    "maintenance",
+    {},
+)
 REPLACED_UNACCEPTED = Code(
     "REPLACED_UNACCEPTED",
     Component.SITE,

@@ -123,11 +123,13 @@ class RepairPolicy(Document):
 class AcceptancePolicy(Document):
     """Which nodes must be accepted before they are assigned again, besides replaced ones."""
 
-    after: tuple[Literal["pod", "quarantine"], ...] = Field(
+    after: tuple[Literal["pod", "quarantine", "new", "firmware"], ...] = Field(
         default=(),
-        max_length=2,
+        max_length=4,
         description="pod: each time a pod has left a node on which it had something. quarantine: each time one is "
-        "cleared. Nothing: only replaced nodes, for `repair`.",
+        "cleared. new: a node that the last site didn't have, or whose machine is another one by its serial number. "
+        "firmware: once a node's own checks report another version of firmware than before. Nothing: only replaced "
+        "nodes, for `repair`.",
     )
     what: str = Field(
         default="acceptance",

@@ -27,7 +27,7 @@ class HoldView(Coded):
     node: str
     what: str = Field(description="What it is held for.")
     since: datetime
-    held_by: str = Field(description="User who holds it, by name; `weft`: it was replaced in a pod.")
+    held_by: str = Field(description="User who holds it, by name. With `why`, weft itself wants it, too.")
     why: Sentence = Field(
         default="", description="What it was replaced in, and by whom; empty: a user holds it."
     )
