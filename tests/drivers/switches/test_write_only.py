@@ -18,6 +18,7 @@ from weft.drivers.switches.names import vlan_name
 from weft.drivers.switches.vlans import PortVlans
 from weft.drivers.switches.wanted import Order, edit_for
 from weft.model.errors import PermanentError, UnknownError
+from weft.model.linkstates import LinkStates
 from weft.model.resources import Resource, Status
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
@@ -119,6 +120,12 @@ def rig(folder_of_turns: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Writ
     monkeypatch.setattr(GenericDevice, "_made", made)
     yield rig
     rig.fabric.close()
+
+
+def test_ports_of_a_switch_that_cannot_be_read_are_unknown(rig: WriteOnlyFabric) -> None:
+    """Neither their links nor their counters."""
+    assert rig.fabric.links() == LinkStates(frozenset(), frozenset())
+    assert set(rig.fabric.port_counters().values()) == {"networking-generic-switch reads nothing"}
 
 
 def test_added_port_is_not_reported_as_accepted_off(rig: WriteOnlyFabric) -> None:

@@ -237,6 +237,9 @@ class Generic(Together):
     def counters(self) -> str:
         return "networking-generic-switch reads nothing"
 
+    def links(self) -> str:
+        return "networking-generic-switch reads nothing"
+
     def neighbours(self, ports: Sequence[str]) -> str:
         return "it can't be read back"
 
