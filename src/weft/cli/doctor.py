@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from pathlib import Path
 
 from weft.cli.common import Subparsers
 from weft.cli.output import Listing, listed
@@ -28,6 +29,14 @@ def add_commands(subparsers: Subparsers) -> None:
         "--timeout", metavar="SECONDS", default=str(LIMIT), help=f"limit of each check (default {LIMIT})"
     )
     parser.add_argument("--wrong", action="store_true", help="show only what isn't ok")
+    parser.add_argument(
+        "--service-version",
+        action="append",
+        default=[],
+        metavar="[CLOUD/]SERVICE=VERSION",
+        help="version of a cloud's service, such as nova=29.2.1, to compare with advisories; repeatable",
+    )
+    parser.add_argument("--advisories", metavar="FILE", help="a newer table of advisories (docs/doctor.md)")
     add_file_option(parser)
     for one in TABLE:
         if one.name in _SETTINGS:
@@ -47,10 +56,13 @@ def examined(args: argparse.Namespace) -> Listing:
     except NotAllowedError as error:
         raise InputError("--timeout", args.timeout, error.allowed) from None
     found = resolve(config_file(args.config, os.environ), os.environ, given_options(args))
+    from weft.app.doctor.advisories import Advisories, read_stated, read_table
     from weft.app.doctor.examination import examine
     from weft.app.doctor.findings import Level
 
-    findings = examine(settings_of(found), float(seconds))
+    table = read_table(Path(args.advisories) if args.advisories else None)
+    advisories = Advisories(table, read_stated(args.service_version))
+    findings = examine(settings_of(found), float(seconds), advisories)
     bad = [one for one in findings if one.level is not Level.OK]
     rows = [
         {

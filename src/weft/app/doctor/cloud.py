@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from urllib.parse import urlsplit
 
+from weft.app.doctor.advisories import Advisories
 from weft.app.doctor.bounds import Check
 from weft.app.doctor.findings import Finding, finding
 from weft.app.livecheck import UNCHECKED, check_aggregates, policy_notes
@@ -33,7 +34,7 @@ def services_of(site: Site, cloud: str) -> tuple[str, ...]:
     return (*ALWAYS, *more, *(["block-storage"] if storage.volumes else []))
 
 
-def keystone_check(sessions: Sessions, label: str, seconds: float) -> Check:
+def keystone_check(sessions: Sessions, label: str, seconds: float, advisories: Advisories) -> Check:
     """Whether weft's user gets a token, with the roles that it needs. First: the others need the token."""
 
     def look() -> Iterator[Finding]:
@@ -43,7 +44,7 @@ def keystone_check(sessions: Sessions, label: str, seconds: float) -> Check:
         except WeftError as error:
             yield finding("SERVICE_UNREACHABLE", of, error)
             return
-        yield from _service(sessions, label, "identity", seconds, ahead)
+        yield from _service(sessions, label, "identity", seconds, advisories, ahead)
         problems = account_problems(sessions)
         for problem in problems:
             yield finding("ROLE_MISSING", of, problem)
@@ -54,13 +55,23 @@ def keystone_check(sessions: Sessions, label: str, seconds: float) -> Check:
     return Check(f"{label}: identity", look)
 
 
-def service_checks(sessions: Sessions, services: Iterable[str], label: str, seconds: float) -> list[Check]:
+def service_checks(
+    sessions: Sessions, services: Iterable[str], label: str, seconds: float, advisories: Advisories
+) -> list[Check]:
     """A check for each further service, so that a silent one delays no other."""
-    return [Check(f"{label}: {name}", partial(_service, sessions, label, name, seconds)) for name in services]
+    return [
+        Check(f"{label}: {name}", partial(_service, sessions, label, name, seconds, advisories))
+        for name in services
+    ]
 
 
 def _service(
-    sessions: Sessions, label: str, name: str, seconds: float, ahead: float | None = None
+    sessions: Sessions,
+    label: str,
+    name: str,
+    seconds: float,
+    advisories: Advisories,
+    ahead: float | None = None,
 ) -> Iterator[Finding]:
     """Args: ahead: of its clock, if that is known better than by its answers."""
     of = f"{label}: {name}"
@@ -71,6 +82,7 @@ def _service(
         if (seen := met.ahead if ahead is None else ahead) is not None:
             yield _clock(of, seen)
         yield _tls(of, met.url, seconds)
+        yield from advisories.of(label, name, met.version)
         refused, rows = refused_reads(sessions, name)
     except WeftError as error:
         yield finding("SERVICE_UNREACHABLE", of, error)

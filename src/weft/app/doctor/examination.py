@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from weft.app.doctor import agents, cloud, fabric, gate, host
+from weft.app.doctor.advisories import Advisories, read_table
 from weft.app.doctor.bounds import Check, carried_out
 from weft.app.doctor.database import DatabaseCheck
 from weft.app.doctor.findings import Finding, finding
@@ -21,12 +22,14 @@ from weft.model.errors import WeftError
 from weft.model.site import Site
 
 
-def examine(settings: ServeSettings, seconds: float) -> list[Finding]:
+def examine(settings: ServeSettings, seconds: float, advisories: Advisories | None = None) -> list[Finding]:
     """Look at everything; nothing is changed. Takes at most three times `seconds`.
 
     Args:
         seconds: limit of each check.
+        advisories: that versions are compared with; None: those that this version of weft knows.
     """
+    known = advisories or Advisories(read_table(None), {})
     database = DatabaseCheck(settings, seconds)
     found = carried_out(
         [
@@ -42,7 +45,7 @@ def examine(settings: ServeSettings, seconds: float) -> list[Finding]:
         site, said = _site_of_file(settings.site)
         found.append(said)
     with ExitStack() as stack:
-        found += _outside(settings, site, seconds, stack, database.url)
+        found += _outside(settings, site, seconds, stack, database.url, known)
     return found
 
 
@@ -60,13 +63,19 @@ def _site_of_file(path: Path | None) -> tuple[Site | None, Finding]:
 
 
 def _outside(
-    settings: ServeSettings, site: Site | None, seconds: float, stack: ExitStack, url: str | None
+    settings: ServeSettings,
+    site: Site | None,
+    seconds: float,
+    stack: ExitStack,
+    url: str | None,
+    advisories: Advisories,
 ) -> Iterator[Finding]:
     """Keystone of each cloud first, whose token the other checks need; then everything at once.
 
     Args:
         url: of the database, if it can be read.
     """
+    yield from advisories.age()
     first, accounts, later = list[Check](), list[tuple[_Account, Sessions]](), list[Check]()
     for account in _accounts(settings, site):
         try:
@@ -75,11 +84,11 @@ def _outside(
             yield finding("PROFILE_UNUSABLE", account.label, error)
             continue
         accounts.append((account, sessions))
-        first.append(cloud.keystone_check(sessions, account.label, seconds))
+        first.append(cloud.keystone_check(sessions, account.label, seconds, advisories))
     yield from carried_out(first, seconds)
     for check, (account, sessions) in zip(first, accounts, strict=True):
         if any(one.code == "SERVICE_ANSWERS" for one in check.found):
-            later += cloud.service_checks(sessions, account.services, account.label, seconds)
+            later += cloud.service_checks(sessions, account.services, account.label, seconds, advisories)
         elif account.services:
             said = f"{', '.join(account.services)} weren't asked: Keystone gave no token to look with"
             yield finding("SERVICE_UNASKED", account.label, said)

@@ -29,6 +29,7 @@ class Code:
 
 _OK, _WARNING, _ERROR, _UNKNOWN = Level.OK, Level.WARNING, Level.ERROR, Level.UNKNOWN
 _INSTALL, _OPERATING, _ROLES = "install.md", "operating.md", "operating-roles.md"
+_ADVISORIES = "doctor.md#advisories"
 _CERTIFICATES = "security.md#certificates-of-agents"
 _SITE, _SETTINGS = "site-file.md", "configuration.md"
 CODES: Mapping[str, Code] = {
@@ -173,6 +174,16 @@ CODES: Mapping[str, Code] = {
         _ERROR, "fabric-opensm.md", "a setting of a fabric's manager is insufficient for isolation"
     ),
     "FABRIC_DIFFERS": Code(_WARNING, _SITE, "cabling differs from the site"),
+    "ADVISORIES_NONE": Code(
+        _OK, _ADVISORIES, "no advisory of the table affects a service; those after its day aren't in it"
+    ),
+    "ADVISORY_APPLIES": Code(
+        _ERROR, _ADVISORIES, "a service's version has a known vulnerability: upgrade it"
+    ),
+    "ADVISORY_UNKNOWN": Code(
+        _UNKNOWN, _ADVISORIES, "a service's version isn't known well enough: state it (--service-version)"
+    ),
+    "ADVISORIES_OLD": Code(_WARNING, _ADVISORIES, "the table of advisories is older than a year"),
     "AGENT_CERTIFICATES_VALID": Code(_OK, _CERTIFICATES, "agents' certificates are valid for a while"),
     "AGENT_CERTIFICATE_ENDS": Code(
         _WARNING, _CERTIFICATES, "an agent's certificate has less than 30 days left, and wasn't renewed"

@@ -1,0 +1,192 @@
+"""Versions of a cloud's services beside known advisories. What can't be decided is unknown, never ok.
+
+Versions are stated by an operator, or follow from the newest microversion that a service offers, which says the series
+but not what was mended in it. Sources of the series: `rest_api_version_history.rst` of Nova and Cinder,
+`ironic/common/release_mappings.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import AfterValidator, Field, ValidationError
+
+from weft.app.doctor.findings import Finding, finding
+from weft.model.base import Document
+from weft.model.errors import InputError
+
+PRODUCTS: Mapping[str, str] = {
+    "identity": "keystone",
+    "network": "neutron",
+    "compute": "nova",
+    "image": "glance",
+    "baremetal": "ironic",
+    "block-storage": "cinder",
+}
+"""Type of a service -> what implements it, as advisories name it."""
+SERIES: Mapping[str, tuple[tuple[str, int, int | None], ...]] = {
+    "nova": (
+        *(("2.87", 21, 22), ("2.88", 23, 23), ("2.90", 24, 25), ("2.93", 26, 26), ("2.95", 27, 28)),
+        *(("2.96", 29, 30), ("2.100", 31, 32), ("2.103", 33, 33), ("2.104", 34, None)),
+    ),
+    "cinder": (
+        *(("3.60", 16, 16), ("3.62", 17, 17), ("3.64", 18, 18), ("3.66", 19, 19), ("3.68", 20, 20)),
+        *(("3.70", 21, 23), ("3.71", 24, None)),
+    ),
+    "ironic": (
+        *(("1.78", 18, 20), ("1.80", 21, 21), ("1.82", 21, 21), ("1.83", 22, 22), ("1.86", 22, 22)),
+        *(("1.87", 23, 23), ("1.88", 23, 23), ("1.89", 24, 24), ("1.90", 24, 24), ("1.91", 25, 26)),
+        *(("1.93", 26, 26), ("1.94", 27, 27), ("1.95", 28, 28), ("1.96", 29, 29), ("1.99", 30, 31)),
+        *(("1.101", 32, 32), ("1.104", 33, 33), ("1.109", 34, 34), ("1.111", 35, 35), ("1.112", 36, 37)),
+        *(("1.113", 38, 38), ("1.115", 39, None)),
+    ),
+}
+"""Product -> newest microversion, first and last major version that offer it; None: later ones may, too."""
+OLD = timedelta(days=365)
+"""After which a table says little."""
+_LIMIT = 1 << 20
+_NEWEST = re.compile(r"\(up to (\d{1,3}\.\d{1,4})\)")
+_VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){0,3}")
+_END = (1 << 30,)
+Version = tuple[int, ...]
+
+
+def _version(text: str) -> str:
+    if not _VERSION.fullmatch(text):
+        raise ValueError("a version such as 29.1.1")
+    return text
+
+
+class Advisory(Document):
+    """A row of the table."""
+
+    id: str = Field(pattern=r"^[A-Z]+-[0-9-]{4,20}$")
+    title: str = Field(max_length=200)
+    source: str = Field(pattern=r"^https://\S{1,300}$")
+    of: dict[
+        str,
+        tuple[tuple[Annotated[str, AfterValidator(_version)], Annotated[str, AfterValidator(_version)]], ...],
+    ]
+
+
+class Table(Document):
+    """The file."""
+
+    until: date
+    advisories: tuple[Advisory, ...] = Field(max_length=10_000)
+
+
+def read_table(path: Path | None) -> Table:
+    """A file, or the one of this version of weft. Raises `InputError`."""
+    try:
+        if path is None:
+            text = files("weft.app.doctor").joinpath("advisories.yaml").read_text()
+        else:
+            with path.open("rb") as file:
+                text = file.read(_LIMIT).decode()
+        return Table.model_validate(yaml.safe_load(text))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        why = error.errors()[0] if isinstance(error, ValidationError) else None
+        said = f"{'.'.join(map(str, why['loc']))}: {why['msg']}" if why else f"{type(error).__name__}"
+        raise InputError("--advisories", str(path), f"a table as docs/doctor.md has it ({said})") from None
+
+
+def read_stated(words: list[str]) -> Mapping[tuple[str, str], str]:
+    """Cloud (empty: every one) and product -> version. Raises `InputError`."""
+    found: dict[tuple[str, str], str] = {}
+    for word in words:
+        name, _, version = word.partition("=")
+        cloud, _, product = name.rpartition("/")
+        if product not in PRODUCTS.values() or not _VERSION.fullmatch(version):
+            allowed = (
+                f"[CLOUD/]SERVICE=VERSION, such as nova=29.2.1, of {', '.join(sorted(PRODUCTS.values()))}"
+            )
+            raise InputError("--service-version", word, allowed)
+        found[cloud, product] = version
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Advisories:
+    """Args: stated: as `read_stated` has it."""
+
+    table: Table
+    stated: Mapping[tuple[str, str], str]
+
+    def age(self) -> Iterator[Finding]:
+        """Whether the table is too old to say much."""
+        if datetime.now(UTC).date() - self.table.until > OLD:
+            said = f"the table of advisories ends at {self.table.until}: have a newer one (--advisories)"
+            yield finding("ADVISORIES_OLD", "advisories", said)
+
+    def of(self, label: str, service: str, offered: str) -> Iterator[Finding]:
+        """Of one service of a cloud.
+
+        Args:
+            label: of the findings, such as `cloud main`.
+            offered: what the service's version document says, as `Met.version`.
+        """
+        product, of = PRODUCTS.get(service), f"{label}: {service}"
+        if product is None:
+            return
+        cloud = label.removeprefix("cloud ")
+        exact = self.stated.get((cloud, product)) or self.stated.get(("", product))
+        first, end, called = _range(product, exact, offered)
+        mine = [one for one in self.table.advisories if product in one.of]
+        sure = [one for one in mine if _within(one, product, first, end)]
+        perhaps = [one for one in mine if one not in sure and _touches(one, product, first, end)]
+        if sure:
+            yield finding("ADVISORY_APPLIES", of, f"{called} is affected by {_named(sure)}")
+        if perhaps:
+            said = f"whether {called} is affected by {_named(perhaps)} can't be seen: --service-version {product}=…"
+            yield finding("ADVISORY_UNKNOWN", of, said)
+        if not sure and not perhaps:
+            said = f"{called} isn't affected by those of the {len(mine)} known until {self.table.until}"
+            yield finding("ADVISORIES_NONE", of, said)
+
+
+def _range(product: str, exact: str | None, offered: str) -> tuple[Version, Version, str]:
+    """First possible version, the first that is not possible any more, and words for them."""
+    if exact is not None:
+        version = _numbers(exact)
+        return version, (*version, 0), f"{product} {exact} (as stated)"
+    newest = found[1] if (found := _NEWEST.search(offered)) else None
+    for microversion, low, high in SERIES.get(product, ()):
+        if microversion == newest:
+            words = f"{product} {low}" if high == low else f"{product} {low} or later" if high is None else ""
+            return (low,), _END if high is None else (high + 1,), words or f"{product} {low} to {high}"
+    last = SERIES[product][-1] if product in SERIES else None
+    if newest is not None and last is not None:
+        offers, known = _numbers(newest), _numbers(last[0])
+        if offers[0] == known[0] and offers > known:
+            return (last[1],), _END, f"{product} {last[1]} or later"
+    return (0,), _END, f"{product}, whose version no answer shows,"
+
+
+def _within(one: Advisory, product: str, first: Version, end: Version) -> bool:
+    """Whether every possible version is affected."""
+    return any(_numbers(low) <= first and end <= _numbers(high) for low, high in one.of[product])
+
+
+def _touches(one: Advisory, product: str, first: Version, end: Version) -> bool:
+    """Whether a possible version is affected."""
+    return any(_numbers(low) < end and first < _numbers(high) for low, high in one.of[product])
+
+
+def _numbers(text: str) -> Version:
+    """For comparisons: 29 is 29.0.0, and before 29.0.1."""
+    found = tuple(map(int, text.split(".")))
+    while len(found) > 1 and found[-1] == 0:
+        found = found[:-1]
+    return found
+
+
+def _named(rows: list[Advisory]) -> str:
+    return ", ".join(one.id for one in rows)

@@ -1,0 +1,110 @@
+"""Versions beside advisories: what can't be decided is unknown, and only what is surely unaffected is ok."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from weft.app.doctor import advisories
+from weft.app.doctor.advisories import PRODUCTS, SERIES, Advisories, read_stated, read_table
+from weft.model.errors import InputError
+
+
+def codes(service: str, offered: str = "", *stated: str, label: str = "cloud main") -> dict[str, str]:
+    known = Advisories(read_table(None), read_stated(list(stated)))
+    return {one.code: one.what for one in known.of(label, service, offered)}
+
+
+@pytest.mark.parametrize(
+    ("stated", "named"),
+    [
+        ("nova=29.0.2", {"OSSA-2024-001", "OSSA-2024-002", "OSSA-2026-002"}),
+        ("nova=29.0.3", {"OSSA-2024-002", "OSSA-2026-002"}),
+        ("nova=29", {"OSSA-2024-001", "OSSA-2024-002", "OSSA-2026-002"}),
+        ("nova=30.2.1", {"OSSA-2026-002"}),
+        ("keystone=27.0.0", {"OSSA-2025-002", "OSSA-2026-005", "OSSA-2026-007"}),
+        ("neutron=23.2.0", {"OSSA-2024-005"}),
+        ("ironic=26.1.0", {"OSSA-2025-001", "OSSA-2026-008", "OSSA-2026-010", "OSSA-2026-012"}),
+    ],
+)
+def test_stated_version_has_exactly_its_advisories(stated: str, named: set[str]) -> None:
+    (service,) = [name for name, product in PRODUCTS.items() if product == stated.partition("=")[0]]
+    found = codes(service, "", stated)
+    assert list(found) == ["ADVISORY_APPLIES"]
+    assert {word.strip(",") for word in found["ADVISORY_APPLIES"].split() if word.startswith("OSSA")} == named
+
+
+@pytest.mark.parametrize("stated", ["nova=30.2.2", "nova=34.0.0", "keystone=29.0.1", "neutron=22.9.9"])
+def test_mended_version_has_none(stated: str) -> None:
+    (service,) = [name for name, product in PRODUCTS.items() if product == stated.partition("=")[0]]
+    assert list(codes(service, "", stated)) == ["ADVISORIES_NONE"]
+
+
+def test_series_alone_decides_only_what_holds_for_all_of_it() -> None:
+    """Nova 2.96 is 29 or 30: it may be mended; 2.90 is 24 or 25, before every mend of later advisories."""
+    assert list(codes("compute", "2.1 (up to 2.96)")) == ["ADVISORY_UNKNOWN"]
+    old = codes("compute", "2.1 (up to 2.90)")
+    assert "OSSA-2026-002" in old["ADVISORY_APPLIES"] and "OSSA-2023-002" in old["ADVISORY_UNKNOWN"]
+    for newest in ("2.104", "2.150"):
+        found = codes("compute", f"2.1 (up to {newest})")
+        assert list(found) == ["ADVISORIES_NONE"] and "nova 34 or later" in found["ADVISORIES_NONE"]
+
+
+@pytest.mark.parametrize("offered", ["", "v3.14", "2.1 (up to 9.9.9)", "2.1 (up to 2.91)", "<html>"])
+@pytest.mark.parametrize("service", sorted(PRODUCTS))
+def test_unknown_version_is_never_ok(service: str, offered: str) -> None:
+    """Also a microversion that no release ends with."""
+    assert list(codes(service, offered)) == ["ADVISORY_UNKNOWN"]
+
+
+def test_statement_about_one_cloud_is_not_about_others() -> None:
+    assert list(codes("compute", "", "main/nova=34.0.0")) == ["ADVISORIES_NONE"]
+    assert list(codes("compute", "", "main/nova=34.0.0", label="cloud other")) == ["ADVISORY_UNKNOWN"]
+    assert list(codes("compute", "", "main/nova=34.0.0", "nova=29.0.0", label="cloud other")) == [
+        "ADVISORY_APPLIES"
+    ]
+    assert codes("placement", "") == {}
+
+
+@pytest.mark.parametrize(
+    "word", ["nova", "nova=", "nova=latest", "3:nova=29", "swift=2.30.0", "nova=1.2.3.4.5"]
+)
+def test_statement_of_another_form_is_refused(word: str) -> None:
+    with pytest.raises(InputError, match=r"--service-version.*nova=29\.2\.1"):
+        read_stated([word])
+
+
+def test_own_table_replaces_weft_s_and_faults_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text("until: 2020-01-01\nadvisories: []\n")
+    known = Advisories(read_table(file), {})
+    assert [one.code for one in known.age()] == ["ADVISORIES_OLD"]
+    assert [one.code for one in known.of("cloud x", "compute", "")] == ["ADVISORIES_NONE"]
+    assert list(Advisories(read_table(None), {}).age()) == []
+    for text in (
+        "",
+        "until: never\nadvisories: []\n",
+        "until: 2026-01-01\nadvisories: [{id: X}]\n",
+        "{",
+        "\xff",
+    ):
+        file.write_text(text, encoding="latin-1")
+        with pytest.raises(InputError, match="--advisories"):
+            read_table(file)
+    with pytest.raises(InputError, match="--advisories"):
+        read_table(tmp_path / "nosuch")
+
+
+def test_each_row_has_a_source_and_ranges_in_order() -> None:
+    table = read_table(None)
+    numbers = advisories._numbers  # pyright: ignore[reportPrivateUsage]
+    assert len({one.id for one in table.advisories}) == len(table.advisories) > 10
+    for one in table.advisories:
+        assert one.source.endswith(f"{one.id}.html")
+        for product, ranges in one.of.items():
+            assert product in PRODUCTS.values()
+            ends = [numbers(version) for pair in ranges for version in pair]
+            assert ends == sorted(ends), one.id
+    for rows in SERIES.values():
+        assert [numbers(m) for m, _, _ in rows] == sorted(numbers(m) for m, _, _ in rows)
