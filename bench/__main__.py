@@ -25,7 +25,7 @@ SUITES = {
     "switches": "VLAN of 32 ports on 8 switches by each driver, against the switches' own",
     "roce": "a RoCE pod of 16 nodes to READY, against a script",
     "api": "list, by filters and pages, and show with 1,000 and 10,000 pods; idle cost of weft serve",
-    "impact": "an outage of a leaf of 40 nodes among 10,000 pods, without and with placing its pods elsewhere",
+    "impact": "outage of a leaf, drain of 400 nodes, search for failing nodes, among 10,000 pods",
     "links": "tables and counters of 800 hosts and 5,007 nodes, against infiniband-diags; who disturbs a pod",
     "telemetry": "share of a processor of agent and API with telemetry on, 800 hosts",
     "requests": "processor of one request of each kind",

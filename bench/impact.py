@@ -1,4 +1,5 @@
-"""What an outage of a leaf of 40 nodes would touch, among 10,000 pods in the real service and database."""
+"""Among 10,000 pods in the real service and database: an outage of a leaf of 40 nodes, a drain of 400 nodes as it is
+planned, and the search for nodes that fail."""
 
 from __future__ import annotations
 
@@ -17,20 +18,24 @@ from weft.app.service import Service
 from weft.app.settings import ServeSettings
 from weft.app.verbs import Request
 from weft.app.wiring import shared_services
+from weft.engine.failures import refresh_failures
 from weft.engine.store import Store
 from weft.model.fabric import Capabilities
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.site import Site
+from weft.model.views import DrainRequest
 from weft.planning.shapes.plan import NOT_ORDERED, make_plan
 from weft.testing.callers import tokens
 from weft.testing.keystone import FakeIdentity
 
 PODS = int(os.environ.get("IMPACT_PODS", "10000"))
-PER_LEAF, FREE, ROUNDS = 40, 400, 30
+PER_LEAF, PER_RACK, FREE, ROUNDS = 40, 400, 400, 30
 GOAL = 50.0
 """Milliseconds without placing the pods elsewhere."""
+DRAIN_GOAL = 1000.0
+"""Milliseconds of planning a drain of 400 nodes."""
 PROJECT = "id-of-team-a"
 
 
@@ -39,10 +44,17 @@ def rows() -> list[dict[str, Any]]:
         tempfile.TemporaryDirectory(prefix="weft-bench-") as folder,
         shared_services(ServeSettings(state=Path(folder), worker=False)) as made,
     ):
-        site = regular_site(PODS + FREE, per_leaf=PER_LEAF, many=True)
+        site = in_rows(regular_site(PODS + FREE, per_leaf=PER_LEAF, many=True))
         made.store.activate_site(site, "bench")
         fill(made.store, site)
-        return measured(made.service(Policy()))
+        service = made.service(Policy())
+        return [*measured(service), *drains(service), *failures(made.store, site)]
+
+
+def in_rows(site: Site) -> Site:
+    """The site with its nodes in racks of 400: the largest place that one drain names."""
+    racked = (n.model_copy(update={"rack": f"row{i // PER_RACK}"}) for i, n in enumerate(site.nodes))
+    return site.model_copy(update={"nodes": tuple(racked)})
 
 
 def fill(store: Store, site: Site) -> None:
@@ -94,4 +106,45 @@ def measured(service: Service) -> list[dict[str, Any]]:
         value = statistics.median(took)
         goal = {} if place else {"goal": f"≤ {GOAL:.0f}", "met": value <= GOAL}
         found.append(row(f"{what}{how}", value, "ms") | goal)
+    return found
+
+
+def drains(service: Service) -> list[dict[str, Any]]:
+    """A drain of 400 nodes that is only planned, each time of others."""
+    request = Request(FakeIdentity(tokens()).check("operator"), "127.0.0.1", "req-bench")
+    took: list[float] = []
+    for number in range(ROUNDS):
+        wanted = DrainRequest(target=f"rack:row{number % (PODS // PER_RACK)}", plan=True)
+        began = time.perf_counter()
+        result = service.drain(request, wanted)
+        took.append((time.perf_counter() - began) * 1000)
+        assert len(result.nodes) == len(result.pods) == PER_RACK
+    value = statistics.median(took)
+    goal = {"goal": f"≤ {DRAIN_GOAL:.0f}", "met": value <= DRAIN_GOAL}
+    return [row(f"drain of {PER_RACK} nodes among {PODS:,} pods, planned", value, "ms") | goal]
+
+
+def failures(store: Store, site: Site) -> list[dict[str, Any]]:
+    """One turn's search for nodes that fail, while none does, and while a drain of 400 nodes is due."""
+    found: list[dict[str, Any]] = []
+    for what in ("none of which fails", f"{PER_RACK} of which are on drained nodes"):
+        took: list[float] = []
+        for _ in range(ROUNDS):
+            began = time.perf_counter()
+            refresh_failures(store.database, site)
+            took.append((time.perf_counter() - began) * 1000)
+        found.append(
+            row(f"search for failing nodes among {PODS:,} pods, {what}", statistics.median(took), "ms")
+        )
+        with store.database.transaction() as tx:
+            nodes = [f"gpu{number}" for number in range(PER_RACK)]
+            past = {
+                "at": tx.now(),
+                "until": tx.now(),
+                "by": "bench",
+                "reason": "",
+                "public": "",
+                "waits": False,
+            }
+            tx.rows("drain_nodes", nodes=nodes, **past)
     return found

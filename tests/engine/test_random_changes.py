@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Generator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -27,7 +28,7 @@ from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.specs import SegmentSpec
-from weft.model.views import DrainRequest
+from weft.model.views import DrainRequest, UseSearch
 from weft.planning.fabric.functions import guid_of, mac_of
 from weft.testing.cloud import Fault
 from weft.testing.fabric import FakeFabric
@@ -174,6 +175,8 @@ class Tenant:
         assert planned is not None and done is not None
         assert planned.nodes_removed == done.nodes_removed and len(done.nodes_removed) == 1
         assert (planned.nodes_added, planned.spares_used) == (done.nodes_added, done.spares_used)
+        if pod.order.nodes.sharing == "shared":  # the new server has a number of its own
+            return
         before, after = pod.plan.server_numbers, self.pod(name).plan.server_numbers
         (failed,), (new,) = done.nodes_removed, (*done.nodes_added, *done.spares_used)
         assert {n: after[n] for n in pod.nodes if n != failed} | {failed: after[new]} == {
@@ -266,6 +269,35 @@ class Tenant:
             ).fetchall()
         assert {(node, pod) for node, pod, open_ in rows if open_} == holds
         assert all(open_ in (0, 1) for _, _, open_ in rows)
+        self.check_hours()
+
+    def check_hours(self) -> None:
+        """Hours are the book's: what is held is counted now, a whole node for one pod at a time, and a report has the
+        sum of all spans."""
+        capacity = self.house.store.capacity()
+        holds = {(row["node"], row["pod_id"], None) for row in capacity.holds.values()}
+        parts = {(row["node"], row["pod_id"], row["server"]) for row in capacity.parts}
+        with psycopg.connect(self.house.database.url) as connection:
+            open_ = connection.execute(
+                "SELECT node, pod_id, server FROM use_span WHERE until IS NULL"
+            ).fetchall()
+            (overlaps,) = connection.execute(
+                "SELECT count(*) FROM use_span a JOIN use_span b ON a.node = b.node AND a.id < b.id"
+                " AND a.server IS NULL AND b.server IS NULL"
+                " AND tstzrange(a.since, a.until) && tstzrange(b.since, b.until)"
+            ).fetchone() or (None,)
+        assert sorted(open_, key=str) == sorted(holds | parts, key=str) and overlaps == 0
+        since = self.house.database.now() - timedelta(days=1)
+        search = UseSearch(since=since, by="pod", all_projects=True)
+        report = self.house.service.use(self.house.operator, search)
+        with psycopg.connect(self.house.database.url) as connection:
+            rows = connection.execute(
+                "SELECT node, devices, since, coalesce(until, %s) FROM use_span", [report.at]
+            )
+            spans = rows.fetchall()
+        size = {n.name: len(n.accelerators) for n in self.house.site.nodes}
+        book = sum((size[n] if d is None else d) * max(0.0, (b - a).total_seconds()) for n, d, a, b in spans)
+        assert abs(sum((one.accelerator_hours or 0) * 3600 for one in report.rows) - book) < 1
 
     def order(self, name: str) -> Order:
         dice, before = self.dice, self.ordered.get(name)
