@@ -48,7 +48,8 @@ test-cloud: setup ## Only what needs a real OpenStack
 nightly: setup ## Every test, also the long ones, with 200 times as many examples and random states, new ones each day
 	@WEFT_TESTS_MORE=50 WEFT_TESTS_SEED=$$(date -u +%Y%m%d) tools/test.sh nightly
 
-bench: setup ## Measure against the alternatives in the same run; table and build/bench.json (SUITE=switches: that one alone)
+bench: export BASE ?= 93bb7bfa
+bench: setup ## Measure against the alternatives in the same run; table and build/bench.json (SUITE=switches: that one alone; SUITE=against BASE=commit: in turns with an earlier build)
 	$(PY) -m bench $(SUITE)
 
 demo: setup ## The main job on a real OpenStack and a real subnet manager, from order to receipt (DEMO=ipu: of IPUs; roce: on Ethernet; metal: of bare metal; ironic: without Nova; site: two sites from hardware lists; web: the console, until Enter; repair: a dead host is replaced; seeing: planted faults are found and named)
