@@ -82,7 +82,9 @@ class Picture:
         return self.map.rate(link, self._rates)
 
     def suspects(self, link: int) -> list[Suspect]:
-        """What each user sends on a link, most first."""
+        """What each user sends on a link, most first; among equal paths, which of them carries it isn't known."""
+        if self.routes.routes.equal_paths and self.is_between_switches(link):
+            return [Suspect(one.user, None) for one in self.use.on(link)]
         return self.use.sent_on(link, self.map.forwarding, self._rates)
 
     def cause(self, link: int) -> int | None:
@@ -120,12 +122,16 @@ class Picture:
             sender_port=sender.port,
             receiver=receiver.name,
             receiver_port=receiver.port,
+            sender_port_name=sender.port_name,
+            receiver_port_name=receiver.port_name,
             gbps=self.map.gbps(link),
             sent_gbps=in_gbps(rate.sent),
             waiting=rate.waiting,
             waiting_before=rate.waiting_before,
             at_least=rate.at_least or rate.full,
             congested=congested,
+            pauses=rate.pauses,
+            marked=rate.marked,
             cause="" if first is None else self.users[first].id,
             pods=tuple(pods[:MOST_LINK_PODS]),
             more_pods=max(0, len(pods) - MOST_LINK_PODS),
@@ -140,6 +146,8 @@ class Picture:
             sender_port=sender.port,
             receiver=receiver.name,
             receiver_port=receiver.port,
+            sender_port_name=sender.port_name,
+            receiver_port_name=receiver.port_name,
             sender_level=sender.level,
             receiver_level=receiver.level,
             paths=paths,

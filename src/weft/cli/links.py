@@ -139,7 +139,8 @@ def _record(fields: Json, reading: Json, document: Json, details: dict[str, List
 
 def _directions(links: list[Json], more: tuple[str, ...] = ()) -> Listing:
     rows = [{**link, **_ends(link), "congested": _KNOWN[link["congested"]]} for link in links]
-    return Listing((*_LINK, *more), rows)
+    ethernet = [name for name in ("pauses", "marked") if any(link.get(name) is not None for link in links)]
+    return Listing((*_LINK, *ethernet, *more), rows)
 
 
 def _notes(reading: Json) -> Listing:
@@ -147,13 +148,11 @@ def _notes(reading: Json) -> Listing:
 
 
 def _ends(link: Json) -> Json:
-    def end(name: str, port: int) -> str:
+    def end(which: str) -> str:
+        name, port = link[which], link.get(f"{which}_port_name") or link[f"{which}_port"]
         return f"{name}:{port}" if port and "/" not in name else name
 
-    return {
-        "from": end(link["sender"], link["sender_port"]),
-        "to": end(link["receiver"], link["receiver_port"]),
-    }
+    return {"from": end("sender"), "to": end("receiver")}
 
 
 def _direction(link: Json) -> str:

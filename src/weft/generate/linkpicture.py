@@ -106,7 +106,10 @@ def _said(links: Iterable[PodLink]) -> str:
     for link in links:
         sender, receiver = (
             f"{name}:{port}" if port and "/" not in name else name
-            for name, port in ((link.sender, link.sender_port), (link.receiver, link.receiver_port))
+            for name, port in (
+                (link.sender, link.sender_port_name or link.sender_port),
+                (link.receiver, link.receiver_port_name or link.receiver_port),
+            )
         )
         more = [f"{link.paths} paths", f"shared with {link.shared_with} others"]
         more += [f"sends {link.sent_gbps} Gb/s"] if link.sent_gbps is not None else []

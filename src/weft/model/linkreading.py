@@ -24,6 +24,8 @@ class RouteReading:
         host_gbps: port GUID -> Gb/s of its link, where known.
         unread: switch GUID -> why its table wasn't read.
         partial: why cables may be missing, or tables may be of two sweeps.
+        equal_paths: there are no tables: a packet takes one of all shortest paths.
+        port_names: (switch GUID, port) -> the vendor's name of the port, where ports have names.
         engine: routing engine in force; empty: not known. `configured`: those of the options, the first preferred.
     """
 
@@ -37,6 +39,8 @@ class RouteReading:
     partial: tuple[str, ...] = ()
     engine: str = ""
     configured: tuple[str, ...] = ()
+    equal_paths: bool = False
+    port_names: Mapping[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RouteReading) and self.digest == other.digest
@@ -61,6 +65,8 @@ class PortRate(NamedTuple):
         waiting: share of the time with data to send in which it waited; `waiting_before`: in the interval before.
         at_least: the values are at least that: a counter was reset, or reached its end.
         full: its counter of waiting is full, and counts nothing until it is reset.
+        pauses: frames of priority flow control per second that keep it from sending, on Ethernet.
+        marked: frames per second that it marked as having met congestion (ECN).
     """
 
     sent: float | None = None
@@ -69,6 +75,8 @@ class PortRate(NamedTuple):
     waiting_before: float | None = None
     at_least: bool = False
     full: bool = False
+    pauses: float | None = None
+    marked: float | None = None
 
 
 UNKNOWN_RATE = PortRate()

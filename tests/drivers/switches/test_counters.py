@@ -246,3 +246,9 @@ def test_real_frames_are_counted_by_every_interface(switch_rigs: Callable[[str],
     while received() <= first and time.monotonic() < deadline:
         time.sleep(0.5)
     assert received() > first
+    routes, rates = rig.fabric.routes(0).routes, rig.fabric.rates(0)
+    ends = {end: (routes.names[end[0]], name) for end, name in routes.port_names.items()}
+    silent = {ends[end] for end, rate in rates.ports.items() if end in ends and rate.sent is None}
+    assert silent == {("leaf1", "Port-Channel5")} and rates.unread == 1, "a bond has no counters of its own"
+    assert rates.seconds[0] >= 2 and {switch for switch, _ in ends.values()} == set(before)
+    assert {p.port_guid for p in routes.ports} == {h.port_guid for n in rig.site.nodes for h in n.hcas}

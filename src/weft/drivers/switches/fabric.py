@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 
 from weft.drivers.segments import OneByOne, segment_of
 from weft.drivers.switches.cabling import Cabling, switch_of
@@ -19,6 +20,7 @@ from weft.drivers.switches.names import read_name, vlan_name
 from weft.drivers.switches.own import Own
 from weft.drivers.switches.ownevidence import check_own, clean_own, observe_own
 from weft.drivers.switches.ownsegments import OwnSegments, own_of
+from weft.drivers.switches.possible import SwitchRates, possible_routes
 from weft.drivers.switches.sessions import Edits, Sessions
 from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.vlans import Batch, SwitchState
@@ -34,6 +36,7 @@ from weft.model.fabric import (
     Snapshot,
     Usage,
 )
+from weft.model.linkreading import RouteReading, TimedRates, TimedRoutes
 from weft.model.linkstates import LinkStates
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
@@ -67,6 +70,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         self._nameless = any(not s.keeps_names for s in switches)
         self._write_only = {s.name: s for s in switches if isinstance(s, Generic)}
         self._counters = CounterReading(fabric, {s.name: s for s in switches if not isinstance(s, Generic)})
+        self._rates = SwitchRates(self._counters.get)
         self._settings = QosReading(tuple(switches), self._sessions.readers)
         self._sites = OwnSegments(site.name, fabric, cabling, ledger, self.snapshot, self._change_own)
 
@@ -86,6 +90,18 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
     def port_counters(self) -> Counted:
         """Of each switch but those that can't be read."""
         return self._counters.get()
+
+    @cached_property
+    def _possible(self) -> RouteReading:
+        return possible_routes(self._site, self._fabric, self.cabling)
+
+    def routes(self, max_age: float) -> TimedRoutes:
+        """`weft.ports.fabric.FollowsRoutes`: possible paths, by the site alone, so that they are always new."""
+        return TimedRoutes(self._possible, 0.0)
+
+    def rates(self, max_age: float) -> TimedRates:
+        """`weft.ports.fabric.FollowsRoutes`."""
+        return self._rates.get(self._possible, max_age)
 
     def links(self) -> LinkStates:
         sessions = self._sessions

@@ -18,6 +18,8 @@ Waiting = Field(
     description="Share of the time with data to send in which it waited, in the last interval; null: not known.",
 )
 
+PortName = Field(default="", description="The vendor's name of the port; empty: its number is its name.")
+
 
 class LinkReading(Document):
     """From what an answer was computed, and what isn't known of it."""
@@ -66,6 +68,8 @@ class LinkView(Document):
     sender_port: int
     receiver: str
     receiver_port: int
+    sender_port_name: str = PortName
+    receiver_port_name: str = PortName
     gbps: int | None = Field(default=None, description="Gb/s of the link; null: not known.")
     sent_gbps: float | None = Field(
         default=None, description="Gb/s that the link carries now; null: not known."
@@ -77,6 +81,14 @@ class LinkView(Document):
     )
     congested: bool | None = Field(
         default=None, description="Waiting above 0.3 in both intervals; null: not known."
+    )
+    pauses: float | None = Field(
+        default=None,
+        description="Ethernet: pauses of priority flow control per second that keep it from sending; null: not known.",
+    )
+    marked: float | None = Field(
+        default=None,
+        description="Ethernet: frames per second that it marked as having met congestion (ECN); null: not known.",
     )
     cause: str = Field(
         default="",
@@ -102,6 +114,8 @@ class PodLink(Document):
     sender_port: int
     receiver: str
     receiver_port: int
+    sender_port_name: str = PortName
+    receiver_port_name: str = PortName
     sender_level: Literal["adapter", "leaf", "other"]
     receiver_level: Literal["adapter", "leaf", "other"]
     paths: int = Field(description="How many of the pod's paths use it.")

@@ -11,6 +11,7 @@ from weft.model.ids import format_guid
 from weft.model.linkreading import UNKNOWN_RATE, PortRate, RouteReading
 from weft.model.messages import links as messages
 from weft.model.site import Site
+from weft.model.site.devices import plain_port
 from weft.planning.fabric.forwarding import Forwarding
 from weft.planning.fabric.linkuse import Adapter, forwarding_of
 from weft.planning.fabric.topology import Topology
@@ -26,11 +27,17 @@ Level = Literal["adapter", "leaf", "other"]
 
 
 class LinkEnd(NamedTuple):
-    """One end of a link. Attributes: name: a switch, or node/adapter; port: its number there."""
+    """One end of a link.
+
+    Attributes:
+        name: a switch, or node/adapter.
+        port: its number there; `port_name`: the vendor's name of it, on switches whose ports have names.
+    """
 
     name: str
     port: int
     level: Level
+    port_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,9 +59,20 @@ class LinkMap:
 
     def both_ways(self, switch: str, port: str) -> tuple[int, int] | None:
         """The two links of the cable at a switch's port; None: none was discovered there."""
+        if self.routes.equal_paths:
+            return self._both_ways(switch, port)
         found = self.site.switch_by_name.get(switch)
         number = int(port) if port.isascii() and port.isdecimal() and len(port) < 4 else 0
         link = None if found is None or found.guid is None else self.forwarding.link_of(found.guid, number)
+        return None if link is None else (link, self.forwarding.back(link))
+
+    def _both_ways(self, switch: str, port: str) -> tuple[int, int] | None:
+        """By names alone."""
+        wanted = switch, plain_port(port)
+        names = self.routes.port_names
+        ends = (e for e, name in names.items() if (self.routes.names[e[0]], plain_port(name)) == wanted)
+        links = (self.forwarding.link_of(*end) for end in ends)
+        link = next((found for found in links if found is not None), None)
         return None if link is None else (link, self.forwarding.back(link))
 
     def ends(self, link: int) -> tuple[LinkEnd, LinkEnd]:
@@ -64,6 +82,12 @@ class LinkMap:
 
     def _end(self, guid: int, port: int) -> LinkEnd:
         """By the site's name, else by its own, else by its GUID."""
+        if (named := self.routes.port_names.get((guid, port))) is not None:
+            switch = self.routes.names[guid]
+            known = self.site.switch_by_name.get(switch)
+            return LinkEnd(
+                switch, port, "leaf" if known is not None and known.level == "leaf" else "other", named
+            )
         name, level = _names(self.site, self.fabric).get(guid) or (
             self.routes.names.get(guid) or format_guid(guid),
             "other",
@@ -103,7 +127,7 @@ class LinkMap:
             yield f"the tables of {len(routes.unread)} switches weren't read: paths by way of them are unknown"
         if routes.engine and routes.configured and routes.engine != routes.configured[0]:
             yield messages.ROUTING_ENGINE(configured=routes.configured[0], used=routes.engine)
-        if not routes.engine:
+        if not routes.engine and not routes.equal_paths:
             yield "opensm's log doesn't say which routing engine is in force: paths may be adaptive"
         if self.forwarding.many_lids:
             yield "ports have several LIDs (LMC above 0): the path of each is counted"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from weft.model.errors import InputError
 from weft.model.linkreading import UNKNOWN_RATE, Pattern, PortRate, RouteReading
+from weft.planning.fabric.equalpaths import EqualPaths
 from weft.planning.fabric.forwarding import Fate, Forwarding, Ints
 
 MOST_PATHS = 4_000_000
@@ -144,6 +145,8 @@ def cause(suspects: Sequence[Suspect], carried: float | None) -> int | None:
 @lru_cache(maxsize=8)
 def forwarding_of(routes: RouteReading) -> Forwarding:
     """The tables to be followed; readings with the same tables share them."""
+    if routes.equal_paths:
+        return EqualPaths(routes.ports, routes.cables)
     return Forwarding(routes.tables, routes.ports, routes.cables)
 
 

@@ -1,0 +1,185 @@
+"""Links that pods of an Ethernet fabric may use, by the site's cabling, and what ports carry, by switches' counters."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
+from typing import NamedTuple
+
+from weft.drivers.switches.cabling import Cabling, switch_of
+from weft.drivers.switches.counters import Counted
+from weft.model.agentlinks import RoutedPort, SwitchCable
+from weft.model.linkreading import PortRate, RouteReading, TimedRates
+from weft.model.portcounters import PortCounters
+from weft.model.site import Site, SwitchLink
+
+MOST_PORTS = 255
+"""Cabled ports of a switch that are followed."""
+FIRST = 2.0
+"""Seconds between two readings if there was none lately: counters alone say no rate."""
+LEAST = 1.0
+"""Seconds that a rate is measured over at least."""
+LATELY = 120.0
+"""Seconds after which a reading says nothing of now."""
+HASHED = "switches choose among equal paths by a hash of each flow, or a spanning tree blocks some: paths are possible"
+BONDS = "adapters with bonds are followed by the first link of each"
+UNJUDGED = "whether Ethernet links are congested isn't judged: pauses and ECN marks are shown where switches count them"
+
+
+def possible_routes(site: Site, fabric: str, cabling: Cabling) -> RouteReading:
+    """All shortest paths by the site's cabling; peer links aren't followed. Switches and ports get numbers."""
+    guids = {name: number for number, name in enumerate(cabling.switches, 1)}
+    numbers: dict[str, int] = {}
+    used: dict[str, int] = {}
+
+    def number(end: str) -> int | None:
+        """Of `switch/port`; None: the switch has too many."""
+        switch = switch_of(end)
+        if end not in numbers and used.get(switch, 0) < MOST_PORTS:
+            used[switch] = numbers[end] = used.get(switch, 0) + 1
+        return numbers.get(end)
+
+    cables: list[SwitchCable] = []
+    ports: list[RoutedPort] = []
+    left = 0
+    rates = {(k.a, k.b): k.rate_gbps for k in _links(site, fabric)}
+    for a, b, peer in cabling.links:
+        a_port, b_port = number(a), number(b)
+        if peer or a_port is None or b_port is None:
+            left += not peer
+            continue
+        a_guid, b_guid = guids[switch_of(a)], guids[switch_of(b)]
+        gbps = rates.get((a, b)) or 0
+        cables.append(SwitchCable(a=a_guid, a_port=a_port, b=b_guid, b_port=b_port, gbps=gbps))
+    hcas = [hca for node in site.nodes for hca in node.hcas_on(fabric)]
+    bonds = False
+    for hca in hcas:
+        ends = cabling.ends(hca.port_id)
+        bonds |= len(ends) > 1
+        port = number(ends[0]) if switch_of(ends[0]) in guids else None
+        if port is None:
+            left += 1
+            continue
+        ports.append(
+            RoutedPort(
+                port_guid=hca.port_guid,
+                lid=0,
+                node_guid=hca.guid,
+                port=1,
+                switch_guid=guids[switch_of(ends[0])],
+                switch_port=port,
+            )
+        )
+    what = repr((sorted(guids.items()), sorted(numbers.items()), ports, cables)).encode()
+    partial = [HASHED, UNJUDGED, *([BONDS] if bonds else [])]
+    if left:
+        partial.append(f"{left} cables aren't followed: their switches have more than {MOST_PORTS} of them")
+    return RouteReading(
+        digest=sha256(what).hexdigest(),
+        tables={},
+        names={guid: name for name, guid in guids.items()},
+        ports=tuple(ports),
+        cables=tuple(cables),
+        host_gbps={hca.port_guid: hca.rate_gbps for hca in hcas},
+        partial=tuple(partial),
+        equal_paths=True,
+        port_names={(guids[switch_of(e)], n): e.partition("/")[2] for e, n in numbers.items()},
+    )
+
+
+def _links(site: Site, fabric: str) -> tuple[SwitchLink, ...]:
+    switching = site.fabrics[fabric].manager.switching
+    return () if switching is None else switching.links
+
+
+class _Reading(NamedTuple):
+    at: float
+    counted: Counted
+
+
+class SwitchRates:
+    """What ports carry, by the last two readings. Thread-safe.
+
+    Args:
+        read: asks all switches; ends in a bounded time.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Counted],
+        monotonic: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._read, self._monotonic, self._pause = read, monotonic, pause
+        self._turn = threading.Lock()
+        self._readings: list[_Reading] = []
+        """The last two, newest first."""
+
+    def get(self, routes: RouteReading, max_age: float) -> TimedRates:
+        """Of all ports of these routes; a port whose switch doesn't answer, or doesn't count that, isn't known."""
+        with self._turn:
+            now = self._monotonic()
+            self._readings = [r for r in self._readings if now - r.at <= LATELY]
+            if not self._readings:
+                self._look()
+                self._pause(FIRST)
+            if len(self._readings) < 2 or now - self._readings[0].at > max(max_age, LEAST):
+                self._look()
+            new, old = self._readings[0], self._readings[1]
+            age = self._monotonic() - new.at
+        seconds = new.at - old.at
+        ports = dict(_rates(routes, _by_port(new.counted), _by_port(old.counted), seconds))
+        unread = sum(rate.sent is None for end, rate in ports.items() if end in routes.port_names)
+        return TimedRates(ports, (seconds,), age, unread)
+
+    def _look(self) -> None:
+        at = self._monotonic()
+        self._readings = [_Reading(at, self._read()), *self._readings[:1]]
+
+
+def _by_port(counted: Counted) -> Mapping[tuple[str, str], PortCounters]:
+    """(Switch, port) -> its counters."""
+    return {
+        (switch, one.port): one
+        for switch, found in counted.items()
+        if not isinstance(found, str)
+        for one in found
+    }
+
+
+def _rates(
+    routes: RouteReading,
+    new: Mapping[tuple[str, str], PortCounters],
+    old: Mapping[tuple[str, str], PortCounters],
+    seconds: float,
+) -> Iterator[tuple[tuple[int, int], PortRate]]:
+    """What a host sends is what its switch's port receives."""
+
+    def rate(end: tuple[int, int], *fields: str) -> list[float | None]:
+        place = routes.names[end[0]], routes.port_names[end]
+        pair = new.get(place), old.get(place)
+        return [_grown(pair, field, seconds) for field in fields]
+
+    for cable in routes.cables:
+        for end in ((cable.a, cable.a_port), (cable.b, cable.b_port)):
+            sent, received, pauses, marked = rate(
+                end, "transmit_bytes", "receive_bytes", "pfc_receive", "ecn_marked"
+            )
+            yield end, PortRate(sent, received, pauses=pauses, marked=marked)
+    for port in routes.ports:
+        end = port.switch_guid, port.switch_port
+        sent, received, paused, pauses, marked = rate(
+            end, "transmit_bytes", "receive_bytes", "pfc_transmit", "pfc_receive", "ecn_marked"
+        )
+        yield end, PortRate(sent, received, pauses=pauses, marked=marked)
+        yield (port.node_guid, port.port), PortRate(received, sent, pauses=paused)
+
+
+def _grown(pair: tuple[PortCounters | None, PortCounters | None], field: str, seconds: float) -> float | None:
+    """A second; None: not counted, not read, or reset in between."""
+    if pair[0] is None or pair[1] is None or seconds <= 0:
+        return None
+    now, before = getattr(pair[0], field), getattr(pair[1], field)
+    return None if now is None or before is None or now < before else (now - before) / seconds
