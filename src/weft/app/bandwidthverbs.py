@@ -182,12 +182,15 @@ class BandwidthVerbs(TopologyVerbs):
         try:
             driver = self._keeper.world().fabric(fabric)
             status = driver.status()
-            found = status.port_errors or ()
-            if status.port_errors is None or status.bad_ports != sum(bool(one.over) for one in found):
-                return found, False
-            return found, isinstance(driver, FollowsRoutes) and driver.rates(ERRORS_AGE).unread == 0
         except WeftError:
             return (), False
+        found = status.port_errors or ()
+        if status.port_errors is None or status.bad_ports != sum(bool(one.over) for one in found):
+            return found, False
+        try:
+            return found, isinstance(driver, FollowsRoutes) and driver.rates(ERRORS_AGE).unread == 0
+        except WeftError:
+            return found, False
 
 
 def _of_pod(pod: PodTopology, site: Site) -> tuple[Planned, dict[str, str]]:

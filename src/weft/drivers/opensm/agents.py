@@ -88,5 +88,9 @@ class Agents:
             )
         return self.named(masters[0])
 
+    def of_master(self, ask: Callable[[Agent], T], /) -> T:
+        """What the master's agent says. Raises as `master`."""
+        return ask(self.master(self.files()))
+
     def named(self, name: str) -> Agent:
         return next(a for a in self.all if a.name == name)

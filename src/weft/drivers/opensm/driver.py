@@ -13,13 +13,13 @@ from weft.drivers.opensm.change import Changed, Changer, Edit, lost
 from weft.drivers.opensm.evidence import OpenSmSnapshot, clean, configured
 from weft.drivers.opensm.marked import marked_segments
 from weft.drivers.opensm.observe import FabricReading, observe
-from weft.drivers.opensm.routes import RateKeeper, RouteKeeper
 from weft.drivers.opensm.section import Base, DesiredPartition, Section
 from weft.drivers.opensm.status import fabric_status
 from weft.drivers.segments import SegmentDriver, segment_of
 from weft.drivers.wire.agents import Agent, HttpAgent, certificate_problems
 from weft.drivers.wire.items import port_table
 from weft.drivers.wire.places import machine_places
+from weft.drivers.wire.routes import RateKeeper, RouteKeeper
 from weft.drivers.wire.sight import Sight
 from weft.model.agentapi import (
     PathsQuery,
@@ -80,7 +80,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         self._agents = Agents(fabric, chosen)
         self._sight = Sight(fabric, self._ports)
         self._changer = Changer(site.name, self._agents, ledger, self._reading.changed)
-        self._routes, self._rates = RouteKeeper(self._agents), RateKeeper(self._agents)
+        self._routes, self._rates = RouteKeeper(self._agents.of_master), RateKeeper(self._agents.of_master)
         self._wait = wait_seconds
         self._entries: dict[int, tuple[float, int]] = {}
 

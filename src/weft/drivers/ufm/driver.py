@@ -30,7 +30,8 @@ from weft.drivers.ufm.snapshot import MANAGER, Later, UfmSnapshot
 from weft.drivers.ufm.usage import tight_ports
 from weft.drivers.ufm.versions import troubles
 from weft.drivers.wire.agents import Agent, HttpAgent, certificate_problems
-from weft.model.errors import PermanentError, WeftError
+from weft.drivers.wire.routes import RateKeeper, RouteKeeper
+from weft.model.errors import ConflictError, PermanentError, WeftError
 from weft.model.fabric import (
     Capabilities,
     Check,
@@ -44,8 +45,10 @@ from weft.model.fabric import (
 )
 from weft.model.fabrictypes import Mode
 from weft.model.ids import format_guid, format_pkey, parse_pkey
+from weft.model.linkreading import TimedRates, TimedRoutes
 from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
+from weft.model.messages import links as messages
 from weft.model.observedfabric import ObservedFabric
 from weft.model.resources import Kind, Marked, Observed, Resource, Status
 from weft.model.site import Site
@@ -86,6 +89,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         )
         self.rest = Rest(fabric, self._manager, transport)
         self._eyes, self._inventory = Eyes(site, fabric, chosen), Inventory(self.rest, quiet_seconds)
+        self._routes, self._rates = RouteKeeper(self._eyes.first), RateKeeper(self._eyes.first)
         self._changer, self._wait = Changer(self.rest, proof_seconds), wait_seconds
 
     def close(self) -> None:
@@ -140,6 +144,20 @@ class Ufm(OneByOne[UfmSnapshot]):
     def configured(self) -> Configured:
         listing = self._changer.listing()
         return Configured(MANAGER, {MANAGER: {n: p.name for n, p in listing.partitions.items()}})
+
+    def routes(self, max_age: float) -> TimedRoutes:
+        """`weft.ports.fabric.FollowsRoutes`: as an agent beside UFM's OpenSM reads them; UFM has no tables to give."""
+        self._need_agents()
+        return self._routes.read(max_age)
+
+    def rates(self, max_age: float) -> TimedRates:
+        """`weft.ports.fabric.FollowsRoutes`."""
+        self._need_agents()
+        return self._rates.read(max_age)
+
+    def _need_agents(self) -> None:
+        if not self._eyes:
+            raise ConflictError(messages.LINKS_NOT_READ(fabric=self._fabric))
 
     def usage(self) -> Usage:
         listing = self._changer.listing()

@@ -68,7 +68,7 @@ class Eyes:
             reading = WireReading(self._site, self._fabric, tables, keys, agent.name, where, answer.partial)
             return Looked(reading, answer.vacant)
 
-        return self._first(ask)
+        return self.first(ask)
 
     def tables(self, guids: Collection[int]) -> Mapping[int, PortTable]:
         asked = tuple(sorted(set(guids)))
@@ -77,13 +77,13 @@ class Eyes:
             answer = self._sight.some(agent.tables(TablesQuery(port_guids=asked)), asked, agent.name)
             return {p.port_guid: port_table(p) for p in answer.ports}
 
-        return self._first(ask) if asked else {}
+        return self.first(ask) if asked else {}
 
     def paths(self, pairs: Sequence[tuple[int, int]]) -> Sequence[PathProbe]:
         if not pairs:
             return ()
         query = PathsQuery(pairs=tuple(pairs))
-        return self._first(lambda agent: self._sight.paths(agent.paths(query), pairs, agent.name).paths)
+        return self.first(lambda agent: self._sight.paths(agent.paths(query), pairs, agent.name).paths)
 
     def options(self) -> Mapping[str, AgentOptions | WeftError]:
         """Agent -> options of the subnet manager next to it, or why they can't be read."""
@@ -115,7 +115,7 @@ class Eyes:
         keys = () if vacate is None else (vacate,)
         if guids or keys:
             query = RepairQuery(port_guids=tuple(guids)[:REPAIRED_AT_ONCE], vacant_keys=keys)
-            self._first(lambda agent: agent.repair(query))
+            self.first(lambda agent: agent.repair(query))
 
     def _each(self, ask: Callable[[Agent], T]) -> dict[str, T | WeftError]:
         """Query all concurrently, so that an unreachable agent doesn't delay the others."""
@@ -131,7 +131,8 @@ class Eyes:
         with ThreadPoolExecutor(len(self.all), thread_name_prefix="fabric-agent") as pool:
             return dict(zip([a.name for a in self.all], pool.map(one, self.all), strict=True))
 
-    def _first(self, ask: Callable[[Agent], T]) -> T:
+    def first(self, ask: Callable[[Agent], T], /) -> T:
+        """What the first agent says that answers. Raises `UnknownError` if none does."""
         failed: list[str] = []
         for agent in self.all:
             try:

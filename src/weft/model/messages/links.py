@@ -19,8 +19,8 @@ ROUTING_ENGINE = Code(
 LINKS_NOT_READ = Code(
     "LINKS_NOT_READ",
     Component.FABRIC,
-    "it isn't known which links are used on fabric {fabric}: weft reads forwarding tables of switches from OpenSM's "
-    "agents alone",
+    "it isn't known which links are used on fabric {fabric}: forwarding tables are read by weft's agents beside its "
+    "subnet manager, and it has none",
     True,
     "links",
     {"fabric": NODE},

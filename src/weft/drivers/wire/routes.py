@@ -1,4 +1,4 @@
-"""Forwarding tables and counters as the master's agent read them; a table that didn't change isn't sent again."""
+"""Forwarding tables and counters as an agent read them; a table that didn't change isn't sent again."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from weft.drivers.opensm.agents import Agents
 from weft.drivers.wire.agents import Agent
 from weft.model.agentlinks import Counters, CountersQuery, Routes, RoutesQuery, SwitchTable
 from weft.model.errors import PermanentError, UnknownError
@@ -17,6 +16,14 @@ from weft.model.ids import format_guid, parse_guid
 from weft.model.linkreading import PortRate, RouteReading, TimedRates, TimedRoutes
 
 T = TypeVar("T")
+
+
+class Asks(Protocol):
+    """Asks the agent that knows the fabric, or one after the other of those that all do; raises as they do."""
+
+    def __call__(self, ask: Callable[[Agent], T], /) -> T: ...
+
+
 _OLDER = "there is no POST"
 """How an agent that doesn't know the path begins its answer."""
 
@@ -24,8 +31,8 @@ _OLDER = "there is no POST"
 class RouteKeeper:
     """The last reading of one fabric. Thread-safe."""
 
-    def __init__(self, agents: Agents, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._agents, self._monotonic = agents, monotonic
+    def __init__(self, asks: Asks, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._asks, self._monotonic = asks, monotonic
         self._lock = threading.Lock()
         self._last: tuple[float, RouteReading] | None = None
         self._tables: dict[int, tuple[str, bytes]] = {}
@@ -35,12 +42,15 @@ class RouteKeeper:
         with self._lock:
             now = self._monotonic()
             if self._last is None or now - self._last[0] >= max_age:
-                agent = self._agents.master(self._agents.files())
                 have = {format_guid(guid): digest for guid, (digest, _) in self._tables.items()}
                 query = RoutesQuery(max_age=max_age, have=have)
-                answer = _asked(agent, lambda: agent.routes(query))
+
+                def ask(agent: Agent) -> tuple[Routes, str]:
+                    return _asked(agent, lambda: agent.routes(query)), agent.name
+
+                answer, name = self._asks(ask)
                 began = self._monotonic() - answer.age
-                reading = self._merged(answer, agent.name)
+                reading = self._merged(answer, name)
                 if (
                     self._last is not None
                     and self._last[1] == reading
@@ -87,8 +97,8 @@ class RouteKeeper:
 class RateKeeper:
     """The last rates of one fabric's ports. Thread-safe."""
 
-    def __init__(self, agents: Agents, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._agents, self._monotonic = agents, monotonic
+    def __init__(self, asks: Asks, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._asks, self._monotonic = asks, monotonic
         self._lock = threading.Lock()
         self._last: tuple[float, TimedRates] | None = None
 
@@ -97,8 +107,8 @@ class RateKeeper:
         with self._lock:
             now = self._monotonic()
             if self._last is None or now - self._last[0] >= max_age:
-                agent = self._agents.master(self._agents.files())
-                answer = _asked(agent, lambda: agent.counters(CountersQuery(max_age=max_age)))
+                query = CountersQuery(max_age=max_age)
+                answer = self._asks(lambda agent: _asked(agent, lambda: agent.counters(query)))
                 self._last = self._monotonic() - answer.age, _rates(answer)
             began, rates = self._last
             return replace(rates, age=max(0.0, self._monotonic() - began))
