@@ -139,7 +139,7 @@ def serve(settings: ServeSettings) -> int:
             more=[notices(token, made.tell_tenant_networks)] if token else [],
             monitoring_token=monitoring,
         )
-        add_console(app, sign_in, made.store.database)
+        add_console(app, sign_in, made.store.database, settings.websso_url)
         if worker:
             worker.start()
         try:

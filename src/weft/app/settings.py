@@ -27,6 +27,7 @@ class ServeSettings:
         neutron_token: file with the token of Neutron's driver mlnx_sdn_assist; None: its notices aren't answered.
         monitoring_token: file with the token with which Prometheus reads targets; None: operators alone may.
         public_url: how clients reach the API, if a proxy stands in front.
+        websso_url: Keystone's address of WebSSO, as browsers reach it; None: the console has no such way to sign in.
         secrets_key: file with the keys that encrypt the database's secrets; None: they aren't encrypted.
         authority_key: file with the key of the agents' authority; None: their certificates are renewed by hand.
         log_level: name of a level of `logging`.
@@ -44,6 +45,7 @@ class ServeSettings:
     workers: int = 8
     sweep_every: float = 300.0
     public_url: str | None = None
+    websso_url: str | None = None
     neutron_token: Path | None = None
     monitoring_token: Path | None = None
     certificate: tuple[Path, Path] | None = None
@@ -70,6 +72,7 @@ def settings_of(found: Configuration) -> ServeSettings:
         workers=values["weft.workers"],
         sweep_every=float(values["weft.sweep_every"]),
         public_url=values.get("serve.public_url"),
+        websso_url=values.get("serve.websso_url"),
         neutron_token=values.get("serve.neutron_token_file"),
         monitoring_token=values.get("serve.monitoring_token_file"),
         certificate=(chain, key) if chain and key else None,

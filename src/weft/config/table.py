@@ -220,6 +220,16 @@ TABLE: tuple[Setting, ...] = (
     ),
     Setting(
         "serve",
+        "websso_url",
+        HttpUrl(),
+        "Keystone's WebSSO as browsers reach it: a second way to sign in to the console (console.md)",
+        said="the console has no such button",
+        option="--websso-url",
+        metavar="URL",
+        example='"https://keystone.example/v3/auth/OS-FEDERATION/websso/openid"',
+    ),
+    Setting(
+        "serve",
         "policy",
         File(),
         "policy overrides (docs/policy.yaml.sample)",

@@ -62,6 +62,10 @@ class SignIn(Protocol):
         """A token by an application credential, which is for its project."""
         ...
 
+    def by_token(self, token: str) -> SignedIn:
+        """A token without a project that Keystone itself gave to the browser, such as by WebSSO; it is checked."""
+        ...
+
     def scopes(self, token: str) -> list[Scope]:
         """What the user may get a token for, by name."""
         ...

@@ -53,20 +53,28 @@ from weft.web import (
     siteresources,
     times,
     webhooks,
+    websso,
 )
 from weft.web.guard import HEADERS, Guard, form_of
 from weft.web.pages import PREFIX, base_of, error_page, page
 from weft.web.sessions import SessionBook
 from weft.web.visits import SignInFirst, book_of, sign_in_first
+from weft.web.websso import check_address
 
 
-def add_console(app: FastAPI, sign_in: SignIn, database: Database) -> FastAPI:
+def add_console(app: FastAPI, sign_in: SignIn, database: Database, websso_url: str | None = None) -> FastAPI:
     """Mount the console at `/ui` of the API's application; returns the console's own.
 
     Args:
         sign_in: Keystone.
         database: for sessions; everything else is asked of the verbs.
+        websso_url: Keystone's address of WebSSO as browsers reach it; None: there is none.
+
+    Raises `InputError` for another address.
     """
+    if websso_url:
+        check_address(websso_url)
+    app.state.websso_url = websso_url
     app.state.sign_in, app.state.sessions = sign_in, SessionBook(WebSessions(database))
     console = FastAPI(
         title="weft's console", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
@@ -92,6 +100,7 @@ def add_console(app: FastAPI, sign_in: SignIn, database: Database) -> FastAPI:
     )
     for part in (
         signin,
+        websso,
         pods,
         live,
         orders,

@@ -89,13 +89,16 @@ def check_source(http: HttpRequest) -> None:
             raise HTTPException(403, "the form was sent by another site")
 
 
-async def form_of(http: HttpRequest, session: Session | None) -> dict[str, str]:
+async def form_of(
+    http: HttpRequest, session: Session | None, check: Callable[[HttpRequest], None] = check_source
+) -> dict[str, str]:
     """A form's fields. Raises `HTTPException` for one of another site or session, and one that is too large.
 
     Args:
         session: whose forms carry its token; None: before there is one.
+        check: raises `HTTPException` for a form that a wrong site sent.
     """
-    check_source(http)
+    check(http)
     kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise HTTPException(

@@ -40,10 +40,10 @@ log = logging.getLogger("weft.web")
 @router.get("/sign-in")
 async def sign_in_page(http: HttpRequest) -> Response:
     """The forms."""
-    return _forms(http, {}, back=http.query_params.get("next", "/"), over="over" in http.query_params)
+    return forms(http, {}, back=http.query_params.get("next", "/"), over="over" in http.query_params)
 
 
-def _forms(
+def forms(
     http: HttpRequest,
     given: Mapping[str, str],
     status: int = 200,
@@ -52,6 +52,7 @@ def _forms(
     over: bool = False,
     draft: str = "",
 ) -> Response:
+    """The page for signing in."""
     values = {"user": "", "domain": "Default", "credential": "", **given}
     insecure = not _keeps_cookies(http)
     return page(
@@ -65,12 +66,13 @@ def _forms(
         insecure=insecure,
         draft=draft if _is_kept(draft) else "",
         lost=bool(draft) and not _is_kept(draft),
+        websso=bool(http.app.state.websso_url),
     )
 
 
 def with_draft(http: HttpRequest, draft: str) -> Response:
     """The forms, which keep the text of an order that was sent after the session had ended."""
-    return without_session(_forms(http, {}, 401, DRAFT, over=True, draft=draft))
+    return without_session(forms(http, {}, 401, DRAFT, over=True, draft=draft))
 
 
 def _is_kept(draft: str) -> bool:
@@ -106,17 +108,17 @@ async def sign_in(http: HttpRequest) -> Response:
     try:
         found = await at_keystone(http, ask)
     except UnauthenticatedError as error:
-        return _forms(http, shown, 401, back, str(error), draft=draft)
+        return forms(http, shown, 401, back, str(error), draft=draft)
     before = await session_of(http)
     if isinstance(found, NeedsPasscode):
         first = Contents("passcode", found.receipt, found.user_id, draft=draft)
         session = await run_in_threadpool(book_of(http).begin, first, found.expires_at, before)
     else:
-        session = await _begin(http, found, before, draft)
-    return _enter(http, session, back)
+        session = await begin(http, found, before, draft)
+    return enter_with(http, session, back)
 
 
-async def _begin(http: HttpRequest, found: SignedIn, before: Session | None, draft: str) -> Session:
+async def begin(http: HttpRequest, found: SignedIn, before: Session | None, draft: str) -> Session:
     """A session for a token: of its project, of the only one that there is, or with the choice to come."""
     unscoped = "" if found.project_id or found.system else found.token
     if unscoped:
@@ -142,7 +144,8 @@ def _keep(http: HttpRequest, found: SignedIn, unscoped: str, before: Session | N
     return book_of(http).begin(contents, found.expires_at, before)
 
 
-def _enter(http: HttpRequest, session: Session, back: str) -> Response:
+def enter_with(http: HttpRequest, session: Session, back: str) -> Response:
+    """To the next page, with the session's cookie."""
     query = f"?next={quote(local(back), safe='/')}"
     return with_session(RedirectResponse(f"{base_of(http)}/enter{query}", 303), session)
 
@@ -182,7 +185,7 @@ async def passcode(http: HttpRequest) -> Response:
         )
     except UnauthenticatedError as error:
         return page(http, "passcode.html", session, 401, back=local(back), wrong=str(error))
-    return _enter(http, await _begin(http, found, session, session.contents.draft), back)
+    return enter_with(http, await begin(http, found, session, session.contents.draft), back)
 
 
 @router.get("/project")
@@ -212,7 +215,7 @@ async def project(http: HttpRequest) -> Response:
     found = await at_keystone(http, lambda keystone: keystone.scoped(unscoped, wanted))
     made = await run_in_threadpool(_keep, http, found, unscoped, session, session.contents.draft)
     back = form.get("next", "/") if session.contents.stage == "scope" else "/"
-    return _enter(http, made, back)
+    return enter_with(http, made, back)
 
 
 async def _choice(http: HttpRequest) -> tuple[Session, list[Scope]]:

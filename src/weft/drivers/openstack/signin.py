@@ -79,6 +79,21 @@ class KeystoneSignIn:
         answer = self._ask("POST", _TOKENS, body=_auth("application_credential", given))
         return self._signed_in(answer, "the application credential's id or secret is wrong")
 
+    def by_token(self, token: str) -> SignedIn:
+        if not 0 < len(token) <= LONGEST_TOKEN or not (
+            token.isascii() and token.isprintable() and token == token.strip()
+        ):
+            raise UnauthenticatedError("not signed in: Keystone sent no token")
+        answer = self._ask("GET", _TOKENS, {"X-Auth-Token": token, "X-Subject-Token": token})
+        if answer.status_code in (400, 401, 403, 404):
+            raise UnauthenticatedError("not signed in: the token isn't one of this Keystone, or not any more")
+        if answer.status_code != 200:
+            raise self._strange(f"HTTP {answer.status_code} instead of a token")
+        found = self._found(answer, token)
+        if found.project_id or found.system:
+            raise UnauthenticatedError("not signed in: a token without a project is wanted")
+        return found
+
     def scopes(self, token: str) -> list[Scope]:
         headers = {"X-Auth-Token": token}
         answer = self._ask("GET", "/auth/projects", headers)
@@ -144,6 +159,10 @@ class KeystoneSignIn:
         token = answer.headers.get("X-Subject-Token", "")
         if answer.status_code != 201 or not 0 < len(token) <= LONGEST_TOKEN:
             raise self._strange(f"HTTP {answer.status_code} without a token")
+        return self._found(answer, token)
+
+    def _found(self, answer: requests.Response, token: str) -> SignedIn:
+        """Whose token it is. Raises `UnknownError` for a body that doesn't say so."""
         try:
             caller = caller_of(self._body(answer))
         except ValidationError as error:
