@@ -62,7 +62,7 @@ def test_token_of_keystone_begins_a_session(sso: httpx.Client, console: Console,
     """Without a project: the choice comes next, then the page that was wanted; sign-out revokes both tokens."""
     assert "Sign in with your organization" in browser.get("/ui/sign-in").text
     answer = post(sso, begin(sso, next="/capacity"))
-    assert answer.status_code == 303 and answer.headers["location"].endswith("/ui/enter?next=/capacity")
+    assert answer.status_code == 200 and 'content="0; url=/ui/enter?next=/capacity"' in answer.text
     assert f"{websso.COOKIE}=" in str(answer.headers.get_list("set-cookie")) and "Max-Age=0" in str(
         answer.headers
     )
@@ -92,7 +92,7 @@ def test_start_names_this_console_as_origin(sso: httpx.Client, console: Console)
         console.app.state.public_url = kept
     for there in ("https://evil.example/", "//evil.example", "/\\evil.example", "x" * 3000):
         answer = post(sso, begin(sso, next=there))
-        assert answer.headers["location"].endswith("/ui/enter?next=/"), there
+        assert 'content="0; url=/ui/enter?next=/"' in answer.text, there
 
 
 @pytest.mark.parametrize(

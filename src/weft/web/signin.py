@@ -115,7 +115,7 @@ async def sign_in(http: HttpRequest) -> Response:
         session = await run_in_threadpool(book_of(http).begin, first, found.expires_at, before)
     else:
         session = await begin(http, found, before, draft)
-    return enter_with(http, session, back)
+    return _enter(http, session, back)
 
 
 async def begin(http: HttpRequest, found: SignedIn, before: Session | None, draft: str) -> Session:
@@ -144,8 +144,7 @@ def _keep(http: HttpRequest, found: SignedIn, unscoped: str, before: Session | N
     return book_of(http).begin(contents, found.expires_at, before)
 
 
-def enter_with(http: HttpRequest, session: Session, back: str) -> Response:
-    """To the next page, with the session's cookie."""
+def _enter(http: HttpRequest, session: Session, back: str) -> Response:
     query = f"?next={quote(local(back), safe='/')}"
     return with_session(RedirectResponse(f"{base_of(http)}/enter{query}", 303), session)
 
@@ -185,7 +184,7 @@ async def passcode(http: HttpRequest) -> Response:
         )
     except UnauthenticatedError as error:
         return page(http, "passcode.html", session, 401, back=local(back), wrong=str(error))
-    return enter_with(http, await begin(http, found, session, session.contents.draft), back)
+    return _enter(http, await begin(http, found, session, session.contents.draft), back)
 
 
 @router.get("/project")
@@ -215,7 +214,7 @@ async def project(http: HttpRequest) -> Response:
     found = await at_keystone(http, lambda keystone: keystone.scoped(unscoped, wanted))
     made = await run_in_threadpool(_keep, http, found, unscoped, session, session.contents.draft)
     back = form.get("next", "/") if session.contents.stage == "scope" else "/"
-    return enter_with(http, made, back)
+    return _enter(http, made, back)
 
 
 async def _choice(http: HttpRequest) -> tuple[Session, list[Scope]]:

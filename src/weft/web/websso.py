@@ -23,9 +23,9 @@ from starlette.responses import RedirectResponse
 
 from weft.model.errors import InputError, UnauthenticatedError
 from weft.web.guard import form_of
-from weft.web.pages import base_of
-from weft.web.signin import begin, enter_with, forms
-from weft.web.visits import at_keystone, local
+from weft.web.pages import base_of, page
+from weft.web.signin import begin, forms
+from weft.web.visits import at_keystone, local, with_session
 
 router = APIRouter(prefix="/sso")
 COOKIE = "__Host-weft-sso"
@@ -78,7 +78,9 @@ async def posted(http: HttpRequest) -> Response:
         session = await begin(http, found, None, "")
     except UnauthenticatedError as error:
         return _ended(forms(http, {}, 401, wrong=str(error)))
-    return _ended(enter_with(http, session, _back(began[1])))
+    # A page of our own goes on: browsers differ in which cookies follow a redirect that another site's post began.
+    to = f"{base_of(http)}/enter?next={quote(_back(began[1]), safe='/')}"
+    return _ended(with_session(page(http, "signed_in.html", to=to), session))
 
 
 def _address(http: HttpRequest) -> str:
