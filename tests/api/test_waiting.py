@@ -89,11 +89,8 @@ def test_wait_is_answered_when_the_pod_is_ready(
     ready = waiting_for(pool, client, app, until="READY")
     doors.finish("train")
     answer = ready.result(AT_ONCE)
-    assert (answer.json()["state"], answer.headers["etag"], len(answer.json()["servers"])) == (
-        "READY",
-        '"1"',
-        2,
-    )
+    assert (answer.json()["state"], len(answer.json()["servers"])) == ("READY", 2)
+    assert answer.headers["etag"].startswith('"1-')
     gone = waiting_for(pool, client, app, until="RELEASED,FAILED")
     client.post("/v1/pods/train/release")
     doors.finish("train")

@@ -45,6 +45,8 @@ from weft.api.documents import (
     Problem,
 )
 from weft.api.edge import Edge
+from weft.api.etags import ETags
+from weft.api.etags import describe as describe_tags
 from weft.api.metrics import Metrics
 from weft.api.streams import Streams
 from weft.api.threadshares import ThreadShares
@@ -152,6 +154,7 @@ def create_app(
     app.add_exception_handler(WeftError, cast(ExceptionHandler, _on_weft_error))
     app.add_exception_handler(HTTPException, cast(ExceptionHandler, _on_http_error))
     app.add_exception_handler(RequestValidationError, cast(ExceptionHandler, _on_bad_parameters))
+    app.add_middleware(ETags)
     app.add_middleware(Edge, metrics=app.state.metrics)
     app.openapi = lambda: _openapi(app)
     return app
@@ -227,6 +230,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
             ref_template="#/components/schemas/{model}",
         )
         _describe_errors(schema)
+        describe_tags(schema)
         known = schema["components"]["schemas"]
         for name, definition in definitions["$defs"].items():
             known.setdefault(name, definition)

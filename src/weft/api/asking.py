@@ -252,14 +252,21 @@ def plain_object(body: bytes) -> dict[str, object]:
     return value
 
 
+_TAG = re.compile(r'"?([0-9]{1,9})(?:-[0-9a-f]{32})?"?')
+
+
 def generation_of(if_match: str | None) -> int | None:
-    """The generation in an `If-Match` header (RFC 9110 §13.1.1), as `ETag` gave it; None: any. Raises `InputError`."""
+    """The generation in an `If-Match` header (RFC 9110 §13.1.1), as `ETag` gave it; None: any. Raises `InputError`.
+
+    Of a document that was read the tag has a digest behind the generation, which doesn't count: what may not have
+    changed is the order, not the pod's state.
+    """
     if if_match is None or if_match.strip() == "*":
         return None
-    text = if_match.strip().removeprefix('"').removesuffix('"')
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
+    found = _TAG.fullmatch(if_match.strip())
+    if found is None:
         raise InputError("If-Match", if_match, 'the generation that was changed, such as "3"')
-    return int(text)
+    return int(found[1])
 
 
 def answer(

@@ -1,0 +1,65 @@
+"""Every document that is read has a tag of its content; who has it gets 304, and changes take it as their condition."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from httpx import Client
+
+from tests.helpers.doors import ORDER, DoorsHouse
+from tests.helpers.paths import DOCS
+from weft.api import etags
+from weft.testing.callers import by
+
+READ = ("/v1/pods", "/v1/pods/train", "/v1/receipt-key", "/v1")
+"""Others have the time at which they were read."""
+
+
+def test_tag_follows_the_document_and_saves_its_transfer(api: Client, doors: DoorsHouse) -> None:
+    api.post("/v1/pods", json=ORDER)
+    for path in READ:
+        first = api.get(path)
+        tag = first.headers["etag"]
+        assert first.status_code == 200 and not tag.startswith("W/"), path
+        for given in (tag, f"W/{tag}", f'"x", {tag}', "*"):
+            same = api.get(path, headers={"If-None-Match": given})
+            assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", tag), path
+        other = api.get(path, headers={"If-None-Match": '"x"'})
+        assert (other.status_code, other.content) == (200, first.content)
+    before = api.get("/v1/pods/train").headers["etag"]
+    doors.finish("train")
+    ready = api.get("/v1/pods/train", headers={"If-None-Match": before})
+    assert ready.status_code == 200 and ready.json()["state"] == "READY", "the same generation, another state"
+    assert ready.headers["etag"].startswith('"1-') and ready.headers["etag"] != before
+
+
+def test_tag_of_a_document_is_a_condition_of_its_change(api: Client, doors: DoorsHouse) -> None:
+    """By its generation: that the state went on doesn't matter, and another generation does."""
+    api.post("/v1/pods", json=ORDER)
+    tag = api.get("/v1/pods/train").headers["etag"]
+    doors.finish("train")
+    more: dict[str, Any] = {**ORDER, "nodes": {**ORDER["nodes"], "count": 3}}
+    changed = api.put("/v1/pods/train", json=more, headers={"If-Match": tag})
+    assert changed.status_code == 202 and changed.headers["etag"] == '"2"'
+    assert api.put("/v1/pods/train", json=ORDER, headers={"If-Match": tag}).status_code in (409, 412)
+    for odd in ('"1-"', '"1-x"', '"-1"', '"1-' + "0" * 31 + '"', '"x"'):
+        refused = api.put("/v1/pods/train", json=ORDER, headers={"If-Match": odd})
+        assert (refused.status_code, "If-Match" in refused.text) == (400, True), odd
+
+
+def test_errors_and_changes_have_no_tag_of_content(api: Client, doors: DoorsHouse) -> None:
+    """Nor is an error hidden behind 304, nor one project's document shown to another."""
+    missing = api.get("/v1/pods/nosuch", headers={"If-None-Match": "*"})
+    assert missing.status_code == 404 and "etag" not in missing.headers
+    made = api.post("/v1/pods", json=ORDER, headers={"If-None-Match": "*"})
+    assert made.status_code == 202 and made.headers["etag"] == '"1"'
+    others = api.get("/v1/pods/train", headers={**by("b-member"), "If-None-Match": "*"})
+    assert others.status_code == 404
+
+
+def test_description_of_the_api_has_tags_of_all_that_is_read() -> None:
+    paths = json.loads((DOCS / "schemas/openapi.json").read_text())["paths"]
+    described = [p for p, ops in paths.items() if "304" in ops.get("get", {}).get("responses", {})]
+    assert {"/v1/pods/{name}", "/v1/site", "/v1/nodes/{name}"} <= set(described) and len(described) > 40
+    assert etags.LARGEST > 1 << 20
