@@ -48,6 +48,14 @@ def test_tag_of_a_document_is_a_condition_of_its_change(api: Client, doors: Door
         assert (refused.status_code, "If-Match" in refused.text) == (400, True), odd
 
 
+def test_authorization_of_another_scheme_is_refused_beside_a_valid_token(api: Client, doors: DoorsHouse) -> None:
+    """As Prometheus sends it without `type: Bearer`; it isn't left out of account."""
+    assert api.get("/v1/monitoring/info", headers=by("operator")).status_code == 200
+    for given in ("secret", "Basic c2VjcmV0", ""):
+        answer = api.get("/v1/monitoring/info", headers={**by("operator"), "Authorization": given})
+        assert answer.status_code == 401, given
+
+
 def test_errors_and_changes_have_no_tag_of_content(api: Client, doors: DoorsHouse) -> None:
     """Nor is an error hidden behind 304, nor one project's document shown to another."""
     missing = api.get("/v1/pods/nosuch", headers={"If-None-Match": "*"})

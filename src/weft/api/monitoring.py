@@ -47,6 +47,8 @@ async def _scraper(
     verbs: Backend,
 ) -> Scraper:
     """Raises `UnauthenticatedError`, also without a token on weft's side."""
+    if bearer is None and "authorization" in http.headers:
+        raise UnauthenticatedError("Authorization without its scheme, or with another one: send it as Bearer")
     if bearer is None:
         request = await asker(http, token)
         return await run_in_threadpool(verbs.scraper, request)
