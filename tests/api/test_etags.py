@@ -48,7 +48,9 @@ def test_tag_of_a_document_is_a_condition_of_its_change(api: Client, doors: Door
         assert (refused.status_code, "If-Match" in refused.text) == (400, True), odd
 
 
-def test_authorization_of_another_scheme_is_refused_beside_a_valid_token(api: Client, doors: DoorsHouse) -> None:
+def test_authorization_of_another_scheme_is_refused_beside_a_valid_token(
+    api: Client, doors: DoorsHouse
+) -> None:
     """As Prometheus sends it without `type: Bearer`; it isn't left out of account."""
     assert api.get("/v1/monitoring/info", headers=by("operator")).status_code == 200
     for given in ("secret", "Basic c2VjcmV0", ""):
