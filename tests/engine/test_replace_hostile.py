@@ -73,7 +73,7 @@ def test_apply_and_replacement_meet(house: House) -> None:
 
 
 def test_two_operators_replace_two_nodes_at_once(house: House) -> None:
-    """One may be told that the pod changed meanwhile; asked again, both nodes are replaced, each once."""
+    """One may read that the pod changed meanwhile; asked again, both nodes are replaced, each once."""
     pod = house.ready(sized(3))
 
     def ask(node: str) -> Callable[[], object]:
