@@ -199,6 +199,33 @@ def test_replacement_survives_a_worker_killed_at_any_statement(
     assert statement > 4, "most of the way was one statement?"
 
 
+@pytest.mark.parametrize("at", [Fate, FateOfRequests], ids=["statement", "request"])
+@pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
+def test_replaced_part_survives_a_worker_killed_at_any_statement(
+    house: House, monkeypatch: pytest.MonkeyPatch, after: bool, at: type[Fate]
+) -> None:
+    """Of a server on a shared node: two servers, each once, and two parts, whatever was killed."""
+    fate, died = at(house, monkeypatch), True
+    pod = house.run(house.order(small("p", 2)), PodState.READY)
+    for statement in share(range(1, 200), 2 * after + (at is Fate)):
+        server = min(t.name for t in house.cloud.things(Kind.SERVER))
+        generation = house.store.find_pod(str(pod.id), None).generation
+        house.service.replace_node(house.request(), "p", Replacement(node=server))
+        died = killed_at(house, fate, statement, after, pod)
+        now = settle(house, pod)
+        there = Counter(t.name for t in house.cloud.things(Kind.SERVER))
+        assert set(there.values()) == {1} and len(there) == 2, f"killed at {statement}: {there}"
+        assert [row["leaving"] for row in house.store.capacity().parts] == [False] * 2
+        assert now.generation == generation + 1
+        if not died:
+            break
+    assert not died and statement > 4, "most of the way was one statement?"
+    house.release(pod)
+    house.run(pod, PodState.RELEASED)
+    signed = house.store.receipt(pod.id)
+    assert signed is not None and signed.receipt.clean
+
+
 def _place(house: House) -> Counter[tuple[str, str]]:
     """Names of servers and addresses of ports, each as often as it is there."""
     servers = ((t.kind, t.name) for t in house.cloud.things(Kind.SERVER))
