@@ -101,7 +101,11 @@ async def replace_page(visit: Visitor, name: str) -> Response:
         "Nothing is changed yet: the next page says what would be.",
     )
     request = await visit.caller("GET", f"/v1/pods/{pod.id}")
-    asked = (AskedField("node", "Node that goes", 255, choices=tuple(one.node for one in pod.placed)),)
+    if pod.order.nodes.sharing == "shared":
+        does = ("A server on another node takes the place of one; the other servers go on.", does[1])
+        asked = (AskedField("node", "Server that goes", 255),)
+    else:
+        asked = (AskedField("node", "Node that goes", 255, choices=tuple(one.node for one in pod.placed)),)
     if visit.verbs.allowed(request, ("pods:choose_node",), pod.project_id):
         asked = (*asked, AskedField("with", "Node that comes; empty: weft chooses", 255, required=False))
     return _page(visit, pod, "replace/plan", f"Replace a node of pod {pod.name}", "Continue", does, (), asked)
@@ -117,10 +121,13 @@ async def replace_plan(visit: Visitor, name: str) -> Response:
         visit.http, request, lambda: visit.verbs.plan_replacement(request, pod.id, wanted.asked)
     )
     change = _change(plan)
+    came = ", ".join((*change.spares_used, *change.nodes_added)) or "a node"
+    shared = plan.order.nodes.sharing == "shared"
+    gone = wanted.node if shared else ", ".join(change.nodes_removed)
     does = (
-        f"{', '.join(change.nodes_removed)} goes: its server and everything on its own disks.",
-        f"{', '.join((*change.spares_used, *change.nodes_added)) or 'a node'} comes, with a server of the same name.",
-        "The node that goes is held until an operator accepts it.",
+        f"{gone} goes: its server and everything on its own disks.",
+        f"{came} comes, with a server of {'another name and other addresses' if shared else 'the same name'}.",
+        *(() if shared else ("The node that goes is held until an operator accepts it.",)),
         *(f"{one.kind} {one.name} is removed" for one in change.removed[:SHOWN]),
     )
     hidden = {"node": wanted.node, "with": wanted.by or "", "change": print_of(change)}
