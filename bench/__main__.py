@@ -26,6 +26,7 @@ SUITES = {
     "roce": "a RoCE pod of 16 nodes to READY, against a script",
     "api": "list, by filters and pages, and show with 1,000 and 10,000 pods; idle cost of weft serve",
     "impact": "outage of a leaf, drain of 400 nodes, search for failing nodes, among 10,000 pods",
+    "bandwidth": "certificates of 64 and 128 nodes with 8 rails, with planted faults",
     "links": "tables and counters of 800 hosts and 5,007 nodes, against infiniband-diags; who disturbs a pod",
     "telemetry": "share of a processor of agent and API with telemetry on, 800 hosts",
     "requests": "processor of one request of each kind",
