@@ -25,7 +25,8 @@ _MOST = 1024 * 1024
 _LOCK = """
 d=/run/lock; [ -w "$d" ] || d=/tmp
 exec 9>>"$d/weft-bandwidth.lock" || { echo busy; exit 75; }
-flock -n 9 || { echo busy; exit 75; }
+flock -n 9
+case $? in 0) ;; 1) echo busy; exit 75;; *) echo without; exit 69;; esac
 echo held; cat >/dev/null
 """
 _OPTIONS = (
@@ -74,7 +75,7 @@ class Session:
         if said == "held":
             return None
         self.close()
-        return "BUSY" if said == "busy" else "NO_LOGIN"
+        return {"busy": "BUSY", "without": "NO_PROGRAM"}.get(said, "NO_LOGIN")
 
     @property
     def lost(self) -> bool:

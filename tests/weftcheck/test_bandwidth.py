@@ -231,3 +231,13 @@ def test_script_that_hangs_is_ended(rig: Path) -> None:
     plan = bandwidthplan.parse(_plan_file(rig, ["n1", "n2"]).read_bytes())
     session = Session(plan.nodes[0], [str(rig / "bin" / "ssh")], str(rig))
     assert session.run("echo a; exec sleep 100", 0.5) == (None, "a\n")
+
+
+def test_node_that_cannot_lock_has_no_program_rather_than_another_test(rig: Path) -> None:
+    """Without `flock` nothing says that another test runs there."""
+    lock = rig / "bin" / "flock"
+    lock.write_text("#!/bin/sh\nexit 127\n")
+    lock.chmod(0o755)
+    plan = bandwidthplan.parse(_plan_file(rig, ["n1", "n2"]).read_bytes())
+    session = Session(plan.nodes[0], [str(rig / "bin" / "ssh")], str(rig))
+    assert session.hold() == "NO_PROGRAM" and session.lost
