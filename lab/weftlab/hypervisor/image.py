@@ -37,6 +37,27 @@ DEPENDS = re.compile(rb"depends=([^\0]*)\0")
 
 
 @dataclass(frozen=True, slots=True)
+class More:
+    """What a guest has besides.
+
+    Attributes:
+        kernel: Debian's package that names another kernel.
+        packages: Debian's, of what follows.
+        programs: paths in these packages, which get their libraries.
+        files: further paths in these packages.
+        applets: of busybox.
+        init: instead of the first process.
+    """
+
+    kernel: str = META
+    packages: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    applets: str = ""
+    init: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class GuestImage:
     """Files of a made image."""
 
@@ -44,13 +65,13 @@ class GuestImage:
     initrd: Path
 
 
-def ensure(cache: Path, say: Say, drivers: str = DRIVERS) -> GuestImage:
+def ensure(cache: Path, say: Say, drivers: str = DRIVERS, more: More | None = None) -> GuestImage:
     """Make the image if it isn't there; concurrent labs make it once. Raises `LabError`.
 
     Args:
         drivers: modules of the kernel that are loaded first.
     """
-    key = _key(drivers)
+    key = _key(drivers, more)
     folder = cache / f"guest-{key}"
     found = GuestImage(folder / "vmlinuz", folder / "initrd")
     if found.initrd.exists():
@@ -59,40 +80,42 @@ def ensure(cache: Path, say: Say, drivers: str = DRIVERS) -> GuestImage:
         if not found.initrd.exists():
             say(f"making the guests' image in {folder}")
             with tempfile.TemporaryDirectory(dir=cache) as work:
-                _make(Path(work), folder, drivers)
+                _make(Path(work), folder, drivers, more or More())
     return found
 
 
-def _key(drivers: str) -> str:
+def _key(drivers: str, more: More | None) -> str:
     """Of what it is made of, but for the packages' versions."""
     texts = [(PROGRAMS / name).read_text() for name in SCRIPTS]
-    return hashlib.sha256(repr((META, TOOLS, drivers, APPLETS, SCRIPTS, texts)).encode()).hexdigest()[:12]
+    parts = (META, TOOLS, drivers, APPLETS, SCRIPTS, texts, *(() if more is None else (more,)))
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
-def _make(work: Path, folder: Path, drivers: str) -> None:
+def _make(work: Path, folder: Path, drivers: str, more: More) -> None:
     tree = work / "packages"
-    for package in _download(work):
+    for package in _download(work, more):
         _run(["dpkg-deb", "-x", str(package), str(tree)])
     folder.mkdir(exist_ok=True)
     shutil.copy(next((tree / "boot").glob("vmlinuz-*")), folder / "vmlinuz")
     root = work / "root"
     _fill(tree, root, drivers)
+    _add(tree, root, more)
     unfinished = folder / "initrd.new"
     unfinished.write_bytes(gzip.compress(cpio(root), 6, mtime=0))
     unfinished.replace(folder / "initrd")
 
 
-def _download(work: Path) -> list[Path]:
+def _download(work: Path, more: More) -> list[Path]:
     """Debian's packages, without installing them: a kernel on this machine is none of the lab's affairs."""
     try:
-        listing = _run(["apt-cache", "show", "--no-all-versions", META])
+        listing = _run(["apt-cache", "show", "--no-all-versions", more.kernel])
     except LabError:  # the list of packages is missing
         _run(["apt-get", "update", "-q"])
-        listing = _run(["apt-cache", "show", "--no-all-versions", META])
+        listing = _run(["apt-cache", "show", "--no-all-versions", more.kernel])
     kernel = re.search(r"^Depends: (linux-image-[^ ,]+)", listing, re.MULTILINE)
     if kernel is None:
-        raise LabError(f"Debian's package {META} names no kernel: run `apt-get update`")
-    _run(["apt-get", "download", "-q", kernel[1], *TOOLS], work)
+        raise LabError(f"Debian's package {more.kernel} names no kernel: run `apt-get update`")
+    _run(["apt-get", "download", "-q", kernel[1], *TOOLS, *more.packages], work)
     return sorted(work.glob("*.deb"))
 
 
@@ -135,6 +158,29 @@ def _fill(tree: Path, root: Path, drivers: str) -> None:
     for source, path in SCRIPTS.items():
         shutil.copy(PROGRAMS / source, root / path)
         (root / path).chmod(0o755)
+
+
+def _add(tree: Path, root: Path, more: More) -> None:
+    """What the guest has besides."""
+    own = tree / "usr/lib/x86_64-linux-gnu"
+    for path in (*more.programs, *more.files):
+        there = next(
+            (found for found in (tree / path, tree / path.removeprefix("usr/")) if found.exists()), None
+        )
+        if there is None:
+            raise LabError(f"none of Debian's packages {', '.join(more.packages)} has {path}")
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(there, root / path)
+        for library in _libraries(there, own) if path in more.programs else ():
+            inside = root / library[1:]
+            inside.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(
+                own / Path(library).name if (own / Path(library).name).exists() else Path(library), inside
+            )
+    for applet in more.applets.split():
+        (root / "bin" / applet).symlink_to("busybox")
+    if more.init:
+        (root / "init").write_text(more.init)
 
 
 def _libraries(program: Path, own: Path) -> list[str]:
