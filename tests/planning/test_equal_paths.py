@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from weft.model.agentlinks import RoutedPort, SwitchCable
+from weft.model.errors import InputError
+from weft.planning.fabric import equalpaths
 from weft.planning.fabric.equalpaths import EqualPaths
 from weft.planning.fabric.forwarding import Fate
 
@@ -54,3 +57,23 @@ def test_ring_of_switches_takes_both_ways_round_where_they_are_equal() -> None:
     )
     found = ring.follow(np.array([0], np.int32), np.array([1], np.int32))
     assert {ring.end_of(int(k)) for k in found.link} == {(201, 1), (1, 8), (1, 9), (2, 9), (4, 8), (3, 3)}
+
+
+def test_many_pairs_have_the_links_of_each_alone() -> None:
+    paths = EqualPaths(HOSTS, CABLES)
+    sources, targets = np.array([0, 2, 0, 3, 1], np.int32), np.array([2, 0, 1, 0, 2], np.int32)
+    together = paths.follow(sources, targets)
+    for number, (a, b) in enumerate(zip(sources.tolist(), targets.tolist(), strict=True)):
+        alone, fate = ends(a + 1, b + 1)
+        found = {paths.end_of(int(k)) for k in together.link[together.path == number]}
+        assert (found, Fate(int(together.fate[number]))) == (alone, fate)
+    nothing = paths.follow(np.zeros(0, np.int32), np.zeros(0, np.int32))
+    assert not len(nothing.link) and not len(nothing.fate)
+
+
+def test_more_possible_links_than_memory_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equalpaths, "MOST_LINKS", 6)
+    paths = EqualPaths(HOSTS, CABLES)
+    with pytest.raises(InputError, match="another pattern"):
+        paths.follow(np.array([0], np.int32), np.array([2], np.int32))
+    assert len(paths.follow(np.array([0], np.int32), np.array([1], np.int32)).link) == 2

@@ -11,7 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from weft.model.agentlinks import RoutedPort, SwitchCable
+from weft.model.errors import InputError
 from weft.planning.fabric.forwarding import PORTS, Fate, Followed, Forwarding, Ints
+
+MOST_LINKS = 16_000_000
+"""Of all pairs together."""
 
 
 class EqualPaths(Forwarding):
@@ -29,21 +33,34 @@ class EqualPaths(Forwarding):
         self._hops: dict[int, dict[int, int]] = {}
 
     def follow(self, sources: Ints, targets: Ints, lids: Ints | None = None) -> Followed:
-        """All links of all shortest paths of each pair; one whose leaves have no path has no route."""
+        """All links of all shortest paths of each pair; one whose leaves have no path has no route.
+
+        Raises `InputError` if that is more than `MOST_LINKS`: memory is bounded.
+        """
         n = len(self.switches)
-        paths: list[int] = []
-        links: list[int] = []
-        fate = np.full(len(sources), Fate.ARRIVES, np.int8)
-        for number, (source, target) in enumerate(zip(sources.tolist(), targets.tolist(), strict=True)):
-            near, far = int(self._leaf[source]), int(self._leaf[target])
-            between = self._links_between(near, far)
-            if between is None:
-                fate[number] = Fate.NO_ROUTE
-                continue
-            mine = (n * PORTS + source, *between, far * PORTS + int(self._leaf_port[target]))
-            paths += [number] * len(mine)
-            links += mine
-        return Followed(np.array(paths, np.int32), np.array(links, np.int32), fate)
+        near, far = self._leaf[sources].astype(np.int64), self._leaf[targets].astype(np.int64)
+        pairs, which = np.unique(near * n + far, return_inverse=True)
+        between = [self._links_between(int(pair) // n, int(pair) % n) for pair in pairs]
+        sizes = np.array([0 if found is None else len(found) + 2 for found in between], np.int64)
+        if int(sizes[which].sum()) > MOST_LINKS:
+            allowed = f"another pattern: the possible paths of this one have more than {MOST_LINKS:,} links"
+            raise InputError("pattern", f"{len(sources):,} pairs", allowed)
+        lost = np.array([found is None for found in between], np.bool_)
+        fate = np.where(lost[which], Fate.NO_ROUTE, Fate.ARRIVES).astype(np.int8)
+        going = np.flatnonzero(fate == Fate.ARRIVES).astype(np.int32)
+        paths = [going, going]
+        links = [
+            n * PORTS + sources[going],
+            self._leaf[targets[going]] * PORTS + self._leaf_port[targets[going]],
+        ]
+        order = np.argsort(which, kind="stable").astype(np.int32)
+        starts = np.searchsorted(which[order], np.arange(len(pairs) + 1))
+        for number, found in enumerate(between):
+            if found:
+                mine = order[starts[number] : starts[number + 1]]
+                paths.append(np.repeat(mine, len(found)))
+                links.append(np.tile(np.array(found, np.int32), len(mine)))
+        return Followed(np.concatenate(paths), np.concatenate(links).astype(np.int32), fate)
 
     def _links_between(self, near: int, far: int) -> tuple[int, ...] | None:
         """Links of all shortest paths from one switch to another; None: there is none."""
