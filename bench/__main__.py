@@ -29,6 +29,7 @@ SUITES = {
     "bandwidth": "certificates of 64 and 128 nodes with 8 rails, with planted faults",
     "links": "tables and counters of 800 hosts and 5,007 nodes, against infiniband-diags; who disturbs a pod",
     "telemetry": "share of a processor of agent and API with telemetry on, 800 hosts",
+    "console": "pages at 16,000 nodes with 50 viewers, and 200 event streams",
     "requests": "processor of one request of each kind",
     "placement": "decisions, quality, traces",
     "loop": "2,000 pods that boot at once, a release among them, claims among 10,000",

@@ -14,6 +14,8 @@ import pytest
 
 from tests.helpers.consoles import PASSWORD, Console
 from tests.helpers.paths import ROOT
+from tests.web.test_node_ways import measured
+from tests.web.test_site_pages import OLGA
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -158,6 +160,93 @@ def test_operator_goes_from_nodes_to_leaf_ports(
     page.set_viewport_size({"width": 375, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert not messages
+
+
+def signed_in(page: Page, url: str, user: str) -> None:
+    """As someone who has the choice made or needs none."""
+    page.goto(f"{url}/ui/sign-in")
+    page.fill("#user", user)
+    page.fill("#password", PASSWORD)
+    page.click("section[aria-labelledby=by-password] button")
+    page.wait_for_load_state()
+    if page.locator("h1 >> text=Choose a project").count():
+        page.click("text=team-a")
+
+
+def test_tenant_changes_a_pod_and_follows_events(
+    pods_console: Console, tab: tuple[Page, list[str]], axe: str
+) -> None:
+    """A change's form follows its fields; events come to the page by themselves; a webhook's secret is shown once."""
+    page, messages = tab
+    pod = pods_console.order(verify="bandwidth")
+    pods_console.house.finish("train")
+    signed_in(page, pods_console.url, "alice")
+    page.click("nav >> text=Events")
+    page.wait_for_selector("text=Following.")
+    check_accessible(page, axe)
+    before = page.locator("weft-follow li").count()
+    browser = page.context.browser
+    assert browser
+    with browser.new_context(storage_state=page.context.storage_state()) as beside:
+        other = beside.new_page()
+        other.goto(f"{pods_console.url}/ui/pods/{pod.id}/change")
+        other.fill("#nodes-count", "4")
+        other.press("#nodes-count", "Tab")
+        other.wait_for_selector("#plan >> text=Nodes that come")
+        check_accessible(other, axe)
+        picture(other, "console-change")
+        other.click("text=Make generation 2")
+        other.wait_for_selector("text=generation 2")
+    page.wait_for_function(f"document.querySelectorAll('weft-follow li').length > {before}")
+    page.click("text=Pause")
+    page.wait_for_selector("text=Paused.")
+    for path in (f"/pods/{pod.id}/bandwidth", f"/pods/{pod.id}/report", "/networks", "/webhooks/new"):
+        page.goto(f"{pods_console.url}/ui{path}")
+        check_accessible(page, axe)
+    page.fill("#name", "ops")
+    page.fill("#url", "https://hooks.example.org/weft")
+    page.click("main button")
+    assert page.inner_text("#secret").startswith("whsec_")
+    check_accessible(page, axe)
+    page.click("text=Go on to the webhook")
+    check_accessible(page, axe)
+    assert not messages
+
+
+def test_certificate_of_bandwidth_is_verified_in_the_browser(
+    pods_console: Console, tab: tuple[Page, list[str]], axe: str
+) -> None:
+    """As a receipt is; and operators color the site's canvas, in dark and on a phone, too."""
+    page, messages = tab
+    service, nodes = pods_console.house.service, ["gpu05", "gpu06"]
+    service.report_nodes_bandwidth(OLGA, measured(nodes, service.nodes_bandwidth_plan(OLGA, nodes)))
+    signed_in(page, pods_console.url, "olga")
+    page.goto(f"{pods_console.url}/ui/site/nodes/gpu05/bandwidth")
+    page.wait_for_selector("weft-receipt[data-result=trusted]")
+    check_accessible(page, axe)
+    picture(page, "console-bandwidth")
+    page.route("**/bandwidth.json", lambda route: route.fulfill(json=slower(route.fetch().json())))
+    page.click("text=Check again")
+    page.wait_for_selector("weft-receipt[data-result=broken]")
+    page.goto(f"{pods_console.url}/ui/site/picture")
+    page.wait_for_selector("weft-site canvas >> nth=-1")
+    page.wait_for_selector("text=A click leads to a node")
+    page.select_option("#color", "health")
+    check_accessible(page, axe)
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 375, "height": 700})
+    check_accessible(page, axe)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for path in ("/site/resources", "/site/stops", "/events?all=true", "/webhooks?all=true"):
+        page.goto(f"{pods_console.url}/ui{path}")
+        check_accessible(page, axe)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+    assert not messages
+
+
+def slower(signed: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+    """The certificate with another result than was signed."""
+    return {**signed, "certificate": {**signed["certificate"], "result": "failed"}}
 
 
 def picture(page: Page, name: str) -> None:

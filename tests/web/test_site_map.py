@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import get_args
 from xml.etree import ElementTree
 
 from tests.helpers.consoles import Browser, Console
 from weft.app.verbs import Request
 from weft.generate.sitepicture import COLOURS, Box, picture
 from weft.model.errors import TemporaryError
-from weft.model.views import PodMap
+from weft.model.views import HealthValue, PodMap
 from weft.testing.callers import caller
 
 OLGA = Request(caller("olga", "admin", "admin"), "127.0.0.1", "req-0")
+
+
+HEALTHS: tuple[str, ...] = get_args(HealthValue)
 
 
 def seen(console: Console) -> PodMap:
@@ -126,3 +130,28 @@ def test_picture_of_a_large_site_is_bounded() -> None:
     small = picture("8 nodes", boxes[:1], "/ui/site/nodes")
     assert "n0-1" in small and "&lt;leaf0&gt;" in small and "<leaf0>" not in small
     ElementTree.fromstring(picture("no nodes", [], "/ui/site/nodes"))
+
+
+def test_canvas_gets_each_node_with_its_colors(pods_console: Console, browser: Browser) -> None:
+    """By state, pod, project and health, in the order of the boxes; not to tenants."""
+    pod = pods_console.order()
+    pods_console.house.store.quarantine("gpu09", "fan")
+    browser.sign_in("olga")
+    assert "/ui/site/picture.json?by=rack" in browser.get("/ui/site/picture?by=rack").text
+    for by in ("leaf", "rack"):
+        found = browser.get(f"/ui/site/picture.json?by={by}").json()
+        names = found["nodes"]
+        assert sum(box["nodes"] for box in found["boxes"]) == len(names) == len(set(names))
+        seen = {
+            kind: dict(zip(names, (found["values"][kind][n] for n in row), strict=True))
+            for kind, row in found["colors"].items()
+        }
+        assert seen["state"]["gpu09"] == "quarantined" and seen["state"][pod.placed[0].node] == "busy"
+        assert seen["pod"][pod.placed[0].node] == "train" and seen["project"]["gpu09"] == ""
+        assert set(seen) == {"state", "pod", "project", "health"} and set(seen["health"].values()) <= {
+            *HEALTHS,
+            "",
+        }
+    assert browser.get("/ui/site/picture.json?by=nix").status_code == 400
+    browser.sign_in("alice")
+    assert browser.get("/ui/site/picture.json").status_code == 403

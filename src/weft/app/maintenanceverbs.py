@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from weft.app.desk import Desk
+from weft.app.nodepages import node_page, node_states
 from weft.app.show import hold_view, node_view, node_views
 from weft.app.verbs import Request
+from weft.engine.capacity import Capacity
 from weft.engine.holds import accept_node, hold_node
 from weft.engine.nodehistory import node_history
 from weft.engine.occupancy import on_free_node, on_free_nodes
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.messages import maintenance
-from weft.model.views import MOST_ENTRIES, Acceptance, HoldView, NodeHistory, NodeView
+from weft.model.site import Site
+from weft.model.views import (
+    MOST_ENTRIES,
+    Acceptance,
+    HoldView,
+    NodeHistory,
+    NodePage,
+    NodeSearch,
+    NodeView,
+)
 
 
 class MaintenanceVerbs(Desk):
@@ -18,13 +29,28 @@ class MaintenanceVerbs(Desk):
 
     def nodes(self, request: Request) -> list[NodeView]:
         self._policy.check("nodes:list", request.caller)
+        return node_views(*self._occupied())
+
+    def node_page(self, request: Request, wanted: NodeSearch) -> NodePage:
+        """A part of `nodes`, in less time, with the number of nodes in each state."""
+        self._policy.check("nodes:list", request.caller)
+        return node_page(*self._occupied(), wanted)
+
+    def node_states(self, request: Request) -> dict[str, str]:
+        """Every node -> its state, in the site's order."""
+        self._policy.check("nodes:list", request.caller)
+        site, capacity, found, _ = self._occupied()
+        return node_states(site, capacity, found)
+
+    def _occupied(self) -> tuple[Site, Capacity, dict[str, str], dict[str, str]]:
+        """Site, capacity, and node that no pod holds -> why it can't be assigned, or why that is unknown."""
         record, capacity = self._store.site(), self._store.capacity()
         found, unknown = dict[str, str](), dict[str, str]()
         for cloud, facts in sorted(self._keeper.world_of(record).clouds.items()):
             seen, missing = on_free_nodes(facts, record.site, cloud, capacity.held, capacity.gone)
             found |= seen
             unknown |= missing
-        return node_views(record.site, capacity, found, unknown)
+        return record.site, capacity, found, unknown
 
     def quarantine_node(self, request: Request, node: str, reason: str) -> NodeView:
         """Keep a node from being assigned until an operator clears it. Raises `NotFoundError`."""

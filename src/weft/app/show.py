@@ -204,7 +204,7 @@ def node_views(
         found: node that no pod holds -> why it can't be assigned, by the cloud.
         unknown: node that no pod holds -> why that is unknown.
     """
-    return list(_views(site.units, site, capacity, found, unknown))
+    return list(views_of_nodes(site.units, site, capacity, found, unknown))
 
 
 def node_view(
@@ -215,10 +215,10 @@ def node_view(
     unknown: Mapping[str, str] = _NOTHING,
 ) -> NodeView:
     """One of them."""
-    return next(_views((name,), site, capacity, found, unknown))
+    return next(views_of_nodes((name,), site, capacity, found, unknown))
 
 
-def _views(
+def views_of_nodes(
     names: Iterable[str],
     site: Site,
     capacity: Capacity,

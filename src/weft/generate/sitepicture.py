@@ -23,6 +23,7 @@ COLOURS: Mapping[str, str] = {
     "free": "#2a8f5c",
     "busy": "#2f6fb7",
     "quarantined": "#c62828",
+    "failed": "#8e1b1b",
     "held": "#b26a00",
     "drained": "#7d5a00",
     "maintenance": "#7a4fbf",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, get_args
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Response
@@ -10,10 +10,12 @@ from starlette.concurrency import run_in_threadpool
 
 from weft.api.asking import LONGEST_NAME
 from weft.api.threadshares import run_outside
+from weft.app.explain import validate
 from weft.app.service import Service
 from weft.app.verbs import Request
-from weft.model.errors import ForbiddenError, InputError, NotFoundError
-from weft.model.views import NodeHistory, NodeView
+from weft.app.yamltext import Positions
+from weft.model.errors import ForbiddenError, NotFoundError
+from weft.model.views import NodeHistory, NodeSearch, NodeSort, NodeState, NodeView
 from weft.web.pods import checked
 from weft.web.sitenav import DETAILS
 from weft.web.visits import Visit, Visitor
@@ -23,8 +25,8 @@ ROWS = 100
 """Nodes on a page."""
 ENTRIES = 50
 """Entries of a node's history on a page."""
-STATES = ("free", "busy", "quarantined", "held", "drained", "failed", "maintenance", "not-compute")
-SORTS = ("site", "name", "rack", "leaf", "state", "since", "pod")
+STATES: tuple[str, ...] = get_args(NodeState)
+SORTS: tuple[str, ...] = get_args(NodeSort)
 """Orders of the list; site: as the site's file has them. By time: the earliest first, without a time last."""
 LAST_PAGE = 10_000
 Named = Annotated[str, Query(max_length=LONGEST_NAME)]
@@ -41,47 +43,27 @@ async def list_nodes(
     number: Annotated[int, Query(alias="page", ge=1, le=LAST_PAGE)] = 1,
 ) -> Response:
     """Nodes, who has them, and what keeps them from new orders; a page of them."""
-    if state and state not in STATES:
-        raise InputError("state", state, f"a state of a node: {', '.join(STATES)}")
-    if sort not in SORTS:
-        raise InputError("sort", sort, f"one of: {', '.join(SORTS)}")
+    skip = (number - 1) * ROWS
+    asked = {"state": state or None, "rack": rack, "leaf": leaf, "name": name, "sort": sort, "skip": skip}
+    search = validate(NodeSearch, {**asked, "limit": ROWS}, Positions())
     request = await visit.caller("GET", "/v1/nodes")
-    every = await run_outside(visit.http, request, lambda: visit.verbs.nodes(request))
-    counts = {one: sum(node.state == one for node in every) for one in STATES}
-    found = [
-        node
-        for node in every
-        if (not state or node.state == state)
-        and (not rack or node.rack == rack)
-        and (not leaf or node.leaf == leaf)
-        and name in node.name
-    ]
-    if sort != "site":
-        found.sort(key=lambda node: _key(node, sort))
+    page = await run_outside(visit.http, request, lambda: visit.verbs.node_page(request, search))
     given = {"state": state, "rack": rack, "leaf": leaf, "name": name, "sort": sort if sort != "site" else ""}
     query = {key: value for key, value in given.items() if value}
-    shown = found[(number - 1) * ROWS : number * ROWS]
-    further = len(found) > number * ROWS
+    further = page.found > number * ROWS
     return visit.page(
         "site_nodes.html",
-        nodes=shown,
+        nodes=page.nodes,
         given={**given, "sort": sort},
-        counts=counts,
+        counts={one: page.counts.get(one, 0) for one in STATES},
         states=STATES,
         sorts=SORTS,
-        total=len(every),
-        found=len(found),
+        total=page.total,
+        found=page.found,
         number=number,
         first=urlencode(query) if number > 1 else None,
         following=urlencode({**query, "page": number + 1}) if further else None,
     )
-
-
-def _key(node: NodeView, sort: str) -> tuple[bool, str, str]:
-    """Nodes without a value come last."""
-    value = getattr(node, sort)
-    text = value.isoformat() if sort == "since" and value else value or ""
-    return (not text, text, node.name)
 
 
 @router.get("/nodes/{name}")

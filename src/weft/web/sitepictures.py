@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated
@@ -10,7 +11,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Response
 
 from weft.api.threadshares import run_outside
-from weft.generate.sitepicture import COLOURS, MOST_BOXES, Box, picture
+from weft.generate.sitepicture import COLOURS, MOST_BOXES, MOST_NODES, Box, picture
 from weft.model.errors import InputError
 from weft.model.views import LeafView, NodeView
 from weft.web.visits import Visit, Visitor
@@ -35,6 +36,7 @@ async def picture_page(
     return visit.page(
         "site_picture.html",
         by=by,
+        large=sum(len(box.nodes) for box in boxes) > MOST_NODES,
         kinds=KINDS,
         states=list(COLOURS),
         rows=rows[(number - 1) * ROWS : number * ROWS],
@@ -53,6 +55,37 @@ async def picture_file(visit: Visitor, by: By = "leaf") -> Response:
     plural = {"leaf": "leaves", "rack": "racks"}[by]
     text = picture(f"{nodes} nodes in {len(boxes)} {plural}", boxes, f"{visit.base}/site/nodes")
     return Response(text, 200, media_type="image/svg+xml")
+
+
+@router.get("/picture.json")
+async def picture_data(visit: Visitor, by: By = "leaf") -> Response:
+    """What the canvas draws: nodes in the order of their boxes, and by each kind of color the number of its value."""
+    boxes = await _boxes(visit, by)
+    request = await visit.caller("GET", "/v1/nodes")
+    again = await visit.caller("GET", "/v1/site/health/nodes")
+
+    def look() -> tuple[dict[str, NodeView], dict[str, str]]:
+        views = {one.name: one for one in visit.verbs.nodes(request)}
+        return views, {one.node: one.health for one in visit.verbs.node_healths(again)}
+
+    views, healths = await run_outside(visit.http, request, look)
+    names = [name for box in boxes for name, _ in box.nodes]
+    of: dict[str, list[str]] = {
+        "state": [state for box in boxes for _, state in box.nodes],
+        "pod": [views[name].pod or "" if name in views else "" for name in names],
+        "project": [views[name].project_id or "" if name in views else "" for name in names],
+        "health": [healths.get(name, "") for name in names],
+    }
+    values = {kind: list(dict.fromkeys(row)) for kind, row in of.items()}
+    number = {kind: {value: n for n, value in enumerate(row)} for kind, row in values.items()}
+    document = {
+        "boxes": [{"name": box.name, "nodes": len(box.nodes)} for box in boxes],
+        "nodes": names,
+        "values": values,
+        "colors": {kind: [number[kind][value] for value in row] for kind, row in of.items()},
+        "fixed": dict(COLOURS),
+    }
+    return Response(json.dumps(document, separators=(",", ":")), 200, media_type="application/json")
 
 
 async def _boxes(visit: Visit, by: str) -> list[Box]:

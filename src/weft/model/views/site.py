@@ -144,6 +144,33 @@ class NodeView(Document):
     )
 
 
+NodeSort = Literal["site", "name", "rack", "leaf", "state", "since", "pod"]
+NodeState = Literal["free", "busy", "quarantined", "held", "drained", "failed", "maintenance", "not-compute"]
+
+
+class NodeSearch(Document):
+    """Which nodes of the site, in which order, and which part of them."""
+
+    state: NodeState | None = None
+    rack: str = ""
+    leaf: str = ""
+    name: str = Field(default="", description="Part of the name.")
+    sort: NodeSort = Field(
+        default="site", description="site: as its file has them. Those without a value come last."
+    )
+    skip: int = Field(default=0, ge=0)
+    limit: int = Field(default=100, ge=1, le=1000)
+
+
+class NodePage(Document):
+    """A part of a list of nodes."""
+
+    nodes: tuple[NodeView, ...]
+    counts: dict[str, int] = Field(description="State -> number of nodes of the whole site.")
+    total: int = Field(description="Nodes of the site.")
+    found: int = Field(description="Nodes that are as asked.")
+
+
 class SiteView(Document):
     """The active site."""
 

@@ -1,0 +1,114 @@
+"""Lists of nodes in parts: of 16,000 nodes only those of a page are shown, of the others the states are worked out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from weft.app.show import views_of_nodes
+from weft.engine.capacity import Capacity
+from weft.engine.checkstate import verdict
+from weft.model.site import Site
+from weft.model.views import NodePage, NodeSearch, NodeSort
+from weft.planning.fabric.topology import Topology
+from weft.planning.kept import kept
+
+
+def node_page(
+    site: Site,
+    capacity: Capacity,
+    found: Mapping[str, str],
+    unknown: Mapping[str, str],
+    wanted: NodeSearch,
+) -> NodePage:
+    """A part of what `node_views` gives: of the others only the states are worked out."""
+    states = node_states(site, capacity, found)
+    names = [
+        name
+        for name, rack, leaf in _places(site)
+        if (wanted.state is None or states[name] == wanted.state)
+        and (not wanted.rack or rack == wanted.rack)
+        and (not wanted.leaf or leaf == wanted.leaf)
+        and wanted.name in name
+    ]
+    if wanted.sort != "site":
+        keys = _sort_keys(site, capacity, states, found, unknown, names, wanted.sort)
+        names.sort(key=lambda name: (not keys[name], keys[name], name))
+    shown = names[wanted.skip : wanted.skip + wanted.limit]
+    return NodePage(
+        nodes=tuple(views_of_nodes(shown, site, capacity, found, unknown)),
+        counts=dict(Counter(states.values())),
+        total=len(states),
+        found=len(names),
+    )
+
+
+def _sort_keys(
+    site: Site,
+    capacity: Capacity,
+    states: Mapping[str, str],
+    found: Mapping[str, str],
+    unknown: Mapping[str, str],
+    names: Sequence[str],
+    sort: NodeSort,
+) -> Mapping[str, str]:
+    """Name -> what it is sorted by; empty: nothing."""
+    match sort:
+        case "state":
+            return states
+        case "rack" | "leaf":
+            return {name: (rack if sort == "rack" else leaf) or "" for name, rack, leaf in _places(site)}
+        case "pod":
+            return {name: str(hold["pod"]) if (hold := capacity.holds.get(name)) else "" for name in names}
+        case "since":
+            views = views_of_nodes(names, site, capacity, found, unknown)
+            return {one.name: one.since.isoformat() if one.since else "" for one in views}
+        case _:
+            return {name: name for name in names}
+
+
+@kept
+def _places(site: Site) -> tuple[tuple[str, str | None, str], ...]:
+    """Name, rack and leaf of every node, in the site's order."""
+    topologies = [Topology.of(site, fabric).stands for fabric in sorted(site.fabrics)]
+    machines = site.machine_by_name
+    return tuple(
+        (
+            name,
+            unit.rack,
+            machines[name].rnic_switch
+            if name in machines
+            else next((stands[name].leaf for stands in topologies if name in stands), "-"),
+        )
+        for name, unit in site.units.items()
+    )
+
+
+@kept
+def _at_rest(site: Site) -> Mapping[str, str]:
+    """Every node -> its state if nothing is known about it."""
+    return {name: "free" if unit.is_whole else "not-compute" for name, unit in site.units.items()}
+
+
+def node_states(site: Site, capacity: Capacity, found: Mapping[str, str]) -> dict[str, str]:
+    """Every node -> its state, as in its view, in the site's order: only those that are in some state are looked at."""
+    rest = _at_rest(site)
+    states = dict(rest)
+
+    def put(state: str, names: Iterable[str]) -> None:
+        states.update((name, state) for name in names if name in rest)
+
+    put("busy", (name for name, why in found.items() if why))
+    put("maintenance", _maintained(site))
+    put("failed", (name for name, why in verdict(capacity.stops, site, capacity.at).excluded.items() if why))
+    put("drained", (name for name, one in capacity.stops.items() if one.drain))
+    put("held", (name for name, one in capacity.stops.items() if one.holds))
+    put("busy", capacity.holds)
+    put("busy", (row["node"] for row in capacity.shared))
+    put("quarantined", capacity.quarantines)
+    return states
+
+
+@kept
+def _maintained(site: Site) -> tuple[str, ...]:
+    return tuple(name for name, unit in site.units.items() if unit.maintenance)

@@ -1,0 +1,105 @@
+// <weft-site src="picture.json?by=leaf">: the whole site on a canvas, a square for each node, a frame for each leaf or
+// rack. The page's table says the same without it. Colors follow what is chosen, and change without a new drawing of
+// anything else; a click leads to the node.
+"use strict";
+
+const PALETTE = ["#0b5394", "#b45f06", "#38761d", "#741b47", "#134f5c", "#7f6000", "#5b0f00", "#20124d", "#1b6e6e", "#7a1f6b"];
+const FREE = "#8a939d";
+
+class WeftSite extends HTMLElement {
+  async connectedCallback() {
+    this.status = this.querySelector("[role=status]");
+    this.canvas = this.querySelector("canvas");
+    this.select = this.querySelector("select");
+    this.legend = this.querySelector("ul");
+    try {
+      const answer = await fetch(this.getAttribute("src"), { credentials: "same-origin" });
+      if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
+      this.site = await answer.json();
+    } catch (error) {
+      this.status.textContent = `The picture can't be drawn (${error.message}). The table below says the same.`;
+      return;
+    }
+    this.canvas.hidden = false;
+    this.select.closest("p").hidden = false;
+    this.select.addEventListener("change", () => this.draw());
+    this.canvas.addEventListener("click", (event) => this.go(event));
+    new ResizeObserver(() => this.draw()).observe(this);
+  }
+
+  /** Where each box and node is: boxes side by side in rows, nodes in columns of a box. */
+  place(width) {
+    const count = this.site.nodes.length;
+    this.size = count > 4000 ? 5 : count > 1000 ? 7 : 12;
+    const step = this.size + 1, gap = 6;
+    this.spots = [];
+    this.frames = [];
+    let x = 0, y = 0, tall = 0, first = 0;
+    for (const box of this.site.boxes) {
+      const columns = Math.max(1, Math.ceil(Math.sqrt(box.nodes))), lines = Math.ceil(box.nodes / columns);
+      const wide = columns * step + gap;
+      if (x + wide > width && x) [x, y, tall] = [0, y + tall, 0];
+      this.frames.push({ name: box.name, x, y, width: wide - 2, height: lines * step + gap - 2 });
+      for (let i = 0; i < box.nodes; i += 1)
+        this.spots[first + i] = [x + 2 + (i % columns) * step, y + 2 + Math.floor(i / columns) * step];
+      first += box.nodes;
+      x += wide;
+      tall = Math.max(tall, lines * step + gap);
+    }
+    this.tall = y + tall;
+  }
+
+  draw() {
+    const width = Math.max(200, this.clientWidth), scale = devicePixelRatio || 1;
+    if (width !== this.drawn) this.place(width);
+    this.drawn = width;
+    this.canvas.width = width * scale;
+    this.canvas.height = this.tall * scale;
+    const pen = this.canvas.getContext("2d");
+    pen.scale(scale, scale);
+    pen.strokeStyle = getComputedStyle(this).getPropertyValue("--line");
+    for (const frame of this.frames) pen.strokeRect(frame.x + 0.5, frame.y + 0.5, frame.width, frame.height);
+    const by = this.select.value, values = this.site.values[by], index = this.site.colors[by];
+    const names = new Map();
+    for (let n = 0; n < this.spots.length; n += 1) {
+      const value = values[index[n]];
+      if (!names.has(value)) names.set(value, [this.color(by, value, names.size), 0]);
+      const [color, number] = names.get(value);
+      names.set(value, [color, number + 1]);
+      pen.fillStyle = color;
+      pen.fillRect(this.spots[n][0], this.spots[n][1], this.size, this.size);
+    }
+    this.explain(names);
+  }
+
+  color(by, value, number) {
+    return this.site.fixed[value] && by === "state" ? this.site.fixed[value] : value ? PALETTE[number % PALETTE.length] : FREE;
+  }
+
+  /** The largest groups, with their colors and numbers. */
+  explain(names) {
+    const rows = [...names].sort((a, b) => b[1][1] - a[1][1]);
+    this.legend.replaceChildren(
+      ...rows.slice(0, 12).map(([value, [color, number]]) => {
+        const item = document.createElement("li"), dot = document.createElement("canvas");
+        [dot.width, dot.height] = [12, 12];
+        const pen = dot.getContext("2d");
+        pen.fillStyle = color;
+        pen.fillRect(0, 0, 12, 12);
+        dot.setAttribute("aria-hidden", "true");
+        item.append(dot, ` ${number} ${value || "none"}`);
+        return item;
+      }),
+    );
+    const rest = rows.length > 12 ? `, and ${rows.length - 12} further groups` : "";
+    this.status.textContent = `${this.spots.length} nodes in ${this.frames.length} groups${rest}. A click leads to a node.`;
+  }
+
+  go(event) {
+    const at = this.canvas.getBoundingClientRect(), x = event.clientX - at.left, y = event.clientY - at.top;
+    const n = this.spots.findIndex(([left, top]) => x >= left && x <= left + this.size && y >= top && y <= top + this.size);
+    if (n >= 0) location.assign(`${this.getAttribute("nodes")}/${encodeURIComponent(this.site.nodes[n])}`);
+  }
+}
+
+customElements.define("weft-site", WeftSite);

@@ -1,0 +1,86 @@
+"""Lists of nodes in parts: the same nodes, states and order as in the whole list."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.engine.house import House
+from weft.model.errors import ForbiddenError
+from weft.model.site import Site
+from weft.model.views import DrainRequest, NodeSearch, NodeView
+
+
+@pytest.fixture
+def busy(house: House) -> House:
+    """A node in each state that can be had here, and some in several at once."""
+    pod = house.ready()
+    service, operator = house.service, house.operator
+    mine = pod.plan.placement.nodes[0].node
+    free = [n.name for n in house.site.nodes if n.role == "compute" and n.name != mine][-6:]
+    service.quarantine_node(operator, free[0], "fan")
+    service.hold_node(operator, free[1], "burn-in")
+    service.drain(operator, DrainRequest(target=free[2]))
+    service.hold_node(operator, mine, "burn-in")
+    for name in (free[3], mine):
+        service.drain(operator, DrainRequest(target=name, break_promises=True))
+    service.hold_node(operator, free[3], "burn-in")
+    service.quarantine_node(operator, free[3], "leak")
+    nodes = tuple(
+        n.model_copy(update={"maintenance": "disks"}) if n.name in (free[4], free[0]) else n
+        for n in house.site.nodes
+    )
+    house.store.activate_site(
+        Site.model_validate(house.site.model_copy(update={"nodes": nodes}).model_dump()), "test"
+    )
+    return house
+
+
+def key(node: NodeView, sort: str) -> tuple[bool, str, str]:
+    value = getattr(node, sort)
+    text = value.isoformat() if sort == "since" and value else value or ""
+    return (not text, text, node.name)
+
+
+def test_pages_are_parts_of_the_whole_list(busy: House) -> None:
+    """In each order and with each filter; counts and states are those of the whole list."""
+    service, operator = busy.service, busy.operator
+    every = service.nodes(operator)
+    states = {node.name: node.state for node in every}
+    assert len(set(states.values())) >= 5
+    assert list(service.node_states(operator).items()) == list(states.items())
+    for sort in ("site", "name", "rack", "leaf", "state", "since", "pod"):
+        for given in (
+            {},
+            {"state": "quarantined"},
+            {"leaf": every[3].leaf},
+            {"rack": every[3].rack},
+            {"name": "1"},
+        ):
+            wanted = [
+                node
+                for node in every
+                if all(
+                    given[name] in node.name if name == "name" else getattr(node, name) == given[name]
+                    for name in given
+                )
+            ]
+            if sort != "site":
+                wanted.sort(key=lambda node, sort=sort: key(node, sort))
+            found: list[NodeView] = []
+            while True:
+                search = NodeSearch.model_validate({**given, "sort": sort, "skip": len(found), "limit": 7})
+                page = service.node_page(operator, search)
+                if not page.nodes:
+                    break
+                found += page.nodes
+            assert found == wanted, (sort, given)
+            assert (page.total, page.found) == (len(every), len(wanted))
+            assert page.counts == Counter(states.values())
+
+
+def test_pages_of_nodes_are_for_operators(house: House) -> None:
+    for ask in (lambda r: house.service.node_page(r, NodeSearch()), house.service.node_states):
+        with pytest.raises(ForbiddenError):
+            ask(house.request())
