@@ -63,7 +63,7 @@ def test_cleaning_of_hours_does_not_keep_the_place(house: House) -> None:
     assert set(house.store.capacity().quarantines) == {failed} and place(house, now, new) == was
 
 
-@pytest.mark.parametrize("way", ["server stays", "port stays", "no record"])
+@pytest.mark.parametrize("way", ["server stays", "port stays", "no record", "host unknown"])
 def test_place_stays_taken_until_the_machine_is_proved_off(house: House, way: str) -> None:
     """The new machine is not requested with addresses that the old system may still use; after the limit it gets its
     own."""
@@ -78,6 +78,9 @@ def test_place_stays_taken_until_the_machine_is_proved_off(house: House, way: st
             house.cloud.plant(Fault.UNDELETABLE, verb="delete", kind=Kind.SERVER, times=None)
         case "port stays":
             house.cloud.plant(Fault.UNDELETABLE, verb="delete", kind=Kind.PORT, times=None)
+        case "host unknown":
+            host = house.site.node_by_name[failed].nova_host
+            house.cloud.offers.unreadable = {*house.cloud.offers.unreadable, host}
         case _:
             house.cloud.plant(Fault.UNREACHABLE, verb="endings", times=None)
     house.service.replace_node(house.operator, "train", Replacement(node=failed))
