@@ -146,3 +146,18 @@ def test_stale_pid_file_does_not_prevent_a_start(place: Path, zombie: bool) -> N
     finally:
         if zombie:
             os.waitpid(pid, 0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can own what is another's")
+@pytest.mark.parametrize("what", [".", "postgres"])
+def test_state_of_another_user_is_refused_and_left_alone(place: Path, what: str) -> None:
+    """`weft serve` as root where weft's user has served: files of root's there would stop that one."""
+    (place / "postgres").mkdir(parents=True)
+    os.chown(place / what, 65534, 65534)
+    before = sorted(place.rglob("*"))
+    with pytest.raises(
+        InputError, match=r"weft\.state.*is nobody's: run weft as that user \(sudo -u nobody\)"
+    ), embedded(place):
+        raise AssertionError
+    assert sorted(place.rglob("*")) == before
+    os.chown(place / what, 0, 0)

@@ -219,11 +219,32 @@ def _path(http: HttpRequest) -> str:
     return http.url.path
 
 
+TAGS: list[dict[str, Any]] = [
+    {"name": "pods", "description": "Orders, and what became of them."},
+    {"name": "capacity", "description": "What can be ordered."},
+    {"name": "networks", "description": "Networks that tenants made in Neutron."},
+    {"name": "events", "description": "What happened in a project, in one order."},
+    {"name": "webhooks", "description": "Where events of a project are sent."},
+    {"name": "health", "description": "Of nodes, pods and the site, with reasons."},
+    {"name": "receipts", "description": "What was read when a pod was released, and the key that signs it."},
+    {"name": "use", "description": "Hours of nodes and accelerators."},
+    {"name": "search", "description": "What has a value: a name, an id, an address."},
+    {"name": "operator", "description": "The site, its nodes and fabrics, for operators."},
+    {"name": "service", "description": "The service itself: versions, readiness, metrics."},
+]
+"""What routes are grouped by."""
+
+
 def _openapi(app: FastAPI) -> dict[str, Any]:
     """FastAPI's schema, plus the bodies that routes read themselves."""
     if not app.openapi_schema:
         schema = get_openapi(
-            title=app.title, version=app.version, description=app.description, routes=app.routes
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=app.routes,
+            tags=TAGS,
+            servers=[{"url": "/", "description": "The endpoint of the service type accelerator-pod."}],
         )
         _, definitions = models_json_schema(
             [(model, "validation") for _, model in sorted(BODIES.items())],

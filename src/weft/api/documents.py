@@ -195,8 +195,8 @@ class RepairRequest(Document):
         description="Ids of pods unknown to the database whose resources are removed anyway; "
         "`all`: of any. After a restore of an older dump these may be live pods.",
     )
-    findings: Annotated[tuple[FindingKey, ...], Field(min_length=1, max_length=1000)] = Field(
-        default=(),
+    findings: Annotated[tuple[FindingKey, ...], Field(min_length=1, max_length=1000)] | None = Field(
+        default=None,
         description="Repair only these findings, by their `key`; of a pod that is missing something, all of that pod. "
         "400, and nothing is repaired, if no finding has such a key now. "
         "Without it: all findings; an empty list is refused.",

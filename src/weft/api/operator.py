@@ -186,7 +186,7 @@ def audit(request: Annotated[Request, may("audit:check")], verbs: Backend) -> Re
 def repair(request: Annotated[Request, may("audit:repair")], verbs: Backend, body: SmallBody) -> Response:
     """Audit, and repair what is weft's."""
     wanted = document(RepairRequest, body)
-    return answer(verbs.audit(request, wanted.repair, wanted.unknown_pods, wanted.findings))
+    return answer(verbs.audit(request, wanted.repair, wanted.unknown_pods, wanted.findings or ()))
 
 
 @router.post("/audit/accept", response_model=AuditReport)

