@@ -155,9 +155,12 @@ def test_state_of_another_user_is_refused_and_left_alone(place: Path, what: str)
     (place / "postgres").mkdir(parents=True)
     os.chown(place / what, 65534, 65534)
     before = sorted(place.rglob("*"))
-    with pytest.raises(
-        InputError, match=r"weft\.state.*is nobody's: run weft as that user \(sudo -u nobody\)"
-    ), embedded(place):
+    with (
+        pytest.raises(
+            InputError, match=r"weft\.state.*is nobody's: run weft as that user \(sudo -u nobody\)"
+        ),
+        embedded(place),
+    ):
         raise AssertionError
     assert sorted(place.rglob("*")) == before
     os.chown(place / what, 0, 0)
