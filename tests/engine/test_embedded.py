@@ -153,11 +153,11 @@ def test_stale_pid_file_does_not_prevent_a_start(place: Path, zombie: bool) -> N
 def test_state_of_another_user_is_refused_and_left_alone(place: Path, what: str) -> None:
     """`weft serve` as root where weft's user has served: files of root's there would stop that one."""
     (place / "postgres").mkdir(parents=True)
-    os.chown(place / what, 65534, 65534)
+    os.chown(place / what, NOBODY - 1, NOBODY - 1)
     before = sorted(place.rglob("*"))
     with (
         pytest.raises(
-            InputError, match=r"weft\.state.*is nobody's: run weft as that user \(sudo -u nobody\)"
+            InputError, match=r"weft\.state.*is #65533's: run weft as that user \(sudo -u #65533\)"
         ),
         embedded(place),
     ):
