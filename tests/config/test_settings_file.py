@@ -83,6 +83,7 @@ def test_settings_of_the_file_reach_the_process(tmp_path: Path) -> None:
         'secrets_key = "secrets.key"\nauthority_key = "ca.key"\n'
         'workers = 3\nsweep_every = 60\n[serve]\nlisten = "[::]:1"\nplain_http = true\ntls_certificate = "tls.pem"\n'
         'tls_key = "tls.key"\npublic_url = "https://weft.example"\npolicy = "policy.yaml"\n'
+        'websso_url = "https://k.example/v3/auth/OS-FEDERATION/websso/openid"\n'
         'neutron_token_file = "token"\nmonitoring_token_file = "token"\n'
         'worker = false\n[logs]\nlevel = "DEBUG"\nformat = "json"\n'
     )
@@ -93,6 +94,7 @@ def test_settings_of_the_file_reach_the_process(tmp_path: Path) -> None:
     assert (made.database, made.state, made.cloud_profile) == ("postgresql://db/weft", Path("/s"), "c")
     assert (made.site, made.workers, made.sweep_every) == (tmp_path / "site.yaml", 3, 60.0)
     assert (made.host, made.port, made.public_url) == ("::", 1, "https://weft.example")
+    assert made.websso_url == "https://k.example/v3/auth/OS-FEDERATION/websso/openid"
     assert made.certificate == (tmp_path / "tls.pem", tmp_path / "tls.key")
     assert (made.policy, made.neutron_token) == (tmp_path / "policy.yaml", tmp_path / "token")
     assert (made.worker, made.log_level, made.log_format) == (False, "DEBUG", "json")

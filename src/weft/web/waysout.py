@@ -109,6 +109,7 @@ WAYS = {
     ),
     "webhook list": Way("Webhooks", "/webhooks", "webhooks:list", "whether they are delivered"),
     "webhook enable": Way("Webhooks", "/webhooks", "webhooks:list", "the page of each enables it"),
+    "webhook test": Way("Webhooks", "/webhooks", "webhooks:list", "the page of each sends a test message"),
     "events --follow": Way("Events", "/events", "events:list", "the page follows"),
     "pod create": Way("Order a pod", "/order", "", "with its plan beside it"),
     "pod plan": Way("Order a pod", "/order", "", "with its plan beside it"),
