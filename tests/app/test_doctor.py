@@ -384,13 +384,23 @@ def test_exit_code_is_1_unless_all_is_ok(
     words = ["doctor", "--database", database.url, "--cloud-profile", "weft", "-f", "json", "--timeout", "8"]
     assert main(words) == 1
     rows = json.loads(capsys.readouterr().out)
-    assert {row["Level"] for row in rows} == {"ok", "warning", "error"}
+    assert {row["Level"] for row in rows} == {"ok", "warning", "error", "unknown"}
+    assert main([*words, "--service-version", "nova=29.0.0", "--wrong"]) == 1
+    assert [r["Of"] for r in json.loads(capsys.readouterr().out) if r["Code"] == "ADVISORY_APPLIES"] == [
+        "profile weft: compute"
+    ]
     assert main([*words, "--wrong"]) == 1
     wrong = json.loads(capsys.readouterr().out)
     assert wrong == [row for row in rows if row["Level"] != "ok"]
     assert all((DOCS.parent / row["Page"].partition("#")[0]).exists() for row in rows)
     asked = len(cloud.asked)
-    for other in (["--timeout", "0"], ["--timeout", "x"], ["--database", "mysql://x"], ["--config", "nix"]):
+    for other in (
+        ["--timeout", "0"],
+        ["--timeout", "x"],
+        ["--database", "mysql://x"],
+        ["--config", "nix"],
+        ["--service-version", "nova"],
+    ):
         assert main(["doctor", *other]) == 2
     assert len(cloud.asked) == asked
 
