@@ -18,8 +18,8 @@ from weft.app.service import Service
 from weft.app.settings import ServeSettings
 from weft.app.verbs import Request
 from weft.app.wiring import shared_services
-from weft.engine.failures import refresh_failures
-from weft.engine.store import Store
+from weft.engine.nodes.failures import refresh_failures
+from weft.engine.store.store import Store
 from weft.model.fabric import Capabilities
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal

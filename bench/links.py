@@ -33,9 +33,9 @@ from weft.app.settings import ServeSettings
 from weft.app.verbs import Request
 from weft.app.wiring import shared_services
 from weft.app.worldkeeper import WorldKeeper
-from weft.engine.clock import SystemClock
-from weft.engine.store import Store
-from weft.engine.world import World
+from weft.engine.base.clock import SystemClock
+from weft.engine.base.world import World
+from weft.engine.store.store import Store
 from weft.model.fabric import Capabilities
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal

@@ -26,7 +26,7 @@ from bench.row import row
 from bench.threads import apart, threads
 from bench.world import Bench, bench, fill, metered
 from weft.app.verbs import Request
-from weft.engine.bootkeeper import BootKeeper
+from weft.engine.watch.bootkeeper import BootKeeper
 from weft.model.order import Order
 from weft.model.pod import PodState
 

@@ -15,11 +15,11 @@ from uuid import UUID
 from bench.placement_common import MIX
 from bench.row import row
 from bench.sites import regular_site
-from weft.engine.agenda import agenda
-from weft.engine.capacity import Capacity
-from weft.engine.gather import PlanningInput, Window
-from weft.engine.waiter import Waiter
-from weft.engine.world import World
+from weft.engine.base.world import World
+from weft.engine.book.capacity import Capacity
+from weft.engine.queue.agenda import agenda
+from weft.engine.queue.gather import PlanningInput, Window
+from weft.engine.queue.waiter import Waiter
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import UsedNumbers

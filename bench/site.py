@@ -123,7 +123,7 @@ def _serve(folder: Path) -> None:
     from weft.app.policy import Policy
     from weft.app.settings import ServeSettings
     from weft.app.wiring import shared_services
-    from weft.engine.store import Store
+    from weft.engine.store.store import Store
     from weft.testing.callers import tokens
     from weft.testing.keystone import FakeIdentity
     from weft.testing.serving import served

@@ -30,8 +30,8 @@ from weft.app.service import Service
 from weft.app.settings import ServeSettings
 from weft.app.wiring import shared_services
 from weft.app.worldkeeper import WorldKeeper
-from weft.engine.clock import SystemClock
-from weft.engine.world import World
+from weft.engine.base.clock import SystemClock
+from weft.engine.base.world import World
 from weft.model.site import Interface, Monitoring, Site, SiteNetwork
 from weft.testing.fabric import FakeFabric
 from weftlab.fabric import FabricFolder, fabric_jobs

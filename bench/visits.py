@@ -19,8 +19,8 @@ from bench.api import TICKS, database_of, ticks
 from bench.loop import request
 from bench.row import row
 from bench.world import Bench, bench
-from weft.engine.database import Tx
-from weft.engine.worker import Worker
+from weft.engine.base.database import Tx
+from weft.engine.watch.worker import Worker
 from weft.model.order import Order
 from weft.model.pod import PodState
 

@@ -13,18 +13,18 @@ from bench.sites import regular_site
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.worldkeeper import WorldKeeper
-from weft.engine.clock import DatabaseClock
-from weft.engine.database import Database
-from weft.engine.dispatcher import Dispatcher
-from weft.engine.embedded import embedded
-from weft.engine.ledger import FabricLedger
-from weft.engine.listener import Listener
-from weft.engine.reconciler import Reconciler
-from weft.engine.settings import LoopSettings
-from weft.engine.signing import Signer
-from weft.engine.store import Store
-from weft.engine.worker import Worker
-from weft.engine.world import World
+from weft.engine.base.clock import DatabaseClock
+from weft.engine.base.database import Database
+from weft.engine.base.embedded import embedded
+from weft.engine.base.listener import Listener
+from weft.engine.base.world import World
+from weft.engine.hold.settings import LoopSettings
+from weft.engine.queue.dispatcher import Dispatcher
+from weft.engine.rows.ledger import FabricLedger
+from weft.engine.store.signing import Signer
+from weft.engine.store.store import Store
+from weft.engine.visit.reconciler import Reconciler
+from weft.engine.watch.worker import Worker
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers

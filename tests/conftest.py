@@ -25,7 +25,7 @@ from tests.helpers.paths import ROOT
 
 if TYPE_CHECKING:  # xdist's own process needs none of them: seconds of each run
     from tests.helpers.turns import Turns
-    from weft.engine.database import Database
+    from weft.engine.base.database import Database
     from weftlab.lab import Lab
 
 load_profile()
@@ -158,8 +158,8 @@ def postgres() -> Generator[str]:
     import psycopg
 
     from tests.helpers.turns import TEMPLATE
-    from weft.engine.database import Database
-    from weft.engine.embedded import embedded
+    from weft.engine.base.database import Database
+    from weft.engine.base.embedded import embedded
 
     with folder_in_memory("weft-postgres-") as folder, embedded(folder) as url:
         with psycopg.connect(url, autocommit=True) as connection:
@@ -201,7 +201,7 @@ def database_url(database: Database) -> str:
 def shared_database(postgres: str) -> Generator[Database]:
     """One for all tests that change nothing in it."""
     from tests.helpers.turns import new_database
-    from weft.engine.database import Database
+    from weft.engine.base.database import Database
 
     with new_database(postgres) as url:
         database = Database(url, connections=20)

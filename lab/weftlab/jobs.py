@@ -21,7 +21,7 @@ from weftlab.switches.jobs import lab_switch_jobs, ovs_jobs
 from weftlab.switches.labsite import lab_ovs, lab_plan
 from weftlab.ufm.service import ufm_hosts, ufm_jobs
 
-POSTMASTER = "postgres/postmaster.pid"  # where weft.engine.database puts its server
+POSTMASTER = "postgres/postmaster.pid"  # where weft.engine.base.database puts its server
 
 Pause = Callable[[Callable[[], None]], None]
 

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from tests.helpers.doors import DoorsHouse, doors, no_service
 from weft.api.app import create_app
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.testing.callers import by, tokens
 from weft.testing.keystone import FakeIdentity
 from weft.testing.serving import served

@@ -10,8 +10,8 @@ import pytest
 from httpx import Client, Response
 
 from tests.helpers.doors import ORDER, DoorsHouse
-from weft.engine.orderkeys import digest_of
-from weft.engine.retention import Retention
+from weft.engine.rows.orderkeys import digest_of
+from weft.engine.watch.retention import Retention
 from weft.model.order import Order
 from weft.testing.callers import by
 

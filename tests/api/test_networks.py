@@ -14,7 +14,7 @@ from weft.api.app import create_app
 from weft.api.notices import notices, read_token
 from weft.app.metrics import StoreCollector
 from weft.app.policy import Policy
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.errors import InputError, TemporaryError
 from weft.model.pod import PodState
 from weft.testing.serving import served

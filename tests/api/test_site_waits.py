@@ -8,7 +8,7 @@ import pytest
 from httpx import Client
 
 from tests.helpers.doors import DoorsHouse
-from weft.engine.siteowner import set_desired
+from weft.engine.site.siteowner import set_desired
 from weft.model.resources import Graph
 from weft.testing.callers import by
 

@@ -32,9 +32,9 @@ from weft.app.settings import ServeSettings
 from weft.cli.main import main
 from weft.config.resolve import resolve
 from weft.drivers.openstack.reach import _ahead, _version  # pyright: ignore[reportPrivateUsage]
-from weft.engine.database import Database
-from weft.engine.embedded import running_in
-from weft.engine.store import Store
+from weft.engine.base.database import Database
+from weft.engine.base.embedded import running_in
+from weft.engine.store.store import Store
 from weft.fabricagent.tls import make_certificates
 from weft.model.errors import InputErrors
 

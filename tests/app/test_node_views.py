@@ -8,8 +8,8 @@ from uuid import uuid4
 
 from bench.sites import regular_site
 from weft.app.show import node_view, node_views
-from weft.engine.capacity import Capacity
-from weft.engine.database import Row
+from weft.engine.base.database import Row
+from weft.engine.book.capacity import Capacity
 from weft.model.plan import UsedNumbers
 from weft.model.views import NodeView
 

@@ -16,7 +16,7 @@ from tests.helpers.desk import Desk, Run
 from tests.helpers.doors import DoorsHouse
 from tests.helpers.paths import DOCS
 from tests.helpers.turns import new_database
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.pod import PodState
 from weft.testing.keystone import FakeKeystone
 

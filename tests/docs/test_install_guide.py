@@ -81,11 +81,11 @@ from weft.app.sitefile import load_site
 from weft.config.resolve import resolve
 from weft.cli.main import main
 from weft.config.tomltext import read_toml
-from weft.engine.database import Database
-from weft.engine.embedded import embedded
-from weft.engine.sealing import read_keys
-from weft.engine.signing import Signer
-from weft.engine.store import Store
+from weft.engine.base.database import Database
+from weft.engine.base.embedded import embedded
+from weft.engine.base.sealing import read_keys
+from weft.engine.store.signing import Signer
+from weft.engine.store.store import Store
 settings = settings_of(resolve(read_toml(Path(os.environ["WEFT_CONFIG"]), "x"), {}))
 with embedded(settings.state) as url:
     database = Database(url)

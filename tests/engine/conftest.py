@@ -8,8 +8,8 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock
-from weft.engine.database import Database
-from weft.engine.store import Store
+from weft.engine.base.database import Database
+from weft.engine.store.store import Store
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.engine.house import House
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
 from weft.model.order import Order
 from weft.model.site import Site
 from weft.testing.cloud_state import FakeFlavor

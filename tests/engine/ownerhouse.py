@@ -8,10 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from tests.engine.house import House
-from weft.engine.ownerrecord import OwnerRecord
-from weft.engine.ownerstore import make_owner, read_owner
-from weft.engine.wants import Want
-from weft.engine.world import World
+from weft.engine.base.world import World
+from weft.engine.hold.ownerstore import make_owner, read_owner
+from weft.engine.rows.ownerrecord import OwnerRecord
+from weft.engine.visit.wants import Want
 from weft.generate.receipts import verify
 from weft.model.errors import UnknownError
 from weft.model.fabric import Membership

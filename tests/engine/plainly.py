@@ -7,7 +7,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.rows import DictRow
 
-from weft.engine.capacity import Capacity
+from weft.engine.book.capacity import Capacity
 
 Found = dict[str, Any]
 

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.house import House
 from tests.engine.timehouse import make
 from tests.helpers.offers import offers
-from weft.engine.records import PodRecord
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import RefusedError
 from weft.model.pod import PodState
 from weft.planning.fabric.topology import Topology

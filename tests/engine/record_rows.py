@@ -25,10 +25,10 @@ import psycopg
 from tests.engine.ipuhouse import IpuHouse
 from tests.engine.ipuhouse import order as ipu_order
 from tests.engine.timehouse import HandClock, make
-from weft.engine.database import Database
-from weft.engine.embedded import embedded
-from weft.engine.records import PodRecord
-from weft.engine.sweep import Sweeper
+from weft.engine.audit.sweep import Sweeper
+from weft.engine.base.database import Database
+from weft.engine.base.embedded import embedded
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import ForbiddenError
 from weft.model.pod import PodState
 from weft.model.reservation import Reservation

@@ -13,8 +13,8 @@ from psycopg.types.json import Jsonb
 
 from tests.engine.ipuhouse import IpuHouse
 from tests.helpers.paths import RECORDED
-from weft.engine.sql import migrations
-from weft.engine.store import Store
+from weft.engine.base.sql import migrations
+from weft.engine.store.store import Store
 from weft.model.mark import Mark
 from weft.model.resources import Kind, Resource
 from weft.ports.occupants import Ended, Ending

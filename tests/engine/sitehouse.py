@@ -12,9 +12,9 @@ from tests.engine.ownerhouse import OwnerHouse
 from tests.engine.timehouse import HandClock
 from tests.helpers.sitenetworks import GATEWAYS, STORAGE
 from weft.app.sitefile import checked
-from weft.engine.database import Database
-from weft.engine.ownerrecord import OwnerRecord
-from weft.engine.siteowner import applied_site, site_owner
+from weft.engine.base.database import Database
+from weft.engine.rows.ownerrecord import OwnerRecord
+from weft.engine.site.siteowner import applied_site, site_owner
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.site import Device, Interface, Site, SiteNetwork

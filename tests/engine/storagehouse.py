@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.engine.house import House, small_site
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
 from weft.generate.receipts import verify
 from weft.model.order import Order
 from weft.model.plan import Plan

@@ -7,10 +7,10 @@ from uuid import UUID
 
 from tests.engine.ownerhouse import OwnerHouse
 from tests.engine.timehouse import HandClock
-from weft.engine.database import Database
-from weft.engine.documents import read
-from weft.engine.ownerrecord import OwnerRecord
-from weft.engine.tenantkeeper import TenantKeeper, tenant_network
+from weft.engine.base.database import Database
+from weft.engine.base.documents import read
+from weft.engine.rows.ownerrecord import OwnerRecord
+from weft.engine.site.tenantkeeper import TenantKeeper, tenant_network
 from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.resources import Kind

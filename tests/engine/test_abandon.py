@@ -7,8 +7,8 @@ from collections.abc import Generator
 import pytest
 
 from tests.engine.house import House, impatient
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import ConflictError, ForbiddenError
 from weft.model.pod import PodState
 from weft.model.resources import Kind

@@ -19,8 +19,8 @@ from weft.app.drivers import FABRIC_DRIVERS, FabricDriverRow, open_fabrics, stat
 from weft.app.livecheck import check_live
 from weft.app.shown import shown
 from weft.app.sitefile import load_site
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
 from weft.generate.receipts import verify
 from weft.model.errors import InputErrors, UnknownError
 from weft.model.fabric import (

@@ -13,8 +13,8 @@ from tests.engine.house import ORDER, House
 from weft.app.drivers import static_capabilities
 from weft.app.shown import shown as shown_to_tenants
 from weft.app.tenanttext import HIDDEN
-from weft.engine.database import Database
-from weft.engine.records import RowState
+from weft.engine.base.database import Database
+from weft.engine.rows.records import RowState
 from weft.generate.receipts import verify
 from weft.model.errors import TemporaryError
 from weft.model.kindrow import AnyKind, KindRow

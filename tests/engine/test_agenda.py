@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.engine.house import small_site
 from tests.helpers.amounts import examples
-from weft.engine.agenda import Agenda, agenda
-from weft.engine.capacity import Capacity
-from weft.engine.waiter import Waiter
+from weft.engine.book.capacity import Capacity
+from weft.engine.queue.agenda import Agenda, agenda
+from weft.engine.queue.waiter import Waiter
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Placement
 from weft.model.plan import UsedNumbers

@@ -20,10 +20,10 @@ from weft.app.doctor import agents as doctor
 from weft.app.metrics import CertificateCollector, agent_certificates
 from weft.app.settings import ServeSettings
 from weft.drivers.wire.agentcertificates import CertificateClient
-from weft.engine.agentcertificates import AgentCertificates, SeenCertificate
-from weft.engine.database import Database
-from weft.engine.gate import ClosedError
-from weft.engine.store import Store
+from weft.engine.base.database import Database
+from weft.engine.base.gate import ClosedError
+from weft.engine.rows.agentcertificates import AgentCertificates, SeenCertificate
+from weft.engine.store.store import Store
 from weft.fabricagent import issuing, renewal
 from weft.fabricagent.config import Listen, Tls
 from weft.fabricagent.server import Server

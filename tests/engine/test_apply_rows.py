@@ -12,8 +12,8 @@ from psycopg.rows import dict_row
 
 from tests.engine.house import ORDER, House
 from tests.engine.timehouse import HandClock, at_once, look, make, messages, policy, queue
-from weft.engine.database import Row
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Row
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import ConflictError, ForbiddenError, InputError, NotFoundError, RefusedError
 from weft.model.order import Order
 from weft.model.pod import PodState

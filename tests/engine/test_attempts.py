@@ -10,8 +10,8 @@ from dataclasses import replace
 from tests.engine.house import ORDER, QUICK, House
 from tests.engine.test_ownerclaims import sql
 from tests.engine.timehouse import HandClock
-from weft.engine.database import Database
-from weft.engine.settings import LoopSettings
+from weft.engine.base.database import Database
+from weft.engine.hold.settings import LoopSettings
 from weft.model.agentapi import Tables
 from weft.model.pod import PodState
 from weft.model.resources import Kind

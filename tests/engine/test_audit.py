@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tests.engine.house import ORDER, House
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.errors import InputErrors
 from weft.model.mark import Mark
 from weft.model.owner import Owner

@@ -31,12 +31,12 @@ from weft.cli.main import main
 from weft.engine.backup.file import Backup, opened
 from weft.engine.backup.programs import Program, connection_of, program
 from weft.engine.backup.restore import check, restore
-from weft.engine.database import Database
-from weft.engine.embedded import embedded
-from weft.engine.listener import Listener
-from weft.engine.signing import Signer
-from weft.engine.sql import migrations
-from weft.engine.store import Store
+from weft.engine.base.database import Database
+from weft.engine.base.embedded import embedded
+from weft.engine.base.listener import Listener
+from weft.engine.base.sql import migrations
+from weft.engine.store.signing import Signer
+from weft.engine.store.store import Store
 from weft.model.errors import ConflictError, InputError, PermanentError
 from weft.model.pod import PodState
 

@@ -14,12 +14,12 @@ from tests.engine.house import ORDER, QUICK, House
 from tests.engine.test_ownerclaims import sql
 from tests.helpers.explained import scanned
 from tests.helpers.waiting import wait_for
-from weft.engine import asking
-from weft.engine.bootkeeper import BootKeeper
-from weft.engine.database import Database
-from weft.engine.pulse import Pulse
-from weft.engine.records import PodRecord
-from weft.engine.settings import LoopSettings
+from weft.engine.base import asking
+from weft.engine.base.database import Database
+from weft.engine.base.pulse import Pulse
+from weft.engine.hold.settings import LoopSettings
+from weft.engine.rows.records import PodRecord
+from weft.engine.watch.bootkeeper import BootKeeper
 from weft.model.errors import NotYetError
 from weft.model.pod import PodState
 from weft.model.resources import Kind, Outcome, Resource

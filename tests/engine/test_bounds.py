@@ -15,8 +15,8 @@ from tests.engine.test_sweep import sweep
 from tests.engine.timehouse import HandClock, look, make, queue, release
 from weft.app.policy import Policy
 from weft.app.redact import redacted
-from weft.engine.dispatcher import Dispatcher
-from weft.engine.records import PodRecord
+from weft.engine.queue.dispatcher import Dispatcher
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import ConflictError, InputError
 from weft.model.order import LeaseOrder, NetworkOrder, Order
 from weft.model.pod import PodState

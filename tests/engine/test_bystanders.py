@@ -9,9 +9,9 @@ import pytest
 from tests.engine.house import ORDER, House
 from tests.engine.test_nodes import keyless, members, stranger, visit
 from weft.app.shown import shown
-from weft.engine.database import Database
-from weft.engine.membership import BESIDE, OTHERS, SOME
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.proof.membership import BESIDE, OTHERS, SOME
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import RefusedError
 from weft.model.pod import PodState
 from weft.model.resources import Kind

@@ -12,8 +12,8 @@ from tests.engine.ipuhouse import order as ipus
 from tests.engine.metalhouse import ORDER as MACHINES
 from tests.engine.metalhouse import site as metal_site
 from tests.engine.timehouse import HandClock, make
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.resources import Kind

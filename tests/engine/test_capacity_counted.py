@@ -15,9 +15,9 @@ from psycopg.rows import DictRow, dict_row
 from tests.engine.house import ORDER, House
 from tests.engine.plainly import Found, counted, plainly
 from tests.helpers.amounts import examples, seeded
-from weft.engine import capacity as module
-from weft.engine.capacity import Capacity, read_capacity
-from weft.engine.database import Database
+from weft.engine.base.database import Database
+from weft.engine.book import capacity as module
+from weft.engine.book.capacity import Capacity, read_capacity
 from weft.model.errors import WeftError
 from weft.planning.fabric.subnets import Subnets
 from weft.planning.place.sharing import Terms

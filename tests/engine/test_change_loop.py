@@ -10,8 +10,8 @@ import pytest
 
 from tests.engine.house import ORDER, QUICK, House
 from tests.engine.timehouse import HandClock, look, make, messages
-from weft.engine.fence import ChangedError, LostError
-from weft.engine.records import Change, PodRecord, RowState
+from weft.engine.hold.fence import ChangedError, LostError
+from weft.engine.rows.records import Change, PodRecord, RowState
 from weft.model.order import Order
 from weft.model.pod import Aspect, Phase, PodState, find
 from weft.model.resources import Kind

@@ -11,7 +11,7 @@ from tests.engine.test_change_loop import apply, settle
 from tests.engine.test_parts import ready, small
 from tests.engine.timehouse import HandClock, at_once, look, messages
 from weft.app.shown import shown
-from weft.engine.records import Change, PodRecord, RowState
+from weft.engine.rows.records import Change, PodRecord, RowState
 from weft.model.errors import InputError, RefusedError
 from weft.model.order import Order
 from weft.model.pod import PodState

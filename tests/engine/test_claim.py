@@ -13,8 +13,8 @@ from tests.engine.house import ORDER, House
 from tests.engine.timehouse import make
 from weft.app.policy import Policy
 from weft.app.service import Service
-from weft.engine.claim import UNCONFIRMED
-from weft.engine.store import Store
+from weft.engine.queue.claim import UNCONFIRMED
+from weft.engine.store.store import Store
 from weft.model.errors import ConflictError, RefusedError, TemporaryError, UnknownError
 from weft.model.plan import Plan
 from weft.model.pod import PodState
@@ -59,7 +59,7 @@ def test_order_does_not_wait_for_others_without_a_limit(
 ) -> None:
     """Another order is being placed in this process for too long: the refusal asks to retry, and nothing was
     claimed."""
-    monkeypatch.setattr("weft.engine.database.LOCK_TIMEOUT", 0.01)
+    monkeypatch.setattr("weft.engine.base.database.LOCK_TIMEOUT", 0.01)
     waits = pytest.raises(TemporaryError, match="other orders are being placed")
     with house.database.placing(), ThreadPoolExecutor(1) as pool, waits:
         pool.submit(house.order).result()

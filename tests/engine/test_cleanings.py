@@ -10,8 +10,8 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.metalhouse import house as house
-from weft.engine.cleanings import CleaningsOf
-from weft.engine.machinekeeper import BRIEFLY, EVERY, SOONEST, WATCHING, MachineKeeper
+from weft.engine.nodes.cleanings import CleaningsOf
+from weft.engine.nodes.machinekeeper import BRIEFLY, EVERY, SOONEST, WATCHING, MachineKeeper
 from weft.planning.watching import GAP
 from weft.ports.cleanings import LastClaim, Watched
 from weft.ports.occupants import SeenMachine
@@ -142,8 +142,8 @@ def test_late_answer_after_another_look_changes_nothing(
 ) -> None:
     """A worker whose Ironic hung: what it saw is outdated, and the machine is being cleaned again by now."""
     cloud, asked, answered = one.house.cloud, threading.Event(), threading.Event()
-    monkeypatch.setattr("weft.engine.machinekeeper.ANSWER", 0.0)
-    monkeypatch.setattr("weft.engine.asking.PATIENCE", 0.05)
+    monkeypatch.setattr("weft.engine.nodes.machinekeeper.ANSWER", 0.0)
+    monkeypatch.setattr("weft.engine.base.asking.PATIENCE", 0.05)
     fresh = cloud.seen_machines
     old = {one.machine: SeenMachine(state="cleaning", automated=True, plan=ERASE, agent="a1")}
 

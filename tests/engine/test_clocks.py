@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.timehouse import look, make
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.errors import RefusedError
 from weft.model.pod import PodState
 

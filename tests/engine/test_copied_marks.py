@@ -10,8 +10,8 @@ import pytest
 from tests.engine.house import House, lost_hold
 from tests.engine.test_sweep import alarms, corrections, released, sweep
 from tests.engine.timehouse import make
-from weft.engine.records import PodRecord
-from weft.engine.traces import MOST_OF_MARKS, Traces
+from weft.engine.rows.records import PodRecord
+from weft.engine.rows.traces import MOST_OF_MARKS, Traces
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.pod import PodState

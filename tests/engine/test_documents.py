@@ -7,9 +7,9 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.recorded import read as recorded
-from weft.engine.documents import PARTS, STEPS, read, written
-from weft.engine.store import Store
-from weft.engine.unreadable import UnreadableError
+from weft.engine.base.documents import PARTS, STEPS, read, written
+from weft.engine.base.unreadable import UnreadableError
+from weft.engine.store.store import Store
 from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import PodState

@@ -14,8 +14,8 @@ from urllib.parse import parse_qs, urlsplit
 import psycopg
 import pytest
 
-from weft.engine.embedded import LONGEST, SOCKET, EmbeddedKeeper, EmbeddedServer, embedded
-from weft.engine.pulse import Pulse
+from weft.engine.base.embedded import LONGEST, SOCKET, EmbeddedKeeper, EmbeddedServer, embedded
+from weft.engine.base.pulse import Pulse
 from weft.model.errors import InputError
 
 NOBODY = 65534

@@ -12,9 +12,9 @@ from tests.engine.house import nothing_lands
 from tests.engine.test_change_loop import apply, held, settle, sized
 from tests.engine.test_ethernet_life import EthernetHouse, ethernet, ports, released, visits
 from tests.engine.timehouse import look
-from weft.engine.database import Database
-from weft.engine.fabrickeeper import FabricKeeper
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
+from weft.engine.watch.fabrickeeper import FabricKeeper
 from weft.model.fabric import Clean, Snapshot
 from weft.model.pod import PodState
 from weft.model.resources import Kind

@@ -10,10 +10,10 @@ import pytest
 from tests.engine.house import House, nothing_lands
 from weft.app.shown import shown
 from weft.drivers.switches.capabilities import capabilities_of
-from weft.engine.database import Database
-from weft.engine.membership import BESIDE, OTHERS
-from weft.engine.records import PodRecord
-from weft.engine.sweep import Sweeper
+from weft.engine.audit.sweep import Sweeper
+from weft.engine.base.database import Database
+from weft.engine.proof.membership import BESIDE, OTHERS
+from weft.engine.rows.records import PodRecord
 from weft.generate.receipts import verify
 from weft.model.pod import PodState
 from weft.model.receipt import SignedReceipt

@@ -14,8 +14,8 @@ from tests.engine.timehouse import make
 from weft.app.redact import redacted
 from weft.app.tenanttext import HIDDEN
 from weft.drivers.switches.possible import LATELY, SwitchRates
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import InputError
 from weft.model.pod import PodState
 from weft.model.portcounters import PortCounters

@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.test_ethernet_life import EthernetHouse, ethernet, ports, visits
 from weft.app.shown import shown
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.pod import PodState
 from weft.model.site import Site
 from weft.planning.fabric.qos import PortQos, SwitchQos

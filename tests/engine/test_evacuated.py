@@ -7,7 +7,7 @@ import pytest
 from tests.engine.house import House, impatient
 from tests.engine.test_change_loop import apply, sized
 from tests.engine.timehouse import make
-from weft.engine.records import PodRecord
+from weft.engine.rows.records import PodRecord
 from weft.model.pod import PodState
 
 

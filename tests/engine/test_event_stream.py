@@ -11,10 +11,10 @@ import pytest
 
 from tests.engine.house import ORDER, House
 from tests.helpers.waiting import wait_for
-from weft.engine.database import Database
-from weft.engine.eventlookout import EventLookout, Watch
-from weft.engine.eventstream import EventStream, Position
-from weft.engine.listener import Listener
+from weft.engine.base.database import Database
+from weft.engine.base.listener import Listener
+from weft.engine.watch.eventlookout import EventLookout, Watch
+from weft.engine.watch.eventstream import EventStream, Position
 from weft.model.errors import ConflictError, InputError
 
 TEAM = "team-a"
@@ -199,7 +199,7 @@ def test_lookout_wakes_a_stream_after_the_transaction_in_its_way(
 )
 def test_stream_is_read_by_an_index(database: Database, pods: dict[str, str], query: str) -> None:
     """However many events other projects have."""
-    from weft.engine.sql import queries
+    from weft.engine.base.sql import queries
 
     with psycopg.connect(database.url, autocommit=True) as connection:
         connection.execute(

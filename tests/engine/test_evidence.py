@@ -9,8 +9,8 @@ import pytest
 
 from tests.engine.house import House, impatient
 from tests.engine.test_ethernet_life import ethernet
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
 from weft.model.fabrictypes import Level
 from weft.model.pod import PodState
 from weft.testing.ethernet import FakeEthernet

@@ -13,7 +13,7 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, messages, policy, queue, release
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.pod import PodState
 from weft.model.reservation import Reservation

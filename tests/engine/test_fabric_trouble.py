@@ -10,8 +10,8 @@ import pytest
 from tests.engine.house import ORDER, House
 from weft.app.metrics import StoreCollector
 from weft.drivers.opensm import OpenSm
-from weft.engine.fabrickeeper import FabricKeeper
-from weft.engine.records import PodRecord
+from weft.engine.rows.records import PodRecord
+from weft.engine.watch.fabrickeeper import FabricKeeper
 from weft.model.agentapi import Tables
 from weft.model.fabric import PortErrors
 from weft.model.ids import FULL_MEMBER

@@ -10,7 +10,7 @@ from tests.engine.house import House
 from tests.engine.test_restored_database import another, outside, visit
 from tests.engine.timehouse import look, make
 from tests.helpers.replicas import Replicas, replicas
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.errors import ConflictError, WeftError
 from weft.model.pod import PodState
 

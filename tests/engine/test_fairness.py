@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from tests.engine.house import small_site
 from tests.helpers.amounts import examples
-from weft.engine.agenda import Agenda, agenda
-from weft.engine.capacity import Capacity
-from weft.engine.gather import Window
-from weft.engine.waiter import Waiter
-from weft.engine.waiting import EPOCH
+from weft.engine.book.capacity import Capacity
+from weft.engine.queue.agenda import Agenda, agenda
+from weft.engine.queue.gather import Window
+from weft.engine.queue.waiter import Waiter
+from weft.engine.queue.waiting import EPOCH
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Placement, Refusal
 from weft.model.site import ProjectLimits, QueuePolicy

@@ -9,12 +9,12 @@ import psycopg
 import pytest
 
 from tests.engine.house import ORDER, House
-from weft.engine.database import Database
-from weft.engine.fence import FRESH_SECONDS, ChangedError, LostError, OwnersFence
-from weft.engine.heldnotes import News
-from weft.engine.heldpod import HeldPod
-from weft.engine.listener import Listener
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.base.listener import Listener
+from weft.engine.hold.fence import FRESH_SECONDS, ChangedError, LostError, OwnersFence
+from weft.engine.hold.heldnotes import News
+from weft.engine.hold.heldpod import HeldPod
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import PermanentError
 from weft.model.pod import Aspect, Cause, PodState
 from weft.ports.fences import renew

@@ -11,9 +11,9 @@ import pytest
 
 from tests.helpers.paths import SMALL
 from weft.app.wiring import first_site
-from weft.engine.database import Database
-from weft.engine.siteparts import SiteRecord
-from weft.engine.store import Store
+from weft.engine.base.database import Database
+from weft.engine.rows.siteparts import SiteRecord
+from weft.engine.store.store import Store
 from weft.model.errors import NotFoundError
 
 FILE = SMALL / "site.yaml"

@@ -18,12 +18,12 @@ from tests.engine.ufmhouse import UfmOfAHouse, managed_by_ufm
 from tests.helpers.capacities import count_of, rows_of
 from tests.helpers.waiting import wait_for
 from weft.app.shown import shown
-from weft.engine.audit import Auditor
-from weft.engine.database import Database
-from weft.engine.heldpod import HeldPod
-from weft.engine.membership import AWAY, ONE_AWAY
-from weft.engine.partholds import bind_functions
-from weft.engine.records import PodRecord
+from weft.engine.audit.audit import Auditor
+from weft.engine.base.database import Database
+from weft.engine.book.partholds import bind_functions
+from weft.engine.hold.heldpod import HeldPod
+from weft.engine.proof.membership import AWAY, ONE_AWAY
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import PermanentError, RefusedError, TemporaryError
 from weft.model.fabrictypes import Mode
 from weft.model.ids import format_guid

@@ -15,12 +15,12 @@ from tests.engine.house import ORDER, House
 from tests.engine.test_ownerclaims import ONE, house, ready, silent_hosts, sql, work
 from tests.helpers.statements import on_statements
 from tests.helpers.waiting import wait_for
-from weft.engine import worker as worker_module
-from weft.engine.fence import ChangedError
-from weft.engine.held import Held
-from weft.engine.heldnotes import News
-from weft.engine.lane import Lane
-from weft.engine.worker import Worker
+from weft.engine.hold.fence import ChangedError
+from weft.engine.hold.held import Held
+from weft.engine.hold.heldnotes import News
+from weft.engine.hold.lane import Lane
+from weft.engine.watch import worker as worker_module
+from weft.engine.watch.worker import Worker
 from weft.model.pod import Aspect, Cause, PodState
 from weft.model.resources import Kind
 from weft.testing.cloud import Fault

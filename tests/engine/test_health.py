@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.house import House, policy
 from weft.app.redact import redacted
-from weft.engine.hostwatch import HostWatch
+from weft.engine.nodes.hostwatch import HostWatch
 from weft.model.errors import NotFoundError
 from weft.model.pod import PodState
 from weft.model.views import DrainRequest

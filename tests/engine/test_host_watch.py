@@ -16,10 +16,10 @@ from tests.engine.ipuhouse import IpuHouse
 from tests.engine.test_change_loop import sized
 from tests.engine.timehouse import HandClock
 from weft.app.redact import redacted
-from weft.engine.database import Database
-from weft.engine.hostwatch import HostWatch
-from weft.engine.records import PodRecord
-from weft.engine.world import World
+from weft.engine.base.database import Database
+from weft.engine.base.world import World
+from weft.engine.nodes.hostwatch import HostWatch
+from weft.engine.rows.records import PodRecord
 from weft.model.site import RepairPolicy
 from weft.testing.cloud import Fault
 

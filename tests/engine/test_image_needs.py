@@ -9,7 +9,7 @@ import pytest
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, queue
 from tests.helpers.offers import offers
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.errors import InputError, PermanentError, RefusedError, UnknownError
 from weft.model.pod import PodState
 from weft.testing.cloud import Fault

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.house import impatient
 from tests.engine.ipuhouse import IpuHouse
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.pod import PodState
 
 

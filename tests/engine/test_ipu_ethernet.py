@@ -10,8 +10,8 @@ import pytest
 from tests.engine.house import nothing_lands
 from tests.engine.ipuhouse import POD, IpuHouse, order
 from tests.engine.timehouse import HandClock
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
 from weft.generate.receipts import verify
 from weft.model.errors import ConflictError, UnknownError
 from weft.model.fabrictypes import Mode

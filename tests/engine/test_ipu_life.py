@@ -11,9 +11,9 @@ from tests.engine.house import ORDER, impatient, stood_still
 from tests.engine.ipuhouse import POD, IpuHouse, order
 from tests.engine.test_ownerclaims import sql
 from weft.app.shown import shown
-from weft.engine.database import Database
-from weft.engine.dispatcher import Dispatcher
-from weft.engine.podkeys import DerivedKeys
+from weft.engine.base.database import Database
+from weft.engine.queue.dispatcher import Dispatcher
+from weft.engine.store.podkeys import DerivedKeys
 from weft.generate.receipts import verify
 from weft.model.errors import ConflictError, RefusedError
 from weft.model.pod import PodState

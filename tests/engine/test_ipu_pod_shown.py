@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine import ipuhouse
 from weft.cli.podrecord import record
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.pod import PodState
 from weft.model.specs import NetworkSpec, PortSpec
 

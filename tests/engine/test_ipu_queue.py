@@ -13,8 +13,8 @@ from tests.engine.ipuhouse import POD, IpuHouse, order
 from tests.engine.timehouse import HandClock, look, make, policy, release
 from tests.helpers.capacities import count_of, rows_of
 from tests.helpers.offers import offers
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import ConflictError, InputError, NotFoundError, RefusedError
 from weft.model.order import Order
 from weft.model.pod import PodState

@@ -16,8 +16,8 @@ from tests.engine.test_parts import small
 from tests.engine.test_repairs import limits, repairs
 from tests.helpers.amounts import share
 from tests.helpers.statements import OnStatements, on_statements
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
 from weft.generate.receipts import verify
 from weft.model.change import Replacement
 from weft.model.pod import PodState

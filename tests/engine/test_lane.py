@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from weft.engine import lane as lane_module
-from weft.engine.lane import Lane
+from weft.engine.hold import lane as lane_module
+from weft.engine.hold.lane import Lane
 
 LONG = 60.0
 

@@ -12,9 +12,9 @@ import pytest
 
 from tests.engine.house import QUICK, House, stood_still
 from tests.engine.timehouse import look
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
-from weft.engine.world import World
+from weft.engine.base.database import Database
+from weft.engine.base.world import World
+from weft.engine.rows.records import PodRecord
 from weft.generate.receipts import verify
 from weft.model.errors import PermanentError, TemporaryError
 from weft.model.logtext import formatter
@@ -227,7 +227,7 @@ def test_defect_in_a_visit_shows_on_the_pod(house: House, caplog: pytest.LogCapt
     assert any("defect in weft" in e.message for e in house.store.events(pod.id, 0) if e.type == "alarm")
     lines = [json.loads(line) for line in caplog.text.splitlines()]
     said = {line["logger"]: line["pod"] for line in lines if "pod" in line}
-    assert said == {"weft.engine.worker": str(pod.id), "weft.drivers": str(pod.id)}
+    assert said == {"weft.engine.watch.worker": str(pod.id), "weft.drivers": str(pod.id)}
     house.run(pod, PodState.READY)
 
 

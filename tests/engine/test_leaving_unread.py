@@ -7,8 +7,8 @@ import psycopg
 from tests.engine.house import House, impatient
 from tests.engine.test_change_loop import apply, sized
 from tests.engine.timehouse import look, make
-from weft.engine.records import PodRecord
-from weft.engine.worker import Worker
+from weft.engine.rows.records import PodRecord
+from weft.engine.watch.worker import Worker
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.testing.cloud import Fault

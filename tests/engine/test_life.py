@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 import pytest
 
 from tests.engine.house import ORDER, House, impatient
-from weft.engine.database import Database
-from weft.engine.records import RowState
+from weft.engine.base.database import Database
+from weft.engine.rows.records import RowState
 from weft.generate.receipts import verify
 from weft.model.errors import ConflictError, NotFoundError, RefusedError
 from weft.model.mark import Mark

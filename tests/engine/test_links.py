@@ -10,7 +10,7 @@ from tests.engine.house import House
 from tests.engine.timehouse import make
 from weft.app.redact import redacted
 from weft.app.tenanttext import HIDDEN
-from weft.engine.records import PodRecord
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import ConflictError, ForbiddenError, InputError, NotFoundError
 from weft.model.linkreading import PortRate
 from weft.model.pod import PodState

@@ -11,7 +11,7 @@ import pytest
 from tests.engine.house import ORDER, House
 from tests.engine.timehouse import make, queue
 from tests.helpers.turns import EMPTYING
-from weft.engine.listener import Listener
+from weft.engine.base.listener import Listener
 from weft.model.errors import ForbiddenError, InputError
 from weft.model.pod import PodState
 from weft.model.views import PodSearch

@@ -15,10 +15,10 @@ from tests.engine.house import ORDER, House
 from tests.engine.test_ownerclaims import ONE, looks, ready, sql
 from tests.engine.timehouse import messages
 from tests.helpers.waiting import wait_for
-from weft.engine.database import Database
-from weft.engine.heldpod import HeldPod
-from weft.engine.ownerclaims import UnchangedOwners, extend_holds
-from weft.engine.records import StaleNumber
+from weft.engine.base.database import Database
+from weft.engine.hold.heldpod import HeldPod
+from weft.engine.hold.ownerclaims import UnchangedOwners, extend_holds
+from weft.engine.rows.records import StaleNumber
 from weft.model.resources import Kind
 
 _NETWORKS = """

@@ -13,12 +13,12 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.timehouse import make
-from weft.engine import lookout as module
-from weft.engine.database import Database, Row
-from weft.engine.listener import Listener
-from weft.engine.lookout import Lookout
-from weft.engine.pulse import Pulse
-from weft.engine.shownrecords import FoundPod
+from weft.engine.base.database import Database, Row
+from weft.engine.base.listener import Listener
+from weft.engine.base.pulse import Pulse
+from weft.engine.rows.shownrecords import FoundPod
+from weft.engine.watch import lookout as module
+from weft.engine.watch.lookout import Lookout
 from weft.model.errors import TemporaryError
 from weft.model.pod import PodState
 

@@ -11,7 +11,7 @@ from tests.engine.metalhouse import ORDER, members, ports, sized, visit
 from tests.engine.metalhouse import house as house
 from tests.engine.test_killed import FateOfRequests, killed_at
 from weft.app.shown import shown
-from weft.engine.sweep import Sweeper
+from weft.engine.audit.sweep import Sweeper
 from weft.generate.receipts import verify
 from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.plan import Plan

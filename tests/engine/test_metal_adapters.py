@@ -10,7 +10,7 @@ import pytest
 from tests.engine.house import House, impatient
 from tests.engine.metalhouse import ORDER, ports, visit
 from tests.engine.metalhouse import house as house
-from weft.engine.records import PodRecord
+from weft.engine.rows.records import PodRecord
 from weft.model.pod import PodState
 from weft.model.resources import Kind, Outcome, Resource
 from weft.ports.resources import Scope

@@ -10,9 +10,9 @@ import pytest
 from tests.engine.house import House
 from tests.engine.metalhouse import ORDER, members, ports, visit
 from tests.engine.metalhouse import house as house
-from weft.engine import asking
-from weft.engine.machinekeeper import MachineKeeper
-from weft.engine.pulse import Pulse
+from weft.engine.base import asking
+from weft.engine.base.pulse import Pulse
+from weft.engine.nodes.machinekeeper import MachineKeeper
 from weft.model.pod import PodState
 from weft.testing.cloud import FakeCloud, Fault
 

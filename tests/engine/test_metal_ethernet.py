@@ -13,8 +13,8 @@ from tests.engine.metalhouse import ORDER, site, sized
 from tests.engine.test_ethernet_life import ethernet, ports, released, visits
 from tests.engine.test_neutrons_fabric import Ml2Cloud, by_neutron
 from weft.drivers.switches.cabling import Cabling
-from weft.engine.database import Database
-from weft.engine.ledger import FabricLedger
+from weft.engine.base.database import Database
+from weft.engine.rows.ledger import FabricLedger
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.resources import Kind, Outcome, Resource

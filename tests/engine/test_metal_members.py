@@ -10,8 +10,8 @@ import pytest
 from tests.engine.house import QUICK, House
 from tests.engine.metalhouse import ORDER, members, ports, sized, visit
 from tests.engine.metalhouse import house as house
-from weft.engine.bootkeeper import BootKeeper
-from weft.engine.records import PodRecord
+from weft.engine.rows.records import PodRecord
+from weft.engine.watch.bootkeeper import BootKeeper
 from weft.model.pod import PodState
 from weft.model.resources import Kind, Outcome, Resource
 from weft.ports.resources import Scope

@@ -10,7 +10,7 @@ from tests.engine.house import House, impatient
 from tests.engine.metalhouse import ORDER, members, ports, visit
 from tests.engine.metalhouse import house as house
 from tests.engine.test_repairs import repairs, said
-from weft.engine.records import PodRecord
+from weft.engine.rows.records import PodRecord
 from weft.model.change import Replacement
 from weft.model.pod import PodState
 from weft.model.resources import Kind

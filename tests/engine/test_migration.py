@@ -10,10 +10,10 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from tests.engine.house import ORDER, House
-from weft.engine.database import Database
-from weft.engine.documents import STEPS
-from weft.engine.sql import migrations
-from weft.engine.store import Store
+from weft.engine.base.database import Database
+from weft.engine.base.documents import STEPS
+from weft.engine.base.sql import migrations
+from weft.engine.store.store import Store
 from weft.model.order import NetworkOrder
 from weft.model.pod import PodState
 from weft.model.versions import FIELD, newest

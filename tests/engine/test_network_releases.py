@@ -9,8 +9,8 @@ import pytest
 from tests.engine.house import QUICK
 from tests.engine.tenanthouse import TenantHouse
 from tests.engine.test_sweep import sweep
-from weft.engine.database import Database
-from weft.engine.ownerrecord import OwnerRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.ownerrecord import OwnerRecord
 from weft.generate.receipts import verify
 from weft.model.errors import ConflictError, ForbiddenError, NotFoundError
 from weft.model.pod import PodState

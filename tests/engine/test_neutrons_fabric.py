@@ -9,8 +9,8 @@ import pytest
 
 from tests.engine.house import ORDER, House
 from tests.engine.test_ethernet_life import ethernet, ports, released, stranger, visits
-from weft.engine.database import Database
-from weft.engine.ledger import FabricLedger
+from weft.engine.base.database import Database
+from weft.engine.rows.ledger import FabricLedger
 from weft.model.errors import ConflictError, RefusedError
 from weft.model.fabric import Clean, Snapshot
 from weft.model.order import Order

@@ -13,7 +13,7 @@ from tests.engine.timehouse import HandClock, dispatching, look, make, queue
 from tests.helpers.hostchecks import document, result
 from weft.app.metrics import StoreCollector
 from weft.app.redact import redacted
-from weft.engine.retention import Retention, RetentionSettings
+from weft.engine.watch.retention import Retention, RetentionSettings
 from weft.model.errors import RefusedError
 from weft.model.hostchecks import CODES
 from weft.model.pod import Aspect, PodState

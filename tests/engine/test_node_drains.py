@@ -15,8 +15,8 @@ from tests.engine.ipuhouse import order as ipus
 from tests.engine.timehouse import HandClock, at_once, look, make, messages
 from tests.helpers.hostchecks import document, result
 from weft.app.redact import redacted
-from weft.engine.database import Database
-from weft.engine.drains import broken_promises
+from weft.engine.base.database import Database
+from weft.engine.nodes.drains import broken_promises
 from weft.model.errors import ConflictError, ForbiddenError, InputError, RefusedError
 from weft.model.pod import Aspect, PodState
 from weft.model.reservation import Reservation

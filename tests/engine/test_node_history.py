@@ -18,8 +18,8 @@ from tests.engine.test_spares import spared
 from weft.app.policy import Policy
 from weft.app.redact import redacted
 from weft.app.service import Service
-from weft.engine.database import Database
-from weft.engine.retention import Retention, RetentionSettings
+from weft.engine.base.database import Database
+from weft.engine.watch.retention import Retention, RetentionSettings
 from weft.model.errors import ForbiddenError, NotFoundError, RefusedError
 from weft.model.messages import CODES
 from weft.model.pod import PodState

@@ -21,8 +21,8 @@ from weft.app.policy import Policy
 from weft.app.redact import redacted
 from weft.app.service import Service
 from weft.app.verbs import Request
-from weft.engine.database import Database
-from weft.engine.holds import MOST_HOLDS
+from weft.engine.base.database import Database
+from weft.engine.rows.holds import MOST_HOLDS
 from weft.model.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError
 from weft.model.pod import PodState
 from weft.model.site import AcceptancePolicy

@@ -15,7 +15,7 @@ from tests.helpers.hostchecks import document, result
 from weft.app.policy import Policy
 from weft.app.redact import redacted
 from weft.app.service import Service
-from weft.engine.nodetests import record_bandwidth
+from weft.engine.nodes.nodetests import record_bandwidth
 from weft.model.errors import ConflictError, ForbiddenError, InputError, NotFoundError, RefusedError
 from weft.model.nodetests import NodeTestReceipt, NodeTestReport
 from weft.model.site import AcceptancePolicy, ChecksPolicy

@@ -10,13 +10,13 @@ import pytest
 
 from tests.engine.house import ORDER, House, impatient
 from tests.helpers.capacities import rows_of
-from weft.engine.database import Database
-from weft.engine.epoch import note_epoch
-from weft.engine.gate import ClosedError
-from weft.engine.membership import AWAY, OTHERS
-from weft.engine.occupancy import FOREIGN
-from weft.engine.ownerclaims import claim_work
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.base.epoch import note_epoch
+from weft.engine.base.gate import ClosedError
+from weft.engine.book.occupancy import FOREIGN
+from weft.engine.hold.ownerclaims import claim_work
+from weft.engine.proof.membership import AWAY, OTHERS
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import ConflictError, RefusedError, UnknownError
 from weft.model.order import Order
 from weft.model.pod import PodState

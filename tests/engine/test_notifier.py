@@ -13,11 +13,11 @@ from tests.engine.house import ORDER, House
 from tests.engine.test_ownerclaims import ONE, sql, work
 from tests.helpers.statements import on_statements
 from tests.helpers.waiting import wait_for
-from weft.engine.database import Database
-from weft.engine.held import Held
-from weft.engine.listener import joined
-from weft.engine.notifier import Notifier
-from weft.engine.ownerclaims import claim_work
+from weft.engine.base.database import Database
+from weft.engine.base.listener import joined
+from weft.engine.base.notifier import Notifier
+from weft.engine.hold.held import Held
+from weft.engine.hold.ownerclaims import claim_work
 from weft.model.errors import TemporaryError
 
 LONG = 60.0

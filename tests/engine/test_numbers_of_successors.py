@@ -18,8 +18,8 @@ from tests.engine.test_restored_database import guids, inside, number_of, releas
 from tests.engine.test_sweep import alarms, corrections, sweep
 from tests.engine.timehouse import make
 from tests.engine.ufmhouse import UfmOfAHouse, managed_by_ufm
-from weft.engine.database import Database
-from weft.engine.gate import Gate
+from weft.engine.base.database import Database
+from weft.engine.base.gate import Gate
 from weft.model.pod import PodState
 from weft.ports.witness import Witness
 from weftlab.ufm.control import foreign

@@ -7,7 +7,7 @@ import pytest
 from tests.engine.house import House, impatient
 from tests.engine.test_sweep import corrections, sweep
 from tests.engine.timehouse import look, make
-from weft.engine.records import PodRecord
+from weft.engine.rows.records import PodRecord
 from weft.model.kinds import Kind
 from weft.model.pod import PodState
 from weft.testing.cloud import Fault

@@ -11,7 +11,7 @@ import pytest
 from tests.engine.house import House
 from tests.engine.metalhouse import ORDER
 from tests.engine.metalhouse import site as metal_site
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.errors import InputError, RefusedError
 from weft.model.order import Order
 from weft.model.pod import PodState

@@ -10,7 +10,7 @@ import pytest
 from tests.engine.house import House
 from tests.engine.test_ethernet_life import EthernetHouse, ethernet, ports, released
 from tests.engine.timehouse import make
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.site import Site
 from weft.testing.ethernet import FakeEthernet, PortConfig
 

@@ -11,8 +11,8 @@ from tests.engine.metalhouse import ORDER as METAL
 from tests.engine.metalhouse import house as house
 from tests.engine.metalhouse import members, ports, sized, visit
 from weft.app.redact import redacted
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import ConflictError, ForbiddenError, NotFoundError, UnknownError
 from weft.model.pod import PodState
 from weft.model.resources import Kind

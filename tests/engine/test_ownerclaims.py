@@ -11,13 +11,13 @@ import psycopg
 import pytest
 
 from tests.engine.house import ORDER, House
-from weft.engine import lane as lane_module
-from weft.engine import worker as worker_module
-from weft.engine.database import Database
-from weft.engine.fence import LostError
-from weft.engine.held import Held
-from weft.engine.ownerclaims import UnchangedOwners, claim_ready, claim_work
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.hold import lane as lane_module
+from weft.engine.hold.fence import LostError
+from weft.engine.hold.held import Held
+from weft.engine.hold.ownerclaims import UnchangedOwners, claim_ready, claim_work
+from weft.engine.rows.records import PodRecord
+from weft.engine.watch import worker as worker_module
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.ports.occupants import OnHost

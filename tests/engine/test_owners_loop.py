@@ -13,12 +13,12 @@ import pytest
 from tests.engine.house import QUICK, stood_still
 from tests.engine.ownerhouse import OwnerHouse
 from tests.engine.timehouse import HandClock, make
-from weft.engine.database import Database
-from weft.engine.fabrickeeper import FabricKeeper
-from weft.engine.ownerrecord import OwnerRecord
-from weft.engine.ownerstore import make_owner
-from weft.engine.records import RowState
-from weft.engine.sweep import Sweeper
+from weft.engine.audit.sweep import Sweeper
+from weft.engine.base.database import Database
+from weft.engine.hold.ownerstore import make_owner
+from weft.engine.rows.ownerrecord import OwnerRecord
+from weft.engine.rows.records import RowState
+from weft.engine.watch.fabrickeeper import FabricKeeper
 from weft.model.errors import ConflictError
 from weft.model.mark import Mark
 from weft.model.owner import Owner, OwnerKind

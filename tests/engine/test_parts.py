@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from tests.engine.house import House
 from tests.helpers.capacities import count_of, rows_of
 from weft.app.shown import shown
-from weft.engine.audit import Auditor
-from weft.engine.dispatcher import AGAIN, UNKNOWN_YET
-from weft.engine.membership import ONE_AWAY
-from weft.engine.records import PodRecord
+from weft.engine.audit.audit import Auditor
+from weft.engine.proof.membership import ONE_AWAY
+from weft.engine.queue.dispatcher import AGAIN, UNKNOWN_YET
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import InputError, PermanentError, RefusedError
 from weft.model.order import FabricOrder, Order
 from weft.model.pod import PodState
@@ -267,7 +267,7 @@ def test_neighbour_that_starts_during_the_check_is_no_stranger(
             known(house, others[0], server.id)
 
     monkeypatch.setattr(house.cloud, "on_hosts", asked)
-    monkeypatch.setattr("weft.engine.occupancy.time", SimpleNamespace(sleep=pause))
+    monkeypatch.setattr("weft.engine.book.occupancy.time", SimpleNamespace(sleep=pause))
     if answered:
         assert ready(house, "train").nodes == others[0].nodes and len(pauses) == 2
     else:
@@ -281,7 +281,7 @@ def test_order_beside_an_unanswered_server_does_not_delay_others(
     house: House, monkeypatch: pytest.MonkeyPatch, answered: bool
 ) -> None:
     """The queue goes on without it. It is tried again a second later, and after a while on other nodes."""
-    monkeypatch.setattr("weft.engine.occupancy.time", SimpleNamespace(sleep=pytest.fail))
+    monkeypatch.setattr("weft.engine.book.occupancy.time", SimpleNamespace(sleep=pytest.fail))
     for name in sorted(house.cloud.offers.hosts)[3:]:
         house.cloud.offers.hosts[name] = "down"
     neighbour = ready(house, "neighbour")

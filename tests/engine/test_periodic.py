@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from weft.engine.periodic import Periodic
-from weft.engine.pulse import Pulse
+from weft.engine.base.periodic import Periodic
+from weft.engine.base.pulse import Pulse
 from weft.model.errors import UnknownError
 
 

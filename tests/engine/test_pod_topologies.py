@@ -11,7 +11,7 @@ import pytest
 from tests.engine import ipuhouse, metalhouse
 from tests.engine.house import House
 from tests.engine.test_parts import small
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.errors import ConflictError
 from weft.model.pod import PodState
 

@@ -10,20 +10,20 @@ from uuid import UUID
 import psycopg
 import pytest
 
-import weft.engine.worker as worker_module
+import weft.engine.watch.worker as worker_module
 from tests.engine.house import ORDER, House
 from tests.engine.test_ownerclaims import sql
 from tests.engine.timehouse import HandClock, look, make, messages, queue
 from tests.helpers.statements import on_statements
 from tests.helpers.waiting import wait_for
 from weft.app.metrics import StoreCollector
-from weft.engine.dispatcher import Dispatcher
-from weft.engine.listener import Listener
-from weft.engine.ownerclaims import claim_ready
-from weft.engine.pulse import Pulse
-from weft.engine.records import PodRecord
-from weft.engine.store import Store
-from weft.engine.unreadable import UnreadableError
+from weft.engine.base.listener import Listener
+from weft.engine.base.pulse import Pulse
+from weft.engine.base.unreadable import UnreadableError
+from weft.engine.hold.ownerclaims import claim_ready
+from weft.engine.queue.dispatcher import Dispatcher
+from weft.engine.rows.records import PodRecord
+from weft.engine.store.store import Store
 from weft.model.errors import PermanentError, TemporaryError
 from weft.model.pod import PodState
 from weft.ports.occupants import OnHost

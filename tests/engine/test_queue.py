@@ -23,9 +23,9 @@ from tests.engine.timehouse import (
     queue,
     release,
 )
-from weft.engine.database import Database, Tx
-from weft.engine.dispatcher import Dispatcher
-from weft.engine.store import Store
+from weft.engine.base.database import Database, Tx
+from weft.engine.queue.dispatcher import Dispatcher
+from weft.engine.store.store import Store
 from weft.model.errors import ConflictError, RefusedError
 from weft.model.pod import PodState
 from weft.model.site import ProjectLimits

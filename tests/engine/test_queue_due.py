@@ -17,9 +17,9 @@ from tests.engine.test_queue import Counted
 from tests.engine.timehouse import HandClock, look, make, queue
 from weft.app.policy import Policy
 from weft.app.service import Service
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
-from weft.engine.store import Store
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
+from weft.engine.store.store import Store
 from weft.model.pod import PodState
 
 

@@ -18,10 +18,10 @@ from tests.engine.storagehouse import storage_house
 from tests.engine.test_functions import furnished, with_functions
 from tests.engine.test_repairs import repairs
 from tests.helpers.amounts import examples, seeded
-from weft.engine.database import Database
-from weft.engine.hostwatch import HostWatch
-from weft.engine.records import PodRecord
-from weft.engine.retention import Retention, RetentionSettings
+from weft.engine.base.database import Database
+from weft.engine.nodes.hostwatch import HostWatch
+from weft.engine.rows.records import PodRecord
+from weft.engine.watch.retention import Retention, RetentionSettings
 from weft.model.change import Replacement
 from weft.model.errors import WeftError
 from weft.model.order import Order

@@ -14,10 +14,10 @@ from tests.engine.sitelists import Lists, activated
 from tests.engine.sitestrangers import State, Strangers, state_of
 from tests.engine.test_site_left import routed, sweep
 from tests.helpers.amounts import examples, seeded
-from weft.engine.database import Database
-from weft.engine.ownerrecord import OwnerRecord
-from weft.engine.records import PodRecord
-from weft.engine.siteowner import desired_of, site_owner
+from weft.engine.base.database import Database
+from weft.engine.rows.ownerrecord import OwnerRecord
+from weft.engine.rows.records import PodRecord
+from weft.engine.site.siteowner import desired_of, site_owner
 from weft.generate.receipts import verify
 from weft.model.errors import ConflictError, WeftError
 from weft.model.pod import PodState

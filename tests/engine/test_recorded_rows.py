@@ -13,10 +13,10 @@ import pytest
 from tests.engine.ipuhouse import IpuHouse
 from tests.engine.recorded import every_document, load, read, restore
 from tests.engine.timehouse import HandClock, make
-from weft.engine.database import Database
-from weft.engine.records import RowState
-from weft.engine.store import Store
-from weft.engine.sweep import Sweeper
+from weft.engine.audit.sweep import Sweeper
+from weft.engine.base.database import Database
+from weft.engine.rows.records import RowState
+from weft.engine.store.store import Store
 from weft.generate.receipts import verify
 from weft.model.pod import PodState
 from weft.model.views import AuditLogSearch, PodSearch

@@ -11,8 +11,8 @@ from tests.engine.house import QUICK, House
 from tests.engine.test_parts import small
 from tests.engine.test_sweep import sweep
 from tests.engine.timehouse import HandClock, look, make
-from weft.engine.gate import ClosedError
-from weft.engine.records import PodRecord
+from weft.engine.base.gate import ClosedError
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import NotYetError
 from weft.model.kinds import Kind
 from weft.model.pod import PodState

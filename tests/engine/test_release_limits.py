@@ -11,9 +11,9 @@ from tests.engine.house import QUICK, House
 from tests.engine.test_change_loop import apply, settle, sized
 from tests.engine.test_release_ends import dark, visits
 from tests.engine.timehouse import HandClock, look, make, messages
-from weft.engine.held import BETWEEN_PROCESSES
-from weft.engine.records import PodRecord
-from weft.engine.visitor import TRIES
+from weft.engine.hold.held import BETWEEN_PROCESSES
+from weft.engine.rows.records import PodRecord
+from weft.engine.visit.visitor import TRIES
 from weft.model.kinds import Kind
 from weft.model.pod import PodState
 from weft.ports.witness import Witness

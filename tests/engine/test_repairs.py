@@ -16,9 +16,9 @@ from tests.engine.timehouse import HandClock, at_once, look, make, messages
 from weft.app.redact import redacted
 from weft.app.repairs import Repairs, Replacer
 from weft.app.verbs import Request
-from weft.engine.adapterwatch import AdapterWatch
-from weft.engine.failures import claim_failure, refresh_failures, time_since_reset
-from weft.engine.records import PodRecord, ResourceRecord
+from weft.engine.nodes.adapterwatch import AdapterWatch
+from weft.engine.nodes.failures import claim_failure, refresh_failures, time_since_reset
+from weft.engine.rows.records import PodRecord, ResourceRecord
 from weft.model.change import Replacement
 from weft.model.errors import ConflictError
 from weft.model.messages import message

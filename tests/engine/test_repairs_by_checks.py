@@ -14,8 +14,8 @@ from tests.engine.test_repairs import limits, order, port, read_fabric, repairs,
 from tests.engine.timehouse import HandClock, look, make
 from tests.helpers.hostchecks import document, result
 from weft.app.redact import redacted
-from weft.engine.failingchecks import judged
-from weft.engine.failures import claim_failure, refresh_failures
+from weft.engine.nodes.failingchecks import judged
+from weft.engine.nodes.failures import claim_failure, refresh_failures
 from weft.model.change import Replacement
 from weft.model.pod import Aspect, PodState
 from weft.model.views import DrainRequest

@@ -11,7 +11,7 @@ from tests.engine.test_ethernet_life import EthernetHouse, ethernet
 from tests.engine.test_repairs import limits, order, read_fabric, repairs, said
 from tests.engine.test_replace import visit
 from tests.engine.timehouse import HandClock, look
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.testing.ethernet import FakeEthernet
 
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.engine.house import House
-from weft.engine.sql import queries
+from weft.engine.base.sql import queries
 
 LARGE = frozenset({"pod", "owner", "resource", "node_hold", "adapter_up", "node_history"})
 """Tables that grow with the site."""

@@ -14,8 +14,8 @@ from tests.engine.test_change_loop import held, members, rows, servers, settle, 
 from tests.engine.test_spares import spared
 from tests.engine.timehouse import HandClock, at_once, look, make, messages, queue
 from weft.app.verbs import Request
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
 from weft.model.change import Replacement
 from weft.model.errors import ConflictError, ForbiddenError, InputError, RefusedError
 from weft.model.placement import Occupancy

@@ -10,9 +10,9 @@ import pytest
 from tests.engine.house import QUICK, House
 from tests.engine.test_sweep import alarms, sweep
 from tests.engine.timehouse import HandClock
-from weft.engine.database import Database
-from weft.engine.departure import read_guests
-from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.base.database import Database
+from weft.engine.proof.departure import read_guests
+from weft.engine.rows.records import PodRecord, ResourceRecord, RowState
 from weft.model.pod import PodState
 from weft.model.receipt import ReceiptItem
 from weft.model.resources import Kind

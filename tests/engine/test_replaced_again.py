@@ -10,7 +10,7 @@ from tests.engine.house import QUICK, House
 from tests.engine.test_change_loop import apply, held, settle, sized
 from tests.engine.test_replace import places, swap, visit
 from tests.engine.timehouse import HandClock, look, make
-from weft.engine.records import PodRecord
+from weft.engine.rows.records import PodRecord
 from weft.model.change import Replacement
 from weft.model.errors import ConflictError, RefusedError
 from weft.model.pod import PodState

@@ -116,7 +116,7 @@ def test_replacement_is_no_growth_for_a_project_with_overdue_releases(
     other = house.run(house.order(make("other", 1)), PodState.READY)
     stubborn(house, other.nodes[0])
     house.store.release(other.id, "test")
-    monkeypatch.setattr("weft.engine.overdue.LIMIT", -1.0)
+    monkeypatch.setattr("weft.engine.queue.overdue.LIMIT", -1.0)
     visit(house, other, 2)
     with pytest.raises(ConflictError, match="don't end"):
         house.service.apply_pod(house.request(), "train", sized(3))

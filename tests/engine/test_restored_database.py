@@ -23,15 +23,15 @@ from tests.engine.timehouse import HandClock, look, make, messages
 from tests.engine.ufmhouse import UfmOfAHouse, managed_by_ufm
 from weft.app.metrics import StoreCollector
 from weft.drivers.switches.vlans import Batch
-from weft.engine import asking
-from weft.engine.database import Database
-from weft.engine.epoch import check_epoch
-from weft.engine.fabrickeeper import FabricKeeper
-from weft.engine.gate import EVERY, ClosedError, Gate
-from weft.engine.heldpod import HeldPod
-from weft.engine.ledger import FabricLedger
-from weft.engine.records import PodRecord, RowState
-from weft.engine.sweep import EVERY as EVERY_SWEEP
+from weft.engine.audit.sweep import EVERY as EVERY_SWEEP
+from weft.engine.base import asking
+from weft.engine.base.database import Database
+from weft.engine.base.epoch import check_epoch
+from weft.engine.base.gate import EVERY, ClosedError, Gate
+from weft.engine.hold.heldpod import HeldPod
+from weft.engine.rows.ledger import FabricLedger
+from weft.engine.rows.records import PodRecord, RowState
+from weft.engine.watch.fabrickeeper import FabricKeeper
 from weft.model.errors import ConflictError
 from weft.model.kinds import Kind
 from weft.model.nodetests import NodeTestReceipt, NodeTestReport

@@ -14,8 +14,8 @@ from tests.engine.test_sweep import released, sweep, sweeper
 from tests.engine.timehouse import at_once, make
 from tests.helpers.explained import scanned
 from weft.app.metrics import StoreCollector
-from weft.engine.records import PodRecord, RowState
-from weft.engine.retention import Retention, RetentionSettings
+from weft.engine.rows.records import PodRecord, RowState
+from weft.engine.watch.retention import Retention, RetentionSettings
 from weft.generate.receipts import verify
 from weft.model.errors import TemporaryError
 from weft.model.kindrow import Home

@@ -16,11 +16,11 @@ from weft.app.settings import ServeSettings
 from weft.app.wiring import shared_services
 from weft.cli.main import main
 from weft.config.secretfiles import HIDDEN
-from weft.engine.database import Database
-from weft.engine.podkeys import DerivedKeys
-from weft.engine.sealing import Seal, read_keys
-from weft.engine.signing import Signer
-from weft.engine.store import Store
+from weft.engine.base.database import Database
+from weft.engine.base.sealing import Seal, read_keys
+from weft.engine.store.podkeys import DerivedKeys
+from weft.engine.store.signing import Signer
+from weft.engine.store.store import Store
 from weft.model.errors import InputError
 
 FIRST, SECOND = (base64.b64encode(bytes([n]) * 32).decode() for n in (250, 2))

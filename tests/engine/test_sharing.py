@@ -17,7 +17,7 @@ from tests.engine.timehouse import HandClock, at_once, dispatching, look, make, 
 from weft.app.policy import Policy
 from weft.app.redact import redacted
 from weft.app.service import Service
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.errors import ConflictError, ForbiddenError, InputError, RefusedError
 from weft.model.order import Order
 from weft.model.pod import PodState

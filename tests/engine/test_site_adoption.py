@@ -7,7 +7,7 @@ from collections.abc import Generator
 import pytest
 
 from tests.engine.sitehouse import KEYS, SiteHouse
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.errors import ConflictError
 from weft.model.mark import Mark
 from weft.model.pod import PodState

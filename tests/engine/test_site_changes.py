@@ -10,7 +10,7 @@ import pytest
 from tests.engine.house import ORDER, House
 from weft.app.wiring import profile_of
 from weft.app.worldkeeper import WorldKeeper
-from weft.engine.world import World
+from weft.engine.base.world import World
 from weft.model.errors import ConflictError
 from weft.model.pod import PodState
 from weft.model.site import Flavor, Site

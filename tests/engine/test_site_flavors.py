@@ -11,7 +11,7 @@ import pytest
 from tests.engine.sitehouse import KEYS, SiteHouse
 from tests.engine.timehouse import look, make
 from weft.app.sitefile import checked
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.errors import ConflictError, RefusedError
 from weft.model.pod import PodState
 from weft.model.resources import Kind

@@ -15,9 +15,9 @@ from tests.engine.ipuhouse import order as ipus
 from tests.engine.test_parts import small
 from tests.engine.timehouse import HandClock, make
 from weft.app.worldkeeper import WorldKeeper
-from weft.engine.database import Database
-from weft.engine.impact import places_elsewhere, read_touched
-from weft.engine.world import World
+from weft.engine.base.database import Database
+from weft.engine.base.world import World
+from weft.engine.nodes.impact import places_elsewhere, read_touched
 from weft.model.errors import ForbiddenError, InputError
 from weft.model.reservation import Reservation
 from weft.model.site import Site

@@ -11,7 +11,7 @@ import pytest
 from tests.engine.house import lost_hold
 from tests.engine.sitehouse import SiteHouse
 from tests.engine.test_site_left import left, on_external, sweep
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.errors import ConflictError, UnknownError
 from weft.model.owner import Owner
 from weft.model.pod import PodState

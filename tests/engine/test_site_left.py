@@ -13,9 +13,9 @@ import pytest
 from tests.engine.sitehouse import KEYS, SiteHouse
 from tests.engine.timehouse import make
 from weft.app.sitefile import checked
-from weft.engine.database import Database
-from weft.engine.siteowner import desired_of, set_desired
-from weft.engine.sweep import Sweeper
+from weft.engine.audit.sweep import Sweeper
+from weft.engine.base.database import Database
+from weft.engine.site.siteowner import desired_of, set_desired
 from weft.model.errors import ConflictError, RefusedError
 from weft.model.mark import Mark
 from weft.model.order import Order

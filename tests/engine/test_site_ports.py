@@ -16,10 +16,10 @@ from tests.helpers.sitenetworks import GATEWAYS as GATEWAY_ROW
 from weft.app.sitefile import checked
 from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.names import vlan_name
-from weft.engine.database import Database
-from weft.engine.ledger import FabricLedger
-from weft.engine.siteowner import set_desired
-from weft.engine.siteplan import SitePlanner
+from weft.engine.base.database import Database
+from weft.engine.rows.ledger import FabricLedger
+from weft.engine.site.siteowner import set_desired
+from weft.engine.site.siteplan import SitePlanner
 from weft.model.errors import ConflictError, UnknownError
 from weft.model.mark import Mark
 from weft.model.owner import Owner
@@ -550,7 +550,7 @@ def test_ports_no_longer_described_are_still_removed(house: PortsHouse) -> None:
 
 def test_changes_by_others_after_the_end_are_left_alone(house: PortsHouse) -> None:
     """The VLAN belongs to the operator again."""
-    from weft.engine.sweep import Sweeper
+    from weft.engine.audit.sweep import Sweeper
 
     house.applied()
     house.destroyed()

@@ -11,7 +11,7 @@ from tests.engine.sitehouse import KEYS, SiteHouse
 from tests.engine.timehouse import make
 from tests.helpers.paths import EXAMPLES
 from weft.app.sitefile import checked, load_site
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.errors import ConflictError, ForbiddenError, NotFoundError, UnknownError
 from weft.model.pod import PodState
 from weft.model.resources import Kind
@@ -396,7 +396,7 @@ def test_tenants_ports_block_the_end_until_they_are_gone(house: SiteHouse) -> No
 
 def test_older_generation_does_not_undo_a_newer_one(house: SiteHouse) -> None:
     """Two operators apply at the same time."""
-    from weft.engine.siteowner import set_desired
+    from weft.engine.site.siteowner import set_desired
     from weft.planning.site.graph import site_graph
 
     house.applied()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock, look, make, queue
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.reservation import Reservation
 from weft.model.site import PlacementPolicy
 from weft.planning.fabric.topology import Topology

@@ -18,10 +18,10 @@ from tests.engine.timehouse import HandClock
 from tests.helpers.statements import on_statements
 from weft.api.app import create_app
 from weft.client import Client
-from weft.engine import siteparts
-from weft.engine.database import Database
-from weft.engine.store import Store
-from weft.engine.unreadable import UnreadableError
+from weft.engine.base.database import Database
+from weft.engine.base.unreadable import UnreadableError
+from weft.engine.rows import siteparts
+from weft.engine.store.store import Store
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.site import Node, Site
 from weft.planning.site.check import canonical

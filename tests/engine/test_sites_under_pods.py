@@ -14,8 +14,8 @@ import pytest
 from tests.engine.house import ORDER, House
 from tests.engine.test_parts import small
 from tests.helpers.waiting import PATIENCE, wait_for
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import ConflictError
 from weft.model.pod import PodState
 from weft.model.site import Accelerator, Hca, Node, Site

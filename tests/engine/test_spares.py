@@ -9,8 +9,8 @@ import pytest
 from tests.engine.house import House, impatient
 from tests.engine.timehouse import HandClock, look, make, messages, policy, queue, release
 from tests.helpers.offers import offers
-from weft.engine.audit import Auditor
-from weft.engine.database import Database
+from weft.engine.audit.audit import Auditor
+from weft.engine.base.database import Database
 from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.ids import FULL_MEMBER
 from weft.model.order import Order

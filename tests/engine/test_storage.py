@@ -9,8 +9,8 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.storagehouse import OFFER, SHARE, VOLUME, order, ready, receipt, site, storage_house
-from weft.engine.database import Database
-from weft.engine.records import RowState
+from weft.engine.base.database import Database
+from weft.engine.rows.records import RowState
 from weft.model.errors import InputError, RefusedError
 from weft.model.pod import PodState
 from weft.model.resources import Kind

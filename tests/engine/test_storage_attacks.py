@@ -21,9 +21,9 @@ from tests.engine.storagehouse import (
     receipt,
     storage_house,
 )
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
-from weft.engine.sweep import Sweeper
+from weft.engine.audit.sweep import Sweeper
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import UnknownError
 from weft.model.owner import Owner
 from weft.model.pod import PodState

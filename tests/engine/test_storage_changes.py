@@ -23,8 +23,8 @@ from tests.engine.storagehouse import (
     site,
     storage_house,
 )
-from weft.engine.database import Database
-from weft.engine.retention import Retention
+from weft.engine.base.database import Database
+from weft.engine.watch.retention import Retention
 from weft.model.errors import ConflictError, InputError, InputErrors, RefusedError
 from weft.model.pod import PodState
 from weft.model.resources import Kind

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-import weft.engine.released
+import weft.engine.rows.released
 from tests.engine.house import House, impatient, lost_hold
 from tests.engine.timehouse import make
-from weft.engine.outside import look_outside
-from weft.engine.records import PodRecord
-from weft.engine.strangers import StrangerCheck
-from weft.engine.sweep import Sweeper
-from weft.engine.traces import Traces
+from weft.engine.audit.outside import look_outside
+from weft.engine.audit.strangers import StrangerCheck
+from weft.engine.audit.sweep import Sweeper
+from weft.engine.rows.records import PodRecord
+from weft.engine.rows.traces import Traces
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.pod import PodState
@@ -96,7 +96,7 @@ def test_pod_released_before_many_others_is_searched_for(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are read page by page, and none is left out."""
-    monkeypatch.setattr(weft.engine.released, "PAGE", 2)
+    monkeypatch.setattr(weft.engine.rows.released, "PAGE", 2)
     pod = house.ready()
     server = house.cloud.thing(f"server/{pod.nodes[0]}")
     house.release(pod)

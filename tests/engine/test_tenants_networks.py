@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.engine.house import House
-from weft.engine.records import PodRecord
+from weft.engine.rows.records import PodRecord
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.views import Finding

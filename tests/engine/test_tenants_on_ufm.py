@@ -13,10 +13,10 @@ import pytest
 from tests.engine.house import ORDER
 from tests.engine.tenanthouse import TenantHouse
 from tests.engine.ufmhouse import UfmOfAHouse, managed_by_ufm
-from weft.engine.database import Database
-from weft.engine.fence import LostError
-from weft.engine.sweep import Sweeper, SweepSettings
-from weft.engine.world import World
+from weft.engine.audit.sweep import Sweeper, SweepSettings
+from weft.engine.base.database import Database
+from weft.engine.base.world import World
+from weft.engine.hold.fence import LostError
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.tenantnetwork import PortState

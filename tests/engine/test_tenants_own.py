@@ -10,8 +10,8 @@ import pytest
 
 from tests.engine.tenanthouse import TenantHouse
 from tests.engine.timehouse import make
-from weft.engine.database import Database
-from weft.engine.tenantkeeper import HINT, STALE, TenantKeeper, TenantSettings
+from weft.engine.base.database import Database
+from weft.engine.site.tenantkeeper import HINT, STALE, TenantKeeper, TenantSettings
 from weft.generate.receipts import verify
 from weft.model.errors import RefusedError, UnknownError
 from weft.model.mark import Mark

@@ -11,9 +11,9 @@ import pytest
 from tests.engine.house import impatient
 from tests.engine.test_ethernet_life import EthernetHouse, ethernet, ports, visits
 from tests.engine.test_sweep import sweeper
-from weft.engine.database import Database
-from weft.engine.fabrickeeper import FabricKeeper
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
+from weft.engine.watch.fabrickeeper import FabricKeeper
 from weft.model.fabric import Check, Clean, EvidenceItem
 from weft.model.kinds import Kind
 from weft.model.pod import PodState

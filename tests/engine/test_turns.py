@@ -13,7 +13,7 @@ import pytest
 from psycopg.rows import DictRow
 
 from tests.helpers.turns import Turns
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 
 
 @pytest.fixture

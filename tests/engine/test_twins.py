@@ -13,9 +13,9 @@ from tests.engine.test_ethernet_life import ethernet
 from tests.engine.test_functions import furnished, port, small, with_functions, with_ufm
 from tests.engine.ufmhouse import UfmOfAHouse
 from weft.app.shown import shown
-from weft.engine.database import Database
-from weft.engine.records import PodRecord, ResourceRecord, RowState
-from weft.engine.twins import is_ironics
+from weft.engine.base.database import Database
+from weft.engine.proof.twins import is_ironics
+from weft.engine.rows.records import PodRecord, ResourceRecord, RowState
 from weft.model.fabric import Snapshot
 from weft.model.pod import PodState
 from weft.model.resources import Kind, Resource

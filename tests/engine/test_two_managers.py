@@ -11,10 +11,10 @@ from collections.abc import Generator
 import pytest
 
 from tests.engine.house import ORDER, House
-from weft.engine.database import Database
-from weft.engine.ledger import FabricLedger
-from weft.engine.records import PodRecord
-from weft.engine.world import World
+from weft.engine.base.database import Database
+from weft.engine.base.world import World
+from weft.engine.rows.ledger import FabricLedger
+from weft.engine.rows.records import PodRecord
 from weft.model.ids import FULL_MEMBER
 from weft.model.pod import PodState
 from weft.model.site import Fabric, FabricAgent, Site

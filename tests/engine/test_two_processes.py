@@ -15,17 +15,17 @@ from tests.drivers.switches.onefront import CONFIRM, MAKES
 from tests.engine.house import QUICK, House, nothing_lands
 from weft.app.worldkeeper import WorldKeeper
 from weft.drivers.switches import open_fabric
-from weft.engine.clock import DatabaseClock, SystemClock
-from weft.engine.database import Database
-from weft.engine.dispatcher import Dispatcher
-from weft.engine.ledger import FabricLedger
-from weft.engine.listener import Listener
-from weft.engine.reconciler import Reconciler
-from weft.engine.records import PodRecord
-from weft.engine.signing import Signer
-from weft.engine.store import Store
-from weft.engine.worker import Worker
-from weft.engine.world import World
+from weft.engine.base.clock import DatabaseClock, SystemClock
+from weft.engine.base.database import Database
+from weft.engine.base.listener import Listener
+from weft.engine.base.world import World
+from weft.engine.queue.dispatcher import Dispatcher
+from weft.engine.rows.ledger import FabricLedger
+from weft.engine.rows.records import PodRecord
+from weft.engine.store.signing import Signer
+from weft.engine.store.store import Store
+from weft.engine.visit.reconciler import Reconciler
+from weft.engine.watch.worker import Worker
 from weft.generate.receipts import verify
 from weft.model.pod import PodState
 from weft.model.site import Site

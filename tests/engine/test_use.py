@@ -11,9 +11,9 @@ import pytest
 from tests.engine.house import House
 from tests.engine.test_queue import Counted
 from tests.engine.timehouse import HandClock, make, queue, release
-from weft.engine.dispatcher import Dispatcher
-from weft.engine.sql import queries
-from weft.engine.store import Store
+from weft.engine.base.sql import queries
+from weft.engine.queue.dispatcher import Dispatcher
+from weft.engine.store.store import Store
 
 HOUR = 3600.0
 

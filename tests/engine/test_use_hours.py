@@ -16,7 +16,7 @@ from tests.engine.test_parts import small
 from tests.engine.test_spares import spared
 from tests.engine.timehouse import make
 from weft.app.redact import redacted
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.errors import ForbiddenError, InputError
 from weft.model.pod import PodState
 from weft.model.views import UseReport, UseSearch
@@ -204,7 +204,7 @@ def test_period_is_bounded(house: House, days: int) -> None:
 
 def test_retention_keeps_what_goes_on(house: House) -> None:
     """However old; what ended longer ago than the site says is removed."""
-    from weft.engine.retention import Retention
+    from weft.engine.watch.retention import Retention
 
     pod = house.ready(sized(1))
     house.release(pod)

@@ -10,7 +10,7 @@ import pytest
 from tests.engine.house import House
 from tests.engine.timehouse import make
 from weft.app.tenanttext import reason
-from weft.engine.records import PodRecord
+from weft.engine.rows.records import PodRecord
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.resources import Kind

@@ -12,7 +12,7 @@ import pytest
 from tests.engine.house import House
 from tests.engine.test_apply_rows import apply, open_to, rows
 from tests.engine.timehouse import HandClock, at_once, dispatching, look, make, messages, queue, release
-from weft.engine.records import PodRecord
+from weft.engine.rows.records import PodRecord
 from weft.model.pod import PodState
 
 

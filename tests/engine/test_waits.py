@@ -12,8 +12,8 @@ import pytest
 from tests.engine.house import ORDER, House
 from weft.api.app import create_app
 from weft.app.policy import Policy
-from weft.engine.database import Database
-from weft.engine.postgres import SESSION, connecting
+from weft.engine.base.database import Database
+from weft.engine.base.postgres import SESSION, connecting
 from weft.model.errors import TemporaryError
 from weft.testing.serving import served
 

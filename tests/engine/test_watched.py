@@ -11,8 +11,8 @@ import pytest
 
 from tests.engine.house import ORDER, QUICK, House
 from weft.app.shown import shown
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
 from weft.model.agentapi import Tables, TablesQuery
 from weft.model.pod import Aspect, Phase, PodState, find
 from weft.model.resources import Kind

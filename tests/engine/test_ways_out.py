@@ -15,8 +15,8 @@ import pytest
 
 from tests.engine.house import QUICK, House
 from tests.engine.timehouse import dispatching, look, make, queue
-from weft.engine.records import PodRecord
-from weft.engine.settings import LoopSettings
+from weft.engine.hold.settings import LoopSettings
+from weft.engine.rows.records import PodRecord
 from weft.model.change import Replacement
 from weft.model.pod import PodState
 from weft.model.resources import Kind

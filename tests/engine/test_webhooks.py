@@ -16,10 +16,10 @@ from tests.engine.house import ORDER, House
 from tests.helpers.receiver import Receiver, receiver
 from weft.app.webhookkeeper import WebhookKeeper, signatures
 from weft.drivers.receivers import HttpsReceivers
-from weft.engine import webhooks as module
-from weft.engine.database import Database
-from weft.engine.gate import ClosedError
-from weft.engine.ungated import Ungated
+from weft.engine.base.database import Database
+from weft.engine.base.gate import ClosedError
+from weft.engine.base.ungated import Ungated
+from weft.engine.watch import webhooks as module
 from weft.model.errors import ConflictError, ForbiddenError, InputError, NotFoundError
 from weft.model.pod import PodState
 from weft.model.site import WebhookPolicy

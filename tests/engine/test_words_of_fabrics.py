@@ -16,9 +16,9 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
         *("opensm", "OPENSM", "OpenSm", "ufm", "UFM", "Ufm", "OMNIPATH"),
         *("_vipu", "VipuDriver", "V-IPU"),
     ),
-    "engine/lane.py": ("`weft.drivers.opensm.change`",),
+    "engine/hold/lane.py": ("`weft.drivers.opensm.change`",),
     # Steps from documents of an earlier version.
-    "engine/documents.py": ('"vipu_agent"',),
+    "engine/base/documents.py": ('"vipu_agent"',),
     # Formats of other tools' files.
     "app/placefiles.py": ("UFM", "from_ufm"),
     "app/explain.py": ("https://ufm.example",),

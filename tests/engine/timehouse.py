@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.engine.house import ORDER, House
-from weft.engine.records import PodRecord
+from weft.engine.rows.records import PodRecord
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.site import QueuePolicy

@@ -9,7 +9,7 @@ import httpx
 
 from tests.engine.house import House
 from weft.drivers.ufm import Ufm as UfmDriver
-from weft.engine.ledger import FabricLedger
+from weft.engine.rows.ledger import FabricLedger
 from weft.model.resources import Kind
 from weft.model.site import FabricManager, Site
 from weft.planning.fabric.functions import adapter_at, guid_of

@@ -17,9 +17,9 @@ from tests.engine.house import House, policy
 from weft.api.app import create_app
 from weft.app.redact import redacted
 from weft.app.service import Service
-from weft.engine.clock import SystemClock
-from weft.engine.database import Database
-from weft.engine.records import PodRecord
+from weft.engine.base.clock import SystemClock
+from weft.engine.base.database import Database
+from weft.engine.rows.records import PodRecord
 from weft.model.order import LeaseOrder
 from weft.model.owner import Owner
 from weft.model.pod import PodState

@@ -8,8 +8,8 @@ from typing import Any
 
 import psycopg
 
-from weft.engine.database import Database
-from weft.engine.sql import queries
+from weft.engine.base.database import Database
+from weft.engine.base.sql import queries
 
 
 def scanned(database: Database, name: str, **values: object) -> Counter[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from weft.engine.database import Database, Tx
+from weft.engine.base.database import Database, Tx
 
 Happens = Callable[[str, Mapping[str, Any]], object]
 """Called with the name of a statement and its values."""

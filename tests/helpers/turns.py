@@ -16,8 +16,8 @@ from typing import Any
 import psycopg
 from psycopg_pool import ConnectionPool
 
-from weft.engine.database import Database
-from weft.engine.ungated import Ungated
+from weft.engine.base.database import Database
+from weft.engine.base.ungated import Ungated
 
 TEMPLATE, EMPTYING = "template_weft", "emptying"
 _LARGE = 256 << 10

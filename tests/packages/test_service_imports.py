@@ -43,7 +43,7 @@ def test_service_does_not_import_site_bring_up_code() -> None:
         "weft.drivers.opensm",
         "weft.drivers.ufm",
     )
-    assert "weft.engine.reconciler" in found
+    assert "weft.engine.visit.reconciler" in found
     assert [m for m in found if m.startswith(_BRINGING_UP)] == []
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.consoles import Browser, Console, console_of
 from tests.helpers.doors import DoorsHouse, doors
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 
 __all__ = ["doors"]
 

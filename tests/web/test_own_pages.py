@@ -16,7 +16,7 @@ from tests.engine.tenanthouse import TenantHouse
 from tests.helpers.consoles import Browser, Console, hidden
 from weft.api.streams import Streams
 from weft.app.redact import redacted
-from weft.engine.database import Database
+from weft.engine.base.database import Database
 from weft.model.pod import PodState
 from weft.model.views import WebhookTest
 from weft.testing.cloud import Fault

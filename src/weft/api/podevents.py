@@ -20,7 +20,7 @@ from weft.api.waiting import (
     seconds_of,
     sequence_of,
 )
-from weft.engine.shownrecords import FoundPod
+from weft.engine.rows.shownrecords import FoundPod
 from weft.model.errors import InputError
 from weft.model.messages.orders import instead
 from weft.model.views import MOST_EVENTS

@@ -15,7 +15,7 @@ from weft.api.asking import answer, asker_again
 from weft.api.waiting import GATHER, LONGEST_GATHER, LONGEST_WAIT, room_of, seconds_of, states_of
 from weft.app.service import Service
 from weft.app.verbs import Request
-from weft.engine.shownrecords import FoundPod
+from weft.engine.rows.shownrecords import FoundPod
 from weft.model.errors import TemporaryError
 from weft.model.pod import PodState, wait_is_over
 from weft.model.views import MOST_EVENTS

@@ -21,7 +21,7 @@ from weft.api.asking import asker_again
 from weft.api.waiting import room_of
 from weft.app.service import Service
 from weft.app.verbs import Request
-from weft.engine.shownrecords import FoundPod
+from weft.engine.rows.shownrecords import FoundPod
 from weft.model.errors import TemporaryError, WeftError
 from weft.model.views import EventView
 

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 
 from weft.api.connections import most_connections
 from weft.app.service import Service
-from weft.engine.shownrecords import FoundPod
+from weft.engine.rows.shownrecords import FoundPod
 from weft.model.errors import InputError
 from weft.model.pod import PodState
 

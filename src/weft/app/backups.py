@@ -18,7 +18,7 @@ from weft.app.settings import ServeSettings
 from weft.config.secretfiles import readable_by_others
 from weft.engine.backup import dump, file, restore
 from weft.engine.backup.file import Manifest
-from weft.engine.sql import migrations
+from weft.engine.base.sql import migrations
 from weft.model.errors import ConflictError, InputError
 
 SECRETS = (
@@ -106,7 +106,7 @@ def database_url(settings: ServeSettings, made: bool) -> Generator[str]:
     if settings.database is not None:
         yield settings.database
         return
-    from weft.engine.embedded import embedded
+    from weft.engine.base.embedded import embedded
 
     _check_state(settings.state, made)
     with embedded(settings.state) as url:

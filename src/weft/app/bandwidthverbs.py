@@ -15,9 +15,9 @@ from weft.app.linkverbs import ROUTES_AGE
 from weft.app.topologyverbs import TopologyVerbs, topology_of
 from weft.app.verbs import Request
 from weft.app.yamltext import Positions
-from weft.engine.bandwidth import certificate_of_node, certificate_of_pod, store_certificate
-from weft.engine.nodetests import AHEAD, record_bandwidth
-from weft.engine.signing import Signer
+from weft.engine.nodes.nodetests import AHEAD, record_bandwidth
+from weft.engine.rows.bandwidth import certificate_of_node, certificate_of_pod, store_certificate
+from weft.engine.store.signing import Signer
 from weft.model.bandwidth import (
     BandwidthCertificate,
     BandwidthDocument,

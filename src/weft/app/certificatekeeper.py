@@ -22,10 +22,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from weft.config.secretfiles import readable_by_others
 from weft.drivers.wire.agentcertificates import CertificateClient, ExpiredError
 from weft.drivers.wire.agents import Address, Certificates
-from weft.engine.agentcertificates import LEAST, AgentCertificates, SeenCertificate, is_late
-from weft.engine.periodic import Periodic
-from weft.engine.pulse import Pulse
-from weft.engine.store import Store
+from weft.engine.base.periodic import Periodic
+from weft.engine.base.pulse import Pulse
+from weft.engine.rows.agentcertificates import LEAST, AgentCertificates, SeenCertificate, is_late
+from weft.engine.store.store import Store
 from weft.fabricagent.issuing import Authority, certificate_pem, key_pem, read_authority, renewed, request_for
 from weft.fabricagent.pairs import locked, replace_pair
 from weft.model.agentcertificates import IssuedCertificate

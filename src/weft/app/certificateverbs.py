@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.app.desk import Desk
 from weft.app.verbs import Request
-from weft.engine.agentcertificates import AgentCertificates
+from weft.engine.rows.agentcertificates import AgentCertificates
 from weft.model.views import AgentCertificateView
 
 

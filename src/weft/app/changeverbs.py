@@ -12,18 +12,18 @@ from weft.app.generations import Generations, NextGeneration
 from weft.app.orderdesk import check_extension, check_longest
 from weft.app.verbs import Request
 from weft.app.waitingchanges import WaitingChanges
-from weft.engine.capacity import Capacity, read_capacity, seconds_of
-from weft.engine.changes import (
+from weft.engine.book.capacity import Capacity, read_capacity, seconds_of
+from weft.engine.book.claimrows import name_taken
+from weft.engine.queue.changes import (
     check_confirmed,
     check_gone,
     note_change,
     overtaken,
     write_change,
 )
-from weft.engine.claimrows import name_taken
-from weft.engine.gather import PlanningInput, Window, refused
-from weft.engine.records import PodRecord
-from weft.engine.waiting import lengthen_waiting
+from weft.engine.queue.gather import PlanningInput, Window, refused
+from weft.engine.queue.waiting import lengthen_waiting
+from weft.engine.rows.records import PodRecord
 from weft.model.change import PodChange, Replacement
 from weft.model.errors import (
     ConflictError,

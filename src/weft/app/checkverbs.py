@@ -13,12 +13,12 @@ from weft.app.explain import validate
 from weft.app.show import hold_view
 from weft.app.verbs import Request
 from weft.app.yamltext import Positions
-from weft.engine.checkstate import check_state, is_current, verdict
-from weft.engine.checktokens import list_tokens, make_token, node_of, revoke_token
-from weft.engine.holds import BANDWIDTH
-from weft.engine.hostchecks import forget_report, last_report, problems_in, store_report
-from weft.engine.nodetests import record_test
-from weft.engine.stops import NO_STOPS
+from weft.engine.book.checkstate import check_state, is_current, verdict
+from weft.engine.book.stops import NO_STOPS
+from weft.engine.nodes.checktokens import list_tokens, make_token, node_of, revoke_token
+from weft.engine.nodes.hostchecks import forget_report, last_report, problems_in, store_report
+from weft.engine.nodes.nodetests import record_test
+from weft.engine.rows.holds import BANDWIDTH
 from weft.model.errors import ConflictError, ForbiddenError, InputError, NotFoundError
 from weft.model.hostchecks import CheckDocument, CheckedHost, CheckState, known_members
 from weft.model.messages import hostchecks, maintenance
@@ -138,7 +138,7 @@ class CheckVerbs(Desk):
         Raises:
             InputError: the test is the node's own checks, or began in the future.
             ConflictError: another machine was tested, or the result counts for no hold: see
-                `weft.engine.nodetests.record_test`.
+                `weft.engine.nodes.nodetests.record_test`.
         """
         with self._logged(request, "node report-test", f"{node}: {test} {given.status}"):
             self._policy.check("nodes:report_tests", request.caller)

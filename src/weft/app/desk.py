@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from weft.app.policy import Policy
 from weft.app.verbs import Request
 from weft.app.worldkeeper import WorldKeeper
-from weft.engine.eventlookout import EventLookout
-from weft.engine.listener import Listener
-from weft.engine.lookout import Lookout
-from weft.engine.pulse import Pulse
-from weft.engine.store import Store
+from weft.engine.base.listener import Listener
+from weft.engine.base.pulse import Pulse
+from weft.engine.store.store import Store
+from weft.engine.watch.eventlookout import EventLookout
+from weft.engine.watch.lookout import Lookout
 from weft.model.errors import InputError, WeftError
 from weft.ports.clock import Clock
 

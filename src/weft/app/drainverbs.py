@@ -8,8 +8,8 @@ from uuid import UUID
 from weft.app.desk import Desk
 from weft.app.show import drain_view
 from weft.app.verbs import Request
-from weft.engine.capacity import Capacity
-from weft.engine.drains import Drain, drain_nodes, planned_drain, pods_on, undrain_nodes
+from weft.engine.book.capacity import Capacity
+from weft.engine.nodes.drains import Drain, drain_nodes, planned_drain, pods_on, undrain_nodes
 from weft.model.errors import ConflictError, InputError
 from weft.model.messages import maintenance
 from weft.model.site import Site

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
-from weft.engine.eventlookout import Watch
-from weft.engine.eventstream import EventStream, Position
+from weft.engine.watch.eventlookout import Watch
+from weft.engine.watch.eventstream import EventStream, Position
 from weft.model.errors import InputError
 from weft.model.messages.orders import instead
 from weft.model.views import EventPage, EventSearch

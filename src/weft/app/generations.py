@@ -12,13 +12,13 @@ from datetime import datetime
 
 from weft.app.podverbs import PodVerbs
 from weft.app.verbs import Request
-from weft.engine.capacity import Capacity, read_capacity
-from weft.engine.changes import check_lease, overtaken, write_change
-from weft.engine.claim import MOST_TRIES
-from weft.engine.database import Tx
-from weft.engine.epoch import check_epoch
-from weft.engine.gather import PlanningInput
-from weft.engine.records import PodRecord, RowState
+from weft.engine.base.database import Tx
+from weft.engine.base.epoch import check_epoch
+from weft.engine.book.capacity import Capacity, read_capacity
+from weft.engine.queue.changes import check_lease, overtaken, write_change
+from weft.engine.queue.claim import MOST_TRIES
+from weft.engine.queue.gather import PlanningInput
+from weft.engine.rows.records import PodRecord, RowState
 from weft.model.change import PodChange
 from weft.model.errors import ConflictError, TemporaryError
 from weft.model.plan import Plan

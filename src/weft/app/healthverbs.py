@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator
 
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
-from weft.engine.nodehealth import Signs, health_of_nodes, worst
-from weft.engine.parthistory import part_history
-from weft.engine.store import WORKER_SECONDS
+from weft.engine.nodes.nodehealth import Signs, health_of_nodes, worst
+from weft.engine.nodes.parthistory import part_history
+from weft.engine.store.store import WORKER_SECONDS
 from weft.model.errors import NotFoundError
 from weft.model.messages import maintenance, nodehealth
 from weft.model.messages.pods import STATE

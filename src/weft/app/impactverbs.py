@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from weft.app.desk import Desk
 from weft.app.verbs import Request
-from weft.engine.impact import PodRoom, TouchedPod, places_elsewhere, read_touched
+from weft.engine.nodes.impact import PodRoom, TouchedPod, places_elsewhere, read_touched
 from weft.model.errors import InputError
 from weft.model.site import Node, Site
 from weft.model.views import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from weft.app.linkpicture import Picture, in_gbps
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
-from weft.engine.linkusers import read_fabric_users
-from weft.engine.records import PodRecord
+from weft.engine.rows.linkusers import read_fabric_users
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import ConflictError, UnknownError
 from weft.model.linkreading import Pattern, TimedRates
 from weft.model.messages import links as messages

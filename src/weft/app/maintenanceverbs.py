@@ -6,10 +6,10 @@ from weft.app.desk import Desk
 from weft.app.nodepages import node_page, node_states
 from weft.app.show import hold_view, node_view, node_views
 from weft.app.verbs import Request
-from weft.engine.capacity import Capacity
-from weft.engine.holds import accept_node, hold_node
-from weft.engine.nodehistory import node_history
-from weft.engine.occupancy import on_free_node, on_free_nodes
+from weft.engine.book.capacity import Capacity
+from weft.engine.book.occupancy import on_free_node, on_free_nodes
+from weft.engine.nodes.nodehistory import node_history
+from weft.engine.rows.holds import accept_node, hold_node
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.messages import maintenance
 from weft.model.site import Site

@@ -8,9 +8,9 @@ from typing import Literal, TypeVar
 
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
-from weft.engine.capacity import Capacity
-from weft.engine.drains import pods_on
-from weft.engine.records import PodRecord, ResourceRecord, RowState
+from weft.engine.book.capacity import Capacity
+from weft.engine.nodes.drains import pods_on
+from weft.engine.rows.records import PodRecord, ResourceRecord, RowState
 from weft.model.errors import WeftError
 from weft.model.fabric import Snapshot
 from weft.model.site import Site

@@ -16,10 +16,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from weft.drivers.wire.tlsfiles import changed_file
-from weft.engine.agentcertificates import AgentCertificates, SeenCertificate
-from weft.engine.checkstate import check_state, verdict
-from weft.engine.stops import NO_STOPS
-from weft.engine.store import Counts, Store
+from weft.engine.book.checkstate import check_state, verdict
+from weft.engine.book.stops import NO_STOPS
+from weft.engine.rows.agentcertificates import AgentCertificates, SeenCertificate
+from weft.engine.store.store import Counts, Store
 from weft.generate.certificates import end_of
 from weft.model.errors import WeftError
 from weft.model.hostchecks import CheckState

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from weft.app.desk import Desk
 from weft.app.verbs import Request
-from weft.engine.database import Row
+from weft.engine.base.database import Row
 from weft.model.errors import InputError
 from weft.model.site import Site
 from weft.planning.site.monitoring import (

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
-from weft.engine.tenantviews import TenantViews
+from weft.engine.rows.tenantviews import TenantViews
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.pod import PodState
 from weft.model.receipt import SignedReceipt

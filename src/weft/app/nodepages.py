@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from weft.app.show import views_of_nodes
-from weft.engine.capacity import Capacity
-from weft.engine.checkstate import verdict
+from weft.engine.book.capacity import Capacity
+from weft.engine.book.checkstate import verdict
 from weft.model.site import Site
 from weft.model.views import NodePage, NodeSearch, NodeSort
 from weft.planning.fabric.topology import Topology

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
-from weft.engine.records import PodRecord, ResourceRecord
+from weft.engine.rows.records import PodRecord, ResourceRecord
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.messages import orders, pods
 from weft.model.pod import PodState

@@ -12,13 +12,13 @@ from uuid import UUID
 from weft.app.desk import Desk, project_id
 from weft.app.show import pod_view
 from weft.app.verbs import Request
-from weft.engine.capacity import Capacity, seconds_of
-from weft.engine.gather import PlanningInput, Window, gather, refused
-from weft.engine.records import PodRecord
-from weft.engine.shownrecords import FoundPod, ShownPod
-from weft.engine.sitefence import SiteChangedError
-from weft.engine.waiter import window_of
-from weft.engine.waiting import check_later
+from weft.engine.book.capacity import Capacity, seconds_of
+from weft.engine.queue.gather import PlanningInput, Window, gather, refused
+from weft.engine.queue.waiter import window_of
+from weft.engine.queue.waiting import check_later
+from weft.engine.rows.records import PodRecord
+from weft.engine.rows.shownrecords import FoundPod, ShownPod
+from weft.engine.rows.sitefence import SiteChangedError
 from weft.model.errors import ConflictError, InputError, NotFoundError, TemporaryError
 from weft.model.errortable import Shown
 from weft.model.ids import span

@@ -9,14 +9,14 @@ from uuid import UUID, uuid4
 from weft.app.orderdesk import OrderDesk
 from weft.app.policyrules import CHANGES
 from weft.app.verbs import Request
-from weft.engine.claim import claim_now
-from weft.engine.epoch import check_epoch
-from weft.engine.lookout import PodCallback
-from weft.engine.orderkeys import OrderKey, OrderKeys
-from weft.engine.records import PodRecord
-from weft.engine.shownrecords import FoundPod
-from weft.engine.signing import Signer
-from weft.engine.waiting import order_waiting
+from weft.engine.base.epoch import check_epoch
+from weft.engine.queue.claim import claim_now
+from weft.engine.queue.waiting import order_waiting
+from weft.engine.rows.orderkeys import OrderKey, OrderKeys
+from weft.engine.rows.records import PodRecord
+from weft.engine.rows.shownrecords import FoundPod
+from weft.engine.store.signing import Signer
+from weft.engine.watch.lookout import PodCallback
 from weft.model.errors import ConflictError, InputError
 from weft.model.messages import orders, pods
 from weft.model.messages.orders import instead
@@ -75,7 +75,7 @@ class PodVerbs(OrderDesk):
 
         Args:
             key: the caller's own name for this order, if it may send it again: repeated, the same pod is returned, also
-                if it has been released since; see `weft.engine.orderkeys`.
+                if it has been released since; see `weft.engine.rows.orderkeys`.
         """
         return self._view(UUID(self.order_pod(request, order, key)))
 

@@ -18,8 +18,8 @@ from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.shown import shown
 from weft.app.verbs import TENANTS, Request
-from weft.engine.lookout import PodCallback
-from weft.engine.shownrecords import FoundPod
+from weft.engine.rows.shownrecords import FoundPod
+from weft.engine.watch.lookout import PodCallback
 from weft.model.errors import (
     ConflictError,
     ForbiddenError,

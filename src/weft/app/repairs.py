@@ -15,11 +15,13 @@ from weft.app.generations import NextGeneration
 from weft.app.nodeverbs import NodeVerbs
 from weft.app.replaceverbs import ReplaceVerbs, Unasked
 from weft.app.verbs import Request
-from weft.engine.adapterwatch import read_adapters
-from weft.engine.changes import check_confirmed
-from weft.engine.database import Database, Tx
-from weft.engine.drains import say_drains_due
-from weft.engine.failures import (
+from weft.engine.base.database import Database, Tx
+from weft.engine.base.periodic import Periodic
+from weft.engine.base.pulse import Pulse
+from weft.engine.base.world import World
+from weft.engine.nodes.adapterwatch import read_adapters
+from weft.engine.nodes.drains import say_drains_due
+from weft.engine.nodes.failures import (
     RESET_LASTS,
     Failure,
     check_failing,
@@ -32,12 +34,10 @@ from weft.engine.failures import (
     refresh_failures,
     time_since_reset,
 )
-from weft.engine.holds import BY_WEFT
-from weft.engine.periodic import Periodic
-from weft.engine.pulse import Pulse
-from weft.engine.records import PodRecord, ResourceRecord
-from weft.engine.seen import seen_of
-from weft.engine.world import World
+from weft.engine.proof.seen import seen_of
+from weft.engine.queue.changes import check_confirmed
+from weft.engine.rows.holds import BY_WEFT
+from weft.engine.rows.records import PodRecord, ResourceRecord
 from weft.model.change import PodChange, Replacement
 from weft.model.errors import ConflictError, InputError, NotFoundError, PermanentError, WeftError
 from weft.model.ids import span

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from weft.app.changeverbs import ChangeVerbs
 from weft.app.generations import NextGeneration, Replacing
 from weft.app.verbs import Request
-from weft.engine.capacity import Capacity
-from weft.engine.changes import check_confirmed, check_gone, check_lease, overtaken
-from weft.engine.database import Tx
-from weft.engine.failures import nodes_without_adapters
-from weft.engine.gather import PlanningInput
-from weft.engine.holds import check_unaccepted, hold_replaced
-from weft.engine.nodehistory import note_replaced
-from weft.engine.records import PodRecord
+from weft.engine.base.database import Tx
+from weft.engine.book.capacity import Capacity
+from weft.engine.nodes.failures import nodes_without_adapters
+from weft.engine.nodes.nodehistory import note_replaced
+from weft.engine.queue.changes import check_confirmed, check_gone, check_lease, overtaken
+from weft.engine.queue.gather import PlanningInput
+from weft.engine.rows.holds import check_unaccepted, hold_replaced
+from weft.engine.rows.records import PodRecord
 from weft.model.change import PodChange, Replacement
 from weft.model.errors import ConflictError
 from weft.model.messages import orders

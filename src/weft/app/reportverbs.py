@@ -5,8 +5,8 @@ from __future__ import annotations
 from weft.app.orderdesk import OrderDesk
 from weft.app.show import report_view
 from weft.app.verbs import Request
-from weft.engine.records import PodRecord
-from weft.engine.reports import clear_reports, report_node
+from weft.engine.nodes.reports import clear_reports, report_node
+from weft.engine.rows.records import PodRecord
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.messages import nodes, orders
 from weft.model.placement import by_server
@@ -27,7 +27,7 @@ class ReportVerbs(OrderDesk):
         Args:
             node: name of the node, or of the server on it.
 
-        Raises `NotFoundError` if the pod has no such node, else as `weft.engine.reports.report_node`.
+        Raises `NotFoundError` if the pod has no such node, else as `weft.engine.nodes.reports.report_node`.
         """
         with self._logged(request, "pod report", f"{name} {node}"):
             pod = self._find(request, "pods:report", name)

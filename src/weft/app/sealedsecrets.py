@@ -7,7 +7,7 @@ from pathlib import Path
 
 from weft.app.backups import database_url
 from weft.app.settings import ServeSettings
-from weft.engine.sealing import FIELD, Rotated, SecretRow, look, read_keys, rotate
+from weft.engine.base.sealing import FIELD, Rotated, SecretRow, look, read_keys, rotate
 from weft.model.errors import InputError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
-from weft.engine.searching import search_owners
+from weft.engine.store.searching import search_owners
 from weft.model.errors import InputError
 from weft.model.pod import PodState
 from weft.model.views import SearchHit, SearchResult

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from weft.engine.bandwidth import unproved
-from weft.engine.capacity import Capacity
-from weft.engine.checkstate import check_state, counted, verdict
-from weft.engine.database import Row
-from weft.engine.documents import message_text
-from weft.engine.drains import pods_drained
-from weft.engine.failures import failures_said
-from weft.engine.hostchecks import checks_failed
-from weft.engine.records import ResourceRecord
-from weft.engine.shownrecords import ShownPod, ShownResource
-from weft.engine.siteparts import SiteRecord
-from weft.engine.stops import NO_STOPS, Stops
-from weft.engine.unreadable import READING, unreadable
+from weft.engine.base.database import Row
+from weft.engine.base.documents import message_text
+from weft.engine.base.unreadable import READING, unreadable
+from weft.engine.book.capacity import Capacity
+from weft.engine.book.checkstate import check_state, counted, verdict
+from weft.engine.book.stops import NO_STOPS, Stops
+from weft.engine.nodes.drains import pods_drained
+from weft.engine.nodes.failures import failures_said
+from weft.engine.nodes.hostchecks import checks_failed
+from weft.engine.rows.bandwidth import unproved
+from weft.engine.rows.records import ResourceRecord
+from weft.engine.rows.shownrecords import ShownPod, ShownResource
+from weft.engine.rows.siteparts import SiteRecord
 from weft.model.fabric import FabricStatus
 from weft.model.kinds import Kind
 from weft.model.messages import problems

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from weft.app.worldkeeper import WorldKeeper
-from weft.engine.capacity import read_capacity
-from weft.engine.database import Tx
-from weft.engine.ownerstore import live_owners
-from weft.engine.store import Store
+from weft.engine.base.database import Tx
+from weft.engine.book.capacity import read_capacity
+from weft.engine.hold.ownerstore import live_owners
+from weft.engine.store.store import Store
 from weft.model.errors import ConflictError
 from weft.model.resources import Resource
 from weft.model.site import Fabric, Site

@@ -20,7 +20,7 @@ Rows = tuple[Document, ...]
 
 
 class PartSource(Protocol):
-    """Store of uploaded parts (`weft.engine.siteparts.Sites`)."""
+    """Store of uploaded parts (`weft.engine.rows.siteparts.Sites`)."""
 
     def known(self, table: str, digest: str) -> Rows | None:
         """The rows of a part that the active site has in this table."""

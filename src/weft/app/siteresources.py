@@ -8,12 +8,12 @@ from uuid import UUID
 from weft.app.desk import Desk
 from weft.app.show import record_view
 from weft.app.verbs import Request
-from weft.engine.database import Tx
-from weft.engine.othersports import OwnResources, in_groups, listed, others_on
-from weft.engine.ownerrecord import OwnerRecord
-from weft.engine.ownerstore import release_owner
-from weft.engine.records import ResourceRecord
-from weft.engine.siteowner import (
+from weft.engine.base.database import Tx
+from weft.engine.hold.ownerstore import release_owner
+from weft.engine.proof.othersports import OwnResources, in_groups, listed, others_on
+from weft.engine.rows.ownerrecord import OwnerRecord
+from weft.engine.rows.records import ResourceRecord
+from weft.engine.site.siteowner import (
     DesiredSite,
     desired_of,
     last_destroyed,
@@ -22,7 +22,7 @@ from weft.engine.siteowner import (
     set_desired,
     site_owner,
 )
-from weft.engine.siteplan import PlannedSite, SitePlanner, followed
+from weft.engine.site.siteplan import PlannedSite, SitePlanner, followed
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.pod import Cause, PodState
 from weft.model.receipt import SignedReceipt

@@ -10,9 +10,9 @@ from weft.app.show import site_view
 from weft.app.sitefile import checked, load_site
 from weft.app.siteholds import SiteHolds
 from weft.app.verbs import Request
-from weft.engine.audit import Auditor
-from weft.engine.epoch import accept_database
-from weft.engine.takeback import Confirmed
+from weft.engine.audit.audit import Auditor
+from weft.engine.base.epoch import accept_database
+from weft.engine.proof.takeback import Confirmed
 from weft.model.errors import InputError, NotFoundError
 from weft.model.site import Site
 from weft.model.siteparts import MissingParts, StoredPart

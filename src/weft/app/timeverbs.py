@@ -7,8 +7,8 @@ import re
 from weft.app.desk import Desk, project_id
 from weft.app.offline import capacity_of, shown_shapes
 from weft.app.verbs import Request
-from weft.engine.gather import gather, health
-from weft.engine.reservations import reservations_of, reserve, unreserve
+from weft.engine.book.reservations import reservations_of, reserve, unreserve
+from weft.engine.queue.gather import gather, health
 from weft.model.errors import InputError, WeftError
 from weft.model.ids import Duration
 from weft.model.localityorder import Level

@@ -7,9 +7,9 @@ from hashlib import sha256
 
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
-from weft.engine.records import RowState
-from weft.engine.shownrecords import ShownPod, ShownResource
-from weft.engine.siteparts import SiteRecord
+from weft.engine.rows.records import RowState
+from weft.engine.rows.shownrecords import ShownPod, ShownResource
+from weft.engine.rows.siteparts import SiteRecord
 from weft.generate.topology.formats import FORMATS, omitted, written
 from weft.model.errors import ConflictError, InputError
 from weft.model.kinds import Kind

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
-from weft.engine.use import Period, use_of
+from weft.engine.book.use import Period, use_of
 from weft.model.errors import InputError
 from weft.model.messages.orders import instead
 from weft.model.views import UseReport, UseSearch

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
-from weft.engine.records import PodRecord
-from weft.engine.waiting import change_waiting
+from weft.engine.queue.waiting import change_waiting
+from weft.engine.rows.records import PodRecord
 from weft.model.change import PodChange
 from weft.model.errors import InputError
 from weft.model.messages.orders import instead

@@ -21,11 +21,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from weft.app.shown import shown
-from weft.engine.eventstream import EventStream, Position
-from weft.engine.periodic import Periodic
-from weft.engine.pulse import Pulse
-from weft.engine.store import Store
-from weft.engine.webhooks import DISABLED_AFTER, LEAST_FAILURES, Webhook, Webhooks
+from weft.engine.base.periodic import Periodic
+from weft.engine.base.pulse import Pulse
+from weft.engine.store.store import Store
+from weft.engine.watch.eventstream import EventStream, Position
+from weft.engine.watch.webhooks import DISABLED_AFTER, LEAST_FAILURES, Webhook, Webhooks
 from weft.model.errors import ConflictError, InputError, WeftError
 from weft.model.messages import pods, webhooks
 from weft.model.messages.documents import coded

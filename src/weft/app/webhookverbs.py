@@ -9,7 +9,7 @@ from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
 from weft.app.webhookkeeper import deliver, payload, why_failed
 from weft.drivers.receivers import HttpsReceivers, why_not
-from weft.engine.webhooks import Webhook, Webhooks
+from weft.engine.watch.webhooks import Webhook, Webhooks
 from weft.model.errors import InputError
 from weft.model.messages.orders import instead
 from weft.model.views import NewWebhook, WebhookRequest, WebhookTest, WebhookView

@@ -29,32 +29,32 @@ from weft.drivers.openstack import (
 from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.receivers import HttpsReceivers
 from weft.ending import EndSignal
-from weft.engine.adapterwatch import AdapterWatch
-from weft.engine.bootkeeper import BootKeeper
-from weft.engine.cleanings import CleaningsOf
-from weft.engine.clock import DatabaseClock
-from weft.engine.database import Database
-from weft.engine.dispatcher import Dispatcher
-from weft.engine.fabrickeeper import FabricKeeper
-from weft.engine.gate import Gate, GateKeeper
-from weft.engine.hostwatch import HostWatch
-from weft.engine.ledger import FabricLedger
-from weft.engine.listener import Listener
-from weft.engine.machinekeeper import MachineKeeper
-from weft.engine.podkeys import DerivedKeys
-from weft.engine.pulse import Pulse
-from weft.engine.reconciler import Reconciler
-from weft.engine.retention import Retention
-from weft.engine.sealing import read_keys
-from weft.engine.settings import LoopSettings
-from weft.engine.signing import Signer
-from weft.engine.siteowner import applied_site
-from weft.engine.store import Store
-from weft.engine.sweep import Sweeper, SweepSettings
-from weft.engine.tenantkeeper import TenantKeeper, hint_networks_changed, tenant_network
-from weft.engine.wants import Wants
-from weft.engine.worker import Worker
-from weft.engine.world import World
+from weft.engine.audit.sweep import Sweeper, SweepSettings
+from weft.engine.base.clock import DatabaseClock
+from weft.engine.base.database import Database
+from weft.engine.base.gate import Gate, GateKeeper
+from weft.engine.base.listener import Listener
+from weft.engine.base.pulse import Pulse
+from weft.engine.base.sealing import read_keys
+from weft.engine.base.world import World
+from weft.engine.hold.settings import LoopSettings
+from weft.engine.nodes.adapterwatch import AdapterWatch
+from weft.engine.nodes.cleanings import CleaningsOf
+from weft.engine.nodes.hostwatch import HostWatch
+from weft.engine.nodes.machinekeeper import MachineKeeper
+from weft.engine.queue.dispatcher import Dispatcher
+from weft.engine.rows.ledger import FabricLedger
+from weft.engine.site.siteowner import applied_site
+from weft.engine.site.tenantkeeper import TenantKeeper, hint_networks_changed, tenant_network
+from weft.engine.store.podkeys import DerivedKeys
+from weft.engine.store.signing import Signer
+from weft.engine.store.store import Store
+from weft.engine.visit.reconciler import Reconciler
+from weft.engine.visit.wants import Wants
+from weft.engine.watch.bootkeeper import BootKeeper
+from weft.engine.watch.fabrickeeper import FabricKeeper
+from weft.engine.watch.retention import Retention
+from weft.engine.watch.worker import Worker
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.fabrictypes import FabricType
 from weft.model.logtext import formatter
@@ -178,7 +178,9 @@ def shared_services(settings: ServeSettings) -> Generator[SharedServices]:
     """Database, store and drivers; everything is closed at the end."""
     pulse = Pulse()
     if settings.database is None:
-        from weft.engine.embedded import embedded  # those with a server of their own don't need the wheel
+        from weft.engine.base.embedded import (
+            embedded,  # those with a server of their own don't need the wheel
+        )
 
         with embedded(settings.state, pulse) as url:
             yield from _parts(settings, url, pulse)

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol, runtime_checkable
 
-from weft.engine.siteparts import SiteRecord
-from weft.engine.store import Store
-from weft.engine.world import World
+from weft.engine.base.world import World
+from weft.engine.rows.siteparts import SiteRecord
+from weft.engine.store.store import Store
 from weft.model.site import Site
 
 CLOSED_AFTER = 600.0

@@ -1,4 +1,4 @@
-"""Upcasters of documents of earlier versions, used by the steps in `weft.engine.documents`. Pure.
+"""Upcasters of documents of earlier versions, used by the steps in `weft.engine.base.documents`. Pure.
 
 They use the terms of their time; nothing else does.
 """

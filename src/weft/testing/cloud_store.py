@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from weft.engine.clock import SystemClock
+from weft.engine.base.clock import SystemClock
 from weft.model.errors import OutsideError, PermanentError, TakenError, TemporaryError, UnknownError
 from weft.model.mark import Mark
 from weft.model.resources import AnyKind, Kind, Outcome, Resource

@@ -19,8 +19,8 @@ from starlette.responses import RedirectResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ExceptionHandler
 
-from weft.engine.database import Database
-from weft.engine.websessions import WebSessions
+from weft.engine.base.database import Database
+from weft.engine.rows.websessions import WebSessions
 from weft.model.errors import UnauthenticatedError, WeftError
 from weft.model.errortable import row_of
 from weft.ports.signin import SignIn

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from weft.api.streams import COMMENT_SECONDS, OVER, RETRY, last_event_id, streams_of
 from weft.api.waiting import room_of
 from weft.app.verbs import Request
-from weft.engine.shownrecords import FoundPod
+from weft.engine.rows.shownrecords import FoundPod
 from weft.model.errors import TemporaryError, WeftError
 from weft.web.pages import fragment
 from weft.web.pods import checked, shown_pod

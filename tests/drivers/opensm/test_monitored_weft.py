@@ -37,10 +37,10 @@ from weft.api.app import create_app
 from weft.app.dashboards import dashboard_files
 from weft.app.metrics import AccountCollector, CertificateCollector, StoreCollector, certificate_files
 from weft.app.monitoringverbs import SwitchCollector
+from weft.engine.audit.sweep import Sweeper
 from weft.engine.backup.dump import note
-from weft.engine.database import Database
-from weft.engine.fabrickeeper import FabricKeeper
-from weft.engine.sweep import Sweeper
+from weft.engine.base.database import Database
+from weft.engine.watch.fabrickeeper import FabricKeeper
 from weft.model.order import Order
 from weft.model.portcounters import PortCounters
 from weft.model.site import Exporter, Interface, Monitoring, Site, SiteNetwork

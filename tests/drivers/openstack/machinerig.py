@@ -87,7 +87,7 @@ def rig(house: Rig) -> Rig:
 
 
 class Remembered(NoCleanings):
-    """By which cleaning the machine was taken, as weft's database has it (`weft.engine.cleanings`)."""
+    """By which cleaning the machine was taken, as weft's database has it (`weft.engine.nodes.cleanings`)."""
 
     def __init__(self) -> None:
         self.last: LastClaim | None = None

@@ -14,8 +14,8 @@ from tests.drivers.switches.rigs import CONFIRM, RealSwitches
 from tests.engine.ipuhouse import POD, IpuHouse
 from weft.drivers.probes import FrameProber
 from weft.drivers.switches import EthernetFabric, open_fabric
-from weft.engine.database import Database
-from weft.engine.ledger import FabricLedger
+from weft.engine.base.database import Database
+from weft.engine.rows.ledger import FabricLedger
 from weft.generate.receipts import verify
 from weft.model.fabrictypes import Mode
 from weft.model.pod import PodState

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from tests.helpers.stamps import rewrite
 from weft.drivers.wire.agents import certificate_problems
 from weft.drivers.wire.tlsfiles import RenewedTls
-from weft.engine.clock import SystemClock
+from weft.engine.base.clock import SystemClock
 from weft.fabricagent.tls import make_certificates
 from weft.model.errors import PermanentError
 from weft.model.site import FabricManager

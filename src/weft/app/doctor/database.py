@@ -9,8 +9,8 @@ from pathlib import Path
 from weft import __version__
 from weft.app.doctor.findings import Finding, finding
 from weft.app.settings import ServeSettings
-from weft.engine.inspection import Inspection, inspecting
-from weft.engine.sealing import read_keys
+from weft.engine.base.sealing import read_keys
+from weft.engine.store.inspection import Inspection, inspecting
 from weft.model.errors import InputError, OutsideError
 from weft.model.site import Site
 
@@ -47,7 +47,9 @@ class DatabaseCheck:
 
     def _embedded(self, state: Path) -> Generator[Finding, None, str | None]:
         """URL of the server in the state directory; None: it can't be used."""
-        from weft.engine.embedded import running_in  # those with a server of their own don't need the wheel
+        from weft.engine.base.embedded import (
+            running_in,  # those with a server of their own don't need the wheel
+        )
 
         try:
             found = running_in(state)

@@ -10,9 +10,9 @@ from weft.app.doctor.bounds import Check
 from weft.app.doctor.findings import Finding, finding
 from weft.drivers.openstack import Sessions
 from weft.drivers.openstack.witness import OpenStackWitness
-from weft.engine.database import Database
-from weft.engine.epoch import is_behind, was_behind
-from weft.engine.inspection import inspecting
+from weft.engine.base.database import Database
+from weft.engine.base.epoch import is_behind, was_behind
+from weft.engine.store.inspection import inspecting
 from weft.model.errors import WeftError
 
 OF = "changes outside"
@@ -20,7 +20,7 @@ _REMEDY = "review weft audit, then weft audit --accept"
 
 
 def gate_check(url: str, site: str, clouds: Mapping[str, Sessions | None], seconds: float) -> Check:
-    """A check of the gate (`weft.engine.gate`); nothing is noted.
+    """A check of the gate (`weft.engine.base.gate`); nothing is noted.
 
     Args:
         clouds: all of the site; None: weft's user got no token there.

@@ -12,7 +12,7 @@ from weft.drivers.switches.vlans import Batch, SwitchState, joined
 from weft.model.errors import OutsideError, UnknownError
 
 YOUNG_SECONDS = 1.0
-"""Maximum age of the proof that a change may be made, when it is sent (`weft.engine.fence`)."""
+"""Maximum age of the proof that a change may be made, when it is sent (`weft.engine.hold.fence`)."""
 
 
 class UndoneError(UnknownError):

@@ -20,8 +20,8 @@ from psycopg.sql import SQL, Identifier
 import weft
 from weft.engine.backup.file import FORMAT, Manifest, write
 from weft.engine.backup.programs import connection_of, program, running
-from weft.engine.postgres import address_of, connecting, outside_error
-from weft.engine.sql import migrations
+from weft.engine.base.postgres import address_of, connecting, outside_error
+from weft.engine.base.sql import migrations
 from weft.model.errors import PermanentError
 
 ASKED = "back up the database"

@@ -20,7 +20,7 @@ from typing import IO
 
 import psycopg.conninfo
 
-from weft.engine.postgres import TCP
+from weft.engine.base.postgres import TCP
 from weft.model.errors import InputError, PermanentError
 
 SILENCE = 300.0

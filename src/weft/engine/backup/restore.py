@@ -1,6 +1,6 @@
 """Restores a backup in one transaction: afterwards the database is the backup's, or what it was before.
 
-It also closes the gate (`weft.engine.gate`): a row in `restored` does so until an operator accepts the database.
+It also closes the gate (`weft.engine.base.gate`): a row in `restored` does so until an operator accepts the database.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from weft.engine.backup.file import Backup
 from weft.engine.backup.programs import Program, program
 from weft.engine.backup.script import carry_out, contents
 from weft.engine.backup.things import remove_all, things
-from weft.engine.database import MIGRATION_LOCK
-from weft.engine.postgres import address_of, connecting
-from weft.engine.sql import migrations
-from weft.engine.store import WORKER_SECONDS
+from weft.engine.base.database import MIGRATION_LOCK
+from weft.engine.base.postgres import address_of, connecting
+from weft.engine.base.sql import migrations
+from weft.engine.store.store import WORKER_SECONDS
 from weft.model.errors import ConflictError, InputError, PermanentError
 
 ASKED = "restore the database"

@@ -1,4 +1,4 @@
--- Workers are notified of a claim after it was confirmed (weft.engine.notifier), not by the transactions that claim and
+-- Workers are notified of a claim after it was confirmed (weft.engine.base.notifier), not by the transactions that claim and
 -- confirm it: transactions that notify are committed one after the other. Waiting orders are notified of by the queue's
 -- row; whatever makes a pod due sooner that no worker has held yet also wakes it.
 DROP TRIGGER pod_came ON pod;

@@ -1,2 +1,2 @@
--- Whether the value is encrypted with a key outside of the database (weft.engine.sealing).
+-- Whether the value is encrypted with a key outside of the database (weft.engine.base.sealing).
 ALTER TABLE secret ADD COLUMN sealed boolean NOT NULL DEFAULT false;

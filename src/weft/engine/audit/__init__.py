@@ -1,0 +1,1 @@
+"""Audit and sweep: what is there and should not be."""

@@ -1,0 +1,1 @@
+"""What everything in the engine stands on: PostgreSQL, clocks, threads, the gate."""

@@ -1,0 +1,288 @@
+"""PostgreSQL: connections, migrations, notifications. For a server of weft's own see `weft.engine.base.embedded`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, LiteralString, cast
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+from psycopg.types.json import Jsonb
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from weft.engine.base.listener import EVENT, WORK, Notification, joined
+from weft.engine.base.notifier import Notifier
+from weft.engine.base.postgres import LOCK_TIMEOUT, address_of, connecting, outside_error
+from weft.engine.base.sql import migrations, queries
+from weft.engine.base.ungated import Gated, Ungated
+from weft.model.errors import PermanentError
+
+log = logging.getLogger(__name__)
+
+Row = dict[str, Any]
+
+MIGRATION_LOCK = 7_265_674  # arbitrary, the same for every weft
+
+
+class Tx:
+    """One transaction: runs named queries.
+
+    Args:
+        clock: replaces PostgreSQL's time, in tests.
+        kept: this process's cache between transactions, by key; it may be emptied at any time.
+    """
+
+    def __init__(
+        self,
+        connection: psycopg.Connection[DictRow],
+        clock: Callable[[], datetime] | None = None,
+        kept: dict[Any, Any] | None = None,
+    ) -> None:
+        self._connection = connection
+        self.kept = {} if kept is None else kept
+        self._clock = clock
+        self._now: datetime | None = None
+
+    @property
+    def given(self) -> datetime | None:
+        """Time for statements that would ask PostgreSQL themselves; None except in tests."""
+        return self._clock() if self._clock else None
+
+    def now(self) -> datetime:
+        """The database's time at the first call, the same for the whole transaction; all decisions use it.
+
+        Clocks of servers and workers differ; whatever is compared with a time in a row must come from one clock. With
+        `lock_capacity`, call it after acquiring the lock, or the time is from before the wait.
+        """
+        if self._now is None:
+            self._now = self._clock() if self._clock else self._time()
+        return self._now
+
+    def begin_at(self, at: datetime) -> datetime:
+        """Take this transaction's time from the result of a statement of its own."""
+        self._now = at
+        return at
+
+    def learn(self, at: datetime) -> datetime:
+        """Take this transaction's time from another statement's result, unless it has one already."""
+        if self._now is None:
+            self._now = self._clock() if self._clock else at
+        return self._now
+
+    def _time(self) -> datetime:
+        row = self.row("time")
+        assert row is not None
+        return row["at"]
+
+    def rows(self, name: str, /, **values: object) -> list[Row]:
+        """All rows of a query."""
+        return self._execute(name, values).fetchall()
+
+    def rows_after(self, first: str, name: str, /, **values: object) -> list[Row]:
+        """All rows of a query that runs after another one without values: sent together, in one round trip."""
+        with self._connection.pipeline():
+            self._execute(first, {})
+            cursor = self._execute(name, values)
+        return cursor.fetchall()
+
+    def row(self, name: str, /, **values: object) -> Row | None:
+        """The first row, or None."""
+        return self._execute(name, values).fetchone()
+
+    def run(self, name: str, /, **values: object) -> int:
+        """Run a statement; returns the number of affected rows."""
+        return self._execute(name, values).rowcount
+
+    def many(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Run a statement once per row, pipelined."""
+        if rows:
+            with self._connection.cursor() as cursor:
+                cursor.executemany(_statement(name), rows)
+
+    def _execute(self, name: str, values: Mapping[str, object]) -> psycopg.Cursor[DictRow]:
+        return self._connection.execute(_statement(name), values or None)
+
+
+def _statement(name: str) -> LiteralString:
+    return cast(LiteralString, queries()[name])
+
+
+class Database:
+    """A connection pool of one PostgreSQL; the schema is migrated at startup.
+
+    Args:
+        url: `postgresql://…`; see `embedded` for a server of weft's own.
+        connections: maximum connections of this process.
+
+    Attributes:
+        clock: replaces PostgreSQL's time; only tests set it.
+        monotonic: this process's own clock, in seconds; only tests set another.
+        gate: says whether anything outside may be changed by what this database says.
+        losses: how often a connection was lost, or led to another server than the one before (a failover).
+    """
+
+    def __init__(self, url: str, connections: int = 16) -> None:
+        self.url = url
+        self.clock: Callable[[], datetime] | None = None
+        self.monotonic: Callable[[], float] = time.monotonic
+        self._kept: dict[Any, Any] = {}
+        self._placing = threading.Lock()
+        self.gate: Gated = Ungated()
+        self.losses = 0
+        self._server: tuple[Any, ...] | None = None
+        settings = connecting(url)
+        try:
+            psycopg.connect(url, **settings).close()  # the pool would retry silently
+            self._pool = ConnectionPool(
+                url,
+                min_size=1,
+                max_size=connections,
+                # Transactions begin explicitly: a single statement then costs one round trip, not three. There are few
+                # statements, and each costs more to plan than to run.
+                kwargs={**settings, "row_factory": dict_row, "autocommit": True, "prepare_threshold": 1},
+                connection_class=psycopg.Connection[DictRow],
+                configure=self._connected,
+                open=True,
+                timeout=10,
+            )
+            self._pool.wait(timeout=10)
+        except (psycopg.Error, PoolTimeout) as error:
+            raise PermanentError(
+                "connect to the database",
+                address_of(url),
+                str(error).strip(),
+                "check --database and that it runs",
+            ) from error
+        self._migrate()
+        self._notifier = Notifier(self._send)
+
+    def close(self) -> None:
+        self._notifier.close()
+        self._pool.close()
+
+    def notify(self, owner_id: UUID) -> None:
+        """Notify followers of an owner soon of events that a finished transaction has written."""
+        self._notifier.notify((EVENT, str(owner_id)))
+
+    def notify_workers(self) -> None:
+        """Notify workers that a finished transaction has made an owner due, which no trigger does here."""
+        self._notifier.notify((WORK, ""))
+
+    def wait_until_notified(self) -> None:
+        """Wait until no notification is left to send."""
+        self._notifier.wait()
+
+    def _send(self, notifications: Sequence[Notification]) -> None:
+        with self.statement() as tx:
+            tx.rows("send_notifications", notifications=Jsonb(joined(notifications)))
+
+    @contextmanager
+    def transaction(self) -> Generator[Tx]:
+        """A transaction. Raises `TemporaryError` or `PermanentError` for database errors."""
+        with self._connection() as connection, connection.transaction():
+            yield Tx(connection, self.clock, self._kept)
+
+    @contextmanager
+    def placing(self, lock: bool = True) -> Generator[Tx]:
+        """A transaction that holds `lock_capacity`, one at a time in this process, so that waiting threads take no
+        connections from others, and the same few connections run the same statements.
+
+        Args:
+            lock: False: the caller's first statement takes the lock.
+        """
+        if not self._placing.acquire(timeout=LOCK_TIMEOUT):
+            raise outside_error(self.url, psycopg.errors.LockNotAvailable("other orders are being placed"))
+        try:
+            with self.transaction() as tx:
+                if lock:
+                    tx.row("lock_capacity")
+                yield tx
+        finally:
+            self._placing.release()
+
+    @contextmanager
+    def statement(self) -> Generator[Tx]:
+        """Like `transaction`, but each statement is a transaction of its own: for reads, and writes of one statement.
+
+        Nothing is lost by it: under READ COMMITTED each statement of a transaction sees what is committed by then.
+        """
+        with self._connection() as connection:
+            yield Tx(connection, self.clock, self._kept)
+
+    @contextmanager
+    def _connection(self) -> Generator[psycopg.Connection[DictRow]]:
+        try:
+            with self._pool.connection() as connection:
+                try:
+                    yield connection
+                except psycopg.errors.ReadOnlySqlTransaction:
+                    connection.close()  # after a failover the next connection may find the new primary
+                    raise
+                except psycopg.IntegrityError:
+                    self.forget()  # the cache it was decided by was wrong
+                    raise
+                finally:
+                    if connection.closed:  # the next connection may lead to another server
+                        self.losses += 1
+                        self.forget()
+        except (psycopg.Error, PoolTimeout, PoolClosed) as error:
+            raise outside_error(self.url, error) from error
+
+    def _connected(self, connection: psycopg.Connection[DictRow]) -> None:
+        """Check whether a new connection leads to another server than the last one."""
+        row = connection.execute(_statement("server")).fetchone()
+        assert row is not None
+        server = tuple(row.values())
+        if self._server not in (None, server):
+            self.losses += 1
+            self.forget()
+        self._server = server
+
+    def forget(self) -> None:
+        """Empty the cache between transactions; one that is under way keeps its own."""
+        self._kept = {}
+
+    def now(self) -> datetime:
+        """The database's time; inside a transaction use `Tx.now`."""
+        with self.statement() as tx:
+            return tx.now()
+
+    def _migrate(self) -> None:
+        try:
+            with self._pool.connection() as connection, connection.transaction():
+                _migrate(connection, self.url)
+        except (psycopg.Error, PoolTimeout) as error:
+            raise PermanentError(
+                "bring the database's schema up to date",
+                address_of(self.url),
+                str(error).strip(),
+                "nothing was changed; fix the cause and start weft again",
+            ) from error
+
+
+def _migrate(connection: psycopg.Connection[DictRow], url: str) -> None:
+    # Another weft that starts, or a large table, may take longer than a request may.
+    connection.execute("SET LOCAL lock_timeout = '120s'; SET LOCAL statement_timeout = 0")
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS migration (name text PRIMARY KEY, at timestamptz DEFAULT now())"
+    )
+    done = {row["name"] for row in connection.execute("SELECT name FROM migration")}
+    known = migrations()
+    if newer := done - {name for name, _ in known}:
+        raise PermanentError(
+            "open the database",
+            address_of(url),
+            f"it was migrated by a newer weft ({max(newer)})",
+            "upgrade weft",
+        )
+    for name, statements in known:
+        if name not in done:
+            connection.execute(cast(LiteralString, statements))
+            connection.execute("INSERT INTO migration (name) VALUES (%s)", [name])

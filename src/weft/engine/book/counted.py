@@ -1,0 +1,274 @@
+"""Capacity as counted at some moment, by owner and in total. Immutable; the next one costs only what has changed.
+
+A cache: PostgreSQL has the truth, and its constraints refuse what a wrong count would admit
+(docs/decisions/capacity-is-counted-once.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Self, TypeVar
+from uuid import UUID
+
+from weft.engine.base.database import Row
+from weft.engine.base.postgres import time_in_json
+from weft.engine.book.partholds import part_of
+from weft.engine.book.stops import Stops
+from weft.model.plan import UsedNumbers
+from weft.model.spaces import SEGMENT, VLAN
+from weft.planning.fabric.subnets import NO_SUBNETS, Subnets
+from weft.planning.place.calendar import FOREVER
+from weft.planning.place.sharing import Terms
+from weft.planning.place.slots import is_slot
+from weft.planning.queue.keep import Keep
+from weft.planning.queue.leases import NO_LEASES, Leases
+
+K = TypeVar("K")
+V = TypeVar("V")
+_READ: Mapping[str, Callable[[str], Any]] = {
+    **dict.fromkeys(
+        (
+            "lease_end",
+            "placed_at",
+            "since",
+            "start_at",
+            "end_at",
+            "created_at",
+            "came",
+            "until_at",
+            "tests_from",
+        ),
+        time_in_json,
+    ),
+    "pod_id": UUID,
+}
+
+
+def seconds_of(moment: datetime | None) -> float:
+    """POSIX time; None means never."""
+    return FOREVER if moment is None else moment.timestamp()
+
+
+def terms_of_row(row: Row) -> Terms:
+    """A pod's constraints on its leaves."""
+    return Terms(
+        row["project_id"], frozenset(row["apart_from"] or ()), row["exclusive"], row["bisection_gbps"]
+    )
+
+
+def lease_of(pod_id: UUID, rows: Sequence[Row], parts: Iterable[Row]) -> Keep:
+    """A pod's lease, from its rows of `Capacity.holds`, `shared` and `places`, and its `parts`.
+
+    A pod whose release was requested is due now.
+    """
+    row = min(rows, key=lambda r: r["since"])
+    return Keep(
+        str(pod_id),
+        row["project_id"],
+        tuple(sorted(r["node"] for r in rows)),
+        row["since"].timestamp(),
+        seconds_of(row["lease_end"]) if row["wanted"] == "present" else 0.0,
+        row["pod"],
+        terms_of_row(row),
+        tuple((part["node"], part_of(part)) for part in parts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Everything that one owner holds, as rows.
+
+    Attributes:
+        holds, places, parts, booking: as in `weft.engine.book.capacity.Capacity`; whole nodes and shared ones together.
+        numbers: (space, number).
+        subnets: (plane, cloud, subnet).
+    """
+
+    holds: tuple[Row, ...] = ()
+    places: tuple[Row, ...] = ()
+    parts: tuple[Row, ...] = ()
+    booking: Row | None = None
+    numbers: frozenset[tuple[str, int]] = frozenset()
+    subnets: frozenset[tuple[str, str, str]] = frozenset()
+
+    @classmethod
+    def of(cls, owner: UUID, document: Mapping[str, Any]) -> Self:
+        """From a row of the query `capacity_changes`. Owners other than pods hold no nodes."""
+        pod = timed(document["pod"] or {})
+        mine = {"pod_id": owner, **{k: v for k, v in pod.items() if k != "placed_at"}}
+        numbers = frozenset((space, number) for space, number in document["numbers"] or ())
+        holds = [{**mine, **timed(row)} for row in document["nodes"] or ()] if pod else []
+        slots = sorted(f"{space}/{number}" for space, number in numbers if is_slot(space)) if pod else []
+        slot = {"since": pod.get("placed_at"), "spare": False, "withheld": "", "leaving": None}
+        terms = {k: v for k, v in mine.items() if k not in ("lease_end", "wanted")}
+        booking = document["booking"]
+        return cls(
+            tuple(holds),
+            tuple({**mine, **slot, "node": one} for one in slots),
+            tuple({"pod_id": owner, **row} for row in document["parts"] or ()),
+            {**terms, **timed(booking)} if pod and booking else None,
+            numbers,
+            frozenset((plane, cloud, cidr) for plane, cloud, cidr in document["subnets"] or ()),
+        )
+
+    @property
+    def lease(self) -> Keep | None:
+        """Without an owner row there is no lease."""
+        rows = (*self.holds, *self.places)
+        return lease_of(rows[0]["pod_id"], rows, self.parts) if rows else None
+
+
+NOTHING = Holding()
+
+
+def timed(row: Mapping[str, Any]) -> Row:
+    """A JSON row with its times and its pod's id converted."""
+    return {k: read(v) if v is not None and (read := _READ.get(k)) else v for k, v in row.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """See the module's docstring.
+
+    Attributes:
+        owners: by id, those that hold anything.
+        holds: node -> row, of whole nodes.
+        in_parts: owners with parts of shared nodes or hosts.
+        bookings: of waiting orders, by owner.
+        taken: space -> numbers.
+        again: (space, number) -> further holders besides the first: a segment kept for a standby may have two.
+        subnets: (plane, cloud) -> subnets in use.
+        quarantines, reservations: rows by node and by name.
+        stops: by node, of those that operators hold.
+    """
+
+    owners: Mapping[UUID, Holding] = field(default_factory=dict[UUID, Holding])
+    holds: Mapping[str, Row] = field(default_factory=dict[str, Row])
+    in_parts: Mapping[UUID, Holding] = field(default_factory=dict[UUID, Holding])
+    bookings: Mapping[UUID, Row] = field(default_factory=dict[UUID, Row])
+    taken: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
+    again: Mapping[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    subnets: Mapping[tuple[str, str], Subnets] = field(default_factory=dict[tuple[str, str], Subnets])
+    quarantines: Mapping[str, Row] = field(default_factory=dict[str, Row])
+    reservations: Mapping[str, Row] = field(default_factory=dict[str, Row])
+    stops: Mapping[str, Stops] = field(default_factory=dict[str, Stops])
+    leases: Leases = NO_LEASES
+
+    def replacing(
+        self,
+        owners: Mapping[UUID, Holding],
+        quarantines: Mapping[str, Row | None],
+        reservations: Mapping[str, Row | None],
+        stops: Mapping[str, Stops | None],
+    ) -> Counted:
+        """A copy with these replaced; an empty holding, or None, removes the entry."""
+        found = self
+        if quarantines:
+            found = replace(found, quarantines=_with(self.quarantines, quarantines))
+        if reservations:
+            found = replace(found, reservations=_with(self.reservations, reservations))
+        if stops:
+            found = replace(found, stops=_with(self.stops, stops))
+        if not owners:
+            return found
+        before = {owner: self.owners.get(owner, NOTHING) for owner in owners}
+        holds = dict(self.holds)
+        for one in before.values():
+            for row in one.holds:
+                if row["whole"]:
+                    del holds[row["node"]]
+        for one in owners.values():
+            holds.update({row["node"]: row for row in one.holds if row["whole"]})
+        taken, again = _numbers(self.taken, self.again, before.values(), owners.values())
+        return replace(
+            found,
+            owners=_with(self.owners, {o: one if one != NOTHING else None for o, one in owners.items()}),
+            holds=holds,
+            in_parts=_with(self.in_parts, {o: one if _partial(one) else None for o, one in owners.items()}),
+            bookings=_with(self.bookings, {o: one.booking for o, one in owners.items()}),
+            taken=taken,
+            again=again,
+            subnets=_subnets(self.subnets, before.values(), owners.values()),
+            leases=self.leases.with_changes({str(owner): one.lease for owner, one in owners.items()}),
+        )
+
+    def used(self) -> UsedNumbers:
+        """Numbers and subnets in use."""
+        planes: dict[str, dict[str, Set[str]]] = {"rdma": {}, "management": {}}
+        for (plane, cloud), subnets in self.subnets.items():
+            planes[plane][cloud] = subnets
+        return UsedNumbers.trusted({
+            "segments": _under(SEGMENT, self.taken),
+            "vlans": _under(VLAN, self.taken),
+            "rdma_cidrs": planes["rdma"],
+            "management_cidrs": planes["management"],
+            "spaces": {s: n for s, n in self.taken.items() if not s.startswith((SEGMENT, VLAN))},
+        })  # fmt: skip
+
+
+def _partial(one: Holding) -> bool:
+    return bool(one.parts or one.places or any(not row["whole"] for row in one.holds))
+
+
+def _with(known: Mapping[K, V], changed: Mapping[K, V | None]) -> Mapping[K, V]:
+    """A copy with these values; None removes the key."""
+    if not any(value is not None or key in known for key, value in changed.items()):
+        return known
+    found = dict(known)
+    for key, value in changed.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = value
+    return found
+
+
+def _numbers(
+    taken: Mapping[str, frozenset[int]],
+    again: Mapping[tuple[str, int], int],
+    before: Iterable[Holding],
+    after: Iterable[Holding],
+) -> tuple[Mapping[str, frozenset[int]], Mapping[tuple[str, int], int]]:
+    """See `Counted.taken` and `again`."""
+    changed: dict[tuple[str, int], int] = {}
+    for sign, holdings in ((-1, before), (1, after)):
+        for one in holdings:
+            for number in one.numbers:
+                changed[number] = changed.get(number, 0) + sign
+    more = dict(again)
+    come: dict[str, set[int]] = {}
+    gone: dict[str, set[int]] = {}
+    for key, by in changed.items():
+        space, number = key
+        was = int(number in taken.get(space, ())) + more.pop(key, 0)
+        if was + by > 1:
+            more[key] = was + by - 1
+        if not was and by:
+            come.setdefault(space, set()).add(number)
+        elif was and not was + by:
+            gone.setdefault(space, set()).add(number)
+    found = dict(taken)
+    for space, numbers in gone.items():
+        found[space] = found[space] - numbers
+    for space, numbers in come.items():
+        found[space] = found.get(space, frozenset()) | numbers
+    return {space: numbers for space, numbers in found.items() if numbers}, more
+
+
+def _subnets(
+    known: Mapping[tuple[str, str], Subnets], before: Iterable[Holding], after: Iterable[Holding]
+) -> Mapping[tuple[str, str], Subnets]:
+    gone = {subnet for one in before for subnet in one.subnets}
+    come = {subnet for one in after for subnet in one.subnets}
+    found = dict(known)
+    for place in {(plane, cloud) for plane, cloud, _ in gone ^ come}:
+        out, more = ({c for *at, c in these if (*at,) == place} for these in (gone - come, come - gone))
+        found[place] = found.get(place, NO_SUBNETS).with_changes(out, more)
+    return {place: subnets for place, subnets in found.items() if subnets}
+
+
+def _under(prefix: str, numbers: Mapping[str, frozenset[int]]) -> dict[str, frozenset[int]]:
+    """Numbers in spaces with a prefix, by the rest of the space's name."""
+    return {s.removeprefix(prefix): n for s, n in numbers.items() if s.startswith(prefix)}

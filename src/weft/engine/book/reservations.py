@@ -1,0 +1,101 @@
+"""Reservations: nodes that only one project may have in a window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from psycopg.errors import UniqueViolation
+
+from weft.engine.base.database import Database, Row
+from weft.engine.book.capacity import Capacity, read_capacity, seconds_of
+from weft.model.errors import ConflictError, InputError, NotFoundError
+from weft.model.messages.orders import instead
+from weft.model.reservation import Reservation, ReservationView
+from weft.model.site import Site
+from weft.planning.queue.book import when
+from weft.planning.queue.extension import closed_to
+
+
+def reserve(
+    database: Database, site: Site, reservation: Reservation, nodes: Sequence[str], by: str
+) -> ReservationView:
+    """Reserve nodes. Args: nodes: all of them by name, including those of the reserved leaves.
+
+    Raises:
+        ConflictError: the name exists, or others hold or have booked a node at that time.
+        InputError: the window is over already.
+    """
+    with database.placing() as tx:
+        now = tx.now()
+        start = max(reservation.start or now, now)
+        if reservation.end is not None and reservation.end <= now:
+            raise InputError("end", reservation.end.isoformat(), instead("a time in the future"))
+        _check_free(site, read_capacity(tx), reservation, nodes, start)
+        try:
+            row = tx.row(
+                "insert_reservation",
+                name=reservation.name,
+                project_id=reservation.project_id,
+                nodes=list(nodes),
+                start=start,
+                end=reservation.end,
+                reason=reservation.reason,
+                created_by=by,
+                at=now,
+            )
+        except UniqueViolation:
+            raise ConflictError(
+                f"name: reservation {reservation.name!r} already exists; delete it first"
+            ) from None
+        tx.run("touch_queue", at=now)
+    assert row is not None
+    return _view(row)
+
+
+def unreserve(database: Database, name: str) -> ReservationView:
+    """Delete a reservation. Raises `NotFoundError`."""
+    with database.transaction() as tx:
+        row = tx.row("delete_reservation", name=name)
+        if row is None:
+            raise NotFoundError(f"there is no reservation {name!r}")
+        tx.run("touch_queue", at=tx.now())
+        tx.run("notify", owner_id="")
+    return _view(row)
+
+
+def reservations_of(capacity: Capacity) -> list[ReservationView]:
+    """The reservations as people see them."""
+    return [_view(row) for row in capacity.reservations]
+
+
+def _check_free(
+    site: Site, capacity: Capacity, reservation: Reservation, nodes: Sequence[str], start: datetime
+) -> None:
+    """Reserved nodes must be available for their project: no other may hold or have booked them at that time."""
+    book, wanted = capacity.book(), set(nodes)
+    begin, end = start.timestamp(), seconds_of(reservation.end)
+    for keep in (*book.leases, *book.bookings, *book.reservations):
+        shared = sorted(wanted & set(keep.nodes))
+        if shared and keep.project != reservation.project_id and keep.overlaps(begin, end):
+            until = f"until {when(keep.end)}" if seconds_of(None) != keep.end else "without an end"
+            raise ConflictError(
+                f"nodes: {shared[0]} is taken by {keep.label} of project {keep.project} {until}: choose another node, "
+                "or a later start"
+            )
+    there = [k for k in (*book.leases, *book.bookings) if k.overlaps(begin, end)]
+    if why := closed_to(site, reservation.project_id, nodes, there):
+        raise ConflictError(f"nodes: {why}: choose another node, or a later start")
+
+
+def _view(row: Row) -> ReservationView:
+    return ReservationView(
+        name=row["name"],
+        project_id=row["project_id"],
+        nodes=tuple(row["nodes"]),
+        start=row["start_at"].astimezone(UTC),
+        end=row["end_at"].astimezone(UTC) if row["end_at"] else None,
+        reason=row["reason"],
+        created_by=row["created_by"],
+        created_at=row["created_at"],
+    )

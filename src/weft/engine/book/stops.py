@@ -1,0 +1,85 @@
+"""Why operators keep a node from new orders; pods that are there stay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from weft.engine.base.database import Row
+from weft.model.messages.values import MINUTE
+
+
+class Problem(NamedTuple):
+    """A check that failed or is unknown, and since when."""
+
+    code: str
+    subject: str
+    status: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a node's own checks reported last.
+
+    Attributes:
+        at: when the report came.
+        status: of the last document.
+        expected: digest of the values that it was checked against.
+        problems: what failed first, and what is unknown; also what failed before and wasn't judged again.
+    """
+
+    at: datetime
+    status: str
+    expected: str | None
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def failed(self) -> tuple[Problem, ...]:
+        """The problems that failed."""
+        return tuple(one for one in self.problems if one.status == "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """Of one node.
+
+    Attributes:
+        holds: rows of node, what, since, held_by, tests; the oldest first.
+        reports: rows of node, project_id, pod_id, pod, at, reported_by, reason: only that project does without it.
+        checks: what the node reported of itself; None: nothing.
+        drain: row of node, since, drained_by, until_at, reason, public; None: it isn't drained.
+    """
+
+    holds: tuple[Row, ...] = ()
+    drain: Row | None = None
+    reports: tuple[Row, ...] = ()
+    checks: Checked | None = None
+
+    @property
+    def why_held(self) -> str:
+        """For what it is held, in one sentence; empty: it isn't."""
+        return f"held for {'; '.join(map(_held_for, self.holds))}" if self.holds else ""
+
+    @property
+    def why_drained(self) -> str:
+        """As `why_held`."""
+        if self.drain is None:
+            return ""
+        until, reason = self.drain["until_at"], self.drain["reason"] or self.drain["public"]
+        by = f" by {until.astimezone(UTC).strftime(MINUTE)}" if until else ""
+        return f"drained{by}" + (f": {reason}" if reason else "")
+
+
+def failed_tests(row: Row) -> list[str]:
+    """Names of the tests of a hold's row that didn't pass."""
+    return sorted(name for name, one in row["tests"].items() if one["status"] != "passed")
+
+
+def _held_for(row: Row) -> str:
+    failed = failed_tests(row)
+    return f"{row['what']} ({', '.join(failed)} didn't pass)" if failed else row["what"]
+
+
+NO_STOPS = Stops()

@@ -1,0 +1,164 @@
+"""Results of nodes' own checks: each node's last document, since when which check fails, and what of it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from weft.engine.base.database import Database, Row, Tx
+from weft.engine.base.documents import message_json
+from weft.engine.nodes.checktokens import use_token
+from weft.engine.nodes.nodetests import entries_left, record_own_checks
+from weft.engine.nodes.parthistory import note_parts
+from weft.engine.rows.acceptance import follow_report
+from weft.model.errors import ConflictError, TemporaryError
+from weft.model.hostchecks import CheckDocument, CheckProblem, next_problems, row_values
+from weft.model.messages import hostchecks
+from weft.model.messages.message import Message
+from weft.model.site import Site
+
+EVERY = timedelta(seconds=10)
+"""Shortest time between two reports of a node."""
+MOST_CHANGES = 20
+"""Changes of one report that are entries of the node's history; the others are counted in one."""
+
+Problems = dict[tuple[str, str], CheckProblem]
+
+
+def store_report(
+    database: Database,
+    node: str,
+    token: str,
+    document: CheckDocument,
+    current: bool,
+    counts: Callable[[str], bool] = lambda code: True,
+    frees: bool = False,
+    site: Site | None = None,
+) -> Problems:
+    """Store a document as the node's last one; returns what failed or is unknown now.
+
+    Args:
+        token: id of the node's token, which must still be valid.
+        current: whether it was checked against the values that are expected now.
+        counts: whether a failed check of this code counts; pods there get an event then.
+        frees: whether any result may let orders start that waited for the node.
+        site: whose tests of held nodes own checks may be.
+
+    Raises `UnauthenticatedError` for the token, `TemporaryError` if the node has just reported.
+    """
+    with database.transaction() as tx:
+        tx.run("lock_node_check", node=node)
+        use_token(tx, token)
+        now, row = tx.now(), tx.row("node_check", node=node)
+        if row is not None and timedelta(0) <= now - row["at"] < EVERY:
+            wait = (row["at"] + EVERY - now).total_seconds()
+            raise TemporaryError(
+                "report checks", f"node {node}", "it has just reported", "report later", wait
+            )
+        if row is not None and site is not None:
+            follow_report(tx, site, node, CheckDocument.model_validate(row["document"]), document)
+        before = problems_in(row["problems"]) if row else {}
+        problems = next_problems(document, before, now, current)
+        tx.run(
+            "store_node_check",
+            node=node,
+            at=now,
+            status=document.overall,
+            expected=document.expected,
+            problems=Jsonb(row_values(problems)),
+            document=Jsonb(document.model_dump(mode="json")),
+        )
+        note_parts(tx, node, now, document, _new(before, problems))
+        if _note(tx, node, now, before, problems):
+            _tell_pods(tx, node, now, before, problems, counts)
+        if frees or before != problems:
+            tx.run("touch_queue", at=now)
+        ended = site is not None and record_own_checks(tx, site, node, document, problems, current)
+    if ended:
+        database.gate.hurry()
+    return problems
+
+
+def problems_in(rows: Iterable[Row | dict[str, Any]]) -> Problems:
+    """The column `problems`."""
+    found = (CheckProblem.model_validate(row) for row in rows)
+    return {one.key: one for one in found}
+
+
+def last_report(database: Database, node: str) -> Row | None:
+    """The row of a node; None: it has never reported."""
+    with database.statement() as tx:
+        return tx.row("node_check", node=node)
+
+
+def forget_report(database: Database, node: str, by: str) -> None:
+    """Forget what a node reported, as after its mainboard was exchanged. Raises `ConflictError` if there is nothing."""
+    with database.transaction() as tx:
+        tx.run("lock_node_check", node=node)
+        if not tx.run("forget_node_check", node=node):
+            raise ConflictError(hostchecks.NOTHING_REPORTED(node=node))
+        now = tx.now()
+        tx.run("forget_tests_of_nodes", nodes=[node], at=now)
+        _write(tx, node, now, [hostchecks.FORGOTTEN()], by)
+        tx.run("touch_queue", at=now)
+
+
+def checks_failed(rows: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """What people read of failed checks of a pod's nodes; rows of node and code."""
+    codes: dict[tuple[str, bool], dict[str, None]] = {}
+    for row in rows:
+        codes.setdefault((row["node"], row["inner_host"]), {})[row["code"]] = None
+    return [_failed_in_pod(node, inner, list(mine)) for (node, inner), mine in sorted(codes.items())]
+
+
+def _failed_in_pod(node: str, inner: bool, checks: list[str]) -> Message:
+    """Args: inner: only servers of weft's own for the pod are there."""
+    return (hostchecks.INNER_FAILED_IN_POD if inner else hostchecks.FAILED_IN_POD)(node=node, checks=checks)
+
+
+def _new(before: Problems, after: Problems) -> list[CheckProblem]:
+    """What turned failed."""
+    failed = [one for one in after.values() if one.status == "failed"]
+    return [one for one in failed if one.key not in before or before[one.key].status != "failed"]
+
+
+def _tell_pods(
+    tx: Tx, node: str, now: datetime, before: Problems, after: Problems, counts: Callable[[str], bool]
+) -> None:
+    """An event of each pod there, if something turned failed that counts."""
+    codes = sorted({one.code for one in _new(before, after) if counts(one.code)})
+    if not codes:
+        return
+    for row in tx.rows("pods_of_nodes", nodes=[node]):
+        message = message_json(_failed_in_pod(node, row["inner_host"], codes))
+        tx.run("insert_event", owner_id=row["pod_id"], at=now, type="node", message=message, key=None)
+        tx.run("notify", owner_id=str(row["pod_id"]))
+
+
+def _note(tx: Tx, node: str, now: datetime, before: Problems, after: Problems) -> bool:
+    """What turned failed, or is no longer, in the node's history; whether there was room for it."""
+    said: list[Message] = [
+        hostchecks.FAILED(check=one.code, subject=one.subject, reason=one.reason)
+        for one in _new(before, after)
+    ]
+    for key, one in before.items():
+        if one.status == "failed" and (key not in after or after[key].status != "failed"):
+            said.append(hostchecks.MENDED(check=one.code, subject=one.subject))
+    if not said:
+        return False
+    room = entries_left(tx, node, now)
+    if room <= 0:
+        return False
+    most = min(MOST_CHANGES, room)
+    if len(said) > most:
+        said = [*said[: most - 1], hostchecks.MORE_CHANGES(number=len(said) - most + 1)]
+    _write(tx, node, now, said, "")
+    return True
+
+
+def _write(tx: Tx, node: str, now: datetime, said: Iterable[Message], by: str) -> None:
+    for message in said:
+        tx.run("note_check", node=node, at=now, message=message_json(message), by=by)

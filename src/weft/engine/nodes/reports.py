@@ -1,0 +1,62 @@
+"""Reports of nodes by projects that had them. A report takes the node from no one: only orders of the same project do
+without it, until an operator clears the report."""
+
+from __future__ import annotations
+
+from weft.engine.base.database import Database, Row
+from weft.engine.base.documents import message_json
+from weft.engine.queue.changes import check_confirmed
+from weft.engine.rows.records import PodRecord
+from weft.model.errors import ConflictError
+from weft.model.messages import nodes
+
+
+def report_node(database: Database, node: str, pod: PodRecord, reason: str, by: str, most: int) -> Row:
+    """Report a node that a pod holds; returns the report. The same again changes nothing.
+
+    Args:
+        by: the user.
+        most: reports that a project may have.
+
+    Raises `ConflictError` if the project reported it with another reason, has too many reports, or the pod no longer
+    holds the node; `TemporaryError` while the pod's claim may yet be dropped.
+    """
+    database.gate.foretell()
+    with database.placing() as tx:
+        check_confirmed(tx, pod, "report a node of", "report")
+        now = tx.now()
+        known = tx.row("report_of", node=node, project_id=pod.project_id)
+        if known is not None and known["reason"] != reason:
+            raise ConflictError(nodes.REPORTED_ALREADY(node=node, at=known["at"]))
+        if known is not None:
+            return known
+        row = tx.row("count_reports", project_id=pod.project_id)
+        if row is not None and row["number"] >= most:
+            raise ConflictError(nodes.TOO_MANY_REPORTS(nodes=row["number"], most=most))
+        said = nodes.REPORTED(pod=pod.name, project=pod.project_id, reason=reason)
+        where = {"node": node, "pod_id": pod.id, "project_id": pod.project_id, "pod": pod.name, "at": now}
+        made = tx.row("report_node", by=by, reason=reason, message=message_json(said), **where)
+        if made is None:
+            raise ConflictError(nodes.NOT_OF_POD(node=node, pod=pod.name))
+        event = message_json(nodes.REPORTED_IN_POD(node=node, user=by))
+        tx.run("insert_event", owner_id=pod.id, at=now, type="report", message=event, key=None)
+        tx.run("notify", owner_id=str(pod.id))
+        tx.run("touch_queue", at=now)
+    database.gate.hurry()
+    return made
+
+
+def clear_reports(database: Database, node: str, project: str | None, by: str) -> list[Row]:
+    """End the reports of a node: a project's, or all; returns them. Args: by: the user.
+
+    Raises `ConflictError` if there is none.
+    """
+    with database.placing() as tx:
+        now = tx.now()
+        ended = tx.rows("clear_reports", node=node, project_id=project, at=now, by=by)
+        if not ended:
+            raise ConflictError(nodes.NOT_REPORTED(node=node))
+        tx.run("touch_queue", at=now)
+        tx.run("notify", owner_id="")
+    database.gate.hurry()
+    return ended

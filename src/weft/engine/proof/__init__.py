@@ -1,0 +1,1 @@
+"""What is still there, and whose it is: departure, release, read-back, receipts."""

@@ -1,0 +1,1 @@
+"""From an order to its nodes: gathering, claims, waiting orders, changes."""

@@ -1,0 +1,60 @@
+"""Which nodes the site holds for acceptance because of what they are now: new ones, other machines, other firmware; and
+which tests no longer say anything."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from weft.engine.base.database import Tx
+from weft.engine.rows.holds import BY_WEFT
+from weft.model.hostchecks import CheckDocument, CheckedHost, is_other_machine, new_firmware
+from weft.model.messages import maintenance
+from weft.model.messages.message import Code
+from weft.model.nodetests import tests_of
+from weft.model.site import Node, Site
+
+
+def follow_site(tx: Tx, before: Site | None, site: Site) -> None:
+    """In the transaction that activates a site. Args: before: the last one; None: there was none."""
+    known = before.node_by_name if before is not None else {}
+    other = [
+        n.name for n in site.nodes if n.name in known and is_other_machine(_host(known[n.name]), _host(n))
+    ]
+    _forget(tx, other)
+    new = [n.name for n in site.nodes if n.role == "compute" and (n.name not in known or n.name in other)]
+    _hold(tx, site, "new", new, maintenance.HELD_NEW)
+    _end_tested(tx, site)
+
+
+def follow_report(tx: Tx, site: Site, node: str, before: CheckDocument, after: CheckDocument) -> None:
+    """In the transaction that stores what a node reports of itself, before its tests are judged."""
+    if is_other_machine(before.host, after.host):
+        _forget(tx, [node])
+        _hold(tx, site, "new", [node], maintenance.HELD_NEW)
+    elif new_firmware(before, after):
+        _hold(tx, site, "firmware", [node], maintenance.HELD_AFTER_FIRMWARE)
+
+
+def _host(node: Node) -> CheckedHost:
+    return CheckedHost(serial=node.serial, product_uuid=node.product_uuid)
+
+
+def _forget(tx: Tx, nodes: Collection[str]) -> None:
+    """All tests of these nodes run again: their results are another machine's."""
+    if nodes:
+        tx.run("forget_tests_of_nodes", nodes=sorted(nodes), at=tx.now())
+
+
+def _hold(tx: Tx, site: Site, why: str, nodes: Collection[str], code: Code) -> None:
+    policy = site.acceptance
+    if nodes and why in policy.after:
+        tx.run("hold_for_site", nodes=sorted(nodes), what=policy.what, code=code.name)
+
+
+def _end_tested(tx: Tx, site: Site) -> None:
+    """End the site's holds whose tests have all passed, now that others aren't named any more."""
+    policy = site.acceptance
+    for row in tx.rows("holds_for", what=policy.what) if policy.tests else ():
+        if all(one.status == "passed" for one in tests_of(policy.tests, row["tests"])):
+            values = {"node": row["node"], "what": row["what"], "tests": list(policy.tests)}
+            tx.run("accept_tested_node", at=tx.now(), by=BY_WEFT, **values)

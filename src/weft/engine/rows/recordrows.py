@@ -1,0 +1,87 @@
+"""Records that weft keeps: events, receipts, the audit log, secrets."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from weft.engine.base.database import Database, Tx
+from weft.engine.base.documents import message_text, read
+from weft.engine.base.sealing import Seal
+from weft.engine.base.unreadable import READING, unreadable
+from weft.model.receipt import Correction, SignedReceipt
+from weft.model.views import MOST_EVENTS, AuditLogEntry, AuditLogSearch, EventView
+
+
+class RecordRows:
+    """Part of `weft.engine.store.store.Store`."""
+
+    database: Database
+    seal: Seal
+
+    def events(self, pod_id: UUID, after: int, newest: int | None = None) -> list[EventView]:
+        """Events with a sequence above `after`, by sequence, `MOST_EVENTS` at most.
+
+        Args:
+            newest: of these only the last so many; None: the first ones.
+        """
+        query = "events_of" if newest is None else "newest_events_of"
+        limit = MOST_EVENTS if newest is None else min(newest, MOST_EVENTS)
+        with self.database.statement() as tx:
+            rows = tx.rows(query, owner_id=pod_id, after=after, limit=limit)
+        return [EventView.model_validate({**row, "message": message_text(row["message"])}) for row in rows]
+
+    def receipt(self, pod_id: UUID) -> SignedReceipt | None:
+        """The signed receipt with its corrections; None: there is none yet. Raises `UnreadableError`."""
+        with self.database.statement() as tx:
+            row = tx.row("receipt_of", owner_id=pod_id)
+            traces = tx.rows("traces_of", owner_id=pod_id)
+        try:
+            signed = read(SignedReceipt, row["document"]) if row else None
+            found = tuple(Correction.model_validate(t) for t in traces)
+            return signed and signed.model_copy(update={"corrections": found})
+        except READING as error:
+            raise unreadable(f"the receipt of pod {pod_id}", error) from error
+
+    def log(self, **entry: Any) -> None:
+        """Write to the audit log; the values are those of `insert_audit_log`."""
+        with self.database.statement() as tx:
+            tx.run("insert_audit_log", **entry)
+
+    def audit_log(self, search: AuditLogSearch) -> list[AuditLogEntry]:
+        """Newest first. A reader that goes on after the last one misses none: entries in progress get higher numbers,
+        or are waited for."""
+        with self.database.transaction() as tx:
+            (row,) = tx.rows_after("hold_audit_log", "last_in_audit_log")
+        with self.database.statement() as tx:
+            rows = tx.rows("audit_log", last=row["last"], **search.model_dump())
+        return [AuditLogEntry.model_validate(row) for row in rows]
+
+    def secret(self, name: str, first: bytes) -> bytes:
+        """A secret kept in the database; `first` is stored if there is none yet. Raises `InputError` if it is encrypted
+        and no key opens it."""
+        with self.database.transaction() as tx:
+            return self.secret_in(tx, name, first)
+
+    def secret_in(self, tx: Tx, name: str, first: bytes) -> bytes:
+        """The same in a transaction of the caller."""
+        if (row := tx.row("secret", name=name)) is None:
+            seal = self.seal.newest()  # the process's first key may be gone from the file by now
+            tx.run("insert_secret", name=name, value=seal.close(name, first), sealed=seal.seals)
+            row = tx.row("secret", name=name)
+        assert row is not None
+        return self.seal.open(name, bytes(row["value"]), row["sealed"])
+
+    def known_secret(self, name: str) -> bytes | None:
+        """A secret that is kept in the database; None: it isn't. Raises as `secret`."""
+        with self.database.statement() as tx:
+            row = tx.row("secret", name=name)
+        return self.seal.open(name, bytes(row["value"]), row["sealed"]) if row else None
+
+    def check_secrets(self) -> int:
+        """Raise `InputError` unless the keys open all secrets; returns how many aren't encrypted."""
+        with self.database.statement() as tx:
+            rows = tx.rows("secrets")
+        for row in rows:
+            self.seal.open(row["name"], bytes(row["value"]), row["sealed"])
+        return sum(not row["sealed"] for row in rows)

@@ -1,0 +1,111 @@
+"""Traces: remains of a pod that were found after its receipt was signed. Never removed silently."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from weft.engine.base.database import Database, Row
+from weft.engine.base.documents import message_json
+from weft.model.messages import Message, pods
+from weft.model.owner import OwnerKind
+from weft.model.resources import Kind
+
+log = logging.getLogger(__name__)
+
+SHOWN = timedelta(days=1)
+"""How long the audit shows a trace that is gone."""
+MOST = 1000
+"""Most traces that the audit shows, existing ones first, and that one query reads."""
+MOST_OF_MARKS = 100
+"""Most traces of one owner for remains known by their mark alone, which a tenant may have written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Remains of a released owner.
+
+    Attributes:
+        place: cloud, fabric or manager of machines.
+        subject: id outside.
+        what: one sentence.
+        others: it belongs to someone else, on a node that was the pod's: the receipt isn't wrong because of it.
+        marked: it was found by its mark alone: no row has its id.
+    """
+
+    owner_id: UUID
+    kind: str
+    place: str
+    subject: str
+    what: str
+    others: bool = False
+    marked: bool = False
+
+
+class Traces:
+    """Each trace is written once, with an alarm among its owner's events; and so is its end."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def found(self, trace: Trace) -> None:
+        """Record a trace and an alarm for its owner, unless it is known."""
+        with self._database.transaction() as tx:
+            now = tx.now()
+            values: dict[str, object] = {"kind": trace.kind, "place": trace.place, "subject": trace.subject}
+            values |= {"what": trace.what, "others": trace.others}
+            values |= {"most": MOST_OF_MARKS if trace.marked else None}
+            if tx.row("insert_trace", owner_id=trace.owner_id, at=now, **values) is None:
+                return
+            has_receipt = tx.row("receipt_of", owner_id=trace.owner_id) is not None
+            wrong = has_receipt and not trace.others
+            message = pods.RECEIPT_WRONG(what=trace.what) if wrong else trace.what
+            tx.run(
+                "insert_event",
+                owner_id=trace.owner_id,
+                at=now,
+                type="alarm",
+                message=message_json(message),
+                key=None,
+            )
+            tx.run("notify", owner_id=str(trace.owner_id))
+        log.warning("owner %s: %s", trace.owner_id, message)
+
+    def ended(self, trace_id: int, owner_id: UUID, message: str) -> None:
+        with self._database.transaction() as tx:
+            now = tx.now()
+            if tx.run("end_trace", id=trace_id, at=now):
+                tx.run(
+                    "insert_event",
+                    owner_id=owner_id,
+                    at=now,
+                    type="release",
+                    message=message_json(message),
+                    key=None,
+                )
+                tx.run("notify", owner_id=str(owner_id))
+
+    def lately(self) -> list[Row]:
+        """Rows of the table with `pod` (its name): those that still exist, and those found in the last day."""
+        with self._database.transaction() as tx:
+            return tx.rows("traces", since=tx.now() - SHOWN, limit=MOST)
+
+    def open(self) -> list[Row]:
+        """All rows of those that still exist, in the order in which they were found."""
+        found: list[Row] = []
+        while not found or len(found) % MOST == 0:
+            after = found[-1]["id"] if found else 0
+            with self._database.statement() as tx:
+                page = tx.rows("open_traces", after=after, limit=MOST)
+            found += page
+            if not page:
+                break
+        return found
+
+
+def sentence(owner: OwnerKind, kind: str, place: str, subject: str) -> Message:
+    """The message of a trace."""
+    code = pods.SEGMENT_AFTER_RELEASE if kind == str(Kind.SEGMENT) else pods.RESOURCE_AFTER_RELEASE
+    return code(kind=kind, id=subject, place=place, owner=str(owner))

@@ -1,0 +1,1 @@
+"""The site's own resources, and tenants' networks."""

@@ -1,0 +1,1 @@
+"""Named reads and writes for the other rooms."""

@@ -1,0 +1,136 @@
+"""What a database says of itself, without weft's pool, and without migrating or writing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+
+from weft.engine.base.database import Tx
+from weft.engine.base.postgres import connecting, outside_error
+from weft.engine.base.sealing import Seal, SecretRow, secrets_of
+from weft.engine.base.sql import migrations
+from weft.engine.rows.siteparts import Sites
+from weft.engine.store.store import WORKER_SECONDS
+from weft.model.errors import NotFoundError
+from weft.model.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Migrations of a database.
+
+    Attributes:
+        done: whether there are any.
+        pending, newer: names of those that it lacks, and that this version of weft doesn't know.
+    """
+
+    done: bool
+    pending: tuple[str, ...] = ()
+    newer: tuple[str, ...] = ()
+
+
+class Inspection:
+    """A connection that only reads. `inspecting` opens it; every method may raise `OutsideError`."""
+
+    def __init__(self, connection: psycopg.Connection[DictRow], url: str) -> None:
+        self._connection, self._url = connection, url
+
+    @property
+    def version(self) -> str:
+        """PostgreSQL's, such as 16.2."""
+        return str(self._row("SHOW server_version")["server_version"])
+
+    @property
+    def standby(self) -> bool:
+        """Whether it is a standby, which can't be written to."""
+        return bool(self._row("SELECT pg_is_in_recovery() AS it")["it"])
+
+    def clock_ahead(self) -> tuple[timedelta, timedelta]:
+        """How much the database's clock is ahead of this host's, and how exactly that is known."""
+        before = datetime.now(UTC)
+        at = cast(datetime, self._row("SELECT clock_timestamp() AS at")["at"])
+        after = datetime.now(UTC)
+        return at - (before + (after - before) / 2), (after - before) / 2
+
+    def schema(self) -> Schema:
+        """Whether this version of weft can use it."""
+        if self._row("SELECT to_regclass('migration') AS it")["it"] is None:
+            return Schema(False)
+        done = {str(row["name"]) for row in self._rows("SELECT name FROM migration")}
+        known = {name for name, _ in migrations()}
+        return Schema(True, tuple(sorted(known - done)), tuple(sorted(done - known)))
+
+    def workers(self) -> Mapping[str, str]:
+        """Name -> version of the workers with a sign of life within `WORKER_SECONDS`; empty: an older one."""
+        rows = self._rows(
+            "SELECT name, version FROM worker_seen "
+            "WHERE seen_at > clock_timestamp() - %s * interval '1 second' ORDER BY name",
+            WORKER_SECONDS,
+        )
+        return {str(row["name"]): str(row["version"]) for row in rows}
+
+    def secrets(self, seal: Seal) -> list[SecretRow]:
+        """All secrets, and which key opens each."""
+        try:
+            return secrets_of(self._connection, seal)
+        except psycopg.Error as error:
+            raise outside_error(self._url, error) from error
+
+    def restored(self) -> DictRow | None:
+        """A restore that no operator has accepted yet: `at`, `taken_at` of the backup, `restored_by`; else None."""
+        return next(iter(self._rows("SELECT at, taken_at, restored_by FROM restored")), None)
+
+    def site(self) -> Site | None:
+        """The active one; None: there is none."""
+        try:
+            return Sites(cast(Any, self)).current().site
+        except NotFoundError:
+            return None
+
+    @contextmanager
+    def statement(self) -> Generator[Tx]:
+        """As of `Database`."""
+        try:
+            yield Tx(self._connection)
+        except psycopg.Error as error:
+            raise outside_error(self._url, error) from error
+
+    transaction = statement
+
+    def _row(self, statement: str) -> DictRow:
+        return self._rows(statement)[0]
+
+    def _rows(self, statement: str, *values: object) -> list[DictRow]:
+        try:
+            return self._connection.execute(cast(Any, statement), values or None).fetchall()
+        except psycopg.Error as error:
+            raise outside_error(self._url, error) from error
+
+
+@contextmanager
+def inspecting(url: str, seconds: float) -> Generator[Inspection]:
+    """A look at a database. Raises `OutsideError` if it can't be reached.
+
+    Args:
+        seconds: limit for connecting, and for each statement.
+    """
+    settings = connecting(url)
+    limits = f"-c default_transaction_read_only=on -c statement_timeout={max(1, int(seconds * 1000))}"
+    settings["options"] = f"{settings['options']} {limits}"
+    settings["connect_timeout"] = max(2, int(seconds))
+    try:
+        connection = psycopg.Connection[DictRow].connect(
+            url, **settings, row_factory=dict_row, autocommit=True
+        )
+    except psycopg.Error as error:
+        raise outside_error(url, error) from error
+    try:
+        yield Inspection(connection, url)
+    finally:
+        connection.close()

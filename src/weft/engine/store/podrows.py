@@ -1,0 +1,194 @@
+"""Reads pods and their resources from the database."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from uuid import UUID
+
+from weft.engine.base.database import Database, Row, Tx
+from weft.engine.base.documents import message_json
+from weft.engine.base.unreadable import UnreadableError
+from weft.engine.book.counted import timed
+from weft.engine.book.occupancy import Sharing
+from weft.engine.hold.fence import LATE_SECONDS
+from weft.engine.rows.records import PodRecord, ResourceRecord
+from weft.engine.rows.shownrecords import FoundPod, ShownPod, ShownResource
+from weft.engine.store.podlist import page
+from weft.model.errors import ConflictError, NotFoundError, OutsideError, WeftError
+from weft.model.ids import is_uuid
+from weft.model.messages import orders
+from weft.model.views import PodSearch, PodSummary
+from weft.ports.fences import Fence
+
+
+class PodRows:
+    """Part of `weft.engine.store.store.Store`."""
+
+    database: Database
+
+    def summaries(self, search: PodSearch, project_id: str | None) -> list[PodSummary]:
+        """See `weft.engine.store.podlist.page`."""
+        return page(self.database, search, project_id)
+
+    def servers_on(self, nodes: Iterable[str]) -> dict[str, Sharing]:
+        """Shared node -> servers of weft's pods that belong on it."""
+        with self.database.statement() as tx:
+            rows = tx.rows("servers_on", nodes=list(nodes))
+        return {r["node"]: Sharing(frozenset(r["ids"]), r["unanswered"]) for r in rows}
+
+    def find_pod(self, name: str, project_id: str | None) -> PodRecord:
+        """By id or name; `project_id` None searches all projects. Raises `NotFoundError`, `ConflictError`."""
+        with self.database.statement() as tx:
+            row = tx.row("pod_by_id", id=self._which(tx, name, project_id).id)
+        if row is None:
+            raise NotFoundError(orders.POD_NOT_FOUND(pod=name))
+        return PodRecord.of(row)
+
+    def find_shown(self, name: str, project_id: str | None) -> ShownPod:
+        """Like `find_pod`, as people see it. Raises `UnreadableError`, too, but not for other projects' pods."""
+        if is_uuid(name):
+            with suppress(NotFoundError):
+                return self.pod_to_show(UUID(name), project_id)
+        return self.pod_to_show(self.which_pod(name, project_id).id)
+
+    def pod_to_show(self, pod_id: UUID, project_id: str | None = None) -> ShownPod:
+        """A pod as people see it. Raises `NotFoundError`, `UnreadableError`.
+
+        Args:
+            project_id: the project it must belong to; None: any.
+        """
+        with self.database.statement() as tx:
+            row = tx.row("pod_to_show", id=pod_id)
+            if row is None or project_id not in (None, row["project_id"]):
+                raise NotFoundError(orders.POD_NOT_FOUND(pod=str(pod_id)))
+            rows = tx.rows("resources_to_show", owner_id=pod_id)
+        resources = tuple(ShownResource.of(one) for one in rows)
+        return ShownPod(
+            PodRecord.of(row),
+            resources,
+            row["has_receipt"],
+            tuple(map(timed, row["drains"])),
+            tuple(map(timed, row["failures"])),
+            tuple({**one, "since": datetime.fromisoformat(one["since"])} for one in row["checks"]),
+            tuple(map(timed, row["bandwidth"])),
+        )
+
+    def which_pod(self, name: str, project_id: str | None) -> FoundPod:
+        """Like `find_pod`, without reading documents: it also finds a pod whose row can't be read."""
+        with self.database.statement() as tx:
+            return self._which(tx, name, project_id)
+
+    def _which(self, tx: Tx, name: str, project_id: str | None) -> FoundPod:
+        rows = tx.rows("which_pod_by_id", id=UUID(name)) if is_uuid(name) else []
+        if not rows and project_id is not None:
+            rows = tx.rows("which_pod", project_id=project_id, name=name)
+        elif not rows:
+            rows = tx.rows("which_pod_anywhere", name=name)
+            if sum(r["state"] != "RELEASED" for r in rows) > 1:
+                raise ConflictError(orders.AMBIGUOUS_POD(pod=name))
+        if not rows or project_id not in (None, rows[0]["project_id"]):
+            raise NotFoundError(orders.POD_NOT_FOUND(pod=name))
+        return FoundPod.of(rows[0])
+
+    @staticmethod
+    def pod_under(tx: Tx, pod_id: UUID) -> PodRecord:
+        """A pod as the caller's transaction sees it. Raises `NotFoundError`."""
+        row = tx.row("pod_by_id", id=pod_id)
+        if row is None:
+            raise NotFoundError(f"there is no pod {pod_id}")
+        return PodRecord.of(row)
+
+    def live_pods(self) -> list[PodRecord]:
+        """Pods with, or possibly with, external resources that can be read; `every_live_pod` also has the others."""
+        return self.every_live_pod()[0]
+
+    def every_live_pod(self) -> tuple[list[PodRecord], dict[UUID, str]]:
+        """Pods with, or possibly with, external resources; and those whose rows can't be read: id -> why.
+
+        Nothing may be concluded about external resources of the latter: whose they are is unknown.
+        """
+        with self.database.statement() as tx:
+            rows = tx.rows("live_pods")
+        found = {row["id"]: _readable(row) for row in rows}
+        unread = {pod: str(why) for pod, why in found.items() if isinstance(why, UnreadableError)}
+        return [pod for pod in found.values() if isinstance(pod, PodRecord)], unread
+
+    def under_repair(self) -> frozenset[UUID]:
+        """Pods with a requested repair that isn't finished."""
+        with self.database.statement() as tx:
+            return frozenset(row["id"] for row in tx.rows("owners_under_repair"))
+
+    @staticmethod
+    def homes(tx: Tx) -> list[Row]:
+        """Rows of name, fabric, cloud and flavor of every pod with, or possibly with, external resources."""
+        return tx.rows("homes")
+
+    def note_event(self, pod_id: UUID, kind: str, message: str, key: str | None) -> None:
+        """Record an event of a pod outside of its visits, and notify its followers."""
+        with self.database.transaction() as tx:
+            tx.run(
+                "insert_event",
+                owner_id=pod_id,
+                at=tx.now(),
+                type=kind,
+                message=message_json(message),
+                key=key,
+            )
+            tx.run("notify", owner_id=str(pod_id))
+
+    @contextmanager
+    def acting(self, pod: PodRecord, server: ResourceRecord) -> Generator[Fence]:
+        """A request about a pod's server: nothing is returned before the request can't take effect any more.
+
+        Yields a function to call right before each request; it raises `ConflictError` if the server is being removed.
+        """
+        asked: list[Row] = []
+
+        def fence() -> None:
+            self._may_act(pod)
+            with self.database.transaction() as tx:
+                if tx.row("lock_present", id=pod.id) is None:
+                    only = "only servers of a READY or DEGRADED pod can be operated"
+                    raise ConflictError(f"pod {pod.name} is being released: {only}")
+                row = tx.row("begin_act", id=pod.id, key=server.key, late=LATE_SECONDS)
+            if row is None:
+                where, why = server.resource.node, "it isn't wanted any more"
+                raise ConflictError(f"pod {pod.name}: the server of {where} isn't there: {why}")
+            asked.append(row)
+
+        try:
+            yield fence
+        except OutsideError:
+            raise  # the outcome is unknown
+        except WeftError:
+            self._answered(pod.id, asked)
+            raise
+        else:
+            self._answered(pod.id, asked)
+
+    def _may_act(self, pod: PodRecord) -> None:
+        """Raises `ConflictError` or `UnknownError` while the gate is closed: the machine may be another pod's by
+        now."""
+        closed = self.database.gate.closed({pod.plan.cloud})
+        if closed is None:
+            return
+        raise ConflictError(str(closed)) if closed.alarming else closed
+
+    def _answered(self, pod_id: UUID, asked: Sequence[Row]) -> None:
+        if asked:
+            with suppress(WeftError), self.database.statement() as tx:  # else it counts as unknown
+                tx.run("end_act", id=pod_id, before=asked[0]["before"], until=asked[-1]["until"])
+
+    def resources(self, pod_id: UUID) -> list[ResourceRecord]:
+        """Rows of the owner's resources. Raises `UnreadableError`."""
+        with self.database.statement() as tx:
+            return [ResourceRecord.of(row) for row in tx.rows("resources_of", owners=[pod_id], at=None)]
+
+
+def _readable(row: Row) -> PodRecord | UnreadableError:
+    try:
+        return PodRecord.of(row)
+    except UnreadableError as error:
+        return error

@@ -1,0 +1,368 @@
+"""What the API and the audit read and write: pods, the site, quarantine, records. The loop writes through `Held`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+import weft
+from weft.engine.base.database import Database, Row, Tx
+from weft.engine.base.documents import message_json
+from weft.engine.base.sealing import Seal
+from weft.engine.base.unreadable import UnreadableError
+from weft.engine.book.capacity import Capacity, read_capacity
+from weft.engine.book.claimrows import ClaimRows
+from weft.engine.hold.fence import HOLD_SECONDS, LATE_SECONDS
+from weft.engine.hold.held import Held
+from weft.engine.hold.ownerclaims import UnreadableOwner
+from weft.engine.hold.ownerstore import hold, read_owner, release_owner
+from weft.engine.hold.settings import limit_values
+from weft.engine.rows.recordrows import RecordRows
+from weft.engine.rows.records import PodRecord
+from weft.engine.rows.revival import revive
+from weft.engine.rows.siteparts import SiteRecord, Sites
+from weft.engine.store.podlist import UNREADABLE
+from weft.engine.store.podrows import PodRows
+from weft.model.messages import pods
+from weft.model.pod import PodState
+from weft.model.site import Site
+
+_EXTEND = "the pod is released then, unless it is extended (weft pod extend)"
+log = logging.getLogger(__name__)
+
+WORKER_SECONDS = 60.0
+"""Seconds without a heartbeat after which a worker process isn't counted; its holds have run out before."""
+PARKED_FOR = 3600.0
+"""Seconds after which a row that couldn't be read is tried again: it may have been corrected, or weft upgraded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Numbers for the metrics.
+
+    Attributes:
+        pods: rows of state, number, oldest (for how many seconds), alarmed (how many have an alarm, or
+            are in the state for longer than its limit).
+        busy, quarantined, held, drained: nodes; held ones wait for their acceptance.
+        parked: pods and orders whose rows can't be read.
+        traces: found after a receipt was signed: `open`, still there; `gone`, removed since.
+        swept: seconds since the last completed sweep; None: none yet.
+        removed: kind of old records -> number of rows removed so far.
+        fabrics: last answer of each fabric's managers: `known`, `problems`, `port_errors`, and `age` in seconds.
+        backup: seconds since the newest backup was taken; None: there was none.
+        workers: processes with a heartbeat within `WORKER_SECONDS`.
+        networks: tenants' own: number, ports by state, `oldest` waiting and `unread` in seconds.
+        webhooks: by state: `active`, `failing`, `disabled`.
+    """
+
+    pods: tuple[Row, ...]
+    busy: int
+    quarantined: int
+    held: int
+    drained: int
+    parked: int
+    traces: Row
+    swept: float | None
+    removed: Mapping[str, int]
+    networks: Row
+    fabrics: tuple[Row, ...]
+    workers: int
+    backup: float | None
+    webhooks: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Periodic work.
+
+    Attributes:
+        leases: whether any lease has ended, or ends soon, without having been dealt with.
+        queue: seconds until the queue must be processed again; 0: now.
+    """
+
+    leases: bool
+    queue: float
+
+
+class Store(ClaimRows, PodRows, RecordRows):
+    """Named reads and writes over one `Database`."""
+
+    def __init__(self, database: Database, seal: Seal | None = None) -> None:
+        self.database = database
+        self.seal = seal or Seal()
+        self.sites = Sites(database)
+
+    # -- site ---------------------------------------------------------------------------------------------------
+
+    def site(self) -> SiteRecord:
+        """The active site. Raises `NotFoundError` before the first `weft site activate`."""
+        return self.sites.current()
+
+    def activate_site(
+        self, site: Site, by: str, base: int | None = None, check: Callable[[Tx, Site], None] | None = None
+    ) -> SiteRecord:
+        """Activate a new generation; see `Sites.apply`."""
+        return self.sites.apply(site, by, base, check)
+
+    # -- capacity -----------------------------------------------------------------------------------------------
+
+    def capacity(self) -> Capacity:
+        with self.database.transaction() as tx:
+            return read_capacity(tx)
+
+    def nodes_in_use(self) -> frozenset[str]:
+        """Names of the nodes that pods hold."""
+        with self.database.statement() as tx:
+            return frozenset(row["node"] for row in tx.rows("nodes_of_pods"))
+
+    def quarantine(self, node: str, reason: str, by: str = "") -> None:
+        """Keep a node from being assigned until it is cleared. Args: by: the user."""
+        self.database.gate.foretell()
+        with self.database.transaction() as tx:
+            tx.run("quarantine", node=node, reason=reason, at=tx.now(), pod_id=None, by=by)
+            tx.run("touch_queue", at=tx.now())
+        self.database.gate.hurry()
+
+    def clear_quarantine(self, node: str, by: str = "") -> bool:
+        """End a node's quarantine; returns whether it was in quarantine. Args: by: the user."""
+        with self.database.transaction() as tx:
+            cleared = tx.run("clear_quarantine", node=node, at=tx.now(), by=by) > 0
+            tx.run("touch_queue", at=tx.now())
+            tx.run("notify", owner_id="")
+        self.database.gate.hurry()
+        return cleared
+
+    # -- pods ---------------------------------------------------------------------------------------------------
+
+    def park(self, unread: UnreadableOwner) -> None:
+        """Set aside an owner held by a worker whose row can't be read, with the reason and an alarm, and hand it back.
+        It is retried later, or at once if it was woken meanwhile.
+
+        Its nodes, numbers and everything outside stay untouched.
+        """
+        fence = {"token": unread.token, "woken": unread.woken, "lands": unread.lands}
+        self._park("park_held", unread.id, unread.error, **fence)
+
+    def park_waiting(self, pod_id: UUID, version: str, error: UnreadableError) -> None:
+        """The same for a waiting order, unless its row has another version by now."""
+        self._park("park_waiting", pod_id, error, version=version)
+
+    def _park(self, query: str, owner_id: UUID, error: UnreadableError, **fence: object) -> None:
+        with self.database.transaction() as tx:
+            row = tx.row(query, id=owner_id, why=error.answer, delay=PARKED_FOR, **fence)
+            if row is not None and row["news"]:
+                message = f"{UNREADABLE}: {error.answer}"
+                tx.run(
+                    "insert_event",
+                    owner_id=owner_id,
+                    at=tx.now(),
+                    type="alarm",
+                    message=message_json(message),
+                    key=None,
+                )
+                tx.run("notify", owner_id=str(owner_id))
+                log.error("owner %s: %s", owner_id, error)
+
+    def release(self, pod_id: UUID, message: str) -> bool:
+        """Request an owner's release; False if that was done before. A waiting order ends at once."""
+        with self.database.statement() as tx:
+            row = tx.row(
+                "release_pod",
+                id=pod_id,
+                message=message_json(message),
+                withdrawn=_withdrawn(),
+                at=tx.given,
+                late=False,
+            )
+            return release_owner(tx, pod_id, message, tx.given) if row is None else row["asked"]
+
+    def claim_owner(self, owner_id: UUID, worker: str) -> Held | None:
+        """Claim an owner out of turn, like a worker; None if a worker holds it, or it is released."""
+        with self.database.transaction() as tx:
+            row = tx.row("claim_owner", id=owner_id, worker=worker, hold=HOLD_SECONDS, late=LATE_SECONDS)
+            owner = read_owner(tx, owner_id) if row is not None else None
+        return None if owner is None else hold(self.database, owner)
+
+    def abandon(self, pod_id: UUID, by: str, reason: str) -> bool:
+        """Request to end a release as it is; False if it was requested before, or the pod isn't being released."""
+        with self.database.transaction() as tx:
+            now = tx.now()
+            values = {"by": by, "why": reason, "at": now, "own": False}
+            asked = tx.row("abandon_owner", id=pod_id, **values) is not None
+            if asked:
+                message = pods.ABANDON_REQUESTED(user=by, reason=reason)
+                tx.run(
+                    "insert_event",
+                    owner_id=pod_id,
+                    at=now,
+                    type="release",
+                    message=message_json(message),
+                    key=None,
+                )
+                tx.run("notify", owner_id=str(pod_id))
+        return asked
+
+    def wake(self, pod_id: UUID) -> None:
+        with self.database.transaction() as tx:
+            tx.run("wake_owner", id=pod_id)
+            tx.run("notify", owner_id=str(pod_id))
+
+    def request_repair(self, pod_id: UUID) -> None:
+        """Let the loop repair everything of a pod, including servers."""
+        with self.database.transaction() as tx:
+            tx.run("request_repair", id=pod_id)
+            tx.run("notify", owner_id=str(pod_id))
+
+    def due(self) -> Due:
+        """Which periodic work is due."""
+        with self.database.statement() as tx:
+            row = tx.row("due", at=tx.given)
+        assert row is not None
+        return Due(row["leases"], max(0.0, (row["queue"] - row["at"]).total_seconds()))
+
+    def end_leases(self, unread: Collection[str] = ()) -> list[UUID]:
+        """Request the release of every pod whose lease has ended, and announce leases that end soon.
+
+        Args:
+            unread: clouds in which no lease ends now; while there are any, no waiting order ends either, since it may
+                have been placed in one of them.
+        """
+        with self.database.statement() as tx:
+            now = tx.now()
+            late = [] if unread else [row["id"] for row in tx.rows("late_waiting_pods", at=now)]
+            ended = [
+                row["id"]
+                for row in tx.rows(
+                    "end_leases", at=now, unread=sorted(unread), message=message_json(pods.LEASE_ENDED())
+                )
+            ]
+        with self.database.transaction() as tx:
+            soon = {row["id"]: row["lease_end"] for row in tx.rows("warn_leases", at=now)}
+            texts = {pod_id: pods.LEASE_ENDS_SOON(end=end) for pod_id, end in soon.items()}
+            values = {"at": now, "type": "lease", "key": None}
+            tx.many(
+                "insert_event", [{"owner_id": p, "message": message_json(texts[p]), **values} for p in texts]
+            )
+            tx.many("notify", [{"owner_id": str(pod_id)} for pod_id in texts])
+        over = pods.LEASE_ENDED_BEFORE_START()
+        with self.database.statement() as tx:  # unless it was extended or started since it was read
+            late = [
+                i
+                for i in late
+                if tx.row(
+                    "release_pod", id=i, message=message_json(over), withdrawn=_withdrawn(), at=now, late=True
+                )
+            ]
+        return [*late, *ended]
+
+    def retry(self, pod_id: UUID, message: str) -> PodState | None:
+        """Resume a FAILED pod where it failed; None if it isn't FAILED, or is being released."""
+        with self.database.transaction() as tx:
+            now = tx.now()
+            row = tx.row("retry_pod", id=pod_id, at=now)
+            if row is None:
+                return None
+            state = revive(tx, PodRecord.of(row), pods.RETRY_REQUESTED(), now)
+            tx.run(
+                "insert_event",
+                owner_id=pod_id,
+                at=now,
+                type="state",
+                message=message_json(pods.STATE(state=state, why=message)),
+                key=None,
+            )
+            tx.run("touch_queue", at=now)
+            tx.run("notify", owner_id=str(pod_id))
+        return state
+
+    def count_waiting(self) -> int:
+        """Orders in the queue."""
+        with self.database.statement() as tx:
+            return _number(tx, "count_queue")
+
+    def counts(self) -> Counts:
+        """Numbers of pods and nodes, without reading documents."""
+        with self.database.transaction() as tx:
+            return Counts(
+                tuple(tx.rows("count_pods", at=tx.now(), **limit_values())),
+                _number(tx, "count_busy"),
+                _number(tx, "count_quarantined"),
+                _number(tx, "count_held"),
+                _number(tx, "count_drained"),
+                _number(tx, "count_parked"),
+                tx.row("count_traces") or {"open": 0, "gone": 0},
+                _swept(tx),
+                (tx.row("retention") or {"removed": {}})["removed"],
+                tx.row("count_tenant_ports") or {},
+                tuple(tx.rows("fabrics_seen")),
+                _workers(tx),
+                (tx.row("last_backup", at=tx.now()) or {"age": None})["age"],
+                tx.row("count_webhooks") or {},
+            )
+
+    def fabrics_seen(self) -> Sequence[Row]:
+        """Each fabric's last reading: `fabric`, `known`, `problems`, `port_errors`, `read_at`, `age` in seconds."""
+        with self.database.statement() as tx:
+            return tx.rows("fabrics_seen")
+
+    def monitored_servers(self, most: int) -> list[Row]:
+        """Servers of pods that serve, and where they are reached."""
+        with self.database.statement() as tx:
+            return tx.rows("monitored_servers", most=most)
+
+    def monitored_controllers(self, port: str, most: int) -> list[Row]:
+        """Pods with a controller of their own, and its address. Args: port: key of the port that it is reached by."""
+        with self.database.statement() as tx:
+            return tx.rows("monitored_controllers", port=port, most=most)
+
+    def monitored_nodes(self, most: int) -> list[Row]:
+        """Nodes of pods, with the pods' names and projects."""
+        with self.database.statement() as tx:
+            return tx.rows("monitored_nodes", most=most)
+
+    def count_workers(self) -> int:
+        """Worker processes with a heartbeat within `WORKER_SECONDS`."""
+        with self.database.statement() as tx:
+            return _workers(tx)
+
+    def worker_lives(self, name: str) -> None:
+        """Record a heartbeat of a worker process."""
+        with self.database.statement() as tx:
+            tx.run("worker_lives", name=name, version=weft.__version__)
+
+    def worker_ends(self, name: str) -> None:
+        """Stop counting a worker that ends in order."""
+        with self.database.statement() as tx:
+            tx.run("worker_ends", name=name)
+
+    def ping(self) -> None:
+        """Raises if the database is unusable."""
+        with self.database.statement() as tx:
+            tx.row("time")
+
+
+def _number(tx: Tx, name: str) -> int:
+    row = tx.row(name)
+    assert row is not None
+    return int(row["number"])
+
+
+def _workers(tx: Tx) -> int:
+    row = tx.row("count_workers", seconds=WORKER_SECONDS)
+    assert row is not None
+    return int(row["number"])
+
+
+def _swept(tx: Tx) -> float | None:
+    row = tx.row("sweep")
+    ended = row["ended_at"] if row else None
+    return (tx.now() - ended).total_seconds() if ended else None
+
+
+def _withdrawn() -> Jsonb:
+    """The event of an order that ends before anything was claimed."""
+    return message_json(pods.STATE(state="RELEASED", why=pods.NOTHING_CLAIMED()))

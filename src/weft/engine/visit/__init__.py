@@ -1,0 +1,1 @@
+"""One visit of an owner: from what is wanted to what is there."""

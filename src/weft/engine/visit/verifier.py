@@ -1,0 +1,223 @@
+"""Reads everything of an owner, on every plane, and reports differences from the desired state. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from weft.engine.base.world import World
+from weft.engine.hold.lane import ALONE, VisitLane
+from weft.engine.proof.intruders import intruders
+from weft.engine.proof.seen import observed_change, seen_of
+from weft.engine.rows.ownerrecord import OwnerRecord
+from weft.engine.rows.records import Change, PodRecord, ResourceRecord, RowState
+from weft.model.errors import WeftError
+from weft.model.fabric import Check
+from weft.model.kindrow import Home
+from weft.model.problem import Problem, ProblemKind, render, unread
+from weft.model.resources import AnyKind, Observed
+from weft.model.specs import SegmentSpec
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_Looks = dict[AnyKind, "tuple[Mapping[str, Observed], Check] | WeftError"]
+"""Kind of resources in one place -> what was observed of them and of their fabric, or why nothing was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Result of a verification.
+
+    Attributes:
+        problems: none means: as wanted, on every plane.
+        changes: what the rows should say now; none for what could not be read.
+        looked_at: plane -> how many things were read.
+        notes: deviations that keep no pod from being READY.
+    """
+
+    problems: tuple[Problem, ...]
+    changes: tuple[Change, ...] = ()
+    looked_at: dict[str, int] = field(default_factory=dict)
+    notes: tuple[Problem, ...] = ()
+
+    @property
+    def fine(self) -> bool:
+        return not self.problems
+
+    def reason(self) -> str:
+        """The problems as one sentence, the first three in full."""
+        return render(self.problems, most=3)
+
+    def noted(self) -> str:
+        """The notes as one sentence, the first three in full."""
+        return render(self.notes, most=3)
+
+
+def verify(
+    owner: OwnerRecord,
+    records: Sequence[ResourceRecord],
+    world: World,
+    pool: Executor | None,
+    max_age: float = 0.0,
+    lane: VisitLane = ALONE,
+    only: Container[str] | None = None,
+) -> Verdict:
+    """Verify servers on their hosts, ports bound on their segments, and the fabric's own evidence.
+
+    What the newest generation doesn't want still belongs to the owner, and isn't missed.
+
+    Args:
+        records: all of its resources: anything else belongs to someone else.
+        pool: for readings that can run at the same time; None: nothing waits for the verdict, read one after the other.
+        max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
+        lane: the visit's, which waits for fabric and cloud.
+        only: keys of those to verify; None: all.
+    """
+    places: dict[str, dict[AnyKind, list[ResourceRecord]]] = {}
+    for record in (r for r in records if r.wanted and (only is None or r.key in only)):
+        places.setdefault(record.resource.where, {}).setdefault(record.kind, []).append(record)
+    ids = {r.key: r.outside_id for r in records if r.outside_id}
+    # Other projects may use the site's networks and tenants' own.
+    others = _begin(pool, intruders, owner, records, world) if isinstance(owner, PodRecord) else None
+    found: dict[str, Callable[[], _Looks]] = {}
+    # Waiting for a fabric takes no place: visits that wait together share a reading.
+    fabrics = [where for where, kinds in places.items() if _of_fabric(kinds)]
+    with lane.outside():
+        for where, kinds in places.items():
+            if where in fabrics:
+                found[where] = _begin(pool, _look_at_fabric, owner, kinds, world, max_age)
+            else:
+                alone = len(places) - len(found) == 1  # the last one runs in this thread
+                found[where] = _begin(None if alone else pool, _look, owner, kinds, world, ids)
+        looks = {where: look() for where, look in found.items() if where not in fabrics}
+    if fabrics:
+        with lane.aside():
+            looks |= {where: found[where]() for where in fabrics}
+    verdict = _judged(places, looks)
+    if not isinstance(owner, PodRecord) or others is None:
+        return verdict
+    try:
+        # Not a difference of a row: recreating the pod's own resources wouldn't remove what someone else put there.
+        more = tuple(i.problem() for i in others() if i.improper)
+    except WeftError as error:
+        more = (unread(owner.plan.cloud, error),)
+    return replace(verdict, problems=(*verdict.problems, *more))
+
+
+def _judged(
+    places: Mapping[str, Mapping[AnyKind, Sequence[ResourceRecord]]], looks: Mapping[str, _Looks]
+) -> Verdict:
+    """Compare what was observed in each place with what is wanted there."""
+    problems: list[Problem] = []
+    notes: list[Problem] = []
+    changes: list[Change] = []
+    looked_at: dict[str, int] = {}
+    for where in places:
+        for kind, look in looks[where].items():
+            if isinstance(look, WeftError):
+                problems.append(unread(where, look))
+                continue
+            seen, check = look
+            looked_at |= {f"{kind}s in {where}": sum(o.there for o in seen.values()), **check.looked_at}
+            problems += check.problems
+            notes += check.notes
+            for record in (r for r in places[where][kind] if r.key in seen):
+                changes.append(observed_change(record, seen[record.key]))
+                problems += _problems(record, changes[-1], seen[record.key])
+    return Verdict(tuple(problems), tuple(changes), looked_at, tuple(notes))
+
+
+def _of_fabric(kinds: Collection[AnyKind]) -> bool:
+    return any(kind.row.home is Home.FABRIC for kind in kinds)
+
+
+def _begin(pool: Executor | None, look: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Callable[[], T]:
+    """Begin a look, in the pool if there is one; returns a function that waits for its result."""
+    if pool is None:
+        return partial(look, *args, **kwargs)
+    return pool.submit(look, *args, **kwargs).result
+
+
+def _look_at_fabric(
+    owner: OwnerRecord, kinds: Mapping[AnyKind, list[ResourceRecord]], world: World, max_age: float
+) -> _Looks:
+    """Rows and evidence from one and the same reading."""
+    seen: dict[str, Observed] = {}
+    problems: list[Problem] = []
+    notes: list[Problem] = []
+    looked_at: dict[str, int] = {}
+    (kind, group), *_ = kinds.items()
+    try:
+        fabric = world.fabric(group[0].resource.where)
+        snapshot = fabric.snapshot(max_age, patient=True)
+    except WeftError as error:
+        return {kind: error}
+    for record in group:
+        segment = record.resource.spec
+        assert isinstance(segment, SegmentSpec)
+        try:
+            one, check = (
+                fabric.observe(owner.scope.mark(record.key), segment, snapshot),
+                fabric.check(segment, snapshot),
+            )
+        except WeftError as error:
+            problems.append(unread(record.resource.where, error))
+            continue
+        seen[record.key] = one
+        problems += check.problems
+        notes += check.notes
+        looked_at |= check.looked_at
+    return {kind: (seen, Check(tuple(problems), looked_at, tuple(notes)))}
+
+
+def _look(
+    owner: OwnerRecord,
+    kinds: Mapping[AnyKind, list[ResourceRecord]],
+    world: World,
+    ids: Mapping[str, str],
+) -> _Looks:
+    """Observe all kinds by one call; if that fails, each by its own, to observe what can be observed."""
+    records = [r for group in kinds.values() for r in group]
+    try:
+        driver = world.driver(records[0].resource.where)
+        seen = seen_of(driver.find(owner.scope, [r.resource for r in records], ids), records)
+    except WeftError as error:
+        if len(kinds) == 1:
+            return dict.fromkeys(kinds, error)
+        each = [_look(owner, {kind: group}, world, ids) for kind, group in kinds.items()]
+        return {kind: look for one in each for kind, look in one.items()}
+    return {kind: ({r.key: seen[r.key] for r in group}, Check(())) for kind, group in kinds.items()}
+
+
+def _problems(record: ResourceRecord, change: Change, seen: Observed) -> list[Problem]:
+    def problem(kind: ProblemKind, **detail: str) -> Problem:
+        return of_resource(record, kind, detail)
+
+    if not seen.there:
+        return [problem(ProblemKind.MISSING)]
+    if seen.differences:
+        return [
+            problem(ProblemKind.DIFFERENT, field=d.field, observed=d.observed, wanted=d.wanted)
+            for d in seen.differences
+        ]
+    if change.state is not RowState.SETTLED:
+        why = change.reason or "no reason given"
+        return [problem(ProblemKind.UNSETTLED, state=str(change.state), why=why)]
+    return []
+
+
+def of_resource(record: ResourceRecord, kind: ProblemKind, detail: Mapping[str, str]) -> Problem:
+    """A problem of one of the owner's own resources, with its ids and its node."""
+    node = record.resource.node
+    return Problem(
+        kind,
+        f"{record.kind} {record.resource.name}",
+        record.resource.where,
+        record.key,
+        record.outside_id or "",
+        (node,) if node else (),
+        detail=detail,
+    )

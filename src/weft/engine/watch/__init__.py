@@ -1,0 +1,1 @@
+"""Threads that look after everything: workers, keepers, retention, streams of events, webhooks."""

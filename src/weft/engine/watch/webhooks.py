@@ -1,0 +1,222 @@
+"""Webhooks in the database: each has a position in the stream of its project's events, and a worker holds it to send.
+
+Nothing is kept in memory, and what is to be sent is nowhere but in the events: any number of workers may send, an event
+is delivered at least once, and those of a webhook in order. A worker writes under the token of its hold, so that one
+that was late changes nothing.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Self
+from uuid import UUID, uuid4
+
+from weft.engine.base.documents import message_json, message_text
+from weft.engine.store.store import Store
+from weft.engine.watch.eventstream import EventStream, Position
+from weft.model.errors import ConflictError, NotFoundError
+from weft.model.messages import webhooks as messages
+from weft.model.views import WebhookRequest
+
+HOLD = timedelta(seconds=90)
+"""For which a worker has a webhook, from its last write on: longer than an attempt takes."""
+SHARE = 4
+"""Webhooks of a project that are being sent at once: slow receivers of one take no threads from others."""
+OLD_VALID = timedelta(days=1)
+"""For which the secret from before a rotation signs, too."""
+DELAYS = (5, 30, 120, 600, 1800, 3600)
+"""Seconds after each failure in a row; the last one repeats."""
+DISABLED_AFTER = timedelta(hours=24)
+"""Of failures without a delivery in between."""
+LEAST_FAILURES = 10
+"""Before that: a day in which weft itself was off, or its gate closed, is none of failures."""
+SECRET_BYTES = 32
+TEST_PAUSE = timedelta(seconds=2)
+"""Between messages that a project's members have sent to try webhooks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A row.
+
+    Attributes:
+        position: the last event that was sent, or left out.
+        token: of the hold it was claimed under.
+    """
+
+    id: UUID
+    project_id: str
+    name: str
+    url: str
+    events: tuple[str, ...]
+    created_by: str
+    created_at: datetime
+    secret_number: int
+    old_until: datetime | None
+    position: Position
+    disabled_at: datetime | None
+    reason: str
+    failures: int
+    failing_since: datetime | None
+    delivered: int
+    delivered_at: datetime | None
+    next_at: datetime
+    token: int
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        plain: dict[str, Any] = {name: row[name] for name in cls.__slots__ if name in row}
+        position = Position(row["mark"], row["life"], int(row["xact"]), row["sequence"])
+        given: dict[str, Any] = {
+            "events": tuple(row["events"]),
+            "reason": message_text(row["reason"]),
+            "position": position,
+        }
+        return cls(**{**plain, **given})
+
+
+class Webhooks:
+    """The rows, for verbs and for workers."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._database = store, store.database
+
+    # -- verbs ---------------------------------------------------------------------------------------------------
+
+    def make(self, project: str, by: str, given: WebhookRequest, most: int) -> tuple[Webhook, bytes]:
+        """A new one, from the newest event on, and its secret. Raises `ConflictError`."""
+        position = Position.read(EventStream(self._database).newest(project, 1).position)
+        id_ = uuid4()
+        with self._database.transaction() as tx:
+            tx.rows("lock_webhooks", project_id=project)
+            row = tx.row(
+                "insert_webhook",
+                id=id_,
+                project_id=project,
+                name=given.name,
+                url=given.url,
+                events=list(given.events),
+                created_by=by,
+                mark=position.mark,
+                most=most,
+                **position.values,
+            )
+            if row is not None:
+                secret = self._store.secret_in(tx, _secret_name(id_, 1), secrets.token_bytes(SECRET_BYTES))
+                return Webhook.of(row), secret
+            taken = tx.row("webhook", project_id=project, name=given.name)
+        raise ConflictError(
+            messages.WEBHOOK_EXISTS(name=given.name) if taken else messages.TOO_MANY_WEBHOOKS(most=most)
+        )
+
+    def list(self, project: str | None) -> list[Webhook]:
+        """Of a project, or all."""
+        with self._database.statement() as tx:
+            return [Webhook.of(row) for row in tx.rows("webhooks", project_id=project)]
+
+    def find(self, name: str, project: str | None) -> Webhook:
+        """By name or id in a project; None: by id in any. Raises `NotFoundError`."""
+        with self._database.statement() as tx:
+            row = (
+                tx.row("webhook_by_id", id=name)
+                if project is None
+                else tx.row("webhook", project_id=project, name=name)
+            )
+        if row is None:
+            raise NotFoundError(messages.WEBHOOK_NOT_FOUND(name=name))
+        return Webhook.of(row)
+
+    def delete(self, hook: Webhook) -> None:
+        """With its secrets."""
+        with self._database.transaction() as tx:
+            tx.run("delete_webhook", id=hook.id)
+            tx.run("delete_webhook_secrets", id=hook.id)
+
+    def rotate(self, hook: Webhook) -> tuple[Webhook, bytes]:
+        """With a new secret; the one before signs for `OLD_VALID`, too, and those before that no more."""
+        number = hook.secret_number + 1
+        with self._database.transaction() as tx:
+            row = tx.row("rotate_webhook", id=hook.id, number=number, valid=OLD_VALID)
+            if row is None:
+                raise ConflictError(messages.WEBHOOK_ROTATED(name=hook.name))
+            tx.run("delete_old_webhook_secrets", id=hook.id, number=number - 1)
+            secret = self._store.secret_in(
+                tx, _secret_name(hook.id, number), secrets.token_bytes(SECRET_BYTES)
+            )
+        return Webhook.of(row), secret
+
+    def enable(self, hook: Webhook) -> Webhook:
+        """Send again, from the first event on that wasn't delivered."""
+        with self._database.statement() as tx:
+            row = tx.row("enable_webhook", id=hook.id)
+        if row is None:
+            raise NotFoundError(messages.WEBHOOK_NOT_FOUND(name=hook.name))
+        return Webhook.of(row)
+
+    def begin_test(self, hook: Webhook) -> None:
+        """Raises `ConflictError` if a message was sent to try a webhook of the project within `TEST_PAUSE`."""
+        with self._database.transaction() as tx:
+            tx.rows("lock_webhooks", project_id=hook.project_id)
+            begun = tx.row("begin_webhook_test", id=hook.id, project_id=hook.project_id, pause=TEST_PAUSE)
+        if begun is None:
+            raise ConflictError(messages.WEBHOOK_TESTED(seconds=round(TEST_PAUSE.total_seconds())))
+
+    def secrets(self, hook: Webhook) -> list[bytes]:
+        """Those that sign, the newest first. Raises `InputError` if one can't be decrypted."""
+        numbers = [hook.secret_number]
+        if hook.old_until is not None and self._database.now() < hook.old_until:
+            numbers.append(hook.secret_number - 1)
+        found = [self._store.known_secret(_secret_name(hook.id, number)) for number in numbers]
+        return [secret for secret in found if secret is not None]
+
+    # -- workers -------------------------------------------------------------------------------------------------
+
+    def claim(self, limit: int) -> list[Webhook]:
+        """Those to be sent now, held by the caller."""
+        with self._database.statement() as tx:
+            rows = tx.rows("claim_webhooks", limit=limit, share=SHARE, hold=HOLD)
+        return [Webhook.of(row) for row in rows]
+
+    def advance(self, hook: Webhook, position: Position, sent: int) -> bool:
+        """Note what was sent or left out up to a position; False: the hold is over."""
+        with self._database.statement() as tx:
+            row = tx.row(
+                "advance_webhook",
+                id=hook.id,
+                token=hook.token,
+                mark=position.mark,
+                sent=sent,
+                hold=HOLD,
+                **position.values,
+            )
+        return row is not None
+
+    def release(self, hook: Webhook) -> None:
+        """All that was there is sent."""
+        with self._database.statement() as tx:
+            tx.run("release_webhook", id=hook.id, token=hook.token)
+
+    def fail(self, hook: Webhook, failures: int, reason: str, disable: str = "") -> None:
+        """An attempt failed.
+
+        Args:
+            failures: in a row before this one.
+            disable: why nothing is sent any more; empty: it is tried again.
+        """
+        delay = DELAYS[min(failures, len(DELAYS) - 1)]
+        with self._database.statement() as tx:
+            tx.row(
+                "fail_webhook",
+                id=hook.id,
+                token=hook.token,
+                reason=message_json(disable or reason),
+                delay=timedelta(seconds=delay),
+                disable=bool(disable),
+            )
+
+
+def _secret_name(id_: UUID, number: int) -> str:
+    return f"webhook/{id_}/{number}"
