@@ -15,7 +15,7 @@ from tests.engine.timehouse import HandClock
 from tests.helpers.hostchecks import document, result
 from weft.model.change import Replacement
 from weft.model.errors import ConflictError
-from weft.model.hostchecks import CheckDocument, new_firmware
+from weft.model.hostchecks import MOST_PARTS, CheckDocument, new_firmware, next_known
 from weft.model.site import Site
 
 Report = Callable[..., None]
@@ -103,6 +103,51 @@ def test_new_nodes_are_held_before_their_first_pod(house: House, clock: HandCloc
     assert not whys(house)
 
 
+def test_tests_before_new_firmware_do_not_count(house: House, clock: HandClock, report: Report) -> None:
+    """Also of a node that the site holds for another reason already."""
+    choose(house, after=("quarantine", "firmware"))
+    report("gpu03", mlx5_0="28.1")
+    house.store.quarantine("gpu03", "fan")
+    house.service.clear_node(house.operator, "gpu03")
+    clock.seconds = time.time() + 60  # triggers have PostgreSQL's own time
+    say(house, "gpu03", "nccl")
+    report("gpu03", mlx5_0="28.2")
+    assert held(house) == {"nccl": "missing", "disk": "missing"}
+
+
+def test_report_that_can_not_read_hides_no_change(house: House, report: Report) -> None:
+    """As after an update of firmware, until its driver is loaded: what is known next is compared with what was last."""
+    choose(house, after=("new", "firmware"))
+    report("gpu03", bios="1.1", mlx5_0="28.1")
+    report("gpu03", mlx5_0="")
+    report("gpu03")
+    report("gpu03", mlx5_0="28.1")
+    assert not whys(house)
+    report("gpu03", bios="1.2")
+    report("gpu04", serial="S1", mlx5_0="28.1")
+    report("gpu04")
+    report("gpu04", mlx5_0="28.2")
+    report("gpu05", serial="S1")
+    report("gpu05")
+    report("gpu05", serial="S2")
+    said = whys(house)
+    assert "other firmware" in said["gpu03"] and "other firmware" in said["gpu04"]
+    assert "another machine" in said["gpu05"]
+
+
+def test_known_parts_are_bounded_and_those_of_another_machine_forgotten() -> None:
+    def made(serial: str, *parts: str) -> CheckDocument:
+        rows = [{"kind": "gpu", "serial": s, "place": s, "firmware": "1"} for s in parts]
+        return CheckDocument.model_validate(document(OK, host={"serial": serial}, parts=rows))
+
+    known = next_known(None, made("M1", "old"))
+    known = next_known(known, made("M1", *(f"S{n}" for n in range(200))))
+    assert len(known.parts) == 201
+    known = next_known(known, made("M1", *(f"T{n}" for n in range(200))))
+    assert len(known.parts) == MOST_PARTS and known.parts[0].serial == "T0"
+    assert [p.serial for p in next_known(known, made("M2", "new")).parts] == ["new"]
+
+
 @pytest.mark.parametrize("after", [(), ("new",)], ids=["replaced ones", "new ones"])
 @pytest.mark.parametrize("by", ["report", "site"])
 def test_tests_of_another_machine_do_not_count(
@@ -139,6 +184,17 @@ def test_hold_ends_when_the_site_drops_its_last_open_test(house: House) -> None:
     assert entries[0].message == "accepted for burn-in: it passed nccl"
     choose(house, tests=())
     assert set(whys(house)) == {"gpu04"}, "without any test a person accepts it"
+
+
+def test_tests_of_a_restored_backup_end_no_hold(house: House) -> None:
+    """A site is activated before the database is accepted: pods may have had the node since the backup was taken."""
+    choose(house)
+    house.service.hold_node(house.operator, "gpu03", "burn-in")
+    say(house, "gpu03", "nccl")
+    say(house, "gpu03", "disk", "failed")
+    house.gate.found_behind("lab")
+    choose(house, tests=("nccl",))
+    assert set(whys(house)) == {"gpu03"}
 
 
 def test_hold_of_the_sites_name_becomes_the_sites(house: House) -> None:

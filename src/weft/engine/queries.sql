@@ -441,13 +441,13 @@ SELECT * FROM ended ORDER BY project_id;
 SELECT pg_advisory_xact_lock(hashtext('weft.checks'), hashtext(%(node)s));
 
 -- name: node_check
-SELECT node, at, status, expected, problems, document FROM node_check WHERE node = %(node)s;
+SELECT node, at, status, expected, problems, document, known FROM node_check WHERE node = %(node)s;
 
 -- name: store_node_check
-INSERT INTO node_check (node, at, status, expected, problems, document)
-VALUES (%(node)s, %(at)s, %(status)s, %(expected)s, %(problems)s, %(document)s)
+INSERT INTO node_check (node, at, status, expected, problems, document, known)
+VALUES (%(node)s, %(at)s, %(status)s, %(expected)s, %(problems)s, %(document)s, %(known)s)
 ON CONFLICT (node) DO UPDATE SET at = excluded.at, status = excluded.status, expected = excluded.expected,
-    problems = excluded.problems, document = excluded.document;
+    problems = excluded.problems, document = excluded.document, known = excluded.known;
 
 -- name: forget_node_check
 DELETE FROM node_check WHERE node = %(node)s;

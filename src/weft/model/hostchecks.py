@@ -122,13 +122,34 @@ class CheckDocument(Document):
         return "ok" if "ok" in there and "unknown" not in there else "unknown"
 
 
+class KnownMachine(Document):
+    """What a node's machine was known to be, last: of what a report can't read, as it was before."""
+
+    host: CheckedHost
+    parts: tuple[CheckedPart, ...] = Field(default=(), max_length=MOST_PARTS)
+
+
+def next_known(before: KnownMachine | None, after: CheckDocument) -> KnownMachine:
+    """What is known after a report; of another machine, only what it says itself."""
+    if before is None or is_other_machine(before.host, after.host):
+        return KnownMachine(host=after.host, parts=after.parts)
+    read = {name: value for name, value in after.host.model_dump().items() if value}
+    old = {(p.kind, p.serial): p for p in before.parts}
+    parts = {(p.kind, p.serial): p for p in after.parts}
+    for key, part in parts.items():
+        if not part.firmware and key in old:
+            parts[key] = part.model_copy(update={"firmware": old[key].firmware})
+    kept = (*parts.values(), *(part for key, part in old.items() if key not in parts))
+    return KnownMachine(host=before.host.model_copy(update=read), parts=kept[:MOST_PARTS])
+
+
 def is_other_machine(before: CheckedHost, after: CheckedHost) -> bool:
     """Whether numbers that both have say that it is another machine."""
     pairs = ((before.serial, after.serial), (before.product_uuid, after.product_uuid))
     return any(a and b and a.lower() != b.lower() for a, b in pairs)
 
 
-def new_firmware(before: CheckDocument, after: CheckDocument) -> list[str]:
+def new_firmware(before: CheckDocument | KnownMachine, after: CheckDocument) -> list[str]:
     """Parts of the same machine, or its BIOS, that have another version of firmware than before, by their places."""
     known = {(p.kind, p.serial): p.firmware for p in before.parts}
     changed = [

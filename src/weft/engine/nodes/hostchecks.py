@@ -15,7 +15,14 @@ from weft.engine.nodes.nodetests import entries_left, record_own_checks
 from weft.engine.nodes.parthistory import note_parts
 from weft.engine.rows.acceptance import follow_report
 from weft.model.errors import ConflictError, TemporaryError
-from weft.model.hostchecks import CheckDocument, CheckProblem, next_problems, row_values
+from weft.model.hostchecks import (
+    CheckDocument,
+    CheckProblem,
+    KnownMachine,
+    next_known,
+    next_problems,
+    row_values,
+)
 from weft.model.messages import hostchecks
 from weft.model.messages.message import Message
 from weft.model.site import Site
@@ -58,8 +65,9 @@ def store_report(
             raise TemporaryError(
                 "report checks", f"node {node}", "it has just reported", "report later", wait
             )
-        if row is not None and site is not None:
-            follow_report(tx, site, node, CheckDocument.model_validate(row["document"]), document)
+        known = KnownMachine.model_validate(row["known"] or _machine(row["document"])) if row else None
+        if known is not None and site is not None:
+            follow_report(tx, site, node, known, document)
         before = problems_in(row["problems"]) if row else {}
         problems = next_problems(document, before, now, current)
         tx.run(
@@ -70,6 +78,7 @@ def store_report(
             expected=document.expected,
             problems=Jsonb(row_values(problems)),
             document=Jsonb(document.model_dump(mode="json")),
+            known=Jsonb(next_known(known, document).model_dump(mode="json")),
         )
         note_parts(tx, node, now, document, _new(before, problems))
         if _note(tx, node, now, before, problems):
@@ -80,6 +89,11 @@ def store_report(
     if ended:
         database.gate.hurry()
     return problems
+
+
+def _machine(document: Mapping[str, Any]) -> dict[str, Any]:
+    """What a stored document says of the machine."""
+    return {"host": document["host"], "parts": document.get("parts", ())}
 
 
 def problems_in(rows: Iterable[Row | dict[str, Any]]) -> Problems:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from weft.engine.base.database import Tx
 from weft.engine.rows.holds import BY_WEFT
-from weft.model.hostchecks import CheckDocument, CheckedHost, is_other_machine, new_firmware
+from weft.model.hostchecks import CheckDocument, CheckedHost, KnownMachine, is_other_machine, new_firmware
 from weft.model.messages import maintenance
 from weft.model.messages.message import Code
 from weft.model.nodetests import tests_of
@@ -26,12 +26,14 @@ def follow_site(tx: Tx, before: Site | None, site: Site) -> None:
     _end_tested(tx, site)
 
 
-def follow_report(tx: Tx, site: Site, node: str, before: CheckDocument, after: CheckDocument) -> None:
+def follow_report(tx: Tx, site: Site, node: str, before: KnownMachine, after: CheckDocument) -> None:
     """In the transaction that stores what a node reports of itself, before its tests are judged."""
     if is_other_machine(before.host, after.host):
         _forget(tx, [node])
         _hold(tx, site, "new", [node], maintenance.HELD_NEW)
     elif new_firmware(before, after):
+        if "firmware" in site.acceptance.after:
+            _forget(tx, [node])
         _hold(tx, site, "firmware", [node], maintenance.HELD_AFTER_FIRMWARE)
 
 
@@ -54,6 +56,8 @@ def _hold(tx: Tx, site: Site, why: str, nodes: Collection[str], code: Code) -> N
 def _end_tested(tx: Tx, site: Site) -> None:
     """End the site's holds whose tests have all passed, now that others aren't named any more."""
     policy = site.acceptance
+    if tx.row("is_behind") is not None:
+        return  # what a backup says of tests doesn't count
     for row in tx.rows("holds_for", what=policy.what) if policy.tests else ():
         if all(one.status == "passed" for one in tests_of(policy.tests, row["tests"])):
             values = {"node": row["node"], "what": row["what"], "tests": list(policy.tests)}
