@@ -62,11 +62,15 @@ def test_node_whose_required_check_fails_is_replaced(house: House, clock: HandCl
     assert not said(house, other)
 
 
-@pytest.mark.parametrize("way", ["exclude", "unknown", "left out", "old", "other values", "many", "mended"])
+@pytest.mark.parametrize(
+    "way",
+    ["exclude", "unknown", "left out", "old", "other values", "many", "mended", "maintenance", "both"],
+)
 def test_node_stays_unless_its_last_result_says_that_it_fails(
     house: House, clock: HandClock, report: Report, way: str
 ) -> None:
-    """What failed still keeps the node from orders; it is no evidence for a replacement."""
+    """What failed still keeps the node from orders; it is no evidence for a replacement, and neither is a document that
+    says both of a part, or one of a node that someone works on."""
     pod = house.ready(order())
     choose(house, codes={"GPU_COUNT": "exclude" if way == "exclude" else "replace"}, outage=2)
     report(pod.nodes[0], GONE, minutes=31)
@@ -84,6 +88,15 @@ def test_node_stays_unless_its_last_result_says_that_it_fails(
             free = [n.name for n in house.site.nodes if n.is_whole and n.name not in pod.nodes]
             for node in free[:2]:
                 report(node, GONE)
+        case "maintenance":
+            site = house.store.site().site
+            nodes = tuple(
+                n.model_copy(update={"maintenance": "fan"}) if n.name == pod.nodes[0] else n
+                for n in site.nodes
+            )
+            house.store.activate_site(site.model_copy(update={"nodes": nodes}), "test")
+        case "both":
+            report(pod.nodes[0], FINE, GONE)
         case "mended":
             refresh_failures(house.database, house.keeper.site())
             report(pod.nodes[0], FINE)

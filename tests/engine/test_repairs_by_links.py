@@ -27,8 +27,10 @@ def house(database: Database, database_url: str, clock: HandClock) -> Generator[
     house.close()
 
 
-def unplug(house: EthernetHouse, node: str, up: bool = False, unclear: bool = False) -> None:
-    switch, _, port = house.site.node_by_name[node].hcas_on("ib0")[0].port_id.partition("/")
+def unplug(
+    house: EthernetHouse, node: str, up: bool = False, unclear: bool = False, adapter: int = 0
+) -> None:
+    switch, _, port = house.site.node_by_name[node].hcas_on("ib0")[adapter].port_id.partition("/")
     fake = house.fake.switches[switch]
     (fake.down.discard if up or unclear else fake.down.add)(port)
     (fake.unclear.add if unclear else fake.unclear.discard)(port)
@@ -60,7 +62,7 @@ def test_link_that_goes_down_is_reported_and_its_node_replaced(
         ("server off", ""),
         ("up again", ""),
         ("up right before", "ADAPTER_SHOWN"),
-        ("silent right before", "ADAPTER_SHOWN"),
+        ("silent right before", "FABRIC_UNKNOWN"),
         ("many", ""),
     ],
 )
@@ -100,6 +102,31 @@ def test_link_counts_only_while_its_switch_says_that_it_went_down(
         house.fake.switches[leaf].reachable = False
     repairs(house).tend()
     assert (look(house, pod).generation, said(house, pod)) == (1, code)
+
+
+def test_link_that_was_never_up_confirms_no_other_one(house: EthernetHouse, clock: HandClock) -> None:
+    """The one that failed is up again right before; another one of the node, which no guest uses, is still down."""
+    pod = house.ready(order(count=2))
+    unplug(house, pod.nodes[0], adapter=1)
+    read_fabric(house, clock, 1)
+    unplug(house, pod.nodes[0])
+    read_fabric(house, clock, 12)
+    unplug(house, pod.nodes[0], up=True)
+    repairs(house).tend()
+    assert (look(house, pod).generation, said(house, pod)) == (1, "ADAPTER_SHOWN")
+
+
+def test_links_that_were_never_up_are_no_outage(house: EthernetHouse, clock: HandClock) -> None:
+    """Otherwise guests without drivers on some nodes would end the watch of all others."""
+    limits(house, outage=1)
+    pod = house.ready(order(count=4))
+    for node in pod.nodes[1:]:
+        unplug(house, node)
+    read_fabric(house, clock, 1)
+    unplug(house, pod.nodes[0])
+    read_fabric(house, clock, 12)
+    repairs(house).tend()
+    assert look(house, pod).generation == 2
 
 
 def test_idle_nodes_with_links_down_take_a_place(house: EthernetHouse, clock: HandClock) -> None:

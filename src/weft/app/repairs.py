@@ -8,6 +8,7 @@ asked again, and what it doesn't answer begins nothing.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -24,6 +25,7 @@ from weft.engine.nodes.drains import say_drains_due
 from weft.engine.nodes.failures import (
     RESET_LASTS,
     Failure,
+    adapters_failing,
     check_failing,
     check_limits,
     check_standing,
@@ -121,7 +123,7 @@ class Replacer(ReplaceVerbs, NodeVerbs):
         if gone := sorted(r.resource.name for r in servers if r.key in ids and _is_deleted(seen[r.key])):
             raise ConflictError(repairs.SERVERS_DELETED(servers=gone))
         if failure.kind == "adapter":
-            _check_adapters(record.site, world, failure.node)
+            _check_adapters(record.site, world, adapters_failing(self._store.database, failure, record.site))
         for server in (r for r in servers if r.resource.node == failure.node):
             now = seen[server.key]
             if failure.kind == "server" and now.status is not Status.BROKEN:
@@ -203,19 +205,23 @@ class Repairs(Periodic):
         )
 
 
-def _check_adapters(site: Site, world: World, node: str) -> None:
-    """Raise `ConflictError` unless a fabric still doesn't show an adapter of a node, asked now."""
+def _check_adapters(site: Site, world: World, adapters: Sequence[tuple[str, str]]) -> None:
+    """Raise `ConflictError` unless a fabric still doesn't show one of these adapters, asked now.
+
+    Args:
+        adapters: fabric and port of those that are the cause: others of the node may be down for other reasons.
+    """
     unknown = False
-    for fabric in sorted({hca.fabric for hca in site.node_by_name[node].hcas} & world.fabrics.keys()):
+    for fabric in sorted({fabric for fabric, _ in adapters}):
         try:
-            unseen = read_adapters(site, fabric, world.fabrics[fabric]).unseen
-        except PermanentError:
-            continue  # such adapters aren't watched
-        except WeftError:
+            reading = read_adapters(site, fabric, world.fabrics[fabric])
+        except (WeftError, KeyError):
             unknown = True
             continue
-        if any(one.node == node for one in unseen):
+        mine = {port for of, port in adapters if of == fabric}
+        if not mine.isdisjoint(one.port for one in reading.unseen):
             return
+        unknown = unknown or not (reading.seen is None or mine <= reading.seen)
     raise ConflictError(repairs.FABRIC_UNKNOWN() if unknown else repairs.ADAPTER_SHOWN())
 
 

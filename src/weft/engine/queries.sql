@@ -579,20 +579,29 @@ DELETE FROM adapter_gone WHERE fabric = %(fabric)s AND NOT port = ANY(%(ports)s)
 WITH over AS (
     DELETE FROM adapter_up u WHERE fabric = %(fabric)s
         AND NOT EXISTS (SELECT FROM node_hold h WHERE (h.pod_id, h.node) = (u.pod_id, u.node))
+), member AS MATERIALIZED (
+    -- each segment is read once: a large one has thousands of members
+    SELECT g.owner_id, m ->> 'port' AS port FROM resource g, jsonb_array_elements(g.document #> '{spec,members}') m
+    WHERE g.kind = 'segment' AND g.expunged IS NULL AND g.document ->> 'where' = %(fabric)s
+        AND g.owner_id = ANY(ARRAY(SELECT pod_id FROM node_hold WHERE node = ANY(%(nodes)s) AND leaving IS NULL))
 )
 INSERT INTO adapter_up (pod_id, node, fabric, port)
 SELECT DISTINCT h.pod_id, h.node, %(fabric)s, u.port FROM unnest(%(nodes)s::text[], %(seen)s::text[]) AS u (node, port)
 JOIN node_hold h ON h.node = u.node AND h.leaving IS NULL
-JOIN resource g ON g.owner_id = h.pod_id AND g.kind = 'segment' AND g.expunged IS NULL AND g.document ->> 'where' = %(fabric)s
-    AND g.document #> '{spec,members}' @> jsonb_build_array(jsonb_build_object('port', u.port))
+JOIN member m ON (m.owner_id, m.port) = (h.pod_id, u.port)
 WHERE NOT EXISTS (SELECT FROM adapter_up k WHERE (k.pod_id, k.fabric, k.port) = (h.pod_id, %(fabric)s, u.port))
 ORDER BY 1, 4 ON CONFLICT DO NOTHING;
 
 -- name: adapters_up_of
 SELECT * FROM adapter_up WHERE pod_id = %(pod_id)s ORDER BY fabric, port;
 
--- name: count_nodes_with_pods
-SELECT count(DISTINCT node) AS number FROM node_hold WHERE node = ANY(%(nodes)s);
+-- name: count_nodes_with_adapters_gone
+-- Of pods' nodes; of links, those that were up while the pod had the node.
+SELECT count(DISTINCT h.node) AS number FROM unnest(%(nodes)s::text[], %(ports)s::text[]) AS g (node, port)
+JOIN node_hold h ON h.node = g.node
+WHERE NOT %(links)s OR EXISTS (
+    SELECT FROM adapter_up u WHERE (u.pod_id, u.fabric, u.port) = (h.pod_id, %(fabric)s, g.port)
+);
 
 -- name: adapters_gone
 -- After a gap in the readings, if the clock was set back, or in an outage of the fabric, one counts from now.
@@ -614,10 +623,29 @@ SELECT DISTINCT ON (node) node, name, fabric FROM adapter_gone WHERE seen_at > %
 -- name: adapters_gone_now
 SELECT * FROM adapter_gone ORDER BY fabric, port;
 
+-- part: gone
+-- Adapters of pods' segments that fail. A server that is off takes its adapters with it; they were there once, since the
+-- pod was READY with them.
+gone AS (
+    SELECT a.node, a.fabric, a.port, a.since, g.owner_id AS pod_id FROM adapter_gone a
+    JOIN node_hold n ON n.node = a.node
+    JOIN resource g ON g.owner_id = n.pod_id AND g.kind = 'segment' AND g.expunged IS NULL
+        AND g.document ->> 'where' = a.fabric
+        AND g.document #> '{spec,members}' @> jsonb_build_array(jsonb_build_object('port', a.port))
+    JOIN resource s ON s.owner_id = n.pod_id AND s.kind = 'server' AND s.document ->> 'node' = a.node
+        AND s.expunged IS NULL AND s.state = 'settled'
+    JOIN pod r ON r.id = n.pod_id AND s.generation <= r.ready_generation
+    WHERE (NOT a.of_link OR EXISTS (
+        SELECT FROM adapter_up u WHERE (u.pod_id, u.fabric, u.port) = (n.pod_id, a.fabric, a.port)
+    )) AND a.readings > 1 AND a.since <= %(at)s - %(adapter_gone)s::interval
+        AND a.seen_at BETWEEN %(at)s - %(gap)s::interval AND %(at)s + %(gap)s::interval
+)
+
 -- part: failing
 -- Nodes of live pods that fail now, and whether the pod's order asks for a replacement. A host counts as long as it is
 -- read as down; of several causes of a node, the first one. What operators do comes before what its project says.
-failing AS (
+@gone
+, failing AS (
     SELECT DISTINCT ON (h.pod_id, h.node) h.pod_id, h.node, f.kind, f.since, f.what,
         h.whole AND NOT h.spare AND coalesce(p.ordered ->> 'on_failure', '') = 'replace' AS replaces
     FROM (
@@ -625,20 +653,7 @@ failing AS (
             AND seen_at BETWEEN %(at)s - %(gap)s::interval AND %(at)s + %(gap)s::interval
         UNION ALL SELECT 2, 'server', document ->> 'node', since, owner_id, '' FROM resource
             WHERE kind = 'server' AND state = 'broken' AND expunged IS NULL AND since <= %(at)s - %(server_broken)s::interval
-        -- a server that is off takes its adapters with it; they were there once, since the pod was READY with them
-        UNION ALL SELECT 3, 'adapter', a.node, min(a.since), g.owner_id, '' FROM adapter_gone a
-            JOIN node_hold n ON n.node = a.node
-            JOIN resource g ON g.owner_id = n.pod_id AND g.kind = 'segment' AND g.expunged IS NULL
-                AND g.document ->> 'where' = a.fabric
-                AND g.document #> '{spec,members}' @> jsonb_build_array(jsonb_build_object('port', a.port))
-            JOIN resource s ON s.owner_id = n.pod_id AND s.kind = 'server' AND s.document ->> 'node' = a.node
-                AND s.expunged IS NULL AND s.state = 'settled'
-            JOIN pod r ON r.id = n.pod_id AND s.generation <= r.ready_generation
-            WHERE (NOT a.of_link OR EXISTS (
-                SELECT FROM adapter_up u WHERE (u.pod_id, u.fabric, u.port) = (n.pod_id, a.fabric, a.port)
-            )) AND a.readings > 1 AND a.since <= %(at)s - %(adapter_gone)s::interval
-                AND a.seen_at BETWEEN %(at)s - %(gap)s::interval AND %(at)s + %(gap)s::interval
-            GROUP BY a.node, g.owner_id
+        UNION ALL SELECT 3, 'adapter', node, min(since), pod_id, '' FROM gone GROUP BY node, pod_id
         UNION ALL SELECT 4, 'check', node, since, NULL, code
             FROM jsonb_to_recordset(%(checks)s) AS c (node text, since timestamptz, code text)
         UNION ALL SELECT 5, 'drain', node, until_at, NULL, '' FROM drain WHERE until_at <= %(at)s AND NOT waits
@@ -672,10 +687,11 @@ WHERE (known.kind, known.since, known.what, known.replaces)
 RETURNING pod_id, node, kind, since, what, xmax = 0 AS new;
 
 -- name: checks_failing
--- Failed checks of these codes, and whether the last result says so itself: what failed stays a problem until it is judged.
-SELECT c.node, c.at, c.expected, p ->> 'code' AS code, (p ->> 'since')::timestamptz AS since, EXISTS (
-    SELECT FROM jsonb_array_elements(c.document -> 'results') r
-    WHERE (r ->> 'code', r ->> 'subject', r ->> 'status') = (p ->> 'code', p ->> 'subject', 'failed')
+-- Failed checks of these codes, and whether the last result says so itself, and nothing else of the same part: what failed
+-- stays a problem until it is judged.
+SELECT c.node, c.at, c.expected, p ->> 'code' AS code, (p ->> 'since')::timestamptz AS since, (
+    SELECT coalesce(bool_and(r ->> 'status' = 'failed'), false) FROM jsonb_array_elements(c.document -> 'results') r
+    WHERE (r ->> 'code', r ->> 'subject') = (p ->> 'code', p ->> 'subject')
 ) AS confirmed
 FROM node_check c, jsonb_array_elements(c.problems) p
 WHERE c.problems @> '[{"status": "failed"}]' AND p ->> 'status' = 'failed' AND p ->> 'code' = ANY(%(codes)s)
@@ -710,6 +726,11 @@ UPDATE node_failure SET why = %(why)s, next_at = %(next_at)s WHERE (pod_id, node
 WITH
 @failing
 SELECT kind, since, what FROM failing WHERE (pod_id, node) = (%(pod_id)s, %(node)s) AND replaces;
+
+-- name: adapters_failing
+WITH
+@gone
+SELECT fabric, port FROM gone WHERE (pod_id, node) = (%(pod_id)s, %(node)s) ORDER BY fabric, port;
 
 -- name: count_own_replacements
 -- One is under way until the new node's server was seen, or the pod doesn't want that node any more; of those that have

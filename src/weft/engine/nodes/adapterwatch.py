@@ -114,7 +114,8 @@ class AdapterWatch(Periodic):
                 known = [port for port in seen if (fabric, port) in site.port_by_id]
                 nodes = [site.port_by_id[fabric, port][0].name for port in known]
                 tx.run("adapters_up", fabric=fabric, nodes=nodes, seen=known)
-            row = tx.row("count_nodes_with_pods", nodes=sorted({one["node"] for one in gone}))
+            where = {"nodes": [one["node"] for one in gone], "ports": [one["port"] for one in gone]}
+            row = tx.row("count_nodes_with_adapters_gone", fabric=fabric, links=seen is not None, **where)
             outage = row is not None and row["number"] > site.repair.outage
             if row is not None and outage:
                 log.error(

@@ -35,6 +35,8 @@ def judged(rows: Sequence[Mapping[str, Any]], site: Site, now: datetime) -> list
         old = now - row["at"] > span(site.checks.age) or not is_current(row["expected"], site, row["node"])
         if old or not row["confirmed"] or row["since"] > now - span(site.repair.check_failed):
             continue
+        if site.node_by_name[row["node"]].maintenance is not None:
+            continue  # someone works on it
         if row["code"] in many and row["since"] > now - OUTAGE:
             continue
         since = row["since"].isoformat()

@@ -194,6 +194,14 @@ def check_failing(tx: Tx, failure: Failure, site: Site) -> None:
         raise ConflictError(repairs.NO_LONGER_FAILS(node=failure.node))
 
 
+def adapters_failing(database: Database, failure: Failure, site: Site) -> list[tuple[str, str]]:
+    """Fabric and port of each adapter that is the cause of a failure now."""
+    with database.statement() as tx:
+        where = {"pod_id": failure.pod_id, "node": failure.node, "at": tx.now(), "gap": GAP}
+        rows = tx.rows("adapters_failing", adapter_gone=span(site.repair.adapter_gone), **where)
+    return [(row["fabric"], row["port"]) for row in rows]
+
+
 def nodes_without_adapters(database: Database) -> dict[str, str]:
     """Node -> which adapter its fabric didn't show when it was last read, within an hour: such a node takes no other
     one's place, also before that counts as a failure."""
