@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -251,3 +252,36 @@ def test_renewal_keeps_owner_and_mode(folder: Path) -> None:
     found = (folder / "weft.key").stat()
     assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (1234, 1234, 0o640)
     loads(folder, "weft")
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o700), (0o077, 0o700), (0o077, 0o750), (0o077, 0o770)])
+def test_pair_renewed_by_root_is_read_and_renewed_by_the_folders_owner(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, umask: int, mode: int
+) -> None:
+    """`certs --renew` by root in weft's folder, also with root's files closed to others; then weft by itself."""
+    made = tmp_path_factory.mktemp("pki", numbered=True)
+    shutil.copytree(folder, made, dirs_exist_ok=True)
+    for path in (made, *made.iterdir()):
+        os.chown(path, 0 if mode == 0o770 and path == made else 1234, 1234)
+    made.chmod(mode)
+    before = os.umask(umask)
+    try:
+        make_certificates(made, HOSTS, renew=True)
+    finally:
+        os.umask(before)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.chroot(made)  # the folders above are root's alone
+            os.chdir("/")
+            os.setgroups([])
+            os.setgid(1234)
+            os.setuid(1234)
+            make_certificates(Path("/"), HOSTS, renew=True)
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert len(list((made / ".pairs").glob("weft.pem~*"))) == 2
+    loads(made)

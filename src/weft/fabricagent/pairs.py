@@ -3,6 +3,7 @@ death between two steps.
 
 Two files can't be renamed at once, a link can. The files become links into one folder, `.pairs/NAME`, which is itself a
 link to the newest of the folders beside it; replacing it replaces both. Readers need to know nothing of it.
+These folders are open to those to whom the files' own folder is, so that both root and weft can renew a pair.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext, suppress
@@ -40,7 +42,8 @@ def replace_pair(
             _replace_file(certificate, certificate_pem, certificate, 0o644)
             return
         pairs = certificate.parent / PAIRS
-        pairs.mkdir(mode=0o711, exist_ok=True)
+        pairs.mkdir(exist_ok=True)
+        _share(pairs, certificate.parent)
         current = pairs / certificate.name
         if not _linked(certificate, key, current):
             # The old pair first: from here on one link decides what both files are.
@@ -69,7 +72,7 @@ def locked(folder: Path) -> Generator[None]:
 def _stored(pairs: Path, certificate: Path, key: Path, certificate_pem: bytes, key_pem: bytes) -> Path:
     """A folder with both, on the disk."""
     folder = Path(tempfile.mkdtemp(prefix=f"{certificate.name}~", dir=pairs))
-    folder.chmod(0o711)
+    _share(folder, certificate.parent)
     for name, old, text, mode in (
         (_KEY, key, key_pem, 0o600),
         (_CERTIFICATE, certificate, certificate_pem, 0o644),
@@ -77,6 +80,14 @@ def _stored(pairs: Path, certificate: Path, key: Path, certificate_pem: bytes, k
         _write(folder / name, old, text, mode)
     _sync(folder)
     return folder
+
+
+def _share(folder: Path, like: Path) -> None:
+    """Give a folder another one's owner and mode; all may pass through it, to files that have modes of their own."""
+    was = like.stat()
+    with suppress(PermissionError):  # it is another user's, who did this already; or this process isn't root
+        folder.chmod(stat.S_IMODE(was.st_mode) & 0o775 | 0o711)
+        os.chown(folder, was.st_uid, was.st_gid)
 
 
 def _write(path: Path, old: Path, text: bytes, mode: int) -> None:
