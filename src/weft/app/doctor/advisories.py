@@ -54,6 +54,7 @@ OLD = timedelta(days=365)
 _LIMIT = 1 << 20
 _NEWEST = re.compile(r"\(up to (\d{1,3}\.\d{1,4})\)")
 _VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){0,3}")
+_STATED = re.compile(r"(\d{1,4}(?:\.\d{1,4}){0,3})(\.dev\d{1,6})?")
 _END = (1 << 30,)
 Version = tuple[int, ...]
 
@@ -64,22 +65,44 @@ def _version(text: str) -> str:
     return text
 
 
+Stated = Annotated[str, AfterValidator(_version)]
+
+
+def _product(text: str) -> str:
+    if text not in PRODUCTS.values():
+        raise ValueError(f"one of {', '.join(sorted(PRODUCTS.values()))}")
+    return text
+
+
+def _ascending(pair: tuple[str, str]) -> tuple[str, str]:
+    if not _numbers(pair[0]) < _numbers(pair[1]):
+        raise ValueError("a first affected version, and a later one that isn't")
+    return pair
+
+
+Product = Annotated[str, AfterValidator(_product)]
+Pair = Annotated[tuple[Stated, Stated], AfterValidator(_ascending)]
+
+
 class Advisory(Document):
     """A row of the table."""
 
     id: str = Field(pattern=r"^[A-Z]+-[0-9-]{4,20}$")
     title: str = Field(max_length=200)
     source: str = Field(pattern=r"^https://\S{1,300}$")
-    of: dict[
-        str,
-        tuple[tuple[Annotated[str, AfterValidator(_version)], Annotated[str, AfterValidator(_version)]], ...],
-    ]
+    of: dict[Product, Annotated[tuple[Pair, ...], Field(min_length=1)]] = Field(min_length=1)
 
 
 class Table(Document):
-    """The file."""
+    """The file.
+
+    Attributes:
+        oldest: product -> version from which on every advisory of it is in the table; of older ones, and of products
+            that aren't named, the table can say that they are affected, but not that they aren't.
+    """
 
     until: date
+    oldest: dict[Product, Stated]
     advisories: tuple[Advisory, ...] = Field(max_length=10_000)
 
 
@@ -90,7 +113,10 @@ def read_table(path: Path | None) -> Table:
             text = files("weft.app.doctor").joinpath("advisories.yaml").read_text()
         else:
             with path.open("rb") as file:
-                text = file.read(_LIMIT).decode()
+                octets = file.read(_LIMIT + 1)
+            if len(octets) > _LIMIT:
+                raise ValueError("too long")  # never the part of it that fits
+            text = octets.decode()
         return Table.model_validate(yaml.safe_load(text))
     except (OSError, ValueError, yaml.YAMLError) as error:
         why = error.errors()[0] if isinstance(error, ValidationError) else None
@@ -104,11 +130,13 @@ def read_stated(words: list[str]) -> Mapping[tuple[str, str], str]:
     for word in words:
         name, _, version = word.partition("=")
         cloud, _, product = name.rpartition("/")
-        if product not in PRODUCTS.values() or not _VERSION.fullmatch(version):
+        if product not in PRODUCTS.values() or not _STATED.fullmatch(version):
             allowed = (
                 f"[CLOUD/]SERVICE=VERSION, such as nova=29.2.1, of {', '.join(sorted(PRODUCTS.values()))}"
             )
             raise InputError("--service-version", word, allowed)
+        if (cloud, product) in found:
+            raise InputError("--service-version", word, f"{product} once for a cloud")
         found[cloud, product] = version
     return found
 
@@ -147,16 +175,23 @@ class Advisories:
         if perhaps:
             said = f"whether {called} is affected by {_named(perhaps)} can't be seen: --service-version {product}=…"
             yield finding("ADVISORY_UNKNOWN", of, said)
-        if not sure and not perhaps:
+        elif not sure and not self._knows_all(product, first):
+            since = f" before {self.table.oldest[product]}" if product in self.table.oldest else ""
+            said = f"{called} can't be judged: the table hasn't all advisories of {product}{since}"
+            yield finding("ADVISORY_UNKNOWN", of, said)
+        elif not sure:
             said = f"{called} isn't affected by those of the {len(mine)} known until {self.table.until}"
             yield finding("ADVISORIES_NONE", of, said)
+
+    def _knows_all(self, product: str, first: Version) -> bool:
+        oldest = self.table.oldest.get(product)
+        return oldest is not None and _numbers(oldest) <= first
 
 
 def _range(product: str, exact: str | None, offered: str) -> tuple[Version, Version, str]:
     """First possible version, the first that is not possible any more, and words for them."""
     if exact is not None:
-        version = _numbers(exact)
-        return version, (*version, 0), f"{product} {exact} (as stated)"
+        return *_stated(exact), f"{product} {exact} (as stated)"
     newest = found[1] if (found := _NEWEST.search(offered)) else None
     for microversion, low, high in SERIES.get(product, ()):
         if microversion == newest:
@@ -168,6 +203,20 @@ def _range(product: str, exact: str | None, offered: str) -> tuple[Version, Vers
         if offers[0] == known[0] and offers > known:
             return (last[1],), _END, f"{product} {last[1]} or later"
     return (0,), _END, f"{product}, whose version no answer shows,"
+
+
+def _stated(text: str) -> tuple[Version, Version]:
+    """First possible version, and the first that is not: 29 is any of that series, 29.2 any 29.2.z, and 29.2.1.dev4,
+    built between 29.2.0 and 29.2.1, may have what the latter mended, or not."""
+    found = _STATED.fullmatch(text)
+    assert found is not None
+    version, parts = _numbers(found[1]), found[1].count(".") + 1
+    if found[2]:
+        return (*version[:-1], max(version[-1] - 1, 0)), (*version, 0)
+    if parts < 3:
+        given = tuple(map(int, found[1].split(".")))
+        return version, (*given[:-1], given[-1] + 1)
+    return version, (*version, 0)
 
 
 def _within(one: Advisory, product: str, first: Version, end: Version) -> bool:
