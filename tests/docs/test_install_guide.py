@@ -106,9 +106,11 @@ def roots() -> Iterator[Path]:
     """Short, since PostgreSQL's socket is in one of them."""
     with folder_in_memory("guide-") as folder:
         for host in HOSTS:
-            for place in (*PLACES, "/etc/systemd/system", "/usr/local/bin"):
-                (folder / host / place[1:]).mkdir(parents=True, exist_ok=True)
-        (folder / "gw1/etc/openvipu/tls").mkdir()
+            # What a Debian has, and the programs of each host; folders of weft's are made by the guide.
+            for place in ("/usr/local/bin", "/etc/systemd/system", "/root", "/opt", "/var/lib"):
+                (folder / host / place[1:]).mkdir(parents=True)
+        for host, place in (("sm1", "/etc/opensm"), ("sm2", "/etc/opensm"), ("deploy", "/etc/kolla")):
+            (folder / host / place[1:]).mkdir()
         for host in HOSTS:
             weft = folder / host / "root" / "weft"
             weft.mkdir()
