@@ -68,6 +68,34 @@ def test_errors_and_changes_have_no_tag_of_content(api: Client, doors: DoorsHous
     assert others.status_code == 404
 
 
+def test_answers_are_not_for_shared_caches(api: Client, doors: DoorsHouse) -> None:
+    """Known tags, errors, files and lists alike: `X-Auth-Token` alone doesn't keep a shared cache from storing."""
+    api.post("/v1/pods", json=ORDER)
+    tag = api.get("/v1/pods/train").headers["etag"]
+    for path, given in (
+        ("/v1/pods/train", ""),
+        ("/v1/pods/train", tag),
+        ("/v1/pods", "*"),
+        ("/v1/pods/nosuch", ""),
+        ("/v1/pods/train/topology", ""),
+        ("/v1/pods/train/topology", "*"),
+        ("/v1/monitoring/targets?job=weft-bmcs", ""),
+        ("/v1/nosuch", ""),
+    ):
+        headers = api.get(path, headers={**by("operator"), "If-None-Match": given}).headers
+        assert headers.get_list("cache-control") == ["private, no-cache"], path
+        assert headers.get_list("vary") == ["X-Auth-Token, Authorization"], path
+
+
+def test_two_projects_have_other_tags_for_what_differs(api: Client, doors: DoorsHouse) -> None:
+    """A tag is of what its caller sees, so one project's isn't a question about another's documents."""
+    api.post("/v1/pods", json=ORDER)
+    mine, others = (api.get("/v1/pods", headers=by(who)).headers["etag"] for who in ("a-member", "b-member"))
+    assert mine != others
+    asked = api.get("/v1/pods", headers={**by("b-member"), "If-None-Match": mine})
+    assert (asked.status_code, asked.json()["pods"]) == (200, [])
+
+
 def test_description_of_the_api_has_tags_of_all_that_is_read() -> None:
     paths = json.loads((DOCS / "schemas/openapi.json").read_text())["paths"]
     described = [p for p, ops in paths.items() if "304" in ops.get("get", {}).get("responses", {})]

@@ -2,6 +2,9 @@
 
 The tag is strong: a digest of the document's bytes. One that has a generation begins with it, `"3-…"`; `If-Match`
 of a change takes the tag as well as the generation alone.
+
+Whatever is read says that no shared cache may keep it, and which headers it depends on: caches know that of
+`Authorization`, but not of `X-Auth-Token`.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ LARGEST = 8 << 20
 """Bytes of a document: of longer ones, and of streams, there is no tag."""
 MOST_GIVEN = 8192
 _GENERATION = re.compile(rb'"(\d{1,9})"')
+_CALLERS = (b"vary", b"X-Auth-Token, Authorization")
+_PRIVATE = (b"cache-control", b"private, no-cache")
 _JSON = (b"application/json", b"application/openapi+json")
 
 
@@ -34,6 +39,8 @@ class ETags:
 
         async def send_tagged(message: Message) -> None:
             nonlocal start
+            if message["type"] == "http.response.start":
+                message = _of_the_caller(message)
             if message["type"] == "http.response.start" and _takes_a_tag(message):
                 start = message
                 return
@@ -53,6 +60,12 @@ def _takes_a_tag(start: Message) -> bool:
     headers = dict(start.get("headers", ()))
     kind, tag = headers.get(b"content-type", b""), headers.get(b"etag")
     return start["status"] == 200 and kind.startswith(_JSON) and (tag is None or _is_generation(tag))
+
+
+def _of_the_caller(start: Message) -> Message:
+    headers = list(start.get("headers", ()))
+    own = any(name == _PRIVATE[0] for name, _ in headers)
+    return {**start, "headers": [*headers, _CALLERS, *([] if own else [_PRIVATE])]}
 
 
 def _is_generation(tag: bytes) -> bool:

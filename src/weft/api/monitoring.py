@@ -81,7 +81,7 @@ def monitoring_targets(
     rows = [{"targets": [target], "labels": dict(labels)} for target, labels in found.groups]
     body = json.dumps(rows).encode()
     tag = f'"{sha256(body).hexdigest()[:32]}"'
-    headers = {"ETag": tag, LEFT_OUT: str(len(found.left_out)), "Cache-Control": "no-cache"}
+    headers = {"ETag": tag, LEFT_OUT: str(len(found.left_out))}
     given = [one.strip().removeprefix("W/") for one in (if_none_match or "").split(",")]
     if tag in given or "*" in given:
         return Response(None, 304, headers)
