@@ -211,6 +211,12 @@ def test_tenant_changes_a_pod_and_follows_events(
     page.click("text=Go on to the webhook")
     check_accessible(page, axe)
     assert not messages
+    page.route("**/events/live?*", lambda route: route.fulfill(status=503))
+    page.click("nav >> text=Events")
+    page.wait_for_selector("text=Not following")  # browsers don't ask again after such an answer
+    page.unroute("**/events/live?*")
+    page.click("text=Go on")
+    page.wait_for_selector("text=Following.")
 
 
 def test_certificate_of_bandwidth_is_verified_in_the_browser(

@@ -112,6 +112,28 @@ def test_post_of_another_origin_is_refused(sso: httpx.Client, headers: dict[str,
     assert answer.status_code == 403 and not session_in(answer)
 
 
+@pytest.mark.parametrize(
+    ("address", "origin"),
+    [
+        ("https://keystone.example:443", "https://keystone.example"),
+        ("https://Keystone.Example", "https://keystone.example"),
+        ("http://keystone.example:80", "http://keystone.example"),
+        ("https://keystone.example:5000", "https://keystone.example:5000"),
+        ("https://[2001:DB8::1]:443", "https://[2001:db8::1]"),
+    ],
+)
+def test_origin_is_compared_as_browsers_write_it(
+    sso: httpx.Client, console: Console, address: str, origin: str
+) -> None:
+    """Without the scheme's own port, in lower case; another port is another origin."""
+    assert console.app
+    console.app.state.websso_url = f"{address}/v3/auth/OS-FEDERATION/websso/openid"
+    websso.check_address(console.app.state.websso_url)
+    cookie = sso.get("/ui/sso/start").headers["set-cookie"].partition(";")[0]
+    assert session_in(post(sso, cookie, Origin=origin))
+    assert post(sso, cookie, Origin=f"{origin}1").status_code == 403
+
+
 def test_post_without_an_origin_is_refused(sso: httpx.Client) -> None:
     answer = sso.post("/ui/sso", data={"token": TOKEN}, headers={"Cookie": begin(sso)})
     assert answer.status_code == 403 and not session_in(answer)
@@ -182,6 +204,10 @@ def test_console_without_federation_has_no_such_way(console: Console, browser: B
         "https://keystone.example/v3",
         "ftp://k/v3/auth/OS-FEDERATION/websso/x",
         f"{ADDRESS}?origin=x",
+        "https:///v3/auth/OS-FEDERATION/websso/openid",
+        "https://k:x/v3/auth/OS-FEDERATION/websso/openid",
+        "https://user:secret@k/v3/auth/OS-FEDERATION/websso/openid",
+        "https://k/v3/auth/OS-FEDERATION/websso/open id",
     ):
         with pytest.raises(InputError):
             websso.check_address(wrong)

@@ -5,6 +5,7 @@ It shares the state of the API's application: verbs, identity, waiting room, thr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -21,8 +22,8 @@ from starlette.types import ExceptionHandler
 
 from weft.engine.base.database import Database
 from weft.engine.rows.websessions import WebSessions
-from weft.model.errors import UnauthenticatedError, WeftError
-from weft.model.errortable import row_of
+from weft.model.errors import ForbiddenError, UnauthenticatedError, WeftError
+from weft.model.errortable import row_of, to_problem
 from weft.ports.signin import SignIn
 from weft.web import (
     alarms,
@@ -60,6 +61,9 @@ from weft.web.pages import PREFIX, base_of, error_page, page
 from weft.web.sessions import SessionBook
 from weft.web.visits import SignInFirst, book_of, sign_in_first
 from weft.web.websso import check_address
+
+_ORDERS = re.compile(f"{PREFIX}/(order|pods/[^/]+/change)")
+"""Where the text of an order is sent to: it is kept if the session has ended."""
 
 
 def add_console(app: FastAPI, sign_in: SignIn, database: Database, websso_url: str | None = None) -> FastAPI:
@@ -137,11 +141,26 @@ async def _on_weft_error(http: HttpRequest, error: WeftError) -> Response:
             await run_in_threadpool(book_of(http).end, session)
         draft = getattr(http.state, "draft", "")
         return signin.with_draft(http, draft) if draft else sign_in_first(http, over=True)
-    return error_page(http, error, row_of(error).status, session)
+    return await _form_again(http, error) or error_page(http, error, row_of(error).status, session)
+
+
+async def _form_again(http: HttpRequest, error: WeftError) -> Response | None:
+    """The form with what was typed and why it was refused; None: there is no such form, or not any more."""
+    again = getattr(http.state, "again", None)
+    if again is None or isinstance(error, ForbiddenError):
+        return None
+    http.state.again = None
+    http.state.refused = to_problem(error, http.url.path, http.state.request_id)
+    try:
+        answer = cast(Response, await again())
+    except WeftError:
+        return None
+    answer.status_code = row_of(error).status
+    return answer
 
 
 async def _on_no_session(http: HttpRequest, error: SignInFirst) -> Response:
-    if http.method == "POST" and http.url.path == f"{PREFIX}/order":
+    if http.method == "POST" and _ORDERS.fullmatch(http.url.path):
         try:
             form = await form_of(http, None)
         except HTTPException as wrong:

@@ -66,7 +66,7 @@ async def accept_page(visit: Visitor) -> Response:
         "know may be a live pod.",
     )
     warnings = ("From then on weft changes clouds and fabrics by what this database says.",)
-    asked = (AskedField("word", "Type accept to confirm", 20),)
+    asked = (AskedField("word", "Type accept to confirm", 20, confirms=True),)
     title = "Accept the database"
     return confirmation(visit, Confirmation(title, f"{_AUDIT}/accept", _AUDIT, title, does, warnings, asked))
 
@@ -74,7 +74,7 @@ async def accept_page(visit: Visitor) -> Response:
 @router.post("/audit/accept")
 async def accept(visit: Visitor) -> Response:
     """Accept it."""
-    form = await visit.form()
+    form = await visit.form(lambda: accept_page(visit))
     if form.get("word", "").strip() != "accept":
         raise InputError("word", form.get("word", "")[:20], "accept, to confirm")
     request = await visit.caller("POST", "/v1/audit/accept")
@@ -98,7 +98,7 @@ async def repair_page(visit: Visitor, key: str) -> Response:
         warnings = (
             f"The database doesn't know pod {finding.pod_id}: after a restore of an older dump it may be live.",
         )
-        asked = (AskedField("unknown", "Type the pod's id to confirm that it has ended", 36),)
+        asked = (AskedField("unknown", "Type the pod's id to confirm that it has ended", 36, confirms=True),)
     elif not finding.repairable:
         does = (*does[:2], "weft doesn't repair this: remove the cause, and audit again.")
     return confirmation(
@@ -120,7 +120,7 @@ async def repair_page(visit: Visitor, key: str) -> Response:
 @router.post("/audit/{key}")
 async def repair(visit: Visitor, key: str) -> Response:
     """Repair one finding, if it is still as it was shown; and say what came of it."""
-    form = await visit.form()
+    form = await visit.form(lambda: repair_page(visit, key))
     request = await visit.caller("POST", "/v1/audit")
     await run_in_threadpool(visit.verbs.may, request, "audit:repair")
     finding = _finding(await _audited(visit), key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fastapi import Response
 from pydantic import BaseModel
@@ -16,7 +16,12 @@ from weft.web.visits import Visit
 
 @dataclass(frozen=True, slots=True)
 class AskedField:
-    """A text that the change needs. Attributes: choices: of a select; empty: any text."""
+    """A text that the change needs.
+
+    Attributes:
+        choices: of a select; empty: any text.
+        confirms: typed to confirm the change, so it is typed again for another page.
+    """
 
     name: str
     label: str
@@ -24,6 +29,7 @@ class AskedField:
     required: bool = True
     value: str = ""
     choices: tuple[str, ...] = ()
+    confirms: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +56,15 @@ class Confirmation:
 
 
 def confirmation(visit: Visit, asked: Confirmation, status: int = 200) -> Response:
-    """The page."""
-    return visit.page("confirm.html", status, asked=asked)
+    """The page; after a form that was refused with what was typed, and why it was refused."""
+    problem = getattr(visit.http.state, "refused", None)
+    if problem is not None:
+        typed = visit.http.state.typed
+        again = tuple(
+            one if one.confirms else replace(one, value=typed.get(one.name, one.value)) for one in asked.asked
+        )
+        asked = replace(asked, asked=again)
+    return visit.page("confirm.html", status, asked=asked, problem=problem)
 
 
 def require(visit: Visit, request: Request, rule: str) -> None:

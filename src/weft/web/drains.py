@@ -63,7 +63,7 @@ def _fields(target: str) -> tuple[AskedField, ...]:
 @router.post("/drain/plan")
 async def plan(visit: Visitor) -> Response:
     """Which nodes, pods and promises it concerns."""
-    form = await visit.form()
+    form = await visit.form(lambda: drain_page(visit))
     wanted = _wanted(form)
     request = await visit.caller("POST", "/v1/drains")
     require(visit, request, "nodes:drain")
@@ -91,7 +91,7 @@ async def plan(visit: Visitor) -> Response:
 @router.post("/drain")
 async def drain(visit: Visitor) -> Response:
     """Drain what was planned, if it concerns and breaks the same as then."""
-    form = await visit.form()
+    form = await visit.form(lambda: drain_page(visit))
     wanted = _wanted(form)
     request = await visit.caller("POST", "/v1/drains")
     require(visit, request, "nodes:drain")

@@ -85,7 +85,7 @@ async def abandon_page(visit: Visitor, name: str) -> Response:
     warnings = ("The receipt will never be clean. It names you and the reason.",)
     asked = (
         AskedField("reason", "Reason", 500),
-        AskedField("name", "Type the network's name to confirm", 255),
+        AskedField("name", "Type the network's name to confirm", 255, confirms=True),
     )
     own = f"/networks/{quote(found.id, safe='')}"
     title = f"Abandon the release of network {found.name}"
@@ -99,7 +99,7 @@ async def abandon_page(visit: Visitor, name: str) -> Response:
 @router.post("/{name}/abandon")
 async def abandon(visit: Visitor, name: str) -> Response:
     """Abandon it."""
-    form = await visit.form()
+    form = await visit.form(lambda: abandon_page(visit, name))
     found = await _network(visit, name)
     request = await visit.caller("POST", f"/v1/networks/{found.id}/abandon")
     await run_in_threadpool(visit.verbs.may, request, "networks:abandon")

@@ -4,6 +4,7 @@ its reports."""
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -41,7 +42,7 @@ async def hold_page(visit: Visitor, name: str) -> Response:
 @router.post("/hold")
 async def hold(visit: Visitor, name: str) -> Response:
     """Hold it."""
-    form = await _form(visit, name, breaks=True)
+    form = await _form(visit, name, lambda: hold_page(visit, name), breaks=True)
     what = validate(HoldRequest, {"what": form.get("what", "").strip()}, Positions()).what
     request = await visit.caller("PUT", f"/v1/nodes/{name}/hold")
     await run_in_threadpool(visit.verbs.hold_node, request, name, what)
@@ -66,7 +67,7 @@ async def quarantine_page(visit: Visitor, name: str) -> Response:
 @router.post("/quarantine")
 async def quarantine(visit: Visitor, name: str) -> Response:
     """Quarantine it."""
-    form = await _form(visit, name, breaks=True)
+    form = await _form(visit, name, lambda: quarantine_page(visit, name), breaks=True)
     given = validate(QuarantineRequest, {"reason": form.get("reason", "").strip()}, Positions())
     request = await visit.caller("PUT", f"/v1/nodes/{name}/quarantine")
     await run_in_threadpool(visit.verbs.quarantine_node, request, name, given.reason)
@@ -117,7 +118,7 @@ async def accept_page(visit: Visitor, name: str, what: What = "") -> Response:
 @router.post("/accept")
 async def accept(visit: Visitor, name: str) -> Response:
     """Accept it: only holds that the page showed end, also if there is another by now."""
-    form = await visit.form()
+    form = await visit.form(lambda: accept_page(visit, name, form.get("what", "")))
     node = await node_of(visit, name)
     check_unchanged(form, _seen(node), f"node {name}")
     ended = [form["what"]] if form.get("what") else [hold.what for hold in node.holds]
@@ -191,14 +192,21 @@ async def _node(visit: Visit, name: str, rule: str) -> NodeView:
     return node
 
 
-async def _form(visit: Visit, name: str, breaks: bool = False, why: bool = False) -> dict[str, str]:
+async def _form(
+    visit: Visit,
+    name: str,
+    again: Callable[[], Awaitable[Response]] | None = None,
+    breaks: bool = False,
+    why: bool = False,
+) -> dict[str, str]:
     """The fields of a form that was made for the node as it still is.
 
     Args:
+        again: its page, if something is typed there.
         breaks: it showed promises that the change breaks.
         why: it showed the reasons of the node's state.
     """
-    form = await visit.form()
+    form = await visit.form(again)
     node = await node_of(visit, name)
     broken = await _promises(visit, node) if breaks else ()
     check_unchanged(form, _seen(node, node.reason if why else "", broken), f"node {name}")

@@ -152,9 +152,9 @@ def _storage_row(entry: Mapping[str, object]) -> dict[str, str] | None:
     """None: the form can't show it."""
     kinds = [kind for kind in STORAGE_KINDS if kind in entry]
     rest = dict(entry)
-    if len(kinds) != 1:
+    if len(kinds) > 1:
         return None
-    row = {"kind": kinds[0], "name": rest.pop(kinds[0])}
+    row = {"kind": "".join(kinds), "name": rest.pop(kinds[0] if kinds else "name", "")}
     existing = rest.pop("existing", "")
     if isinstance(existing, list):
         names = cast(list[object], existing)
@@ -168,15 +168,21 @@ def _storage_row(entry: Mapping[str, object]) -> dict[str, str] | None:
     return cast(dict[str, str], row)
 
 
-def _storage_of(form: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The entries of the form's rows; a row without a kind is none."""
+def _storage_of(form: Mapping[str, str], before: list[dict[str, str]]) -> list[dict[str, Any]]:
+    """The entries of the form's rows. One whose kind is taken away goes; one that has no kind yet stays as it is, and
+    is refused by the order's check instead of being left out.
+
+    Args:
+        before: the rows that the form was made of.
+    """
     entries: list[dict[str, Any]] = []
     for number in range(MOST_ENTRIES):
         row = {one.path: form.get(f"storage.{number}.{one.path}", "").strip() for one in STORAGE}
-        kind, name, existing = row.pop("kind"), row.pop("name"), row.pop("existing")
-        if not kind:
+        if not any(row.values()) or (not row["kind"] and number < len(before) and before[number]["kind"]):
             continue
-        entry: dict[str, Any] = {kind: name, **{key: value for key, value in row.items() if value}}
+        kind, name, existing = row.pop("kind"), row.pop("name"), row.pop("existing")
+        named = {kind: name} if kind else {"name": name} if name else {}
+        entry: dict[str, Any] = named | {key: value for key, value in row.items() if value}
         if names := [one.strip() for one in existing.split(",") if one.strip()]:
             entry["existing"] = names
         entries.append(entry)
@@ -190,7 +196,7 @@ def filled(document: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, An
         if field.path in form:
             _put(made, field.path, form[field.path].strip() or None)
     if "storage.0.kind" in form:
-        _put(made, "storage", _storage_of(form) or None)
+        _put(made, "storage", _storage_of(form, storage_rows(document)) or None)
     return made
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
@@ -12,6 +12,7 @@ from weft.api.threadshares import run_outside
 from weft.app.orderfile import load_order
 from weft.model.change import PodChange
 from weft.model.errors import ConflictError, ForbiddenError, InputError, RefusedError, WeftError
+from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.pod import Phase
 from weft.model.views import PodView
@@ -27,19 +28,27 @@ MOST_NAMES = 4000
 
 
 @router.get("")
-async def change_page(visit: Visitor, name: str) -> Response:
-    """The pod's order, to be changed."""
+async def change_page(visit: Visitor, name: str, draft: Annotated[bool, Query()] = False) -> Response:
+    """The pod's order, to be changed; with `draft` the text that was sent when the session before had ended."""
     pod = await _pod(visit, name)
-    document = orderforms.document_of(pod.order)
-    return _page(visit, pod, orderforms.written(document), document, None)
+    text = visit.session.contents.draft if draft else ""
+    if not text:
+        document = orderforms.document_of(pod.order)
+        return _page(visit, pod, orderforms.written(document), document, None)
+    try:
+        document = await run_in_threadpool(orderforms.read, text)
+    except InputError as error:
+        return _page(visit, pod, text, {}, refused(error, {}))
+    return _page(visit, pod, text, document, None)
 
 
 @router.post("")
 async def change(visit: Visitor, name: str) -> Response:
     """Plan what the form says, or apply what was planned. By `do`: plan (the fields), plan-yaml (the text), apply."""
     form = await visit.form()
-    pod = await _pod(visit, name)
     do, text = form.get("do", "plan"), form.get("yaml", "")
+    visit.http.state.draft = text
+    pod = await _pod(visit, name)
     if do not in ("plan", "plan-yaml", "apply"):
         raise HTTPException(400, "unknown action")
     remove = form.get("remove", "")
@@ -59,7 +68,9 @@ async def change(visit: Visitor, name: str) -> Response:
 
     def plan() -> Answered:
         try:
-            return Answered(visit.verbs.plan_pod(request, load_order(text, orderforms.NAME), remove.split()))
+            plan = visit.verbs.plan_pod(request, _order(pod, text), remove.split())
+            _difference(plan)
+            return Answered(plan)
         except WeftError as error:
             return refused(error, document)
 
@@ -75,7 +86,7 @@ async def _apply(
     request = await visit.caller("PUT", f"/v1/pods/{pod.id}")
 
     def work() -> Answered | None:
-        order = load_order(text, orderforms.NAME)
+        order = _order(pod, text)
         if form.get("change") != print_of(_difference(visit.verbs.plan_pod(ask, order, remove))):
             raise ConflictError("it would change something else now: plan it again. Nothing was changed")
         try:
@@ -106,9 +117,17 @@ async def _pod(visit: Visit, name: str) -> PodView:
     return pod
 
 
+def _order(pod: PodView, text: str) -> Order:
+    """The order in a text. Raises `InputError` for one with another name, which may be that of another pod."""
+    order = load_order(text, orderforms.NAME)
+    if order.name != pod.name:
+        raise InputError("name", order.name, f"{pod.name}: a pod's name can't be changed")
+    return order
+
+
 def _difference(plan: Plan) -> PodChange:
     if plan.change is None:
-        raise ConflictError("the plan is one of a new pod: the order's name must stay the pod's")
+        raise ConflictError("the plan is one of a new pod: this one was released meanwhile")
     return plan.change
 
 
@@ -121,9 +140,6 @@ def _page(
     remove: str = "",
     status: int = 200,
 ) -> Response:
-    if answered is not None and answered.plan is not None and answered.plan.change is None:
-        wrong = InputError("name", answered.plan.order.name, f"{pod.name}: a pod's name can't be changed")
-        answered = refused(wrong, document)
     difference = answered.plan.change if answered is not None and answered.plan is not None else None
     return visit.page(
         "change.html",

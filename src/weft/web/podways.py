@@ -3,6 +3,7 @@ replace or report a node, abandon."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import get_args
 
 from fastapi import APIRouter, Response
@@ -72,7 +73,7 @@ async def abandon_page(visit: Visitor, name: str) -> Response:
         warnings = (*warnings, f"Not seen gone: {', '.join(left[:SHOWN])}{more}")
     asked = (
         AskedField("reason", "Reason, which the project can read", 500),
-        AskedField("name", "Type the pod's name to confirm", 255),
+        AskedField("name", "Type the pod's name to confirm", 255, confirms=True),
     )
     title = f"Abandon the release of pod {pod.name}"
     return _page(visit, pod, "abandon", title, "Abandon the release", does, warnings, asked)
@@ -81,7 +82,7 @@ async def abandon_page(visit: Visitor, name: str) -> Response:
 @router.post("/abandon")
 async def abandon(visit: Visitor, name: str) -> Response:
     """Abandon it."""
-    pod, form = await _form(visit, name)
+    pod, form = await _form(visit, name, lambda: abandon_page(visit, name))
     if form.get("name", "").strip() != pod.name:
         raise InputError("name", form.get("name", "")[:64], f"{pod.name}, to confirm")
     given = validate(AbandonRequest, {"reason": form.get("reason", "").strip()}, Positions())
@@ -114,7 +115,7 @@ async def replace_page(visit: Visitor, name: str) -> Response:
 @router.post("/replace/plan")
 async def replace_plan(visit: Visitor, name: str) -> Response:
     """What the replacement would do."""
-    pod, form = await _form(visit, name)
+    pod, form = await _form(visit, name, lambda: replace_page(visit, name))
     wanted = _replacement(form)
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/replace/plan")
     plan = await run_outside(
@@ -141,7 +142,7 @@ async def replace_plan(visit: Visitor, name: str) -> Response:
 @router.post("/replace")
 async def replace(visit: Visitor, name: str) -> Response:
     """Replace it, if the plan is still the one that was shown."""
-    pod, form = await _form(visit, name)
+    pod, form = await _form(visit, name, lambda: replace_page(visit, name))
     wanted = _replacement(form)
     ask = await visit.caller("POST", f"/v1/pods/{pod.id}/replace/plan")
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/replace")
@@ -179,7 +180,7 @@ async def act_page(visit: Visitor, name: str) -> Response:
 @router.post("/servers/act")
 async def act(visit: Visitor, name: str) -> Response:
     """Ask the cloud for it; a rescue system's password is on the answer alone."""
-    pod, form = await _form(visit, name)
+    pod, form = await _form(visit, name, lambda: act_page(visit, name))
     given = validate(ActionRequest, {"action": form.get("action", "")}, Positions())
     server = form.get("server", "")
     if server not in [one.name for one in pod.servers]:
@@ -216,7 +217,7 @@ async def report_page(visit: Visitor, name: str) -> Response:
 @router.post("/report")
 async def report(visit: Visitor, name: str) -> Response:
     """Report it."""
-    pod, form = await _form(visit, name)
+    pod, form = await _form(visit, name, lambda: report_page(visit, name))
     texts = {"node": form.get("node", ""), "reason": form.get("reason", "").strip()}
     given = validate(ReportRequest, texts, Positions())
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/report")
@@ -244,9 +245,15 @@ async def _pod(visit: Visit, name: str, rule: str) -> PodView:
     return pod
 
 
-async def _form(visit: Visit, name: str) -> tuple[PodView, dict[str, str]]:
-    """The pod, and the fields of a form that was made for it as it still is."""
-    form = await visit.form()
+async def _form(
+    visit: Visit, name: str, again: Callable[[], Awaitable[Response]] | None = None
+) -> tuple[PodView, dict[str, str]]:
+    """The pod, and the fields of a form that was made for it as it still is.
+
+    Args:
+        again: its page, if something is typed there.
+    """
+    form = await visit.form(again)
     pod = await pod_of(visit, name)
     check_unchanged(form, _seen(pod)["seen"], f"pod {pod.name}")
     return pod, form

@@ -16,7 +16,7 @@ from weft.api.asking import KIB
 from weft.model.errors import InputError, UnauthenticatedError, WeftError
 from weft.ports.signin import NeedsPasscode, Scope, SignedIn, SignIn
 from weft.web.guard import LARGEST_FORM, form_of
-from weft.web.pages import base_of, page
+from weft.web.pages import PREFIX, base_of, page
 from weft.web.sessions import Contents, Session
 from weft.web.visits import (
     SignInFirst,
@@ -31,7 +31,6 @@ from weft.web.visits import (
 router = APIRouter()
 SYSTEM = "system"
 """Value of the choice of the system instead of a project: no project's id, which has 32 hexadecimal digits."""
-DRAFT = "/order?draft=true"
 LARGEST_DRAFT = LARGEST_FORM - 28 * KIB
 """Bytes of an order's text as a form sends it; the rest is for user, password and others."""
 log = logging.getLogger("weft.web")
@@ -71,8 +70,9 @@ def forms(
 
 
 def with_draft(http: HttpRequest, draft: str) -> Response:
-    """The forms, which keep the text of an order that was sent after the session had ended."""
-    return without_session(forms(http, {}, 401, DRAFT, over=True, draft=draft))
+    """The forms, which keep the text of an order that was sent after the session had ended, and lead to its page."""
+    back = f"{http.url.path.removeprefix(PREFIX)}?draft=true"
+    return without_session(forms(http, {}, 401, back, over=True, draft=draft))
 
 
 def _is_kept(draft: str) -> bool:

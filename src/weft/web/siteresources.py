@@ -55,7 +55,10 @@ async def abandon_page(visit: Visitor) -> Response:
     )
     more = f", and {len(left) - 30} others" if len(left) > 30 else ""
     warnings = (f"Not seen gone: {', '.join(left[:30])}{more}",) if left else ()
-    asked = (AskedField("reason", "Reason", 500), AskedField("name", "Type the site's name to confirm", 255))
+    asked = (
+        AskedField("reason", "Reason", 500),
+        AskedField("name", "Type the site's name to confirm", 255, confirms=True),
+    )
     title = f"Abandon the removal of site {found.site}'s resources"
     return confirmation(
         visit,
@@ -75,7 +78,7 @@ async def abandon_page(visit: Visitor) -> Response:
 @router.post("/abandon")
 async def abandon(visit: Visitor) -> Response:
     """Abandon it."""
-    form = await visit.form()
+    form = await visit.form(lambda: abandon_page(visit))
     request = await visit.caller("POST", "/v1/site/abandon")
     await run_in_threadpool(visit.verbs.may, request, "site:destroy")
     found = await _resources(visit)

@@ -150,7 +150,7 @@ async def new_page(visit: Visitor) -> Response:
 @router.post(f"{_LIST}/new")
 async def create(visit: Visitor) -> Response:
     """Reserve them."""
-    form = await visit.form()
+    form = await visit.form(lambda: new_page(visit))
     request = await visit.caller("POST", "/v1/reservations")
     await run_in_threadpool(visit.verbs.may, request, "reservations:change")
     texts = {name: form.get(name, "").strip() for name in ("name", "project_id", "start", "end", "reason")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, TypeVar, cast
@@ -64,9 +64,16 @@ class Visit:
         self.http.state.own = await run_in_threadpool(self.verbs.allowed, request, OWN_RULES, project or "")
         return request
 
-    async def form(self) -> dict[str, str]:
-        """The fields of a form of this session. Raises `HTTPException`."""
-        return await form_of(self.http, self.session)
+    async def form(self, again: Callable[[], Awaitable[Response]] | None = None) -> dict[str, str]:
+        """The fields of a form of this session. Raises `HTTPException`.
+
+        Args:
+            again: the page of the form. It is the answer if what was typed is refused later, with what was typed.
+        """
+        fields = await form_of(self.http, self.session)
+        if again is not None:
+            self.http.state.typed, self.http.state.again = fields, again
+        return fields
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
         return page(self.http, template, self.session, status, **values)

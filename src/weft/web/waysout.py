@@ -29,6 +29,7 @@ WAYS = {
     "pod bandwidth": Way("Bandwidth test", "/pods/{pod}/bandwidth", "", "the last certificate names causes"),
     "pod extend": Way("Extend the lease…", "/pods/{pod}#change", "pods:extend", "it ends later"),
     "pod reboot": Way("Reboot a server…", "/pods/{pod}/servers/act", "pods:operate", "the others go on"),
+    "pod links": Way("Links", "/pods/{pod}/links", "", "its adapters, leaf switches and cables"),
     "pod receipt": Way("Receipt", "/pods/{pod}/receipt", "", "what was read back"),
     "pod release": Way(
         "Release this pod…",
@@ -124,7 +125,6 @@ ELSEWHERE = {
     "pod bandwidth-plan": "writes a file for weft-check",
     "node verify-bandwidth": "runs over SSH, where the key is",
     "pod console": "its URL is the only credential it needs: it stays out of a page",
-    "pod links": "reads paths of the fabric for programs",
     "pod topology": "writes a file for schedulers",
     "link show": "reads paths of the fabric for programs",
     "site who-disturbs": "reads paths of the fabric for programs",

@@ -60,7 +60,7 @@ async def new_page(visit: Visitor) -> Response:
 @router.post("/new")
 async def create(visit: Visitor) -> Response:
     """Make it; the answer has its secret."""
-    form = await visit.form()
+    form = await visit.form(lambda: new_page(visit))
     given = {
         "name": form.get("name", "").strip(),
         "url": form.get("url", "").strip(),

@@ -37,8 +37,10 @@ _VALUE = re.compile(r"[A-Za-z0-9_-]{43}\.([A-Za-z0-9_-]{0,1400})")
 def check_address(url: str) -> None:
     """Raise `InputError` unless it is the address of a WebSSO of Keystone, as browsers reach it."""
     parts = urlsplit(url)
-    good = parts.scheme in ("http", "https") and "/OS-FEDERATION/" in parts.path and "websso" in parts.path
-    if not good or parts.query or parts.fragment:
+    good = (
+        "/OS-FEDERATION/" in parts.path and "websso" in parts.path and not parts.query and not parts.fragment
+    )
+    if not good or not url.isprintable() or " " in url or not _origin_of(url):
         allowed = "Keystone's address of WebSSO, such as https://keystone.example/v3/auth/OS-FEDERATION/websso/openid"
         raise InputError("websso_url", url[:200], allowed)
 
@@ -99,12 +101,26 @@ def _origin(http: HttpRequest) -> str:
     return f"{own}/sso"
 
 
+def _origin_of(url: str) -> str:
+    """As browsers write it: in lower case, without the scheme's own port. Empty: no address of a web server."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError:
+        return ""
+    own = {"http": 80, "https": 443}.get(parts.scheme)
+    if own is None or not parts.hostname or "@" in parts.netloc:
+        return ""
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}" + (f":{port}" if port not in (None, own) else "")
+
+
 def _check_keystone(address: str) -> Callable[[HttpRequest], None]:
-    parts = urlsplit(address)
+    keystone = _origin_of(address)
 
     def check(http: HttpRequest) -> None:
         """Raise `HTTPException` unless a page of Keystone sent the form: browsers say so, scripts can't."""
-        if http.headers.get("origin", "").lower() != f"{parts.scheme}://{parts.netloc}".lower():
+        if http.headers.get("origin", "").lower() != keystone:
             raise HTTPException(403, "the form wasn't sent by Keystone")
 
     return check

@@ -21,7 +21,11 @@ class WeftFollow extends HTMLElement {
   follow() {
     this.source = new EventSource(this.address);
     this.source.addEventListener("open", () => this.say("Following.", "Pause"));
-    this.source.addEventListener("error", () => this.say("The connection is lost; trying again.", "Pause"));
+    this.source.addEventListener("error", () => {
+      if (this.source.readyState !== EventSource.CLOSED) return this.say("The connection is lost; trying again.", "Pause");
+      this.pause(); // by an answer that is no stream: the browser doesn't try again
+      this.say("Not following: the session has ended, or the server is busy. Load the page again.", "Go on");
+    });
     this.source.addEventListener("reset", () => location.reload());
     this.source.addEventListener("over", () => {
       this.pause();
