@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import psycopg
 import pytest
 
+from weft.engine.base import embedded as module
 from weft.engine.base.embedded import LONGEST, SOCKET, EmbeddedKeeper, EmbeddedServer, embedded
 from weft.engine.base.pulse import Pulse
 from weft.model.errors import InputError
@@ -157,10 +158,48 @@ def test_state_of_another_user_is_refused_and_left_alone(place: Path, what: str)
     before = sorted(place.rglob("*"))
     with (
         pytest.raises(
-            InputError, match=r"weft\.state.*is #65533's: run weft as that user \(sudo -u #65533\)"
+            InputError, match=r"weft\.state.*is #65533's: run weft as that user \(sudo -u '#65533'\)"
         ),
         embedded(place),
     ):
         raise AssertionError
     assert sorted(place.rglob("*")) == before
     os.chown(place / what, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "of_data", "said"),
+    [
+        (0o777, 65533, ""),
+        (0o777, None, ""),
+        (0o755, None, "is root's: run weft as that user (sudo -u root)"),
+        (0o777, 0, "is root's: run weft as that user"),
+    ],
+)
+def test_volume_of_roots_in_which_a_user_without_a_name_may_write_is_that_users(
+    place: Path, mode: int, of_data: int | None, said: str
+) -> None:
+    """As container platforms mount it, for a user of any number; and a refusal is no traceback."""
+    state = place / "state"
+    state.mkdir()
+    state.chmod(mode)
+    if of_data is not None:
+        (state / "postgres").mkdir()
+        os.chown(state / "postgres", of_data, of_data)
+    ours, theirs = os.pipe()
+    if os.fork() == 0:
+        text = ""
+        try:
+            os.setgroups([])
+            os.setgid(65533)
+            os.setuid(65533)
+            module._refuse_anothers(state, state / "postgres")  # pyright: ignore[reportPrivateUsage]
+        except BaseException as error:
+            text = f"{type(error).__name__}: {error}"
+        os.write(theirs, text.encode())
+        os._exit(0)
+    os.close(theirs)
+    os.wait()
+    with os.fdopen(ours) as answer:
+        found = answer.read()
+    assert said in found and found.partition(":")[0] == ("InputError" if said else "")

@@ -214,7 +214,8 @@ def embedded(folder: Path, pulse: Pulse | None = None) -> Generator[str]:
 def _refuse_anothers(folder: Path, data: Path) -> None:
     """Raise `InputError` if the state is another user's: what this one made there, that one couldn't use any more.
 
-    Root's server runs as the wheel's user, so the folder is root's, and the data are that user's.
+    Root's server runs as the wheel's user, so the folder is root's, and the data are that user's. A folder of root's in
+    which this user may write is this user's, too, such as a volume of a container.
     """
     own = os.geteuid()
     for path in (folder, data):
@@ -225,15 +226,23 @@ def _refuse_anothers(folder: Path, data: Path) -> None:
         except OSError as error:
             allowed = f"a folder that weft's user can use ({error.strerror}): run weft as its owner"
             raise InputError("weft.state", str(folder), allowed) from None
-        try:
-            name = pwd.getpwuid(uid).pw_name
-        except KeyError:
-            name = f"#{uid}"
-        mine = uid == own or (own == 0 and path == data and name == ROOTS_SERVER)
-        if not mine:
-            who = "root" if own == 0 else pwd.getpwuid(own).pw_name
-            allowed = f"a state directory of {who}'s, and {path} is {name}'s: run weft as that user (sudo -u {name})"
+        name = _user(uid)
+        roots = own == 0 and path == data and name == ROOTS_SERVER
+        volume = uid == 0 and path == folder and os.access(folder, os.W_OK)
+        if uid != own and not roots and not volume:
+            allowed = (
+                f"a state directory of {_user(own)}'s, and {path} is {name}'s: run weft as that user "
+                f"(sudo -u {shlex.quote(name)})"
+            )
             raise InputError("weft.state", str(folder), allowed)
+
+
+def _user(uid: int) -> str:
+    """As sudo takes it; a container's user may have no name."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"#{uid}"
 
 
 def running_in(folder: Path) -> tuple[str, bool] | None:
