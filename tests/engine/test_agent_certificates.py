@@ -29,6 +29,7 @@ from weft.fabricagent.config import Listen, Tls
 from weft.fabricagent.server import Server
 from weft.fabricagent.tls import make_certificates
 from weft.model.errors import UnknownError
+from weft.model.messages.certificates import CERTIFICATE_VALID
 from weft.model.probeapi import ProbeStatus
 from weft.model.site import ProbeAgent, Site, Traffic
 from weft.probeagent.cli import ROUTES
@@ -309,3 +310,21 @@ def test_agent_without_a_place_in_the_site_is_forgotten(rig: Rig) -> None:
     rig.site = rig.site.model_copy(update={"fabrics": fabrics})
     rig.keeper().tend()
     assert set(rig.rows()) == {"own"}
+
+
+def test_own_certificate_that_no_worker_looks_at_is_forgotten(rig: Rig) -> None:
+    """Of a host that was taken away, or a file that the site named once: no alert stays for it."""
+    own = AgentCertificates(rig.database)
+    names = ("kept:/etc/weft/pki/weft.pem", "gone:/etc/weft/pki/weft.pem", "unread:/nowhere/weft.pem")
+    for name in names:
+        row = own.own("ib", name)
+        if not name.startswith("unread"):
+            end = own.now() + timedelta(days=2)
+            own.note(row, CERTIFICATE_VALID(until=end), timedelta(hours=6), ("1", end - timedelta(60), end))
+    with psycopg.connect(rig.database.url) as connection:
+        connection.execute(
+            "UPDATE agent_certificate SET next_at = now() - interval '3 days' WHERE agent NOT LIKE 'kept%'"
+        )
+    rig.keeper().tend()
+    assert {row.agent for row in own.list()} & {*names} == {names[0]}
+    assert rig.rows()["own"].seen_at is not None, "its own is there"

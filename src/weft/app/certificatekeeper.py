@@ -88,27 +88,24 @@ class CertificateKeeper(Periodic):
         """Look at what is due, and renew what must be."""
         agents = {(one.fabric, one.address.name): one for one in agents_of(self._site())}
         self._rows.keep(agents)
-        stopped = self._store.database.gate.closed(()) is not None
         for fabric, files in _own_files(agents.values()):
             self._tend_own(fabric, files)
         due = self._rows.claim(BATCH)
         if due:
             with ThreadPoolExecutor(min(THREADS, len(due)), thread_name_prefix="certificates") as pool:
-                tasks = [pool.submit(self._tend_agent, row, agents, stopped) for row in due]
+                tasks = [pool.submit(self._tend_agent, row, agents) for row in due]
             for task in tasks:
                 task.result()
         self._rows.trim()
         return self._every if len(due) < BATCH else 0.0
 
-    def _tend_agent(
-        self, row: SeenCertificate, agents: dict[tuple[str, str], SiteAgent], stopped: bool
-    ) -> None:
+    def _tend_agent(self, row: SeenCertificate, agents: dict[tuple[str, str], SiteAgent]) -> None:
         if (agent := agents.get((row.fabric, row.agent))) is None:
             return  # it left the site since
         with closing(CertificateClient(agent.address, agent.files, agent.sort)) as client:
             try:
                 seen = client.look()
-                message = self._renew(row, agent, client, seen, stopped)
+                message = self._renew(row, agent, client, seen)
                 if message is None:
                     seen = client.look()
                     message = certificates.CERTIFICATE_VALID(until=seen.not_valid_after_utc)
@@ -129,13 +126,12 @@ class CertificateKeeper(Periodic):
         agent: SiteAgent,
         client: CertificateClient,
         seen: x509.Certificate,
-        stopped: bool,
     ) -> Message | None:
         """Renew a certificate if that is due. Returns its state; None: it was renewed."""
         if _superseded(row, seen):
             return certificates.CERTIFICATE_SUPERSEDED()
         now = self._rows.now()
-        found = self._due(seen, agent.files, now, stopped)
+        found = self._due(seen, agent.files, now)
         if not isinstance(found, Authority):
             return found
         until = seen.not_valid_after_utc
@@ -148,6 +144,10 @@ class CertificateKeeper(Periodic):
             made = renewed(request.csr, seen, found, now)
             if not self._rows.issue(row, f"{made.serial_number:x}", made.not_valid_after_utc):
                 return _too_often(until)
+            log.info(
+                "signed certificate %x for agent %s of %s, in place of %x",
+                *(made.serial_number, row.agent, row.fabric, seen.serial_number),
+            )
             client.install(IssuedCertificate(certificate=certificate_pem(made).decode()))
         except RefusedError as error:
             return certificates.RENEWAL_REFUSED(until=until, why=str(error))
@@ -160,9 +160,13 @@ class CertificateKeeper(Periodic):
         return None
 
     def _due(
-        self, seen: x509.Certificate, files: Certificates, now: datetime, stopped: bool
+        self, seen: x509.Certificate, files: Certificates, now: datetime, outside: bool = True
     ) -> Authority | Message:
-        """The authority that must sign another one now, or the state of this one."""
+        """The authority that must sign another one now, or the state of this one.
+
+        Args:
+            outside: it is an agent's, not weft's own.
+        """
         begin, until = seen.not_valid_before_utc, seen.not_valid_after_utc
         if until - now >= (until - begin) * RENEWED_AT:
             return certificates.CERTIFICATE_VALID(until=until)
@@ -170,7 +174,7 @@ class CertificateKeeper(Periodic):
             if not is_late(begin, until, now):
                 return certificates.CERTIFICATE_VALID(until=until)
             return certificates.AUTHORITY_OFFLINE(until=until)
-        if stopped:
+        if outside and self._store.database.gate.closed(()) is not None:
             return certificates.RENEWAL_STOPPED(until=until)
         try:
             if why := readable_by_others(self._key):
@@ -195,7 +199,7 @@ class CertificateKeeper(Periodic):
             if now >= seen.not_valid_after_utc:
                 self._note(row, certificates.CERTIFICATE_EXPIRED(), AGAIN, seen)
                 return
-            found = self._due(seen, files, now, stopped=False)  # nothing outside changes
+            found = self._due(seen, files, now, outside=False)
             if isinstance(found, Authority):
                 with locked(certificate.parent):
                     if f"{_first(certificate).serial_number:x}" != serial:

@@ -2867,5 +2867,6 @@ SELECT * FROM agent_certificate ORDER BY fabric, kind, agent LIMIT 20000;
 DELETE FROM issued_certificate WHERE not_after < now() - interval '90 days';
 
 -- name: trim_own_certificates
--- Of hosts that weft doesn't run on any more.
-DELETE FROM agent_certificate WHERE kind = 'own' AND not_after < now() - interval '90 days';
+-- Of hosts that weft doesn't run on any more, and of files that the site doesn't name any more: workers look at theirs
+-- each minute, and put the next look off by six hours at most.
+DELETE FROM agent_certificate WHERE kind = 'own' AND next_at < now() - interval '2 days';
