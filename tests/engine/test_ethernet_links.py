@@ -13,6 +13,7 @@ from tests.engine.test_open_trunks import linked
 from tests.engine.timehouse import make
 from weft.app.redact import redacted
 from weft.app.tenanttext import HIDDEN
+from weft.drivers.switches.counters import TimedAnswer
 from weft.drivers.switches.possible import LATELY, SwitchRates
 from weft.engine.base.database import Database
 from weft.engine.rows.records import PodRecord
@@ -52,18 +53,22 @@ class Counters:
     def go_on(self, seconds: float) -> None:
         self.now += seconds
 
-    def read(self) -> dict[str, list[PortCounters] | str]:
+    def read(self) -> dict[str, TimedAnswer]:
         self.readings += 1
         zero = {"transmit_bytes": 0, "receive_bytes": 0, "pfc_receive": 0, "pfc_transmit": 0, "ecn_marked": 0}
         return {
-            switch: "it doesn't answer"
-            if switch in self.silent
-            else [
-                PortCounters(
-                    port, **{n: self.readings * self.growth.get((switch, port), {}).get(n, 0) for n in zero}
-                )
-                for port in ports
-            ]
+            switch: (
+                self.now,
+                "it doesn't answer"
+                if switch in self.silent
+                else [
+                    PortCounters(
+                        port,
+                        **{n: self.readings * self.growth.get((switch, port), {}).get(n, 0) for n in zero},
+                    )
+                    for port in ports
+                ],
+            )
             for switch, ports in self.ends.items()
         }
 
@@ -105,7 +110,13 @@ def test_links_of_pods_are_possible_ones_and_no_one_is_accused(
         for k in found.links
         if k.sender_level == "leaf" and k.receiver_level == "other"
     }
-    assert sending == mine and not found.exact and found.lost == found.unseen == 0 and found.shared_with == 1
+    assert (
+        sending == mine
+        and not found.exact
+        and found.equal_paths
+        and found.lost == found.unseen == 0
+        and found.shared_with == 1
+    )
     answer = house.service.who_disturbs(house.operator, str(victim.id))
     (other,) = answer.others
     assert (other.name, other.cause_of, other.congested_links, other.sent_gbps) == ("noisy", 0, 0, None)

@@ -174,6 +174,28 @@ def test_late_answer_is_not_given_once_it_is_old() -> None:
         reading.close()
 
 
+def test_answers_have_the_times_at_which_they_came() -> None:
+    """A late one that of its own, not that of the reading which gives it."""
+    gate, now = threading.Event(), [100.0]
+
+    def late() -> list[PortCounters]:
+        gate.wait(30)
+        return counted()
+
+    reading = reading_of(30, late, counted, clock=lambda: now[0])
+    try:
+        assert isinstance(reading.timed(0.2)["s0"][1], str)
+        gate.set()
+        time.sleep(0.1)
+        gate.clear()
+        now[0] = 140.0
+        found = reading.timed(0.2)
+        assert found == {"s0": (100.0, counted()), "s1": (140.0, counted())}
+    finally:
+        gate.set()
+        reading.close()
+
+
 def test_defect_of_one_switch_is_not_the_others() -> None:
     def breaks() -> list[PortCounters]:
         raise RecursionError("too deep")

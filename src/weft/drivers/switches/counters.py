@@ -30,7 +30,7 @@ MOST_PORTS = 1024
 _PORT = re.compile(r"(Ethernet|swp|eth|et-|xe-)[\w/.:-]{1,40}")
 Counted = Mapping[str, Sequence[PortCounters] | str]
 """Switch -> its ports, or why they aren't known."""
-_Answer = tuple[float, Sequence[PortCounters] | str]
+TimedAnswer = tuple[float, Sequence[PortCounters] | str]
 """When it came, by the monotonic clock, and what it is."""
 
 
@@ -142,7 +142,7 @@ class CounterReading:
         self._switches, self._within, self._monotonic = switches, within, monotonic
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"counters-{fabric}")
         self._lock = threading.Lock()
-        self._asked: dict[str, Future[_Answer]] = {}
+        self._asked: dict[str, Future[TimedAnswer]] = {}
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -150,41 +150,45 @@ class CounterReading:
     def get(self) -> Counted:
         """The answers that come within the time; of a switch that takes longer, its last one while that isn't old.
         Callers at the same time share them."""
-        late: dict[str, Sequence[PortCounters] | str] = {}
+        return {name: found for name, (_, found) in self.timed(self._within).items()}
+
+    def timed(self, within: float) -> Mapping[str, TimedAnswer]:
+        """As `get`, each with the time at which it came, for what is measured between two of them."""
+        late: dict[str, TimedAnswer] = {}
         with self._lock:
             for name, switch in self._switches.items():
                 known = self._asked.get(name)
                 if known is not None and not known.done():
                     continue
                 if known is not None and not self._is_old(known):
-                    late[name] = _found(known)
+                    late[name] = self._found(known)
                 try:
                     self._asked[name] = self._pool.submit(self._ask, switch)
                 except RuntimeError:
-                    return dict.fromkeys(self._switches, CLOSED)
+                    return dict.fromkeys(self._switches, (self._monotonic(), CLOSED))
             asked = dict(self._asked)
-        wait(asked.values(), self._within)
-        found: dict[str, Sequence[PortCounters] | str] = {}
+        wait(asked.values(), within)
+        found: dict[str, TimedAnswer] = {}
         with self._lock:
             for name, answer in asked.items():
                 if answer.done():
-                    found[name] = _found(answer)
+                    found[name] = self._found(answer)
                     if self._asked.get(name) is answer:
                         del self._asked[name]
                 else:
-                    found[name] = late.get(name, f"no answer within {self._within:.0f} s")
+                    none = self._monotonic(), f"no answer within {within:.0f} s"
+                    found[name] = late.get(name, none)
         return found
 
-    def _is_old(self, answer: Future[_Answer]) -> bool:
+    def _is_old(self, answer: Future[TimedAnswer]) -> bool:
         return not answer.cancelled() and self._monotonic() - answer.result()[0] > MOST_AGE
 
-    def _ask(self, switch: Switch) -> _Answer:
+    def _ask(self, switch: Switch) -> TimedAnswer:
         found = _counters_of(switch)
         return self._monotonic(), found
 
-
-def _found(answer: Future[_Answer]) -> Sequence[PortCounters] | str:
-    return CLOSED if answer.cancelled() else answer.result()[1]
+    def _found(self, answer: Future[TimedAnswer]) -> TimedAnswer:
+        return (self._monotonic(), CLOSED) if answer.cancelled() else answer.result()
 
 
 def _counters_of(switch: Switch) -> Sequence[PortCounters] | str:

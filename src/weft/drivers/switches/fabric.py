@@ -20,7 +20,7 @@ from weft.drivers.switches.names import read_name, vlan_name
 from weft.drivers.switches.own import Own
 from weft.drivers.switches.ownevidence import check_own, clean_own, observe_own
 from weft.drivers.switches.ownsegments import OwnSegments, own_of
-from weft.drivers.switches.possible import SwitchRates, possible_routes
+from weft.drivers.switches.possible import SOON, SwitchRates, possible_routes
 from weft.drivers.switches.sessions import Edits, Sessions
 from weft.drivers.switches.snapshot import EthernetSnapshot
 from weft.drivers.switches.vlans import Batch, SwitchState
@@ -70,7 +70,7 @@ class EthernetFabric(OneByOne[EthernetSnapshot]):
         self._nameless = any(not s.keeps_names for s in switches)
         self._write_only = {s.name: s for s in switches if isinstance(s, Generic)}
         self._counters = CounterReading(fabric, {s.name: s for s in switches if not isinstance(s, Generic)})
-        self._rates = SwitchRates(self._counters.get)
+        self._rates = SwitchRates(lambda: self._counters.timed(SOON))
         self._settings = QosReading(tuple(switches), self._sessions.readers)
         self._sites = OwnSegments(site.name, fabric, cabling, ledger, self.snapshot, self._change_own)
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from weft.drivers.switches.cabling import Cabling, switch_of
-from weft.drivers.switches.counters import Counted
+from weft.drivers.switches.counters import TimedAnswer
 from weft.model.agentlinks import RoutedPort, SwitchCable
 from weft.model.linkreading import PortRate, RouteReading, TimedRates
 from weft.model.portcounters import PortCounters
@@ -23,6 +23,9 @@ LEAST = 1.0
 """Seconds that a rate is measured over at least."""
 LATELY = 120.0
 """Seconds after which a reading says nothing of now."""
+SOON = 3.0
+"""Seconds that a reading waits for switches, so that two and the pause fit into a request of the API (10 s). A switch
+that takes longer gives its answer to the next reading."""
 HASHED = "switches choose among equal paths by a hash of each flow, or a spanning tree blocks some: paths are possible"
 BONDS = "adapters with bonds are followed by the first link of each"
 UNJUDGED = "whether Ethernet links are congested isn't judged: pauses and ECN marks are shown where switches count them"
@@ -95,72 +98,81 @@ def _links(site: Site, fabric: str) -> tuple[SwitchLink, ...]:
 
 
 class _Reading(NamedTuple):
+    """The ports of a switch by their names. Attributes: at: when it answered."""
+
     at: float
-    counted: Counted
+    ports: Mapping[str, PortCounters]
 
 
 class SwitchRates:
-    """What ports carry, by the last two readings. Thread-safe.
+    """What ports carry, by the last two answers of each switch and the time between them. Thread-safe.
 
     Args:
-        read: asks all switches; ends in a bounded time.
+        read: asks all switches; ends within `SOON`.
     """
 
     def __init__(
         self,
-        read: Callable[[], Counted],
+        read: Callable[[], Mapping[str, TimedAnswer]],
         monotonic: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._read, self._monotonic, self._pause = read, monotonic, pause
         self._turn = threading.Lock()
-        self._readings: list[_Reading] = []
-        """The last two, newest first."""
+        self._looked: float | None = None
+        """When the last look ended."""
+        self._readings: dict[str, tuple[_Reading, ...]] = {}
+        """Switch -> its last two, newest first."""
+        self._silent: frozenset[str] = frozenset()
+        """Switches that didn't answer when they were asked last."""
 
     def get(self, routes: RouteReading, max_age: float) -> TimedRates:
         """Of all ports of these routes; a port whose switch doesn't answer, or doesn't count that, isn't known."""
         with self._turn:
             now = self._monotonic()
-            self._readings = [r for r in self._readings if now - r.at <= LATELY]
-            if not self._readings:
+            if self._looked is None or now - self._looked > LATELY:
+                self._readings = {}
                 self._look()
                 self._pause(FIRST)
-            if len(self._readings) < 2 or now - self._readings[0].at > max(max_age, LEAST):
                 self._look()
-            new, old = self._readings[0], self._readings[1]
-            age = self._monotonic() - new.at
-        seconds = new.at - old.at
-        ports = dict(_rates(routes, _by_port(new.counted), _by_port(old.counted), seconds))
+            elif now - self._looked > max(max_age, LEAST):
+                self._look()
+            pairs = {
+                name: (found[0], found[1])
+                for name, found in self._readings.items()
+                if name not in self._silent and len(found) == 2
+            }
+            newest = min((new.at for new, _ in pairs.values()), default=now)
+            age = max(0.0, self._monotonic() - newest)
+        lengths = [new.at - old.at for new, old in pairs.values()]
+        ports = dict(_rates(routes, pairs))
         unread = sum(rate.sent is None for end, rate in ports.items() if end in routes.port_names)
-        return TimedRates(ports, (seconds,), age, unread)
+        return TimedRates(ports, (max(lengths),) if lengths else (), age, unread)
 
     def _look(self) -> None:
-        at = self._monotonic()
-        self._readings = [_Reading(at, self._read()), *self._readings[:1]]
-
-
-def _by_port(counted: Counted) -> Mapping[tuple[str, str], PortCounters]:
-    """(Switch, port) -> its counters."""
-    return {
-        (switch, one.port): one
-        for switch, found in counted.items()
-        if not isinstance(found, str)
-        for one in found
-    }
+        """An answer that came less than `LEAST` after the one before, or is that one, gives no rate."""
+        silent: set[str] = set()
+        for name, (at, found) in self._read().items():
+            if isinstance(found, str):
+                silent.add(name)
+                continue
+            before = tuple(r for r in self._readings.get(name, ()) if at - r.at <= LATELY)
+            if not before or at - before[0].at >= LEAST:
+                self._readings[name] = (_Reading(at, {one.port: one for one in found}), *before[:1])
+        self._silent, self._looked = frozenset(silent), self._monotonic()
 
 
 def _rates(
-    routes: RouteReading,
-    new: Mapping[tuple[str, str], PortCounters],
-    old: Mapping[tuple[str, str], PortCounters],
-    seconds: float,
+    routes: RouteReading, pairs: Mapping[str, tuple[_Reading, _Reading]]
 ) -> Iterator[tuple[tuple[int, int], PortRate]]:
     """What a host sends is what its switch's port receives."""
 
     def rate(end: tuple[int, int], *fields: str) -> list[float | None]:
-        place = routes.names[end[0]], routes.port_names[end]
-        pair = new.get(place), old.get(place)
-        return [_grown(pair, field, seconds) for field in fields]
+        if (pair := pairs.get(routes.names[end[0]])) is None:
+            return [None for _ in fields]
+        (new_at, new), (old_at, old) = pair
+        port = routes.port_names[end]
+        return [_grown((new.get(port), old.get(port)), field, new_at - old_at) for field in fields]
 
     for cable in routes.cables:
         for end in ((cable.a, cable.a_port), (cable.b, cable.b_port)):
