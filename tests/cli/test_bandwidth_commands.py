@@ -231,11 +231,14 @@ def test_slow_cable_between_switches_is_named_by_the_forwarding_tables(desk: Des
     (desk.folder / "m.json").write_text(json.dumps({**DOCUMENT, "nodes": names, "pairs": pairs}))
     grown = {"SymbolErrorCounter": 500}
     a, b = map_.ends(link)
+    guids = {s.name: s.guid for s in site.switches}
     house.fabric.manager("sm1").port_errors = tuple(
         PortErrors(
             node=one.name,
             port=one.port,
             peer=f"{other.name}[{other.port}]",
+            guid=guids[one.name],
+            peer_guid=guids[other.name],
             counters=grown,
             grown=grown,
             over=(*grown,),

@@ -123,11 +123,11 @@ def watch(wire: FakeWire, monkeypatch: pytest.MonkeyPatch) -> Watch:
 def test_growing_errors_are_a_problem_and_an_old_sum_is_not(wire: FakeWire, watch: Watch) -> None:
     """Shown are both, the growing one first; the sentence names both ends of the cable."""
     wire.values = {(2, 3): {"PortRcvErrors": 500}, (7, 1): {}}
-    found, bad, problems = watch.look(0)
+    found, bad, problems, _ = watch.look(0)
     assert [(p.node, p.port, p.counters) for p in found or ()] == [("leaf01", 3, {"PortRcvErrors": 500})]
     assert (bad, problems) == (0, ())
     wire.values[7, 1] = {"SymbolErrorCounter": 11}
-    found, bad, problems = watch.look(60)
+    found, bad, problems, _ = watch.look(60)
     assert [p.node for p in found or ()] == ["gpu01 mlx5_0", "leaf01"]
     assert bad == 1
     assert problems == (
@@ -148,7 +148,7 @@ def test_growth_up_to_the_threshold_is_no_problem(wire: FakeWire, watch: Watch) 
 def test_silent_port_is_reported_and_hides_no_other(wire: FakeWire, watch: Watch) -> None:
     """Unknown isn't fine; nothing readable at all makes what was read before unknown, too."""
     wire.values = {(2, 3): {"PortRcvErrors": 1}}
-    found, bad, problems = watch.look(0)
+    found, bad, problems, _ = watch.look(0)
     assert (len(found or ()), bad) == (1, 0)
     assert problems == ("error counters of 1 cabled ports can't be read",)
     wire.values = {}
@@ -168,7 +168,7 @@ def test_full_counter_stays_a_problem(wire: FakeWire, watch: Watch, counter: str
     wire.values[7, 1] = {counter: most}
     for hour in range(1, 3):
         watch.look(hour * WINDOW)
-    found, bad, problems = watch.look(3 * WINDOW)
+    found, bad, problems, _ = watch.look(3 * WINDOW)
     assert [p.grown for p in found or ()] == [{}]
     assert bad == 1
     assert problems == (
@@ -197,7 +197,7 @@ def test_bad_ports_are_counted_and_the_worst_listed(
     """The list ends somewhere, the number doesn't."""
     monkeypatch.setattr(porterrors, "SHOWN", 1)
     wire.values = {(2, 3): {"VL15Dropped": 65_535}, (7, 1): {"PortRcvErrors": 65_535}}
-    found, bad, problems = watch.look(0)
+    found, bad, problems, _ = watch.look(0)
     assert (len(found or ()), bad) == (1, 2)
     assert problems[1:] == ("1 more ports have such errors",)
 
@@ -248,6 +248,21 @@ def test_silent_port_is_skipped_for_a_while(wire: FakeWire, watch: Watch) -> Non
     wire.values[7, 1] = {}
     assert watch.look(31 * 60).problems == ()
     assert watch.look(32 * 60).problems == ()
+
+
+def test_port_that_was_not_read_throughout_the_window_is_unknown(wire: FakeWire, watch: Watch) -> None:
+    """Without its first reading, what it counted since then isn't known, although it answers now."""
+    assert watch.look(0).unread == 0
+    answers = wire.values.pop((7, 1))
+    assert [watch.look(minute * 60).unread for minute in (1, 2)] == [1, 1]
+    wire.values[7, 1] = answers
+    assert watch.look(20 * 60).unread == 0, "it was read at the begin and is now"
+    late = Watch(wire)
+    del wire.values[7, 1]
+    late.look(0)
+    wire.values[7, 1] = answers
+    assert (late.look(60).unread, late.look(2 * 60).unread) == (1, 1)
+    assert late.look(WINDOW + 120).unread == 0
 
 
 def test_refusing_port_is_asked_at_each_reading(wire: FakeWire, watch: Watch) -> None:

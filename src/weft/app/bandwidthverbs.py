@@ -30,7 +30,7 @@ from weft.model.ids import span
 from weft.model.messages import bandwidth as messages
 from weft.model.messages import maintenance
 from weft.model.site import Site
-from weft.planning.bandwidth.bothends import ends_of_cause, errors_at, part_of
+from weft.planning.bandwidth.bothends import by_the_site, ends_of_cause, errors_at, part_of
 from weft.planning.bandwidth.candidates import LinksOf
 from weft.planning.bandwidth.certify import AtTheEnds, certify
 from weft.planning.bandwidth.expected import Planned
@@ -39,9 +39,6 @@ from weft.planning.bandwidth.values import Cause
 from weft.planning.fabric.linkmap import LinkMap
 from weft.planning.fabric.podtopology import PodTopology
 from weft.ports.fabric import FollowsRoutes
-
-ERRORS_AGE = 60.0
-"""Seconds that a reading of all ports may be old which says whether all answered; errors are read as often."""
 
 
 class BandwidthVerbs(TopologyVerbs):
@@ -108,7 +105,7 @@ class BandwidthVerbs(TopologyVerbs):
             planned, fabric, named = _of_nodes(site, document.nodes)
             _check_names(document, planned)
             links_of = self._links_of(site, fabric, planned, named)
-            errors, complete = self._port_errors(fabric)
+            errors, complete = self._port_errors(site, fabric)
             user = request.caller.user_name
 
             def errors_of(cause: Cause) -> AtTheEnds:
@@ -177,20 +174,15 @@ class BandwidthVerbs(TopologyVerbs):
         except WeftError:
             return None
 
-    def _port_errors(self, fabric: str) -> tuple[tuple[PortErrors, ...], bool]:
+    def _port_errors(self, site: Site, fabric: str) -> tuple[tuple[PortErrors, ...], bool]:
         """Ports with errors, as far as the fabric's manager says, and whether all others are known to have none."""
         try:
-            driver = self._keeper.world().fabric(fabric)
-            status = driver.status()
+            status = self._keeper.world().fabric(fabric).status()
         except WeftError:
             return (), False
         found = status.port_errors or ()
-        if status.port_errors is None or status.bad_ports != sum(bool(one.over) for one in found):
-            return found, False
-        try:
-            return found, isinstance(driver, FollowsRoutes) and driver.rates(ERRORS_AGE).unread == 0
-        except WeftError:
-            return found, False
+        complete = status.unread_ports == 0 and status.bad_ports == sum(bool(one.over) for one in found)
+        return by_the_site(site, fabric, found), complete
 
 
 def _of_pod(pod: PodTopology, site: Site) -> tuple[Planned, dict[str, str]]:

@@ -115,6 +115,7 @@ class Observer:
             foreign_digest=self._foreign_digest(text),
             port_errors=seen.ports,
             bad_ports=seen.bad,
+            unread_ports=seen.unread,
         )
 
     def _log_problems(self) -> list[str]:

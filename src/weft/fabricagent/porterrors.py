@@ -81,6 +81,10 @@ class History:
         while len(self.readings) > 2 and self.readings[1][0] <= now - WINDOW:
             del self.readings[0]
 
+    def known(self) -> int:
+        """How many ports are in the first and the last reading: all that they counted in between is known."""
+        return len(self.readings[0][1].keys() & self.readings[-1][1].keys()) if self.readings else 0
+
     def grown(self, port: Port) -> dict[str, int]:
         """What was added to each counter; after a reset, what it counts since."""
         found: dict[str, int] = {}
@@ -106,11 +110,14 @@ class PortErrorSummary(NamedTuple):
         ports: the `SHOWN` worst of those with errors, the worst first; None: nothing was read yet, or nothing could be.
         bad: how many ports have a counter that grew by more than its threshold or is full; None as for `ports`.
         problems: each a sentence.
+        unread: how many cabled ports weren't read at the begin of the window, or now: whether they have errors, or
+            those grew, isn't known. None as for `ports`.
     """
 
     ports: tuple[PortErrors, ...] | None
     bad: int | None
     problems: tuple[str, ...] = ()
+    unread: int | None = None
 
 
 @dataclass(slots=True)
@@ -159,6 +166,7 @@ class PortErrorWatch:
             if self._discovery is None:
                 return PortErrorSummary(None, None)
             found, unread = self._found(self._discovery), self._unread
+            unknown = unread + len(self._history.readings[-1][1]) - self._history.known()
         found.sort(key=lambda p: (not p.over, -sum(p.grown.values()), -sum(p.counters.values())))
         bad = [p for p in found if p.over]
         problems = [p.sentence() for p in bad[:SHOWN]]
@@ -166,7 +174,7 @@ class PortErrorWatch:
             problems.append(f"{len(bad) - SHOWN} more ports have such errors")
         if unread:
             problems.append(f"error counters of {unread} cabled ports can't be read")
-        return PortErrorSummary(tuple(found[:SHOWN]), len(bad), tuple(problems))
+        return PortErrorSummary(tuple(found[:SHOWN]), len(bad), tuple(problems), unknown)
 
     def _found(self, discovery: Discovery) -> list[PortErrors]:
         """Ports with errors in the last reading, or whose errors grew."""
@@ -183,6 +191,8 @@ class PortErrorWatch:
                     node=names.get(port[0], "") or format_guid(port[0]),
                     port=port[1],
                     peer=_peer(peers.get(port), names),
+                    guid=port[0],
+                    peer_guid=end.guid if (end := peers.get(port)) is not None else None,
                     counters=dict(errors),
                     grown=grown,
                     over=tuple(n for n in THRESHOLDS if grown.get(n, 0) > THRESHOLDS[n] or n in full),

@@ -39,9 +39,10 @@ from weft.model.subnet import Partition, PathProbe
 
 NONCE_HEADER, READ_AT_HEADER, PROTOCOL_HEADER = "Weft-Nonce", "Weft-Read-At", "Weft-Protocol"
 
-PROTOCOL: int = 3
+PROTOCOL: int = 4
 """The version that this program speaks. 2: a status says which of its problems are of what. 3: a reading of
-tables and a topology say why they may lack something."""
+tables and a topology say why they may lack something. 4: ports with errors have GUIDs, and a status says how many
+ports weren't read."""
 OLDEST_PROTOCOL: int = 1
 """The oldest version that it still understands."""
 
@@ -134,6 +135,10 @@ class AgentStatus(Document):
     )
     bad_ports: int | None = Field(
         default=None, description="Of a master: how many ports are bad, listed or not; none: not known."
+    )
+    unread_ports: int | None = Field(
+        default=None,
+        description="Of a master: how many cabled ports weren't read an hour ago, or now; none: not known.",
     )
 
     @property

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from weft.model.base import Document
 from weft.model.fabrictypes import Level, Mode
+from weft.model.ids import WireGuid
 from weft.model.problem import Problem
 
 
@@ -283,9 +284,17 @@ class ManagerStatus(Document):
 class PortErrors(Document):
     """Error counters of a port, as perfquery names them."""
 
-    node: str = Field(description="Name of the switch or adapter.")
+    node: str = Field(
+        description="Name of the switch or adapter: its node description, which a host writes itself."
+    )
     port: int
     peer: str = Field(default="", description="What it is cabled to: name and port.")
+    guid: WireGuid | None = Field(
+        default=None, description="GUID of the switch or adapter; null: an older agent."
+    )
+    peer_guid: WireGuid | None = Field(
+        default=None, description="GUID of what it is cabled to; null: not known."
+    )
     counters: dict[str, int] = Field(description="Sums since they were last reset; without zeros.")
     grown: dict[str, int] = Field(
         default_factory=dict[str, int], description="What was added within the last hour."
@@ -327,6 +336,11 @@ class FabricStatus(Document):
         default=None,
         description="How many ports have a counter that grew by more than its threshold or is full, listed or not; "
         "null: not read yet, or not reported by the manager.",
+    )
+    unread_ports: int | None = Field(
+        default=None,
+        description="How many cabled ports weren't read an hour ago, or now, so that what they counted since isn't "
+        "known; null: not known.",
     )
 
     @property

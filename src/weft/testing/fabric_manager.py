@@ -55,6 +55,7 @@ class FakeManager:
         self.eyes: Callable[[Tables], Tables] = lambda tables: tables
         self.port_errors: tuple[PortErrors, ...] = ()
         """What its agent makes of a reading."""
+        self.unread_ports = 0
         members = ", ".join(f"{format_guid(g)}=full" for g in managers)
         self.text: str | None = f"Default=0x7fff, ipoib : ALL=limited, {members};\n"
         self.forwarding = FakeRoutes(wire)
@@ -118,6 +119,7 @@ class FakeManager:
                 bad_ports=sum(bool(p.over) for p in self.port_errors)
                 if self._state is ManagerState.MASTER
                 else None,
+                unread_ports=self.unread_ports if self._state is ManagerState.MASTER else None,
             )
 
     def _file(self) -> PartitionFile:

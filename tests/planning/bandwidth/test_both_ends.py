@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.helpers.paths import SMALL
+from weft.app.sitefile import load_site
 from weft.model.bandwidth import CertifiedCause, PlannedAdapter, PlannedNode
 from weft.model.fabric import PortErrors
-from weft.planning.bandwidth.bothends import ends_of_cause, errors_at, part_of
+from weft.planning.bandwidth.bothends import by_the_site, ends_of_cause, errors_at, part_of
 from weft.planning.bandwidth.expected import Planned
 from weft.planning.bandwidth.values import Cause, Kind, Subject
 
@@ -75,6 +77,65 @@ def test_cable_between_switches_has_errors_at_both_of_its_ports(
     assert part_of(found, ends, errors, True) == part
     said = errors_at(ends, (*errors, *LOOKALIKES))
     assert len(said) == len([one for one in errors if one not in LOOKALIKES])
+
+
+def full(one: PortErrors, grown: int = 0) -> PortErrors:
+    """The same with its counter at its end, of which `grown` were added within the hour."""
+    name = one.over[0]
+    update = {"counters": {name: 65535}, "grown": {name: grown} if grown else {}, "full": one.over}
+    return one.model_copy(update=update)
+
+
+@pytest.mark.parametrize(
+    ("kind", "errors", "part"),
+    [
+        (Kind.ADAPTER, (full(OWN), full(FAR)), ""),
+        (Kind.ADAPTER, (full(OWN),), ""),
+        (Kind.ADAPTER, (OWN, full(FAR)), ""),
+        (Kind.ADAPTER, (full(OWN), FAR), ""),
+        (Kind.ADAPTER, (OWN, full(FAR, 20)), "cable"),
+        (Kind.LINK, tuple(map(full, LINK)), ""),
+        (Kind.LINK, (LINK[0], full(LINK[1])), ""),
+        (Kind.LINK, (LINK[0], full(LINK[1], 3)), "cable"),
+    ],
+)
+def test_counter_that_has_been_full_for_longer_tells_nothing(
+    kind: Kind, errors: tuple[PortErrors, ...], part: str
+) -> None:
+    """It may be years old, and what its port counts today isn't known either."""
+    found = cause(kind, "leaf04:6 - spine01:10" if kind is Kind.LINK else "gpu06", 1)
+    ends = ends_of_cause(found, PLANNED, {"gpu06": "gpu06"})
+    assert part_of(found, ends, errors, True) == part
+    assert len(errors_at(ends, errors)) == len(errors), "the operator is shown that it is full"
+
+
+def test_ports_are_known_by_guid_and_not_by_what_they_call_themselves() -> None:
+    """A managed switch's own name isn't the site's; a host may call itself as another one."""
+    site = load_site(SMALL / "site.yaml")
+    fabric = next(iter(site.fabrics))
+    node = next(n for n in site.nodes if n.hcas_on(fabric))
+    hca, leaf = node.hcas_on(fabric)[0], next(s for s in site.switches if s.fabric == fabric)
+    own, far, lies = (
+        port("localhost mlx5_9", 1, "MF0;x:MQM8700/U1[4]", "PortRcvErrors"),
+        port("MF0;x:MQM8700/U1", 4, "localhost mlx5_9[1]", "SymbolErrorCounter"),
+        port(f"{node.name} {hca.name}", 1, f"{leaf.name}[5]", "PortRcvErrors"),
+    )
+    seen = (
+        own.model_copy(update={"guid": hca.guid, "peer_guid": leaf.guid}),
+        far.model_copy(update={"guid": leaf.guid, "peer_guid": hca.guid}),
+        lies.model_copy(update={"guid": 0xBAD, "peer_guid": 0xBAD1}),
+        lies,
+    )
+    found = by_the_site(site, fabric, seen)
+    assert [(one.node, one.peer) for one in found] == [
+        (f"{node.name}/{hca.name}", f"{leaf.name}[4]"),
+        (leaf.name, f"{node.name}/{hca.name}[1]"),
+        ("0x0000000000000bad", "0x000000000000bad1[5]"),
+    ]
+    end = ((node.name, hca.name),)
+    assert len(errors_at(end, found)) == 2
+    assert part_of(cause(Kind.ADAPTER, node.name, 0), end, found, True) == "cable"
+    assert part_of(cause(Kind.ADAPTER, node.name, 0), end, by_the_site(site, fabric, seen[2:]), True) == ""
 
 
 def test_sentences_are_of_both_ends_and_of_no_lookalike() -> None:

@@ -20,6 +20,7 @@ def fabric_status(fabric: str, answers: Mapping[str, AgentStatus | WeftError]) -
         problems=(*_masters(known), *_files(known)),
         port_errors=tells.port_errors if tells else None,
         bad_ports=tells.bad_ports if tells else None,
+        unread_ports=tells.unread_ports if tells else None,
     )
 
 

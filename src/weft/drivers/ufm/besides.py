@@ -14,12 +14,13 @@ from weft.model.fabric import PortErrors
 class Besides:
     """Attributes:
     problems: each with the agent's name.
-    port_errors, bad_ports: see `FabricStatus`.
+    port_errors, bad_ports, unread_ports: see `FabricStatus`.
     """
 
     problems: tuple[str, ...]
     port_errors: tuple[PortErrors, ...] | None
     bad_ports: int | None
+    unread_ports: int | None
 
 
 def besides(answers: Mapping[str, AgentStatus | WeftError]) -> Besides:
@@ -34,7 +35,9 @@ def besides(answers: Mapping[str, AgentStatus | WeftError]) -> Besides:
             "no agent sees the OpenSM that UFM runs, so its state is unknown: check the agents' pid_file"
         )
     tells = next((a for a in known.values() if a.port_errors is not None), None)
-    return Besides(tuple(problems), tells.port_errors if tells else None, tells.bad_ports if tells else None)
+    if tells is None:
+        return Besides(tuple(problems), None, None, None)
+    return Besides(tuple(problems), tells.port_errors, tells.bad_ports, tells.unread_ports)
 
 
 def _problems(status: AgentStatus) -> tuple[str, ...]:

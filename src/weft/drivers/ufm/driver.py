@@ -139,6 +139,7 @@ class Ufm(OneByOne[UfmSnapshot]):
             problems=(*own, *agents.problems),
             port_errors=agents.port_errors,
             bad_ports=agents.bad_ports,
+            unread_ports=agents.unread_ports,
         )
 
     def configured(self) -> Configured:

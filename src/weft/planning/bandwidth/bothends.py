@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from weft.model.fabric import PortErrors
+from weft.model.ids import format_guid
+from weft.model.site import Site
 from weft.planning.bandwidth.expected import Planned
 from weft.planning.bandwidth.planned import ends_of
 from weft.planning.bandwidth.values import Cause, Kind
+from weft.planning.fabric.linkmap import names_by_guid
 
 Part = Literal["cable", "adapter", ""]
 MOST_ERRORS = 10
@@ -24,6 +27,30 @@ _SWITCH_PORT = re.compile(r"(.+):(\d+)")
 
 End = tuple[str, str]
 """A switch or host, and its port or adapter; empty: any."""
+
+
+def by_the_site(site: Site, fabric: str, errors: Sequence[PortErrors]) -> tuple[PortErrors, ...]:
+    """The errors under the site's names, found by GUIDs; of an agent that gives none, nothing.
+
+    Node descriptions aren't asked: a host writes its own, and managed switches have `MF0;leaf01:MQM8700/U1`.
+    """
+    names = names_by_guid(site, fabric)
+
+    def name(guid: int) -> str:
+        return names[guid][0] if guid in names else format_guid(guid)
+
+    return tuple(
+        one.model_copy(
+            update={
+                "node": name(one.guid),
+                "peer": ""
+                if one.peer_guid is None
+                else f"{name(one.peer_guid)}[{one.peer.rpartition('[')[2]}",
+            }
+        )
+        for one in errors
+        if one.guid is not None
+    )
 
 
 def ends_of_cause(cause: Cause, planned: Planned, named: Mapping[str, str]) -> tuple[End, ...]:
@@ -57,9 +84,9 @@ def part_of(cause: Cause, ends: Sequence[End], errors: Sequence[PortErrors], com
 
     Args:
         ends: of `ends_of_cause`.
-        complete: whether every port was read, so that one which isn't among `errors` has none.
+        complete: whether every port was read throughout the hour, so that one which isn't among `errors` has none.
     """
-    grown = [one for one in errors if SIGNAL & {*one.over}]
+    grown = [one for one in errors if _grew(one)]
     if cause.subject.kind is Kind.LINK and len(ends) == 2:
         return "cable" if all(any(_is_at(one, end) for one in grown) for end in ends) else ""
     if cause.subject.kind not in _OF_ONE_ADAPTER or len(ends) != 1:
@@ -68,7 +95,13 @@ def part_of(cause: Cause, ends: Sequence[End], errors: Sequence[PortErrors], com
     far = any(_faces(one, ends[0]) for one in grown)
     if own and far:
         return "cable"
-    return "adapter" if own and complete else ""
+    full = any(_faces(one, ends[0]) and SIGNAL & {*one.full} for one in errors)
+    return "adapter" if own and complete and not full else ""
+
+
+def _grew(one: PortErrors) -> bool:
+    """Whether a counter of a bad signal did. What one that has been full for longer has may be old."""
+    return any(n in SIGNAL and (n not in one.full or one.grown.get(n, 0) > 0) for n in one.over)
 
 
 def _is_at(one: PortErrors, end: End) -> bool:

@@ -88,7 +88,7 @@ class LinkMap:
             return LinkEnd(
                 switch, port, "leaf" if known is not None and known.level == "leaf" else "other", named
             )
-        name, level = _names(self.site, self.fabric).get(guid) or (
+        name, level = names_by_guid(self.site, self.fabric).get(guid) or (
             self.routes.names.get(guid) or format_guid(guid),
             "other",
         )
@@ -149,7 +149,7 @@ def _adapters(site: Site, fabric: str) -> Mapping[str, Adapter]:
 
 
 @kept
-def _names(site: Site, fabric: str) -> Mapping[int, tuple[str, Level]]:
+def names_by_guid(site: Site, fabric: str) -> Mapping[int, tuple[str, Level]]:
     """GUID of a node of the fabric -> its name in the site, and what it is."""
     found: dict[int, tuple[str, Level]] = {
         s.guid: (s.name, "leaf" if s.level == "leaf" else "other")
