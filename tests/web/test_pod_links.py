@@ -95,6 +95,15 @@ def test_picture_is_bounded_and_says_what_it_leaves_out() -> None:
     assert "141 more" in text and "paths are possible" in text and len(text) < 200_000
 
 
+def test_switches_of_three_levels_are_all_drawn() -> None:
+    """Cables of cores, too; for tenants, whose upper switches have no names, the picture counts what it leaves out."""
+    links = (link("gpu01/mlx5_0", "leaf01"), link("leaf01", "spine01"), link("spine01", "score01", 2))
+    assert len(drawn(link_picture(answer(*links)))["line"]) == 2
+    hidden = link("spine01", "score01").model_copy(update={"sender": "hidden", "receiver": "hidden"})
+    text = link_picture(answer(links[0], link("leaf01", "spine01"), hidden, operator=False))
+    assert len(drawn(text)["line"]) == 1 and "cables among switches above leaves, not drawn: 1" in text
+
+
 def test_names_are_text_in_the_picture() -> None:
     text = link_picture(answer(link('gpu"<b>/mlx5_0', "leaf<01>")))
     assert "<b>" not in text and drawn(text)["rect"]

@@ -73,6 +73,7 @@ class LinkVerbs(OrderDesk):
             pattern=pattern,
             routes_age=picture.routes.age,
             exact=picture.map.exact,
+            equal_paths=picture.routes.routes.equal_paths,
             adapters=len(use.users[user].adapters),
             unseen=use.unseen.get(user, 0),
             lost=sum(use.lost.get(user, {}).values()),

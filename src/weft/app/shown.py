@@ -301,7 +301,7 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         _row(TopologyFile, "format media_type text tag left_out"),
         _row(
             PodLinks,
-            "pod id fabric pattern routes_age exact adapters unseen lost shared_with links more_links",
+            "pod id fabric pattern routes_age exact equal_paths adapters unseen lost shared_with links more_links",
         ),
         # Leaves are those of the pod's own servers. What a shared link carries would show others' traffic.
         _row(

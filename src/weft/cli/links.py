@@ -92,6 +92,7 @@ def pod_links(args: argparse.Namespace) -> Record:
         "shared_with",
         "routes_age",
         "exact",
+        "equal_paths",
     )
     details = {"links": Listing(columns, rows)}
     if operator:

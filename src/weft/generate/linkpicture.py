@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 
 from weft.model.views import PodLink, PodLinks
 
-WIDTH, HEAD, UPPER, LEAF, BOX = 1600, 110, 90, 330, 24
+WIDTH, HEAD, TOP, UPPER, LEAF, BOX = 1600, 110, 20, 90, 330, 24
 MOST_LEAVES, MOST_BOXES = 40, 60
 """Leaves, and adapters' nodes below one, that are drawn at most."""
 _LINE, _TEXT, _PANEL = "#6b7480", "#1b1f24", "#eef1f4"
@@ -36,6 +36,8 @@ def link_picture(found: PodLinks) -> str:
     below = [c for c in _cables(found.links, "adapter") if c.upper in place]
     above = [c for c in _cables(found.links, "leaf", "other") if c.lower in place or c.upper in place]
     tops = sorted({end for c in above for end in (c.lower, c.upper) if end not in place})
+    higher = [c for c in _cables(found.links, "other") if c.lower != c.upper]
+    cores = sorted({end for c in higher for end in (c.lower, c.upper)} - {*tops})
     stacks = {leaf: _stacked([c for c in below if c.upper == leaf]) for leaf in drawn}
     tallest = min(MOST_BOXES, max((len(s) for s in stacks.values()), default=0))
     height = LEAF + 60 + (tallest + 2) * BOX
@@ -43,13 +45,16 @@ def link_picture(found: PodLinks) -> str:
     title = f"Pod {found.pod} on {found.fabric}: links by pattern {found.pattern}; {paths}"
     body = [_text(12, 32, title, 20), *_legend()]
     at = {name: (place[name], LEAF) for name in drawn}
-    at |= {name: ((n + 0.5) * WIDTH / max(1, len(tops)), HEAD + UPPER) for n, name in enumerate(tops)}
-    body += _lines(above, at, found.reading is not None)
+    at |= {name: ((n + 0.5) * WIDTH / len(tops), HEAD + UPPER) for n, name in enumerate(tops)}
+    at |= {name: ((n + 0.5) * WIDTH / len(cores), HEAD + TOP) for n, name in enumerate(cores)}
+    body += _lines([*above, *higher], at, found.reading is not None)
     body += [part for name, (x, y) in at.items() for part in _switch(name, x, y)]
     for leaf, stack in stacks.items():
         body += _stack(stack, place[leaf], WIDTH / max(1, len(drawn)), found.reading is not None)
     if left := len(leaves) - len(drawn):
         body.append(_text(12, height - 10, f"{left} more leaf switches are not drawn", 15))
+    if within := sum(c.lower == c.upper for c in _cables(found.links, "other")):
+        body.append(_text(12, height - 46, f"cables among switches above leaves, not drawn: {within}", 15))
     if found.more_links:
         body.append(_text(12, height - 28, f"{found.more_links} more links are not drawn", 15))
     return "\n".join(

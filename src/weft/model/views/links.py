@@ -137,6 +137,11 @@ class PodLinks(Document):
     pattern: Literal["rail", "all", "ring"]
     routes_age: float = Field(description="Seconds since the reading of the forwarding tables began.")
     exact: bool = Field(description="Whether each packet of a pair takes the shown path; otherwise it may.")
+    equal_paths: bool = Field(
+        default=False,
+        description="These are all links of all shortest paths by the site's cabling, since the switches choose among "
+        "them: there are no forwarding tables.",
+    )
     adapters: int = Field(description="The pod's adapters on the fabric.")
     unseen: int = Field(default=0, description="Of these, adapters that no switch has a cable to.")
     lost: int = Field(default=0, description="Paths that don't arrive, or are unknown: they use no link.")
