@@ -39,6 +39,7 @@ _PATTERNS = {
     **ids.SAID,
     r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$": "a UUID in lower case",
     r"^(all|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$": "all, or a pod's id",
+    r"^0x[0-9a-f]{16}$": "0x and 16 hexadecimal digits in lower case",
     r"^[0-9a-f]{16}$": "a finding's key, 16 hexadecimal digits in lower case",
     r"^[0-9a-f]{64}$": "a SHA-256 of 64 hexadecimal digits in lower case",
     r"^[a-z]+\.[a-z][a-z0-9_]*$": "interface.step, such as deploy.erase_devices",
