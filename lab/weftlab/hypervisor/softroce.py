@@ -67,6 +67,8 @@ MORE = image.More(
 MEMORY_MIB = 512
 BOOT = 240.0
 """Seconds until a guest accepts a login, without hardware virtualization, on a busy machine."""
+LOGIN = 60.0
+"""Seconds that one login may take: a guest that hangs after its first answer is tried again."""
 
 
 @contextlib.contextmanager
@@ -131,10 +133,15 @@ def _await(log: Path, process: subprocess.Popen[bytes], key: Path, port: int) ->
     end = time.monotonic() + BOOT
     command = [*ssh(key), "-p", str(port), "root@127.0.0.1", "cat /sys/class/infiniband/rxe0/ports/1/state"]
     while True:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        if "ACTIVE" in done.stdout:
+        answer = ""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=LOGIN
+            )
+            answer = done.stdout + done.stderr
+        if "ACTIVE" in answer:
             return
         if process.poll() is not None or time.monotonic() > end:
             said = log.read_text(errors="replace")[-1500:]
-            raise LabError(f"a guest isn't ready: {done.stdout}{done.stderr}\n{said}")
+            raise LabError(f"a guest isn't ready: {answer}\n{said}")
         time.sleep(1)
