@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from cryptography import x509
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.helpers.agedcertificates import aged, certificate
@@ -235,6 +236,20 @@ def test_host_that_asks_for_another_name_gets_nothing(rig: Rig, monkeypatch: pyt
     monkeypatch.setattr(renewal, "request_for", other)
     assert rig.tend() == "RENEWAL_REFUSED" and rig.issued() == 0
     assert "other names" in rig.rows()["agent"].message
+
+
+def test_answer_that_nothing_can_read_keeps_no_other_agent_waiting(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does its state stay what it was."""
+    rig.tend()
+    rig.later(timedelta(hours=2))
+
+    def odd(self: CertificateClient) -> Any:
+        raise x509.InvalidVersion("5 is not a valid CSR version", 5)
+
+    monkeypatch.setattr(CertificateClient, "look", odd)
+    assert rig.tend() == "CERTIFICATE_UNSEEN"
 
 
 def test_expired_and_silent_agents_are_named(rig: Rig) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import ssl
+from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -103,6 +104,26 @@ def also_an_authority(folder: Path) -> str:
     return made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
 
 
+def with_names(octets: str) -> Callable[[Path], str]:
+    """A request whose host names are something else in DER."""
+
+    def build(folder: Path) -> str:
+        names = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.17"), bytes.fromhex(octets))
+        made = Build().subject_name(certificate(folder / "agent-sm1.pem").subject).add_extension(names, False)
+        key = ec.generate_private_key(ec.SECP256R1())
+        return made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+
+    return build
+
+
+def of_another_version(folder: Path) -> str:
+    fresh = ec.generate_private_key(ec.SECP256R1())
+    made = x509.load_pem_x509_csr(request_for(certificate(folder / "agent-sm1.pem"), fresh).encode())
+    octets = made.public_bytes(Encoding.DER).replace(b"\x02\x01\x00", b"\x02\x01\x05", 1)
+    label = "CERTIFICATE REQUEST"
+    return f"-----BEGIN {label}-----\n{b64encode(octets).decode()}\n-----END {label}-----\n"
+
+
 def forged(folder: Path) -> str:
     """A request whose signature was changed."""
     fresh = ec.generate_private_key(ec.SECP256R1())
@@ -118,6 +139,10 @@ def forged(folder: Path) -> str:
         (lambda folder: other(lambda b: b), "other names"),
         (lambda folder: other(lambda b: b, ["sm1.example.net", "weft.example.net"]), "other names"),
         (lambda folder: other(lambda b: b, ["*.example.net"]), "other names"),
+        (with_names("3002a300"), "can't be read"),
+        (with_names("3003870101"), "can't be read"),
+        (with_names(""), "can't be read"),
+        (of_another_version, "can't be read: 5"),
         (also_an_authority, "more than names: extension 2.5.29.19"),
         (lambda folder: of_key(folder, rsa.generate_private_key(65537, 1024)), "P-256"),
         (lambda folder: of_key(folder, ec.generate_private_key(ec.SECP192R1())), "P-256"),

@@ -26,7 +26,15 @@ from weft.engine.base.periodic import Periodic
 from weft.engine.base.pulse import Pulse
 from weft.engine.rows.agentcertificates import LEAST, AgentCertificates, SeenCertificate, is_late
 from weft.engine.store.store import Store
-from weft.fabricagent.issuing import Authority, certificate_pem, key_pem, read_authority, renewed, request_for
+from weft.fabricagent.issuing import (
+    UNREADABLE,
+    Authority,
+    certificate_pem,
+    key_pem,
+    read_authority,
+    renewed,
+    request_for,
+)
 from weft.fabricagent.pairs import locked, replace_pair
 from weft.model.agentcertificates import IssuedCertificate
 from weft.model.errors import ConflictError, InputError, PermanentError, RefusedError, WeftError
@@ -114,6 +122,9 @@ class CertificateKeeper(Periodic):
                 self._note(row, certificates.CERTIFICATE_EXPIRED(), AGAIN)
             except WeftError as error:
                 self._note(row, certificates.CERTIFICATE_UNSEEN(why=str(error)), AGAIN)
+            except Exception as error:  # what one agent answers keeps no other from being looked at
+                log.exception("the certificate of agent %s of %s can't be looked at", row.agent, row.fabric)
+                self._note(row, certificates.CERTIFICATE_UNSEEN(why=type(error).__name__), AGAIN)
             else:
                 fine = message.code == certificates.CERTIFICATE_VALID.name
                 # What an older certificate shows isn't taken over: the newest one known stays the measure.
@@ -212,13 +223,13 @@ class CertificateKeeper(Periodic):
                 found = certificates.CERTIFICATE_VALID(until=seen.not_valid_after_utc)
                 log.info("weft's own certificate %s was renewed: %s", certificate, found)
             self._note(row, found, LOOK, seen)
-        except (OSError, ValueError, RefusedError) as error:
+        except (OSError, *UNREADABLE, RefusedError) as error:
             self._own_failed(row or self._rows.own(fabric, name), certificate, str(error))
 
     def _own_failed(self, row: SeenCertificate, certificate: Path, why: str) -> None:
         try:
             until = _first(certificate).not_valid_after_utc
-        except (OSError, ValueError):
+        except (OSError, *UNREADABLE):
             self._note(row, certificates.CERTIFICATE_UNSEEN(why=why), AGAIN)
         else:
             self._note(row, certificates.RENEWAL_REFUSED(until=until, why=why), AGAIN)
@@ -259,5 +270,5 @@ def _own_files(agents: Iterable[SiteAgent]) -> Iterator[tuple[str, Certificates]
 
 
 def _first(path: Path) -> x509.Certificate:
-    """Raises OSError, ValueError."""
+    """Raises OSError, and what is `UNREADABLE`."""
     return x509.load_pem_x509_certificates(path.read_bytes())[0]

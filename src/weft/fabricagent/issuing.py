@@ -21,6 +21,11 @@ from weft.model.errors import InputError, RefusedError
 LONGEST = timedelta(days=60)
 """Validity of certificates. Renewing needs no restart, so it can be frequent; a copied key is useful until then."""
 CLOCKS_DIFFER = timedelta(minutes=5)
+UNREADABLE = (
+    *(ValueError, TypeError, UnsupportedAlgorithm),
+    *(x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType),
+)
+"""What `cryptography` raises, at the latest when a member is read, for a certificate or a request of others."""
 _COPIED = (x509.SubjectAlternativeName, x509.ExtendedKeyUsage)
 
 
@@ -54,7 +59,7 @@ def read_authority(key_file: Path, certificates: Path) -> Authority | None:
         raise InputError("weft.authority_key", str(key_file), "an elliptic curve key, as `certs` makes it")
     try:
         found = x509.load_pem_x509_certificates(certificates.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise InputError("ca", str(certificates), f"certificates in PEM ({_words(error)})") from None
     ours = [one for one in found if one.public_key() == key.public_key()]
     return Authority(ours[0], key) if ours else None
@@ -135,7 +140,7 @@ def _checked(csr: str, current: x509.Certificate) -> x509.CertificateSigningRequ
         request = x509.load_pem_x509_csr(csr.encode())
         key, signed, asked = request.public_key(), request.is_signature_valid, list(request.extensions)
         same = same_names(request, current)
-    except (ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension) as error:
+    except UNREADABLE as error:
         raise RefusedError(f"the request can't be read: {_words(error)}") from None
     if not signed:
         raise RefusedError("the request isn't signed with its own key")

@@ -72,13 +72,17 @@ def locked(folder: Path) -> Generator[None]:
 def _stored(pairs: Path, certificate: Path, key: Path, certificate_pem: bytes, key_pem: bytes) -> Path:
     """A folder with both, on the disk."""
     folder = Path(tempfile.mkdtemp(prefix=f"{certificate.name}~", dir=pairs))
-    _share(folder, certificate.parent)
-    for name, old, text, mode in (
-        (_KEY, key, key_pem, 0o600),
-        (_CERTIFICATE, certificate, certificate_pem, 0o644),
-    ):
-        _write(folder / name, old, text, mode)
-    _sync(folder)
+    try:
+        _share(folder, certificate.parent)
+        for name, old, text, mode in (
+            (_KEY, key, key_pem, 0o600),
+            (_CERTIFICATE, certificate, certificate_pem, 0o644),
+        ):
+            _write(folder / name, old, text, mode)
+        _sync(folder)
+    except OSError:  # a full disk isn't filled further
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     return folder
 
 

@@ -16,7 +16,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from weft.fabricagent.config import Tls
-from weft.fabricagent.issuing import certificate_pem, key_pem, request_for, same_names
+from weft.fabricagent.issuing import UNREADABLE, certificate_pem, key_pem, request_for, same_names
 from weft.fabricagent.pairs import replace_pair
 from weft.model.agentcertificates import CertificateRequest, InstalledCertificate, IssuedCertificate
 from weft.model.errors import ConflictError, InputError, RefusedError
@@ -56,7 +56,9 @@ class Renewal:
         """
         try:
             [certificate] = x509.load_pem_x509_certificates(issued.certificate.encode())
-        except ValueError as error:
+            certificate.public_key()  # its members are parsed when they are read
+            list(certificate.extensions)
+        except UNREADABLE as error:
             raise InputError("certificate", "its text", f"one certificate in PEM ({error})") from None
         with self._lock:
             key, current = self._pending, self._current()
@@ -103,7 +105,7 @@ class Renewal:
 def _read(path: Path) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, *UNREADABLE) as error:
         raise RefusedError(f"{path} can't be read: {error}") from None
 
 

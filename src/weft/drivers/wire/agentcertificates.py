@@ -84,7 +84,7 @@ class CertificateClient(AgentClient):
         found = connection.getpeercert(True) if connection is not None else None  # in DER
         try:
             self._peer = x509.load_der_x509_certificate(found) if found else None
-        except ValueError as error:
+        except (ValueError, x509.InvalidVersion) as error:
             raise UnknownError(
                 "look at its certificate", self._who, f"one that can't be read: {error}"
             ) from None
