@@ -6,9 +6,11 @@ from typing import get_args
 from xml.etree import ElementTree
 
 from tests.helpers.consoles import Browser, Console
+from tests.helpers.doors import ORDER
 from weft.app.verbs import Request
 from weft.generate.sitepicture import COLOURS, Box, picture
 from weft.model.errors import TemporaryError
+from weft.model.order import Order
 from weft.model.views import HealthValue, PodMap
 from weft.testing.callers import caller
 
@@ -135,6 +137,8 @@ def test_picture_of_a_large_site_is_bounded() -> None:
 def test_canvas_gets_each_node_with_its_colors(pods_console: Console, browser: Browser) -> None:
     """By state, pod, project and health, in the order of the boxes; not to tenants."""
     pod = pods_console.order()
+    bob = Request(pods_console.keystone.users["bob"][1], "127.0.0.1", "req-0")
+    other = pods_console.house.service.create_pod(bob, Order.model_validate(ORDER))
     pods_console.house.store.quarantine("gpu09", "fan")
     browser.sign_in("olga")
     assert "/ui/site/picture.json?by=rack" in browser.get("/ui/site/picture?by=rack").text
@@ -147,11 +151,13 @@ def test_canvas_gets_each_node_with_its_colors(pods_console: Console, browser: B
             for kind, row in found["colors"].items()
         }
         assert seen["state"]["gpu09"] == "quarantined" and seen["state"][pod.placed[0].node] == "busy"
-        assert seen["pod"][pod.placed[0].node] == "train" and seen["project"]["gpu09"] == ""
+        mine, theirs = pod.placed[0].node, other.placed[0].node
+        assert (seen["pod"][mine], seen["pod"][theirs]) == ("train of id-of-team-a", "train of id-of-team-b")
+        assert seen["project"]["gpu09"] == seen["pod"]["gpu09"] == ""
         assert set(seen) == {"state", "pod", "project", "health"} and set(seen["health"].values()) <= {
-            *HEALTHS,
-            "",
+            *HEALTHS
         }
+        assert set(found["fixed"]["health"]) == {*HEALTHS}, "as in every picture, whatever comes first"
     assert browser.get("/ui/site/picture.json?by=nix").status_code == 400
     browser.sign_in("alice")
     assert browser.get("/ui/site/picture.json").status_code == 403

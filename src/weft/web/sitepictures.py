@@ -20,6 +20,8 @@ router = APIRouter(prefix="/site")
 KINDS = ("leaf", "rack")
 NONE = "-"
 """Leaf of nodes that are on none, and block of a fabric that has none."""
+HEALTHS = {"ok": "#2a8f5c", "warning": "#b26a00", "failed": "#c62828", "unknown": "#8b949e"}
+"""Colors of health."""
 ROWS = 200
 """Leaves or racks on a page of the table."""
 By = Annotated[str, Query(max_length=20)]
@@ -30,7 +32,7 @@ async def picture_page(
     visit: Visitor, by: By = "leaf", number: Annotated[int, Query(alias="page", ge=1, le=1000)] = 1
 ) -> Response:
     """The picture, and its table in pages."""
-    boxes = await _boxes(visit, by)
+    boxes, _ = await _boxes(visit, by)
     rows = [(box, Counter(state for _, state in box.nodes)) for box in boxes]
     further = len(rows) > number * ROWS
     return visit.page(
@@ -50,7 +52,7 @@ async def picture_page(
 @router.get("/picture.svg")
 async def picture_file(visit: Visitor, by: By = "leaf") -> Response:
     """The picture alone, whose nodes are links."""
-    boxes = await _boxes(visit, by)
+    boxes, _ = await _boxes(visit, by)
     nodes = sum(len(box.nodes) for box in boxes)
     plural = {"leaf": "leaves", "rack": "racks"}[by]
     text = picture(f"{nodes} nodes in {len(boxes)} {plural}", boxes, f"{visit.base}/site/nodes")
@@ -60,21 +62,16 @@ async def picture_file(visit: Visitor, by: By = "leaf") -> Response:
 @router.get("/picture.json")
 async def picture_data(visit: Visitor, by: By = "leaf") -> Response:
     """What the canvas draws: nodes in the order of their boxes, and by each kind of color the number of its value."""
-    boxes = await _boxes(visit, by)
-    request = await visit.caller("GET", "/v1/nodes")
-    again = await visit.caller("GET", "/v1/site/health/nodes")
-
-    def look() -> tuple[dict[str, NodeView], dict[str, str]]:
-        views = {one.name: one for one in visit.verbs.nodes(request)}
-        return views, {one.node: one.health for one in visit.verbs.node_healths(again)}
-
-    views, healths = await run_outside(visit.http, request, look)
+    boxes, nodes = await _boxes(visit, by)
+    request = await visit.caller("GET", "/v1/site/health/nodes")
+    found = await run_outside(visit.http, request, lambda: visit.verbs.node_healths(request))
+    healths, views = {one.node: one.health for one in found}, {one.name: one for one in nodes}
     names = [name for box in boxes for name, _ in box.nodes]
     of: dict[str, list[str]] = {
         "state": [state for box in boxes for _, state in box.nodes],
-        "pod": [views[name].pod or "" if name in views else "" for name in names],
-        "project": [views[name].project_id or "" if name in views else "" for name in names],
-        "health": [healths.get(name, "") for name in names],
+        "pod": [_pod_of(views[name]) for name in names],
+        "project": [views[name].project_id or "" for name in names],
+        "health": [healths.get(name, "unknown") for name in names],
     }
     values = {kind: list(dict.fromkeys(row)) for kind, row in of.items()}
     number = {kind: {value: n for n, value in enumerate(row)} for kind, row in values.items()}
@@ -83,21 +80,27 @@ async def picture_data(visit: Visitor, by: By = "leaf") -> Response:
         "nodes": names,
         "values": values,
         "colors": {kind: [number[kind][value] for value in row] for kind, row in of.items()},
-        "fixed": dict(COLOURS),
+        "fixed": {"state": dict(COLOURS), "health": HEALTHS},
     }
     return Response(json.dumps(document, separators=(",", ":")), 200, media_type="application/json")
 
 
-async def _boxes(visit: Visit, by: str) -> list[Box]:
+def _pod_of(node: NodeView) -> str:
+    """Pods of several projects may have one name."""
+    return f"{node.pod} of {node.project_id}" if node.pod else ""
+
+
+async def _boxes(visit: Visit, by: str) -> tuple[list[Box], list[NodeView]]:
+    """The boxes, and the nodes as they were read for them."""
     if by not in KINDS:
         raise InputError("by", by, f"one of: {', '.join(KINDS)}")
     request = await visit.caller("GET", "/v1/nodes")
     again = await visit.caller("GET", "/v1/site/leaves")
 
-    def look() -> list[Box]:
-        nodes = visit.verbs.nodes(request)
+    def look() -> tuple[list[Box], list[NodeView]]:
+        nodes = list(visit.verbs.nodes(request))
         leaves = {leaf.name: leaf for leaf in visit.verbs.leaves(again)} if by == "leaf" else {}
-        return boxes_of(nodes, leaves, by)
+        return boxes_of(nodes, leaves, by), nodes
 
     return await run_outside(visit.http, request, look)
 

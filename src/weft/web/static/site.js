@@ -69,15 +69,16 @@ class WeftSite extends HTMLElement {
       pen.fillStyle = color;
       pen.fillRect(this.spots[n][0], this.spots[n][1], this.size, this.size);
     }
-    this.explain(names);
+    this.explain(by, names);
   }
 
   color(by, value, number) {
-    return this.site.fixed[value] && by === "state" ? this.site.fixed[value] : value ? PALETTE[number % PALETTE.length] : FREE;
+    const fixed = this.site.fixed[by];
+    return fixed && Object.hasOwn(fixed, value) ? fixed[value] : value ? PALETTE[number % PALETTE.length] : FREE;
   }
 
   /** The largest groups, with their colors and numbers. */
-  explain(names) {
+  explain(by, names) {
     const rows = [...names].sort((a, b) => b[1][1] - a[1][1]);
     this.legend.replaceChildren(
       ...rows.slice(0, 12).map(([value, [color, number]]) => {
@@ -91,8 +92,9 @@ class WeftSite extends HTMLElement {
         return item;
       }),
     );
+    const repeated = !this.site.fixed[by] && rows.length > PALETTE.length ? `; of more than ${PALETTE.length} groups, some have the same color` : "";
     const rest = rows.length > 12 ? `, and ${rows.length - 12} further groups` : "";
-    this.status.textContent = `${this.spots.length} nodes in ${this.frames.length} groups${rest}. A click leads to a node.`;
+    this.status.textContent = `${this.spots.length} nodes in ${this.frames.length} groups${rest}${repeated}. A click leads to a node.`;
   }
 
   go(event) {
