@@ -86,6 +86,27 @@ def test_node_is_accepted_without_its_tests(pods_console: Console, browser: Brow
     assert not house.service.holds(OLGA) and "no other node on this rail" in browser.text
 
 
+def test_hold_whose_tests_lack_does_not_keep_the_others(pods_console: Console, browser: Browser) -> None:
+    """All holds are accepted: those end that may, as the page said, whichever comes first."""
+    house = pods_console.house
+    policy = AcceptancePolicy(after=("quarantine",), what="burn-in", tests=("bandwidth",))
+    house.store.activate_site(house.store.site().site.model_copy(update={"acceptance": policy}), "operator")
+    house.service.quarantine_node(OLGA, "gpu01", "fan")
+    house.service.clear_node(OLGA, "gpu01")
+    for what in ("a new fan", "zone check"):
+        house.service.hold_node(OLGA, "gpu01", what)
+    browser.sign_in("olga")
+    path = "/ui/site/nodes/gpu01/accept"
+    browser.get(path)
+    answer = browser.post(path, {**hidden(browser), "without_test": ""})
+    assert (
+        answer.status_code == 409
+        and "bandwidth" in browser.text
+        and "Ends the hold for: burn-in" in browser.text
+    )
+    assert [one.what for one in house.service.holds(OLGA)] == ["burn-in"]
+
+
 def test_drain_leaves_pods_alone_if_asked(pods_console: Console, browser: Browser) -> None:
     """`wait` is on the form, on the page that says what it does, and in the drain."""
     house = pods_console.house
