@@ -34,6 +34,7 @@ PAGES = {
     "list of 16,000 nodes by state, its 50th page": "/ui/site/nodes?sort=state&page=50",
     "pods of all projects": "/ui/site/pods",
     "one node": "/ui/site/nodes/gpu7",
+    "picture of the site": "/ui/site/picture",
 }
 GOAL_PAGE, GOAL_STREAMS = 100.0, 5.0
 CLOUD = {"auth_url": "http://127.0.0.1:1/v3", "username": "x", "password": "x", "project_name": "x"}
