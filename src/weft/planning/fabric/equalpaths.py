@@ -5,7 +5,6 @@ Which one a flow takes isn't known, so that each pair has all links of all short
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,14 +22,15 @@ class EqualPaths(Forwarding):
 
     def __init__(self, ports: Sequence[RoutedPort], cables: Sequence[SwitchCable]) -> None:
         super().__init__({}, ports, cables)
-        self._beyond: dict[int, list[tuple[int, int]]] = {}
-        """Index of a switch -> (link, index of the switch that it leads to)."""
+        self._beyond: dict[int, dict[int, list[int]]] = {}
+        """Index of a switch -> index of the next one -> links to it."""
         for cable in cables:
             for guid, port in ((cable.a, cable.a_port), (cable.b, cable.b_port)):
                 link = self._index[guid] * PORTS + port
-                self._beyond.setdefault(self._index[guid], []).append((link, int(self._next[link])))
+                beyond = self._beyond.setdefault(self._index[guid], {})
+                beyond.setdefault(int(self._next[link]), []).append(link)
         self._between: dict[tuple[int, int], tuple[int, ...] | None] = {}
-        self._hops: dict[int, dict[int, int]] = {}
+        self._layers: dict[int, tuple[set[int], ...]] = {}
 
     def follow(self, sources: Ints, targets: Ints, lids: Ints | None = None) -> Followed:
         """All links of all shortest paths of each pair; one whose leaves have no path has no route.
@@ -69,30 +69,29 @@ class EqualPaths(Forwarding):
         return self._between[near, far]
 
     def _found(self, near: int, far: int) -> tuple[int, ...] | None:
-        hops = self._hops_to(far)
-        if near not in hops:
+        layers = self._layers_to(far)
+        hops = next((number for number, layer in enumerate(layers) if near in layer), None)
+        if hops is None:
             return None
         found, level = list[int](), {near}
-        while level and level != {far}:
-            on = [
-                (link, other)
-                for switch in level
-                for link, other in self._beyond.get(switch, ())
-                if hops.get(other) == hops[switch] - 1
-            ]
-            found += [link for link, _ in on]
-            level = {other for _, other in on}
+        for layer in reversed(layers[:hops]):
+            closer = set[int]()
+            for switch in level:
+                beyond = self._beyond.get(switch, {})
+                # A spine has many leaves, of which few are next: the smaller of both is looked through.
+                for other in beyond.keys() & layer:
+                    found += beyond[other]
+                    closer.add(other)
+            level = closer
         return tuple(sorted(found))
 
-    def _hops_to(self, far: int) -> dict[int, int]:
-        """Switch -> hops to one of them. Cables lead both ways."""
-        if far not in self._hops:
-            hops, waiting = {far: 0}, deque([far])
-            while waiting:
-                here = waiting.popleft()
-                for _, other in self._beyond.get(here, ()):
-                    if other not in hops:
-                        hops[other] = hops[here] + 1
-                        waiting.append(other)
-            self._hops[far] = hops
-        return self._hops[far]
+    def _layers_to(self, far: int) -> tuple[set[int], ...]:
+        """Switches by their hops to one of them, from 0. Cables lead both ways."""
+        if far not in self._layers:
+            layers, seen = [{far}], {far}
+            while layers[-1]:
+                following = {other for here in layers[-1] for other in self._beyond.get(here, ())} - seen
+                seen |= following
+                layers.append(following)
+            self._layers[far] = tuple(layers)
+        return self._layers[far]
