@@ -10,10 +10,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.engine.house import ORDER, House
+from tests.engine.house import ORDER, House, impatient, nothing_lands
 from tests.engine.test_change_loop import apply, settle
 from tests.engine.test_parts import small
 from tests.engine.test_repairs import limits, repairs
+from tests.engine.test_replace import visit
 from tests.helpers.amounts import share
 from tests.helpers.statements import OnStatements, on_statements
 from weft.engine.base.database import Database
@@ -22,7 +23,7 @@ from weft.generate.receipts import verify
 from weft.model.change import Replacement
 from weft.model.pod import PodState
 from weft.model.resources import Kind
-from weft.testing.cloud import FakeCloud
+from weft.testing.cloud import FakeCloud, Fault
 from weft.testing.fabric import FakeFabric
 
 ONE = ORDER.model_copy(update={"nodes": ORDER.nodes.model_copy(update={"count": 1})})
@@ -197,6 +198,28 @@ def test_replacement_survives_a_worker_killed_at_any_statement(
         assert len(house.store.capacity().holds) == 1
         house.service.accept_node(house.operator, node)
     assert statement > 4, "most of the way was one statement?"
+
+
+def test_place_that_stays_taken_is_given_up_after_a_worker_was_killed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have requested the new server. Once nothing of that can come to be, and nothing is there, the new node
+    gets a number of its own, as without a death.
+    """
+    fate = Fate(house, monkeypatch)
+    pod = house.run(house.order(ONE), PodState.READY)
+    house.cloud.plant(Fault.UNDELETABLE, verb="delete", kind=Kind.SERVER, times=None)
+    house.service.replace_node(house.request(), "train", Replacement(node=pod.nodes[0]))
+    assert killed_at(house, fate, 5, False, pod)
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE owner SET late_until = now() + interval '1 h'")
+    house.worker = house.new_worker("impatient", impatient())
+    visit(house, pod, 6)
+    assert {t.name for t in house.cloud.things(Kind.SERVER)} == {"train-0"}, "it may still land"
+    nothing_lands(house.database)
+    now = visit(house, pod, 12)
+    assert now.state is PodState.READY and set(house.store.capacity().quarantines) == set(pod.nodes)
+    assert {t.name for t in house.cloud.things(Kind.SERVER)} == {"train-0", "train-1"}
 
 
 @pytest.mark.parametrize("at", [Fate, FateOfRequests], ids=["statement", "request"])

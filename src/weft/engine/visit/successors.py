@@ -15,8 +15,9 @@ from collections.abc import Collection
 from weft.engine.base.documents import written
 from weft.engine.hold.heldpod import HeldPod
 from weft.engine.proof.departure import ENDED
-from weft.engine.rows.records import ResourceRecord, RowState
-from weft.model.errors import ConflictError, InputError
+from weft.engine.proof.seen import seen_of
+from weft.engine.rows.records import Change, ResourceRecord, RowState
+from weft.model.errors import ConflictError, InputError, WeftError
 from weft.model.messages import pods
 from weft.model.placement import Refusal
 from weft.model.resources import Resource
@@ -76,8 +77,9 @@ def give_own_numbers(held: HeldPod, late: Collection[str]) -> None:
 
 
 def _renumber(held: HeldPod, by: str, node: str) -> None:
-    states = {r.state for r in held.resources() if r.resource.node == by and r.wanted}
-    if states - {RowState.WANTED, RowState.ABSENT}:
+    mine = [r for r in held.resources() if r.resource.node == by and r.wanted]
+    begun = [r for r in mine if r.state not in (RowState.WANTED, RowState.ABSENT)]
+    if begun and not _never_made(held, begun):
         return  # an operator let it have the place, and then something of the old server came back
     plan = held.whole_plan()
     numbers = with_new_number(plan, by, held.leaving())
@@ -105,6 +107,26 @@ def _renumber(held: HeldPod, by: str, node: str) -> None:
         number = numbers.hosts[by]
         held.insert_events(tx, [("repair", pods.PLACE_NOT_FREE(node=node, by=by, number=number), None)])
     held.forget()
+
+
+def _never_made(held: HeldPod, records: Collection[ResourceRecord]) -> bool:
+    """Whether none of these exists, which a worker that lost its hold may have requested without a note of it, and none
+    can come to be any more; they are noted as never requested."""
+    if any(r.state is not RowState.CREATING or r.outside_id for r in records) or held.late() > 0:
+        return False
+    for where, kind in sorted({(r.resource.where, r.kind) for r in records}):
+        batch = [r for r in records if (r.resource.where, r.kind) == (where, kind)]
+        try:
+            with held.lane.outside():
+                found = held.world.driver(where).find(held.owner.scope, [r.resource for r in batch], {})
+            seen = seen_of(found, batch)
+        except WeftError as error:
+            log.warning("pod %s: whether %s was made isn't known: %s", held.pod.id, batch[0].key, error)
+            return False
+        if any(one.unread is not None or one.there for one in seen.values()):
+            return False
+    held.note(Change(r.key, RowState.WANTED, attempts=r.attempts) for r in records)
+    return True
 
 
 def _readdressed(resource: Resource, new: dict[str, Resource]) -> Resource:
