@@ -579,17 +579,20 @@ DELETE FROM adapter_gone WHERE fabric = %(fabric)s AND NOT port = ANY(%(ports)s)
 WITH over AS (
     DELETE FROM adapter_up u WHERE fabric = %(fabric)s
         AND NOT EXISTS (SELECT FROM node_hold h WHERE (h.pod_id, h.node) = (u.pod_id, u.node))
-), member AS MATERIALIZED (
-    -- each segment is read once: a large one has thousands of members
+), fresh AS MATERIALIZED (
+    SELECT h.pod_id, h.node, u.port FROM unnest(%(nodes)s::text[], %(seen)s::text[]) AS u (node, port)
+    JOIN node_hold h ON h.node = u.node AND h.leaving IS NULL
+    WHERE NOT EXISTS (SELECT FROM adapter_up k WHERE (k.pod_id, k.fabric, k.port) = (h.pod_id, %(fabric)s, u.port))
+), member AS (
     SELECT g.owner_id, m ->> 'port' AS port FROM resource g, jsonb_array_elements(g.document #> '{spec,members}') m
     WHERE g.kind = 'segment' AND g.expunged IS NULL AND g.document ->> 'where' = %(fabric)s
-        AND g.owner_id = ANY(ARRAY(SELECT pod_id FROM node_hold WHERE node = ANY(%(nodes)s) AND leaving IS NULL))
+        AND g.owner_id = ANY(ARRAY(SELECT DISTINCT pod_id FROM fresh))
 )
+-- what is in both, by groups: a join may be planned as a loop in a loop, and a segment has thousands of members
 INSERT INTO adapter_up (pod_id, node, fabric, port)
-SELECT DISTINCT h.pod_id, h.node, %(fabric)s, u.port FROM unnest(%(nodes)s::text[], %(seen)s::text[]) AS u (node, port)
-JOIN node_hold h ON h.node = u.node AND h.leaving IS NULL
-JOIN member m ON (m.owner_id, m.port) = (h.pod_id, u.port)
-WHERE NOT EXISTS (SELECT FROM adapter_up k WHERE (k.pod_id, k.fabric, k.port) = (h.pod_id, %(fabric)s, u.port))
+SELECT pod_id, max(node), %(fabric)s, port FROM (
+    SELECT pod_id, node, port FROM fresh UNION ALL SELECT owner_id, NULL, port FROM member
+) both_sides GROUP BY pod_id, port HAVING count(node) > 0 AND count(*) > count(node)
 ORDER BY 1, 4 ON CONFLICT DO NOTHING;
 
 -- name: adapters_up_of
