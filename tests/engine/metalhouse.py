@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -32,6 +33,12 @@ def site() -> Site:
 
 @pytest.fixture
 def house(database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Generator[House]:
+    with metal_house(database, database_url, monkeypatch) as made:
+        yield made
+
+
+@contextmanager
+def metal_house(database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Generator[House]:
     monkeypatch.setattr("tests.engine.house.small_site", site)
     house = House(database, database_url)
     house.cloud.offers.flavors[FLAVOR] = FakeFlavor(96, 1_048_576)

@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 from tests.engine.house import House, impatient
-from tests.engine.metalhouse import ORDER, members, ports, visit
+from tests.engine.metalhouse import ORDER, members, metal_house, ports, sized, visit
 from tests.engine.metalhouse import house as house
+from tests.engine.test_change_loop import settle
+from tests.engine.test_killed import Fate, FateOfRequests, killed_at
 from tests.engine.test_repairs import repairs, said
+from tests.helpers.amounts import share
+from tests.helpers.statements import on_statements
+from weft.engine.base.database import Database
 from weft.engine.rows.records import PodRecord
 from weft.model.change import Replacement
 from weft.model.pod import PodState
@@ -92,6 +97,45 @@ def test_place_stays_taken_until_the_machine_is_proved_off(house: House, way: st
     now = visit(house, pod, 8)
     assert failed in house.store.capacity().quarantines
     assert place(house, now, new) != was and place(house, now, stays) != place(house, now, new)
+
+
+@pytest.mark.parametrize("at", [Fate, FateOfRequests], ids=["statement", "request"])
+def test_replaced_machine_survives_a_worker_killed_at_any_statement(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, at: type[Fate]
+) -> None:
+    """One server with the pod's one place, in the segment alone, and one machine, whatever was killed."""
+    with on_statements(database) as watched, metal_house(watched, database_url, monkeypatch) as house:
+        fate = at(house, monkeypatch)
+        pod = house.run(house.order(sized(1)), PodState.READY)
+        was, died = place(house, pod, pod.nodes[0]), True
+        for statement in share(range(1, 200), int(at is Fate)):
+            node = house.store.find_pod(str(pod.id), None).nodes[0]
+            house.service.replace_node(house.request(), "train", Replacement(node=node))
+            died = killed_at(house, fate, statement, False, pod, wakes=8)
+            now = settle(house, pod)
+            assert place(house, now, now.nodes[0]) == was, f"killed at {statement}"
+            assert [t.name for t in house.cloud.things(Kind.SERVER)] == ["train-0"]
+            assert members(house, now) == ports(house, now.nodes)
+            assert set(house.store.capacity().holds) == set(now.nodes)
+            house.service.accept_node(house.operator, node)
+            if not died:
+                break
+        assert not died
+
+
+@pytest.mark.parametrize("visits", [1, 2, 4])
+def test_replacement_of_a_machine_stops_while_the_database_is_behind(house: House, visits: int) -> None:
+    pod = house.ready(ORDER)
+    house.service.replace_node(house.operator, "train", Replacement(node=pod.nodes[0]))
+    visit(house, pod, visits)
+    house.gate.found_behind("lab")
+    before = {(t.kind, t.id) for t in house.cloud.things()}
+    visit(house, pod, 4)
+    assert {(t.kind, t.id) for t in house.cloud.things()} == before
+    house.service.accept_database(house.operator)
+    now = visit(house, pod, 12)
+    assert now.state is PodState.READY and members(house, now) == ports(house, now.nodes)
+    assert set(house.store.capacity().holds) == set(now.nodes)
 
 
 def test_pod_of_machines_replaces_one_that_its_project_reports(house: House) -> None:
