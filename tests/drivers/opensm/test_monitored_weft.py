@@ -69,6 +69,7 @@ vipu_agents{reachable="false"} 0
 vipu_ipus{cluster="c",use="free"} 16
 vipu_ipus_unhealthy 0
 weft_checks_suspended{check="ACS"} 0
+weft_certificates_unrenewed{code="CERTIFICATE_KEY_MISSING"} 0
 weft_backup_age_seconds{of="planted"} 1
 """
 MACHINE = """# TYPE ipum_link_up gauge
