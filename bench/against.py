@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.earlier import ROOT, files_of
 from bench.row import row
 
 BASE = os.environ.get("BASE", "93bb7bfa")
@@ -38,7 +39,6 @@ GOALS = {
 }
 """Of this build divided by the earlier one."""
 LONGEST = 1800
-_ROOT = Path(__file__).parents[1]
 
 
 def rows() -> list[dict[str, Any]]:
@@ -50,7 +50,7 @@ def rows() -> list[dict[str, Any]]:
     units: dict[str, str] = {}
     for turn in range(ROUNDS):
         for suite in chosen:
-            for which, tree in sorted(((0, _ROOT), (1, base)), reverse=bool(turn % 2)):
+            for which, tree in sorted(((0, ROOT), (1, base)), reverse=bool(turn % 2)):
                 for one in _run(tree, suite):
                     measured[one["name"]][which].append(one["value"])
                     units[one["name"]] = one["unit"]
@@ -105,15 +105,11 @@ def _run(tree: Path, suite: str) -> list[dict[str, Any]]:
 
 def _tree(commit: str) -> Path:
     """The commit's files, with an environment."""
-    tree = _ROOT / "build" / "against" / commit
-    if not tree.is_dir():
-        tree.mkdir(parents=True)
-        archive = subprocess.run(["git", "archive", commit], cwd=_ROOT, check=True, stdout=subprocess.PIPE)
-        subprocess.run(["tar", "-x", "-C", str(tree)], input=archive.stdout, check=True)
+    tree = files_of(commit, "against")
     subprocess.run(["make", "setup"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
     return tree
 
 
 def _same(base: Path, file: str) -> bool:
     there = base / "bench" / file
-    return there.is_file() and filecmp.cmp(_ROOT / "bench" / file, there, shallow=False)
+    return there.is_file() and filecmp.cmp(ROOT / "bench" / file, there, shallow=False)

@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 from fastapi import FastAPI, Request
 
+from bench.earlier import ROOT, files_of
 from bench.row import row
 from weft.testing.callers import tokens
 from weft.testing.keystone import FakeIdentity, FakeKeystone
@@ -29,17 +30,10 @@ BEFORE = "93bb7bfa"
 ROUNDS = 15
 OF_SERVER_LIST = 0.4
 _PODS = 20
-_ROOT = Path(__file__).parents[1]
 
 
 def rows() -> list[dict[str, Any]]:
-    before = _ROOT / "build" / "before"
-    if not before.is_dir():
-        before.mkdir(parents=True)
-        archive = subprocess.run(
-            ["git", "archive", BEFORE, "src"], cwd=_ROOT, check=True, stdout=subprocess.PIPE
-        )
-        subprocess.run(["tar", "-x", "-C", str(before)], input=archive.stdout, check=True)
+    before = files_of(BEFORE, "before", "src")
     keystone = FakeKeystone(FakeIdentity(tokens()))
     keystone.users = {"a-member": ("secret", tokens()["a-member"])}
     with served(_api()) as weft, served(keystone.app()) as url, tempfile.TemporaryDirectory() as home:
@@ -54,7 +48,7 @@ def _measured(before: Path, env: dict[str, str]) -> list[dict[str, Any]]:
         own = [sys.executable, "-m", "weft.cli.main", *words]
         times: dict[str, list[float]] = {"now": [], "before": [], "openstack": [], "servers": []}
         for turn in range(ROUNDS + 1):
-            both = [("now", _ROOT), ("before", before)]
+            both = [("now", ROOT), ("before", before)]
             for which, tree in both if turn % 2 else reversed(both):
                 times[which].append(_seconds(own, {**env, "PYTHONPATH": str(tree / "src")}))
             if turn % 4 == 0 and words[0] == "pod":
