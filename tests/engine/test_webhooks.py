@@ -332,6 +332,25 @@ def test_webhook_learns_of_events_that_were_removed_unsent(house: Sender, there:
     assert len(there.got) > 1 + len(rest)
 
 
+def test_removed_events_are_reported_once_also_if_none_are_left(house: Sender, there: Receiver) -> None:
+    """Retention removes all of them between the claim of the webhook and its reading."""
+    house.hook()
+    house.order()
+    pod = house.store.find_pod("train", "team-a")
+    (hook,) = module.Webhooks(house.store).claim(1)
+    with psycopg.connect(house.database.url) as connection:
+        connection.execute(
+            "WITH gone AS (DELETE FROM event RETURNING *) INSERT INTO event_removed"
+            " SELECT project_id, life, xact, sequence FROM gone ORDER BY xact DESC, sequence DESC LIMIT 1"
+        )
+    house.senders._send_all(hook)  # pyright: ignore[reportPrivateUsage]
+    assert [m["type"] for m in there.messages()] == ["events.removed"]
+    assert house.run(pod, PodState.READY)
+    house.send()
+    assert [m["type"] for m in there.messages()].count("events.removed") == 1
+    assert len(there.got) > 1
+
+
 def test_webhooks_of_a_project_are_bounded(house: Sender) -> None:
     """As the site says; names are unique in a project; what is refused leaves no secret."""
     for number in range(3):

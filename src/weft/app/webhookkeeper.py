@@ -108,6 +108,8 @@ class WebhookKeeper(Periodic):
                     f"evt_{position}_removed",
                     payload("events.removed", self._store.database.now(), said),
                 )
+                if not page.events:  # nothing is left that would carry the position on
+                    position = Position.read(page.position)
             for event in page.events:
                 position, wanted = Position.read(event.position), self._wanted(hook, event)
                 if wanted is not None:
