@@ -10,8 +10,8 @@ import pytest
 from fastapi import FastAPI
 
 from tests.docs.blocks import blocks
+from tests.engine.backup.test_backups import start_weft, stop_weft
 from tests.engine.house import House
-from tests.engine.test_backups import start_weft, stop_weft
 from tests.helpers.desk import Desk, Run
 from tests.helpers.doors import DoorsHouse
 from tests.helpers.paths import DOCS

@@ -44,7 +44,7 @@ def test_each_file_of_the_tree_is_in_one_wheel(wheels: Contents) -> None:
 def test_package_data_is_in_the_wheels(wheels: Contents) -> None:
     """What a module reads beside itself."""
     weft = wheels["weft-pods"]
-    assert {"weft/engine/queries.sql", "weft/engine/migrations/0001_spine.sql"} <= weft.keys()
+    assert {"weft/engine/rows/queries.sql", "weft/engine/migrations/0001_spine.sql"} <= weft.keys()
     assert "weft/planning/export/policies/nova.yaml" in weft
     assert {"weft/web/templates/base.html", "weft/web/static/vendor/SHA256SUMS"} <= weft.keys()
     assert "openvipu/proto/vipuuser.proto" in wheels["openvipu"]

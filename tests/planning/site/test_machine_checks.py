@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.engine.fabric.test_ethernet_life import ethernet
 from tests.engine.metalhouse import site
-from tests.engine.test_ethernet_life import ethernet
 from weft.model.site import Site
 from weft.planning.site.check import check_site, hints
 

@@ -1,7 +1,7 @@
 """The documents in weft's rows: orders, plans, resources, sites and signed receipts, of every released version.
 
 A change after which older documents would be misread, or unreadable, needs a `Step` at the end of `STEPS`; recorded
-rows of earlier versions test it (`tests/engine/test_recorded_rows.py`). What SQL reads from documents (generated
+rows of earlier versions test it (`tests/engine/base/test_recorded_rows.py`). What SQL reads from documents (generated
 columns, `document ->> 'where'`) is changed by a migration. The signed part of a receipt is never changed.
 """
 

@@ -1,10 +1,11 @@
-"""The named queries of `queries.sql`, read once (after procrastinate/sql/queries.sql)."""
+"""The named statements of each room's `queries.sql`, read once (after procrastinate/sql/queries.sql)."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 
 _NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
@@ -17,18 +18,24 @@ def queries() -> dict[str, str]:
 
     Comments are removed: psycopg caches prepared statements only for short texts.
     """
-    text = (resources.files("weft.engine") / "queries.sql").read_text(encoding="utf-8")
+    text = "\n".join(file.read_text(encoding="utf-8") for file in _files())
     pieces = [_COMMENT.sub("", piece) for piece in _NAME.split(text)[1:]]
     sections = list(zip(pieces[0::3], pieces[1::3], pieces[2::3], strict=True))
     parts = {name: body.strip() for what, name, body in sections if what == "part"}
     names = [name for what, name, _ in sections if what == "name"]
     if len(names) != len(set(names)):
-        raise ValueError("queries.sql names a query twice")
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"statements are named twice: {', '.join(twice)}")
 
     def whole(body: str) -> str:
         return _PART.sub(lambda found: whole(parts[found[1]]), body)
 
     return {name: whole(body).strip() for what, name, body in sections if what == "name"}
+
+
+def _files() -> list[Traversable]:
+    rooms = sorted(resources.files("weft.engine").iterdir(), key=lambda room: room.name)
+    return [room / "queries.sql" for room in rooms if room.is_dir() and (room / "queries.sql").is_file()]
 
 
 def migrations() -> list[tuple[str, str]]:

@@ -1,5 +1,5 @@
 -- The loop works on owners of every kind. What it needs of each is in `owner`, and columns with the id of an owner, a pod
--- or another, are named so. Numbers of migrations are unique from here on (tests/engine/test_migration.py).
+-- or another, are named so. Numbers of migrations are unique from here on (tests/engine/base/test_migration.py).
 
 ALTER TABLE owner
     -- of what is wanted of it; a worker that holds an older one is refused like one with an older token

@@ -2,7 +2,7 @@
 
 Numbers of rows are given before their transactions commit: a reader that goes on after the highest number misses what
 commits later. So the order is that of the transactions, and only those are delivered below which none is in progress
-(`delivered` in `queries.sql`): a long transaction delays events, and loses none.
+(`delivered` in `queries.sql` of this room): a long transaction delays events, and loses none.
 
 Retention removes old events, wherever readers are: one that comes back after that is shown that it missed some.
 

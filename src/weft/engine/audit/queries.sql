@@ -1,0 +1,43 @@
+-- Statements of weft.engine.audit, by name. `%(x)s` are psycopg parameters.
+
+-- name: pods_in_quarantine
+-- Pods that quarantined a node which hasn't been cleared since.
+SELECT DISTINCT pod_id FROM quarantine_pod;
+
+-- name: take_sweep
+-- One worker sweeps when it is due; if it dies, another does after the delay.
+UPDATE sweep SET next_at = %(later)s WHERE next_at <= %(at)s RETURNING next_at;
+
+-- name: end_sweep
+UPDATE sweep SET next_at = %(next)s, ended_at = %(at)s, unread = %(unread)s;
+
+-- name: sweep_turns
+-- Project -> the last of its things that a round has removed, where one round doesn't remove all.
+SELECT turns FROM sweep FOR UPDATE;
+
+-- name: set_sweep_turns
+UPDATE sweep SET turns = %(turns)s;
+
+-- name: set_swept
+UPDATE owner SET swept_at = %(at)s WHERE id = %(id)s;
+
+-- name: quarantine_free
+-- A node that no pod holds; no row if one does, or if it is quarantined already.
+WITH made AS (
+    INSERT INTO quarantine (node, reason, since, pod_id)
+    SELECT %(node)s, %(reason)s, %(at)s, %(pod_id)s WHERE NOT EXISTS (SELECT 1 FROM node_hold WHERE node = %(node)s)
+    ON CONFLICT (node) DO NOTHING RETURNING node, pod_id
+), noted AS (
+    INSERT INTO node_history (node, at, type, message, pod_id, pod, project_id)
+    SELECT m.node, %(at)s, 'quarantine', node_message('NODE_QUARANTINED', jsonb_build_object('reason', %(reason)s::text)),
+        m.pod_id, o.name, o.project_id
+    FROM made m LEFT JOIN owner o ON o.id = m.pod_id
+)
+INSERT INTO quarantine_pod (node, pod_id) SELECT node, pod_id FROM made RETURNING node;
+
+-- name: ids_in_use
+-- Which of these ids a resource of a live owner has, or is about to have (adopted by a site).
+SELECT r.outside_id AS id FROM resource r JOIN owner o ON o.id = r.owner_id
+WHERE r.outside_id = ANY(%(ids)s) AND r.state <> 'absent' AND o.state <> 'RELEASED'
+UNION SELECT a.value FROM site_desired d JOIN ONLY owner o ON o.id = d.owner_id, LATERAL jsonb_each_text(d.adopted) a
+WHERE o.state <> 'RELEASED' AND a.value = ANY(%(ids)s);

@@ -1,0 +1,393 @@
+-- Statements of weft.engine.hold, by name. `%(x)s` are psycopg parameters.
+
+-- name: servers_on
+-- Servers of pods that share these nodes: their ids, and whether some have no id, as Nova's answer isn't known yet.
+SELECT h.node, coalesce(array_agg(r.outside_id) FILTER (WHERE r.outside_id IS NOT NULL), '{}') AS ids,
+    bool_or(r.outside_id IS NULL) AS unanswered
+FROM node_hold h JOIN resource r ON r.owner_id = h.pod_id AND r.kind = 'server' AND r.document->>'node' = h.node
+WHERE NOT h.whole AND h.node = ANY(%(nodes)s) AND r.state <> 'absent' GROUP BY h.node;
+
+-- name: hold_number
+INSERT INTO number_hold (space, number, owner_id) VALUES (%(space)s, %(number)s, %(owner_id)s);
+
+-- name: nodes_withheld
+SELECT node FROM node_hold WHERE pod_id = %(pod_id)s AND withheld <> '';
+
+-- name: give_back_node
+-- Its virtual functions are freed with it; they are locked first, in the order of lock_functions.
+WITH functions AS MATERIALIZED (
+    SELECT FROM function_hold WHERE pod_id = %(pod_id)s AND node = %(node)s ORDER BY function FOR UPDATE
+)
+DELETE FROM node_hold WHERE node = %(node)s AND pod_id = %(pod_id)s AND (SELECT count(*) FROM functions) >= 0;
+
+-- name: give_back_parts
+-- What servers that left had of a shared node; no row if the pod keeps no other part of it. Functions as in
+-- give_back_node.
+WITH functions AS MATERIALIZED (
+    SELECT FROM function_hold f JOIN part_hold p USING (node, pod_id, server)
+    WHERE p.pod_id = %(pod_id)s AND p.node = %(node)s AND p.leaving ORDER BY f.function FOR UPDATE OF f
+), parts AS (
+    DELETE FROM part_hold
+    WHERE pod_id = %(pod_id)s AND node = %(node)s AND leaving AND (SELECT count(*) FROM functions) >= 0
+)
+UPDATE node_hold SET leaving = NULL, leaving_ports = '{}'
+WHERE node = %(node)s AND pod_id = %(pod_id)s
+    AND EXISTS (SELECT FROM part_hold p WHERE (p.node, p.pod_id) = (%(node)s, %(pod_id)s) AND NOT p.leaving);
+
+-- name: quarantines
+SELECT node, reason, since, pod_id FROM quarantine;
+
+-- name: quarantine
+-- The first reason stays, as the one to look into; another owner's is appended once. Every pod is recorded, even if its
+-- reason isn't.
+WITH pods AS (
+    INSERT INTO quarantine_pod (node, pod_id) SELECT %(node)s, %(pod_id)s::uuid WHERE %(pod_id)s::uuid IS NOT NULL
+    ON CONFLICT DO NOTHING
+), made AS (
+    INSERT INTO quarantine (node, reason, since, pod_id) VALUES (%(node)s, %(reason)s, %(at)s, %(pod_id)s)
+    ON CONFLICT (node) DO UPDATE
+    SET reason = left(quarantine.reason || '; ' || excluded.reason, 2000), pod_id = coalesce(excluded.pod_id, quarantine.pod_id)
+    WHERE quarantine.pod_id IS DISTINCT FROM excluded.pod_id AND position(excluded.reason IN quarantine.reason) = 0
+    RETURNING node
+)
+INSERT INTO node_history (node, at, type, message, by, pod_id, pod, project_id)
+SELECT m.node, %(at)s, 'quarantine', node_message('NODE_QUARANTINED', jsonb_build_object('reason', %(reason)s::text)), %(by)s,
+    o.id, o.name, o.project_id
+FROM made m LEFT JOIN owner o ON o.id = %(pod_id)s;
+
+-- name: set_aside
+-- Nodes that an owner quarantined and that haven't been cleared since.
+SELECT node FROM quarantine_pod WHERE pod_id = %(owner_id)s;
+
+-- name: number_taken
+-- Everything of the pod is removed before it gets another number.
+UPDATE owner SET taken = %(taken)s WHERE id = %(id)s;
+
+-- name: insert_owner
+-- The site or a network, for the workers; its first visit finds out what is wanted of it.
+INSERT INTO owner (id, kind, site, project_id, name, created_by, created_at, state, since, phase, next_at)
+VALUES (%(id)s, %(kind)s, %(site)s, %(project_id)s, %(name)s, %(by)s, %(at)s, 'PLACED', %(at)s, 'building', now());
+
+-- name: follow_owner
+-- The next generation of what is wanted of an owner other than a pod.
+UPDATE ONLY owner SET generation = generation + 1, changed_at = coalesce(changed_at, %(at)s) WHERE id = %(id)s
+RETURNING generation, changed_at;
+
+-- name: live_owners
+-- Owners other than pods.
+SELECT * FROM ONLY owner WHERE state <> 'RELEASED' ORDER BY created_at, id;
+
+-- name: who_holds
+-- Who has a number, or may still have it: a standby manager may have it configured.
+SELECT o.kind, o.name, h.owner_id FROM (
+    SELECT owner_id FROM number_hold WHERE space = %(space)s AND number = %(number)s
+    UNION ALL SELECT owner_id FROM stale_number WHERE 'segment/' || fabric = %(space)s AND number = %(number)s
+) h LEFT JOIN owner o ON o.id = h.owner_id LIMIT 1;
+
+-- name: owner_by_id
+-- An owner other than a pod.
+SELECT * FROM ONLY owner WHERE id = %(id)s;
+
+-- name: pod_by_id
+SELECT * FROM pod WHERE id = %(id)s;
+
+-- part: pod_fields
+-- The columns of a pod's row, except its plan.
+id, kind, site, project_id, name, created_by, created_at, wanted, phase, conditions, reason, since, released_at,
+    failures, woken, token, repair, late_until, abandoned_by, abandoned_why, abandoned_at, abandoned_own, abandoned_worked, worked, worked_at, worked_by,
+    swept_at, taken, watched_at, generation, retries, ready_generation, ready_at, changed_at, ordered, placed_at, lease_end, not_before, fixed, position,
+    expected_start
+
+-- name: resources_of
+SELECT *, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM resource
+WHERE owner_id = ANY(%(owners)s) ORDER BY owner_id, position, key;
+
+-- name: release_owner
+-- The same for an owner other than a pod.
+WITH asked AS (
+    UPDATE owner SET wanted = 'absent', woken = woken + 1, next_at = now(), failures = 0
+    WHERE id = %(id)s AND wanted = 'present' RETURNING id
+), written_events AS (
+    INSERT INTO event (owner_id, at, type, message)
+    SELECT id, coalesce(%(at)s::timestamptz, clock_timestamp()), 'release', %(message)s FROM asked
+)
+SELECT true AS asked, pg_notify('weft_event', id::text) FROM asked;
+
+-- name: repaired_owner
+UPDATE owner SET repair = false WHERE id = %(id)s;
+
+-- part: claimed
+-- Owners of any kind, unless a worker holds them; the token grows, so an older holder is refused. A holder that never
+-- handed back may have a request under way: late_until. With the pod's row, if it is a pod: as it is locked, so that
+-- nothing of it is older than the token; and how many claims its cloud has had, its own included. Of its plan's graph
+-- only the segments, whose members its visits decide, and no reasons for its nodes: those are most of a plan, and no
+-- visit needs them.
+taken AS (
+    UPDATE pod SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
+        late_until = CASE WHEN held_until IS NULL THEN late_until
+            ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
+    WHERE id IN (SELECT id FROM due WHERE kind = 'pod') RETURNING
+        @pod_fields, plan || jsonb_build_object('placement', plan -> 'placement' || '{"explanation": {"considered": 0}}',
+            'graph', jsonb_build_object('resources', jsonb_path_query_array(plan,
+                '$.graph.resources[*] ? (@.spec.kind == "segment" || @.spec.kind == "partition")'))) AS plan
+), other AS (
+    UPDATE ONLY owner SET worker = %(worker)s, token = token + 1, held_until = now() + %(hold)s * interval '1 second',
+        late_until = CASE WHEN held_until IS NULL THEN late_until
+            ELSE greatest(late_until, held_until + %(late)s * interval '1 second') END
+    WHERE id IN (SELECT id FROM due WHERE kind <> 'pod')
+)
+SELECT taken.*, due.id, due.kind, (SELECT max(generation) FROM site) AS site_generation,
+    (SELECT max(accepted_at) FROM epoch) AS accepted_at, e.number +
+        @ends AS number
+FROM due LEFT JOIN taken ON taken.id = due.id LEFT JOIN epoch e ON e.cloud = taken.plan ->> 'cloud' ORDER BY due.wanted = 'absent' DESC, due.next_at
+
+-- name: claim_work
+-- Owners with more to do than an observation of what is READY, so many of each sort: releases first, since they free
+-- capacity and each of their steps would wait behind everything that boots; then those that have waited longest.
+WITH releases AS (
+    SELECT id, kind, wanted, next_at FROM owner
+    WHERE state <> 'RELEASED' AND wanted = 'absent'
+      AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
+    ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT %(releases)s
+), others AS (
+    SELECT id, kind, wanted, next_at FROM owner
+    WHERE state <> 'RELEASED' AND wanted = 'present' AND (state <> 'READY' OR repair OR changed_at IS NOT NULL)
+      AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
+    ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT %(most)s
+), due AS (
+    SELECT * FROM releases UNION ALL SELECT * FROM others
+),
+@claimed;
+
+-- name: claim_ready
+-- Those of the others that have waited longest.
+WITH due AS (
+    SELECT id, kind, wanted, next_at FROM owner
+    WHERE state = 'READY' AND wanted = 'present' AND NOT repair AND changed_at IS NULL
+      AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
+    ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT %(most)s
+),
+@claimed;
+
+-- name: extend_holds
+-- Heartbeats for owners (`owners`: id, token). No row: the worker doesn't hold it any more; not `extended`: the row is
+-- locked, and this statement doesn't wait while others' holds run out.
+WITH mine AS MATERIALIZED (
+    SELECT o.id, o.wanted, o.token FROM owner o JOIN jsonb_to_recordset(%(owners)s) AS s (id uuid, token bigint) ON s.id = o.id
+    WHERE o.token = s.token AND o.held_until > now()
+), it AS MATERIALIZED (
+    SELECT o.id FROM owner o JOIN mine ON mine.id = o.id
+    WHERE o.token = mine.token AND o.held_until > now() FOR UPDATE OF o SKIP LOCKED
+), extended AS (
+    UPDATE owner o SET held_until = now() + %(hold)s * interval '1 second' FROM it WHERE o.id = it.id
+)
+SELECT mine.id, mine.wanted, it.id IS NOT NULL AS extended FROM mine LEFT JOIN it ON it.id = mine.id;
+
+-- name: is_held
+-- Asked right before each call that changes something outside: no lock, since the call can't be part of a transaction.
+SELECT generation, retries FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now();
+
+-- name: are_held
+-- The same for several owners (`owners`: id, token): returns those that are held.
+SELECT o.id, o.generation, o.retries FROM owner o
+JOIN jsonb_to_recordset(%(owners)s) AS s (id uuid, token bigint) ON s.id = o.id
+WHERE o.token = s.token AND o.held_until > now();
+
+-- name: late_for
+-- Including what a tenant has asked of its servers, if no answer is known.
+SELECT extract(epoch FROM greatest(late_until, acts_until) - now())::float8 AS seconds,
+    greatest(late_until, acts_until) AS late_until
+FROM owner WHERE id = %(id)s AND greatest(late_until, acts_until) IS NOT NULL;
+
+-- name: check_token
+-- The fence, in the same transaction as the write it guards.
+SELECT wanted, generation, retries, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at
+FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now() FOR UPDATE;
+
+-- part: fenced
+-- The fence of a write by a worker, in the statement itself: no row, and nothing written, if another worker holds the
+-- owner or it has another generation, or was retried.
+held AS MATERIALIZED (
+    SELECT id, wanted FROM owner
+    WHERE id = %(id)s AND token = %(token)s AND generation = %(generation)s
+        AND retries = %(retries)s AND held_until > now() FOR UPDATE
+), it AS MATERIALIZED (
+    SELECT held.*, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM held
+)
+
+-- part: written_events
+-- The events of such a write. Followers are notified after it, by another statement.
+written_events AS (
+    INSERT INTO event (owner_id, at, type, message, key)
+    SELECT it.id, it.at, e.type, e.message, e.key FROM it, ROWS FROM (
+        jsonb_to_recordset(%(events)s) AS (type text, message jsonb, key text)) WITH ORDINALITY AS e (type, message, key, n)
+    ORDER BY e.n
+)
+
+-- part: conditions
+-- A condition without a time begins now.
+(SELECT coalesce(jsonb_agg(CASE WHEN c.one ->> 'since' IS NULL
+        THEN c.one || jsonb_build_object('since', it.at) ELSE c.one END ORDER BY c.n), '[]')
+    FROM jsonb_array_elements(%(conditions)s) WITH ORDINALITY AS c (one, n))
+
+-- name: write_held
+-- What a visit has noted: resources; the owner's phase and conditions with their summary (`phase` empty: unchanged);
+-- that everything is as the newest generation wants it (`done`); why adapters of a pod's nodes are out of its segment
+-- (`watched`; an empty reason: they are in), and the segment, if that changed it (then it is wanted differently: what
+-- was settled is observed again); events; and that the worker hands it back, due after `delay` seconds (negative: it
+-- doesn't), or at once if the owner was woken meanwhile. Lands: a request with an unknown or unwritten outcome may take
+-- effect for so many seconds more, and the next worker looks for everything (null: there is none).
+WITH
+@fenced, changed AS (
+    UPDATE resource r SET state = c.state, outside_id = coalesce(c.outside_id, r.outside_id), reason = c.reason,
+        differences = c.differences, former = coalesce(c.former, r.former),
+        facts = CASE WHEN c.facts <> '{}' OR c.outside_id <> r.outside_id THEN c.facts ELSE r.facts END,
+        attempts = c.attempts, asked = c.asked,
+        since = CASE WHEN r.state = c.state THEN coalesce(r.since, it.at) ELSE it.at END,
+        started_at = coalesce(r.started_at, it.at),
+        finished_at = CASE WHEN c.state IN ('settled', 'absent') THEN it.at END
+    FROM it, jsonb_to_recordset(%(changes)s) AS c (key text, state text, outside_id text, reason jsonb,
+        differences jsonb, facts jsonb, attempts integer, asked boolean, former jsonb)
+    WHERE r.owner_id = it.id AND r.key = c.key
+), owned AS (
+    UPDATE owner p SET phase = CASE WHEN %(phase)s = '' THEN p.phase ELSE %(phase)s END,
+        state = CASE WHEN %(phase)s = '' THEN p.state ELSE %(state)s END,
+        reason = CASE WHEN %(phase)s = '' THEN p.reason ELSE %(reason)s END,
+        conditions = CASE WHEN %(phase)s = '' THEN p.conditions ELSE
+            @conditions
+            END,
+        since = CASE WHEN %(moved)s THEN it.at ELSE p.since END,
+        alarmed = p.alarmed AND NOT %(moved)s AND NOT %(done)s AND (%(delay)s < 0 OR p.parked IS NULL),
+        late_until = greatest(p.late_until, now() + %(lands)s::float8 * interval '1 second'),
+        watched_at = CASE WHEN %(watched)s THEN it.at ELSE p.watched_at END,
+        ready_generation = CASE WHEN %(done)s THEN p.generation ELSE p.ready_generation END,
+        ready_at = CASE WHEN %(done)s THEN it.at ELSE p.ready_at END,
+        changed_at = CASE WHEN NOT %(done)s THEN p.changed_at END,
+        worker = CASE WHEN %(delay)s < 0 THEN p.worker END,
+        held_until = CASE WHEN %(delay)s < 0 THEN p.held_until END,
+        parked = CASE WHEN %(delay)s < 0 THEN p.parked END,
+        failures = CASE WHEN %(delay)s < 0 THEN p.failures ELSE %(failures)s END,
+        next_at = CASE WHEN %(delay)s < 0 THEN p.next_at WHEN p.woken > %(woken)s THEN now()
+            ELSE now() + %(delay)s * interval '1 second' END
+    FROM it WHERE p.id = it.id AND (%(phase)s <> '' OR %(watched)s OR %(done)s OR %(lands)s::float8 IS NOT NULL OR %(delay)s >= 0)
+), withheld AS (
+    UPDATE node_hold h SET withheld = n.reason
+    FROM it, jsonb_to_recordset(%(nodes)s) AS n (node text, reason text)
+    WHERE h.pod_id = it.id AND h.node = n.node AND h.withheld <> n.reason RETURNING h.node, h.withheld
+), rewritten AS (
+    UPDATE resource r SET document = %(document)s, since = CASE r.state WHEN 'settled' THEN it.at ELSE r.since END,
+        state = CASE r.state WHEN 'settled' THEN 'pending' ELSE r.state END
+    FROM it WHERE r.owner_id = it.id AND r.key = %(key)s
+),
+@written_events
+SELECT wanted, at, ARRAY(SELECT node FROM withheld WHERE withheld <> '') AS withheld FROM it;
+
+-- name: release_held
+-- The end of an owner: its receipt, its capacity except the numbers in `kept` (as `space number`), and its state; and
+-- the worker hands it back. Virtual functions are freed with their nodes, as in give_back_node.
+WITH
+@fenced, signed AS (
+    INSERT INTO receipt (owner_id, document, at) SELECT it.id, %(receipt)s, it.at FROM it
+), functions AS MATERIALIZED (
+    SELECT FROM function_hold f JOIN it ON it.id = f.pod_id ORDER BY f.node, f.function FOR UPDATE OF f
+), nodes AS (
+    DELETE FROM node_hold h USING it WHERE h.pod_id = it.id AND (SELECT count(*) FROM functions) >= 0
+), numbers AS (
+    DELETE FROM number_hold h USING it
+    WHERE h.owner_id = it.id AND h.space || ' ' || h.number <> ALL(%(kept)s)
+), subnets AS (
+    DELETE FROM subnet_hold h USING it WHERE h.owner_id = it.id
+), waiting AS (
+    UPDATE queue q SET next_at = least(q.next_at, it.at) FROM it
+), changed AS (
+    UPDATE owner p SET phase = %(phase)s, state = %(state)s, reason = %(reason)s, since = it.at, released_at = it.at,
+        alarmed = false, worker = NULL, held_until = NULL, failures = 0, parked = NULL,
+        conditions =
+            @conditions
+    FROM it WHERE p.id = it.id
+),
+@written_events
+SELECT wanted, at FROM it;
+
+-- name: hand_back_unchanged
+-- Hands back unchanged owners that were observed (`nodes`: those whose adapters may be in their segments), as
+-- write_held does. No row: another worker holds it, or it has another generation; not `gone`: its row is locked, and it
+-- is handed back with the next ones.
+WITH mine AS MATERIALIZED (
+    SELECT s.* FROM owner o JOIN jsonb_to_recordset(%(owners)s)
+        AS s (id uuid, token bigint, generation integer, woken bigint, delay float8) ON s.id = o.id
+    WHERE o.token = s.token AND o.generation = s.generation AND o.held_until > now()
+), held AS MATERIALIZED (
+    SELECT o.id, mine.woken, mine.delay FROM owner o JOIN mine ON mine.id = o.id
+    WHERE o.token = mine.token AND o.generation = mine.generation AND o.held_until > now() FOR UPDATE OF o SKIP LOCKED
+), gone AS (
+    UPDATE owner p SET watched_at = coalesce(%(at)s::timestamptz, clock_timestamp()), worker = NULL, held_until = NULL,
+        alarmed = p.alarmed AND p.parked IS NULL, parked = NULL, failures = 0,
+        next_at = CASE WHEN p.woken > held.woken THEN now() ELSE now() + held.delay * interval '1 second' END
+    FROM held WHERE p.id = held.id
+), fine AS (
+    UPDATE node_hold h SET withheld = ''
+    FROM held, jsonb_to_recordset(%(nodes)s) AS n (id uuid, node text)
+    WHERE n.id = held.id AND h.pod_id = n.id AND h.node = n.node AND h.withheld <> ''
+)
+SELECT mine.id, held.id IS NOT NULL AS gone FROM mine LEFT JOIN held ON held.id = mine.id;
+
+-- name: hand_back_owner
+-- Hands an owner back: due after a delay (none: since when it was due), or at once if it was woken meanwhile; lands: as
+-- in write_held.
+UPDATE owner SET worker = NULL, held_until = NULL, failures = %(failures)s,
+    alarmed = alarmed AND parked IS NULL, parked = NULL,
+    late_until = greatest(late_until, now() + %(lands)s::float8 * interval '1 second'),
+    next_at = CASE WHEN woken > %(woken)s THEN now() ELSE coalesce(now() + %(delay)s * interval '1 second', next_at) END
+WHERE id = %(id)s AND token = %(token)s;
+
+-- name: set_alarmed
+-- Once per state.
+UPDATE owner SET alarmed = true WHERE id = %(id)s AND NOT alarmed;
+
+-- name: hold_stale_number
+INSERT INTO stale_number (fabric, manager, number, owner_id, reason, since)
+VALUES (%(fabric)s, %(manager)s, %(number)s, %(owner_id)s, %(reason)s, now())
+ON CONFLICT (fabric, manager, number) DO UPDATE SET owner_id = excluded.owner_id, reason = excluded.reason;
+
+-- name: nodes_and_numbers_of
+-- Nodes and, with node null, numbers that a pod holds.
+SELECT h.node, q.node IS NOT NULL AS quarantined, NULL AS space, NULL::int AS number
+FROM node_hold h LEFT JOIN quarantine q ON q.node = h.node WHERE h.pod_id = %(pod_id)s
+UNION ALL
+SELECT NULL, false, space, number FROM number_hold WHERE owner_id = %(pod_id)s;
+
+-- name: numbers_of
+SELECT space, number FROM number_hold WHERE owner_id = %(owner_id)s ORDER BY space, number;
+
+-- name: give_back_number
+DELETE FROM number_hold WHERE space = %(space)s AND number = %(number)s AND owner_id = %(owner_id)s;
+
+-- name: abandon_owner
+-- Only one whose release was requested and isn't finished. An operator may still request what weft has requested by
+-- itself (`own`), which waits for an open gate. It is tried again from here on, whatever failed before.
+UPDATE owner SET abandoned_by = %(by)s, abandoned_why = %(why)s, abandoned_at = %(at)s, abandoned_own = %(own)s,
+    abandoned_worked = worked, woken = woken + 1, next_at = now(), failures = CASE WHEN %(own)s THEN failures ELSE 0 END
+WHERE id = %(id)s AND wanted = 'absent' AND state = 'RELEASING' AND (abandoned_at IS NULL OR abandoned_own AND NOT %(own)s)
+RETURNING id;
+
+-- name: count_work
+-- The time since the last visit to a release, or a change (`what`), counts as worked on, unless the gate was closed at
+-- one of the two. Between two processes no more than `most` counts: perhaps nothing was worked on.
+UPDATE owner SET worked = CASE WHEN split_part(worked_by, ' ', 1) <> %(what)s THEN 0 ELSE worked +
+        CASE WHEN NOT %(on)s OR worked_at IS NULL THEN 0 ELSE greatest(0, least(extract(epoch FROM %(now)s - worked_at),
+            CASE worked_by WHEN concat(%(what)s::text, ' ', %(by)s::text) THEN 'infinity' ELSE %(most)s END::float8)) END END,
+    worked_at = CASE WHEN %(on)s THEN %(now)s::timestamptz END, worked_by = concat(%(what)s::text, ' ', %(by)s::text)
+WHERE id = %(id)s AND token = %(token)s AND held_until > now() RETURNING worked;
+
+-- name: nodes_leaving
+-- `at`: since when.
+SELECT h.node, h.leaving_ports AS ports, h.cleared, g.at
+FROM node_hold h LEFT JOIN pod_generation g ON g.pod_id = h.pod_id AND g.generation = h.leaving
+WHERE h.pod_id = %(pod_id)s AND h.leaving IS NOT NULL ORDER BY h.node;
+
+-- name: insert_given_back
+INSERT INTO given_back (owner_id, nodes, at, items) VALUES (%(owner_id)s, %(nodes)s, %(at)s, %(items)s);
+
+-- name: given_back
+SELECT nodes, at, items FROM given_back WHERE owner_id = %(owner_id)s ORDER BY id;

@@ -1,0 +1,52 @@
+"""Statements belong to rooms: each is used by its own room or by those above it, and none is left over."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import weft.engine
+from weft.engine.base.sql import queries
+
+ENGINE = Path(weft.engine.__file__).parent
+ROOT = Path("src/weft")
+NAMED = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+USED = re.compile(r"""\.\w+\(\s*["'](\w+)["']""")
+
+
+def floors() -> dict[str, int]:
+    """Room -> its floor, from the contract of imports."""
+    contracts = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (rooms,) = [c for c in contracts if c.get("containers") == ["weft.engine"]]
+    return {room.strip(): i for i, floor in enumerate(reversed(rooms["layers"])) for room in floor.split(":")}
+
+
+def owners() -> dict[str, str]:
+    """Statement -> its room."""
+    return {
+        name: file.parent.name
+        for file in ENGINE.glob("*/queries.sql")
+        for name in NAMED.findall(file.read_text())
+    }
+
+
+def test_rooms_use_no_statement_of_rooms_above_them() -> None:
+    floor, owner = floors(), owners()
+    wrong = [
+        f"{file.relative_to(ENGINE)}: {name} of {owner[name]}"
+        for file in ENGINE.glob("*/*.py")
+        for name in USED.findall(file.read_text())
+        if name in owner and floor[owner[name]] > floor[file.parent.name]
+    ]
+    assert owner.keys() == queries().keys() and len(owner) > 300
+    assert not wrong
+
+
+def test_every_statement_is_used() -> None:
+    """Three that only tests ask are named here."""
+    text = "\n".join(file.read_text() for file in ROOT.rglob("*.py"))
+    words = Counter(re.findall(r"""["'](\w+)["']""", text))
+    unused = {name for name in queries() if not words[name]}
+    assert unused == {"adapters_up_of", "adapters_gone_now", "failures_of"}

@@ -1,0 +1,298 @@
+"""Pods whose servers have booted are visited at once, and no others; without a hint, each at its own time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from tests.engine.hold.test_ownerclaims import sql
+from tests.engine.house import ORDER, QUICK, House
+from tests.helpers.explained import scanned
+from tests.helpers.waiting import wait_for
+from weft.engine.base import asking
+from weft.engine.base.database import Database
+from weft.engine.base.pulse import Pulse
+from weft.engine.hold.settings import LoopSettings
+from weft.engine.rows.records import PodRecord
+from weft.engine.watch.bootkeeper import BootKeeper
+from weft.model.errors import NotYetError
+from weft.model.pod import PodState
+from weft.model.resources import Kind, Outcome, Resource
+from weft.ports.resources import Scope
+from weft.testing.cloud import FakeCloud, Fault
+
+Awaited = Callable[[], Collection[str]]
+SLOW = replace(QUICK, first_poll_servers=600.0, last_poll_servers=600.0, patience_servers=3600.0)
+"""Looks at what boots are ten minutes apart."""
+
+
+@pytest.fixture
+def house(database: Database, database_url: str) -> Generator[House]:
+    house = House(database, database_url, loop=SLOW)
+    yield house
+    house.close()
+
+
+def booting(house: House, name: str = "train") -> PodRecord:
+    """A pod whose servers stay in BUILD; nothing is due."""
+    house.cloud.plant(Fault.STUCK, kind=Kind.SERVER, times=None)
+    pod = house.order(ORDER.model_copy(update={"name": name}))
+    work(house)
+    house.cloud.faults.clear()
+    pod = house.store.find_pod(str(pod.id), None)
+    assert pod.state is PodState.BOOTING
+    return pod
+
+
+def work(house: House) -> None:
+    """Whatever is due."""
+    for _ in range(40):
+        if not house.worker.run_once():
+            return
+    raise AssertionError("something is due again and again")
+
+
+def boot(house: House, *pods: PodRecord) -> None:
+    for pod in pods:
+        for thing in house.cloud.servers:
+            if thing.mark is not None and thing.mark.owner.id == str(pod.id):
+                thing.stuck = ""
+
+
+def state(house: House, pod: PodRecord) -> PodState:
+    return house.store.find_pod(str(pod.id), None).state
+
+
+def keeper(house: House, every: float = 0.0) -> BootKeeper:
+    """For one process. `every`: seconds between queries, whichever worker asks."""
+    return BootKeeper(house.database, lambda: house.world, every=every)
+
+
+def test_booted_pod_is_ready_before_its_turn(house: House) -> None:
+    pod, other = booting(house), booting(house, "other")
+    boots = keeper(house)
+    boots.look()
+    assert not house.worker.run_once(), "nothing has booted"
+    boot(house, pod)
+    assert not house.worker.run_once(), "the control: no keeper has looked"
+    boots.look()
+    work(house)
+    assert (state(house, pod), state(house, other)) == (PodState.READY, PodState.BOOTING)
+
+
+def test_refused_request_is_soon_repeated(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service is briefly busy: the boot query wouldn't show when it no longer is."""
+    create, left = house.cloud.create, [1]
+
+    def recorded(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Outcome]:
+        if wanted[0].kind is Kind.SERVER and left:
+            left.pop()
+            busy = NotYetError("create a server", "Ironic", "a conductor works on its machine")
+            return {r.key: Outcome(error=busy) for r in wanted}
+        return create(scope, wanted, ids)
+
+    monkeypatch.setattr(house.cloud, "create", recorded)
+    pod = house.order()
+    wait_for(lambda: not house.worker.run_once() and len(house.cloud.servers) == 2, seconds=10)
+    assert not left and not [e for e in house.store.events(pod.id, 0) if e.type == "error"]
+
+
+def test_pod_is_woken_once_for_a_new_state(house: House) -> None:
+    """Two keepers look, and what one of the servers became is written: there is nothing left to report."""
+    pod = booting(house)
+    first = next(thing for thing in house.cloud.servers)
+    first.stuck = ""
+    for boots in (keeper(house), keeper(house)):
+        boots.look()
+    assert house.worker.run_once() and not house.worker.run_once()
+    keeper(house).look()
+    assert not house.worker.run_once() and state(house, pod) is PodState.BOOTING
+
+
+def test_failed_server_wakes_its_pod(house: House) -> None:
+    pod, boots = booting(house), keeper(house)
+    next(thing for thing in house.cloud.servers).broken = "No valid host was found."
+    boots.look()
+    assert house.worker.run_once()
+    assert any("No valid host" in e.message for e in house.store.events(pod.id, 0))
+
+
+def test_clouds_without_booting_servers_are_not_asked(house: House) -> None:
+    house.order()
+    work(house)
+    before = house.cloud.calls[f"built {Kind.SERVER}"]
+    keeper(house).look()
+    assert house.cloud.calls[f"built {Kind.SERVER}"] == before
+
+
+def test_unreachable_cloud_does_not_delay_others(house: House) -> None:
+    """Nor is weft unhealthy because of it: each visit says what is unknown of its pod."""
+    pod, pulse = booting(house), Pulse()
+    house.cloud.plant(Fault.UNREACHABLE, verb="built")
+    boots = BootKeeper(house.database, lambda: house.world, pulse, every=0.0)
+    boot(house, pod)
+    boots.look()
+    assert not house.worker.run_once() and not [s for s in pulse.checks().values() if s != "ok"]
+    boots.look()
+    work(house)
+    assert state(house, pod) is PodState.READY
+
+
+def test_hanging_cloud_does_not_delay_others(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked once, and not again before it has answered."""
+    pod, boots, goes_on, asked = booting(house), keeper(house), threading.Event(), list[datetime]()
+    boot(house, pod)
+    answer = house.cloud.built
+
+    def hanging(since: datetime, awaited: Awaited) -> Collection[str]:
+        asked.append(since)
+        assert goes_on.wait(60)
+        return answer(since, awaited)
+
+    monkeypatch.setattr(asking, "PATIENCE", 0.05)
+    monkeypatch.setattr(house.cloud, "built", hanging)
+    for _ in range(3):
+        boots.look()
+    assert len(asked) == 1 and not house.worker.run_once()
+    goes_on.set()
+    wait_for(house.worker.run_once)
+    work(house)
+    assert state(house, pod) is PodState.READY
+
+
+def asked(house: House) -> int:
+    return house.cloud.calls[f"built {Kind.SERVER}"]
+
+
+def test_only_one_worker_asks(house: House) -> None:
+    """The first whose turn comes; no other asks before its time, and one answer is enough for all."""
+    pod, before = booting(house), asked(house)
+    workers = [keeper(house, every=3600.0) for _ in range(4)]
+    with ThreadPoolExecutor(len(workers)) as pool:
+        for look in [pool.submit(worker.look) for worker in workers]:
+            look.result()
+    assert asked(house) == before + 1
+    boot(house, pod)
+    over(house)
+    for worker in workers:
+        worker.look()
+    work(house)
+    assert asked(house) == before + 2 and state(house, pod) is PodState.READY
+
+
+def over(house: House) -> None:
+    """The time of the last query."""
+    with house.database.transaction() as tx:
+        tx._connection.execute("UPDATE boot_look SET until = now()")  # pyright: ignore[reportPrivateUsage]
+
+
+def test_next_worker_continues_from_the_last_answer(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks for changes since then; what was not answered is asked again."""
+    booting(house)
+    answer, since = house.cloud.built, list[datetime]()
+    monkeypatch.setattr(house.cloud, "built", lambda at, awaited: since.append(at) or answer(at, awaited))
+    keeper(house).look()
+    house.cloud.plant(Fault.UNREACHABLE, verb="built")
+    for _ in range(3):
+        keeper(house).look()
+    first, unanswered, again, last = since
+    assert first == unanswered == again < last
+
+
+def test_another_worker_asks_if_the_first_dies(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod, goes_on, answer = booting(house), threading.Event(), house.cloud.built
+    boot(house, pod)
+    monkeypatch.setattr(asking, "PATIENCE", 0.05)
+    monkeypatch.setattr(house.cloud, "built", lambda at, awaited: goes_on.wait(60) and answer(at, awaited))
+    keeper(house).look()
+    monkeypatch.setattr(house.cloud, "built", answer)
+    other = keeper(house)
+    other.look()
+    assert not house.worker.run_once(), "the first one may be answered yet"
+    over(house)
+    other.look()
+    work(house)
+    assert state(house, pod) is PodState.READY
+    goes_on.set()
+
+
+def test_pods_are_polled_without_any_answer(house: House) -> None:
+    """A cloud that doesn't list changes still shows each server: after 30 s, then once a minute."""
+    assert [LoopSettings().poll(age, boots=True) for age in (0.0, 45.0, 600.0)] == [30.0, 45.0, 60.0]
+    pod = booting(house)
+    house.cloud.plant(Fault.UNREACHABLE, verb="built", times=None)
+    boot(house, pod)
+    keeper(house).look()
+    assert not house.worker.run_once()
+    house.store.wake(pod.id)
+    work(house)
+    assert state(house, pod) is PodState.READY
+
+
+def test_server_that_never_boots_is_not_asked_about_forever(house: House) -> None:
+    booting(house)
+    with house.database.transaction() as tx:
+        tx._connection.execute("UPDATE resource SET since = now() - interval '1 hour'")  # pyright: ignore[reportPrivateUsage]
+    before = house.cloud.calls[f"built {Kind.SERVER}"]
+    keeper(house).look()
+    assert house.cloud.calls[f"built {Kind.SERVER}"] == before
+
+
+def test_cloud_removed_from_the_site_is_not_asked(house: House) -> None:
+    booting(house)
+    world = replace(house.world, clouds={"other": FakeCloud(seed=2, name="other", latency=0.0)})
+    BootKeeper(house.database, lambda: world, every=0.0).look()
+    assert not house.worker.run_once()
+
+
+def test_failing_pod_keeps_its_back_off(house: House) -> None:
+    """Each answer names its server for half a minute, while Neutron, for example, is overloaded already."""
+    boot(house, booting(house))
+    house.cloud.plant(Fault.UNREACHABLE, verb="find", times=None)
+    boots, worker = (
+        keeper(house),
+        house.new_worker("w2", replace(house.loop, first_delay=60.0, last_delay=60.0)),
+    )
+    visits = 0
+    for _ in range(10):
+        boots.look()
+        visits += worker.run_once()
+    assert visits == 1 and house.store.find_pod("train", None).failures == 1
+
+
+def test_late_answer_does_not_end_another_workers_turn(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cloud that is slow already isn't asked by all workers at once."""
+    booting(house)
+    answer, goes_on, asked = house.cloud.built, threading.Event(), list[datetime]()
+
+    def slow(since: datetime, awaited: Awaited) -> Collection[str]:
+        asked.append(since)
+        assert goes_on.wait(60)
+        return answer(since, awaited)
+
+    monkeypatch.setattr(asking, "PATIENCE", 0.05)
+    monkeypatch.setattr(house.cloud, "built", slow)
+    keeper(house).look()
+    over(house)
+    until = "SELECT until FROM boot_look"
+    with house.database.statement() as tx:  # another one asks, and has no answer yet
+        tx.rows("take_boot_looks", clouds=["lab"], kinds=[str(Kind.SERVER)], answer=60.0, longest=900.0)
+    turn = sql(house, until)
+    goes_on.set()
+    wait_for(lambda: sql(house, "SELECT answered FROM boot_look") != [(None,)])
+    assert sql(house, until) == turn
+    keeper(house).look()
+    assert len(asked) == 1
+
+
+def test_workers_out_of_turn_do_not_read_booting_pods(house: House) -> None:
+    """Each worker process asks every second for its turn: that must not cost as much as a look at all pods."""
+    booting(house)
+    values = {"clouds": ["lab"], "kinds": [str(Kind.SERVER)], "answer": 60.0, "longest": 900.0}
+    assert scanned(house.database, "take_boot_looks", **values)["resource"] > 0
+    assert scanned(house.database, "take_boot_looks", **values) == {"boot_look": 1}

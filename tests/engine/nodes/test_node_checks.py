@@ -1,0 +1,252 @@
+"""A node whose own checks fail gets no new orders, as the site has it; pods there stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.engine.changes.test_change_loop import sized
+from tests.engine.house import House, policy
+from tests.engine.timehouse import HandClock, dispatching, look, make, queue
+from tests.helpers.hostchecks import document, result
+from weft.app.metrics import StoreCollector
+from weft.app.redact import redacted
+from weft.engine.watch.retention import Retention, RetentionSettings
+from weft.model.errors import RefusedError
+from weft.model.hostchecks import CODES
+from weft.model.pod import Aspect, PodState
+from weft.model.site import ChecksPolicy, RetentionPolicy
+from weft.planning.site.check import check_site
+from weftcheck.catalog import CODES as PROGRAMS
+
+Report = Callable[..., None]
+BAD = result("XID", "gpu0", "failed", reason="Xid 79")
+
+
+@pytest.fixture
+def report(house: House, clock: HandClock) -> Report:
+    """Have a node report these results; the clock goes on, so that it may do so again."""
+    tokens: dict[str, str] = {}
+
+    def send(node: str, *results: dict[str, Any]) -> None:
+        if node not in tokens:
+            tokens[node] = house.service.make_check_token(house.operator, node).token
+        reporter = house.service.reporter(tokens[node], node, "192.0.2.1", "req-1", "weft-check")
+        house.service.report_checks(reporter, document(*results))
+        clock.seconds += 11
+
+    return send
+
+
+def choose(house: House, **values: Any) -> None:
+    site = house.store.site().site
+    changed = site.model_copy(update={"checks": ChecksPolicy.model_validate(values)})
+    house.store.activate_site(changed, "test")
+
+
+def free(house: House) -> int:
+    return house.service.capacity(house.operator).rows[0].free
+
+
+def test_node_with_a_failed_check_gets_no_order_until_it_is_ok(house: House, report: Report) -> None:
+    """In refusals, capacity, lists, audit, metrics and for a waiting order; a restart doesn't change that."""
+    report("gpu01", BAD, result("CLOCK"))
+    house.restart()
+    with pytest.raises(RefusedError, match="checks 1") as refused:
+        house.order(make("all", 16))
+    assert "its own checks failed: XID" in str(refused.value.detail)
+    with pytest.raises(RefusedError) as answered:
+        redacted(house.service, policy()).order_pod(house.request(), make("all", 16))
+    assert "XID" not in str(answered.value.detail) and "checks" not in str(answered.value.detail)
+    assert free(house) == 15
+    counts = {c.name: c.total for c in house.service.capacity(house.operator).rows[0].counts}
+    assert counts["nodes with failed checks"] == 1
+    row = house.service.show_node(house.operator, "gpu01")
+    assert (row.state, row.checks, row.reason) == ("failed", "failed", "its own checks failed: XID")
+    assert (
+        "node gpu01 gets no new orders: its own checks failed: XID"
+        in house.service.audit(house.operator).limits
+    )
+    metrics = {m.name: m for m in StoreCollector(house.store).collect()}
+    assert metrics["weft_nodes_excluded_by_checks"].samples[0].value == 1
+    states = {s.labels["state"]: s.value for s in metrics["weft_node_checks"].samples}
+    assert (states["failed"], states["never"]) == (1, len(house.site.nodes) - 1)
+    waits = queue(house, "waits", 16)
+    dispatching(house, 1)[0]()
+    assert look(house, waits).placed is None
+    report("gpu01", result("XID"), result("CLOCK"))
+    dispatching(house, 1)[0]()
+    assert look(house, waits).placed is not None
+
+
+def test_ok_result_ends_neither_quarantine_nor_hold_nor_drain(house: House, report: Report) -> None:
+    """What a machine says of itself only ends what it has said before."""
+    house.service.quarantine_node(house.operator, "gpu01", "smoke")
+    house.service.hold_node(house.operator, "gpu02", "burn-in")
+    for node in ("gpu01", "gpu02"):
+        report(node, BAD)
+        report(node, result("XID"))
+    states = {n.name: n.state for n in house.service.nodes(house.operator)}
+    assert (states["gpu01"], states["gpu02"]) == ("quarantined", "held") and free(house) == 14
+
+
+def test_pod_keeps_a_node_whose_checks_fail_and_says_so(house: House, report: Report) -> None:
+    """A condition and an event, without the machine's words for tenants; none of it once the site ignores the check."""
+    pod = house.ready(sized(2))
+    node = pod.nodes[0]
+    report(node, BAD, result("GPU_ECC", "gpu1", "failed"))
+    seen = redacted(house.service, policy()).show_pod(house.request(), "train")
+    assert seen.state is PodState.READY and look(house, pod).nodes == pod.nodes
+    (condition,) = (c for c in seen.conditions if c.type is Aspect.CHECKS_FAIL)
+    assert (
+        condition.message == f"own checks of node {node} failed: GPU_ECC, XID"
+        and condition.code == "NODE_CHECKS_FAILED"
+    )
+    events = redacted(house.service, policy()).pod_events(house.request(), "train")
+    assert [e.message for e in events if e.type == "node"] == [condition.message]
+    choose(house, failed="ignore")
+    seen = house.service.show_pod(house.operator, "train")
+    assert not [c for c in seen.conditions if c.type is Aspect.CHECKS_FAIL]
+
+
+def test_operator_chooses_what_follows_by_code(house: House, report: Report) -> None:
+    """exclude, warn and ignore; of unknown and missing results; at once when the site changes."""
+    report("gpu01", BAD, result("CLOCK"))
+    report("gpu02", result("CLOCK", status="unknown"))
+    choose(house, codes={"XID": "warn"})
+    row = house.service.show_node(house.operator, "gpu01")
+    assert (row.state, row.checks, free(house)) == ("free", "failed", 16)
+    assert row.reason == "its own checks failed, and don't keep it from orders: XID"
+    choose(house, codes={"XID": "ignore"})
+    row = house.service.show_node(house.operator, "gpu01")
+    assert (row.state, row.checks, row.reason) == ("free", "ok", "")
+    choose(house, failed="warn", codes={"XID": "exclude"}, unknown="exclude")
+    states = {n.name: n.state for n in house.service.nodes(house.operator)}
+    assert (states["gpu01"], states["gpu02"], free(house)) == ("failed", "failed", 14)
+    report("gpu03", result("CLOCK"))
+    choose(house, failed="ignore", missing="exclude")
+    assert free(house) == 3
+    waits = queue(house, "waits", 4)
+    dispatching(house, 1)[0]()
+    report("gpu05", result("CLOCK"))
+    dispatching(house, 1)[0]()
+    assert look(house, waits).placed is not None
+    house.release(look(house, waits))
+    house.run(waits, PodState.RELEASED)
+    report("gpu05", result("CLOCK"))
+    assert free(house) == 4
+    assert house.service.show_node(house.operator, "gpu04").reason == "it has never reported its own checks"
+    choose(house, failed="ignore", missing="exclude", age="10s")
+    assert free(house) == 0
+
+
+def test_check_that_fails_on_many_nodes_at_once_takes_only_the_first(
+    house: House, report: Report, clock: HandClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An alarm at once; another check still counts there; after a day all of them are kept from orders."""
+    choose(house, outage=3)
+    for number in range(1, 7):
+        report(f"gpu{number:02}", result("GPU_DRIVER", status="failed"), result("XID"))
+    assert free(house) == 13
+    assert (
+        "check GPU_DRIVER began to fail on more than 3 nodes within a day: 3 of them, gpu06 too"
+        in caplog.text
+    )
+    assert any(
+        "3 of them get new orders all the same" in said for said in house.service.audit(house.operator).limits
+    )
+    metrics = {m.name: m for m in StoreCollector(house.store).collect()}
+    (sample,) = metrics["weft_checks_suspended"].samples
+    assert (sample.labels, sample.value) == ({"check": "GPU_DRIVER"}, 3)
+    report("gpu06", result("GPU_DRIVER", status="failed"), BAD)
+    assert free(house) == 12
+    clock.seconds += 86_400
+    assert free(house) == 10
+
+
+def test_wrong_or_changed_value_takes_no_whole_machine_type(house: House, report: Report) -> None:
+    """Sites with fewer nodes than `outage` have the brake, too; where results are required, new values take no node
+    before its result is old by age."""
+    names = [n.name for n in house.site.nodes if n.role == "compute"]
+    kind = house.site.node_by_name["gpu01"].machine_type
+    choose(house, missing="exclude", age="1h")
+    for name in names:
+        report(name, result("GPU_DRIVER"))
+    full = free(house)
+    assert full == 16
+    choose(house, missing="exclude", age="1h", expected={kind: {"gpu_driver": "1.2"}})
+    assert free(house) == full and house.service.show_node(house.operator, "gpu01").checks == "old"
+    choose(house)
+    for name in names:
+        report(name, result("GPU_DRIVER", status="failed"))
+    assert free(house) == 8
+    assert any(
+        "began to fail on more than half of a machine type's nodes within a day: 8 of them" in said
+        for said in house.service.audit(house.operator).limits
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [
+        ("the GPUs are bound to vfio-pci, for guests", "failed"),
+        ("ECC is Disabled", "failed"),
+        ("no expected value", "ok"),
+        ("no P_Key but the default partition's, and none expected", "ok"),
+    ],
+)
+def test_skipped_check_ends_a_failure_only_if_nothing_is_expected(
+    house: House, report: Report, reason: str, state: str
+) -> None:
+    """A broken GPU that is given to a guest isn't read: the node gets no order again because of it."""
+    report("gpu01", result("GPU_STATE", "gpu0", "failed"), result("CLOCK"))
+    report("gpu01", result("GPU_STATE", "host", "skipped", reason=reason), result("CLOCK"))
+    assert house.service.show_node(house.operator, "gpu01").checks == state
+    report("gpu01", result("GPU_STATE", "gpu0"), result("CLOCK"))
+    assert house.service.show_node(house.operator, "gpu01").checks == "ok"
+
+
+def test_retention_keeps_failed_checks_of_silent_nodes(
+    house: House, report: Report, clock: HandClock
+) -> None:
+    """A broken node that is switched off gets no orders because its result is old; other old results go."""
+    report("gpu01", BAD)
+    report("gpu02", result("XID"))
+    clock.seconds += 3 * 86_400
+    retention = Retention(house.database, lambda: house.site, RetentionSettings(pause=0.0))
+    removed, _, failed = retention.run(RetentionPolicy(node_history="1d"))
+    assert removed["results of nodes' checks"] == 1 and not failed
+    states = [house.service.show_node(house.operator, name).checks for name in ("gpu01", "gpu02")]
+    assert states == ["failed", "never"] and free(house) == 15
+
+
+def test_codes_in_the_site_are_weft_checks(house: House) -> None:
+    """A mistyped code is refused with its place; the list is the program's."""
+    assert PROGRAMS.keys() == CODES
+    site = house.site.model_copy(update={"checks": ChecksPolicy(codes={"XIDS": "warn", "XID": "warn"})})
+    assert [path for path, _, _ in check_site(site)] == [("checks", "codes", "XIDS")]
+
+
+def test_result_against_other_values_is_old(house: House, report: Report) -> None:
+    """Once the site expects others; a machine type that no host has is refused."""
+    report("gpu01", result("CLOCK"))
+    report("gpu02", BAD)
+    kind = house.site.node_by_name["gpu01"].machine_type
+    choose(house, expected={kind: {"gpus": 8}})
+    assert [house.service.show_node(house.operator, n).checks for n in ("gpu01", "gpu02")] == [
+        "old",
+        "failed",
+    ]
+    report("gpu02", result("XID"))
+    assert house.service.show_node(house.operator, "gpu02").checks == "failed", "it ends no failure"
+    choose(house, expected={kind: {}})
+    assert house.service.show_node(house.operator, "gpu01").checks == "old", (
+        "an empty set is a set of its own"
+    )
+    choose(house)
+    assert house.service.show_node(house.operator, "gpu01").checks == "ok"
+    values = {"h200x9": {"gpus": 9}}
+    site = house.site.model_copy(update={"checks": ChecksPolicy.model_validate({"expected": values})})
+    assert [path for path, _, _ in check_site(site)] == [("checks", "expected", "h200x9")]

@@ -1,0 +1,167 @@
+"""Replacements that meet something else, case by case: the table says which test has which, and none is missing."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+
+import pytest
+
+from tests.engine.changes.test_change_loop import held, members, servers, settle, sized
+from tests.engine.house import House
+from tests.engine.replace.test_replace import places, plan, rows, swap, visit
+from tests.engine.timehouse import HandClock, at_once, look
+from weft.model.change import Replacement
+from weft.model.errors import InputError, WeftError
+from weft.model.pod import PodState
+from weft.model.resources import Kind
+from weft.ports.occupants import Ended, Ending
+from weft.testing.cloud import Fault
+
+CASES = {
+    "during apply": "test_replace_hostile.test_apply_and_replacement_meet",
+    "during its building": "test_replace.test_node_is_replaced_while_the_pod_is_built",
+    "during release": "test_replace.test_pod_is_released_while_a_node_is_replaced",
+    "during a drain": "test_repairs.test_drained_node_is_replaced_at_its_time",
+    "lease end": "test_replaced_nodes_held.test_pod_whose_lease_is_over_is_not_changed",
+    "restored database": "test_replace_hostile.test_replacement_stops_while_the_database_is_behind",
+    "two operators at once": "test_replace_hostile.test_two_operators_replace_two_nodes_at_once",
+    "two operators, one node": "test_replace.test_two_replacements_at_once_are_one",
+    "two workers": "test_repairs.test_two_workers_replace_a_node_once",
+    "comes back before": "test_repairs.test_node_stays_unless_its_failure_is_known_and_its_change_is_wanted",
+    "comes back in the middle": "test_replace_hostile.test_host_comes_back_with_its_guest_in_the_middle",
+    "replaced again": "test_replace.test_node_is_replaced_again_while_it_is_being_replaced",
+    "last node of a leaf": "test_repairs.test_free_node_is_the_nearest_that_keeps_the_locality",
+    "whole leaf dead": "test_repairs.test_replacement_is_never_a_node_whose_adapter_is_not_shown",
+    "no capacity": "test_replace.test_replacement_without_capacity_is_refused_and_changes_nothing",
+    "quota below use": "test_replace.test_full_quota_does_not_keep_a_node_from_being_replaced",
+    "quota in the middle": "test_replace.test_quota_that_is_exhausted_in_the_middle_is_reported_and_tried_again",
+    "image or flavor gone": "test_replace_hostile.test_image_or_flavor_that_is_gone_refuses_it",
+    "flavor gone in the middle": "test_replace_hostile.test_image_gone_in_the_middle_is_reported_and_tried_again",
+    "port in the way": "test_replace_hostile.test_tenants_own_port_at_the_address_is_reported_and_waited_for",
+    "deleted on purpose": "test_repairs.test_server_that_is_being_deleted_is_not_replaced",
+    "old server stays": "test_replace.test_successor_of_a_quarantined_node_gets_addresses_of_its_own",
+    "volumes": "test_replace.test_pod_with_volumes_waits_for_an_operators_word",
+    "kills": "test_killed.test_replacement_survives_a_worker_killed_at_any_statement",
+    "kills without a request": (
+        "test_killed.test_replacement_without_a_request_survives_a_worker_killed_at_any_statement"
+    ),
+    "a machine's cleaning": "test_metal_replaced.test_cleaning_of_hours_does_not_keep_the_place",
+    "a part that stays": "test_parts_replaced.test_part_whose_server_stays_is_kept_and_delays_nothing",
+    "random": "test_random_changes.test_random_orders_are_realized_and_released",
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_case_has_its_test(case: str) -> None:
+    module, _, name = CASES[case].partition(".")
+    assert callable(getattr(importlib.import_module(f"tests.engine.{module}"), name))
+
+
+def test_apply_and_replacement_meet(house: House) -> None:
+    """Growth during a replacement, and a replacement during growth: each place has one server, as ordered."""
+    pod = house.ready(sized(2))
+    swap(house, pod.nodes[0])
+    visit(house, pod, 1)
+    house.service.apply_pod(house.request(), "train", sized(4))
+    visit(house, pod, 1)
+    swap(house, pod.nodes[1])
+    now = settle(house, pod)
+    assert not {*pod.nodes} & {*now.nodes} and len(now.nodes) == 4
+    assert {name for name, _ in places(house).values()} == {f"train-{n}" for n in range(4)}
+    assert members(house, now) == set(now.nodes) == held(house, now)
+
+
+def test_two_operators_replace_two_nodes_at_once(house: House) -> None:
+    """One may read that the pod changed meanwhile; asked again, both nodes are replaced, each once."""
+    pod = house.ready(sized(3))
+
+    def ask(node: str) -> Callable[[], object]:
+        return lambda: house.service.replace_node(house.operator, str(pod.id), Replacement(node=node))
+
+    errors = at_once(ask(pod.nodes[0]), ask(pod.nodes[1]))
+    assert len(errors) <= 1 and all(isinstance(e, WeftError) for e in errors)
+    for node in pod.nodes[:2]:
+        if node in look(house, pod).nodes:
+            ask(node)()
+    now = settle(house, pod)
+    assert now.generation == 3 and {*pod.nodes} & {*now.nodes} == {pod.nodes[2]}
+    assert held(house, now) == set(now.nodes)
+    assert {name for name, _ in places(house).values()} == {"train-0", "train-1", "train-2"}
+
+
+def test_host_comes_back_with_its_guest_in_the_middle(house: House) -> None:
+    """Cut off, replaced, and there again before it was proved out: the guest still has its addresses, so nothing is
+    requested for the successor until Nova says that the host destroyed it."""
+    pod = house.ready(sized(2))
+    failed, was = pod.nodes[0], places(house)
+    host, guest = house.site.node_by_name[failed].nova_host, servers(house)[f"server/{failed}"]
+    house.cloud.offers.hosts[host] = "down"
+    new = swap(house, failed)
+    visit(house, pod, 3)
+    house.cloud.offers.hosts[host] = "up"
+    now = visit(house, pod, 3)
+    assert rows(house, pod, new) == {"wanted"} and failed in held(house, now)
+    assert members(house, now).isdisjoint({failed}), "it is out of the segment from the first visit on"
+    house.cloud.ends(guest, Ending(Ended.DESTROYED, "destroyed by its host", house.clock.now()))
+    now = settle(house, pod)
+    assert places(house)[new] == was[failed] and failed not in held(house, now)
+
+
+@pytest.mark.parametrize("what", ["image", "flavor"])
+def test_image_or_flavor_that_is_gone_refuses_it(house: House, what: str) -> None:
+    """When it is planned, too: the failed node is still better than none."""
+    pod = house.ready(sized(2))
+    if what == "image":
+        house.cloud.offers.images.discard("tiny")
+    else:
+        house.cloud.offers.flavors.pop("gpu8")
+    for ask in (plan, swap):
+        with pytest.raises(InputError, match=f"nodes.{what}"):
+            ask(house, pod.nodes[0])
+    assert look(house, pod).generation == 1 and held(house, pod) == set(pod.nodes)
+
+
+def test_image_gone_in_the_middle_is_reported_and_tried_again(house: House) -> None:
+    pod = house.ready(sized(2))
+    planted = house.cloud.plant(
+        Fault.REFUSED, verb="create", kind=Kind.SERVER, times=None, reason="image tiny not found"
+    )
+    new = swap(house, pod.nodes[0])
+    now = visit(house, pod, 6)
+    assert now.state is PodState.DEGRADED and "image tiny not found" in str(now.reason)
+    assert held(house, now) == set(now.nodes), "the old node was proved out all the same"
+    planted.lift()
+    assert new in settle(house, pod).nodes
+
+
+def test_tenants_own_port_at_the_address_is_reported_and_waited_for(house: House) -> None:
+    """The address is free for a moment, and the tenant takes it for a port of its own: the pod says so, the others go
+    on, and the successor has the address once it is free."""
+    pod = house.ready(sized(2))
+    was, other = places(house), servers(house)[f"server/{pod.nodes[1]}"]
+    planted = house.cloud.plant(
+        Fault.REFUSED, verb="create", kind=Kind.PORT, times=None, reason="IpAddressAlreadyAllocated"
+    )
+    new = swap(house, pod.nodes[0])
+    now = visit(house, pod, 6)
+    assert now.state is PodState.DEGRADED and "IpAddressAlreadyAllocated" in str(now.reason)
+    assert servers(house) == {f"server/{pod.nodes[1]}": other}
+    planted.lift()
+    settle(house, pod)
+    assert places(house)[new] == was[pod.nodes[0]]
+
+
+@pytest.mark.parametrize("visits", [0, 1, 2, 3])
+def test_replacement_stops_while_the_database_is_behind(house: House, clock: HandClock, visits: int) -> None:
+    """At any point of it nothing outside is changed; once it is accepted, the replacement goes on to its end."""
+    pod = house.ready(sized(2))
+    new = swap(house, pod.nodes[0])
+    visit(house, pod, visits)
+    house.gate.found_behind("lab")
+    before = {(t.kind, t.id) for t in house.cloud.things()}
+    visit(house, pod, 4)
+    assert {(t.kind, t.id) for t in house.cloud.things()} == before
+    house.service.accept_database(house.operator)
+    now = settle(house, pod)
+    assert now.nodes == (new, pod.nodes[1]) and members(house, now) == set(now.nodes) == held(house, now)
