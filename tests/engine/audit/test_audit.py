@@ -16,6 +16,7 @@ from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.views import AuditLogSearch, AuditReport
+from weft.testing.cloud import Fault as CloudFault
 from weft.testing.fabric import Fault
 
 
@@ -83,6 +84,19 @@ def test_orphan_is_found_and_removed(house: House) -> None:
     report = house.service.audit(house.operator, repair=True, unknown_pods=(ghost,))
     assert [f.repaired for f in report.findings] == [True]
     assert len(house.cloud.things()) == 2
+
+
+def test_networks_that_a_repair_could_not_ask_about_are_reported(house: House) -> None:
+    """What others have there wasn't looked at: the report says so beside what became of the network."""
+    ghost = "00000000-1111-2222-3333-444444444444"
+    mark = Mark("lab", Owner.pod(ghost), "network/rdma")
+    house.cloud.add(Kind.NETWORK, "weft-00000000-network-rdma", "team-a", mark)
+    for thing in house.cloud.things():
+        thing.created = house.clock.now() - timedelta(hours=1)
+    house.cloud.plant(CloudFault.UNREACHABLE, verb="networks")
+    report = house.service.audit(house.operator, repair=True, unknown_pods=(ghost,))
+    (unknown,) = [f for f in report.findings if f.category == "unknown" and f.subject == "repair"]
+    assert unknown.kind == "network" and "networks can't be cleared" in unknown.what
 
 
 def test_only_chosen_findings_are_repaired(house: House) -> None:

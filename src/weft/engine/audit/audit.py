@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence, Set
 from uuid import UUID
 
-from weft.engine.audit.auditcompare import Comparison, is_repaired
-from weft.engine.audit.findings import about, after_repair, identity
+from weft.engine.audit.auditcompare import Compared, Comparison, is_repaired
+from weft.engine.audit.findings import Findings, about, after_repair, identity
 from weft.engine.audit.outside import Outside, look_outside
 from weft.engine.base.world import World
 from weft.engine.proof.intruders import clear_pod, clear_strays
 from weft.engine.proof.takeback import Confirmed, Stray, TakeBack, why_not
+from weft.engine.rows.ownerrecord import OwnerRecord
 from weft.engine.store.store import Store
 from weft.model.errors import InputError, InputErrors, WeftError
 from weft.model.site import Site
@@ -28,7 +29,7 @@ SHOWN_KEYS = 20
 """Unknown keys that an error names; of the others the number."""
 
 
-class Auditor(Comparison):
+class Auditor:
     """Reads everything again on each call.
 
     Args:
@@ -36,12 +37,12 @@ class Auditor(Comparison):
     """
 
     def __init__(self, store: Store, world: World, site: Site, clock: Clock, pause: float = 0.5) -> None:
-        super().__init__(store, world, site, clock)
+        self._store, self._world, self._site, self._clock = store, world, site, clock
         self._pause = pause
 
     def check(self) -> AuditReport:
         """Check everything; changes nothing."""
-        return self._check(())
+        return self._compare(self._look(), ()).report
 
     def repair(self, confirmed: Confirmed = (), only: Set[str] | None = None) -> AuditReport:
         """Check, repair what is weft's, check again, and report for each finding whether the repair was confirmed.
@@ -55,7 +56,8 @@ class Auditor(Comparison):
         Raises `InputErrors` for keys that no finding has now, before anything is changed.
         """
         outside = self._look()
-        report = self._compare(outside, confirmed)
+        first = self._compare(outside, confirmed)
+        report = first.report
         _check_found(report, only or ())
         if (closed := self._store.database.gate.closed()) is not None:
             rows = [after_repair(f, False, str(closed)) if _is_in(f, only) else f for f in report.findings]
@@ -64,43 +66,46 @@ class Auditor(Comparison):
         chosen = [f for f in before if _is_in(f, only)]
         taken = TakeBack(self._store, self._world, self._clock, outside.began_at, confirmed, self._pause)
         things = None if only is None else {(f.kind, f.where, f.id) for f in chosen}
-        strays = [s for s in self._strays if things is None or _thing(s) in things]
-        why = self._clear_networks(confirmed, strays, None if things is None else {f.id for f in chosen})
-        taken.remove(s for s in strays if s.thing.id not in self._held)
+        strays = [s for s in first.strays if things is None or _thing(s) in things]
+        trouble = Findings()
+        ids = None if things is None else {f.id for f in chosen}
+        why = self._clear_networks(first, confirmed, strays, ids, trouble)
+        taken.remove(s for s in strays if s.thing.id not in first.kept)
         why |= {thing_id: text for (_, thing_id), text in taken.left.items()}
-        sick = {i for i in self._sick if is_repaired(self._live[i][0])}
+        sick = {i for i in first.sick if is_repaired(first.live[i][0])}
         if only is not None:
             named = {f.pod_id or f.owner for f in chosen if f.category in ("missing", "different")}
-            sick = {i for i in sick if self._named(i) in named}
+            sick = {i for i in sick if _named(first.live[i][0]) in named}
         for owner_id in sick:
             self._store.request_repair(owner_id)
         self._wait_repaired(sick)
-        after = self._check(confirmed)
+        after = self._compare(self._look(), confirmed).report
         left = {identity(f) for f in after.findings}
         known = {identity(f) for f in before}
         rows = [after_repair(f, identity(f) not in left, why.get(f.id, "")) for f in chosen]
         rows += [f for f in after.findings if not _is_in(f, only) and identity(f) in known]
         rows += [after_repair(f, False, "") for f in after.findings if identity(f) not in known]
+        rows += trouble.rows
         return after.model_copy(update={"findings": tuple(rows)})
 
-    def _named(self, owner_id: UUID) -> str | None:
-        """How findings name an owner."""
-        owner = self._live[owner_id][0]
-        mine = about(owner.owner, owner.name)
-        return mine.get("pod_id") or mine.get("owner")
-
     def _clear_networks(
-        self, confirmed: Confirmed, strays: Sequence[Stray], only: Set[str] | None
+        self,
+        found: Compared,
+        confirmed: Confirmed,
+        strays: Sequence[Stray],
+        only: Set[str] | None,
+        trouble: Findings,
     ) -> dict[str, str]:
         """Remove what others have on networks that are being deleted, and on those that only the pod may use.
 
         Args:
             only: ids of what others have; None: all.
+            trouble: gets a finding for what couldn't be cleared.
         """
         why: dict[str, str] = {}
         try:
-            for pod_id, found in self._intruders.items():
-                ids = found if only is None else found & only
+            for pod_id, theirs in found.intruders.items():
+                ids = theirs if only is None else theirs & only
                 if not ids:
                     continue
                 pod = self._store.find_pod(str(pod_id), None)
@@ -110,13 +115,12 @@ class Auditor(Comparison):
             going = [s for s in strays if not why_not(s, now, confirmed)]
             why |= clear_strays(self._world, going)
         except WeftError as error:
-            self._found.add(
-                "unknown", "network", self._site.name, "repair", f"networks can't be cleared: {error}"
-            )
+            text = f"networks can't be cleared: {error}"
+            trouble.add("unknown", "network", self._site.name, "repair", text)
         return why
 
-    def _check(self, confirmed: Confirmed) -> AuditReport:
-        return self._compare(self._look(), confirmed)
+    def _compare(self, outside: Outside, confirmed: Confirmed) -> Compared:
+        return Comparison(self._store, self._world, self._site, self._clock, outside, confirmed).run()
 
     def _look(self) -> Outside:
         self._store.database.gate.look()
@@ -141,6 +145,12 @@ def _check_found(report: AuditReport, keys: Collection[str]) -> None:
 
 def _is_in(finding: Finding, only: Set[str] | None) -> bool:
     return only is None or finding.key in only
+
+
+def _named(owner: OwnerRecord) -> str | None:
+    """How findings name an owner."""
+    mine = about(owner.owner, owner.name)
+    return mine.get("pod_id") or mine.get("owner")
 
 
 def _thing(stray: Stray) -> tuple[str, str, str]:

@@ -1,12 +1,12 @@
 """The comparison of an audit: external objects that no live owner has, resources of owners that are missing or
 different, and foreign use of weft's ranges.
-and foreign use of weft's ranges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -48,22 +48,54 @@ AT_REST = frozenset({PodState.READY, PodState.DEGRADED, PodState.VERIFYING, PodS
 """States in which all resources of a pod should exist; in others the loop is working on it."""
 
 
-class Comparison:
-    """The comparison of an `Auditor`; what it found besides the report is kept for a repair."""
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a comparison found.
 
-    def __init__(self, store: Store, world: World, site: Site, clock: Clock) -> None:
+    Attributes:
+        strays: marked things outside that no live owner has.
+        kept: id of a stray -> why others keep it from being removed.
+        live: live owners by id, each with its rows.
+        sick: ids of owners that lack something, or have it otherwise than wanted.
+        intruders: pod -> ids of what others have on its resources.
+    """
+
+    report: AuditReport
+    strays: Sequence[Stray]
+    kept: Mapping[str, str]
+    live: Mapping[UUID, tuple[OwnerRecord, list[ResourceRecord]]]
+    sick: Set[UUID]
+    intruders: Mapping[UUID, Set[str]]
+
+
+class Comparison:
+    """One comparison of what is outside with what live owners have.
+
+    Args:
+        outside: what was listed, before this is made.
+        confirmed: owners unknown to the database that the operator has confirmed as ended.
+    """
+
+    def __init__(
+        self, store: Store, world: World, site: Site, clock: Clock, outside: Outside, confirmed: Confirmed
+    ) -> None:
         self._store, self._world, self._site, self._clock = store, world, site, clock
+        self._outside, self._confirmed = outside, confirmed
         self._found = Findings()
         self._strays: list[Stray] = []
         self._live: dict[UUID, tuple[OwnerRecord, list[ResourceRecord]]] = {}
         self._sick: set[UUID] = set()
         self._intruders: dict[UUID, set[str]] = {}
-        self._held: Mapping[str, str] = {}
+        self._kept: Mapping[str, str] = {}
         self._just_released: dict[str, frozenset[int]] = {}
 
-    def _compare(self, outside: Outside, confirmed: Confirmed) -> AuditReport:
-        self._found, self._strays, self._intruders = Findings(), [], {}
-        self._sick = set()
+    def run(self) -> Compared:
+        """Compare everything; once for each comparison."""
+        report = self._report()
+        return Compared(report, self._strays, self._kept, self._live, self._sick, self._intruders)
+
+    def _report(self) -> AuditReport:
+        outside, confirmed = self._outside, self._confirmed
         if (closed := self._store.database.gate.closed()) is not None:
             self._found.add("unknown", "database", self._site.name, "weft's database", str(closed))
         self._read_live(outside)
@@ -102,7 +134,6 @@ class Comparison:
         others, unread = live_owners(self._store.database)
         self._found.checked["pods"] = len(pods)
         self._found.checked |= {"other owners": len(others)} if others else {}
-        self._live = {}
         for owner in (*pods, *others):
             try:
                 self._live[owner.id] = (owner, self._store.resources(owner.id))
@@ -268,10 +299,10 @@ class Comparison:
             owners = Owners.read(tx, things, outside.began_at)
         known = [Stray(thing, owners.of(thing)) for thing in things]
         self._strays = [s for s in known if s.ownership.claim is not Claim.OWNED]
-        self._held = self._held_by_others()
+        self._kept = self._kept_by_others()
         for stray in self._strays:
             thing, whose = stray.thing, stray.ownership
-            refused = why_not(stray, self._clock.now(), confirmed) or self._held.get(thing.id)
+            refused = why_not(stray, self._clock.now(), confirmed) or self._kept.get(thing.id)
             self._found.add(
                 "foreign" if whose.claim is Claim.COPIED else "orphan",
                 thing.kind,
@@ -284,7 +315,7 @@ class Comparison:
                 repairable=not refused,
             )
 
-    def _held_by_others(self) -> Mapping[str, str]:
+    def _kept_by_others(self) -> Mapping[str, str]:
         why, unread = held_by_others(self._world, self._strays)
         for cloud, error in unread.items():
             self._found.add("unknown", "port", cloud, "networks of the site", str(error))
