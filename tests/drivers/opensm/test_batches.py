@@ -60,7 +60,7 @@ class Pods:
         return self._fabric.find(replace(scope(pod), changed=True), [wanted], {})["partition"]
 
     def waiting(self) -> int:
-        return len(self._fabric._changer._waiting)  # pyright: ignore[reportPrivateUsage]
+        return self._fabric._changer.line.waiting  # pyright: ignore[reportPrivateUsage]
 
 
 def test_waiting_edits_are_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +195,7 @@ def test_removal_is_not_delayed(monkeypatch: pytest.MonkeyPatch) -> None:
     fabric = FakeFabric(FakeRig().site, FABRIC)
     pods = Pods(fabric, 2)
     assert pods.create(0).result(LONG).error is None
-    monkeypatch.setattr(fabric._changer, "_next", time.monotonic() + 600.0)  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(fabric._changer.line, "_next", time.monotonic() + 600.0)  # pyright: ignore[reportPrivateUsage]
     made = pods.create(1)
     wait_for(lambda: pods.waiting() == 1)
     assert not made.done()

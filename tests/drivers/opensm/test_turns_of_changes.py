@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import pytest
@@ -11,7 +11,9 @@ import pytest
 from tests.drivers.opensm.rigs import FABRIC, FakeRig, host_ports, scope
 from tests.helpers.amounts import examples
 from tests.helpers.waiting import wait_for
+from weft.drivers.joined import Part
 from weft.drivers.opensm.agents import Files
+from weft.drivers.opensm.change import Edit
 from weft.drivers.opensm.section import Base, Section
 from weft.model.agentapi import WeftPartitionDocument
 from weft.model.errors import UnknownError
@@ -35,6 +37,7 @@ class Line:
         self.silent: set[str] = set()
         self.together = self._now = 0
         self._goes_on, self._lock, self._who = threading.Event(), threading.Lock(), threading.local()
+        self._names: dict[object, str] = {}
         if not held:
             self._goes_on.set()
         self._pool = ThreadPoolExecutor(32)
@@ -42,6 +45,13 @@ class Line:
         agents = self._changer._agents  # pyright: ignore[reportPrivateUsage]
         self._read = agents.files
         agents.files = self._files  # type: ignore[method-assign]
+        apply = self._changer._apply  # pyright: ignore[reportPrivateUsage]
+
+        def named(parts: Sequence[Part[Edit]]) -> None:
+            self._who.name = self._names[parts[0].edit]
+            apply(parts)  # type: ignore[arg-type]
+
+        self._changer._apply = named  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
 
     def _files(self) -> Files:
         name: str = self._who.name
@@ -73,21 +83,24 @@ class Line:
         def edit(section: Section, base: Base) -> None:
             section[KEY + pod] = WeftPartitionDocument(pkey=KEY + pod, mark=mark, members=members)
 
-        return self._pool.submit(self._as, name, lambda: self._changer.change(edit, 0.0, lambda: None))
+        self._names[edit] = name
+        return self._pool.submit(lambda: self._changer.change(edit, 0.0, lambda: None))
 
     def level(self, name: str) -> Future[object]:
-        return self._pool.submit(self._as, name, self._changer.level)
+        level = self._changer._level  # pyright: ignore[reportPrivateUsage]
 
-    def _as(self, name: str, do: Callable[[], object]) -> object:
-        self._who.name = name
-        return do()
+        def named() -> object:
+            self._who.name = name
+            return level()
+
+        return self._pool.submit(lambda: self._changer.line.alone(named))
 
     def partitions(self) -> set[int]:
         self._who.name = "the test"
         return set(self.fabric.partitions())
 
     def length(self) -> int:
-        return len(self._changer._line)  # pyright: ignore[reportPrivateUsage]
+        return self._changer.line.waiting
 
 
 @pytest.fixture

@@ -9,22 +9,19 @@ as it responds.
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from weft.drivers.joined import Joined, Part, make_all, still_asked
 from weft.drivers.opensm.agents import Agents, Files
 from weft.drivers.opensm.section import Base, Section, base_section, marks_of, section_of
-from weft.drivers.pace import next_at
 from weft.model.agentapi import ChangeResult, PartitionsChange, WeftPartitionDocument
 from weft.model.errors import ConflictError, PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.ids import format_pkey
 from weft.model.mark import Mark
-from weft.ports.fences import Fence, renew
+from weft.ports.fences import Fence
 from weft.ports.ledger import Ledger
 
 log = logging.getLogger(__name__)
@@ -32,6 +29,8 @@ log = logging.getLogger(__name__)
 Edit = Callable[[Section, Base], None]
 """Changes a section in place; may be called again with a newer section."""
 
+APART_SECONDS = 60.0
+"""How long edits that were refused together are made one by one."""
 _TRIES = 10
 _TRIES_OF_STANDBYS = 5
 """Number of times that everything is read again because a standby's file changed in the meantime; then the master is
@@ -50,31 +49,16 @@ class Changed:
     result: ChangeResult
 
 
-class _InLine:
-    """A waiter for exclusive access to the fabric.
+@dataclass(slots=True, eq=False)
+class _Asked(Part[Edit]):
+    """An edit; what became of it, once it was made."""
 
-    Attributes:
-        woken: released when it is its turn, or when another change has completed its `future`.
-    """
-
-    def __init__(self) -> None:
-        self.future: Future[Changed] = Future()
-        self.woken = threading.Lock()
-        self.woken.acquire()
-
-
-class _Asked(_InLine):
-    """An edit."""
-
-    def __init__(self, edit: Edit, fence: Fence) -> None:
-        super().__init__()
-        self.edit, self.fence = edit, fence
+    wait_seconds: float = 0.0
+    changed: Changed | None = None
 
 
 class Changer:
     """Changes one fabric. Thread-safe: edits that wait for each other are combined into one change.
-
-    Hundreds may wait: each is woken by itself, once.
 
     Args:
         changed: called once after each change, before its callers return; also after a failed one, since it
@@ -85,12 +69,12 @@ class Changer:
         self, site: str, agents: Agents, ledger: Ledger, changed: Callable[[], None] = lambda: None
     ) -> None:
         self._site, self._agents, self._ledger, self._changed = site, agents, ledger, changed
-        self._condition = threading.Condition()
-        self._changing = False
-        self._line: deque[_InLine] = deque()
-        self._waiting: list[_Asked] = []
-        self._hurry = False
-        self._next = float("-inf")
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="partitions")
+        self.line = Joined[_Asked](self._make, self._pool, _closed, paced=True)
+
+    def close(self) -> None:
+        """Refuse what waits."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def change(self, edit: Edit, wait_seconds: float, fence: Fence, patient: bool = False) -> Changed:
         """Apply an edit and wait, up to a limit, until the fabric shows it.
@@ -103,48 +87,10 @@ class Changer:
             PermanentError: the master's agent refuses the file, or the edit would drop what is desired in the database.
             TemporaryError: others kept changing the file, or the database can't be read.
         """
-        mine = _Asked(edit, fence)
-        with self._condition:
-            self._waiting.append(mine)
-            if not patient:
-                self._hurry = True
-                self._condition.notify()
-        with self._turn(mine) as turn:
-            if turn:
-                with self._condition:
-                    self._condition.wait_for(lambda: self._hurry, max(0.0, self._next - time.monotonic()))
-                self._take_all(wait_seconds)
-        return mine.future.result()
-
-    @contextmanager
-    def _turn(self, mine: _InLine) -> Generator[bool]:
-        """Exclusive access to the fabric; yields False if another waiter has made the change meanwhile."""
-        with self._condition:
-            done, first = mine.future.done(), not self._changing
-            if not done and not first:
-                self._line.append(mine)
-            self._changing = self._changing or not done
-        if not done and not first:
-            mine.woken.acquire()
-            done = mine.future.done()
-        if done:
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            self._next_turn()
-
-    def _next_turn(self) -> None:
-        """Wake the first waiter that isn't done yet."""
-        with self._condition:
-            done = [one for one in self._line if one.future.done()]
-            self._line = deque(one for one in self._line if not one.future.done())
-            self._changing = bool(self._line)
-            if self._line:
-                done.append(self._line.popleft())
-        for one in done:
-            one.woken.release()
+        mine = _Asked(edit, wait_seconds, fence=fence)
+        self.line.ask(mine, patient).result()
+        assert mine.changed is not None
+        return mine.changed
 
     def base(self, files: Files, master: str) -> Base:
         """What weft's section must contain, given files that were just read.
@@ -159,71 +105,57 @@ class Changer:
 
     def level(self) -> Files:
         """Write weft's section wherever it differs; returns the files as they were read before."""
-        with self._turn(_InLine()):
-            files = self._agents.files()
-            master = self._agents.master(files)
-            base = self.base(files, master.name)
-            # A file that is missing opens every port: writing one, if only an empty section, closes them.
-            stale = [n for n, f in files.read.items() if not f.digest or section_of(f) != dict(base.section)]
-            for name in sorted(stale, key=lambda n: n == master.name):
-                try:
-                    self._agents.named(name).change(self._wanted(files, name, base.section, 0.0))
-                except ConflictError:
-                    continue  # someone is changing it right now: the next check is soon enough
-                except WeftError as error:
-                    if name == master.name:
-                        raise
-                    log.warning("the file of %s can't be brought up to date: %s", name, error)
-                else:
-                    log.warning("the file of %s differed from what weft wants, and has been corrected", name)
-            if master.name in stale:
-                self._tell(master.name, base)
-            return files
+        return self.line.alone(self._level)
 
-    def _take_all(self, wait_seconds: float) -> None:
-        with self._condition:
-            batch, self._waiting, self._hurry = self._waiting, [], False
-        served = len(batch)  # those that are refused leave it
-        began = time.monotonic()
-        self._make(batch, wait_seconds)
-        self._next = next_at(began, time.monotonic(), served)
+    def _level(self) -> Files:
+        files = self._agents.files()
+        master = self._agents.master(files)
+        base = self.base(files, master.name)
+        # A file that is missing opens every port: writing one, if only an empty section, closes them.
+        stale = [n for n, f in files.read.items() if not f.digest or section_of(f) != dict(base.section)]
+        for name in sorted(stale, key=lambda n: n == master.name):
+            try:
+                self._agents.named(name).change(self._wanted(files, name, base.section, 0.0))
+            except ConflictError:
+                continue  # someone is changing it right now: the next check is soon enough
+            except WeftError as error:
+                if name == master.name:
+                    raise
+                log.warning("the file of %s can't be brought up to date: %s", name, error)
+            else:
+                log.warning("the file of %s differed from what weft wants, and has been corrected", name)
+        if master.name in stale:
+            self._tell(master.name, base)
+        return files
 
-    def _make(self, batch: list[_Asked], wait_seconds: float) -> None:
-        """One change for the whole batch; if that is refused, one for each edit, so that none fails because
-        of another."""
-        left = list(batch)
+    def _make(self, parts: Sequence[_Asked]) -> None:
+        make_all(parts, self._attempt, _no_time, APART_SECONDS)
+
+    def _attempt(self, parts: Sequence[_Asked]) -> None:
         try:
             try:
-                changed = self._apply(left, wait_seconds)
+                self._apply(parts)
             finally:
                 self._changed()
-        except BaseException as error:
-            if len(left) > 1 and not isinstance(error, TemporaryError):
-                for one in left:
-                    self._make([one], wait_seconds)
-                return
-            for one in left:
-                one.future.set_exception(error)
-            return
-        if changed is not None:
-            for one in left:
-                one.future.set_result(changed)
+        except Exception as error:
+            alone = len(parts) > 1 and not isinstance(error, TemporaryError)
+            for part in parts:
+                part.fail(error, apart=alone)
 
-    def _apply(self, batch: list[_Asked], wait_seconds: float) -> Changed | None:
-        """Apply a batch; None if nothing is left of it. At each attempt, edits whose owner was lost fail and
-        leave the batch: the attempt before may have taken minutes."""
+    def _apply(self, parts: Sequence[_Asked]) -> None:
+        """At each attempt, edits whose owner was lost fail and leave the batch: the attempt before may have taken
+        minutes."""
         for attempt in range(_TRIES):
             files = self._agents.files()
             master = self._agents.master(files)
             base = self.base(files, master.name)
             section = dict(base.section)
-            renew(one.fence for one in batch)
-            batch[:] = [one for one in batch if _is_still_asked(one)]
-            if not batch:
-                return None
+            if not (batch := still_asked(parts)):
+                return
             for one in batch:
                 one.edit(section, base)
             _check_kept(section, base)
+            wait_seconds = max(one.wait_seconds for one in batch)
             try:
                 self._standbys(files, master.name, section, attempt)
                 result = master.change(self._wanted(files, master.name, section, wait_seconds))
@@ -238,7 +170,9 @@ class Changer:
                     "it is no longer running; its file has been written",
                     "start opensm; the fabric's state is unknown until then",
                 )
-            return Changed(master.name, result)
+            for one in batch:
+                one.changed = Changed(master.name, result)
+            return
         raise UnknownError(
             "change partitions", "the fabric agents", f"the file changed {_TRIES} times meanwhile"
         )
@@ -303,13 +237,13 @@ def _loss(document: WeftPartitionDocument, master: str) -> str:
     )
 
 
-def _is_still_asked(one: _Asked) -> bool:
-    try:
-        one.fence()
-    except BaseException as error:
-        one.future.set_exception(error)
-        return False
-    return True
+def _no_time() -> UnknownError:
+    said = f"others were changed one by one for {APART_SECONDS:.0f} s before it"
+    return UnknownError("change partitions", "the fabric agents", said)
+
+
+def _closed() -> UnknownError:
+    return UnknownError("change partitions", "the fabric agents", "weft doesn't use this site any more")
 
 
 def _check_kept(section: Mapping[int, WeftPartitionDocument], base: Base) -> None:

@@ -86,6 +86,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
 
     def close(self) -> None:
         """Close the connections to the agents."""
+        self._changer.close()
         self._agents.close()
 
     # -- FabricDriver ----------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from weft.drivers.switches.cabling import Cabling
 from weft.drivers.switches.genericdevice import GenericDevice
 from weft.drivers.switches.interface import Asked
 from weft.drivers.switches.limits import Limits
-from weft.drivers.switches.parts import Part, Together
+from weft.drivers.switches.parts import SwitchPart, Together
 from weft.drivers.switches.turn import turn
 from weft.drivers.switches.vlans import Batch, PortEdit, PortVlans, SwitchState
 from weft.model.fabrictypes import Mode
@@ -140,16 +140,16 @@ class Generic(Together):
                 state = _with(state, number, {})
         return state
 
-    def _together(self, parts: Sequence[Part]) -> None:
+    def _together(self, parts: Sequence[SwitchPart]) -> None:
         """Send everything that each VLAN must have here, and its removal from every port that weft had put it
         on."""
         with turn(self._changing, self.name):
             began, changes = self._monotonic(), dict[int, _Change]()
-            for part in (p for p in parts if p.asked.about is not None):
+            for part in (p for p in parts if p.edit.about is not None):
                 try:
-                    change = self._change(part.asked)
+                    change = self._change(part.edit)
                     if change.batch:
-                        part.asked.fence()
+                        part.edit.fence()
                 except Exception as error:  # the others are unaffected
                     part.error = error
                     continue

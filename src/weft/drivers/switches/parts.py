@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from weft.drivers.joined import Part, make_all, own_error
 from weft.drivers.switches.interface import Asked
 from weft.drivers.switches.turn import TURN_SECONDS
 from weft.drivers.switches.vlans import Batch, SwitchState, joined
@@ -25,25 +26,22 @@ class UndoneError(UnknownError):
         return cls(error.asked, error.of, error.answer + more, alarming=error.alarming)
 
 
-@dataclass(slots=True)
-class Part:
-    """One of several changes that are made together.
+@dataclass(slots=True, eq=False)
+class SwitchPart(Part[Asked]):
+    """One of several changes of a switch that are made together.
 
     Attributes:
         batch: its effect after the changes before it.
-        error: why it isn't made, or why that is unknown.
-        apart: the error concerns the whole batch, and nothing was made: alone it may succeed.
     """
 
-    asked: Asked
     batch: Batch = field(default_factory=Batch)
-    error: Exception | None = None
-    apart: bool = False
 
     def fail(self, error: Exception, apart: bool = False) -> None:
-        """Fail with the batch's error, unless this part already failed or changes nothing."""
+        """A part that changes nothing can't take effect later."""
         if self.error is None:
-            self.error, self.apart = _own(error, lands=bool(self.batch)), apart
+            self.error, self.apart = own_error(error), apart
+            if isinstance(self.error, OutsideError) and not self.batch:
+                self.error.lands = 0.0
 
 
 class Together(ABC):
@@ -55,32 +53,26 @@ class Together(ABC):
 
     def __init__(self, name: str, monotonic: Callable[[], float]) -> None:
         self.name, self._monotonic = name, monotonic
-        self._making: Sequence[Part] = ()
+        self._making: Sequence[SwitchPart] = ()
         self._proved = float("-inf")
         self._apart = False  # for the next changes, after an outcome that is unknown and can't be attributed
 
     @abstractmethod
-    def _together(self, parts: Sequence[Part]) -> object:
+    def _together(self, parts: Sequence[SwitchPart]) -> object:
         """Make them in one change. Raises an error that concerned all before anything was sent."""
 
     def change_all(self, asked: Sequence[Asked]) -> Sequence[Exception | None]:
         """As `Switch.change_all`."""
-        parts = [Part(one) for one in asked]
-        left, self._apart = (parts if self._apart else []), False
-        if not left:
-            self._attempt(parts)
-            left = [p for p in parts if p.apart]
-        end = self._monotonic() + TURN_SECONDS
-        for part in left:
-            if self._monotonic() < end:
-                part.error = None
-                self._attempt([part])
-            elif part.error is None:
-                said = f"others were changed one by one for {TURN_SECONDS:.0f} s before it"
-                part.error = UndoneError("change VLANs", f"switch {self.name}", said)
+        parts = [SwitchPart(one) for one in asked]
+        each, self._apart = self._apart, False
+        make_all(parts, self._together, self._no_time, TURN_SECONDS, each, self._monotonic)
         return [p.error for p in parts]
 
-    def _is_old(self, began: float, parts: Sequence[Part]) -> bool:
+    def _no_time(self) -> UndoneError:
+        said = f"others were changed one by one for {TURN_SECONDS:.0f} s before it"
+        return UndoneError("change VLANs", f"switch {self.name}", said)
+
+    def _is_old(self, began: float, parts: Sequence[SwitchPart]) -> bool:
         """Whether checking the fences took too long. Of several parts each is tried alone then; for a single
         one the fence is checked again.
         """
@@ -100,7 +92,7 @@ class Together(ABC):
         now = self._monotonic()
         if now - self._proved >= YOUNG_SECONDS:
             for part in self._making:
-                part.asked.fence()
+                part.edit.fence()
             self._proved = now
 
     def _go_on(self) -> None:
@@ -113,15 +105,10 @@ class Together(ABC):
             said = f"not all of it may be made any more ({str(error) or type(error).__name__})"
             raise UnknownError("change VLANs", f"switch {self.name}", said) from error
 
-    def _attempt(self, parts: Sequence[Part]) -> None:
-        try:
-            self._together(parts)
-        except Exception as error:
-            for part in parts:
-                part.fail(error)
 
-
-def composed(parts: Sequence[Part], batch_of: Callable[[Asked, Batch], Batch], state: SwitchState) -> Batch:
+def composed(
+    parts: Sequence[SwitchPart], batch_of: Callable[[Asked, Batch], Batch], state: SwitchState
+) -> Batch:
     """One batch of all parts, each applied after those before it; a part that can't be applied is left out,
     with its error.
 
@@ -133,24 +120,13 @@ def composed(parts: Sequence[Part], batch_of: Callable[[Asked, Batch], Batch], s
     for part in parts:
         part.batch, part.error = Batch(), None
         try:
-            mine = batch_of(part.asked, whole)
+            mine = batch_of(part.edit, whole)
             more = joined(whole, mine)
             more.on(state)
             if mine:
-                part.asked.fence()
+                part.edit.fence()
         except Exception as error:  # also an internal error: the others are unaffected
             part.error = error
         else:
             part.batch, whole = mine, more
     return whole
-
-
-def _own(error: Exception, lands: bool) -> Exception:
-    """The same error for one of several parts: each is given how long its own change may still take
-    effect."""
-    if not isinstance(error, OutsideError):
-        return error
-    mine = type(error).__new__(type(error), *error.args)
-    mine.__dict__.update(error.__dict__)
-    mine.__cause__, mine.lands = error.__cause__, error.lands if lands else 0.0
-    return mine

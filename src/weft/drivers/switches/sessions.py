@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 
+from weft.drivers.joined import Joined, Part
 from weft.drivers.switches.interface import Asked, Switch
-from weft.drivers.switches.line import Line
+from weft.drivers.switches.parts import UndoneError
 from weft.drivers.switches.vlans import Batch, SwitchState
 from weft.model.errors import OutsideError, PermanentError, WeftError
 from weft.model.specs import SegmentSpec
@@ -17,6 +18,8 @@ from weft.ports.fences import Fence, unfenced
 
 AT_ONCE = 16
 """Number of switches that are asked concurrently."""
+MOST_TOGETHER = 64
+"""Most changes of a switch that are made at once, since the size of a request is limited."""
 SAVE_SECONDS = 30.0
 """Pause between attempts to save a configuration."""
 
@@ -37,7 +40,7 @@ class Sessions:
         self.by_name: Mapping[str, Switch] = {s.name: s for s in switches}
         self.readers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"readings-{fabric}")
         self._changers = ThreadPoolExecutor(AT_ONCE, thread_name_prefix=f"switches-{fabric}")
-        self.lines = {s.name: Line(s, self._changers) for s in switches}
+        self.lines = {s.name: _line(s, self._changers) for s in switches}
         self._lock, self._save_seconds = threading.Lock(), save_seconds
         self._saving: dict[str, float] = {}
 
@@ -69,7 +72,7 @@ class Sessions:
             due = [n for n in names if now - self._saving.get(n, float("-inf")) >= self._save_seconds]
             self._saving.update(dict.fromkeys(due, now))
         for name in due:
-            self.lines[name].ask(Asked(lambda _: Batch(), save=True))
+            self.lines[name].ask(Part(Asked(lambda _: Batch(), save=True)))
 
     def change(
         self,
@@ -96,7 +99,7 @@ class Sessions:
             name: Asked(partial(edits, name), about, own, recent, name in save, fence)
             for name in sorted(self.by_name.keys() & set(only))
         }
-        changes = {name: self.lines[name].ask(one) for name, one in asked.items()}
+        changes = {name: self.lines[name].ask(Part(one)) for name, one in asked.items()}
         failed = {name: e for name, change in changes.items() if (e := change.exception()) is not None}
         lands = max((e.lands for e in failed.values() if isinstance(e, OutsideError)), default=0.0)
         errors = [e for name, e in failed.items() if name not in silent or not _is_nothing(e)]
@@ -107,6 +110,21 @@ class Sessions:
             if isinstance(first, OutsideError):
                 first.lands = lands
             raise first
+
+
+def _line(switch: Switch, pool: Executor) -> Joined[Part[Asked]]:
+    """The queue of a switch's changes. Each one's fence is tested by the switch, after it has been read."""
+
+    def make(parts: Sequence[Part[Asked]]) -> None:
+        errors = switch.change_all([part.edit for part in parts])
+        for part, error in zip(parts, errors, strict=True):
+            part.error = error
+
+    def closed() -> UndoneError:
+        said = "weft doesn't use this site any more"
+        return UndoneError("change VLANs", f"switch {switch.name}", said)
+
+    return Joined(make, pool, closed, MOST_TOGETHER)
 
 
 def _is_nothing(error: BaseException) -> bool:

@@ -18,7 +18,7 @@ from weft.drivers.switches.doubts import Doubts
 from weft.drivers.switches.floor import Floor
 from weft.drivers.switches.interface import Asked, Edit
 from weft.drivers.switches.limits import Limits
-from weft.drivers.switches.parts import Part, Together, UndoneError, composed
+from weft.drivers.switches.parts import SwitchPart, Together, UndoneError, composed
 from weft.drivers.switches.turn import turn
 from weft.drivers.switches.vlans import Batch, SwitchState, inverse, joined, within
 from weft.model.errors import OutsideError, PermanentError, TemporaryError, UnknownError
@@ -148,15 +148,15 @@ class Session(Together):
 
     def change(self, edit: Edit, *, recent: bool = False, save: bool = False) -> SwitchState:
         """Make a single change, as in `Asked`. Raises its error; returns the last reading."""
-        part = Part(Asked(edit, recent=recent, save=save))
+        part = SwitchPart(Asked(edit, recent=recent, save=save))
         state = self._together([part])
         if part.error is not None:
             raise part.error
         return state
 
-    def _together(self, parts: Sequence[Part]) -> SwitchState:
+    def _together(self, parts: Sequence[SwitchPart]) -> SwitchState:
         with turn(self._changing, self.name, self._address) as mine:
-            known = self._recent(mine.changed) if all(p.asked.recent for p in parts) else None
+            known = self._recent(mine.changed) if all(p.edit.recent for p in parts) else None
             before = known or self._fresh()
             began = self._monotonic()
             batch = self._composed(parts, before)
@@ -177,7 +177,7 @@ class Session(Together):
             self._end(parts)
             return before
 
-    def _fail(self, parts: Sequence[Part], error: Exception) -> None:
+    def _fail(self, parts: Sequence[SwitchPart], error: Exception) -> None:
         """Fail the parts. If there are several, each is tried alone: at once if nothing was made, otherwise
         when retried."""
         undone = isinstance(error, OutsideError) and not error.lands
@@ -186,9 +186,9 @@ class Session(Together):
             part.fail(error, apart=undone and heard and len(parts) > 1)
         self._apart = not undone and len(parts) > 1
 
-    def _end(self, parts: Sequence[Part]) -> None:
+    def _end(self, parts: Sequence[SwitchPart]) -> None:
         """Save what was changed."""
-        mine = [p for p in parts if p.error is None and (p.batch or p.asked.save)]
+        mine = [p for p in parts if p.error is None and (p.batch or p.edit.save)]
         if mine:
             try:
                 self._save()
@@ -209,7 +209,7 @@ class Session(Together):
             raise
         self._unsaved, self._kept = False, True
 
-    def _composed(self, parts: Sequence[Part], state: SwitchState) -> Batch:
+    def _composed(self, parts: Sequence[SwitchPart], state: SwitchState) -> Batch:
         """The batch of all parts, made to hold even if an unconfirmed change still takes effect."""
         doubted = [b for b in self._doubted(state) if b.ports.keys() <= state.ports.keys()]
 
