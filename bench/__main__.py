@@ -34,6 +34,7 @@ SUITES = {
     "placement": "decisions, quality, traces",
     "loop": "2,000 pods that boot at once, a release among them, claims among 10,000",
     "live": "visits to 10,000 READY pods",
+    "audit": "audit and sweep with 10,000 READY pods",
     "visits": "an order of four nodes from claim to receipt: statements and processor of each step",
     "endtoend": "orders a second from order to receipt",
     "site": "sites of 10,000 and 100,000 nodes: first upload, a change of one node",

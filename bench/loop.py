@@ -57,7 +57,7 @@ def _alone(made: Bench) -> float:
     worker.start()
     try:
         order(made, 0)
-        _until_ready(made, 1)
+        until_ready(made, 1)
         return _release(made, "pod-0")
     finally:
         worker.stop()
@@ -73,7 +73,7 @@ def _booting(made: Bench, only: float) -> list[dict[str, Any]]:
         order(made, number)
     worker = made.worker(THREADS)
     worker.start()
-    _until_ready(made, len(AMONG))
+    until_ready(made, len(AMONG))
     worker.stop()
     began, cpu = time.monotonic(), time.process_time()
     with threads(8) as pool:
@@ -85,7 +85,7 @@ def _booting(made: Bench, only: float) -> list[dict[str, Any]]:
     boots.start()
     worker.start()
     release = statistics.median(_in_turn(made, AMONG, BOOT / 6))
-    _until_ready(made, PODS - len(AMONG))
+    until_ready(made, PODS - len(AMONG))
     took, spent = time.monotonic() - began, (time.process_time() - cpu) / (PODS - len(AMONG))
     # The first ones may meet looks at what has just become READY.
     alone = statistics.median(_in_turn(made, ALONE, 1.0))
@@ -139,7 +139,7 @@ def looking(pods: int) -> list[dict[str, Any]]:
         worker, boots = made.worker(THREADS), BootKeeper(made.database, made.keeper.world)
         boots.start()
         worker.start()  # only now: pods that trickle in are many changes of a large fabric
-        _until_ready(made, pods)
+        until_ready(made, pods)
         worker.stop(60)
         boots.stop()
         Path("/proc/self/clear_refs").write_text("5")  # the peak from here on
@@ -233,7 +233,7 @@ def _release(made: Bench, name: str) -> float:
     return time.monotonic() - began
 
 
-def _until_ready(made: Bench, count: int) -> None:
+def until_ready(made: Bench, count: int) -> None:
     """Asks for one number, on a connection of its own: the asking is no cost of the loop."""
     began = time.monotonic()
     with psycopg.connect(made.database.url, autocommit=True) as connection:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Sequence
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
 from tests.engine.house import ORDER, House
 from weft.engine.base.database import Database
-from weft.model.errors import InputErrors
+from weft.model.errors import InputErrors, UnknownError
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.resources import Kind
+from weft.model.uses import Use
 from weft.model.views import AuditLogSearch, AuditReport
 from weft.testing.cloud import Fault as CloudFault
 from weft.testing.fabric import Fault
@@ -264,3 +266,40 @@ def test_shared_adapters_are_refused_in_the_fabrics_words(house: House) -> None:
     shared = ORDER.model_copy(update={"fabric": ORDER.fabric.model_copy(update={"hcas": "shared"})})
     with pytest.raises(RefusedError, match="shared adapters are not possible"):
         house.order(shared)
+
+
+def three_pods(house: House) -> list[str]:
+    """Ids of three READY pods of one project."""
+    one = ORDER.model_copy(update={"nodes": ORDER.nodes.model_copy(update={"count": 1})})
+    return [str(house.ready(one.model_copy(update={"name": f"small-{n}"})).id) for n in range(3)]
+
+
+def test_audit_reads_a_fabric_and_a_projects_networks_once_for_all_pods(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three_pods(house)
+    manager, readings = house.fabric.managers[0], list[None]()
+    tables = manager.tables
+    monkeypatch.setattr(manager, "tables", lambda query: (readings.append(None), tables(query))[-1])
+    before = house.cloud.calls.copy()
+    assert check(house).findings == ()
+    asked = {call: house.cloud.calls[call] - before[call] for call in ("find server", "networks")}
+    assert asked == {"find server": 3, "networks": 2}  # of networks, and of groups and ports on them
+    assert len(readings) < 2 + 3  # what has marks, what is there, and one or two for all pods
+
+
+def test_network_that_cannot_be_read_is_a_finding_of_its_pod_alone(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, second, _ = three_pods(house)
+    mine = {r.outside_id for r in house.store.resources(UUID(second)) if r.kind is Kind.NETWORK}
+    asked = house.cloud.on_networks
+
+    def on_networks(project_id: str, networks: Collection[str]) -> Sequence[Use]:
+        if mine.intersection(networks):
+            raise UnknownError("list ports on networks", "cloud main", "timeout")
+        return asked(project_id, networks)
+
+    monkeypatch.setattr(house.cloud, "on_networks", on_networks)
+    found = check(house).findings
+    assert [(f.category, f.kind, f.pod_id) for f in found] == [("unknown", "network", second)]

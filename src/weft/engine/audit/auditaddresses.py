@@ -4,11 +4,12 @@ IP addresses on the same network."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from weft.engine.audit.findings import Findings
 from weft.engine.base.world import World
 from weft.engine.proof.membership import members_of
-from weft.engine.proof.twins import addresses, ports_by_mac, same_address, twin
+from weft.engine.proof.twins import Twin, addresses, ports_by_mac, same_among, twin
 from weft.engine.rows.records import PodRecord, ResourceRecord
 from weft.model.errors import WeftError
 from weft.model.kinds import Kind
@@ -19,16 +20,39 @@ _REPAIR = "nothing here: it is removed if it is on a network that is a pod's alo
 _PAIR = "nothing: its owner, or an operator, takes the pair off it"
 
 
-def audit_addresses(found: Findings, pod: PodRecord, records: Sequence[ResourceRecord], world: World) -> None:
-    """Check one pod, on all networks of its cloud."""
+@dataclass(frozen=True, slots=True)
+class AddressedPod:
+    """A pod and its rows by key, and the MAC addresses that weft chose for it, in lower case."""
+
+    pod: PodRecord
+    records: Mapping[str, ResourceRecord]
+    macs: frozenset[str]
+
+    @classmethod
+    def of(cls, pod: PodRecord, records: Sequence[ResourceRecord]) -> AddressedPod:
+        by_key = {r.key: r for r in records}
+        return cls(pod, by_key, addresses(by_key, members_of(pod, records)))
+
+
+def report_addresses(
+    found: Findings, one: AddressedPod, ports: Mapping[str, Sequence[TenantPort]] | WeftError
+) -> None:
+    """Report others' ports with a pod's addresses. Args: ports: by MAC address, on all networks of its cloud."""
+    if not one.macs:
+        return
+    pod = one.pod
     cloud, mine = pod.plan.cloud, {"pod": pod.name, "pod_id": str(pod.id)}
-    seen = same_address(pod, {r.key: r for r in records}, members_of(pod, records), world)
+    if isinstance(ports, WeftError):
+        seen: Sequence[Twin] | WeftError = ports
+    else:
+        its = [port for mac in sorted(one.macs) for port in ports.get(mac, ())]
+        seen = same_among(pod, one.records, sorted(its, key=lambda p: p.id))
     if isinstance(seen, WeftError):
         found.add("unknown", "port", cloud, pod.name, str(seen), **mine)
         return
-    for one in seen:
-        what, thing = one.problem.text(), one.problem.detail["thing"]
-        found.add("foreign", "port", cloud, thing, what, id=one.port.id, repair=_REPAIR, **mine)
+    for other in seen:
+        what, thing = other.problem.text(), other.problem.detail["thing"]
+        found.add("foreign", "port", cloud, thing, what, id=other.port.id, repair=_REPAIR, **mine)
 
 
 def audit_pairs(

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from weft.engine.audit.auditaddresses import audit_addresses, audit_pairs
+from weft.engine.audit.auditaddresses import audit_pairs
 from weft.engine.audit.auditmachines import audit_machines
+from weft.engine.audit.auditnetworks import audit_networks
 from weft.engine.audit.auditsite import audit_site
 from weft.engine.audit.auditwire import WireAudit
 from weft.engine.audit.findings import Findings, about
@@ -22,7 +23,6 @@ from weft.engine.book.checkstate import checks_said
 from weft.engine.book.occupancy import strangers
 from weft.engine.hold.ownerstore import live_owners, read_owner
 from weft.engine.nodes.nodetests import tests_said
-from weft.engine.proof.intruders import intruders, users
 from weft.engine.proof.othersports import held_by_others
 from weft.engine.proof.owners import Claim, Owners
 from weft.engine.proof.takeback import Confirmed, Stray, why_not
@@ -32,7 +32,7 @@ from weft.engine.rows.released import released_owners, released_pods
 from weft.engine.rows.tenantviews import servers_of_tenants
 from weft.engine.rows.traces import Traces
 from weft.engine.store.store import Store
-from weft.engine.visit.verifier import verify
+from weft.engine.visit.verifier import Verdict, verify
 from weft.model.errors import NotFoundError, WeftError
 from weft.model.fabric import Capabilities
 from weft.model.owner import Owner
@@ -46,6 +46,10 @@ from weft.ports.resources import PartlyListedError
 
 AT_REST = frozenset({PodState.READY, PodState.DEGRADED, PodState.VERIFYING, PodState.FAILED})
 """States in which all resources of a pod should exist; in others the loop is working on it."""
+AT_ONCE = 8
+"""Owners that are verified at the same time."""
+READ_AGAIN = 10.0
+"""Seconds: a difference counts once a reading of the fabric shows it that is at most so old."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,7 @@ class Comparison:
         self._sick: set[UUID] = set()
         self._intruders: dict[UUID, set[str]] = {}
         self._kept: Mapping[str, str] = {}
+        self._read_at = 0.0
         self._just_released: dict[str, frozenset[int]] = {}
 
     def run(self) -> Compared:
@@ -134,17 +139,19 @@ class Comparison:
         others, unread = live_owners(self._store.database)
         self._found.checked["pods"] = len(pods)
         self._found.checked |= {"other owners": len(others)} if others else {}
-        for owner in (*pods, *others):
-            try:
-                self._live[owner.id] = (owner, self._store.resources(owner.id))
-            except UnreadableError as error:
-                (unreadable if isinstance(owner, PodRecord) else unread)[owner.id] = str(error)
+        live: dict[UUID, OwnerRecord] = {owner.id: owner for owner in (*pods, *others)}
+        for owner_id, records in self._store.resources_of_each(live):
+            if isinstance(records, UnreadableError):
+                (unreadable if isinstance(live[owner_id], PodRecord) else unread)[owner_id] = str(records)
+            else:
+                self._live[owner_id] = (live[owner_id], records)
         for pod_id, why in unreadable.items():
             text = f"nothing of pod {pod_id} is checked: {why}"
             self._found.add("unknown", "pod", "database", str(pod_id), text, pod_id=str(pod_id))
         for owner_id, why in unread.items():
             text = f"nothing of owner {owner_id} is checked: {why}"
             self._found.add("unknown", "owner", "database", str(owner_id), text, owner=str(owner_id))
+        self._read_at = self._clock.monotonic()
         just: dict[str, set[int]] = {}
         for fabric, number in self._released_since(outside.began_at):
             just.setdefault(fabric, set()).add(number)
@@ -164,13 +171,10 @@ class Comparison:
     # -- owners' own --------------------------------------------------------------------------------------------
 
     def _check_live(self) -> None:
-        with ThreadPoolExecutor(max_workers=8, thread_name_prefix="audit") as pool:
-            for owner, records in self._live.values():
-                if owner.state not in AT_REST or owner.wanted != "present":
-                    continue
-                # A failed pod may lack resources; those that exist still belong to it.
-                made = [r for r in records if r.outside_id] if owner.state is PodState.FAILED else records
-                verdict = verify(owner, made, self._world, pool, only=_expected(owner, records))
+        """Verify owners, several at a time, by one reading of each fabric, which began after their rows were read."""
+        resting = [o for o in self._live.values() if o[0].state in AT_REST and o[0].wanted == "present"]
+        with ThreadPoolExecutor(max_workers=AT_ONCE, thread_name_prefix="audit") as pool:
+            for (owner, records), verdict in zip(resting, pool.map(self._verdict, resting), strict=True):
                 for plane, number in verdict.looked_at.items():
                     self._found.checked[plane] = self._found.checked.get(plane, 0) + number
                 if verdict.problems and self._has_moved_on(owner):
@@ -180,38 +184,21 @@ class Comparison:
                     self._find_problem(owner, problem, by_key.get(problem.key or ""))
                 for note in verdict.notes:
                     self._find_note(owner, note)
-        for owner, records in self._live.values():
-            if isinstance(owner, PodRecord):
-                self._check_networks(owner, records)
-                audit_addresses(self._found, owner, records, self._world)
         pods = [(pod, rows) for pod, rows in self._live.values() if isinstance(pod, PodRecord)]
+        self._intruders |= audit_networks(self._found, pods, self._world)
         audit_pairs(self._found, pods, self._world)
 
-    def _check_networks(self, pod: PodRecord, records: list[ResourceRecord]) -> None:
-        """Report what others have on a pod's resources, which may block its release."""
-        cloud = pod.plan.cloud
-        try:
-            found = [*intruders(pod, records, self._world), *users(pod, records, self._world)]
-        except WeftError as error:
-            self._found.add(
-                "unknown", "network", cloud, pod.name, str(error), pod=pod.name, pod_id=str(pod.id)
-            )
-            return
-        for one in found:
-            self._intruders.setdefault(pod.id, set()).add(one.thing.id)
-            self._found.add(
-                "foreign",
-                one.thing.kind,
-                cloud,
-                one.thing.text(),
-                one.text(),
-                id=one.thing.id,
-                pod=pod.name,
-                pod_id=str(pod.id),
-                repair=one.removable(pod)
-                or "nothing while the pod lives; it is removed when the pod is released",
-                repairable=bool(one.removable(pod)),
-            )
+    def _verdict(self, live: tuple[OwnerRecord, list[ResourceRecord]]) -> Verdict:
+        """What an audit says of an owner; differences are read again by a reading that is hardly older than they."""
+        owner, records = live
+        # A failed pod may lack resources; those that exist still belong to it.
+        made = [r for r in records if r.outside_id] if owner.state is PodState.FAILED else records
+        expected, since = _expected(owner, records), self._clock.monotonic() - self._read_at
+        # What others have on its networks is read for all pods together.
+        verdict = verify(owner, made, self._world, None, since, only=expected, others=False)
+        if verdict.fine or since < READ_AGAIN:
+            return verdict
+        return verify(owner, made, self._world, None, READ_AGAIN, only=expected, others=False)
 
     def _check_nodes(self) -> None:
         """Occupants of nodes that aren't servers of the pod that holds them. weft doesn't remove them.
@@ -238,9 +225,11 @@ class Comparison:
             for node, why in unknown.items():
                 self._found.add("unknown", "node", cloud, node, why)
             capacity = self._store.capacity()
-            rows = [*capacity.holds.values(), *capacity.shared]
+            rows: dict[str, list[UUID]] = {}
+            for row in (*capacity.holds.values(), *capacity.shared) if found else ():
+                rows.setdefault(row["node"], []).append(row["pod_id"])
             for node, who in found.items():
-                holders = [self._live.get(row["pod_id"]) for row in rows if row["node"] == node]
+                holders = [self._live.get(pod_id) for pod_id in rows.get(node, ())]
                 if any(holder is None or self._has_moved_on(holder[0]) for holder in holders):
                     continue  # ordered, released or processed since: its servers may be changing
                 self._found.add("foreign", "node", cloud, node, who)
@@ -256,7 +245,7 @@ class Comparison:
 
     def _find_problem(self, owner: OwnerRecord, problem: Problem, record: ResourceRecord | None) -> None:
         if problem.kind is ProblemKind.FOREIGN_ON_NETWORK:
-            return  # reported by `_check_networks`, also for pods that are being released
+            return  # reported by `audit_networks`, also for pods that are being released
         missing = problem.kind is ProblemKind.MISSING
         self._sick |= set() if problem.unknown else {owner.id}
         self._found.add(

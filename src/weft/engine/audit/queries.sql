@@ -41,3 +41,9 @@ SELECT r.outside_id AS id FROM resource r JOIN owner o ON o.id = r.owner_id
 WHERE r.outside_id = ANY(%(ids)s) AND r.state <> 'absent' AND o.state <> 'RELEASED'
 UNION SELECT a.value FROM site_desired d JOIN ONLY owner o ON o.id = d.owner_id, LATERAL jsonb_each_text(d.adopted) a
 WHERE o.state <> 'RELEASED' AND a.value = ANY(%(ids)s);
+
+-- name: segments_of_live
+-- Segments of a fabric that owners have, or may still have, which aren't released.
+SELECT r.* FROM resource r JOIN owner p ON p.id = r.owner_id
+WHERE r.kind = 'segment' AND r.document ->> 'where' = %(fabric)s AND r.state <> 'absent' AND p.state <> 'RELEASED'
+ORDER BY r.owner_id, r.key;

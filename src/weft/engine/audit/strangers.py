@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from weft.engine.audit.outside import Outside, Wire
 from weft.engine.base.documents import message_json
 from weft.engine.base.world import World
-from weft.engine.hold.ownerstore import live_owners
-from weft.engine.rows.records import PodRecord, RowState
+from weft.engine.rows.records import PodRecord, ResourceRecord
 from weft.engine.rows.traces import Trace, Traces
 from weft.engine.store.store import Store
 from weft.model.errors import WeftError
@@ -87,14 +86,18 @@ class StrangerCheck:
         return node not in self._store.capacity().held and port not in self._members(fabric).get(number, ())
 
     def _members(self, fabric: str) -> dict[int, frozenset[str]]:
-        """Number -> ports that are members of a live owner's segment, read after the ports were."""
+        """Number -> ports that are members of a live owner's segment, read after the ports were.
+
+        Raises `UnreadableError`: whose ports they are is unknown.
+        """
         found: dict[int, frozenset[str]] = {}
-        for owner in (*self._store.live_pods(), *live_owners(self._store.database)[0]):
-            for record in self._store.resources(owner.id):
-                spec = record.resource.spec
-                here = record.resource.where == fabric and record.state is not RowState.ABSENT
-                if here and isinstance(spec, SegmentSpec):
-                    found[spec.number] = found.get(spec.number, frozenset()) | spec.ports
+        with self._store.database.statement() as tx:
+            rows = tx.rows("segments_of_live", fabric=fabric)
+        for row in rows:
+            record = ResourceRecord.of(row)
+            spec = record.resource.spec
+            if isinstance(spec, SegmentSpec):
+                found[spec.number] = found.get(spec.number, frozenset()) | spec.ports
         return found
 
     def _check_hosts(self, free: Mapping[str, PodRecord]) -> list[str]:

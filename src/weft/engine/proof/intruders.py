@@ -69,14 +69,24 @@ class Intruder:
 
 def intruders(pod: PodRecord, records: Sequence[ResourceRecord], world: World) -> list[Intruder]:
     """Those on its networks. Raises `UnknownError` or `PermanentError` if the cloud can't be asked."""
-    networks = _there(records, (r for r in records if r.kind.row.network))
-    facts = world.clouds.get(pod.plan.cloud)
+    networks, facts = networks_there(records), world.clouds.get(pod.plan.cloud)
     if not networks or facts is None:
         return []
+    return among_uses(records, facts.on_networks(pod.project_id, list(networks)))
+
+
+def networks_there(records: Sequence[ResourceRecord]) -> dict[str, ResourceRecord]:
+    """Id -> row, of networks that aren't known to be gone."""
+    return _there(records, (r for r in records if r.kind.row.network))
+
+
+def among_uses(records: Sequence[ResourceRecord], on_networks: Iterable[Use]) -> list[Intruder]:
+    """The intruders on an owner's networks, of what was read on these and others."""
+    networks = networks_there(records)
     own = {r.outside_id for r in records if r.outside_id}
     joined = {r.outside_id for r in records if r.kind.row.joins_networks and r.outside_id}
     found: list[Intruder] = []
-    for thing in facts.on_networks(pod.project_id, list(networks)):
+    for thing in on_networks:
         network = networks.get(thing.on)
         of_the_pod = thing.device in joined and thing.owner in ROUTER_PORTS
         if network is not None and thing.id not in own and not of_the_pod:
@@ -86,14 +96,24 @@ def intruders(pod: PodRecord, records: Sequence[ResourceRecord], world: World) -
 
 def users(pod: PodRecord, records: Sequence[ResourceRecord], world: World) -> list[Intruder]:
     """Those of its groups, ports and routers. Raises like `intruders`."""
-    used = _there(records, (r for r in records if r.kind in USED))
-    facts = world.clouds.get(pod.plan.cloud)
+    used, facts = used_there(records), world.clouds.get(pod.plan.cloud)
     if not used or facts is None:
         return []
+    return users_among(records, facts.uses(pod.project_id, used))
+
+
+def used_there(records: Sequence[ResourceRecord]) -> dict[Kind, list[str]]:
+    """Ids, by kind, of groups, ports and routers that aren't known to be gone."""
+    return _by_kind((r.kind, i) for i, r in _there(records, (r for r in records if r.kind in USED)).items())
+
+
+def users_among(records: Sequence[ResourceRecord], uses: Iterable[Use]) -> list[Intruder]:
+    """The users of an owner's resources, of the uses of these and others."""
+    used = _there(records, (r for r in records if r.kind in USED))
     own = {r.outside_id for r in records if r.outside_id}
     by_key = {r.key: r for r in records}
     found: dict[str, Intruder] = {}
-    for use in facts.uses(pod.project_id, _by_kind((r.kind, i) for i, r in used.items())):
+    for use in uses:
         record = used.get(use.on)
         if record is not None and not _is_its_own(use, own):
             # A floating IP of a port that goes through its router is one use: it ends as one.

@@ -80,9 +80,11 @@ class Owners:
         self._adopted = {(r["place"], r["outside_id"]): r for r in adopted}
         self._listed_at, self._accepted = listed_at, accepted
         self._with_rows: set[Owner] = set()
+        self._there: dict[tuple[Owner, str, str], list[Row]] = {}
         for row in rows:
             self._with_rows.add(_owner_of(row))
             self._by_key[_owner_of(row), row["key"]] = row
+            self._there.setdefault((_owner_of(row), row["kind"], row["place"]), []).append(row)
             if row["outside_id"]:
                 self._by_id.setdefault((row["kind"], row["outside_id"]), []).append(row)
 
@@ -164,11 +166,7 @@ class Owners:
 
     def _of_pod(self, thing: Marked) -> list[Row]:
         """Rows of the owner named by the mark that may describe this resource, those with its id first."""
-        rows = [
-            r
-            for (owner, _), r in self._by_key.items()
-            if owner == thing.owner and r["kind"] == thing.kind and r["place"] == thing.where
-        ]
+        rows = self._there.get((thing.owner, thing.kind, thing.where), []) if thing.owner else []
         fitting = [r for r in rows if r["outside_id"] == thing.id or not r["outside_id"]]
         return sorted(fitting, key=lambda r: r["outside_id"] != thing.id)
 

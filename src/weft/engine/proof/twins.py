@@ -8,7 +8,7 @@ unique.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 
 from weft.engine.base.world import World
@@ -101,14 +101,21 @@ def same_address(
 
     One listing.
     """
-    own, macs = ports_by_mac(records), addresses(records, members)
+    macs = addresses(records, members)
     if not macs:
         return ()
-    ids = {r.outside_id for r in records.values() if r.outside_id}
     try:
         ports = world.clouds[pod.plan.cloud].ports_at(pod.project_id, macs=macs)
     except WeftError as error:
         return error
+    return same_among(pod, records, ports)
+
+
+def same_among(
+    pod: PodRecord, records: Mapping[str, ResourceRecord], ports: Collection[TenantPort]
+) -> tuple[Twin, ...] | UnknownError:
+    """As `same_address`, of the ports with the pod's addresses."""
+    own, ids = ports_by_mac(records), {r.outside_id for r in records.values() if r.outside_id}
     there = {r.outside_id for r in own.values() if r.state is RowState.SETTLED}
     if there and not there.intersection(p.id for p in ports):
         asked, said = "list the ports with a pod's addresses", "none of the pod's own is listed"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from uuid import UUID
@@ -21,6 +21,9 @@ from weft.model.ids import is_uuid
 from weft.model.messages import orders
 from weft.model.views import PodSearch, PodSummary
 from weft.ports.fences import Fence
+
+TOGETHER = 200
+"""Owners whose resources are read with one statement."""
 
 
 class PodRows:
@@ -180,6 +183,23 @@ class PodRows:
         if asked:
             with suppress(WeftError), self.database.statement() as tx:  # else it counts as unknown
                 tx.run("end_act", id=pod_id, before=asked[0]["before"], until=asked[-1]["until"])
+
+    def resources_of_each(
+        self, owners: Iterable[UUID]
+    ) -> Iterator[tuple[UUID, list[ResourceRecord] | UnreadableError]]:
+        """Owners, in their order, with their resources or why these can't be read; `TOGETHER` with each statement."""
+        ids = list(owners)
+        for some in (ids[i : i + TOGETHER] for i in range(0, len(ids), TOGETHER)):
+            with self.database.statement() as tx:
+                rows = tx.rows("resources_of", owners=some, at=None)
+            found: dict[UUID, list[Row]] = {owner_id: [] for owner_id in some}
+            for row in rows:
+                found[row["owner_id"]].append(row)
+            for owner_id, its in found.items():
+                try:
+                    yield owner_id, [ResourceRecord.of(row) for row in its]
+                except UnreadableError as error:
+                    yield owner_id, error
 
     def resources(self, pod_id: UUID) -> list[ResourceRecord]:
         """Rows of the owner's resources. Raises `UnreadableError`."""

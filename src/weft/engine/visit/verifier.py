@@ -64,6 +64,7 @@ def verify(
     max_age: float = 0.0,
     lane: VisitLane = ALONE,
     only: Container[str] | None = None,
+    others: bool = True,
 ) -> Verdict:
     """Verify servers on their hosts, ports bound on their segments, and the fabric's own evidence.
 
@@ -75,13 +76,15 @@ def verify(
         max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
         lane: the visit's, which waits for fabric and cloud.
         only: keys of those to verify; None: all.
+        others: whether to look for what others have on a pod's networks, too.
     """
     places: dict[str, dict[AnyKind, list[ResourceRecord]]] = {}
     for record in (r for r in records if r.wanted and (only is None or r.key in only)):
         places.setdefault(record.resource.where, {}).setdefault(record.kind, []).append(record)
     ids = {r.key: r.outside_id for r in records if r.outside_id}
     # Other projects may use the site's networks and tenants' own.
-    others = _begin(pool, intruders, owner, records, world) if isinstance(owner, PodRecord) else None
+    pod = owner if others and isinstance(owner, PodRecord) else None
+    there = None if pod is None else _begin(pool, intruders, pod, records, world)
     found: dict[str, Callable[[], _Looks]] = {}
     # Waiting for a fabric takes no place: visits that wait together share a reading.
     fabrics = [where for where, kinds in places.items() if _of_fabric(kinds)]
@@ -97,13 +100,13 @@ def verify(
         with lane.aside():
             looks |= {where: found[where]() for where in fabrics}
     verdict = _judged(places, looks)
-    if not isinstance(owner, PodRecord) or others is None:
+    if pod is None or there is None:
         return verdict
     try:
         # Not a difference of a row: recreating the pod's own resources wouldn't remove what someone else put there.
-        more = tuple(i.problem() for i in others() if i.improper)
+        more = tuple(i.problem() for i in there() if i.improper)
     except WeftError as error:
-        more = (unread(owner.plan.cloud, error),)
+        more = (unread(pod.plan.cloud, error),)
     return replace(verdict, problems=(*verdict.problems, *more))
 
 
