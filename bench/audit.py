@@ -22,6 +22,7 @@ from bench.world import FABRIC, Bench, bench
 from weft.engine.audit.audit import Auditor
 from weft.engine.audit.sweep import Sweeper
 from weft.engine.watch.bootkeeper import BootKeeper
+from weft.model.agentapi import Tables, TablesQuery
 from weft.testing.fabric import FakeFabric
 
 PODS = int(os.environ.get("AUDITED", "10000"))
@@ -98,9 +99,9 @@ def _count_readings(made: Bench) -> Counter[str]:
     for manager in fabric.managers:
         tables = type(manager).tables.__get__(manager)
 
-        def read(*args: Any, tables: Any = tables) -> Any:
+        def read(query: TablesQuery, tables: Callable[[TablesQuery], Tables] = tables) -> Tables:
             counted["tables"] += 1
-            return tables(*args)
+            return tables(query)
 
         manager.tables = read
     return counted
