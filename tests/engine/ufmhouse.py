@@ -60,7 +60,7 @@ class UfmOfAHouse:
             ledger,
             agents=self.fabric.managers,
             transport=lambda address: httpx.MockTransport(self._answer),
-            wait_seconds=0.3,
+            takes=0.3,
             proof_seconds=0.3,
             quiet_seconds=0.0,
         )

@@ -54,7 +54,11 @@ class SegmentDriver(ABC, Generic[S]):
         if not wanted:
             return {}
         snapshot = self._reading_for(scope)
-        return {r.key: self.observe(scope.mark(r.key), segment_of(r), snapshot) for r in wanted}
+        return {r.key: self._seen(scope, r, snapshot) for r in wanted}
+
+    def _seen(self, scope: Scope, resource: Resource, snapshot: S) -> Observed:
+        """What `find` says of one segment."""
+        return self.observe(scope.mark(resource.key), segment_of(resource), snapshot)
 
     def _reading_for(self, scope: Scope) -> S:
         """The reading that `find` uses."""

@@ -124,6 +124,8 @@ class Observed:
         facts: further observed values, for the verifier, the user and the receipt (host, segment, address, vif…).
         name: the current name, for a resource that is kept.
         unread: why it could not be read, though other resources of the same batch could.
+        on_its_way: its manager has it as desired, and needs up to so many seconds after a request until all of it
+            shows: until then differences are no reason for another request. 0: they are one at once.
     """
 
     id: str
@@ -133,6 +135,7 @@ class Observed:
     facts: Mapping[str, object] = field(default_factory=dict)
     name: str = ""
     unread: WeftError | None = None
+    on_its_way: float = 0.0
 
     @property
     def there(self) -> bool:

@@ -88,7 +88,7 @@ class FakeFabric(OpenSm):
         )
         self.wire.managers = self.managers
         self.wire.elect()
-        super().__init__(site, fabric, ledger or NoLedger(), agents=self.managers, wait_seconds=0.5)
+        super().__init__(site, fabric, ledger or NoLedger(), agents=self.managers, takes=0.5)
         self._ports = self._ports.union(functions)
         self._functions = virtual_functions
 

@@ -77,8 +77,7 @@ def test_segment_without_members_still_exists(rig: Rig) -> None:
     rig.driver.create(scope(), [partition(0x101, ports[:2])], {})
     empty = partition(0x101, [])
     rig.driver.update(scope(), [empty], {})
-    found = seen(rig, empty)
-    assert found is not None and found.status is Status.SETTLED
+    until("it is settled", lambda: (s := seen(rig, empty)) and s.status is Status.SETTLED)
     assert all(t.keys == {0x7FFF} for g, t in rig.driver.tables(ports).items())
 
 
@@ -139,10 +138,12 @@ def test_batch_is_one_change(rig: Rig) -> None:
     wanted = [partition(0x101, ports[:2], "partition"), partition(0x102, ports[2:4], "other")]
     outcomes = rig.driver.create(scope(), wanted, {})
     assert {k: o.id for k, o in outcomes.items()} == {"partition": "0x101", "other": "0x102"}
-    assert {k: o.status for k, o in rig.driver.find(scope(), wanted, {}).items()} == {
-        "partition": Status.SETTLED,
-        "other": Status.SETTLED,
-    }
+
+    def states() -> set[Status]:
+        return {o.status for o in rig.driver.find(scope(), wanted, {}).values()}
+
+    until("both are settled", lambda: states() == {Status.SETTLED})
+    assert rig.driver.find(scope(), wanted, {}).keys() == {"partition", "other"}
 
 
 def test_paths_exist_only_inside_the_partition(rig: Rig) -> None:

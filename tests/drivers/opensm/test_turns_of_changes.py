@@ -84,7 +84,7 @@ class Line:
             section[KEY + pod] = WeftPartitionDocument(pkey=KEY + pod, mark=mark, members=members)
 
         self._names[edit] = name
-        return self._pool.submit(lambda: self._changer.change(edit, 0.0, lambda: None))
+        return self._pool.submit(lambda: self._changer.change(edit, [KEY + pod], lambda: None))
 
     def level(self, name: str) -> Future[object]:
         level = self._changer._level  # pyright: ignore[reportPrivateUsage]

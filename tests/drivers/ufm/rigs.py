@@ -182,7 +182,7 @@ class UfmRig:
             self.book,
             agents=self.agents,
             transport=lambda address: Pair(self, address),
-            wait_seconds=0.3,
+            takes=0.3,
             **{"proof_seconds": 0.3, "quiet_seconds": 0.0, **more},
         )
 

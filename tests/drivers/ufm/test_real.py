@@ -81,7 +81,7 @@ def test_manager_that_missed_a_change_is_detected_on_the_wire(rig: RealUfmRig) -
     """UFM has taken the change and its OpenSM never heard of it."""
     rig.control.plant(hold=True)
     wanted = segment(KEY, rig.ports()[:2])
-    quick = Ufm(rig.site, FABRIC, NoLedger(), wait_seconds=0.2)
+    quick = Ufm(rig.site, FABRIC, NoLedger(), takes=0.2)
     assert quick.create(scope(), [wanted], {})["partition"].error is None
     assert quick.find(scope(), [wanted], {})["partition"].status is Status.PENDING
     rig.control.plant(hold=False)

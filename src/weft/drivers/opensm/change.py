@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from weft.drivers.joined import Joined, Part, make_all, still_asked
 from weft.drivers.opensm.agents import Agents, Files
 from weft.drivers.opensm.section import Base, Section, base_section, marks_of, section_of
-from weft.model.agentapi import ChangeResult, PartitionsChange, WeftPartitionDocument
+from weft.model.agentapi import PartitionsChange, WeftPartitionDocument
 from weft.model.errors import ConflictError, PermanentError, TemporaryError, UnknownError, WeftError
 from weft.model.ids import format_pkey
 from weft.model.mark import Mark
@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 Edit = Callable[[Section, Base], None]
 """Changes a section in place; may be called again with a newer section."""
 
+LOOK_SECONDS = 0.01
+"""How long the master's agent looks for drift: every port once."""
 APART_SECONDS = 60.0
 """How long edits that were refused together are made one by one."""
 _TRIES = 10
@@ -42,18 +44,24 @@ class Changed:
     """A change that was written to the master's file, and to that of every writable standby.
 
     Attributes:
-        master: agent of the notified manager; `result` is its response.
+        master: agent of the notified manager.
+        drifted: ports that differ from the file, if it had the edit before: the manager doesn't repair these.
     """
 
     master: str
-    result: ChangeResult
+    drifted: tuple[int, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
 class _Asked(Part[Edit]):
-    """An edit; what became of it, once it was made."""
+    """An edit.
 
-    wait_seconds: float = 0.0
+    Attributes:
+        keys: P_Keys (15 bits) that it concerns.
+        changed: what became of it, once it was made.
+    """
+
+    keys: Collection[int]
     changed: Changed | None = None
 
 
@@ -76,10 +84,11 @@ class Changer:
         """Refuse what waits."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def change(self, edit: Edit, wait_seconds: float, fence: Fence, patient: bool = False) -> Changed:
-        """Apply an edit and wait, up to a limit, until the fabric shows it.
+    def change(self, edit: Edit, keys: Collection[int], fence: Fence, patient: bool = False) -> Changed:
+        """Apply an edit to the files and notify the manager; a reading shows what it has made of it.
 
         Args:
+            keys: P_Keys (15 bits) that it concerns.
             patient: may be delayed (`weft.drivers.pace`) until an impatient change runs.
 
         Raises:
@@ -87,7 +96,7 @@ class Changer:
             PermanentError: the master's agent refuses the file, or the edit would drop what is desired in the database.
             TemporaryError: others kept changing the file, or the database can't be read.
         """
-        mine = _Asked(edit, wait_seconds, fence=fence)
+        mine = _Asked(edit, keys, fence=fence)
         self.line.ask(mine, patient).result()
         assert mine.changed is not None
         return mine.changed
@@ -155,10 +164,12 @@ class Changer:
             for one in batch:
                 one.edit(section, base)
             _check_kept(section, base)
-            wait_seconds = max(one.wait_seconds for one in batch)
+            before = section_of(files.read[master.name])
+            repairs = [one for one in batch if all(section.get(k) == before.get(k) for k in one.keys)]
             try:
                 self._standbys(files, master.name, section, attempt)
-                result = master.change(self._wanted(files, master.name, section, wait_seconds))
+                look = LOOK_SECONDS if repairs else 0.0
+                result = master.change(self._wanted(files, master.name, section, look))
             except ConflictError:
                 time.sleep(0.01 * (attempt + 1))  # someone else changed it in between: read again
                 continue
@@ -170,8 +181,9 @@ class Changer:
                     "it is no longer running; its file has been written",
                     "start opensm; the fabric's state is unknown until then",
                 )
+            drifted = dict.fromkeys(m.port_guid for m in result.mismatches if not m.unreachable)
             for one in batch:
-                one.changed = Changed(master.name, result)
+                one.changed = Changed(master.name, tuple(drifted) if one in repairs else ())
             return
         raise UnknownError(
             "change partitions", "the fabric agents", f"the file changed {_TRIES} times meanwhile"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -45,8 +45,8 @@ from weft.ports.fences import Fence, unfenced
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
 
-WAIT_SECONDS = 5.0
-"""How long a change waits for the fabric; after that `find` reports progress."""
+TAKES_SECONDS = 5.0
+"""How long a manager has for bringing its file into effect; what differs after that is repaired."""
 
 REPAIRED_AT_ONCE = 32
 """Drifted ports that one call repairs; the rest shows as pending until the next update."""
@@ -70,7 +70,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         fabric: str,
         ledger: Ledger,
         agents: Sequence[Agent] | None = None,
-        wait_seconds: float = WAIT_SECONDS,
+        takes: float = TAKES_SECONDS,
     ) -> None:
         manager = site.fabrics[fabric].manager
         super().__init__(site, fabric, ledger, OpenSmSnapshot, "the subnet managers' files")
@@ -81,7 +81,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         self._sight = Sight(fabric, self._ports)
         self._changer = Changer(site.name, self._agents, ledger, self._reading.changed)
         self._routes, self._rates = RouteKeeper(self._agents.of_master), RateKeeper(self._agents.of_master)
-        self._wait = wait_seconds
+        self._takes = takes
         self._entries: dict[int, tuple[float, int]] = {}
 
     def close(self) -> None:
@@ -233,7 +233,8 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
             for mark in marks:
                 base.drop(section, mark)
 
-        self._change(edit, frozenset(segment_of(r).number for r in wanted), scope.fence)
+        keys = frozenset(segment_of(r).number for r in wanted)
+        self._change(edit, keys, keys, scope.fence)
         return {r.key: Outcome(id=segment_of(r).text) for r in wanted}
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
@@ -260,7 +261,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
 
         try:
             # The audit removes what no worker holds; the edit itself checks whether each thing may still go.
-            self._change(edit, frozenset(keys), unfenced)
+            self._change(edit, keys.keys(), frozenset(keys), unfenced)
         except WeftError as error:
             return {t.id: Outcome(error=error) for t in keys.values()}
         return {
@@ -284,9 +285,20 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         )
         return OpenSmSnapshot(self._site, self._fabric, began, seen)
 
-    def _change(self, edit: Edit, vacate: frozenset[int], fence: Fence, patient: bool = False) -> None:
-        """Change weft's section, and repair what remains different; earlier readings aren't used after that."""
-        self._repair(self._changer.change(edit, self._wait, fence, patient), vacate)
+    def _seen(self, scope: Scope, resource: Resource, snapshot: OpenSmSnapshot) -> Observed:
+        spec, mark = DesiredPartition.of(segment_of(resource)), scope.mark(resource.key)
+        return observe(spec, mark, snapshot.seen, scope.leaving, self._takes)
+
+    def _change(
+        self,
+        edit: Edit,
+        keys: Collection[int],
+        vacate: frozenset[int],
+        fence: Fence,
+        patient: bool = False,
+    ) -> None:
+        """Change weft's section, or repair what drifted from it; earlier readings aren't used after that."""
+        self._repair(self._changer.change(edit, keys, fence, patient), vacate)
 
     def _put(
         self, scope: Scope, wanted: Sequence[Resource], vacate: frozenset[int] = frozenset()
@@ -308,7 +320,8 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
                     pkey=spec.pkey, mark=mark.text(), members=spec.members
                 )
 
-        self._change(edit, vacate, scope.fence, patient=not vacate)
+        keys = {segment_of(r).number for r in wanted}
+        self._change(edit, keys, vacate, scope.fence, patient=not vacate)
         return {r.key: refused.get(r.key, Outcome(id=segment_of(r).text)) for r in wanted}
 
     def _refusal(self, spec: DesiredPartition, mark: Mark, section: Section, base: Base) -> WeftError | None:
@@ -323,11 +336,10 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         return None
 
     def _repair(self, changed: Changed, vacate: frozenset[int]) -> None:
-        """What still differs from the file after the wait is drift, if the manager believes that it is correct."""
-        drifted = dict.fromkeys(m.port_guid for m in changed.result.mismatches if not m.unreachable)
-        if drifted or vacate:
+        """What differs from a file that is as it was is drift, if the manager believes that it is correct."""
+        if changed.drifted or vacate:
             query = RepairQuery(
-                port_guids=tuple(drifted)[:REPAIRED_AT_ONCE], vacant_keys=tuple(sorted(vacate))
+                port_guids=changed.drifted[:REPAIRED_AT_ONCE], vacant_keys=tuple(sorted(vacate))
             )
             try:
                 self._agents.named(changed.master).repair(query)

@@ -78,8 +78,15 @@ class FabricReading:
         return {n: {d.mark: d for d in reversed(f.weft)} for n, f in self.files.items()}
 
 
-def observe(spec: DesiredPartition, mark: Mark, seen: FabricReading) -> Observed:
-    """What was observed of one desired partition."""
+def observe(
+    spec: DesiredPartition, mark: Mark, seen: FabricReading, leaving: bool = False, takes: float = 0.0
+) -> Observed:
+    """What was observed of one desired partition.
+
+    Args:
+        leaving: it is to be removed.
+        takes: seconds that the manager has for bringing its file into effect (`Observed.on_its_way`).
+    """
     documents = {name: seen.owned[name].get(mark.text()) for name in seen.files}
     mine = any(documents.values())
     configured = documents.pop(seen.master)
@@ -87,7 +94,7 @@ def observe(spec: DesiredPartition, mark: Mark, seen: FabricReading) -> Observed
     on_wire = seen.on_wire.get(spec.pkey, frozenset()) - of_others
     if configured is None and not on_wire:
         return _if_absent(spec, seen, [name for name, found in documents.items() if found])
-    in_file = _in_files(spec, {seen.master: configured})
+    in_file = list(_in_files(spec, {seen.master: configured}))
     differences = [*in_file, *_on_ports(spec, seen, of_others)]
     reasons = [f"{d.field} is {d.observed}, wanted {d.wanted}" for d in differences]
     stale = [f"the file of standby {name} can't be read: {error}" for name, error in seen.unread.items()]
@@ -95,6 +102,7 @@ def observe(spec: DesiredPartition, mark: Mark, seen: FabricReading) -> Observed
         f"standby: {d.field} is {d.observed}, wanted {d.wanted}; it is brought up to date"
         for d in _in_files(spec, documents)
     ]
+    waits = bool(reasons) and (configured is None if leaving else not in_file)
     if reasons:
         # The managers' own messages explain why the fabric differs from the file.
         reasons += seen.files[seen.master].problems
@@ -104,6 +112,7 @@ def observe(spec: DesiredPartition, mark: Mark, seen: FabricReading) -> Observed
         reason=_listing([*reasons, *stale]),
         differences=tuple(differences),
         facts=_facts(spec, seen),
+        on_its_way=takes if waits else 0.0,
     )
 
 

@@ -91,8 +91,10 @@ class Changer:
 
     def put(
         self, number: int, members: Mapping[int, Mode], allowed: Allowed, fence: Callable[[], None]
-    ) -> None:
+    ) -> bool:
         """Make exactly these the members. Without any, the partition is deleted: UFM keeps no empty one.
+
+        Returns whether anything was to be changed.
 
         Raises:
             PermanentError: it isn't allowed, or UFM refuses it.
@@ -105,10 +107,9 @@ class Changer:
                 raise error
             current = listing.partitions.get(number)
             if not members:
-                self._remove(number, current, fence)
-                return
+                return self._remove(number, current, fence)
             if current is not None and current.members == members:
-                return
+                return False
             asked = f"set P_Key {format_pkey(number)}"
             self._check_version(asked)
             try:
@@ -117,26 +118,28 @@ class Changer:
                 then = "set the same index0 on all of its members, or let weft use another P_Key"
                 raise PermanentError(asked, "UFM", str(error), then) from error
             self._done(asked, "PUT", f"{PKEYS}/", body, fence, members, number)
+            return True
 
-    def remove(self, number: int, allowed: Allowed, fence: Callable[[], None]) -> None:
-        """Delete the partition, if it exists. Raises what `put` raises."""
+    def remove(self, number: int, allowed: Allowed, fence: Callable[[], None]) -> bool:
+        """Delete the partition, if it exists; returns whether it did. Raises what `put` raises."""
         with self._turn(number):
             listing = self.listing()
             if error := allowed(listing):
                 raise error
-            self._remove(number, listing.partitions.get(number), fence)
+            return self._remove(number, listing.partitions.get(number), fence)
 
     def _turn(self, number: int) -> threading.Lock:
         """One change of a P_Key at a time; those of others don't wait for it."""
         with self._lock:
             return self._turns.setdefault(number, threading.Lock())
 
-    def _remove(self, number: int, current: UfmPartition | None, fence: Callable[[], None]) -> None:
+    def _remove(self, number: int, current: UfmPartition | None, fence: Callable[[], None]) -> bool:
         if current is None:
-            return
+            return False
         asked, key = f"remove P_Key {format_pkey(number)}", format_pkey(number)
         self._check_version(asked)
         self._done(asked, "DELETE", f"{PKEYS}/{key}", None, fence, {}, number)
+        return True
 
     def _check_version(self, asked: str) -> None:
         version = self.version(VERSION_SECONDS)

@@ -7,7 +7,7 @@ and by whom. A P_Key outside of the range is someone else's and never touched.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import cast
 from urllib.parse import urlsplit
@@ -57,8 +57,8 @@ from weft.planning.fabric.check import check_paths, probe_pairs
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
 
-WAIT_SECONDS = 5.0
-"""How long a change waits for the ports' tables, where an agent reads them; after that `find` says how far it is."""
+TAKES_SECONDS = 5.0
+"""How long UFM has for bringing its partitions into effect on the ports; what differs after that is repaired."""
 COMPLAINTS = 20
 """Most alarms and unhealthy ports that the status reports."""
 
@@ -78,7 +78,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         ledger: Ledger,
         agents: Sequence[Agent] | None = None,
         transport: Transport = lambda _: None,
-        wait_seconds: float = WAIT_SECONDS,
+        takes: float = TAKES_SECONDS,
         proof_seconds: float = PROOF_SECONDS,
         quiet_seconds: float = QUIET_SECONDS,
     ) -> None:
@@ -90,7 +90,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         self.rest = Rest(fabric, self._manager, transport)
         self._eyes, self._inventory = Eyes(site, fabric, chosen), Inventory(self.rest, quiet_seconds)
         self._routes, self._rates = RouteKeeper(self._eyes.first), RateKeeper(self._eyes.first)
-        self._changer, self._wait = Changer(self.rest, proof_seconds), wait_seconds
+        self._changer, self._takes = Changer(self.rest, proof_seconds), takes
 
     def close(self) -> None:
         self.rest.close()
@@ -177,7 +177,7 @@ class Ufm(OneByOne[UfmSnapshot]):
             spec, mark = segment_of(resource), scope.mark(resource.key)
             strange = None if resource.key in ids else self._strange(spec, seen)
             found[resource.key] = (
-                self.observe(mark, spec, seen)
+                self._observed(mark, spec, seen, scope.leaving)
                 if strange is None
                 else Observed.absent(
                     f"{spec.text} is defined by someone else, with member {format_guid(strange)}"
@@ -193,8 +193,11 @@ class Ufm(OneByOne[UfmSnapshot]):
         return next((g for g in sorted(there.members) if g not in members), None)
 
     def observe(self, mark: Mark, segment: SegmentSpec, snapshot: Snapshot) -> Observed:
-        found = observe(segment.number, members_of(segment), mark, self._own(snapshot))
-        taken = self._own(snapshot).wanted.get(segment.number, mark) != mark
+        return self._observed(mark, segment, self._own(snapshot), leaving=False)
+
+    def _observed(self, mark: Mark, segment: SegmentSpec, seen: UfmSnapshot, leaving: bool) -> Observed:
+        found = observe(segment.number, members_of(segment), mark, seen, leaving, self._takes)
+        taken = seen.wanted.get(segment.number, mark) != mark
         if found.there or taken or self._changer.one(segment.number) is None:
             return found
         why = f"can't be proved absent: UFM doesn't list {segment.named}, and has it when asked for it alone"
@@ -270,20 +273,19 @@ class Ufm(OneByOne[UfmSnapshot]):
         except ValueError as error:
             asked, then = f"set {spec.named}", "correct the site"
             raise PermanentError(asked, "UFM", f"a member that is no GUID: {error}", then) from error
-        before: list[int] = []
 
         def allowed(listing: Listing) -> PermanentError | None:
-            before.extend(p.members if (p := listing.partitions.get(spec.number)) else ())
             return self._refusal(spec.number, members, mark, listing)
 
-        self._changer.put(spec.number, members, allowed, scope.fence)
-        self._await(spec.number, members, before)
+        changed = self._changer.put(spec.number, members, allowed, scope.fence)
+        if not changed or not members:
+            self._repair(spec.number, {} if changed else members, (), vacate=not members)
 
     def _take(self, scope: Scope, resource: Resource) -> None:
-        mark = scope.mark(resource.key)
+        mark, spec = scope.mark(resource.key), segment_of(resource)
         try:
             self._remove_number(
-                segment_of(resource).number, lambda owner: owner not in (None, mark), scope.fence
+                spec.number, lambda owner: owner not in (None, mark), scope.fence, members_of(spec)
             )
         except _OthersError:
             return  # its number is someone else's by now: nothing of ours is left to remove
@@ -298,11 +300,13 @@ class Ufm(OneByOne[UfmSnapshot]):
         number: int,
         others: Callable[[Mark | None], bool],
         fence: Callable[[], None],
+        former: Collection[int] = (),
         anywhere: bool = False,
         seen: Marked | None = None,
     ) -> None:
         """
         Args:
+            former: its members, as far as they are known.
             anywhere: also repair ports that have it only in their own tables.
             seen: the partition as listed: it must not have other members by now.
         """
@@ -320,22 +324,29 @@ class Ufm(OneByOne[UfmSnapshot]):
             owner = self._owner(number)
             return _OthersError(number, f"{owner} is still desired") if others(owner) else None
 
-        self._changer.remove(number, allowed, fence)
+        if self._changer.remove(number, allowed, fence):
+            self._repair(number, {}, (), vacate=True)
+            return
         if anywhere and self._eyes:
             before += self._eyes.look().wire.on_wire.get(number, ())
-        self._await(number, {}, before)
+        self._repair(number, {}, [*former, *before], vacate=True)
 
-    def _await(self, number: int, members: Mapping[int, Mode], before: Sequence[int]) -> None:
-        """Wait a while for the ports' own tables to show it. If they can't be read, `find` says so."""
+    def _repair(
+        self, number: int, members: Mapping[int, Mode], outside: Collection[int], vacate: bool = False
+    ) -> None:
+        """Repair ports whose own tables differ although UFM has it as wanted: where its manager wrongly believes a
+        table to be correct, its own sweeps repair nothing. If the tables can't be read, `find` says so.
+
+        Args:
+            vacate: also remove it from leaf ports without a cable.
+        """
         if not self._eyes:
             return
         known = {h.port_guid for n in self._site.nodes for h in n.hcas_on(self._fabric)}
         inside = {g: m for g, m in members.items() if g in known}
-        outside = [g for g in before if g in known and g not in members]
+        out = {g for g in outside if g in known and g not in members}
         try:
-            left = self._eyes.unsettled(number, inside, outside, self._wait)
-            # Where UFM's manager wrongly believes a table to be correct, its own sweeps repair nothing.
-            self._eyes.repair(left, number if before and not members else None)
+            self._eyes.repair(self._eyes.drifted(number, inside, out), number if vacate else None)
         except WeftError:
             return
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,7 +28,6 @@ from weft.model.subnet import PathProbe, PortTable
 T = TypeVar("T")
 REPAIRED_AT_ONCE = 32
 """Drifted ports that one change repairs; the rest shows as pending until the next update."""
-_FIRST_NAP, _LONGEST_NAP = 0.002, 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +91,13 @@ class Eyes:
         """Agent -> its status and that of the subnet manager next to it, or why it can't be queried."""
         return self._each(lambda agent: agent.status())
 
-    def unsettled(
-        self, pkey: int, inside: Mapping[int, Mode], outside: Collection[int], seconds: float
-    ) -> tuple[int, ...]:
-        """Ports that didn't enter a partition, or leave it, within this many seconds. Proves nothing."""
-        begun = time.monotonic()
-        todo: dict[int, Mode | None] = {**inside, **dict.fromkeys(outside)}
-        while todo:
-            tables = self.tables(todo)
-            todo = {g: mode for g, mode in todo.items() if not _is(tables[g], pkey, mode)}
-            waited = time.monotonic() - begun
-            # Detects it with a delay of at most a tenth of the time it takes, without many slow readings.
-            nap = min(max(waited / 10, _FIRST_NAP), _LONGEST_NAP)
-            if waited + nap > seconds or all(tables[g].unreachable for g in todo):
-                return tuple(g for g in todo if not tables[g].unreachable)
-            time.sleep(nap)
-        return ()
+    def drifted(self, pkey: int, inside: Mapping[int, Mode], outside: Collection[int]) -> tuple[int, ...]:
+        """Ports whose own tables differ from a partition with these members and without the others, by one look."""
+        every: dict[int, Mode | None] = {**inside, **dict.fromkeys(outside)}
+        tables = self.tables(every)
+        return tuple(
+            g for g, mode in every.items() if not tables[g].unreachable and not _is(tables[g], pkey, mode)
+        )
 
     def repair(self, guids: Sequence[int], vacate: int | None) -> None:
         """Write the subnet manager's view of these ports into their tables; remove a key from vacant leaf ports."""

@@ -21,15 +21,30 @@ from weft.model.subnet import PortTable
 _SHOWN = 5
 
 
-def observe(number: int, members: Mapping[int, Mode], mark: Mark, seen: UfmSnapshot) -> Observed:
-    """Args: number, members: as wanted."""
+def observe(
+    number: int,
+    members: Mapping[int, Mode],
+    mark: Mark,
+    seen: UfmSnapshot,
+    leaving: bool = False,
+    takes: float = 0.0,
+) -> Observed:
+    """What was observed of one desired partition.
+
+    Args:
+        number, members: as wanted.
+        leaving: it is to be removed.
+        takes: seconds that UFM has for bringing its partitions into effect (`Observed.on_its_way`).
+    """
     partition, owner = seen.listing.partitions.get(number), seen.wanted.get(number)
     if owner is not None and owner != mark:
         # Number and ports belong to another partition by now: nothing there is left from this one.
         return Observed.absent(f"{format_pkey(number)} is {owner}'s by now")
     if partition is None and not seen.on_wire(number) and not (owner == mark and not members):
         return _if_absent(number, members, seen)
-    differences = [*_listed(members, partition), *_on_ports(number, members, seen)]
+    listed = list(_listed(members, partition))
+    differences = [*listed, *_on_ports(number, members, seen)]
+    waits = bool(differences) and (partition is None if leaving else not listed)
     reasons = [f"{d.field} is {d.observed}, wanted {d.wanted}" for d in differences]
     empty = "UFM keeps no partition without members" if not members and partition is None else ""
     return Observed(
@@ -38,6 +53,7 @@ def observe(number: int, members: Mapping[int, Mode], mark: Mark, seen: UfmSnaps
         reason=listing(reasons) or empty,
         differences=tuple(differences),
         facts=_facts(number, partition, seen),
+        on_its_way=takes if waits else 0.0,
     )
 
 

@@ -14,8 +14,12 @@ from weft.model.resources import Difference, Observed, Resource, Status
 from weft.model.specs import ShareSpec, VolumeSpec
 
 
-def observed_change(record: ResourceRecord, seen: Observed) -> Change:
-    """What an observation means for a row. Absent means: to be created (again)."""
+def observed_change(record: ResourceRecord, seen: Observed, at: datetime | None = None) -> Change:
+    """What an observation means for a row. Absent means: to be created (again).
+
+    Args:
+        at: now, if what was requested a moment ago may still be on its way (`Observed.on_its_way`).
+    """
     if not seen.there:
         return Change(record.key, RowState.CREATING, reason=pods.RESOURCE_MISSING(), attempts=record.attempts)
     states = {
@@ -26,7 +30,14 @@ def observed_change(record: ResourceRecord, seen: Observed) -> Change:
     state = RowState.PENDING if seen.differences else states[seen.status]
     reason = seen.reason or _differ(seen.differences)
     facts = carried(record, seen.facts)
-    return Change(record.key, state, seen.id, reason, seen.differences, facts, record.attempts)
+    differences = () if at is not None and _on_its_way(record, seen, at) else seen.differences
+    return Change(record.key, state, seen.id, reason, differences, facts, record.attempts)
+
+
+def _on_its_way(record: ResourceRecord, seen: Observed, at: datetime) -> bool:
+    """Whether what differs was requested lately: a row with differences hasn't been requested since they were seen."""
+    under_way = record.state in (RowState.CREATING, RowState.PENDING) and not record.differences
+    return under_way and (at - (record.since or at)).total_seconds() < seen.on_its_way
 
 
 def _differ(differences: Sequence[Difference]) -> str:

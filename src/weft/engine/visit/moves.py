@@ -185,7 +185,8 @@ class Moves:
     def _remove(self, driver: ResourceDriver, batch: Batch, gone: RowState) -> Generator[Ask, Any, None]:
         """Request the removal of what isn't on its way out, and observe; each that is gone is noted as `gone`.
 
-        A removal under way is requested again only after very long: the service may have forgotten it.
+        A removal under way is requested again only after very long: the service may have forgotten it; or once a
+        manager that has it should have completed it.
         """
         self._held.note(
             [Change(r.key, RowState.DELETING, attempts=r.attempts) for r in batch if _stays(r)],
@@ -197,7 +198,7 @@ class Moves:
         def take_away() -> Mapping[str, Observed]:
             under_way = [r for r in self.fresh(batch) if r.asked and not self._late(r)]
             seen = dict(self._find(driver, under_way, leaving=leaving)) if under_way else {}
-            going = {k for k, o in seen.items() if not o.there or o.status is Status.PENDING}
+            going = {r.key for r in under_way if self._is_going(r, seen[r.key])}
             to_ask = [r for r in self.fresh(batch) if r.key not in going]
             if to_ask:
                 self._held.check()
@@ -223,6 +224,10 @@ class Moves:
         self._held.note(changes)
         _raise_worst(o.error for k, o in outcomes.items() if o.error is not None and seen[k].there)
 
+    def _is_going(self, record: ResourceRecord, seen: Observed) -> bool:
+        overdue = 0.0 < seen.on_its_way <= self._age(record)
+        return not seen.there or (seen.status is Status.PENDING and not overdue)
+
     def _remember_kept(self, batch: Batch, seen: Mapping[str, Observed]) -> None:
         """Put what stays of a pod that goes on into its receipt, whatever the row says by then."""
         kept = [kept_item(r, seen[r.key], self._held.at) for r in batch if seen[r.key].status is Status.KEPT]
@@ -232,7 +237,7 @@ class Moves:
     def _seen(self, batch: Batch, seen: Mapping[str, Observed]) -> None:
         """Note what one listing of the batch showed."""
         enough = not batch[0].kind.row.settles
-        changes = [observed_change(r, seen[r.key]) for r in batch]
+        changes = [observed_change(r, seen[r.key], self._held.at) for r in batch]
         changes = [
             replace(c, state=RowState.SETTLED)
             if enough and c.state is RowState.PENDING and not c.differences
