@@ -47,7 +47,7 @@ def rows() -> list[dict[str, Any]]:
 
 def _speed(nodes: int, engine: Engine, goal: int) -> list[dict[str, Any]]:
     break_some(engine)
-    engine.view(Ask("warm", 1))
+    engine.ledger.view(Ask("warm", 1))
     churn = Churn(engine, 1)
     decided: list[float] = []
     explained: list[float] = []
@@ -62,7 +62,7 @@ def _speed(nodes: int, engine: Engine, goal: int) -> list[dict[str, Any]]:
             continue
         decision.explanation()
         end = time.thread_time()
-        engine.commit(decision)
+        engine.ledger.commit(decision)
         churn.began(ask)
         if warm:
             decided.append(middle - start)
@@ -107,14 +107,16 @@ def _replacement() -> list[dict[str, Any]]:
     same, could = 0, 0
     for pod, count in churn.live:
         if count > 1:
-            nodes = [n for x, bits in engine.held[pod].items() for n in engine.numbers.names(x, bits)]
-            leaf = engine.numbers.leaf_of[nodes[0]]
+            nodes = [
+                n for x, bits in engine.ledger.held[pod].items() for n in engine.ledger.numbers.names(x, bits)
+            ]
+            leaf = engine.ledger.numbers.leaf_of[nodes[0]]
             ask = Ask(pod, count)
             start = time.thread_time()
             decision = engine.replace(ask, nodes[0])
             times.append(time.thread_time() - start)
-            shares = any(engine.numbers.leaf_of[n] == leaf for n in nodes[1:])
-            if decision and engine.available[leaf] and shares:
+            shares = any(engine.ledger.numbers.leaf_of[n] == leaf for n in nodes[1:])
+            if decision and engine.ledger.available[leaf] and shares:
                 could += 1
                 same += decision.bits[0][0] == leaf
     return [
@@ -130,7 +132,7 @@ def _rate() -> list[dict[str, Any]]:
     start = time.thread_time()
     for ask in asks:
         engine.place(ask)
-        engine.release(ask.pod)
+        engine.ledger.release(ask.pod)
     rate = len(asks) / (time.thread_time() - start)
     return [row("placement: place + release, one process", rate, "1/s", "≥ 50,000", rate >= 50_000)]
 

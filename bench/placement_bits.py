@@ -46,8 +46,8 @@ def bits_rows() -> list[dict[str, Any]]:
 
 def _steps(engine: Engine) -> list[tuple[str, Callable[[], Any], Callable[[], Any]]]:
     """(what, by integers, by numpy), with equal results."""
-    view, available = engine.view(Ask("x", 1)), engine.available
-    calendar = Calendar(engine.numbers.every)
+    view, available = engine.ledger.view(Ask("x", 1)), engine.ledger.available
+    calendar = Calendar(engine.ledger.numbers.every)
     free, mask = calendar.words(dict(enumerate(available))), calendar.words(dict(enumerate(view.mask)))
     units = np.bitwise_count(free & mask)[:, 0]
     some = random.Random(6).sample([leaf for leaf, bits in enumerate(available) if bits], 8)
@@ -92,8 +92,8 @@ def _reserve(engine: Engine, calendar: Calendar) -> None:
     """Reservations of 4 to 32 nodes of a leaf each, at any time."""
     rng = random.Random(7)
     for number in range(RESERVATIONS):
-        leaf, start = rng.randrange(len(engine.available)), rng.uniform(0, 5000)
-        bits = engine.numbers.every[leaf] >> rng.choice([0, 4, 8, 12])
+        leaf, start = rng.randrange(len(engine.ledger.available)), rng.uniform(0, 5000)
+        bits = engine.ledger.numbers.every[leaf] >> rng.choice([0, 4, 8, 12])
         calendar.add(Entry(start, f"r{number}", start + rng.uniform(1000, 9000), ((leaf, bits),)))
 
 

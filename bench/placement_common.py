@@ -49,7 +49,7 @@ class Churn:
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
-        self.nodes = len(self.engine.numbers.nodes)
+        self.nodes = len(self.engine.ledger.numbers.nodes)
 
     nodes: int = 0
 
@@ -69,7 +69,7 @@ class Churn:
 
     def end(self, which: int) -> None:
         pod, count = self.live.pop(which)
-        self.engine.release(pod)
+        self.engine.ledger.release(pod)
         self.used -= count
 
     def began(self, ask: Ask) -> None:
@@ -80,8 +80,8 @@ class Churn:
 def break_some(engine: Engine, share: float = 0.01) -> None:
     """Take nodes out of service, for each possible reason."""
     rng = random.Random(5)
-    for node in rng.sample(engine.numbers.nodes, int(len(engine.numbers.nodes) * share)):
-        engine.disable(node, rng.choice(["maintenance", "quarantine", "segments"]), "bench")
+    for node in rng.sample(engine.ledger.numbers.nodes, int(len(engine.ledger.numbers.nodes) * share)):
+        engine.ledger.disable(node, rng.choice(["maintenance", "quarantine", "segments"]), "bench")
 
 
 def micro(times: list[float], quantile: float) -> float:

@@ -268,9 +268,10 @@ def test_nearest_level_is_counted_with_halls_slices_and_kinds() -> None:
     assert found == ["leaf", "block", "hall", "site", "site"]
     assert nearest(engine, Ask("a", 6, slice=3)) == "block"
     traits = {
-        n: Traits(accelerators=(("h100", 8),) if n.endswith("-0") else ()) for n in engine.topology.stands
+        n: Traits(accelerators=(("h100", 8),) if n.endswith("-0") else ())
+        for n in engine.ledger.topology.stands
     }
-    kinds = Engine(engine.topology, traits)
+    kinds = Engine(engine.ledger.topology, traits)
     assert nearest(kinds, Ask("a", 2, kind=Kind(accelerator="h100", accelerators=8))) == "block"
 
 
@@ -298,11 +299,11 @@ def test_level_named_by_an_order_is_kept(tmp_path: Path, capsys: pytest.CaptureF
 def test_every_rule_keeps_an_order_inside_its_hall(policy: str) -> None:
     """The others know leaves and pods: they are asked for one hall after the other."""
     engine = Engine(site_of([[[4, 4], [4]], [[4], [2]]]), policy=POLICIES[policy])
-    engine.hold("x", ["n0-0-0-0", "n0-0-0-1"])
+    engine.ledger.hold("x", ["n0-0-0-0", "n0-0-0-1"])
     for count, hall in ((10, "h0"), (5, None), (6, None)):
         found = engine.decide(Ask("a", count, required="hall"))
         assert found is not None
-        halls = {engine.topology.stands[n].hall for n in found.nodes}
+        halls = {engine.ledger.topology.stands[n].hall for n in found.nodes}
         assert len(halls) == 1
         assert hall is None or halls == {hall}
     assert engine.decide(Ask("a", 11, required="hall")) is None

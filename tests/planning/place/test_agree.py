@@ -201,14 +201,14 @@ def test_taken_nodes_are_never_taken_again() -> None:
     one = engine.decide(Ask.of(request))
     two = engine.decide(Ask.of(request.model_copy(update={"pod": "b"})))
     assert one is not None and two is not None
-    engine.commit(one)
-    before = list(engine.available)
+    engine.ledger.commit(one)
+    before = list(engine.ledger.available)
     with pytest.raises(ConflictError, match="pod b: its nodes were taken since"):
-        engine.commit(two)
+        engine.ledger.commit(two)
     with pytest.raises(ConflictError, match="gpu1 held by pod run1"):
-        engine.hold("c", ["gpu1", "gpu3"])
-    assert engine.available == before
-    assert set(engine.held) == {"run1"}
+        engine.ledger.hold("c", ["gpu1", "gpu3"])
+    assert engine.ledger.available == before
+    assert set(engine.ledger.held) == {"run1"}
 
 
 def test_nodes_in_several_domains_can_not_grow_inside_one() -> None:

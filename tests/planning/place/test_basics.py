@@ -246,11 +246,11 @@ def test_explanation_names_the_runners_up() -> None:
     )))  # fmt: skip
     one = engine.decide(Ask("a", 4))
     assert one is not None
-    engine.hold("b", [f"n{i}" for i in range(4, 24)])
+    engine.ledger.hold("b", [f"n{i}" for i in range(4, 24)])
     assert [(c.leaves, c.leftover) for c in one.explanation().compared] == [(("l0",), 0), (("l1",), 0)]
     assert one.explanation().compared[1].why.startswith("next leaf: as good; ties go to")
-    engine.release("b")
-    engine.hold("b", ["n0", "n1", "n2", "n4", "n5", "n6", "n8", "n12"])
+    engine.ledger.release("b")
+    engine.ledger.hold("b", ["n0", "n1", "n2", "n4", "n5", "n6", "n8", "n12"])
     several = engine.decide(Ask("a", 7))
     assert several is not None
     assert [(c.leaves, c.blocks) for c in several.explanation().compared] == [

@@ -220,11 +220,11 @@ def test_failed_node_is_replaced_inside_its_domain() -> None:
     """Two groups of two in two domains: the replacement is in the domain of the failed one, though another has more."""
     engine = Engine.of(TWO, "ib0", busy(3))
     ask = Ask("p", 4, kind=replace(Ask.of(build_request(1)).kind), slice=2, within=ONE)
-    engine.hold("p", ["gpu1", "gpu2", "gpu5", "gpu6"])
+    engine.ledger.hold("p", ["gpu1", "gpu2", "gpu5", "gpu6"])
     found = engine.replace(ask, "gpu2")
     assert found is not None
     assert found.nodes == ("gpu4",)
-    engine.hold("q", ["gpu4"])
+    engine.ledger.hold("q", ["gpu4"])
     assert engine.replace(ask, "gpu2") is None
 
 

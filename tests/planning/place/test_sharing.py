@@ -80,7 +80,7 @@ def test_peak_load_is_of_a_single_moment(parts: list[tuple[int, int, dict[str, i
 
 def guaranteed(line: Timeline, pod: str, start: float, end: float) -> Entry:
     """Two nodes on each of two leaves with 150 Gb/s: 300 on each leaf's uplinks."""
-    places = tuple(sorted(line.engine.numbers.masks(("gpu1", "gpu2", "gpu9", "gpu10")).items()))
+    places = tuple(sorted(line.engine.ledger.numbers.masks(("gpu1", "gpu2", "gpu9", "gpu10")).items()))
     return Entry(start, pod, end, places, Terms("p1", gbps=150))
 
 
@@ -93,7 +93,7 @@ def test_lease_loads_uplinks_for_its_duration() -> None:
     """A window after its end has all of the uplinks; an overlapping one has the rest."""
     line = Timeline(Engine.of(wired([[8, 8]], 2), "ib0", Occupancy()))
     now = guaranteed(line, "now", 0, 100)
-    line.engine.take("now", now.bits, now.terms)
+    line.engine.ledger.take("now", now.bits, now.terms)
     line.leases.add(now)
     assert line.decide(WIDE, 0, 10) is None and line.decide(LESS, 0, 10) is not None
     assert line.at(WIDE, 50, 150) is None and line.at(LESS, 50, 150) is not None
@@ -111,9 +111,9 @@ def test_booking_loads_uplinks_in_its_window() -> None:
     assert line.decide(WIDE, 0, 101) is None and line.decide(LESS, 0, 101) is not None
     assert line.at(WIDE, 150, 300) is None and line.at(WIDE, 200, 300) is not None
     line.begin("later")
-    assert line.engine.carried == {0: 300, 1: 300}
+    assert line.engine.ledger.carried == {0: 300, 1: 300}
     line.end("later")
-    assert set(line.engine.carried.values()) == {0}
+    assert set(line.engine.ledger.carried.values()) == {0}
 
 
 def test_timeline_respects_future_holders_of_leaves() -> None:
@@ -206,7 +206,7 @@ def test_replacement_respects_the_terms() -> None:
     assert engine.place(alone) is not None and engine.place(ask("b", 4, "p2")) is not None
     found = engine.replace(alone, "gpu1")
     assert found is not None and found.leaves == ("l0-0",)
-    engine.disable("gpu3", "down", "x")
+    engine.ledger.disable("gpu3", "down", "x")
     assert engine.replace(alone, "gpu1") is None
     other = engine.replace(ask("b", 4, "p2"), "gpu4")
     assert other is not None and other.leaves != ("l0-0",)

@@ -72,9 +72,9 @@ def test_decision_near_staying_nodes_is_optimal() -> None:
         pods, need, weight = random_state(rng)
         engine = Engine(topology([[room + 1 for room in leaves] for leaves in pods]), weights=Weights(weight))
         home = rng.choice([(p, leaf) for p, leaves in enumerate(pods) for leaf in range(len(leaves))])
-        for node, stand in engine.topology.stands.items():
+        for node, stand in engine.ledger.topology.stands.items():
             if node.endswith("-0") or stand.leaf == f"l{home[0]}-{home[1]}":
-                engine.disable(node, "down", "another's")
+                engine.ledger.disable(node, "down", "another's")
         left = [
             [room * ((p, leaf) != home) for leaf, room in enumerate(leaves)] for p, leaves in enumerate(pods)
         ]
@@ -93,9 +93,9 @@ def test_engine_is_optimal_in_any_state() -> None:
         live: list[str] = []
         for number in range(12):
             if live and rng.random() < 0.4:
-                engine.release(live.pop(rng.randrange(len(live))))
+                engine.ledger.release(live.pop(rng.randrange(len(live))))
             ask = Ask(f"o{number}", rng.randint(1, 12))
-            free = iter(bits.bit_count() for bits in engine.available)
+            free = iter(bits.bit_count() for bits in engine.ledger.available)
             pods = [[next(free) for _ in leaves] for leaves in sizes]
             best = least_cost_and_leftover(pods, ask.count, weights.beta)
             found = engine.place(ask)
@@ -138,16 +138,16 @@ class Churn(RuleBasedStateMachine):
             f"o{self.number}", count * size, project, required=required, slice=size, apart_from=others,
             exclude=tuple(nodes[:skip]),
         )  # fmt: skip
-        before = list(self.engine.available)
+        before = list(self.engine.ledger.available)
         decision = self.engine.decide(ask)
         again = self.engine.decide(ask)
-        assert self.engine.available == before
+        assert self.engine.ledger.available == before
         assert decision == again
         if decision is None:
             assert not self._fits(ask)
             return
         self._check(ask, decision)
-        self.engine.commit(decision)
+        self.engine.ledger.commit(decision)
         self.owner.update(dict.fromkeys(decision.nodes, ask.pod))
         self.asks[ask.pod] = ask
 
@@ -157,38 +157,39 @@ class Churn(RuleBasedStateMachine):
         if self.asks:
             pod = sorted(self.asks)[which % len(self.asks)]
             del self.asks[pod]
-            self.engine.release(pod)
+            self.engine.ledger.release(pod)
             self.owner = {n: p for n, p in self.owner.items() if p != pod}
 
     @rule(which=st.integers(0, 60), why=st.sampled_from(["maintenance", "quarantine", "segments"]))
     def break_(self, which: int, why: str) -> None:
         node = list(self.topology.stands)[which % len(self.topology.stands)]
-        self.engine.disable(node, why, "test")
+        self.engine.ledger.disable(node, why, "test")
         self.broken.setdefault(node, set()).add(why)
 
     @rule(which=st.integers(0, 60), why=st.sampled_from(["maintenance", "quarantine", "segments"]))
     def repair(self, which: int, why: str) -> None:
         node = list(self.topology.stands)[which % len(self.topology.stands)]
-        self.engine.enable(node, why)
+        self.engine.ledger.enable(node, why)
         self.broken.get(node, set()).discard(why)
 
     @invariant()
     def free_is_what_nobody_holds_and_nothing_broke(self) -> None:
         if not hasattr(self, "engine"):
             return
-        numbers = self.engine.numbers
-        free = {n for x, bits in enumerate(self.engine.available) for n in numbers.names(x, bits)}
+        numbers = self.engine.ledger.numbers
+        free = {n for x, bits in enumerate(self.engine.ledger.available) for n in numbers.names(x, bits)}
         assert free == {n for n in self.topology.stands if n not in self.owner and not self.broken.get(n)}
-        for view in self.engine.views:
+        for view in self.engine.ledger.views:
             size = view.lens.slice
             assert view.pool.free == [
-                (b & m).bit_count() // size for b, m in zip(self.engine.available, view.mask, strict=True)
+                (b & m).bit_count() // size
+                for b, m in zip(self.engine.ledger.available, view.mask, strict=True)
             ]
             assert view.pool.total == sum(view.pool.free)
             if size > 1:
-                usable = zip(self.engine.available, view.mask, strict=True)
+                usable = zip(self.engine.ledger.available, view.mask, strict=True)
                 assert view.free == sum((b & m).bit_count() for b, m in usable)
-            away = self.engine.neighbours.away
+            away = self.engine.ledger.neighbours.away
             assert {p: n for p, n in view.away.items() if n} == {
                 p: n for p, leaves in away.items() if (n := sum(view.pool.free[x] for x in leaves))
             }
@@ -257,28 +258,28 @@ def test_release_restores_the_state_exactly(sizes: list[list[int]], count: int, 
     """After a release the state equals the one before, and the same ask gets the same nodes again."""
     engine = Engine(topology(sizes), weights=Weights(weight))
     first = engine.place(Ask("a", count))
-    held = dict(engine.held)
+    held = dict(engine.ledger.held)
     assert (first is None) == (count > sum(map(sum, sizes)))
-    engine.release("a")
-    assert not engine.held
-    assert engine.available == engine.numbers.every
+    engine.ledger.release("a")
+    assert not engine.ledger.held
+    assert engine.ledger.available == engine.ledger.numbers.every
     second = engine.place(Ask("a", count))
     assert (first and first.nodes) == (second and second.nodes)
-    assert engine.held.keys() == held.keys()
+    assert engine.ledger.held.keys() == held.keys()
 
 
 @pytest.mark.parametrize("failed", [0, 3])
 def test_replacement_comes_from_the_failed_nodes_leaf(failed: int) -> None:
     """The leaf of the failed node is first, even where another leaf of the pod has more of it."""
     engine = Engine(topology([[4, 5], [9]]))
-    nodes = engine.numbers.nodes
-    engine.hold("run1", nodes[:3] + nodes[4:8])
-    engine.hold("other", [])
+    nodes = engine.ledger.numbers.nodes
+    engine.ledger.hold("run1", nodes[:3] + nodes[4:8])
+    engine.ledger.hold("other", [])
     lost = nodes[failed] if failed == 0 else nodes[4]
     near = tuple(n for n in (*nodes[:3], *nodes[4:8]) if n != lost)
     decision = engine.decide(Ask("run1", 1, near=near, failed=(lost,)))
     assert decision is not None
-    stands = engine.numbers.leaf_of
+    stands = engine.ledger.numbers.leaf_of
     assert stands[decision.nodes[0]] == stands[lost]
 
 
@@ -294,8 +295,8 @@ def test_direct_replacement_equals_the_general_choice() -> None:
             if engine.place(ask):
                 asks.append(ask)
         for ask in asks:
-            numbers = engine.numbers
-            nodes = [n for x, bits in engine.held[ask.pod].items() for n in numbers.names(x, bits)]
+            numbers = engine.ledger.numbers
+            nodes = [n for x, bits in engine.ledger.held[ask.pod].items() for n in numbers.names(x, bits)]
             failed = rng.choice(nodes)
             near = tuple(n for n in nodes if n != failed)
             short = engine.replace(ask, failed)
@@ -315,15 +316,21 @@ def test_neighbour_index_agrees_with_checking_every_pod() -> None:
     for number in range(examples(400)):
         if pods and rng.random() < 0.45:
             pod = rng.choice(list(pods))
-            nodes = [n for x, bits in engine.held[pod].items() for n in engine.numbers.names(x, bits)]
-            engine.release(pod, rng.sample(nodes, rng.randint(1, len(nodes))))
+            nodes = [
+                n for x, bits in engine.ledger.held[pod].items() for n in engine.ledger.numbers.names(x, bits)
+            ]
+            engine.ledger.release(pod, rng.sample(nodes, rng.randint(1, len(nodes))))
         else:
             project, others = rng.choice("abc"), frozenset(rng.sample("abcd", rng.choice([0, 0, 1, 2])))
             pod = f"o{rng.choice([number, rng.randint(0, number)])}"  # an old one gets more, on new terms
-            free = [n for x, bits in enumerate(engine.available) for n in engine.numbers.names(x, bits)]
+            free = [
+                n
+                for x, bits in enumerate(engine.ledger.available)
+                for n in engine.ledger.numbers.names(x, bits)
+            ]
             pods[pod] = Terms(project, others, rng.random() < 0.2)
-            engine.hold(pod, rng.sample(free, min(len(free), rng.randint(1, 4))), pods[pod])
-        pods = {p: t for p, t in pods.items() if engine.held.get(p)}
+            engine.ledger.hold(pod, rng.sample(free, min(len(free), rng.randint(1, 4))), pods[pod])
+        pods = {p: t for p, t in pods.items() if engine.ledger.held.get(p)}
         for terms in (Terms("a"), Terms("b", frozenset("ac")), Terms("c", exclusive=True), Terms("d")):
-            closed = {leaf for p, t in pods.items() if terms.at_odds(t) for leaf in engine.held[p]}
-            assert engine.closed_to(terms) == closed
+            closed = {leaf for p, t in pods.items() if terms.at_odds(t) for leaf in engine.ledger.held[p]}
+            assert engine.ledger.closed_to(terms) == closed

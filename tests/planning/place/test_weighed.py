@@ -230,18 +230,18 @@ def test_uplink_bandwidth_is_not_promised_twice() -> None:
     """Two pods across the same leaves fit only while the cables carry both; a refusal offers the possible rate."""
     site = wired([[4, 4]], 2)
     engine = Engine.of(site, "ib0", Occupancy())
-    assert engine.tree.uplinks == [400, 400]
-    engine.hold("other", [*engine.numbers.nodes[1:4], *engine.numbers.nodes[6:]])
+    assert engine.ledger.tree.uplinks == [400, 400]
+    engine.ledger.hold("other", [*engine.ledger.numbers.nodes[1:4], *engine.ledger.numbers.nodes[6:]])
     ask = Ask.of(build_request(2, bisection_gbps=200))
     assert engine.place(replace(ask, pod="a", count=3)) is not None
-    assert engine.carried == {0: 200, 1: 200}
-    engine.release("other")
+    assert engine.ledger.carried == {0: 200, 1: 200}
+    engine.ledger.release("other")
     assert engine.decide(replace(ask, pod="b", count=4, gbps=300)) is None
     crossing = engine.decide(replace(ask, pod="b", count=4, gbps=100))
     assert crossing is not None
     assert "the uplinks keep 100 Gb/s for each node" in crossing.explanation().chosen
-    engine.release("a")
-    assert set(engine.carried.values()) == {0}
+    engine.ledger.release("a")
+    assert set(engine.ledger.carried.values()) == {0}
     answer = place(build_request(6, bisection_gbps=300), site, Occupancy())
     assert isinstance(answer, Refusal)
     assert "no leaves whose uplinks have 300 Gb/s left" in answer.reason
@@ -292,16 +292,19 @@ def test_uplink_guarantees_never_exceed_cables(
             assert len(found.working) == count
             assert len(found.spares) == spare
             if required == "block":
-                assert len({engine.topology.stands[n].block for n in (*found.working, *found.spares)}) == 1
+                assert (
+                    len({engine.ledger.topology.stands[n].block for n in (*found.working, *found.spares)})
+                    == 1
+                )
         if end and live:
-            engine.release(live.pop(0))
-        for leaf, gbps_used in engine.carried.items():
-            assert engine.tree.uplinks is not None
-            assert 0 <= gbps_used <= engine.tree.uplinks[leaf]
+            engine.ledger.release(live.pop(0))
+        for leaf, gbps_used in engine.ledger.carried.items():
+            assert engine.ledger.tree.uplinks is not None
+            assert 0 <= gbps_used <= engine.ledger.tree.uplinks[leaf]
     for pod in live:
-        engine.release(pod)
-    assert not any(engine.carried.values())
-    assert engine.available == engine.numbers.every
+        engine.ledger.release(pod)
+    assert not any(engine.ledger.carried.values())
+    assert engine.ledger.available == engine.ledger.numbers.every
 
 
 @given(

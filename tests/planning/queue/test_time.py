@@ -115,18 +115,18 @@ def test_reservation_becomes_a_lease_and_ends() -> None:
     promised = line.reserve(Ask("a", 2), 10, 20)
     assert promised is not None
     line.begin("a")
-    assert sum(b.bit_count() for b in line.engine.held["a"].values()) == 2
+    assert sum(b.bit_count() for b in line.engine.ledger.held["a"].values()) == 2
     with pytest.raises(ConflictError, match="no reservation"):
         line.begin("a")
     line.end("a")
-    assert line.engine.available == line.engine.numbers.every
+    assert line.engine.ledger.available == line.engine.ledger.numbers.every
 
 
 def test_reservation_with_broken_node_does_not_begin() -> None:
     """The node is named."""
     line = timeline([[1]])
     assert line.reserve(Ask("a", 1), 10, 20)
-    line.engine.disable("n0-0-0", "maintenance", "DIMM")
+    line.engine.ledger.disable("n0-0-0", "maintenance", "DIMM")
     with pytest.raises(ConflictError, match="n0-0-0 not free"):
         line.begin("a")
 
@@ -224,8 +224,8 @@ def test_bookings_are_always_kept(rows: list[tuple[int, int, int]]) -> None:
 def test_order_waits_for_fewer_leaves_up_to_patience() -> None:
     """Within its patience it waits, then it takes any placement."""
     line = queue([[4, 4]], patience=60.0)
-    line.timeline.engine.hold("a", ["n0-0-0", "n0-0-1"])
-    line.timeline.engine.hold("b", ["n0-1-0", "n0-1-1"])
+    line.timeline.engine.ledger.hold("a", ["n0-0-0", "n0-0-1"])
+    line.timeline.engine.ledger.hold("b", ["n0-1-0", "n0-1-1"])
     line.submit(Waiting(Ask("wide", 3), 10, 0))
     line.submit(Waiting(Ask("narrow", 1), 10, 0))
     assert names(line.run(1)) == ["narrow"]

@@ -251,7 +251,7 @@ def _queue(
     line = shape.timeline(replace(book, open=()), site, where.name, health, now)
     queue = Queue(line, shape.queue(QueueSettings.of(site.queue)))
     for keep in book.open:
-        if keep.came is not None and (bits := line.engine.numbers.masks(keep.nodes)):
+        if keep.came is not None and (bits := line.engine.ledger.numbers.masks(keep.nodes)):
             queue.openings.add(entry(keep, bits), keep.came)
     holds: dict[str, set[str]] = {}
     for lease in book.leases:  # a node that several of its pods share counts once, as in `over_limit`
@@ -274,7 +274,7 @@ def _enter(queue: Queue, one: Waiter, ask: Ask, booking: Keep | None, now: float
     )
     line = queue.timeline
     line.cancel(ask.pod)
-    bits = tuple(sorted(line.engine.numbers.masks(booking.nodes).items())) if booking else ()
+    bits = tuple(sorted(line.engine.ledger.numbers.masks(booking.nodes).items())) if booking else ()
     if booking and bits and not set(booking.nodes).intersection(line.places_of(ask.exclude)):
         queue.recall(waiting, booking.start, bits)
     else:

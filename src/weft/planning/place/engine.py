@@ -15,20 +15,24 @@ from weft.model.placement import Occupancy
 from weft.model.site import Site
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.ask import Ask
-from weft.planning.place.choose import Weights
+from weft.planning.place.choose import Policy, Weights
 from weft.planning.place.decision import Decision
 from weft.planning.place.filters import dedicated_leaves, keys_gone, terms_of
-from weft.planning.place.floor import site_floor
-from weft.planning.place.gang import Gang
+from weft.planning.place.floor import Floor, site_floor
+from weft.planning.place.gang import GangChoice
+from weft.planning.place.ledger import Ledger
 from weft.planning.place.nextto import next_to
+from weft.planning.place.onedomain import DomainChoice
 from weft.planning.place.pool import Pool
 from weft.planning.place.sharing import NO_TERMS, NOTHING
 from weft.planning.place.solve import fill, several
+from weft.planning.place.state import Traits
 from weft.planning.place.view import View
+from weft.planning.place.weighing import Weigher
 
 
-class Engine(Gang):
-    """The state of one fabric.
+class Engine:
+    """Decides by the state of one fabric, its ledger.
 
     Args:
         topology: where the nodes are.
@@ -38,11 +42,26 @@ class Engine(Gang):
         policy: another rule, to compare with.
     """
 
+    def __init__(
+        self,
+        topology: Topology,
+        traits: Mapping[str, Traits] | None = None,
+        weights: Weights | None = None,
+        dedicated: Mapping[str, str] | None = None,
+        policy: Policy | None = None,
+        floor: Floor | None = None,
+    ) -> None:
+        self.ledger = Ledger(topology, traits, weights, dedicated, floor)
+        self.policy = policy
+        self.weigher = Weigher(self.ledger)
+        self.domains = DomainChoice(self.ledger, self.weigher)
+        self._gangs = GangChoice(self.ledger, policy)
+
     @classmethod
     def of(cls, site: Site, fabric: str, occupancy: Occupancy, weights: Weights | None = None) -> Self:
         """An engine with the site's state: maintenance and weights from the site, the rest from the occupancy."""
         engine = cls._of_site(site, fabric, occupancy, weights)
-        topology = engine.topology
+        topology = engine.ledger.topology
         maintenance = {n.name: n.maintenance for n in site.nodes if n.maintenance is not None}
         for why, reasons in (
             ("maintenance", maintenance),
@@ -56,14 +75,16 @@ class Engine(Gang):
         ):
             for node, reason in reasons.items():
                 if node in topology.stands:
-                    engine.disable(node, why, reason)
+                    engine.ledger.disable(node, why, reason)
         terms = {one.pod: terms_of(one) for one in occupancy.neighbours}
         pods: dict[str, list[str]] = {}
         for node, pod in occupancy.busy.items():
             if node in topology.stands:
                 pods.setdefault(pod, []).append(node)
         for pod, nodes in pods.items():  # a node has one holder: nothing to check
-            engine.take(pod, tuple(engine.numbers.masks(nodes).items()), terms.get(pod, NO_TERMS))
+            engine.ledger.take(
+                pod, tuple(engine.ledger.numbers.masks(nodes).items()), terms.get(pod, NO_TERMS)
+            )
         return engine
 
     @classmethod
@@ -77,8 +98,8 @@ class Engine(Gang):
     ) -> Self:
         """An engine in which exactly these nodes are free, regardless of holders, and without neighbors."""
         engine = cls._of_site(site, fabric, occupancy, weights)
-        free = engine.numbers.masks(nodes)
-        engine.available = [free.get(leaf, 0) for leaf in range(len(engine.available))]
+        free = engine.ledger.numbers.masks(nodes)
+        engine.ledger.available = [free.get(leaf, 0) for leaf in range(len(engine.ledger.available))]
         return engine
 
     @classmethod
@@ -87,7 +108,7 @@ class Engine(Gang):
         topology = Topology.of(site, fabric)
         dedicated, floor = dedicated_leaves(site, topology), site_floor(site, fabric)
         engine = cls(topology, None, weights or Weights.of(site.placement), dedicated, None, floor)
-        engine.unfit = occupancy.unfit
+        engine.ledger.unfit = occupancy.unfit
         return engine
 
     def decide(
@@ -102,9 +123,9 @@ class Engine(Gang):
         Raises:
             InputError: a count that is not a multiple of the slice.
         """
-        if ask.plain and not hidden and not self.deep:
-            view = self.view(ask)
-            return self.choose(view, view.pool, ask, NOTHING)
+        if ask.plain and not hidden and not self.ledger.deep:
+            view = self.ledger.view(ask)
+            return self._gangs.choose(view, view.pool, ask, NOTHING)
         if ask.count < 1 or ask.count % ask.slice:
             raise InputError(
                 "count", ask.count, f"a multiple of the slice ({ask.slice}), at least {ask.slice}"
@@ -116,22 +137,28 @@ class Engine(Gang):
             if found is not None or ask.required == "nvlink_domain":
                 return found
             return self.decide(replace(ask, preferred="leaf"), hidden, extra_load)
-        view = self.view(ask)
+        view = self.ledger.view(ask)
         if hidden or ask.exclude or ask.failed:
             pool, hidden = self._without(view, ask, hidden or {})
         else:
             pool, hidden = view.pool, NOTHING
         if ask.preferences and self.policy is None:
-            return self.weighed(view, pool, ask, self._bits(hidden), extra_load, self.closed_to(ask.terms))
-        found = self._beside(view, pool, ask, hidden) if ask.near else self.choose(view, pool, ask, hidden)
-        if found is None or not (ask.gbps or self.deep) or self.policy is not None:
+            return self.weigher.weighed(
+                view, pool, ask, self._bits(hidden), extra_load, self.ledger.closed_to(ask.terms)
+            )
+        found = (
+            self._beside(view, pool, ask, hidden) if ask.near else self._gangs.choose(view, pool, ask, hidden)
+        )
+        if found is None or not (ask.gbps or self.ledger.deep) or self.policy is not None:
             return found
         nodes = {leaf: bits.bit_count() for leaf, bits in found.bits}
-        for leaf, bits in self.numbers.masks(ask.near).items():
+        for leaf, bits in self.ledger.numbers.masks(ask.near).items():
             nodes[leaf] = nodes.get(leaf, 0) + bits.bit_count()
-        if self.allowed(ask, nodes, extra_load):
+        if self.weigher.allowed(ask, nodes, extra_load):
             return found
-        return self.weighed(view, pool, ask, self._bits(hidden), extra_load, self.closed_to(ask.terms))
+        return self.weigher.weighed(
+            view, pool, ask, self._bits(hidden), extra_load, self.ledger.closed_to(ask.terms)
+        )
 
     def _with_spares(
         self, ask: Ask, hidden: Mapping[int, int] | None, extra_load: Mapping[int, int]
@@ -144,19 +171,19 @@ class Engine(Gang):
 
     def _in_domain(self, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:
         """One NVLink domain, which is on a single leaf: halls and uplinks don't matter."""
-        out = self.numbers.masks((*ask.exclude, *ask.failed))
+        out = self.ledger.numbers.masks((*ask.exclude, *ask.failed))
         for leaf, bits in hidden.items():
             out[leaf] = out.get(leaf, 0) | bits
-        return self.in_one_domain(ask, self._bits(out), self.closed_to(ask.terms))
+        return self.domains.choose(ask, self._bits(out), self.ledger.closed_to(ask.terms))
 
     def _bits(self, hidden: Mapping[int, int]) -> Callable[[int], int]:
-        return lambda leaf: self.available[leaf] & ~hidden.get(leaf, 0)
+        return lambda leaf: self.ledger.available[leaf] & ~hidden.get(leaf, 0)
 
     def place(self, ask: Ask) -> Decision | None:
         """Decide and commit."""
         decision = self.decide(ask)
         if decision is not None:
-            self.take(decision.pod, decision.bits, decision.terms)
+            self.ledger.take(decision.pod, decision.bits, decision.terms)
         return decision
 
     def replace(self, ask: Ask, failed: str) -> Decision | None:
@@ -164,48 +191,50 @@ class Engine(Gang):
 
         The failed node's leaf comes first, then the other leaves of the pod, then its neighbourhood.
         """
-        numbers = self.numbers
+        numbers = self.ledger.numbers
         leaf = numbers.leaf_of.get(failed)
-        held = self.held.get(ask.pod)
+        held = self.ledger.held.get(ask.pod)
         if leaf is None or held is None:
             raise InputError("failed", failed, f"a node of pod {ask.pod}")
-        closing = self.neighbours.closing or ask.terms.closing
+        closing = self.ledger.neighbours.closing or ask.terms.closing
         special = ask.slice > 1 or ask.exclude or ask.preferences or ask.gbps or ask.in_one_domain
-        if closing or special or self.deep:
+        if closing or special or self.ledger.deep:
             near = tuple(n for x, b in held.items() for n in numbers.names(x, b) if n != failed)
             one = replace(ask, count=1, slice=1, within="leaf", spare=0, near=near, failed=(failed,))
             if ask.within != "leaf":
                 # Its group stays within its domain; the others' don't matter.
-                stands = self.topology.stands
+                stands = self.ledger.topology.stands
                 domain = stands[failed].nvlink_domain
                 near = tuple(n for n in near if stands[n].nvlink_domain == domain)
                 one = replace(one, near=near, required="nvlink_domain")
             return self.decide(one)
-        view = self.view(ask)
+        view = self.ledger.view(ask)
         pool, bit = view.pool, numbers.bit[failed]
-        here = self.available[leaf] & view.mask[leaf] & ~bit
+        here = self.ledger.available[leaf] & view.mask[leaf] & ~bit
         if here and held.get(leaf, 0) & ~bit:
             bits = ((leaf, view.take(leaf, here, 1)),)
-            return self.decided(view, ask, bits, 0, pool.free[leaf] - 1, 1, pool.total, size=1)
-        found = next_to(pool, held, leaf, bit, ask.required, self.weights.beta)
+            return self.ledger.decided(view, ask, bits, 0, pool.free[leaf] - 1, 1, pool.total, size=1)
+        found = next_to(pool, held, leaf, bit, ask.required, self.ledger.weights.beta)
         if found is None:
             return None
         chosen, cost = found
-        bits = view.take(chosen, self.available[chosen] & ~(bit if chosen == leaf else 0), 1)
-        return self.decided(view, ask, ((chosen, bits),), cost, pool.free[chosen] - 1, 1, pool.total, size=1)
+        bits = view.take(chosen, self.ledger.available[chosen] & ~(bit if chosen == leaf else 0), 1)
+        return self.ledger.decided(
+            view, ask, ((chosen, bits),), cost, pool.free[chosen] - 1, 1, pool.total, size=1
+        )
 
     def _beside(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:
         """Near the nodes that stay: the failed node's leaf first, then theirs, then as few new ones as possible."""
-        numbers = self.numbers
+        numbers = self.ledger.numbers
         stay = {leaf: bits.bit_count() for leaf, bits in numbers.masks(ask.near).items()}
         units = ask.count // ask.slice
         if not stay or ask.required == "node":
-            return None if stay else self.choose(view, pool, ask, hidden)
+            return None if stay else self._gangs.choose(view, pool, ask, hidden)
         blocks = {pool.block_of[leaf] for leaf in stay}
         if (ask.required == "leaf" and len(stay) > 1) or (ask.required == "block" and len(blocks) > 1):
             return None
         total = pool.total if ask.slice == 1 else view.free
-        shared = self.closed_to(ask.terms)
+        shared = self.ledger.closed_to(ask.terms)
         apart = {x: 0 for x in shared if pool.free[x]}
         removed = sum([pool.free[x] for x in apart]) * ask.slice
         pool = pool.with_rooms(apart)
@@ -217,7 +246,7 @@ class Engine(Gang):
                 takes.append((leaf, take))
                 units -= take
             if not units:
-                return self.taken(
+                return self._gangs.taken(
                     view, pool, ask, hidden, tuple(sorted(takes)), 0, len(blocks), total, removed
                 )
         if ask.required == "leaf":
@@ -225,19 +254,21 @@ class Engine(Gang):
         elsewhere = [p for p in range(pool.blocks) if p not in blocks] if ask.required == "block" else []
         aside = {x: 0 for p in elsewhere for x in range(pool.block_start[p], pool.block_start[p + 1])}
         rest = pool.with_rooms(aside | dict.fromkeys(stay, 0))
-        best = several(rest, units, self.weights.beta, frozenset(blocks))
+        best = several(rest, units, self.ledger.weights.beta, frozenset(blocks))
         if best is None:
             return None
         takes += fill(rest.free, best[1], units)
         blocks |= {pool.block_of[leaf] for leaf in best[1]}
-        return self.taken(view, pool, ask, hidden, tuple(sorted(takes)), best[0], len(blocks), total, removed)
+        return self._gangs.taken(
+            view, pool, ask, hidden, tuple(sorted(takes)), best[0], len(blocks), total, removed
+        )
 
     def _without(self, view: View, ask: Ask, hidden: Mapping[int, int]) -> tuple[Pool, Mapping[int, int]]:
         """The view's pool without hidden, excluded and failed nodes; and these nodes, by leaf."""
-        out = self.numbers.masks((*ask.exclude, *ask.failed))
+        out = self.ledger.numbers.masks((*ask.exclude, *ask.failed))
         for leaf, bits in hidden.items():
             out[leaf] = out.get(leaf, 0) | bits
-        available, mask = self.available, view.mask
+        available, mask = self.ledger.available, view.mask
         if ask.slice == 1 and ask.within == "leaf":
             rooms = {x: (available[x] & mask[x] & ~bits).bit_count() for x, bits in out.items()}
         else:

@@ -26,7 +26,7 @@ def refusal_reason(
     """
     wanted, size = request.count + request.spare, request.slice
     asked: dict[str, Any] = {"n": wanted, "spare": request.spare or None}
-    total = engine.view(Ask.of(request)).pool.total * size
+    total = engine.ledger.view(Ask.of(request)).pool.total * size
     if free < wanted:
         removed = ", ".join(f"{r.filter} {r.removed}" for r in reports if r.removed)
         return placement.TOO_FEW_NODES(**asked, there=free, removed=removed)
@@ -51,16 +51,18 @@ def refusal_reason(
 
 def _most_in_one(request: PlacementRequest, engine: Engine) -> tuple[int, str]:
     """The most nodes that one domain of the required level has, and its name; where nodes stay, theirs."""
-    topology, view = engine.topology, engine.view(Ask.of(request))
+    topology, view = engine.ledger.topology, engine.ledger.view(Ask.of(request))
     pool = view.pool
     free: dict[str, int] = {}
-    for leaf, (name, room) in enumerate(zip(engine.numbers.leaves, pool.free, strict=True)):
+    for leaf, (name, room) in enumerate(zip(engine.ledger.numbers.leaves, pool.free, strict=True)):
         if not room:
             continue
         if request.required == "nvlink_domain":
             free |= _in_domains(engine, leaf, view)
         else:
-            domain = _domain(request.required, name, engine.numbers.blocks[pool.block_of[leaf]], topology)
+            domain = _domain(
+                request.required, name, engine.ledger.numbers.blocks[pool.block_of[leaf]], topology
+            )
             free[domain] = free.get(domain, 0) + room * request.slice
     stands = [topology.stands[n] for n in request.near if n in topology.stands]
     if request.required == "nvlink_domain":
@@ -78,10 +80,10 @@ def _most_in_one(request: PlacementRequest, engine: Engine) -> tuple[int, str]:
 
 def _in_domains(engine: Engine, leaf: int, view: View) -> dict[str, int]:
     """NVLink domain of a leaf -> how many free nodes of it form the groups that are asked for."""
-    numbers = engine.numbers
+    numbers = engine.ledger.numbers
     if not numbers.domains:
         return {}
-    free, lens = engine.available[leaf] & view.mask[leaf], view.lens
+    free, lens = engine.ledger.available[leaf] & view.mask[leaf], view.lens
     return {
         name: sum(units for units, _ in slices((domain,), free, lens)) * lens.slice
         for name, domain in zip(numbers.domain_names[leaf], numbers.domains[leaf], strict=True)

@@ -8,7 +8,7 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Policy, Takes
 from weft.planning.place.decision import Decision
 from weft.planning.place.exact import LEAF
-from weft.planning.place.onedomain import OneDomain
+from weft.planning.place.ledger import Ledger
 from weft.planning.place.policies import by_rule
 from weft.planning.place.pool import Pool
 from weft.planning.place.rivals import NEXT_LEAF, Rival, other_sets
@@ -16,8 +16,15 @@ from weft.planning.place.solve import fill, one_block, several, two_leaves
 from weft.planning.place.view import View
 
 
-class Gang(OneDomain):
-    """A ledger that can choose nodes for orders that have none yet."""
+class GangChoice:
+    """Chooses nodes of a ledger for orders that have none yet.
+
+    Args:
+        policy: another rule, to compare with.
+    """
+
+    def __init__(self, ledger: Ledger, policy: Policy | None = None) -> None:
+        self._ledger, self._policy = ledger, policy
 
     def choose(self, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]) -> Decision | None:
         """The best nodes for the ask out of this pool, without regard to preferences, uplinks and halls."""
@@ -25,9 +32,9 @@ class Gang(OneDomain):
         units = ask.count if size == 1 else ask.count // size
         if units > pool.total or (ask.required == "node" and ask.count > 1):
             return None
-        if self.policy:
-            return self._by_policy(self.policy, view, pool, ask, hidden)
-        against = self.neighbours.against(ask.terms)
+        if self._policy:
+            return self._by_policy(self._policy, view, pool, ask, hidden)
+        against = self._ledger.neighbours.against(ask.terms)
         two = two_leaves(pool, units, against)
         if two is not None:
             removed = self._closed_room(view, pool, ask, against) * size if against else 0
@@ -36,7 +43,7 @@ class Gang(OneDomain):
 
     def _closed_room(self, view: View, pool: Pool, ask: Ask, against: Sequence[Mapping[int, int]]) -> int:
         """The room on leaves that are closed to the ask."""
-        kept_away = self.neighbours.away.get(ask.project)
+        kept_away = self._ledger.neighbours.away.get(ask.project)
         if kept_away and pool is view.pool and len(against) <= 2 and against[-1] is kept_away:
             # The counts of these are known; only the other leaves remain to be counted.
             free = pool.free
@@ -47,11 +54,11 @@ class Gang(OneDomain):
     def _by_policy(
         self, policy: Policy, view: View, pool: Pool, ask: Ask, hidden: Mapping[int, int]
     ) -> Decision | None:
-        takes = by_rule(policy, pool, self.tree, ask.required, ask.preferred, ask.count // ask.slice)
+        takes = by_rule(policy, pool, self._ledger.tree, ask.required, ask.preferred, ask.count // ask.slice)
         if takes is None:
             return None
         blocks = len({pool.block_of[leaf] for leaf, _ in takes})
-        cost = LEAF * len(takes) + self.weights.beta * (blocks - 1)
+        cost = LEAF * len(takes) + self._ledger.weights.beta * (blocks - 1)
         return self.taken(
             view, pool, ask, hidden, takes, cost, blocks, pool.total if ask.slice == 1 else view.free
         )
@@ -97,7 +104,7 @@ class Gang(OneDomain):
                 return inside, LEAF * len(inside), 1
             if ask.required == "block":
                 return None
-        best = several(pool, units, self.weights.beta)
+        best = several(pool, units, self._ledger.weights.beta)
         return best and (best[1], best[0], len({pool.block_of[leaf] for leaf in best[1]}))
 
     def taken(
@@ -114,10 +121,10 @@ class Gang(OneDomain):
         others: tuple[Rival, ...] = (),
     ) -> Decision:
         """The decision for these leaves; `total`: free nodes, `removed` of them on closed leaves."""
-        available, free = self.available, pool.free
+        available, free = self._ledger.available, pool.free
         bits = tuple([(x, view.take(x, available[x] & ~hidden.get(x, 0), n)) for x, n in takes])
         leftover = sum([free[x] - n for x, n in takes])
-        return self.decided(view, ask, bits, cost, leftover, blocks, total, removed, None, others)
+        return self._ledger.decided(view, ask, bits, cost, leftover, blocks, total, removed, None, others)
 
     def _on_leaf(
         self,
@@ -129,13 +136,15 @@ class Gang(OneDomain):
         removed: int,
     ) -> Decision:
         """The first of two leaves, the second of which is the runner-up: what most orders get."""
-        available, free, units = self.available, pool.free, ask.count // ask.slice
+        available, free, units = self._ledger.available, pool.free, ask.count // ask.slice
         leaf, other = two
         total = pool.total if ask.slice == 1 else view.free
         bits = available[leaf] & ~hidden[leaf] if leaf in hidden else available[leaf]
         places = ((leaf, view.take(leaf, bits, units)),)
         others = ((NEXT_LEAF, (other,), 1, free[other] - units),) if other >= 0 else ()
-        return self.decided(view, ask, places, LEAF, free[leaf] - units, 1, total, removed, None, others)
+        return self._ledger.decided(
+            view, ask, places, LEAF, free[leaf] - units, 1, total, removed, None, others
+        )
 
 
 def _open(leaves: Sequence[int], against: Sequence[Mapping[int, int]]) -> bool:

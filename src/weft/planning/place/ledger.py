@@ -12,10 +12,11 @@ from weft.model.errors import ConflictError, InputError
 from weft.model.localityorder import SliceWithin
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.ask import Ask
-from weft.planning.place.choose import Policy, Weights
+from weft.planning.place.choose import Takes, Weights
 from weft.planning.place.decision import Decision
 from weft.planning.place.floor import Floor
 from weft.planning.place.neighbours import Neighbours
+from weft.planning.place.rivals import Rival
 from weft.planning.place.sharing import NO_TERMS, Terms, crossing
 from weft.planning.place.state import Kind, Traits
 from weft.planning.place.view import DYNAMIC, Lens, View
@@ -42,7 +43,6 @@ class Ledger:
         traits: Mapping[str, Traits] | None = None,
         weights: Weights | None = None,
         dedicated: Mapping[str, str] | None = None,
-        policy: Policy | None = None,
         floor: Floor | None = None,
     ) -> None:
         plan = floor or Floor.of(topology, traits)
@@ -51,7 +51,6 @@ class Ledger:
         self.tree = plan.tree
         self.deep = self.tree.deep
         self.weights = weights or Weights()
-        self.policy = policy
         self.traits = plan.traits
         self._groups = plan.groups
         self.dedicated = dict(dedicated or {})
@@ -101,6 +100,30 @@ class Ledger:
             self._views[lens] = view
         self._last = (ask.kind, ask.slice, ask.within, view)
         return view
+
+    def decided(
+        self,
+        view: View,
+        ask: Ask,
+        bits: Takes,
+        cost: int,
+        leftover: int,
+        blocks: int,
+        free: int,
+        removed: int = 0,
+        size: int | None = None,
+        others: tuple[Rival, ...] = (),
+    ) -> Decision:
+        """The decision as a value, with the figures of this moment."""
+        size = ask.count if size is None else size
+        numa = -1
+        if view.one_numa is not None and any(b & view.parts[leaf] for leaf, b in bits):
+            numa = sum([(b & view.one_numa[leaf]).bit_count() for leaf, b in bits])
+        return Decision._make((
+            self.numbers, ask.pod, ask.terms, size, bits, cost, leftover, blocks, self.version, view.reports,
+            free, removed, self.weights, (1, 1, blocks), None, numa,
+            others, bool(ask.near), 0, "",
+        ))  # fmt: skip
 
     def commit(self, decision: Decision) -> None:
         """Take what was decided. Raises ConflictError, changing nothing, if any of it is gone."""

@@ -12,18 +12,22 @@ from dataclasses import replace
 from weft.planning.place.ask import Ask
 from weft.planning.place.decision import Decision
 from weft.planning.place.exact import LEAF
+from weft.planning.place.ledger import Ledger
 from weft.planning.place.rivals import NEXT_DOMAIN
 from weft.planning.place.view import View
-from weft.planning.place.weighing import Weighing
+from weft.planning.place.weighing import Weigher
 
 RankedDomain = tuple[int, int, int, int, int]
 """(cost of preferences, room beyond the order, room on the leaf, leaf, number of the domain on it)."""
 
 
-class OneDomain(Weighing):
-    """A ledger that can choose an NVLink domain."""
+class DomainChoice:
+    """Chooses one NVLink domain of a ledger."""
 
-    def in_one_domain(
+    def __init__(self, ledger: Ledger, weigher: Weigher) -> None:
+        self._ledger, self._weigher = ledger, weigher
+
+    def choose(
         self, ask: Ask, bits_of: Callable[[int], int], shared: Collection[int] = ()
     ) -> Decision | None:
         """The best domain that holds the whole order beside the pod's nodes that stay, or None.
@@ -32,12 +36,12 @@ class OneDomain(Weighing):
             bits_of: leaf -> its nodes that are free.
             shared: leaves that the order keeps away from.
         """
-        numbers, need = self.numbers, ask.count
-        view = self.view(replace(ask, slice=1, within="leaf"))
+        numbers, need = self._ledger.numbers, ask.count
+        view = self._ledger.view(replace(ask, slice=1, within="leaf"))
         home = self._home(ask)
         if not numbers.domains or (ask.near and home is None):
             return None
-        touched = self._touched(ask)
+        touched = self._weigher.touched(ask)
         whole = ask.within == "whole_nvlink_domain"
         free = away = 0
         found: list[RankedDomain] = []
@@ -71,28 +75,36 @@ class OneDomain(Weighing):
     ) -> Decision:
         """The decision for the first of these, and what it is compared with."""
         cost, leftover, _, leaf, number = found[0]
-        bits = bits_of(leaf) & view.mask[leaf] & self.numbers.domains[leaf][number]
+        bits = bits_of(leaf) & view.mask[leaf] & self._ledger.numbers.domains[leaf][number]
         if ask.preferences:
-            nodes = self._by_cost(view, leaf, bits, ask.preferences)[: ask.count]
+            nodes = self._weigher.by_cost(view, leaf, bits, ask.preferences)[: ask.count]
             bits = sum(bit for _, _, bit in nodes)
         else:
             bits = view.take(leaf, bits, ask.count)
         others = tuple((NEXT_DOMAIN, (other,), 1, beyond) for _, beyond, _, other, _ in found[1:])
         total = cost if ask.near else LEAF + cost
-        decision = self.decided(view, ask, ((leaf, bits),), total, leftover, 1, free, away, None, others)
+        decision = self._ledger.decided(
+            view, ask, ((leaf, bits),), total, leftover, 1, free, away, None, others
+        )
         return decision._replace(
-            domain=self.numbers.domain_names[leaf][number], preferred=cost if ask.preferences else None
+            domain=self._ledger.numbers.domain_names[leaf][number],
+            preferred=cost if ask.preferences else None,
         )
 
     def _cost(self, view: View, leaf: int, bits: int, ask: Ask) -> int:
         """The cost of the cheapest of these nodes by the ask's preferences."""
-        return sum(cost for cost, _, _ in self._by_cost(view, leaf, bits, ask.preferences)[: ask.count])
+        return sum(
+            cost for cost, _, _ in self._weigher.by_cost(view, leaf, bits, ask.preferences)[: ask.count]
+        )
 
     def _home(self, ask: Ask) -> tuple[int, int] | None:
         """The only domain, as leaf and number, of all nodes of the pod that stay."""
         homes = {
-            next(((leaf, i) for i, d in enumerate(self.numbers.domains[leaf]) if d & bits == bits), None)
-            for leaf, bits in self.numbers.masks(ask.near).items()
-            if self.numbers.domains
+            next(
+                ((leaf, i) for i, d in enumerate(self._ledger.numbers.domains[leaf]) if d & bits == bits),
+                None,
+            )
+            for leaf, bits in self._ledger.numbers.masks(ask.near).items()
+            if self._ledger.numbers.domains
         }
         return homes.pop() if len(homes) == 1 else None

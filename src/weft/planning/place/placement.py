@@ -83,18 +83,18 @@ def decide(
         carried: leaf -> Gb/s of its uplinks that are guaranteed to others.
         own: nodes that are set aside for the order's project, free or not.
     """
-    ask, numbers = Ask.of(request), engine.numbers
+    ask, numbers = Ask.of(request), engine.ledger.numbers
     extra_load = {leaf: carried[name] for leaf, name in enumerate(numbers.leaves) if name in carried}
-    view = engine.view(ask)
+    view = engine.ledger.view(ask)
     mine = {
         leaf: bits
         for leaf, among in numbers.masks(own).items()
-        if (bits := among & engine.available[leaf] & view.mask[leaf])
+        if (bits := among & engine.ledger.available[leaf] & view.mask[leaf])
     }
     if not mine:
         return engine.decide(ask, None, extra_load)
     found = engine.decide(
-        replace(ask, preferences=(*ask.preferences, engine.preferring(mine, OWN))), None, extra_load
+        replace(ask, preferences=(*ask.preferences, engine.weigher.preferring(mine, OWN))), None, extra_load
     )
     return found and found.at_home(mine, OWN, bool(request.preferences))
 
@@ -130,10 +130,10 @@ def _refuse(
     reports: tuple[FilterReport, ...],
 ) -> Refusal:
     def fits(gang: PlacementRequest, left: Sequence[Node], carried: Mapping[str, int]) -> bool:
-        free = Engine.among(site, gang.fabric, (n.name for n in left), occupancy, engine.weights)
+        free = Engine.among(site, gang.fabric, (n.name for n in left), occupancy, engine.ledger.weights)
         return decide(gang, free, carried) is not None
 
-    topology = engine.topology
+    topology = engine.ledger.topology
     tries = Tries(request, site, topology, occupancy, fits)
     reason = refusal_reason(request, engine, reports, len(nodes))
     return Refusal(

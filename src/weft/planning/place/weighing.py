@@ -1,4 +1,4 @@
-"""The engine's slow path: orders with preferences, guaranteed uplinks, or more than one hall to choose from."""
+"""The slow path: orders with preferences, guaranteed uplinks, or more than one hall to choose from."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from weft.model.errors import InputError
 from weft.planning.place.ask import Ask
-from weft.planning.place.choose import Takes
 from weft.planning.place.decision import Decision
 from weft.planning.place.ledger import Ledger
 from weft.planning.place.pool import Pool
-from weft.planning.place.rivals import Rival, rivals
+from weft.planning.place.rivals import rivals
 from weft.planning.place.sharing import crossing
 from weft.planning.place.view import View
 from weft.planning.place.weigh import LeafOption, Weighed, weigh
@@ -25,10 +24,12 @@ class WeighedNodes(NamedTuple):
     bits: tuple[tuple[int, int], ...]
 
 
-class Weighing(Ledger):
-    """A ledger that can weigh, and record decisions."""
+class Weigher:
+    """Weighs the leaves and nodes of a ledger."""
 
-    _about: dict[tuple[str, str], dict[int, int]] | None = None
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._about: dict[tuple[str, str], dict[int, int]] = {}
 
     def allowed(self, ask: Ask, nodes: Mapping[int, int], extra_load: Mapping[int, int]) -> bool:
         """Whether a choice made without regard to halls and uplinks (leaf -> nodes) is the optimum with them, too.
@@ -38,7 +39,7 @@ class Weighing(Ledger):
         Args:
             extra_load: leaf -> Gb/s that its uplinks carry in the time asked for, beyond what they carry now.
         """
-        if self.deep and self.tree.domains(nodes)[:2] != (1, 1):
+        if self._ledger.deep and self._ledger.tree.domains(nodes)[:2] != (1, 1):
             return False
         return not ask.gbps or self._fits_uplinks(ask, nodes, extra_load)
 
@@ -50,13 +51,13 @@ class Weighing(Ledger):
         Args:
             pool: what it may be given; `bits_of`: leaf -> its nodes that are free; `extra_load`: as for `allowed`.
         """
-        if ask.gbps and self.tree.uplinks is None:
+        if ask.gbps and self._ledger.tree.uplinks is None:
             raise InputError(
                 "fabric.bisection_gbps", ask.gbps, "0 on a fabric whose cables between switches aren't known"
             )
-        stay = {leaf: bits.bit_count() for leaf, bits in self.numbers.masks(ask.near).items()}
-        touched = self._touched(ask)
-        guaranteed = self.carried_for_others(ask.pod, extra_load)
+        stay = {leaf: bits.bit_count() for leaf, bits in self._ledger.numbers.masks(ask.near).items()}
+        touched = self.touched(ask)
+        guaranteed = self._ledger.carried_for_others(ask.pod, extra_load)
         nodes: dict[int, list[tuple[int, int, int]]] = {}
         parts: list[LeafOption] = []
         for leaf, free in enumerate(pool.free):
@@ -64,13 +65,17 @@ class Weighing(Ledger):
                 continue
             costs = [0] * (free * ask.slice)
             if free and leaf in touched:
-                every = self._by_cost(view, leaf, bits_of(leaf), ask.preferences)
+                every = self.by_cost(view, leaf, bits_of(leaf), ask.preferences)
                 nodes[leaf] = view.by_unit(leaf, every)
                 costs = [cost for cost, _, _ in nodes[leaf]]
             parts.append(
-                leaf_option(self.tree, leaf, costs, ask.slice, stay.get(leaf, 0), ask.gbps, guaranteed)
+                leaf_option(
+                    self._ledger.tree, leaf, costs, ask.slice, stay.get(leaf, 0), ask.gbps, guaranteed
+                )
             )
-        weighed = weigh(parts, ask.count // ask.slice, self.weights.levels, ask.required, ask.preferred)
+        weighed = weigh(
+            parts, ask.count // ask.slice, self._ledger.weights.levels, ask.required, ask.preferred
+        )
         if weighed is None:
             return None
         bits: list[tuple[int, int]] = []
@@ -101,10 +106,10 @@ class Weighing(Ledger):
         if found is None:
             return None
         weighed = found.weighed
-        leaves = {leaf for leaf, _ in weighed.takes} | self.numbers.masks(ask.near).keys()
-        halls = self.tree.domains(leaves)
+        leaves = {leaf for leaf, _ in weighed.takes} | self._ledger.numbers.masks(ask.near).keys()
+        halls = self._ledger.tree.domains(leaves)
         total = total if ask.slice == 1 else view.free
-        decision = self.decided(
+        decision = self._ledger.decided(
             view, ask, found.bits, weighed.cost, weighed.leftover, halls[2], total, removed
         )
         chosen, units = [leaf for leaf, _ in weighed.takes], ask.count // ask.slice
@@ -114,62 +119,35 @@ class Weighing(Ledger):
             rivals=() if ask.near else rivals(pool, units, chosen, ask.required == "site"),
         )
 
-    def decided(
-        self,
-        view: View,
-        ask: Ask,
-        bits: Takes,
-        cost: int,
-        leftover: int,
-        blocks: int,
-        free: int,
-        removed: int = 0,
-        size: int | None = None,
-        others: tuple[Rival, ...] = (),
-    ) -> Decision:
-        """The decision as a value, with the figures of this moment."""
-        size = ask.count if size is None else size
-        numa = -1
-        if view.one_numa is not None and any(b & view.parts[leaf] for leaf, b in bits):
-            numa = sum([(b & view.one_numa[leaf]).bit_count() for leaf, b in bits])
-        return Decision._make((
-            self.numbers, ask.pod, ask.terms, size, bits, cost, leftover, blocks, self.version, view.reports,
-            free, removed, self.weights, (1, 1, blocks), None, numa,
-            others, bool(ask.near), 0, "",
-        ))  # fmt: skip
-
     def _fits_uplinks(self, ask: Ask, nodes: Mapping[int, int], extra_load: Mapping[int, int]) -> bool:
-        uplinks, guaranteed = self.tree.uplinks, self.carried_for_others(ask.pod, extra_load)
+        uplinks, guaranteed = self._ledger.tree.uplinks, self._ledger.carried_for_others(ask.pod, extra_load)
         return uplinks is not None and all(
             guaranteed(leaf) + gbps <= uplinks[leaf] for leaf, gbps in crossing(nodes, ask.gbps).items()
         )
 
-    def _touched(self, ask: Ask) -> set[int]:
+    def touched(self, ask: Ask) -> set[int]:
+        """Leaves with nodes that a preference of the ask applies to."""
         return {leaf for one in ask.preferences for leaf in self._masks(one)}
 
     def preferring(self, nodes: Mapping[int, int], cost: int) -> Preferred:
         """A preference for exactly these nodes; leaf -> bits."""
         name = " ".join(f"{leaf}:{bits:x}" for leaf, bits in sorted(nodes.items()))
-        if self._about is None:
-            self._about = {}
         self._about["nodes", name] = dict(nodes)
         return Preferred("nodes", name, cost)
 
     def _masks(self, one: Preferred) -> dict[int, int]:
         """Leaf -> nodes that a preference applies to; computed once."""
-        if self._about is None:
-            self._about = {}
         found = self._about.get((one.kind, one.name))
         if found is None:
-            stands, traits = self.topology.stands, self.traits
-            found = self._about[one.kind, one.name] = self.numbers.masks(
+            stands, traits = self._ledger.topology.stands, self._ledger.traits
+            found = self._about[one.kind, one.name] = self._ledger.numbers.masks(
                 name
                 for name, stand in stands.items()
                 if one.meets(stand, dict(traits[name].accelerators) if name in traits else ())
             )
         return found
 
-    def _by_cost(
+    def by_cost(
         self, view: View, leaf: int, available: int, preferences: tuple[Preferred, ...]
     ) -> list[tuple[int, int, int]]:
         """(cost, tier, bit) of the leaf's nodes: the cheapest first, then the best fit, then by name."""

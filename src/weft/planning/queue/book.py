@@ -219,7 +219,7 @@ class Book:
 
     def enter(self, line: Timeline, now: float) -> None:
         """Enter everything into a timeline; unknown nodes are ignored."""
-        masks = line.engine.numbers.masks
+        masks = line.engine.ledger.numbers.masks
         for lease in self.leases:
             if bits := masks(lease.nodes):
                 begin, places = min(lease.start, now), tuple(sorted(bits.items()))
@@ -264,4 +264,4 @@ def booked(nodes: Iterable[str]) -> int:
 
 def names(line: Timeline, places: Iterable[tuple[int, int]]) -> tuple[str, ...]:
     """Names of the nodes at (leaf, bits) of a timeline."""
-    return tuple(n for leaf, bits in places for n in line.engine.numbers.names(leaf, bits))
+    return tuple(n for leaf, bits in places for n in line.engine.ledger.numbers.names(leaf, bits))

@@ -85,7 +85,7 @@ def capacity(
                 _among(line, kind, project, some) for some in (health.drained, health.failing)
             )
             rows.append(replace(row, drained=drained, failing=failing))
-    rails = line.engine.topology.rails_of(line.engine.numbers.leaves).values()
+    rails = line.engine.ledger.topology.rails_of(line.engine.ledger.numbers.leaves).values()
     return Capacity(
         fabric=fabric, rails=max(map(len, rails), default=1), rows=tuple(r for r in rows if r.nodes)
     )
@@ -93,13 +93,13 @@ def capacity(
 
 def _row(line: Timeline, ask: Ask, wanted: AcceleratorCount | None, now: float, duration: float) -> NodesRow:
     engine = line.engine
-    view = engine.view(ask)
+    view = engine.ledger.view(ask)
     hidden = line.hidden(ask.terms, now, now + duration)
     bits = [
         available & mask & ~hidden.get(leaf, 0)
-        for leaf, (available, mask) in enumerate(zip(engine.available, view.mask, strict=True))
+        for leaf, (available, mask) in enumerate(zip(engine.ledger.available, view.mask, strict=True))
     ]
-    levels: list[Level] = [level for level in engine.topology.levels if level != "node"]
+    levels: list[Level] = [level for level in engine.ledger.topology.levels if level != "node"]
     free = {level: _rooms(engine, level, bits) for level in levels}
     every = {level: _rooms(engine, level, view.mask) for level in levels}  # if nothing were in use
     largest: dict[Level, Largest] = {level: _largest(free[level], level) for level in levels}
@@ -126,8 +126,8 @@ def _row(line: Timeline, ask: Ask, wanted: AcceleratorCount | None, now: float, 
 
 def _among(line: Timeline, kind: Kind, project: str, nodes: Iterable[str]) -> int:
     """How many of these nodes are of the kind."""
-    view = line.engine.view(Ask("capacity", 1, project, kind))
-    masks = line.engine.numbers.masks(n for n in nodes if n in line.engine.numbers.leaf_of)
+    view = line.engine.ledger.view(Ask("capacity", 1, project, kind))
+    masks = line.engine.ledger.numbers.masks(n for n in nodes if n in line.engine.ledger.numbers.leaf_of)
     return sum((bits & view.mask[leaf]).bit_count() for leaf, bits in masks.items())
 
 
@@ -138,14 +138,14 @@ def _nearest(level: Level) -> Level:
 
 def _rooms(engine: Engine, level: Level, bits: Sequence[int]) -> dict[str, int]:
     """Name of each domain of a level -> how many of these nodes (by leaf) it has."""
-    numbers, found = engine.numbers, dict[str, int]()
+    numbers, found = engine.ledger.numbers, dict[str, int]()
     if level == "nvlink_domain":
         for mine, names, domains in zip(bits, numbers.domain_names, numbers.domains, strict=True):
             found |= {name: (mine & domain).bit_count() for name, domain in zip(names, domains, strict=True)}
         return found
     leaf = 0
-    for block, members in engine.topology.blocks.items():
-        building, hall = engine.topology.above.get(block, (NO_BLOCK, NO_BLOCK))
+    for block, members in engine.ledger.topology.blocks.items():
+        building, hall = engine.ledger.topology.above.get(block, (NO_BLOCK, NO_BLOCK))
         for name in members:
             domain = {"leaf": name, "block": block, "hall": hall, "building": building}.get(level, "site")
             found[domain] = found.get(domain, 0) + bits[leaf].bit_count()
@@ -162,7 +162,7 @@ def _largest(rooms: Mapping[str, int], level: Level) -> Largest:
 def _nvlink(engine: Engine, free: Sequence[int], mask: Sequence[int]) -> tuple[Count, ...]:
     """NVLink domains of nodes that could serve, by size; which of them are free as a whole."""
     sizes: dict[int, list[bool]] = {}
-    for leaf, domains in enumerate(engine.numbers.domains):
+    for leaf, domains in enumerate(engine.ledger.numbers.domains):
         for domain in domains:
             if domain & mask[leaf]:
                 sizes.setdefault(domain.bit_count(), []).append(domain & free[leaf] == domain)

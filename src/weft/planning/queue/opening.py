@@ -87,7 +87,7 @@ class Openings:
         if sum(bits.bit_count() for _, bits in entry.bits) != ask.held:
             return None
         after = max(begin, _last_end(line, entry.bits))
-        left, _ = line.left(ask, line.engine.view(ask), after, after + waiting.duration, present=False)
+        left, _ = line.left(ask, line.engine.ledger.view(ask), after, after + waiting.duration, present=False)
         gone = any(bits & ~line.bits_of(left, leaf) for leaf, bits in entry.bits)
         return None if gone else after
 

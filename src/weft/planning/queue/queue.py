@@ -90,7 +90,7 @@ class Queue:
         self._running: dict[str, Waiting] = {}
         self._wait: frozenset[str] = frozenset()
         self._due: frozenset[str] = frozenset()
-        self._leaf_sizes = sorted((e.bit_count() for e in timeline.engine.numbers.every), reverse=True)
+        self._leaf_sizes = sorted((e.bit_count() for e in timeline.engine.ledger.numbers.every), reverse=True)
 
     def submit(self, waiting: Waiting) -> None:
         """Add to the queue. Raises ConflictError if an order with this name waits or runs."""
@@ -166,7 +166,7 @@ class Queue:
     def _start(self, waiting: Waiting, decision: Decision, now: float) -> Started:
         ask = waiting.ask
         self.openings.drop(ask.pod)
-        self.timeline.engine.commit(decision)
+        self.timeline.engine.ledger.commit(decision)
         self.timeline.leases.add(Entry(now, ask.pod, waiting.end(now), decision.bits, ask.terms))
         del self.waiting[ask.pod]
         self._running[ask.pod] = waiting
@@ -228,12 +228,14 @@ class Queue:
 
     def _improve_bookings(self, now: float) -> None:
         """An early end may move a booking earlier, never later; broken nodes are replaced."""
-        blocked = self.timeline.engine.blocked_bits()
+        blocked = self.timeline.engine.ledger.blocked_bits()
         for pod, at in sorted(self.bookings.items(), key=lambda p: (p[1], p[0])):
             waiting = self.waiting[pod]
             self.openings.face(waiting.submitted)
             entry = self.timeline.reservations.of(pod)[0]
-            mask = self.timeline.engine.view(waiting.ask).mask  # a leaf may have become another project's
+            mask = self.timeline.engine.ledger.view(
+                waiting.ask
+            ).mask  # a leaf may have become another project's
             broken = sum(
                 (bits & (blocked.get(leaf, 0) | ~mask[leaf])).bit_count() for leaf, bits in entry.bits
             )

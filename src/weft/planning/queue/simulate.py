@@ -84,9 +84,11 @@ class _Meter:
         start, stop = max(self.at, self.begin), min(now, self.end)
         if stop > start:
             self.busy += used * (stop - start)
-            free = sum(b.bit_count() for b in engine.available)
+            free = sum(b.bit_count() for b in engine.ledger.available)
             whole = sum(
-                b.bit_count() for b, e in zip(engine.available, engine.numbers.every, strict=True) if b == e
+                b.bit_count()
+                for b, e in zip(engine.ledger.available, engine.ledger.numbers.every, strict=True)
+                if b == e
             )
             self.free += free * (stop - start)
             self.broken += (free - whole) * (stop - start)
@@ -110,12 +112,14 @@ def simulate(
         engine: initial state; None: an empty site.
     """
     engine = engine or Engine(topology, weights=weights, policy=POLICIES[policy])
-    empty = Engine(engine.topology, engine.traits, engine.weights, engine.dedicated)
+    empty = Engine(
+        engine.ledger.topology, engine.ledger.traits, engine.ledger.weights, engine.ledger.dedicated
+    )
     queue = Queue(Timeline(engine), settings)
     arrivals = sorted(orders, key=lambda o: (o.submitted, o.ask.pod))
     sizes: dict[tuple[Kind, int], list[int]] = {}
     last = arrivals[-1].submitted if arrivals else 0.0
-    meter = _Meter(warm_up, last or float("inf"), len(engine.numbers.nodes))
+    meter = _Meter(warm_up, last or float("inf"), len(engine.ledger.numbers.nodes))
     ends: list[tuple[float, str]] = []
     next_arrival, used, now = 0, 0, 0.0
     refused: list[str] = []
@@ -164,7 +168,7 @@ def _least(empty: Engine, ask: Ask, sizes: dict[tuple[Kind, int], list[int]]) ->
     """The fewest leaves that could hold the order on an empty site; `sizes` are cached for similar orders."""
     key = ask.kind, ask.slice
     if key not in sizes:
-        sizes[key] = sorted((room for room in empty.view(ask).pool.full if room), reverse=True)
+        sizes[key] = sorted((room for room in empty.ledger.view(ask).pool.full if room), reverse=True)
     return least_leaves(sizes[key], ask.held // ask.slice)
 
 

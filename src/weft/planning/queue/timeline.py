@@ -44,7 +44,7 @@ class Timeline(Windows):
         """Take nodes now, avoiding every reservation until `end`; None if there are none."""
         decision = self.decide(ask, now, end)
         if decision is not None:
-            self.engine.commit(decision)
+            self.engine.ledger.commit(decision)
             self.leases.add(Entry(now, ask.pod, end, decision.bits, ask.terms))
         return decision
 
@@ -55,7 +55,11 @@ class Timeline(Windows):
         many = sum(len(c) for c in (self.reservations, *aside)) > FEW
         if many and not ask.near:
             return self._in_window(ask, now, end, present=True)
-        hidden, view, free = self._kept(ask.terms, now, end), self.engine.view(ask), self.engine.available
+        hidden, view, free = (
+            self._kept(ask.terms, now, end),
+            self.engine.ledger.view(ask),
+            self.engine.ledger.available,
+        )
         ask = self._at_home(ask, now, end, lambda x: free[x] & view.mask[x] & ~hidden.get(x, 0))
         return self.engine.decide(ask, hidden, self._besides(ask, now, end, present=True))
 
@@ -83,14 +87,16 @@ class Timeline(Windows):
         if not entries:
             raise ConflictError(f"pod {pod} has no reservation")
         entry = entries[0]
-        available = self.engine.available
+        available = self.engine.ledger.available
         gone = [
-            n for leaf, bits in entry.bits for n in self.engine.numbers.names(leaf, bits & ~available[leaf])
+            n
+            for leaf, bits in entry.bits
+            for n in self.engine.ledger.numbers.names(leaf, bits & ~available[leaf])
         ]
         if gone:
             raise ConflictError(f"pod {pod}: {', '.join(gone)} not free at the start of its reservation")
-        nodes = [n for leaf, bits in entry.bits for n in self.engine.numbers.names(leaf, bits)]
-        self.engine.hold(pod, nodes, entry.terms)
+        nodes = [n for leaf, bits in entry.bits for n in self.engine.ledger.numbers.names(leaf, bits)]
+        self.engine.ledger.hold(pod, nodes, entry.terms)
         self.reservations.remove(pod)
         self.leases.add(entry)
         return entry
@@ -98,7 +104,7 @@ class Timeline(Windows):
     def end(self, pod: str) -> None:
         """The pod releases everything, now."""
         self.leases.remove(pod)
-        self.engine.release(pod)
+        self.engine.ledger.release(pod)
 
     def earliest(
         self, ask: Ask, duration: float, begin: float, until: float = FOREVER, now: float | None = None
@@ -120,7 +126,7 @@ class Timeline(Windows):
         if (decision := first(ask, begin, min(begin + duration, until))) is not None:
             return Start(begin, decision)
         moments, ended = self.ends(begin, until)
-        enough, view = 0, self.engine.view(ask)
+        enough, view = 0, self.engine.ledger.view(ask)
         for i in range(
             bisect_left(moments, True, key=lambda moment: self._has_room(ask, moment)), len(moments)
         ):
@@ -137,7 +143,7 @@ class Timeline(Windows):
     def _has_room(self, ask: Ask, moment: float) -> bool:
         """Whether the order would fit at that moment with only the current leases."""
         self.looked += 1
-        view = self.engine.view(ask)
+        view = self.engine.ledger.view(ask)
         healthy, _ = self._healthy(view)
         left = healthy & ~self.leases.taken(moment, FOREVER)
         left[list(self.leases.leaves_at_odds(ask.terms, moment, FOREVER))] = 0
@@ -147,10 +153,14 @@ class Timeline(Windows):
         """The ask with a preference for free nodes (leaf -> nodes) that are reserved for its project."""
         taken = c.taken_bits(start, end) if (c := self._aside.get(ask.project)) else {}
         own = {leaf: mine for leaf, bits in taken.items() if (mine := bits & free(leaf))}
-        return replace(ask, preferences=(*ask.preferences, self.engine.preferring(own, OWN))) if own else ask
+        return (
+            replace(ask, preferences=(*ask.preferences, self.engine.weigher.preferring(own, OWN)))
+            if own
+            else ask
+        )
 
     def _in_window(self, ask: Ask, start: float, end: float, present: bool) -> Decision | None:
-        view = self.engine.view(ask)
+        view = self.engine.ledger.view(ask)
         left, _ = self.left(ask, view, start, end, present)
         return self._of_left(ask, view, left, start, end, present)
 
@@ -166,10 +176,10 @@ class Timeline(Windows):
     def _fitting(self, ask: Ask, view: View, left: Words, extra_load: Mapping[int, int]) -> Decision | None:
         """The best of these nodes; `extra_load` is as for `Engine.decide`."""
         if ask.exclude:
-            left = left & ~self.reservations.words(self.engine.numbers.masks(ask.exclude))
+            left = left & ~self.reservations.words(self.engine.ledger.numbers.masks(ask.exclude))
         if ask.in_one_domain:
             fits = bool((self._in_domains(left) >= ask.count).any())
-            found = self.engine.in_one_domain(ask, lambda leaf: self.bits_of(left, leaf)) if fits else None
+            found = self.engine.domains.choose(ask, lambda leaf: self.bits_of(left, leaf)) if fits else None
             if found is not None or ask.required == "nvlink_domain":
                 return found
             ask = replace(ask, preferred="leaf")
@@ -199,24 +209,24 @@ class Timeline(Windows):
             if not self._could_fit(view, ask, units, need, bool(len(fits))):
                 return None
             pool = Pool(view.pool.full, [int(u) for u in units.tolist()], view.pool.block_start)
-            choice = from_pool(pool, need, engine.weights, ask.required, ask.preferred, engine.policy)
+            choice = from_pool(pool, need, engine.ledger.weights, ask.required, ask.preferred, engine.policy)
             if choice is None:
                 return None
             takes, cost, blocks, leftover = choice.takes, choice.cost, choice.blocks, choice.leftover
             others = rivals(pool, need, [leaf for leaf, _ in takes], ask.required == "site")
-        unsure = len(takes) > 1 and (ask.gbps or engine.deep) and engine.policy is None
-        if unsure and not engine.allowed(ask, {leaf: n * ask.slice for leaf, n in takes}, extra_load):
+        unsure = len(takes) > 1 and (ask.gbps or engine.ledger.deep) and engine.policy is None
+        if unsure and not engine.weigher.allowed(ask, {leaf: n * ask.slice for leaf, n in takes}, extra_load):
             return self._weighed(view, ask, left, units, extra_load)
         bits = tuple((leaf, view.take(leaf, self.bits_of(left, leaf), n)) for leaf, n in takes)
         free = int(units.sum(dtype=np.int64))
-        return engine.decided(view, ask, bits, cost, leftover, blocks, free, others=others)
+        return engine.ledger.decided(view, ask, bits, cost, leftover, blocks, free, others=others)
 
     def _weighed(
         self, view: View, ask: Ask, left: Words, units: Words, extra_load: Mapping[int, int]
     ) -> Decision | None:
         """With preferences, halls and uplinks."""
         pool = Pool(view.pool.full, [int(u) for u in units.tolist()], view.pool.block_start)
-        return self.engine.weighed(view, pool, ask, lambda leaf: self.bits_of(left, leaf), extra_load)
+        return self.engine.weigher.weighed(view, pool, ask, lambda leaf: self.bits_of(left, leaf), extra_load)
 
     def _could_fit(self, view: View, ask: Ask, units: Words, need: int, one_leaf: bool) -> bool:
         """Whether a domain of the required level has the capacity, before anything slower is done."""
@@ -231,7 +241,7 @@ class Timeline(Windows):
     def _domains(self) -> tuple[NDArray[np.intp], Words, NDArray[np.int64]]:
         """Of each NVLink domain its leaf, its nodes as words of that leaf, and how many they are."""
         row = self.leases.words({})[:1]
-        found = [(leaf, d) for leaf, ds in enumerate(self.engine.numbers.domains) for d in ds]
+        found = [(leaf, d) for leaf, ds in enumerate(self.engine.ledger.numbers.domains) for d in ds]
         words = b"".join(d.to_bytes(row.nbytes, "little") for _, d in found)
         return (
             np.array([leaf for leaf, _ in found], np.intp),

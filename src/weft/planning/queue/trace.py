@@ -17,7 +17,7 @@ def nearest(engine: Engine, ask: Ask) -> Level:
     Args:
         engine: an empty one.
     """
-    for level in engine.topology.levels:
+    for level in engine.ledger.topology.levels:
         if level != "node" and fits_empty(engine, replace(ask, required=level)):
             return level
     return "site"

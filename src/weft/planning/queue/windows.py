@@ -29,7 +29,7 @@ class Windows:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        every = engine.numbers.every
+        every = engine.ledger.numbers.every
         self.leases = Calendar(every)
         self.reservations = Calendar(every)
         self._aside: dict[str, Calendar] = {}
@@ -42,7 +42,7 @@ class Windows:
         Those with the fewest pods first, one a second: the times only rank the nodes. Reservations are those of the
         original, also later on.
         """
-        line, every = copy(self), self.engine.numbers.every
+        line, every = copy(self), self.engine.ledger.numbers.every
         line.leases = Calendar(every)
         known = [
             e.end
@@ -72,8 +72,8 @@ class Windows:
     def set_aside(self, project: str, nodes: Iterable[str], start: float, end: float = FOREVER) -> None:
         """A block of nodes that only this project may have in this window."""
         check_window(start, end)
-        calendar = self._aside.setdefault(project, Calendar(self.engine.numbers.every))
-        masks = self.engine.numbers.masks(nodes)
+        calendar = self._aside.setdefault(project, Calendar(self.engine.ledger.numbers.every))
+        masks = self.engine.ledger.numbers.masks(nodes)
         name = f"set aside for {project}"
         calendar.add(Entry(start, name, end, tuple(sorted(masks.items())), Terms(project)))
 
@@ -82,8 +82,8 @@ class Windows:
 
         They are booked, reserved for another project, or on leaves that are closed to an order with these terms.
         """
-        every = self.engine.numbers.every
-        closed = {leaf: every[leaf] for leaf in self.engine.closed_to(terms)}
+        every = self.engine.ledger.numbers.every
+        closed = {leaf: every[leaf] for leaf in self.engine.ledger.closed_to(terms)}
         return self._kept(terms, start, end) | closed
 
     def _kept(self, terms: Terms, start: float, end: float) -> dict[int, int]:
@@ -94,7 +94,7 @@ class Windows:
             for leaf, bits in calendar.taken_bits(start, end).items():
                 found[leaf] = found.get(leaf, 0) | bits
             for leaf in calendar.leaves_at_odds(terms, start, end):
-                found[leaf] = self.engine.numbers.every[leaf]
+                found[leaf] = self.engine.ledger.numbers.every[leaf]
         return found
 
     def _besides(self, ask: Ask, start: float, end: float, present: bool) -> dict[int, int]:
@@ -126,7 +126,7 @@ class Windows:
         closed = self.reservations.leaves_at_odds(ask.terms, start, end)
         if present:
             usable = self._available() & mask
-            closed |= self.engine.closed_to(ask.terms)
+            closed |= self.engine.ledger.closed_to(ask.terms)
         else:
             taken |= self.leases.taken(start, end)
             usable = healthy
@@ -156,19 +156,19 @@ class Windows:
     def _healthy(self, view: View) -> tuple[Words, Words]:
         """(nodes of the view that are not blocked, all nodes of the view) as words; kept until one is blocked."""
         known = self._usable.get(id(view))
-        if known is None or known[0] != self.engine.health_version:
+        if known is None or known[0] != self.engine.ledger.health_version:
             mask = self.leases.words(dict(enumerate(view.mask)))
-            healthy = mask & ~self.leases.words(self.engine.blocked_bits())
-            self._usable[id(view)] = known = (self.engine.health_version, healthy, mask)
+            healthy = mask & ~self.leases.words(self.engine.ledger.blocked_bits())
+            self._usable[id(view)] = known = (self.engine.ledger.health_version, healthy, mask)
         return known[1], known[2]
 
     def _available(self) -> Words:
         """The engine's free nodes as words."""
-        mirror = self.engine.mirror
+        mirror = self.engine.ledger.mirror
         if mirror is None:
-            mirror = self.leases.words(dict(enumerate(self.engine.available)))
+            mirror = self.leases.words(dict(enumerate(self.engine.ledger.available)))
             if self.leases.words_per_leaf == 1:
-                self.engine.mirror = mirror
+                self.engine.ledger.mirror = mirror
         return mirror
 
 

@@ -50,7 +50,7 @@ def ipu_capacity(
 
 def _row(line: IpuTimeline, site: Site, ipu_pod: str, now: float, duration: float, project: str) -> IpuRow:
     anything = IpuAsk("capacity", 1, project, ipu_pod=ipu_pod)
-    left, _ = line.left(anything, line.engine.view(anything), now, now + duration, present=True)
+    left, _ = line.left(anything, line.engine.ledger.view(anything), now, now + duration, present=True)
     free, servers = line.free(ipu_pod, left)
     there = machines_of(site, ipu_pod)
     largest, where = 0, ""

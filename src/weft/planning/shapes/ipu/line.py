@@ -80,7 +80,7 @@ class IpuTimeline(Timeline):
         """
         line = cls(site, cloud)
         maintenance = {m.name: m.maintenance for m in (*site.ipu_machines, *site.nodes) if m.maintenance}
-        there = line.engine.numbers.leaf_of
+        there = line.engine.ledger.numbers.leaf_of
         for why, reasons in (
             ("maintenance", maintenance),
             ("down", health.down),
@@ -93,14 +93,14 @@ class IpuTimeline(Timeline):
             for name, reason in reasons.items():
                 places = line.places_of([name])
                 for one in places if places[0] in there else ():
-                    line.engine.disable(one, why, reason)
+                    line.engine.ledger.disable(one, why, reason)
         for lease in book.leases:
-            line.engine.hold(lease.name, lease.nodes)
+            line.engine.ledger.hold(lease.name, lease.nodes)
         book.enter(line, now)
         return line
 
     def places_of(self, nodes: Iterable[str]) -> tuple[str, ...]:
-        leaves = self.engine.topology.leaves
+        leaves = self.engine.ledger.topology.leaves
         return tuple(place for node in nodes for place in leaves.get(HOST + node, (node,)))
 
     def decide(self, ask: Ask, now: float, end: float) -> Decision | None:
@@ -144,12 +144,14 @@ class IpuTimeline(Timeline):
         if not isinstance(ask, IpuAsk):
             raise TypeError(f"{ask.pod} asks for no IPUs")
         if ask.exclude:
-            left = left & ~self.reservations.words(self.engine.numbers.masks(self.places_of(ask.exclude)))
+            left = left & ~self.reservations.words(
+                self.engine.ledger.numbers.masks(self.places_of(ask.exclude))
+            )
         picked = self.picked(ask, left)
         if picked is None:
             return None
         names = [m.name for m in picked.run.machines]
         names += [slot(h.node.name, h.free[0]) for h in (*picked.poplars, picked.controller)]
-        bits = tuple(sorted(self.engine.numbers.masks(names).items()))
+        bits = tuple(sorted(self.engine.ledger.numbers.masks(names).items()))
         left_over = picked.run.stretch - len(picked.run.positions)
-        return self.engine.decided(view, ask, bits, 0, left_over, 1, free=0)
+        return self.engine.ledger.decided(view, ask, bits, 0, left_over, 1, free=0)
