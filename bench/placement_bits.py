@@ -18,7 +18,7 @@ from bench.row import row
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import Calendar, Entry
 from weft.planning.place.engine import Engine
-from weft.planning.place.solve import one_leaf
+from weft.planning.place.solver import one_leaf
 
 SIZES = ((800, 20, 8), (10_000, 20, 20), (100_000, 32, 32))
 """(nodes, nodes a leaf, leaves a pod)."""

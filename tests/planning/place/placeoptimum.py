@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ortools.sat.python import cp_model
 
-from weft.planning.place.exact import LEAF
+from weft.planning.place.solver import LEAF
 from weft.planning.place.weigh import LeafOption
 
 

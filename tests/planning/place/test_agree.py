@@ -26,7 +26,7 @@ from weft.model.site import Accelerator, AcceleratorCount, Site
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
 from weft.planning.place.placement import place
-from weft.planning.place.solve import fill
+from weft.planning.place.solver import fill
 
 
 def mixed_site(rng: random.Random, fewest: int = 0) -> Site:

@@ -20,8 +20,8 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights, from_pool
 from weft.planning.place.decision import Decision
 from weft.planning.place.engine import Engine
-from weft.planning.place.pool import Pool
 from weft.planning.place.sharing import Terms
+from weft.planning.place.solver import Pool
 
 
 def topology(pods: list[list[int]]) -> Topology:

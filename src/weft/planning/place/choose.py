@@ -13,9 +13,7 @@ from typing import Self
 
 from weft.model.localityorder import Level
 from weft.model.site import PlacementPolicy
-from weft.planning.place.exact import LEAF
-from weft.planning.place.pool import Pool
-from weft.planning.place.solve import fill, one_block, one_leaf, several
+from weft.planning.place.solver import LEAF, Pool, fill, one_block, one_leaf, several
 
 Takes = tuple[tuple[int, int], ...]
 Policy = Callable[[Pool, Level, Level, int], Takes | None]

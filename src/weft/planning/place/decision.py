@@ -19,8 +19,8 @@ from weft.planning.place.reasons import (
     left_over,
     tightest,
 )
-from weft.planning.place.rivals import Rival
 from weft.planning.place.sharing import Terms
+from weft.planning.place.solver import Rival
 from weft.planning.place.state import Numbers
 from weft.planning.place.view import Reports
 

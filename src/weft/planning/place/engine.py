@@ -21,11 +21,9 @@ from weft.planning.place.filters import dedicated_leaves, keys_gone, terms_of
 from weft.planning.place.floor import Floor, site_floor
 from weft.planning.place.gang import GangChoice
 from weft.planning.place.ledger import Ledger
-from weft.planning.place.nextto import next_to
 from weft.planning.place.onedomain import DomainChoice
-from weft.planning.place.pool import Pool
 from weft.planning.place.sharing import NO_TERMS, NOTHING
-from weft.planning.place.solve import fill, several
+from weft.planning.place.solver import Pool, fill, next_to, several
 from weft.planning.place.state import Traits
 from weft.planning.place.view import View
 from weft.planning.place.weighing import Weigher

@@ -7,12 +7,19 @@ from collections.abc import Mapping, Sequence
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Policy, Takes
 from weft.planning.place.decision import Decision
-from weft.planning.place.exact import LEAF
 from weft.planning.place.ledger import Ledger
 from weft.planning.place.policies import by_rule
-from weft.planning.place.pool import Pool
-from weft.planning.place.rivals import NEXT_LEAF, Rival, other_sets
-from weft.planning.place.solve import fill, one_block, several, two_leaves
+from weft.planning.place.solver import (
+    LEAF,
+    NEXT_LEAF,
+    Pool,
+    Rival,
+    fill,
+    one_block,
+    other_sets,
+    several,
+    two_leaves,
+)
 from weft.planning.place.view import View
 
 

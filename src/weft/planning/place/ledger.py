@@ -16,8 +16,8 @@ from weft.planning.place.choose import Takes, Weights
 from weft.planning.place.decision import Decision
 from weft.planning.place.floor import Floor
 from weft.planning.place.neighbours import Neighbours
-from weft.planning.place.rivals import Rival
 from weft.planning.place.sharing import NO_TERMS, Terms, crossing
+from weft.planning.place.solver import Rival
 from weft.planning.place.state import Kind, Traits
 from weft.planning.place.view import DYNAMIC, Lens, View
 

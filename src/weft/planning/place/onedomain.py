@@ -11,9 +11,8 @@ from dataclasses import replace
 
 from weft.planning.place.ask import Ask
 from weft.planning.place.decision import Decision
-from weft.planning.place.exact import LEAF
 from weft.planning.place.ledger import Ledger
-from weft.planning.place.rivals import NEXT_DOMAIN
+from weft.planning.place.solver import LEAF, NEXT_DOMAIN
 from weft.planning.place.view import View
 from weft.planning.place.weighing import Weigher
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from weft.model.localityorder import Level
 from weft.planning.place.choose import Policy, Takes
-from weft.planning.place.pool import Pool
+from weft.planning.place.solver import Pool
 from weft.planning.place.weighinput import Tree
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from weft.planning.place.choose import Weights
-from weft.planning.place.exact import LEAF
 from weft.planning.place.sharing import Terms
+from weft.planning.place.solver import LEAF
 from weft.planning.words import first_names, some
 
 WITHOUT_REGARD = "without regard to preferences, uplinks and halls"

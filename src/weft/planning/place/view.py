@@ -9,7 +9,7 @@ from weft.model.localityorder import SliceWithin
 from weft.model.placement import FilterReport
 from weft.planning.place import nvlink
 from weft.planning.place.filters import EXAMPLES
-from weft.planning.place.pool import Pool
+from weft.planning.place.solver import Pool
 from weft.planning.place.state import Kind, Numbers, Traits, lowest
 
 NONE_UNFIT: Mapping[str, str] = {}

@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from weft.model.localityorder import Level
-from weft.planning.place.exact import LEAF
+from weft.planning.place.solver import LEAF
 
 NEVER = 1 << 60
 Values = NDArray[np.int64]

@@ -9,9 +9,8 @@ from weft.model.errors import InputError
 from weft.planning.place.ask import Ask
 from weft.planning.place.decision import Decision
 from weft.planning.place.ledger import Ledger
-from weft.planning.place.pool import Pool
-from weft.planning.place.rivals import rivals
 from weft.planning.place.sharing import crossing
+from weft.planning.place.solver import Pool, rivals
 from weft.planning.place.view import View
 from weft.planning.place.weigh import LeafOption, Weighed, weigh
 from weft.planning.place.weighinput import Preferred, leaf_option

@@ -15,8 +15,7 @@ from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Entry, Words
 from weft.planning.place.choose import from_pool
 from weft.planning.place.decision import Decision
-from weft.planning.place.pool import Pool
-from weft.planning.place.rivals import rivals, tightest
+from weft.planning.place.solver import Pool, rivals, tightest
 from weft.planning.place.view import View
 from weft.planning.place.weighinput import OWN
 from weft.planning.queue.windows import Windows, check_window

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 
-from weft.planning.place.subset import Shape
+from weft.planning.place.solver.subset import Shape
 
 LEAF = 1000
 """Cost of a leaf; a block's weight β is counted in thousandths of it, so that costs are exact integers."""

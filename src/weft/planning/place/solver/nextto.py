@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from weft.model.localityorder import Level
-from weft.planning.place.exact import LEAF
-from weft.planning.place.pool import Pool
-from weft.planning.place.solve import one_leaf
+from weft.planning.place.solver.exact import LEAF
+from weft.planning.place.solver.pool import Pool
+from weft.planning.place.solver.solve import one_leaf
 
 
 def next_to(

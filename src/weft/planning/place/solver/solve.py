@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Sequence
 
-from weft.planning.place.exact import LEAF, cheapest_shapes
-from weft.planning.place.pairs import best_pair, pair_in_block, pair_of_blocks
-from weft.planning.place.pool import Pool
-from weft.planning.place.subset import least_leftover
-from weft.planning.place.swaps import swapped
+from weft.planning.place.solver.exact import LEAF, cheapest_shapes
+from weft.planning.place.solver.pairs import best_pair, pair_in_block, pair_of_blocks
+from weft.planning.place.solver.pool import Pool
+from weft.planning.place.solver.subset import least_leftover
+from weft.planning.place.solver.swaps import swapped
 
 
 def one_leaf(pool: Pool, need: int) -> int | None:

@@ -3,7 +3,7 @@
 The roomiest leaves of some blocks have the most room that this many of their leaves can have. Any other set results
 from exchanging leaves in it for others, and each exchange reduces the sum by the difference of their rooms. What no sum
 of differences reaches, no set reaches; what one difference reaches, one exchange does. Only where two or more exchanges
-might do better, a search is needed (`weft.planning.place.subset`).
+might do better, a search is needed (`weft.planning.place.solver.subset`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from itertools import combinations
 from math import comb
 from typing import NamedTuple
 
-from weft.planning.place.pool import Pool
-from weft.planning.place.subset import Shape
+from weft.planning.place.solver.pool import Pool
+from weft.planning.place.solver.subset import Shape
 
 FEW_GROUPS = 20
 """Up to this many groups of blocks are examined one by one; for more, the search is faster."""

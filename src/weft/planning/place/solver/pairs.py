@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.planning.place.pool import Pool
+from weft.planning.place.solver.pool import Pool
 
 
 def best_pair(pool: Pool, block: int, need: int) -> tuple[int, int]:

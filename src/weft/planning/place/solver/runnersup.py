@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.planning.place.pool import Pool
-from weft.planning.place.solve import next_leaf
+from weft.planning.place.solver.pool import Pool
+from weft.planning.place.solver.solve import next_leaf
 
 Rival = tuple[str, tuple[int, ...], int, int]
 """Leaves that would have had room, too: (what they are best at, leaves in tree order, number of their blocks, units
