@@ -17,6 +17,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from weft.engine.base.tuning import collect_rarely
 from weft.model.errortable import TYPE_PREFIX
 from weft.model.messages import errors
 
@@ -138,11 +139,12 @@ def configured(
     certificate: tuple[Path, Path] | None = None,
     log_level: str = "warning",
 ) -> uvicorn.Config:
-    """uvicorn as weft runs it, with its limits; also used by the tests.
+    """uvicorn as weft runs it, with its limits; also used by the tests. Tunes this process's collector.
 
     Args:
         certificate: PEM files of a certificate chain and of its key; None: no TLS.
     """
+    collect_rarely()
     chain, key = certificate or (None, None)
     return uvicorn.Config(
         app,

@@ -1,4 +1,4 @@
-"""Settings of a process that runs the loop: of Python's threads and collector, and of the C library's memory."""
+"""Settings of weft's processes: of Python's threads and collector, and of the C library's memory."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ only keep the peak that each has needed."""
 _M_ARENA_MAX = -8
 
 
-def tune() -> None:
-    """Apply the settings to this process."""
-    sys.setswitchinterval(SWITCH_SECONDS)
+def collect_rarely() -> None:
+    """Apply `COLLECTING` to this process."""
     gc.set_threshold(*COLLECTING)
+
+
+def tune() -> None:
+    """Apply all settings to this process, which runs the loop."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    collect_rarely()
     with suppress(OSError, AttributeError):  # another C library than GNU's
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, ARENAS)
