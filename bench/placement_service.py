@@ -24,6 +24,7 @@ from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import UsedNumbers
 from weft.planning.place.calendar import FOREVER
+from weft.planning.shapes.resolve import resolve
 
 NODES, PER_LEAF = 10_000, 20
 WAITING = 100
@@ -36,10 +37,10 @@ def service_rows() -> list[dict[str, Any]]:
     given = PlanningInput(site, World({}, {}, {}), {}, {})
     now = NOW.timestamp()
     window = Window(now, now, FOREVER, FOREVER)
-    refused = order("late", 64)
+    refused = resolve(order("late", 64), "team-a", site)
 
     def refuse() -> None:
-        made = given.plan(str(UUID(int=0)), "team-a", refused, capacity, window)
+        made = given.plan(str(UUID(int=0)), refused, capacity, window)
         assert isinstance(made, Refusal) and made.earliest_start
 
     waiting = queue()

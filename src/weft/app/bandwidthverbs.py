@@ -38,6 +38,7 @@ from weft.planning.bandwidth.planned import common_fabric, links_of_pairs, plan_
 from weft.planning.bandwidth.values import Cause
 from weft.planning.fabric.linkmap import LinkMap
 from weft.planning.fabric.podtopology import PodTopology
+from weft.planning.shapes.resolve import shape_of
 from weft.ports.fabric import FollowsRoutes
 
 
@@ -146,7 +147,7 @@ class BandwidthVerbs(TopologyVerbs):
         shown, record = self._allowed(request, rule, name, self._store.find_shown), self._store.site()
         pod = topology_of(shown, record)
         plan = shown.pod.placed
-        if plan is not None and plan.order.nodes.sharing == "shared":
+        if plan is not None and shape_of(plan.order).shares_nodes:
             raise ConflictError(messages.BANDWIDTH_OF_PARTS(pod=pod.pod))
         return pod, record.site, None if plan is None else plan.order.verify_floor
 

@@ -217,7 +217,7 @@ class ChangeVerbs(Generations, WaitingChanges):
     def _given_now(self, pod: PodRecord, order: Order) -> PlanningInput:
         """The planning input for nodes that are added to a pod."""
         order = as_placed(order, pod.plan)
-        given = self._gather(pod.project_id, order)
+        given, _ = self._gather(pod.project_id, order)
         cloud = pod.plan.cloud
         given.world.clouds[cloud].check_order(pod.project_id, order, pod.plan.flavor)
         return given
@@ -234,7 +234,7 @@ class ChangeVerbs(Generations, WaitingChanges):
         if order.storage != pod.order.storage:
             check_storage(order, cloud, site.clouds[cloud], site.clouds[cloud].flavors[pod.plan.flavor])
         offer = site.clouds[cloud].storage
-        return self._resolved(request.caller, pod.project_id, order, world.clouds[cloud], offer, pod.order)
+        return self._by_id(request.caller, pod.project_id, order, world.clouds[cloud], offer, pod.order)
 
     # -- which pod -----------------------------------------------------------------------------------------------
 

@@ -35,8 +35,8 @@ from weft.model.views import PodView
 from weft.planning.queue.advice import when_at_most
 from weft.planning.queue.book import minute
 from weft.planning.queue.extension import why_not_longer
-from weft.planning.shapes.resolve import resolve, resolve_cloud, resolve_flavor
-from weft.planning.shapes.shape import Needs
+from weft.planning.shapes.resolve import resolve
+from weft.planning.shapes.shape import Needs, Resolved
 from weft.ports.cloud import Caller, CloudFacts
 
 log = logging.getLogger(__name__)
@@ -98,14 +98,14 @@ class OrderDesk(Desk):
         if order.locality.exclusive or order.locality.apart_from:
             self._policy.check("pods:create_exclusive", request.caller, project)
 
-    def _gather(self, project: str, order: Order) -> PlanningInput:
+    def _gather(self, project: str, order: Order) -> tuple[PlanningInput, Resolved]:
+        """What an order is planned by, and the order as the site resolves it."""
         record = self._store.site()
-        cloud = resolve_cloud(order, record.site)
-        needs = Needs.of([resolve(order, project, record.site)])
-        given = gather(record, self._keeper.world_of(record), cloud, needs)
-        if error := given.boot_error(project, order):
+        asked = resolve(order, project, record.site)
+        given = gather(record, self._keeper.world_of(record), asked.cloud, Needs.of([asked]))
+        if error := given.boot_error(asked):
             raise error
-        return given
+        return given, asked
 
     def _by_active_site(self, decide: Callable[[], _T], order: str) -> _T:
         """Run `decide` again if another site became active before its result was written."""
@@ -118,19 +118,16 @@ class OrderDesk(Desk):
         raise TemporaryError(f"place pod {order}", "weft", why, "order again")
 
     def _checked(
-        self, caller: Caller, project: str, order: Order, given: PlanningInput, before: Order | None = None
-    ) -> Order:
+        self, caller: Caller, asked: Resolved, given: PlanningInput, before: Order | None = None
+    ) -> Resolved:
         """The order with its key pair resolved and projects by id, after the cloud confirmed the names in it."""
-        cloud = resolve_cloud(order, given.site)
-        facts = given.world.clouds[cloud]
-        flavor = resolve_flavor(order, given.site.clouds[cloud], cloud)
-        shares = order.nodes.sharing == "shared"
-        facts.check_order(
-            project, order, flavor, given.site.clouds[cloud].flavors[flavor] if shares else None
-        )
-        return self._resolved(caller, project, order, facts, given.site.clouds[cloud].storage, before)
+        cloud, facts = given.site.clouds[asked.cloud], given.world.clouds[asked.cloud]
+        part_of = cloud.flavors[asked.flavor] if asked.shape.shares_nodes else None
+        facts.check_order(asked.project, asked.order, asked.flavor, part_of)
+        named = self._by_id(caller, asked.project, asked.order, facts, cloud.storage, before)
+        return asked.naming(named)
 
-    def _resolved(
+    def _by_id(
         self,
         caller: Caller,
         project: str,
@@ -171,15 +168,9 @@ class OrderDesk(Desk):
         return order.model_copy(update={"access": access})
 
     def _plan(
-        self,
-        pod_id: str,
-        project: str,
-        order: Order,
-        given: PlanningInput,
-        capacity: Capacity,
-        window: Window,
+        self, pod_id: str, asked: Resolved, given: PlanningInput, capacity: Capacity, window: Window
     ) -> Plan:
-        plan = given.plan(pod_id, project, order, capacity, window)
+        plan = given.plan(pod_id, asked, capacity, window)
         if isinstance(plan, Refusal):
             raise refused(plan)
         return plan

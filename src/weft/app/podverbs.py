@@ -26,7 +26,6 @@ from weft.model.pod import ENDED, PodState
 from weft.model.receipt import ReceiptKey, SignedReceipt
 from weft.model.views import FIRST_PAGE, EventView, PodSearch, PodSummary, PodView
 from weft.planning.shapes.plan import NOT_ORDERED
-from weft.planning.shapes.resolve import resolve_cloud
 
 
 class PodVerbs(OrderDesk):
@@ -62,10 +61,10 @@ class PodVerbs(OrderDesk):
     def _plan_new(self, request: Request, order: Order) -> Plan:
         project = self._project(request, "pods:plan")
         self._check_exclusive(request, project, order)
-        given = self._gather(project, order)
-        order = self._checked(request.caller, project, order, given)
+        given, asked = self._gather(project, order)
+        asked = self._checked(request.caller, asked, given)
         window = self._window(order, given.site)
-        plan = self._plan(NOT_ORDERED, project, order, given, self._store.capacity(), window)
+        plan = self._plan(NOT_ORDERED, asked, given, self._store.capacity(), window)
         if window.start <= window.now:
             given.check_quotas(project, plan)
         return plan
@@ -107,19 +106,19 @@ class PodVerbs(OrderDesk):
 
     def _write_order(self, request: Request, project: str, order: Order, pod_id: str) -> str:
         """Raises `SiteChangedError` if another site became active meanwhile; then nothing is written."""
-        given = self._gather(project, order)
-        order = self._checked(request.caller, project, order, given)
+        given, asked = self._gather(project, order)
+        asked = self._checked(request.caller, asked, given)
         by = request.caller.user_name
         if order.queue:
-            given.check_possible(pod_id, project, order)
+            given.check_possible(pod_id, asked)
         else:
-            cloud = resolve_cloud(order, given.site)
-            check_epoch(self._store.database, given.world.clouds[cloud], given.site.name, cloud)
+            cloud = given.world.clouds[asked.cloud]
+            check_epoch(self._store.database, cloud, given.site.name, asked.cloud)
         window = self._window(order, given.site)
         if order.queue or window.start > window.now:
-            order_waiting(self._store, given, pod_id, project, by, order, window)
+            order_waiting(self._store, given, pod_id, by, asked, window)
         else:
-            claim_now(self._store, given, pod_id, project, by, order, window)
+            claim_now(self._store, given, pod_id, by, asked, window)
         return pod_id
 
     def list_pods(self, request: Request, search: PodSearch = FIRST_PAGE) -> list[PodSummary]:

@@ -24,6 +24,7 @@ from weft.model.pod import ENDED
 from weft.model.site import Site
 from weft.model.views import Applied
 from weft.planning.shapes.gpu.replacing import replaced_by
+from weft.planning.shapes.resolve import shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,4 +172,4 @@ def _holds(pod: PodRecord, asked: Replacement) -> bool:
 
 
 def _is_shared(pod: PodRecord) -> bool:
-    return pod.order.nodes.sharing == "shared"
+    return shape_of(pod.order).shares_nodes

@@ -21,6 +21,7 @@ from weft.model.site import Site
 from weft.model.views import TopologyFile
 from weft.planning.fabric.podtopology import PodServer, PodTopology, levels_of, locate
 from weft.planning.fabric.topology import Topology
+from weft.planning.shapes.resolve import shape_of
 
 _KIND = "server/"
 _AWAY = frozenset({RowState.PENDING, RowState.BROKEN})
@@ -122,7 +123,7 @@ def _accelerators(plan: Plan, site: Site) -> int:
     flavor = cloud.flavors.get(plan.flavor) if cloud is not None else None
     if flavor is not None and flavor.accelerators is not None:
         return flavor.accelerators.count
-    if plan.order.nodes.sharing == "shared":
+    if shape_of(plan.order).shares_nodes:
         return 0
     nodes = (site.node_by_name.get(n.node) for n in plan.placement.nodes)
     counts = {len(node.accelerators) if node is not None else 0 for node in nodes}

@@ -21,10 +21,11 @@ class WaitingChanges(OrderDesk):
 
     def _plan_waiting(self, request: Request, pod: PodRecord, order: Order) -> Plan:
         self._check_exclusive(request, pod.project_id, order)
-        given = self._gather(pod.project_id, order)
-        order = self._checked(request.caller, pod.project_id, order, given, pod.order)
+        given, asked = self._gather(pod.project_id, order)
+        asked = self._checked(request.caller, asked, given, pod.order)
+        order = asked.order
         window = replace(self._window(order, given.site), pod=str(pod.id))
-        plan = self._plan(str(pod.id), pod.project_id, order, given, self._store.capacity(), window)
+        plan = self._plan(str(pod.id), asked, given, self._store.capacity(), window)
         fields = waiting_change(pod.order, order)
         change = PodChange(
             generation=pod.generation + bool(fields),
@@ -37,19 +38,20 @@ class WaitingChanges(OrderDesk):
     def _apply_waiting(self, request: Request, pod: PodRecord, order: Order) -> PodChange:
         """Change a waiting order: it keeps its position if it asks for no more than before, and is booked again."""
         self._check_exclusive(request, pod.project_id, order)
-        given = self._gather(pod.project_id, order)
-        order = self._checked(request.caller, pod.project_id, order, given, pod.order)
+        given, asked = self._gather(pod.project_id, order)
+        asked = self._checked(request.caller, asked, given, pod.order)
+        order = asked.order
         fields = waiting_change(pod.order, order)
         if not fields:
             return PodChange(generation=pod.generation)
         window = replace(self._window(order, given.site), pod=str(pod.id))
         if order.queue:
-            given.check_possible(str(pod.id), pod.project_id, order)
+            given.check_possible(str(pod.id), asked)
         elif window.start <= window.now:
             allowed = instead(
                 "true, since the order is waiting; to order without waiting, release it and order again"
             )
             raise InputError("queue", order.queue, allowed)
         change = PodChange(generation=pod.generation + 1, fields=fields)
-        change_waiting(self._store, given, pod, order, window, change, request.caller.user_name)
+        change_waiting(self._store, given, pod, asked, window, change, request.caller.user_name)
         return change

@@ -18,6 +18,7 @@ from weft.model.errors import ConflictError, ForbiddenError, InputError
 from weft.model.plan import Plan
 from weft.model.pod import Phase, PodState
 from weft.model.views import PodView
+from weft.planning.shapes.resolve import shape_of
 from weft.ports.servers import Action
 from weft.web.changes import pod_of
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of
@@ -102,7 +103,7 @@ async def replace_page(visit: Visitor, name: str) -> Response:
         "Nothing is changed yet: the next page says what would be.",
     )
     request = await visit.caller("GET", f"/v1/pods/{pod.id}")
-    if pod.order.nodes.sharing == "shared":
+    if shape_of(pod.order).shares_nodes:
         does = ("A server on another node takes the place of one; the other servers go on.", does[1])
         asked = (AskedField("node", "Server that goes", 255),)
     else:
@@ -123,7 +124,7 @@ async def replace_plan(visit: Visitor, name: str) -> Response:
     )
     change = _change(plan)
     came = ", ".join((*change.spares_used, *change.nodes_added)) or "a node"
-    shared = plan.order.nodes.sharing == "shared"
+    shared = shape_of(plan.order).shares_nodes
     gone = wanted.node if shared else ", ".join(change.nodes_removed)
     does = (
         f"{gone} goes: its server and everything on its own disks.",

@@ -18,6 +18,7 @@ from weft.model.messages import pods
 from weft.model.plan import Plan
 from weft.model.receipt import ReceiptItem
 from weft.model.resources import Resource
+from weft.planning.shapes.resolve import shape_of
 
 SegmentPorts = Mapping[str, tuple[Membership, ...]]
 """Key of a segment -> ports that are or were in it."""
@@ -45,7 +46,7 @@ class HeldPod(Held):
     def note(self, changes: Iterable[Change] = (), events: Iterable[Event] = ()) -> None:
         """As for every owner; but first record which virtual functions Nova has bound."""
         changes = list(changes)
-        shares = self.pod.order.nodes.sharing == "shared"
+        shares = shape_of(self.pod.order).shares_nodes
         if shares and (bound := bound_slots((c.key, c.facts) for c in changes)):
             with self.write() as tx:  # before the rows: after a crash in between both are done again
                 bind_functions(tx, self.pod.id, bound)

@@ -14,6 +14,7 @@ from weft.engine.rows.records import Change, PodRecord, ResourceRecord
 from weft.model.errors import WeftError
 from weft.model.site import Site
 from weft.model.specs import ServerSpec
+from weft.planning.shapes.resolve import shape_of
 from weft.ports.occupants import Ended, Ending, OnHost
 
 Result = Literal["clean", "not clean", "unknown"]
@@ -148,7 +149,7 @@ def read_hosts(
     own = {one.outside_id for r in servers for one in (*r.predecessors, r) if one.outside_id}
     asked = [r for r in servers if r.started_at is not None]
     hosts = {r.resource.node for r in asked if not r.outside_id}
-    shares = pod.plan.order.nodes.sharing == "shared"
+    shares = shape_of(pod.plan.order).shares_nodes
     cloud = pod.plan.cloud
     nodes, unreadable = held_nodes(site, cloud, holding)
     yield from (HostReading(name, "unknown", why) for name, why in unreadable.items())

@@ -27,6 +27,7 @@ from weft.model.resources import Resource
 from weft.model.site import Site
 from weft.model.specs import PortSpec, SegmentSpec, ServerSpec
 from weft.planning.fabric.functions import own_ports
+from weft.planning.shapes.resolve import shape_of
 from weft.ports.occupants import OnHost
 
 log = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool, max_age
         max_age: how many seconds ago the reading of a fabric may have begun; 0: it begins now.
     """
     pod, records = held.pod, {r.key: r for r in held.resources()}
-    shares, follows = pod.plan.order.nodes.sharing == "shared", has_followers(records.values())
+    shares, follows = shape_of(pod.plan.order).shares_nodes, has_followers(records.values())
     nodes, unknown = held_nodes(site, pod.plan.cloud, pod.held)
     seen = world.clouds[pod.plan.cloud].on_hosts([n.nova_host for n in nodes]) if nodes else {}
     found = _NodeChecks(unknown=unknown)

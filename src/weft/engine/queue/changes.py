@@ -141,7 +141,7 @@ def _nodes(tx: Tx, pod: PodRecord, plan: Plan, site: Site, change: PodChange) ->
     spares = {n.node for n in plan.placement.spares}
     if change.nodes_added:
         tx.run("bump_epoch", cloud=plan.cloud)
-    if plan.order.nodes.sharing == "shared":
+    if shape_of(plan.order).shares_nodes:
         _parts(tx, pod, plan, site)
         return
     tx.many(

@@ -15,9 +15,9 @@ from weft.engine.queue.gather import PlanningInput, Window, refused
 from weft.engine.queue.overdue import check_overdue
 from weft.engine.store.store import Store
 from weft.model.errors import TemporaryError
-from weft.model.order import Order
 from weft.model.placement import Refusal
 from weft.model.plan import Plan
+from weft.planning.shapes.shape import Resolved
 
 UNCONFIRMED = 120.0
 """Seconds for which workers ignore a pod with an unconfirmed claim: longer than clouds take to respond."""
@@ -26,7 +26,7 @@ MOST_TRIES = 8
 
 
 def claim_now(
-    store: Store, given: PlanningInput, pod_id: str, project: str, user: str, order: Order, window: Window
+    store: Store, given: PlanningInput, pod_id: str, user: str, order: Resolved, window: Window
 ) -> None:
     """Claim nodes for an order that starts now.
 
@@ -38,13 +38,13 @@ def claim_now(
         with store.database.placing(lock=False) as tx:
             capacity = read_capacity(tx, lock=True)
             given.check_site(capacity)
-            check_overdue(tx, project, given.site)
-            plan = given.plan(pod_id, project, order, capacity, window)
+            check_overdue(tx, order.project, given.site)
+            plan = given.plan(pod_id, order, capacity, window)
             if isinstance(plan, Refusal):
                 raise refused(plan)
-            store.insert_pod(tx, plan, project, user, UNCONFIRMED)
+            store.insert_pod(tx, plan, order.project, user, UNCONFIRMED)
         try:
-            without = _looked_at(store, given, project, plan)
+            without = _looked_at(store, given, plan)
         except BaseException:
             if not store.drop_claim(plan):  # a worker holds it by now: what was refused must not be built
                 store.release(UUID(plan.pod_id), "the order was refused after its nodes were claimed")
@@ -55,12 +55,12 @@ def claim_now(
             return
         given = without
     why = f"the chosen nodes were in use by others, {MOST_TRIES} times in a row"
-    raise TemporaryError(f"place pod {order.name}", "weft", why, "order again")
+    raise TemporaryError(f"place pod {order.order.name}", "weft", why, "order again")
 
 
-def _looked_at(store: Store, given: PlanningInput, project: str, plan: Plan) -> PlanningInput | None:
+def _looked_at(store: Store, given: PlanningInput, plan: Plan) -> PlanningInput | None:
     """None: the plan is fine; otherwise the input without the nodes that are in use by others."""
     without = given.without_occupied(plan, store.servers_on)
     if without is None:
-        given.check_quotas(project, plan)
+        given.check_quotas(plan.project, plan)
     return without

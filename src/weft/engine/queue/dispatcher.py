@@ -8,7 +8,7 @@ nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -40,7 +40,6 @@ from weft.model.messages.documents import coded
 from weft.model.plan import Plan
 from weft.model.site import Site
 from weft.planning.queue.keep import Keep
-from weft.planning.shapes.resolve import resolve, resolve_cloud
 from weft.planning.shapes.shape import Needs, Resolved
 
 log = logging.getLogger(__name__)
@@ -135,7 +134,7 @@ class Dispatcher:
     def _begin(self, waiting: Collection[Waiter]) -> _RunInput:
         record = self._store.site()
         site, inputs = record.site, self._gather(record, waiting)
-        reasons = {w.id: _in_the_way(w, inputs.get(_cloud(w, site))) for w in waiting}
+        reasons = {w.id: _in_the_way(w, site, inputs) for w in waiting}
         half_life = span(site.queue.half_life).total_seconds()
         with self._store.database.transaction() as tx:
             rows = tx.rows("use_of_projects", at=tx.now(), half_life=half_life)
@@ -160,7 +159,7 @@ class Dispatcher:
 
         A refusal is added to `denied`.
         """
-        given, denied = run.inputs[_cloud(chosen, run.site.site)], run.denied
+        given, denied = run.inputs[chosen.resolved(run.site.site).cloud], run.denied
         assert isinstance(given, PlanningInput), "without it the order is denied"
         first = self._plan(chosen, given, seen, self._store.database.now().timestamp())
         reason = first if isinstance(first, str) else _over_quota(given, chosen, first)
@@ -227,7 +226,7 @@ class Dispatcher:
         """The plan with which it starts now, or why it can't."""
         window = _window(one, capacity, now)
         try:
-            made = given.plan(str(one.id), one.project, one.order, capacity, window)
+            made = given.plan(str(one.id), one.resolved(given.site), capacity, window)
         except InputError as error:
             return error.message
         return made if isinstance(made, Plan) else made.reason
@@ -296,14 +295,15 @@ class Dispatcher:
     def _gather(self, record: SiteRecord, waiting: Iterable[Waiter]) -> dict[str, PlanningInput | WeftError]:
         """Input for each cloud with waiting orders; the error if it can't be read."""
         site, world = record.site, self._world()
-        by_cloud: dict[str, list[Waiter]] = {}
+        by_cloud: dict[str, list[Resolved]] = {}
         for one in waiting:
-            if cloud := _cloud(one, site):
-                by_cloud.setdefault(cloud, []).append(one)
+            with suppress(InputError):  # it names what the site no longer has, which planning reports
+                order = one.resolved(site)
+                by_cloud.setdefault(order.cloud, []).append(order)
         found: dict[str, PlanningInput | WeftError] = {}
         for cloud, ones in by_cloud.items():
             try:
-                found[cloud] = gather(record, world, cloud, Needs.of(_resolved(ones, site)))
+                found[cloud] = gather(record, world, cloud, Needs.of(ones))
             except WeftError as error:
                 found[cloud] = error
         return found
@@ -321,27 +321,12 @@ def _window(one: Waiter, capacity: Capacity, now: float) -> Window:
     return replace(window, end=min(window.end, booked), came=0.0) if now < booked else window
 
 
-def _cloud(one: Waiter, site: Site) -> str:
-    """The order's cloud; empty if the site no longer has it."""
-    try:
-        return resolve_cloud(one.order, site)
-    except InputError:
-        return ""
-
-
-def _resolved(waiting: Iterable[Waiter], site: Site) -> Iterator[Resolved]:
-    """Those that can be resolved; the others name what the site no longer has, which planning reports."""
-    for one in waiting:
-        with suppress(InputError):
-            yield resolve(one.order, one.project, site)
-
-
-def _in_the_way(one: Waiter, given: PlanningInput | WeftError | None) -> WeftError | None:
+def _in_the_way(one: Waiter, site: Site, inputs: Mapping[str, PlanningInput | WeftError]) -> WeftError | None:
     """Why something that it needs could not be read from its cloud; None: all was read."""
-    if not isinstance(given, PlanningInput):
-        return given
     try:
-        return given.boot_error(one.project, one.order)
+        order = one.resolved(site)
+        given = inputs[order.cloud]
+        return given.boot_error(order) if isinstance(given, PlanningInput) else given
     except InputError:
         return None  # reported by planning
 

@@ -15,7 +15,6 @@ from weft.engine.rows.siteparts import SiteRecord
 from weft.model.change import Replacement
 from weft.model.errors import RefusedError, UnknownError, WeftError
 from weft.model.fabric import TightPort
-from weft.model.ids import moment
 from weft.model.messages import placement
 from weft.model.order import Order
 from weft.model.placement import Explanation, FullPort, Occupancy, QuotaExcess, Refusal
@@ -26,9 +25,7 @@ from weft.planning.fabric.portkeys import full as full_port
 from weft.planning.kept import kept
 from weft.planning.place.calendar import FOREVER
 from weft.planning.place.sharing import Terms
-from weft.planning.queue.advice import advise, start_offer
 from weft.planning.queue.book import Book
-from weft.planning.queue.shares import PartsOrder, earliest
 from weft.planning.shapes.change import make_change
 from weft.planning.shapes.limits import ending, over_limit
 from weft.planning.shapes.numbers import physical_networks, with_segments
@@ -92,18 +89,15 @@ class PlanningInput:
         it stays active until the transaction ends, since activating another one takes that lock."""
         check_active(self.generation, capacity.site)
 
-    def boot_error(self, project: str, order: Order) -> WeftError | None:
-        """Why its fabric is unreachable, or why the hosts on which Nova would boot it are unknown; None: all is known.
-
-        Raises `InputError` for names that the site doesn't know.
-        """
-        resolved = resolve(order, project, self.site)
-        if silent := [self.silent[f] for f in resolved.fabrics if f in self.silent]:
+    def boot_error(self, order: Resolved) -> WeftError | None:
+        """Why its fabric is unreachable, or why the hosts on which Nova would boot it are unknown; None: all is
+        known."""
+        if silent := [self.silent[f] for f in order.fabrics if f in self.silent]:
             return silent[0]
-        known = self.boots.get(resolved.boots) if resolved.boots else {}
+        known = self.boots.get(order.boots) if order.boots else {}
         if known is None:
             return UnknownError(
-                "look for hosts", f"cloud {resolved.cloud}", "the requirements of the image are not known yet"
+                "look for hosts", f"cloud {order.cloud}", "the requirements of the image are not known yet"
             )
         return known if isinstance(known, WeftError) else None
 
@@ -111,52 +105,24 @@ class PlanningInput:
         """What is out of order now for orders of a project."""
         return health(self.site, [self], capacity, project)
 
-    def plan(
-        self, pod_id: str, project: str, order: Order, capacity: Capacity, window: Window
-    ) -> Plan | Refusal:
+    def plan(self, pod_id: str, order: Resolved, capacity: Capacity, window: Window) -> Plan | Refusal:
         """The plan of an order in this window, avoiding everything booked or reserved; or why there is none.
 
-        Raises `InputError` for names that the site doesn't know.
+        Raises `InputError` for what the site doesn't offer.
         """
-        book, health = capacity.book(), self.health(capacity, project)
+        book, health = capacity.book(), self.health(capacity, order.project)
         at = window.now, window.start, window.end
-        asks = terms_of(order, project)
-        occupancy = book.occupancy(health, project, *at, window.pod, window.came, asks)
+        asks = terms_of(order)
+        occupancy = book.occupancy(health, order.project, *at, window.pod, window.came, asks)
         used = with_segments(self.site, capacity.used, self.configured, self.segments)
-        resolved = resolve(order, project, self.site)
-        made = self._make(pod_id, resolved, occupancy, used)
+        made = self._make(pod_id, order, occupancy, used)
         if isinstance(made, Plan):
-            nodes = None if resolved.shape.places is None else made.placement.held
-            over = over_limit(resolved, book, window.start, window.end, window.pod, nodes)
+            over = over_limit(order, made.placement.held, book, window.start, window.end, window.pod)
             return over or ending(made.graph, capacity.ending) or made
-        if not resolved.shape.is_full(made):
+        if not order.shape.is_full(made):
             return made
-        if resolved.shape.places is not None:
-            return self._advise(made, resolved, book, health, window)
-        line = resolved.shape.timeline(book, self.site, resolved.where.name, health, window.now)
-        line.cancel(window.pod)
-        return advise(made, line, resolved.ask, book, window.start, window.end, window.until, window.now)
-
-    def _advise(
-        self, refusal: Refusal, order: Resolved, book: Book, health: Occupancy, window: Window
-    ) -> Refusal:
-        """Add from when an order of a shape without timeline would fit."""
-        places = order.shape.places
-        assert places is not None
-        one = PartsOrder(
-            window.pod or "new",
-            order.project,
-            order.order.name,
-            lambda occupancy: places(order, occupancy),
-            window.now,
-            window.end - window.start,
-            window.until,
-        )
-        found = earliest(one, book, health, window.start, window.now)
-        if found is None or found.start <= window.start:
-            return refusal
-        would = (*refusal.would_fit, start_offer(window.start, found.start))
-        return refusal.model_copy(update={"would_fit": would, "earliest_start": moment(found.start)})
+        line = order.shape.line(book, self.site, order.where.name, health, window.now)
+        return line.advise(made, order, window.pod, window.start, window.end, window.until)
 
     def change(
         self,
@@ -191,10 +157,10 @@ class PlanningInput:
         over = None
         if made.change is None or made.change.nodes_added:
             resolved = resolve(as_placed(order, plan), plan.project, self.site)
-            nodes = None if resolved.shape.places is None else made.placement.held
             # What a replacement leaves isn't the project's wish: it goes on for all nodes that fail together.
             still = () if replaces else (n for n, r in capacity.holds.items() if _is_left(r, window.pod))
-            over = over_limit(resolved, book, window.start, window.end, window.pod, nodes, still)
+            held = made.placement.held
+            over = over_limit(resolved, held, book, window.start, window.end, window.pod, still)
         return over or ending(made.graph, capacity.ending) or made
 
     def without_occupied(
@@ -217,13 +183,11 @@ class PlanningInput:
         reasons = look_before_claim(facts, self.site, plan.cloud, looked_at, servers_on, wait)
         return replace(self, down={**self.down, **reasons}) if reasons else None
 
-    def check_possible(self, pod_id: str, project: str, order: Order) -> None:
+    def check_possible(self, pod_id: str, order: Resolved) -> None:
         """Raise `RefusedError` for an order that would not fit even on an empty site."""
-        resolved = resolve(order, project, self.site)
-        made = self._make(pod_id, resolved, Occupancy(), UsedNumbers())
+        made = self._make(pod_id, order, Occupancy(), UsedNumbers())
         if isinstance(made, Plan):
-            nodes = None if resolved.shape.places is None else made.placement.held
-            made = over_limit(resolved, Book(), 0, 1, nodes=nodes)
+            made = over_limit(order, made.placement.held, Book(), 0, 1)
         if made is not None:
             raise refused(made)
 
@@ -358,10 +322,11 @@ def down_nodes(site: Site, world: World, cloud: str) -> dict[str, str]:
     }
 
 
-def terms_of(order: Order, project: str) -> Terms:
+def terms_of(resolved: Resolved) -> Terms:
     """The order's constraints on its leaves."""
+    order = resolved.order
     apart = frozenset(order.locality.apart_from)
-    return Terms(project, apart, order.locality.exclusive, order.fabric.bisection_gbps)
+    return Terms(resolved.project, apart, order.locality.exclusive, order.fabric.bisection_gbps)
 
 
 @kept

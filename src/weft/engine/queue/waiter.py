@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self
 from uuid import UUID
@@ -13,12 +13,34 @@ from weft.engine.book.capacity import seconds_of
 from weft.engine.queue.gather import Window
 from weft.model.ids import span
 from weft.model.order import Order
+from weft.model.site import Site
+from weft.planning.place.calendar import FOREVER
 from weft.planning.queue.turns import Candidate
+from weft.planning.shapes.resolve import resolve
+from weft.planning.shapes.shape import Resolved, WaitingOrder
+
+
+class Resolving:
+    """Resolves an order once for a site, and again for another one. Nothing but a cache: threads may share it."""
+
+    def __init__(self) -> None:
+        self._last: Resolved | None = None
+
+    def __call__(self, order: Order, project: str, site: Site) -> Resolved:
+        """Raises `InputError`."""
+        last = self._last
+        if last is None or last.site is not site or last.order is not order:
+            last = self._last = resolve(order, project, site)
+        return last
 
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """A waiting order, from its row; see `PodRecord`."""
+    """A waiting order, from its row; see `PodRecord`.
+
+    Attributes:
+        resolving: kept with its row between readings.
+    """
 
     id: UUID
     project: str
@@ -31,9 +53,10 @@ class Waiter:
     position: int | None = None
     expected_start: datetime | None = None
     generation: int = 1
+    resolving: Resolving = field(default_factory=Resolving, compare=False, repr=False)
 
     @classmethod
-    def of(cls, row: Mapping[str, Any], order: Order) -> Self:
+    def of(cls, row: Mapping[str, Any], order: Order, resolving: Resolving) -> Self:
         return cls(
             row["id"],
             row["project_id"],
@@ -46,6 +69,30 @@ class Waiter:
             row["position"],
             row["expected_start"],
             row["generation"],
+            resolving,
+        )
+
+    def resolved(self, site: Site) -> Resolved:
+        """Raises `InputError` for what the site no longer has."""
+        return self.resolving(self.order, self.project, site)
+
+    def asks(self, site: Site, now: float, reported: Mapping[str, str]) -> WaitingOrder:
+        """What it asks of its line now. Raises `InputError` as `resolved`.
+
+        Args:
+            reported: nodes that its project has reported -> why.
+        """
+        order, window = self.resolved(site), self.window(now)
+        ask = order.ask
+        return WaitingOrder(
+            order,
+            replace(ask, pod=str(self.id), exclude=(*ask.exclude, *sorted(reported))),
+            self.created_at.timestamp(),
+            window.end - now if self.order.lease.duration else FOREVER,
+            window.until,
+            self.not_before.timestamp() if self.not_before else 0.0,
+            self.fixed,
+            reported,
         )
 
     @property

@@ -26,6 +26,7 @@ from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.site import Site
 from weft.planning.place.calendar import FOREVER
+from weft.planning.place.slots import is_slot
 from weft.planning.queue.book import booked, minute, when
 from weft.planning.queue.extension import why_not_longer
 from weft.planning.queue.keep import Keep
@@ -33,6 +34,7 @@ from weft.planning.shapes.limits import over_limit
 from weft.planning.shapes.orderdiff import asks_no_more, waiting_change
 from weft.planning.shapes.plan import parts_of, takes
 from weft.planning.shapes.resolve import resolve, shape_of
+from weft.planning.shapes.shape import Resolved
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 """The earliest time that a row can have: an open booking without a known end starts there."""
@@ -64,7 +66,8 @@ def lengthen_waiting(
     later = until.timestamp()
     if booking:
         resolved = resolve(pod.order, pod.project_id, site)
-        over = over_limit(resolved, book, end, later, str(pod.id))
+        nodes = [n for n in booking.nodes if not is_slot(n)]
+        over = over_limit(resolved, nodes, book, end, later, str(pod.id))
         why = over.reason if over else why_not_longer(site, resolved.where.name, book, booking, later)
         if why is not None:
             raise ConflictError(orders.NOT_LONGER(pod=pod.name, end=minute(later), why=why))
@@ -112,16 +115,17 @@ def check_waiting(tx: Tx, project: str, site: Site) -> None:
 
 
 def order_waiting(
-    store: Store, given: PlanningInput, pod_id: str, project: str, user: str, order: Order, window: Window
+    store: Store, given: PlanningInput, pod_id: str, user: str, asked: Resolved, window: Window
 ) -> None:
     """Store an order that starts later: nodes are booked for its start, or it waits in the queue.
 
     Raises `RefusedError` if it has no place at its start and must not queue, `ConflictError` if too many wait already.
     """
+    order, project = asked.order, asked.project
     with store.database.placing() as tx:
         check_waiting(tx, project, given.site)
         check_overdue(tx, project, given.site)
-        keep = _booking(tx, given, pod_id, project, order, window)
+        keep = _booking(tx, given, pod_id, asked, window)
         now, reason = tx.now(), _why_waiting(order, window, keep)
         row = _waiting_row(order, window, keep)
         store.insert_row(
@@ -147,7 +151,7 @@ def change_waiting(
     store: Store,
     given: PlanningInput,
     pod: PodRecord,
-    order: Order,
+    asked: Resolved,
     window: Window,
     change: PodChange,
     by: str,
@@ -158,9 +162,10 @@ def change_waiting(
     Raises `RefusedError` if it has no place at its start and must not queue, `ConflictError` if it has begun or was
     changed since the record was read.
     """
+    order = asked.order
     keeps = asks_no_more(pod.order, order)
     with store.database.placing() as tx:
-        keep = _booking(tx, given, str(pod.id), pod.project_id, order, window)
+        keep = _booking(tx, given, str(pod.id), asked, window)
         tx.run("first_generation", id=pod.id)
         row = tx.row(
             "change_waiting",
@@ -182,9 +187,7 @@ def change_waiting(
         remember(tx, pod.id, change.generation, order, by, fields_said(change.fields))
 
 
-def _booking(
-    tx: Tx, given: PlanningInput, pod_id: str, project: str, order: Order, window: Window
-) -> Keep | None:
+def _booking(tx: Tx, given: PlanningInput, pod_id: str, order: Resolved, window: Window) -> Keep | None:
     """What is booked for an order from the start of its window; None: nothing, it waits in the queue.
 
     Raises `SiteChangedError` if another site was activated since the input was read.
@@ -193,10 +196,10 @@ def _booking(
         return None
     capacity = read_capacity(tx)
     given.check_site(capacity)
-    plan = given.plan(pod_id, project, order, capacity, window)
+    plan = given.plan(pod_id, order, capacity, window)
     if isinstance(plan, Plan):
-        return Keep(pod_id, project, tuple(takes(plan)), window.start, window.end, parts=parts_of(plan))
-    if not order.queue:
+        return Keep(pod_id, order.project, tuple(takes(plan)), window.start, window.end, parts=parts_of(plan))
+    if not order.order.queue:
         raise refused(plan)
     return None
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from weft.engine.base.database import Tx
 from weft.engine.base.documents import read
 from weft.engine.base.unreadable import READING, UnreadableError, unreadable
-from weft.engine.queue.waiter import Waiter
+from weft.engine.queue.waiter import Resolving, Waiter
 from weft.model.order import Order
 
 
@@ -24,7 +24,9 @@ class Waitlist:
     unreadable: dict[UUID, tuple[str, UnreadableError]] = field(
         default_factory=dict[UUID, tuple[str, UnreadableError]]
     )
-    _known: dict[UUID, tuple[str, Order]] = field(default_factory=dict[UUID, tuple[str, Order]])
+    _known: dict[UUID, tuple[str, Order, Resolving]] = field(
+        default_factory=dict[UUID, tuple[str, Order, Resolving]]
+    )
 
     def read(self, tx: Tx) -> dict[UUID, Waiter]:
         """All orders that wait now, in the order of their arrival."""
@@ -35,11 +37,11 @@ class Waitlist:
         changed = [pod_id for pod_id in versions if pod_id not in self._known]
         for row in tx.rows("orders_of", ids=changed) if changed else ():
             try:
-                self._known[row["id"]] = (versions[row["id"]], read(Order, row["ordered"]))
+                self._known[row["id"]] = (versions[row["id"]], read(Order, row["ordered"]), Resolving())
             except READING as error:
                 why = unreadable(f"order {row['id']}", error)
                 self.unreadable[row["id"]] = (versions[row["id"]], why)
         for row in rows:
             if row["parked"] is not None and row["id"] in self._known:
                 tx.run("unpark", id=row["id"])
-        return {r["id"]: Waiter.of(r, self._known[r["id"]][1]) for r in rows if r["id"] in self._known}
+        return {r["id"]: Waiter.of(r, *self._known[r["id"]][1:]) for r in rows if r["id"] in self._known}

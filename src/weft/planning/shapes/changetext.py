@@ -9,6 +9,7 @@ from weft.model.change import PodChange
 from weft.model.placement import PlacedNode
 from weft.model.plan import Plan
 from weft.planning.shapes.plantext import counts, notes, table
+from weft.planning.shapes.resolve import shape_of
 
 MOST_ROWS = 40
 """Resources that are listed individually; more are counted."""
@@ -56,7 +57,7 @@ def _nodes(plan: Plan, change: PodChange) -> Iterator[str]:
     rows += [_row("+ spare", n) for n in plan.placement.spares if n.node in change.nodes_added]
     if rows:
         stay = len(plan.placement.nodes) + len(plan.placement.spares) - len(change.nodes_added)
-        shared = plan.order.nodes.sharing == "shared"
+        shared = shape_of(plan.order).shares_nodes
         who = f"Servers: {stay} stay, with their" if shared else f"Nodes: {stay} stay, with their servers and"
         yield f"{who} addresses; all within one {plan.placement.level}."
         yield from table([["", "node", "rack", "leaf", "block"], *rows])

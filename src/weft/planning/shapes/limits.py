@@ -15,18 +15,18 @@ from weft.planning.shapes.shape import Resolved
 
 def over_limit(
     resolved: Resolved,
+    nodes: Collection[str],
     book: Book,
     start: float,
     end: float,
     exclude_pod: str = "",
-    nodes: Collection[str] | None = None,
     leaving: Iterable[str] = (),
 ) -> Refusal | None:
     """Why the project can't have this many nodes, counting what it holds and has booked in the window.
 
     Args:
+        nodes: what the order would get: shared nodes on which the project has parts already don't count again.
         exclude_pod: a pod that isn't counted.
-        nodes: shared nodes that it would have parts of: those on which the project has parts already count once.
         leaving: nodes that this pod still holds and doesn't want any more.
     """
     limits, project = resolved.site.queue.projects.get(resolved.project), resolved.project
@@ -40,13 +40,14 @@ def over_limit(
         if not is_slot(node)
     }.union(leaving)
     has, spare, most = len(held), resolved.order.nodes.spare, limits.max_nodes
-    wanted = resolved.ask.counted if nodes is None else len(held.union(nodes)) - has
+    wanted = resolved.shape.adds(resolved, nodes, held)
     if has + wanted <= most:
         return None
     reason = placement.PROJECT_LIMIT(has=has, most=most, more=wanted, spare=spare or None)
     left = most - has - spare
-    change = (resolved.shape.fewer(resolved.order, left),) if left > 0 and nodes is None else ()
-    return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=change)
+    fewer = resolved.shape.fewer(resolved.order, left) if left > 0 else None
+    would = () if fewer is None else (fewer,)
+    return Refusal(reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=would)
 
 
 def ending(graph: Graph, names: Mapping[str, str]) -> Refusal | None:

@@ -40,12 +40,11 @@ def resolve(order: Order, project: str, site: Site) -> Resolved:
 def as_placed(order: Order, plan: Plan) -> Order:
     """The order of an existing pod, with omitted names filled in as the pod has them: the site may offer others by
     now."""
-    nodes, fabric = order.nodes, order.fabric
+    nodes = order.nodes
     if nodes.accelerators is not None:
         nodes = nodes.model_copy(update={"flavor": plan.flavor, "accelerators": None})
-    if order.ipus is None and fabric.rdma and fabric.name is None:
-        fabric = fabric.model_copy(update={"name": plan.fabric})
-    return order.model_copy(update={"cloud": order.cloud or plan.cloud, "nodes": nodes, "fabric": fabric})
+    named = order.model_copy(update={"cloud": order.cloud or plan.cloud, "nodes": nodes})
+    return shape_of(order).as_placed(named, plan)
 
 
 def resolve_cloud(order: Order, site: Site) -> str:

@@ -6,8 +6,8 @@ their own and are independent of each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from weft.model.change import Replacement
@@ -21,11 +21,13 @@ from weft.model.plan import Allotment, Plan, UsedNumbers
 from weft.model.resources import Graph
 from weft.model.site import AcceleratorCount, Site
 from weft.planning.place.ask import Ask
+from weft.planning.place.calendar import FOREVER
 from weft.planning.queue.book import Book
 from weft.planning.queue.capacityrow import CapacityRow
-from weft.planning.queue.queue import QueueSettings
-from weft.planning.queue.timeline import Timeline
+from weft.planning.queue.keep import Keep
 
+NO_USE: Mapping[str, float] = {}
+"""No project has used anything."""
 AGAIN = "release the pod and order it again"
 """What to do where a field can't be changed."""
 
@@ -133,6 +135,10 @@ class Resolved:
         """Fabrics whose managers must answer before it can be placed."""
         return (*((self.fabric,) if self.fabric in self.site.fabrics else ()), *self.wired)
 
+    def naming(self, order: Order) -> Resolved:
+        """The same with another order, which differs only in how it names projects, key pair and storage."""
+        return replace(self, order=order)
+
     @property
     def where(self) -> Where:
         return Where(self.shape.name, self.shape.place_of(self))
@@ -162,6 +168,90 @@ class CapacityAsked:
     level: Level | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingOrder:
+    """An order that waits in a line.
+
+    Attributes:
+        ask: with the pod's id, and without the nodes that its project has reported.
+        duration: seconds, the longest it may run.
+        until: when it ends at the latest, however late it starts.
+        not_before: when it may start at the earliest; POSIX time.
+        fixed: its start was booked with the order.
+        reported: these nodes -> why.
+    """
+
+    order: Resolved
+    ask: Ask
+    submitted: float
+    duration: float
+    until: float = FOREVER
+    not_before: float = 0.0
+    fixed: bool = False
+    reported: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def pod(self) -> str:
+        return self.ask.pod
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingNote:
+    """What is known about an order that keeps waiting.
+
+    Attributes:
+        position: in the queue, from 1; None: it has a booking, or can't be judged now.
+        expected: when it is expected to start; POSIX time.
+        booking: nodes booked for it from then, or kept for it without a time.
+    """
+
+    reason: str
+    position: int | None = None
+    expected: float | None = None
+    booking: Keep | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LineResult:
+    """The result of processing a line once.
+
+    Attributes:
+        start: pod that starts now; the rest is empty then.
+        notes: pod -> what is known of it.
+        next_at: when something is due; POSIX time.
+    """
+
+    start: str | None = None
+    notes: Mapping[str, WaitingNote] = field(default_factory=dict[str, WaitingNote])
+    next_at: float = FOREVER
+
+
+class Line(Protocol):
+    """Placement in time at one `Where`: what is held and booked there, at one moment."""
+
+    def process(
+        self, waiting: Sequence[WaitingOrder], wait: frozenset[str], forecast: bool = True
+    ) -> LineResult:
+        """Which of all that wait here starts now, and what is known of the others.
+
+        Args:
+            wait: orders that get no new booking, because another line's turn comes first.
+            forecast: whether to estimate the starts of orders without a booking.
+        """
+        ...
+
+    def advise(
+        self, refusal: Refusal, order: Resolved, pod: str, start: float, end: float, until: float
+    ) -> Refusal:
+        """A refusal for lack of capacity in this window, with the lease with which the order would fit.
+
+        Args:
+            pod: its own booking doesn't count.
+            until: when it ends at the latest, however late it starts.
+        """
+        ...
+
+
 class Shape(Protocol):
     """One shape of pods. Pure and stateless."""
 
@@ -177,6 +267,11 @@ class Shape(Protocol):
 
     def count(self, order: Order) -> int:
         """How many units an order takes, spares included; a project's use is counted in these."""
+        ...
+
+    @property
+    def shares_nodes(self) -> bool:
+        """Whether its servers have parts of nodes, of which others may have parts, too."""
         ...
 
     @property
@@ -197,6 +292,10 @@ class Shape(Protocol):
         """The order, resolved. Raises `InputError` for an invalid order, or for names that the site doesn't know."""
         ...
 
+    def as_placed(self, order: Order, plan: Plan) -> Order:
+        """The order of an existing pod, with what the shape chose where it names nothing."""
+        ...
+
     # -- in time
 
     def place_of(self, order: Resolved) -> str:
@@ -205,17 +304,25 @@ class Shape(Protocol):
 
     def ask(self, order: Resolved) -> Ask: ...
 
-    def timeline(self, book: Book, site: Site, name: str, health: Occupancy, now: float) -> Timeline:
-        """The book as a timeline of `Where.name`; `health` is what is out of order."""
+    def line(
+        self,
+        book: Book,
+        site: Site,
+        name: str,
+        health: Occupancy,
+        now: float,
+        used: Mapping[str, float] = NO_USE,
+    ) -> Line:
+        """The book as a line of `Where.name`.
+
+        Args:
+            health: what is out of order.
+            used: project -> unit-seconds, weighted by age.
+        """
         ...
 
-    @property
-    def places(self) -> Callable[[Resolved, Occupancy], Placement | Refusal] | None:
-        """For a shape without a timeline: where an order would go in an occupancy. None: it has one."""
-        ...
-
-    def queue(self, settings: QueueSettings) -> QueueSettings:
-        """The site's settings, adapted to its queue."""
+    def adds(self, order: Resolved, nodes: Iterable[str], has: Collection[str]) -> int:
+        """How many nodes a project would have more by an order that gets these; `has`: those it has."""
         ...
 
     # -- the plan
@@ -235,8 +342,8 @@ class Shape(Protocol):
         """Whether the order was refused for lack of capacity, so that another time may work."""
         ...
 
-    def fewer(self, order: Order, most: int) -> Offer:
-        """The largest order with this many nodes or machines."""
+    def fewer(self, order: Order, most: int) -> Offer | None:
+        """The largest order with this many nodes or machines; None: its size doesn't say how many it takes."""
         ...
 
     def cut(self, plan: Plan) -> dict[str, str]:

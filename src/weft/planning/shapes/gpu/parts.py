@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from weft.model.change import Replacement
 from weft.model.localityorder import Level
 from weft.model.messages.orders import instead
+from weft.model.offer import Offer
 from weft.model.order import Order
-from weft.model.placement import Occupancy, Placement, Refusal
+from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan
 from weft.model.site import Site
-from weft.planning.place.placement import place
+from weft.planning.queue.book import Book
 from weft.planning.queue.capacityrow import CapacityRow
 from weft.planning.shapes.gpu.partscapacity import parts_rows
+from weft.planning.shapes.gpu.partsline import PartsLine
 from weft.planning.shapes.gpu.reassignparts import reassign_parts, replace_part
-from weft.planning.shapes.gpu.request import request_of
 from weft.planning.shapes.gpu.shape import GpuShape
-from weft.planning.shapes.shape import AGAIN, Assignment, CapacityAsked, Needs, Resolved
+from weft.planning.shapes.shape import AGAIN, NO_USE, Assignment, CapacityAsked, Line, Needs, Resolved
 from weft.planning.words import some
 
 
@@ -26,6 +27,7 @@ class PartsShape(GpuShape):
 
     name = "parts"
     units = "servers"
+    shares_nodes = True
     changeable = GpuShape.changeable - {
         "nodes.spare",
         "locality.required",
@@ -39,9 +41,22 @@ class PartsShape(GpuShape):
     def is_of(self, order: Order) -> bool:
         return order.nodes.sharing == "shared"
 
-    @property
-    def places(self) -> Callable[[Resolved, Occupancy], Placement | Refusal]:
-        return _places
+    def line(
+        self,
+        book: Book,
+        site: Site,
+        name: str,
+        health: Occupancy,
+        now: float,
+        used: Mapping[str, float] = NO_USE,
+    ) -> Line:
+        return PartsLine(book, site, health, now, used)
+
+    def adds(self, order: Resolved, nodes: Iterable[str], has: Collection[str]) -> int:
+        return len(set(nodes).difference(has))
+
+    def fewer(self, order: Order, most: int) -> Offer | None:
+        return None
 
     def is_full(self, refusal: Refusal) -> bool:
         return bool(refusal.explanation.filters)
@@ -95,7 +110,3 @@ class PartsShape(GpuShape):
 
 
 PARTS = PartsShape()
-
-
-def _places(order: Resolved, occupancy: Occupancy) -> Placement | Refusal:
-    return place(request_of(order), order.site, occupancy)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from weft.model.change import Replacement
@@ -15,7 +15,7 @@ from weft.model.messages import placement
 from weft.model.messages.orders import instead
 from weft.model.offer import FieldsOffer, Offer, OfferedChange, applied, offered
 from weft.model.order import Order
-from weft.model.placement import Explanation, Occupancy, Placement, Refusal
+from weft.model.placement import Explanation, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.resources import Graph
 from weft.model.site import AcceleratorCount, Node, Site
@@ -28,7 +28,6 @@ from weft.planning.place.placement import place
 from weft.planning.queue.book import Book
 from weft.planning.queue.capacityrow import CapacityRow
 from weft.planning.queue.queue import QueueSettings
-from weft.planning.queue.timeline import Timeline
 from weft.planning.shapes.gpu.elsewhere import elsewhere
 from weft.planning.shapes.gpu.graph import RDMA_NETWORK, has_segment, podgraph
 from weft.planning.shapes.gpu.limits import limits_of
@@ -37,7 +36,8 @@ from weft.planning.shapes.gpu.nodescapacity import nodes_rows
 from weft.planning.shapes.gpu.reassign import reassign
 from weft.planning.shapes.gpu.replacing import replace_node
 from weft.planning.shapes.gpu.request import boot_key, least_hcas, request_of
-from weft.planning.shapes.shape import Assignment, CapacityAsked, Elsewhere, Needs, Resolved
+from weft.planning.shapes.shape import NO_USE, Assignment, CapacityAsked, Elsewhere, Line, Needs, Resolved
+from weft.planning.shapes.timelines import TimelineLine
 from weft.planning.words import one_of
 
 CHANGEABLE = frozenset(
@@ -65,6 +65,7 @@ class GpuShape:
 
     name = "nodes"
     units = "nodes"
+    shares_nodes = False
     changeable = CHANGEABLE
     fixed: Mapping[str, str] = {}
     columns = ("#", "node", "rack", "leaf", "block")
@@ -96,6 +97,11 @@ class GpuShape:
             boots=boot_key(cloud, project, order.nodes.image, flavor),
         )
 
+    def as_placed(self, order: Order, plan: Plan) -> Order:
+        if not order.fabric.rdma or order.fabric.name is not None:
+            return order
+        return order.model_copy(update={"fabric": order.fabric.model_copy(update={"name": plan.fabric})})
+
     # -- in time
 
     def place_of(self, order: Resolved) -> str:
@@ -104,15 +110,26 @@ class GpuShape:
     def ask(self, order: Resolved) -> Ask:
         return Ask.of(request_of(order))
 
-    def timeline(self, book: Book, site: Site, name: str, health: Occupancy, now: float) -> Timeline:
-        return book.timeline(site, name, health, now)
+    def line(
+        self,
+        book: Book,
+        site: Site,
+        name: str,
+        health: Occupancy,
+        now: float,
+        used: Mapping[str, float] = NO_USE,
+    ) -> Line:
+        return TimelineLine(
+            lambda some: some.timeline(site, name, health, now),
+            book,
+            now,
+            QueueSettings.of(site.queue),
+            self.units,
+            used,
+        )
 
-    @property
-    def places(self) -> Callable[[Resolved, Occupancy], Placement | Refusal] | None:
-        return None
-
-    def queue(self, settings: QueueSettings) -> QueueSettings:
-        return settings
+    def adds(self, order: Resolved, nodes: Iterable[str], has: Collection[str]) -> int:
+        return order.ask.counted
 
     # -- the plan
 
@@ -162,7 +179,7 @@ class GpuShape:
     def is_full(self, refusal: Refusal) -> bool:
         return bool(refusal.explanation.filters)
 
-    def fewer(self, order: Order, most: int) -> Offer:
+    def fewer(self, order: Order, most: int) -> Offer | None:
         return offered("nodes.count", order.nodes.count, most)
 
     def cut(self, plan: Plan) -> dict[str, str]:

@@ -23,12 +23,21 @@ from weft.planning.place.ask import Ask
 from weft.planning.queue.book import Book
 from weft.planning.queue.capacityrow import CapacityRow, Count, Largest, Soon
 from weft.planning.queue.queue import QueueSettings
-from weft.planning.queue.timeline import Timeline
 from weft.planning.shapes.ipu.capacity import IpuRow, ipu_capacity
 from weft.planning.shapes.ipu.graph import CONTROLLER_MANAGEMENT, DATA_NETWORK, ipu_graph
 from weft.planning.shapes.ipu.line import IpuAsk, IpuTimeline
 from weft.planning.shapes.ipu.plan import check_ipu_order, make_ipu_plan, parts_of, place_ipus
-from weft.planning.shapes.shape import AGAIN, Assignment, CapacityAsked, Elsewhere, Needs, Resolved
+from weft.planning.shapes.shape import (
+    AGAIN,
+    NO_USE,
+    Assignment,
+    CapacityAsked,
+    Elsewhere,
+    Line,
+    Needs,
+    Resolved,
+)
+from weft.planning.shapes.timelines import TimelineLine
 
 TYPE = "ipu"
 """Name of IPUs among accelerator types."""
@@ -56,7 +65,7 @@ class IpuShape:
         ),
         "ipus": instead("a V-IPU cluster is created as a whole; {then}", then=AGAIN),
     }
-    places = None
+    shares_nodes = False
     columns = ("#", "machine", "rack", "switch", "IPU-POD")
 
     def limits(self, plan: Plan) -> Iterator[str]:
@@ -76,6 +85,9 @@ class IpuShape:
         wired = {f for name in asked if (f := site.ipu_pods[name].data.fabric) is not None}
         return Resolved(order, project, site, self, cloud, flavor, wired=tuple(sorted(wired)), managers=pods)
 
+    def as_placed(self, order: Order, plan: Plan) -> Order:
+        return order
+
     # -- in time
 
     def place_of(self, order: Resolved) -> str:
@@ -84,11 +96,26 @@ class IpuShape:
     def ask(self, order: Resolved) -> Ask:
         return IpuAsk.for_order(order.order, order.project)
 
-    def timeline(self, book: Book, site: Site, name: str, health: Occupancy, now: float) -> Timeline:
-        return IpuTimeline.of(book, site, name, health, now)
+    def line(
+        self,
+        book: Book,
+        site: Site,
+        name: str,
+        health: Occupancy,
+        now: float,
+        used: Mapping[str, float] = NO_USE,
+    ) -> Line:
+        return TimelineLine(
+            lambda some: IpuTimeline.of(some, site, name, health, now),
+            book,
+            now,
+            replace(QueueSettings.of(site.queue), patience=0.0),  # there is no better run to wait for
+            self.units,
+            used,
+        )
 
-    def queue(self, settings: QueueSettings) -> QueueSettings:
-        return replace(settings, patience=0.0)  # a run is a run: there is no better one to wait for
+    def adds(self, order: Resolved, nodes: Iterable[str], has: Collection[str]) -> int:
+        return order.ask.counted
 
     # -- the plan
 
@@ -105,7 +132,7 @@ class IpuShape:
     def is_full(self, refusal: Refusal) -> bool:
         return True
 
-    def fewer(self, order: Order, most: int) -> Offer:
+    def fewer(self, order: Order, most: int) -> Offer | None:
         fits = 1 << most.bit_length() - 1
         return offered("ipus.count", _ipus(order).count, fits * IPUS_PER_MACHINE)
 
