@@ -100,8 +100,7 @@ class World:
             self.health, one.project, window.now, window.start, window.end, window.pod, window.came
         )
         order = resolve(one.order, one.project, SITE)
-        places = order.shape.places
-        return places(order, occupancy) if places else place(request_of(order), SITE, occupancy)
+        return place(request_of(order), SITE, occupancy)
 
     def run(self) -> list[str]:
         """As `Dispatcher.run`, until there is nothing more to do; the names of pods that started.
