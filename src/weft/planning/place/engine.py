@@ -17,15 +17,15 @@ from weft.planning.fabric.topology import Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Policy, Weights
 from weft.planning.place.decision import Decision
-from weft.planning.place.filters import dedicated_leaves, keys_gone, terms_of
-from weft.planning.place.floor import Floor, site_floor
+from weft.planning.place.filters import keys_gone, site_dedicated, terms_of
+from weft.planning.place.floor import Floor, leaf_marks, site_floor
 from weft.planning.place.gang import GangChoice
 from weft.planning.place.ledger import Ledger
 from weft.planning.place.onedomain import DomainChoice
 from weft.planning.place.sharing import NO_TERMS, NOTHING
 from weft.planning.place.solver import Pool, fill, next_to, several
 from weft.planning.place.state import Traits
-from weft.planning.place.view import View
+from weft.planning.place.view import View, views_of
 from weft.planning.place.weighing import Weigher
 
 
@@ -101,10 +101,20 @@ class Engine:
         return engine
 
     @classmethod
+    def of_marks(
+        cls, site: Site, fabric: str, marks: int, occupancy: Occupancy, weights: Weights | None = None
+    ) -> Self:
+        """As `among`, for nodes that are marked (`weft.planning.place.marks`); it can only decide."""
+        engine = cls._of_site(site, fabric, occupancy, weights)
+        engine.ledger.available = leaf_marks(site, fabric).bits(marks)
+        engine.ledger.kept = views_of(site, fabric)
+        return engine
+
+    @classmethod
     def _of_site(cls, site: Site, fabric: str, occupancy: Occupancy, weights: Weights | None) -> Self:
         """An engine of a site without any pods."""
         topology = Topology.of(site, fabric)
-        dedicated, floor = dedicated_leaves(site, topology), site_floor(site, fabric)
+        dedicated, floor = site_dedicated(site, fabric), site_floor(site, fabric)
         engine = cls(topology, None, weights or Weights.of(site.placement), dedicated, None, floor)
         engine.ledger.unfit = occupancy.unfit
         return engine

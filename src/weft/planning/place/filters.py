@@ -172,7 +172,20 @@ def eligible(
     request: PlacementRequest, site: Site, topology: Topology, occupancy: Occupancy
 ) -> tuple[tuple[Node, ...], tuple[FilterReport, ...]]:
     """The site's nodes that are eligible for this request, and what each filter removed."""
-    kinds = dedicated_leaves(site, topology), in_maintenance(site)
+    marks, reports = eligible_marks(request, site, topology, occupancy)
+    return nodes_of(site, marks), reports
+
+
+def nodes_of(site: Site, marks: int) -> tuple[Node, ...]:
+    """The nodes that are marked, in the site's order."""
+    return tuple(site.node_by_name[name] for name in marks_of(site).in_order(marks))
+
+
+def eligible_marks(
+    request: PlacementRequest, site: Site, topology: Topology, occupancy: Occupancy
+) -> tuple[int, tuple[FilterReport, ...]]:
+    """As `eligible`, the nodes as marks of `marks_of`."""
+    kinds = site_dedicated(site, request.fabric), in_maintenance(site)
     every = filters_for(request, topology, occupancy, *kinds)
     kind, reports = of_kind(
         site,
@@ -184,7 +197,7 @@ def eligible(
         whole=request.share is None and not request.bare_metal,
     )
     left, more = run(every, site, kind)
-    return tuple(site.node_by_name[name] for name in marks_of(site).in_order(left)), reports + more
+    return left, reports + more
 
 
 def _kind(node: Node, bare_metal: bool) -> str | None:
@@ -225,6 +238,12 @@ def dedicated_leaves(site: Site, topology: Topology) -> dict[str, str]:
         and topology.fabric in (switch.fabric, NO_FABRIC)
         and (leaf := topology.rails.get(switch.name)) is not None  # None: no node is connected to it
     }
+
+
+@kept
+def site_dedicated(site: Site, fabric: str) -> Mapping[str, str]:
+    """The same for one of the site's fabrics, cached."""
+    return dedicated_leaves(site, Topology.of(site, fabric))
 
 
 def _dedicated(leaf: str, request: PlacementRequest, dedicated: Mapping[str, str]) -> str | None:

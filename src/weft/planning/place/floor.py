@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from weft.model.site import Site
 from weft.planning.fabric.topology import Topology
 from weft.planning.kept import kept
+from weft.planning.place.marks import Marks, marks_of
 from weft.planning.place.state import Numbers, Traits, group_by_traits, site_traits
 from weft.planning.place.weighinput import Tree
 
@@ -33,6 +37,48 @@ class Floor:
         groups = group_by_traits(traits or dict.fromkeys(numbers.nodes, Traits()), numbers.nodes)
         masks = {one: numbers.masks(nodes) for one, nodes in groups.items()}
         return cls(numbers, Tree.of(topology), traits or {}, masks)
+
+
+@dataclass(frozen=True, slots=True)
+class LeafMarks:
+    """Turns marks of a site's nodes into bits of a fabric's leaves.
+
+    Attributes:
+        nodes: which of the site's nodes are on the fabric.
+        leaf, bit: of each of these.
+        shape: leaves, and octets of the widest one.
+    """
+
+    marks: Marks
+    nodes: NDArray[np.intp]
+    leaf: NDArray[np.intp]
+    bit: NDArray[np.intp]
+    shape: tuple[int, int]
+
+    def bits(self, marks: int) -> list[int]:
+        """By leaf, the bits of the nodes that are marked."""
+        leaves, octets = self.shape
+        rows = np.zeros((leaves, octets * 8), np.uint8)
+        rows[self.leaf, self.bit] = self.marks.bools(marks)[self.nodes]
+        packed = np.packbits(rows, axis=1, bitorder="little")
+        if octets == 8:
+            return packed.view("<u8")[:, 0].tolist()
+        return [int.from_bytes(row.tobytes(), "little") for row in packed]
+
+
+@kept
+def leaf_marks(site: Site, fabric: str) -> LeafMarks:
+    """For the nodes of one of the site's fabrics."""
+    marks, numbers = marks_of(site), site_floor(site, fabric).numbers
+    nodes = [node for node in numbers.leaf_of if node in marks.numbers]
+    widest = max((bits.bit_length() for bits in numbers.every), default=0)
+    return LeafMarks(
+        marks,
+        np.array([marks.numbers[node] for node in nodes], np.intp),
+        np.array([numbers.leaf_of[node] for node in nodes], np.intp),
+        np.array([numbers.bit[node].bit_length() - 1 for node in nodes], np.intp),
+        (len(numbers.leaves), max(8, -(-widest // 8))),
+    )
 
 
 @kept

@@ -19,7 +19,7 @@ from weft.planning.place.neighbours import Neighbours
 from weft.planning.place.sharing import NO_TERMS, Terms, crossing
 from weft.planning.place.solver import Rival
 from weft.planning.place.state import Kind, Traits
-from weft.planning.place.view import DYNAMIC, Lens, View
+from weft.planning.place.view import DYNAMIC, KeptViews, Lens, View
 
 
 class Ledger:
@@ -34,6 +34,7 @@ class Ledger:
         carried: leaf -> Gb/s of its uplinks that are guaranteed to pods.
         neighbours: which projects are on which leaf, and which they keep away.
         dedicated: leaf -> project that alone may use it.
+        kept: views of an engine that only decides; None: it makes its own.
         unfit: what is booted -> node -> why its host won't do, as in an occupancy.
     """
 
@@ -61,6 +62,7 @@ class Ledger:
         self._views: dict[Lens, View] = {}
         self._last: tuple[Kind, int, SliceWithin, View] | None = None
         self.unfit: Mapping[str, Mapping[str, str]] = {}
+        self.kept: KeptViews | None = None
         self.held: dict[str, dict[int, int]] = {}
         self._terms: dict[str, Terms] = {}
         self.neighbours = Neighbours()
@@ -92,8 +94,7 @@ class Ledger:
         lens = Lens(kind, ask.slice, ask.project if ask.project in self._owners else None, ask.within)
         view = self._views.get(lens)
         if view is None:
-            view = View(lens, self.numbers, self._groups, self.available, self._dedicated, unfit)
-            view.health(self.numbers, self._blocked)
+            view = self._new_view(lens, unfit)
             for project, leaves in self.neighbours.away.items():
                 for leaf in leaves:
                     view.keep_away(project, leaf, 1)
@@ -124,6 +125,14 @@ class Ledger:
             free, removed, self.weights, (1, 1, blocks), None, numa,
             others, bool(ask.near), 0, "",
         ))  # fmt: skip
+
+    def _new_view(self, lens: Lens, unfit: Mapping[str, str]) -> View:
+        def make() -> View:
+            view = View(lens, self.numbers, self._groups, self.available, self._dedicated, unfit)
+            view.health(self.numbers, self._blocked)
+            return view
+
+        return make() if unfit or self.kept is None else self.kept.view(lens, self.available, make)
 
     def commit(self, decision: Decision) -> None:
         """Take what was decided. Raises ConflictError, changing nothing, if any of it is gone."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from weft.model.site import Site
 from weft.planning.kept import kept
@@ -41,11 +42,14 @@ class Marks:
         bits[found] = True
         return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
 
+    def bools(self, marks: int) -> NDArray[np.uint8]:
+        """For each node of the site 1 if it is among them; some zeros follow."""
+        octets = np.frombuffer(marks.to_bytes(-(-len(self.names) // 8), "little"), np.uint8)
+        return np.unpackbits(octets, bitorder="little")
+
     def in_order(self, marks: int) -> list[str]:
         """Their names, in the site's order."""
-        octets = np.frombuffer(marks.to_bytes(-(-len(self.names) // 8), "little"), np.uint8)
-        numbers = np.flatnonzero(np.unpackbits(octets, bitorder="little")).tolist()
-        return [self.names[number] for number in numbers]
+        return [self.names[number] for number in np.flatnonzero(self.bools(marks)).tolist()]
 
     def first(self, marks: int, most: int) -> list[str]:
         """The names of the first of them, at most this many."""

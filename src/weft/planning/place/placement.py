@@ -22,6 +22,7 @@ from weft.model.placement import (
 )
 from weft.model.site import Node, Site
 from weft.planning.fabric.topology import Topology
+from weft.planning.kept import kept
 from weft.planning.place import filters
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
@@ -53,21 +54,22 @@ def place(
     _check(request)
     topology = Topology.of(site, request.fabric)
     check_uplinks(request.bisection_gbps, topology)
-    nodes, reports = filters.eligible(request, site, topology, occupancy)
+    marks, reports = filters.eligible_marks(request, site, topology, occupancy)
     if request.share is not None:
+        nodes = filters.nodes_of(site, marks)
         return place_shares(request, request.share, site, topology, occupancy, nodes, reports)
-    engine = Engine.among(site, request.fabric, (n.name for n in nodes), occupancy, weights)
+    engine = Engine.of_marks(site, request.fabric, marks, occupancy, weights)
     taken = filters.carried(topology, filters.others(request, occupancy))
     decision = decide(request, engine, taken, occupancy.own)
     if decision is None:
-        return _refuse(request, site, engine, occupancy, nodes, reports)
-    why = decision.explanation()
+        return _refuse(request, site, engine, occupancy, marks.bit_count(), reports)
+    why, rails = decision.explanation(), _rails(site, request.fabric)
     near = tuple(n for n in request.near if n in topology.stands)
     return Placement(
         nodes=_placed(topology, decision.working),
         spares=_placed(topology, decision.spares),
         level=topology.level_of((*near, *decision.nodes)),
-        rails=topology.rails_of(decision.leaves),
+        rails={leaf: rails[leaf] for leaf in decision.leaves if leaf in rails},
         explanation=Explanation(
             considered=len(site.nodes), filters=reports, compared=why.compared, chosen=why.chosen
         ),
@@ -84,7 +86,8 @@ def decide(
         own: nodes that are set aside for the order's project, free or not.
     """
     ask, numbers = Ask.of(request), engine.ledger.numbers
-    extra_load = {leaf: carried[name] for leaf, name in enumerate(numbers.leaves) if name in carried}
+    leaves = enumerate(numbers.leaves) if carried else ()
+    extra_load = {leaf: carried[name] for leaf, name in leaves if name in carried}
     view = engine.ledger.view(ask)
     mine = {
         leaf: bits
@@ -97,6 +100,12 @@ def decide(
         replace(ask, preferences=(*ask.preferences, engine.weigher.preferring(mine, OWN))), None, extra_load
     )
     return found and found.at_home(mine, OWN, bool(request.preferences))
+
+
+@kept
+def _rails(site: Site, fabric: str) -> Mapping[str, tuple[str, ...]]:
+    topology = Topology.of(site, fabric)
+    return topology.rails_of(topology.leaves)
 
 
 def _check(request: PlacementRequest) -> None:
@@ -126,7 +135,7 @@ def _refuse(
     site: Site,
     engine: Engine,
     occupancy: Occupancy,
-    nodes: Sequence[Node],
+    eligible: int,
     reports: tuple[FilterReport, ...],
 ) -> Refusal:
     def fits(gang: PlacementRequest, left: Sequence[Node], carried: Mapping[str, int]) -> bool:
@@ -135,7 +144,7 @@ def _refuse(
 
     topology = engine.ledger.topology
     tries = Tries(request, site, topology, occupancy, fits)
-    reason = refusal_reason(request, engine, reports, len(nodes))
+    reason = refusal_reason(request, engine, reports, eligible)
     return Refusal(
         reason=reason,
         explanation=Explanation(considered=len(site.nodes), filters=reports, chosen=reason),

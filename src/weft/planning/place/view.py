@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 from weft.model.localityorder import SliceWithin
 from weft.model.placement import FilterReport
+from weft.model.site import Site
+from weft.planning.kept import kept
 from weft.planning.place import nvlink
 from weft.planning.place.filters import EXAMPLES
 from weft.planning.place.solver import Pool
@@ -16,6 +19,8 @@ NONE_UNFIT: Mapping[str, str] = {}
 STATIC = ("role", "cloud", "fabric", "accelerators")
 KEPT = 1000
 """Maximum number of cached reports."""
+MOST_LENSES = 64
+"""Views that are kept of a fabric: projects with leaves of their own have some for themselves."""
 DYNAMIC: tuple[str, ...] = (
     "maintenance",
     "down",
@@ -67,6 +72,31 @@ class Reports:
         return found
 
 
+class KeptViews:
+    """The last view of each lens that placement had of a fabric, from which the next one is derived.
+
+    Nothing changes such a view; threads may share it.
+    """
+
+    def __init__(self) -> None:
+        self._views: dict[Lens, View] = {}
+
+    def view(self, lens: Lens, available: Sequence[int], make: Callable[[], View]) -> View:
+        """The view with these nodes available. Args: make: makes it from nothing."""
+        known = self._views.get(lens)
+        found = make() if known is None else known.with_available(available)
+        if known is None and len(self._views) >= MOST_LENSES:
+            self._views.clear()
+        self._views[lens] = found
+        return found
+
+
+@kept
+def views_of(site: Site, fabric: str) -> KeptViews:
+    """Of one of the site's fabrics."""
+    return KeptViews()
+
+
 class View:
     """A pool for one lens, with what its filters removed.
 
@@ -82,6 +112,7 @@ class View:
     """
 
     __slots__ = (
+        "_available",
         "_domains",
         "_nodes",
         "_static",
@@ -116,6 +147,7 @@ class View:
         self.reports = Reports((), self.eligible)
         self._static = _static_reports(numbers, out, lens, unfit)
         self._domains = numbers.domains
+        self._available = list(available)
         self._nodes = [(bits & free).bit_count() for bits, free in zip(self.mask, available, strict=True)]
         self.free = sum(self._nodes)
         self.pool = Pool(
@@ -123,6 +155,25 @@ class View:
             [self.units(leaf, bits & available[leaf]) for leaf, bits in enumerate(self.mask)],
             numbers.block_start,
         )
+
+    def with_available(self, available: Sequence[int]) -> View:
+        """The same view with other nodes available: at the cost of the leaves that differ.
+
+        Of a view that nothing has changed since it was made; this one doesn't change.
+        """
+        mask, nodes = self.mask, list(self._nodes)
+        rooms: dict[int, int] = {}
+        free = self.free
+        for leaf, (was, now) in enumerate(zip(self._available, available, strict=True)):
+            if was != now:
+                bits = now & mask[leaf]
+                rooms[leaf] = self.units(leaf, bits)
+                free += bits.bit_count() - nodes[leaf]
+                nodes[leaf] = bits.bit_count()
+        other = copy(self)
+        other._available, other._nodes, other.free, other.away = list(available), nodes, free, {}
+        other.pool = self.pool.with_rooms(rooms)
+        return other
 
     def _sort(
         self,
