@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Document(BaseModel):
@@ -29,6 +29,16 @@ class Document(BaseModel):
     def forget_given(self) -> None:
         """Treat every field as given: the set of given ones is larger than most documents."""
         _set_given(self, _fields(type(self)))
+
+
+def added(default: Any, **more: Any) -> Any:
+    """A field that a stored document got later: at its default it isn't written, so that the previous version, which
+    refuses unknown fields, reads what this one writes.
+
+    Args:
+        default: a frozen value; more: as for pydantic's `Field`.
+    """
+    return Field(default=default, exclude_if=lambda value: value == default, **more)
 
 
 _new = object.__new__

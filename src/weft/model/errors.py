@@ -169,6 +169,14 @@ class PermanentError(OutsideError):
     """Retrying won't help: `then` says what someone must change. HTTP 502, exit code 1."""
 
 
+class OutdatedError(TemporaryError):
+    """The database is a newer weft's: this process is too old to work with it, another one isn't. HTTP 503."""
+
+
+class NewerError(PermanentError):
+    """Only a newer weft, which works on the same database, can read it. HTTP 503, exit code 1."""
+
+
 class NotYetError(TemporaryError):
     """Nothing is wrong: it appears or disappears by itself and is checked again soon. Never part of a pod's reason."""
 

@@ -43,10 +43,13 @@ class Step:
         what: what has changed, in a few words.
         of: type of document -> function that turns a document of the previous version into one of this; other types
             stay unchanged.
+        back: the way back, for the types that have one: while the previous version of weft works on the same database,
+            documents are written for it. None: there is none, and documents are written in the new version at once.
     """
 
     what: str
     of: Mapping[type[Document], Upcaster]
+    back: Mapping[type[Document], Upcaster] | None = None
 
 
 def newest(steps: Sequence[Step]) -> int:
@@ -69,6 +72,29 @@ def upcast(kind: type[Document], stored: Mapping[str, Any], steps: Sequence[Step
     document = {name: value for name, value in stored.items() if name != FIELD}
     for step in steps[version - FIRST :]:
         document = _take(step, kind, document, parts)
+    return document
+
+
+def downcast(
+    kind: type[Document], document: Fields, steps: Sequence[Step], parts: Parts, version: int
+) -> tuple[Fields, int]:
+    """The fields of a document of the newest version in an earlier one, and that version: the one that was asked for,
+    or the earliest one that there is a way back to.
+    """
+    reached = newest(steps)
+    while reached > version and (back := steps[reached - FIRST - 1].back) is not None:
+        document, reached = _back(back, kind, document, parts), reached - 1
+    return document, reached
+
+
+def _back(
+    back: Mapping[type[Document], Upcaster], kind: type[Document], document: Fields, parts: Parts
+) -> Fields:
+    """Undo one step, in the documents inside it last: they are where this version has them."""
+    change = back.get(kind)
+    document = document if change is None else change(dict(document))
+    for path, part in parts.get(kind, ()):
+        document = _at(document, path, lambda inner, part=part: _back(back, part, inner, parts))
     return document
 
 

@@ -19,8 +19,8 @@ from weft.engine.backup.file import Backup
 from weft.engine.backup.programs import Program, program
 from weft.engine.backup.script import carry_out, contents
 from weft.engine.backup.things import remove_all, things
-from weft.engine.base.database import MIGRATION_LOCK
 from weft.engine.base.postgres import address_of, connecting
+from weft.engine.base.schema import MIGRATION_LOCK
 from weft.engine.base.sql import migrations
 from weft.engine.store.store import WORKER_SECONDS
 from weft.model.errors import ConflictError, InputError, PermanentError

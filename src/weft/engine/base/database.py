@@ -12,22 +12,25 @@ from typing import Any, LiteralString, cast
 from uuid import UUID
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import Jsonb
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
+from weft.engine.base.admission import Admission
+from weft.engine.base.documents import write_version
 from weft.engine.base.listener import EVENT, WORK, Notification, joined
 from weft.engine.base.notifier import Notifier
 from weft.engine.base.postgres import LOCK_TIMEOUT, address_of, connecting, outside_error
-from weft.engine.base.sql import migrations, queries
+from weft.engine.base.schema import State, migrate, state
+from weft.engine.base.sql import queries
 from weft.engine.base.ungated import Gated, Ungated
+from weft.engine.base.unreadable import NEWER_WEFT
 from weft.model.errors import PermanentError
 
 log = logging.getLogger(__name__)
 
 Row = dict[str, Any]
-
-MIGRATION_LOCK = 7_265_674  # arbitrary, the same for every weft
 
 
 class Tx:
@@ -106,7 +109,14 @@ class Tx:
                 cursor.executemany(_statement(name), rows)
 
     def _execute(self, name: str, values: Mapping[str, object]) -> psycopg.Cursor[DictRow]:
-        return self._connection.execute(_statement(name), values or None)
+        try:
+            return self._connection.execute(_statement(name), values or None)
+        except psycopg.errors.FeatureNotSupported:
+            # A newer weft has added a column since the statement was prepared; within a transaction all of it failed.
+            if self._connection.info.transaction_status is not TransactionStatus.IDLE:
+                raise
+            self._connection.execute("DEALLOCATE ALL", prepare=False)
+            return self._connection.execute(_statement(name), values or None)
 
 
 def _statement(name: str) -> LiteralString:
@@ -136,9 +146,10 @@ class Database:
         self.gate: Gated = Ungated()
         self.losses = 0
         self._server: tuple[Any, ...] | None = None
+        self._admission = Admission(url, time.monotonic)
         settings = connecting(url)
         try:
-            psycopg.connect(url, **settings).close()  # the pool would retry silently
+            self._migrate(settings)  # first: the pool would retry silently
             self._pool = ConnectionPool(
                 url,
                 min_size=1,
@@ -159,7 +170,6 @@ class Database:
                 str(error).strip(),
                 "check --database and that it runs",
             ) from error
-        self._migrate()
         self._notifier = Notifier(self._send)
 
     def close(self) -> None:
@@ -217,12 +227,16 @@ class Database:
 
     @contextmanager
     def _connection(self) -> Generator[psycopg.Connection[DictRow]]:
+        self._admission.check()
         try:
             with self._pool.connection() as connection:
                 try:
                     yield connection
                 except psycopg.errors.ReadOnlySqlTransaction:
                     connection.close()  # after a failover the next connection may find the new primary
+                    raise
+                except psycopg.errors.FeatureNotSupported:
+                    connection.close()  # its prepared statements are from before a migration
                     raise
                 except psycopg.IntegrityError:
                     self.forget()  # the cache it was decided by was wrong
@@ -232,10 +246,25 @@ class Database:
                         self.losses += 1
                         self.forget()
         except (psycopg.Error, PoolTimeout, PoolClosed) as error:
+            if self._admission.refused is not None:
+                raise self._admission.refused from error
             raise outside_error(self.url, error) from error
+
+    def learn_versions(self) -> State:
+        """Read how far the database is, and which versions of weft work with it; documents are written accordingly."""
+        with self._connection() as connection:
+            found = state(connection)
+        self._learn(found)
+        return found
+
+    @staticmethod
+    def _learn(found: State) -> None:
+        write_version(found.documents)
+        (NEWER_WEFT.set if found.newer_weft else NEWER_WEFT.clear)()
 
     def _connected(self, connection: psycopg.Connection[DictRow]) -> None:
         """Check whether a new connection leads to another server than the last one."""
+        self._admission.enter(connection)
         row = connection.execute(_statement("server")).fetchone()
         assert row is not None
         server = tuple(row.values())
@@ -253,36 +282,21 @@ class Database:
         with self.statement() as tx:
             return tx.now()
 
-    def _migrate(self) -> None:
-        try:
-            with self._pool.connection() as connection, connection.transaction():
-                _migrate(connection, self.url)
-        except (psycopg.Error, PoolTimeout) as error:
-            raise PermanentError(
-                "bring the database's schema up to date",
-                address_of(self.url),
-                str(error).strip(),
-                "nothing was changed; fix the cause and start weft again",
-            ) from error
-
-
-def _migrate(connection: psycopg.Connection[DictRow], url: str) -> None:
-    # Another weft that starts, or a large table, may take longer than a request may.
-    connection.execute("SET LOCAL lock_timeout = '120s'; SET LOCAL statement_timeout = 0")
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
-    connection.execute(
-        "CREATE TABLE IF NOT EXISTS migration (name text PRIMARY KEY, at timestamptz DEFAULT now())"
-    )
-    done = {row["name"] for row in connection.execute("SELECT name FROM migration")}
-    known = migrations()
-    if newer := done - {name for name, _ in known}:
-        raise PermanentError(
-            "open the database",
-            address_of(url),
-            f"it was migrated by a newer weft ({max(newer)})",
-            "upgrade weft",
-        )
-    for name, statements in known:
-        if name not in done:
-            connection.execute(cast(LiteralString, statements))
-            connection.execute("INSERT INTO migration (name) VALUES (%s)", [name])
+    def _migrate(self, settings: Mapping[str, Any]) -> None:
+        with psycopg.Connection[DictRow].connect(
+            self.url, **settings, autocommit=True, row_factory=dict_row
+        ) as connection:
+            try:
+                found = migrate(connection, self.url)
+            except psycopg.Error as error:
+                raise PermanentError(
+                    "bring the database's schema up to date",
+                    address_of(self.url),
+                    str(error).strip(),
+                    "nothing was changed; fix the cause and start weft again",
+                ) from error
+        self._learn(found)
+        if found.newer:
+            log.info(
+                "a newer weft has migrated the database (%s): this version goes on beside it", found.newer[-1]
+            )

@@ -23,7 +23,7 @@ from weft.model.order import Order
 from weft.model.plan import Plan
 from weft.model.resources import Graph, Resource
 from weft.model.site import Site
-from weft.model.versions import FIELD, Fields, Parts, Step, newest, upcast
+from weft.model.versions import FIELD, Fields, Parts, Step, downcast, newest, upcast
 
 D = TypeVar("D", bound=Document)
 
@@ -53,7 +53,31 @@ STEPS: tuple[Step, ...] = (
     ),
     Step("the queue gives bookings", {Site: earlier.site_of_bookings}),
 )
-"""In chronological order; append only."""
+"""In chronological order; append only. While the previous version may still work beside this one, documents are written
+in the version before a new step by its way back; without one, that version leaves their owners to this one."""
+
+EARLIEST = 5
+"""Documents were written in this version when versions of weft began to work beside each other."""
+STORED: tuple[type[Document], ...] = (Plan, Site)
+"""The largest documents; the others are in them, but for receipts, whose signed part never changes."""
+
+_writing: int | None = None
+
+
+def latest() -> int:
+    """The newest version of documents that this weft reads."""
+    return newest(STEPS)
+
+
+def write_version(version: int) -> None:
+    """From now on this process writes documents in this version: that of its database, until an upgrade is finished."""
+    global _writing
+    _writing = version
+
+
+def writes() -> int:
+    """The version in which this process writes documents."""
+    return latest() if _writing is None else _writing
 
 
 def read(kind: type[D], stored: Mapping[str, Any], steps: Sequence[Step] = STEPS) -> D:
@@ -76,8 +100,16 @@ def fields(kind: type[Document], stored: Mapping[str, Any], steps: Sequence[Step
 
 
 def written(document: Document) -> Jsonb:
-    """A document as it is stored: in the newest version, with its number."""
-    return Jsonb({FIELD: newest(STEPS), **document.model_dump(mode="json")})
+    """A document as it is stored: in the version that this process writes, with its number."""
+    return Jsonb(stamped(type(document), document.model_dump(mode="json")))
+
+
+def stamped(kind: type[Document], values: Fields) -> Fields:
+    """The fields of a document as they are stored, with the number of their version."""
+    if (version := writes()) < latest():
+        values, version = downcast(kind, values, STEPS, PARTS, version)
+        return {FIELD: version, **values}
+    return {FIELD: latest(), **values}
 
 
 class _DocumentCache:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+
 from pydantic import ValidationError
 
-from weft.model.errors import PermanentError
+from weft.model.errors import NewerError, PermanentError
+from weft.model.messages import outside
 
 
 class UnreadableError(PermanentError):
     """A stored row or document that this weft can't read, and must not guess. HTTP 502."""
+
+
+class NewerRowError(UnreadableError, NewerError):
+    """One that this weft can't read, and a newer one has worked with the database: it is left to that. HTTP 503."""
+
+
+NEWER_WEFT = threading.Event()
+"""Set while a newer weft than this process is known to have worked with its database."""
 
 
 def unreadable(what: str, error: Exception) -> UnreadableError:
@@ -19,6 +30,9 @@ def unreadable(what: str, error: Exception) -> UnreadableError:
         seen = "; ".join(places) + (f" (and {len(found) - 3} more)" if len(found) > 3 else "")
     else:
         seen = f"{type(error).__name__}: {error}"
+    if NEWER_WEFT.is_set():
+        then = "a worker of the newer weft goes on with it; this process needs that version to read it"
+        return NewerRowError(f"read {what}", "the database", outside.NEEDS_NEWER(found=seen[:500]), then)
     then = "an operator must correct the row or upgrade weft; everything of it stays held until then"
     return UnreadableError(f"read {what}", "the database", seen[:500], then)
 

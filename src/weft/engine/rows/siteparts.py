@@ -17,7 +17,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from weft.engine.base.database import Database, Row, Tx
-from weft.engine.base.documents import STEPS, read
+from weft.engine.base.documents import STEPS, read, stamped
 from weft.engine.base.unreadable import READING, UnreadableError, unreadable
 from weft.engine.rows.acceptance import follow_site
 from weft.model.errors import ConflictError, NotFoundError
@@ -111,7 +111,7 @@ class Sites:
             if check is not None:
                 check(tx, site)
             before = self._before(tx, now)
-            document = Jsonb({FIELD: newest(STEPS), **made.document})
+            document = Jsonb(stamped(Site, made.document))
             row = tx.row("insert_site", name=site.name, document=document, at=tx.now(), by=by)
             assert row is not None
             _name(tx, made, row["generation"])

@@ -69,6 +69,56 @@ SERVICE = Code(
 DATABASE = Code(
     "DATABASE", Component.SERVICE, "PostgreSQL[ at {address}]", "the database", "outside", {"address": TEXT}
 )
+SCHEMA_NEWER = Code(
+    "SCHEMA_NEWER",
+    Component.SERVICE,
+    "an upgrade to a newer weft was finished ({migration}): this version can't work with it",
+    "an upgrade to a newer weft was finished: this process can't work with it",
+    "outside",
+    {"migration": TEXT},
+)
+UPGRADE_UNFINISHED = Code(
+    "UPGRADE_UNFINISHED",
+    Component.SERVICE,
+    "{migration} needs {needed}, which ends an earlier upgrade that wasn't finished",
+    None,
+    "outside",
+    {"migration": TEXT, "needed": TEXT},
+)
+MIGRATED_BY_ANOTHER = Code(
+    "MIGRATED_BY_ANOTHER",
+    Component.SERVICE,
+    "{database}: another process migrates it or finishes an upgrade: wait until it has ended",
+    None,
+    "outside",
+    {"database": TEXT},
+)
+OLDER_AT_WORK = Code(
+    "OLDER_AT_WORK",
+    Component.SERVICE,
+    "processes of an older weft gave a sign of life within {seconds} s: {processes}[ and {more} more]; "
+    "stop them, or wait as long, before the upgrade is finished; nothing was changed",
+    None,
+    "outside",
+    {"processes": TEXT, "more": COUNT, "seconds": COUNT},
+)
+SESSIONS_LEFT = Code(
+    "SESSIONS_LEFT",
+    Component.SERVICE,
+    "sessions of an older weft can't be ended: {sessions}; stop these processes, or finish the upgrade as their user "
+    "of PostgreSQL; nothing was changed",
+    None,
+    "outside",
+    {"sessions": TEXT},
+)
+NEEDS_NEWER = Code(
+    "NEEDS_NEWER",
+    Component.SERVICE,
+    "only the newer weft that works with this database can read it ({found})",
+    "only a newer weft can read it, which works beside this one",
+    "outside",
+    {"found": TEXT},
+)
 _NAMES = {
     "compute": "Nova",
     "network": "Neutron",
