@@ -54,6 +54,7 @@ from weft.engine.visit.wants import Wants
 from weft.engine.watch.bootkeeper import BootKeeper
 from weft.engine.watch.fabrickeeper import FabricKeeper
 from weft.engine.watch.retention import Retention
+from weft.engine.watch.versionkeeper import VersionKeeper
 from weft.engine.watch.worker import Worker
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.fabrictypes import FabricType
@@ -211,6 +212,8 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedS
         first_site(settings.site, store)
         gate = GateKeeper(Gate(database, lambda: (keeper.site().name, keeper.world().clouds)), pulse)
         gate.start()
+        versions = VersionKeeper(database, "worker" if settings.worker else "server", pulse)
+        versions.start()
         fabrics = FabricKeeper(database, keeper.world, pulse)
         clock, sweeps = DatabaseClock(database), SweepSettings(every=settings.sweep_every)
         sweeper = Sweeper(store, keeper.world, keeper.site, clock, sweeps, pulse)
@@ -235,6 +238,7 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedS
             for one in reversed(keepers) if settings.worker else ():
                 one.stop()
             gate.stop()
+            versions.stop()
             keeper.close()
     finally:
         listener.close()

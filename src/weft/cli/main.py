@@ -53,6 +53,10 @@ PROVIDERS: dict[str, tuple[str, str]] = {
         "weft.cli.backup",
         "fill an empty database from a backup; nothing is changed outside before `weft audit --accept`",
     ),
+    "upgrade": (
+        "weft.cli.upgrade",
+        "show which versions of weft work with the database, and what of an upgrade isn't made yet",
+    ),
     "secrets": ("weft.cli.secrets", "encrypt the secrets in weft's database, with keys outside of it"),
     "fabric-agent": ("weft.fabricagent.cli", "run the agent next to a subnet manager (OpenSM)"),
     "probe-agent": ("weft.probeagent.cli", "run the agent that sends frames from a host's adapters"),

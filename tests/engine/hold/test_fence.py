@@ -15,7 +15,7 @@ from weft.engine.hold.fence import FRESH_SECONDS, ChangedError, LostError, Owner
 from weft.engine.hold.heldnotes import News
 from weft.engine.hold.heldpod import HeldPod
 from weft.engine.rows.records import PodRecord
-from weft.model.errors import PermanentError
+from weft.model.errors import OutdatedError, PermanentError
 from weft.model.pod import Aspect, Cause, PodState
 from weft.ports.fences import renew
 
@@ -193,6 +193,6 @@ def test_missing_database_is_one_sentence() -> None:
 def test_database_of_a_newer_weft_is_left_alone(database_url: str) -> None:
     """An old program doesn't touch a schema that it doesn't know."""
     with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute("INSERT INTO migration (name) VALUES ('9999_future.sql')")
-    with pytest.raises(PermanentError, match="newer weft"):
+        connection.execute("INSERT INTO migration (name) VALUES ('9999_future.after.sql')")
+    with pytest.raises(OutdatedError, match="newer weft"):
         Database(database_url)

@@ -22,7 +22,7 @@ from weft.engine.base.documents import write_version
 from weft.engine.base.listener import EVENT, WORK, Notification, joined
 from weft.engine.base.notifier import Notifier
 from weft.engine.base.postgres import LOCK_TIMEOUT, address_of, connecting, outside_error
-from weft.engine.base.schema import State, migrate, state
+from weft.engine.base.schema import State, ends, lives, migrate, state
 from weft.engine.base.sql import queries
 from weft.engine.base.ungated import Gated, Ungated
 from weft.engine.base.unreadable import NEWER_WEFT
@@ -250,12 +250,23 @@ class Database:
                 raise self._admission.refused from error
             raise outside_error(self.url, error) from error
 
-    def learn_versions(self) -> State:
-        """Read how far the database is, and which versions of weft work with it; documents are written accordingly."""
+    def learn_versions(self, process: str, role: str) -> State:
+        """Record a sign of life of this process, and read how far the database is, and which versions of weft work with
+        it: documents are written accordingly from then on.
+
+        Args:
+            process: its name; role: `server` or `worker`.
+        """
         with self._connection() as connection:
+            lives(connection, process, role)
             found = state(connection)
         self._learn(found)
         return found
+
+    def sign_off(self, process: str) -> None:
+        """This process ends in order."""
+        with self._connection() as connection:
+            ends(connection, process)
 
     @staticmethod
     def _learn(found: State) -> None:

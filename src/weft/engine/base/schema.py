@@ -193,11 +193,15 @@ def outdated(url: str, barred: Sequence[str]) -> OutdatedError:
 
 
 def enter(connection: Connection, url: str) -> None:
-    """Begin a session that may write: it can be recognized as one of this version, and ends when that is too old.
+    """Begin a session that may write: it can be recognized as one of this version, and ends when that is too old. Its
+    setting `weft.reader` says what it can read, for statements that leave owners to others.
 
     Raises `OutdatedError`.
     """
-    connection.execute("SELECT pg_advisory_lock_shared(%s, %s)", [MIGRATION_LOCK, known_after()])
+    connection.execute(
+        "SELECT pg_advisory_lock_shared(%s, %s), set_config('weft.reader', %s, false)",
+        [MIGRATION_LOCK, known_after(), reader()],
+    )
     # After the lock: what is announced from now on ends this session.
     if barred := _barred(_named(connection)):
         raise outdated(url, barred)
@@ -246,10 +250,17 @@ def lives(connection: Connection, name: str, role: str) -> None:
     connection.execute(
         "WITH ended AS (DELETE FROM process_seen WHERE name <> %(name)s "
         "AND seen_at < clock_timestamp() - interval '1 day') "
-        "INSERT INTO process_seen (name, role, version, halves, seen_at) "
-        "VALUES (%(name)s, %(role)s, %(version)s, %(halves)s, clock_timestamp()) ON CONFLICT (name) DO UPDATE "
-        "SET (role, version, halves, seen_at) = (excluded.role, excluded.version, excluded.halves, excluded.seen_at)",
-        {"name": name, "role": role, "version": weft.__version__, "halves": known_after()},
+        "INSERT INTO process_seen (name, role, version, reader, halves, seen_at) "
+        "VALUES (%(name)s, %(role)s, %(version)s, %(reader)s, %(halves)s, clock_timestamp()) "
+        "ON CONFLICT (name) DO UPDATE SET role = excluded.role, version = excluded.version, "
+        "reader = excluded.reader, halves = excluded.halves, seen_at = excluded.seen_at",
+        {
+            "name": name,
+            "role": role,
+            "version": weft.__version__,
+            "reader": reader(),
+            "halves": known_after(),
+        },
     )
 
 

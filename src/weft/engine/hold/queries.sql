@@ -116,6 +116,10 @@ SELECT true AS asked, pg_notify('weft_event', id::text) FROM asked;
 -- name: repaired_owner
 UPDATE owner SET repair = false WHERE id = %(id)s;
 
+-- part: readable
+-- Not left to newer versions by this one, which can't read it, unless it was woken since (weft.engine.base.schema.enter).
+left_by ->> current_setting('weft.reader', true) IS DISTINCT FROM woken::text
+
 -- part: claimed
 -- Owners of any kind, unless a worker holds them; the token grows, so an older holder is refused. A holder that never
 -- handed back may have a request under way: late_until. With the pod's row, if it is a pod: as it is locked, so that
@@ -148,11 +152,15 @@ WITH releases AS (
     SELECT id, kind, wanted, next_at FROM owner
     WHERE state <> 'RELEASED' AND wanted = 'absent'
       AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
+      AND
+      @readable
     ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT %(releases)s
 ), others AS (
     SELECT id, kind, wanted, next_at FROM owner
     WHERE state <> 'RELEASED' AND wanted = 'present' AND (state <> 'READY' OR repair OR changed_at IS NOT NULL)
       AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
+      AND
+      @readable
     ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT %(most)s
 ), due AS (
     SELECT * FROM releases UNION ALL SELECT * FROM others
@@ -165,6 +173,8 @@ WITH due AS (
     SELECT id, kind, wanted, next_at FROM owner
     WHERE state = 'READY' AND wanted = 'present' AND NOT repair AND changed_at IS NULL
       AND site IS NOT NULL AND next_at <= now() AND (held_until IS NULL OR held_until < now())
+      AND
+      @readable
     ORDER BY next_at FOR UPDATE SKIP LOCKED LIMIT %(most)s
 ),
 @claimed;

@@ -10,11 +10,12 @@ CREATE TABLE version_seen (
     version    text        NOT NULL,
     first_seen timestamptz NOT NULL DEFAULT clock_timestamp()
 );
--- Processes at work, and how many after-halves each knows.
+-- Processes at work, what they can read, and how many after-halves each knows.
 CREATE TABLE process_seen (
     name    text        PRIMARY KEY,
     role    text        NOT NULL,
     version text        NOT NULL,
+    reader  text        NOT NULL,
     halves  integer     NOT NULL,
     seen_at timestamptz NOT NULL
 );

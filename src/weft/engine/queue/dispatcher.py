@@ -48,6 +48,8 @@ MOST_STEPS = 500
 """Maximum starts and refusals per run; the rest is left to the next one."""
 AGAIN = 1.0
 """Seconds after which an order that waits for Nova's answer is tried again."""
+LEFT_SECONDS = 5.0
+"""Seconds for which the queue is left to workers of a newer weft before it is looked at again."""
 UNKNOWN_YET = queued.OCCUPANTS_UNREAD()
 
 
@@ -79,15 +81,23 @@ class _QueueState:
 
 
 class Dispatcher:
-    """Keeps nothing between runs but a cache of waiting orders, and deadlines for Nova's answers."""
+    """Keeps nothing between runs but a cache of waiting orders, deadlines for Nova's answers, and whether the queue was
+    left to a newer weft just now."""
 
     def __init__(self, store: Store, world: Callable[[], World]) -> None:
         self._store, self._world = store, world
-        self._list = Waitlist()
+        self._list, self._left = Waitlist(), False
         self._answers: dict[UUID, datetime] = {}
 
     def run_due(self) -> float:
-        """Process the queue if it is due; returns the seconds until it is due again."""
+        """Process the queue if it is due; returns the seconds until it is due again.
+
+        Orders that only a newer weft can read have their turn, too: the queue is left to its workers while it has
+        any.
+        """
+        if self._left and self._store.newer_at_work():
+            self._left = False
+            return LEFT_SECONDS
         with self._store.database.transaction() as tx:
             now = tx.now()
             due = tx.row("take_queue", at=now, later=now + timedelta(seconds=EVERY)) is not None
@@ -104,6 +114,11 @@ class Dispatcher:
             waiting = self._list.read(tx)
         for pod_id, (version, error) in self._list.unreadable.items():
             self._store.park_waiting(pod_id, version, error)
+        if self._list.unreadable and self._store.newer_at_work():
+            self._left = True
+            with self._store.database.statement() as tx:
+                tx.run("touch_queue", at=tx.now())
+            return []
         if not waiting:
             return []
         started: list[str] = []

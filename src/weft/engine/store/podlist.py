@@ -54,9 +54,9 @@ def _marker(text: str | None) -> tuple[str, UUID]:
 
 def _summary(row: Row) -> PodSummary:
     """A row of a list; one that can't be read is included and says so."""
-    parked = row.pop("parked")
+    parked, left = row.pop("parked"), row.pop("left")
     if parked is not None:
-        row["reason"] = f"{UNREADABLE}: {parked}"
+        row["reason"] = parked if left else f"{UNREADABLE}: {parked}"
     try:
         return PodSummary.model_validate({**row, "id": str(row["id"]), "reason": message_text(row["reason"])})
     except READING as error:

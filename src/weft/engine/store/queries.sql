@@ -38,6 +38,32 @@ UPDATE pod SET parked = %(why)s, alarmed = true, next_at = now() + %(delay)s * i
 WHERE id = %(id)s AND xmin::text = %(version)s
 RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM pod old WHERE old.id = %(id)s) AS news;
 
+-- name: leave_held
+-- Only a newer weft can read the row: its worker hands it back for those, with its reason; its place and its failures
+-- stay. Lands, no row, news: as in park_held.
+UPDATE owner SET parked = %(why)s, worker = NULL, held_until = NULL,
+    late_until = greatest(late_until, now() + %(lands)s::float8 * interval '1 second'),
+    left_by = coalesce(left_by, '{}') || jsonb_build_object(current_setting('weft.reader'), %(woken)s::bigint)
+WHERE id = %(id)s AND token = %(token)s
+RETURNING (SELECT old.left_by IS NULL FROM owner old WHERE old.id = %(id)s) AS news;
+
+-- name: leave_waiting
+-- The same for a waiting order.
+UPDATE pod SET parked = %(why)s
+WHERE id = %(id)s AND xmin::text = %(version)s AND parked IS DISTINCT FROM %(why)s RETURNING true AS news;
+
+-- name: newer_has_worked
+-- Whether a newer weft has worked with this database, which first did after this version.
+SELECT EXISTS (SELECT FROM version_seen v JOIN version_seen mine ON mine.reader = current_setting('weft.reader', true)
+    WHERE v.first_seen > mine.first_seen) AS yes;
+
+-- name: newer_at_work
+-- Whether a worker of a newer weft is alive, which first worked with this database after this version did.
+SELECT EXISTS (SELECT FROM process_seen p JOIN version_seen v ON v.reader = p.reader
+    JOIN version_seen mine ON mine.reader = current_setting('weft.reader', true)
+    WHERE p.role = 'worker' AND v.first_seen > mine.first_seen
+        AND p.seen_at > clock_timestamp() - %(seconds)s * interval '1 second') AS yes;
+
 -- name: late_waiting_pods
 -- Waiting orders whose lease is over.
 SELECT id FROM pod WHERE plan IS NULL AND state IN ('PENDING', 'FAILED') AND lease_end <= %(at)s;
@@ -75,7 +101,7 @@ WHERE id = %(id)s AND state = 'FAILED' AND wanted = 'present' RETURNING *;
 -- part: listed
 -- What a list shows of a pod.
 SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end, nodes, fabric,
-    segment, position, expected_start, parked
+    segment, position, expected_start, parked, left_by IS NOT NULL AS "left"
 FROM pod
 
 -- part: not_replaced

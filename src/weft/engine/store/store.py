@@ -12,8 +12,9 @@ from psycopg.types.json import Jsonb
 import weft
 from weft.engine.base.database import Database, Row, Tx
 from weft.engine.base.documents import message_json
+from weft.engine.base.schema import SEEN_SECONDS
 from weft.engine.base.sealing import Seal
-from weft.engine.base.unreadable import UnreadableError
+from weft.engine.base.unreadable import NewerRowError, UnreadableError
 from weft.engine.book.capacity import Capacity, read_capacity
 from weft.engine.book.claimrows import ClaimRows
 from weft.engine.hold.fence import HOLD_SECONDS, LATE_SECONDS
@@ -27,7 +28,7 @@ from weft.engine.rows.revival import revive
 from weft.engine.rows.siteparts import SiteRecord, Sites
 from weft.engine.store.podlist import UNREADABLE
 from weft.engine.store.podrows import PodRows
-from weft.model.messages import pods
+from weft.model.messages import outside, pods
 from weft.model.pod import PodState
 from weft.model.site import Site
 
@@ -142,14 +143,44 @@ class Store(ClaimRows, PodRows, RecordRows):
         """Set aside an owner held by a worker whose row can't be read, with the reason and an alarm, and hand it back.
         It is retried later, or at once if it was woken meanwhile.
 
+        If a newer weft has worked with the database, it is handed back for that instead: its place in the loop and its
+        failures stay, and workers of this version leave it alone until it is woken.
+
         Its nodes, numbers and everything outside stay untouched.
         """
         fence = {"token": unread.token, "woken": unread.woken, "lands": unread.lands}
-        self._park("park_held", unread.id, unread.error, **fence)
+        if (why := self._for_newer(unread.error)) is None:
+            self._park("park_held", unread.id, unread.error, **fence)
+            return
+        with self.database.transaction() as tx:
+            row = tx.row("leave_held", id=unread.id, why=why, **fence)
+            if row is not None and row["news"]:
+                values = {"type": "warning", "message": message_json(why), "key": None}
+                tx.run("insert_event", owner_id=unread.id, at=tx.now(), **values)
+                tx.run("notify", owner_id=str(unread.id))
+        log.info("owner %s is left to a newer weft: %s", unread.id, why)
+
+    def newer_at_work(self) -> bool:
+        """Whether a worker of a newer weft is alive."""
+        with self.database.statement() as tx:
+            row = tx.row("newer_at_work", seconds=SEEN_SECONDS)
+        return row is not None and row["yes"]
 
     def park_waiting(self, pod_id: UUID, version: str, error: UnreadableError) -> None:
         """The same for a waiting order, unless its row has another version by now."""
-        self._park("park_waiting", pod_id, error, version=version)
+        if (why := self._for_newer(error)) is None:
+            self._park("park_waiting", pod_id, error, version=version)
+        else:
+            with self.database.statement() as tx:
+                tx.row("leave_waiting", id=pod_id, version=version, why=why)
+
+    def _for_newer(self, error: UnreadableError) -> str | None:
+        """Why an unreadable row is left to a newer weft; None: there was none."""
+        if isinstance(error, NewerRowError):
+            return error.answer
+        with self.database.statement() as tx:  # it may have come a moment ago
+            row = tx.row("newer_has_worked")
+        return outside.NEEDS_NEWER(found=error.answer) if row is not None and row["yes"] else None
 
     def _park(self, query: str, owner_id: UUID, error: UnreadableError, **fence: object) -> None:
         with self.database.transaction() as tx:

@@ -82,15 +82,24 @@ SELECT pg_notify('weft_event', id::text) FROM it;
 SELECT (
     SELECT extract(epoch FROM next_at - now())::float8 FROM owner
     WHERE state <> 'RELEASED' AND wanted = 'absent'
-      AND site IS NOT NULL AND (held_until IS NULL OR held_until < now()) ORDER BY next_at LIMIT 1
+      AND site IS NOT NULL AND (held_until IS NULL OR held_until < now())
+      AND
+      @readable
+    ORDER BY next_at LIMIT 1
 ) AS releases, (
     SELECT extract(epoch FROM next_at - now())::float8 FROM owner
     WHERE state <> 'RELEASED' AND wanted = 'present' AND (state <> 'READY' OR repair OR changed_at IS NOT NULL)
-      AND site IS NOT NULL AND (held_until IS NULL OR held_until < now()) ORDER BY next_at LIMIT 1
+      AND site IS NOT NULL AND (held_until IS NULL OR held_until < now())
+      AND
+      @readable
+    ORDER BY next_at LIMIT 1
 ) AS work, (
     SELECT extract(epoch FROM next_at - now())::float8 FROM owner
     WHERE state = 'READY' AND wanted = 'present' AND NOT repair AND changed_at IS NULL
-      AND site IS NOT NULL AND (held_until IS NULL OR held_until < now()) ORDER BY next_at LIMIT 1
+      AND site IS NOT NULL AND (held_until IS NULL OR held_until < now())
+      AND
+      @readable
+    ORDER BY next_at LIMIT 1
 ) AS looks;
 
 -- name: insert_webhook

@@ -85,6 +85,14 @@ UPGRADE_UNFINISHED = Code(
     "outside",
     {"migration": TEXT, "needed": TEXT},
 )
+NO_VERSIONS_YET = Code(
+    "NO_VERSIONS_YET",
+    Component.SERVICE,
+    "{database}: it hasn't the tables of this version yet, which weft serve makes when it starts",
+    None,
+    "outside",
+    {"database": TEXT},
+)
 MIGRATED_BY_ANOTHER = Code(
     "MIGRATED_BY_ANOTHER",
     Component.SERVICE,

@@ -1,0 +1,203 @@
+"""Versions of weft beside each other: trees, and processes that run them on one database and one cloud."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.helpers.paths import ROOT
+from weft.testing.callers import by
+
+LONGEST = 60.0
+NODES = {"count": 1, "flavor": "gpu8", "image": "tiny"}
+PLANTED_BEFORE, PLANTED_AFTER = "29990101T0000_planted.sql", "29990101T0001_planted.after.sql"
+DOCUMENTS = "documents-0006.after"
+_STEP = """    Step("the queue gives bookings", {Site: earlier.site_of_bookings}),
+"""
+_FIELD = """class Order(Document):
+    \"\"\"A pod as a tenant orders it.\"\"\"
+"""
+
+
+class Tree:
+    """A version's files. Args: root: its checkout; src: its packages."""
+
+    def __init__(self, name: str, root: Path, src: Path) -> None:
+        self.name, self.root = name, root
+        paths = (src, root / "lab", root)
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": ":".join(map(str, paths)),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+
+    def weft(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """The command line of this version."""
+        return subprocess.run(
+            [
+                sys.executable,
+                "-W",
+                "ignore",
+                "-c",
+                "from weft.program import main; raise SystemExit(main())",
+                *words,
+            ],
+            check=False,
+            env=self.environment,
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST,
+        )
+
+
+def this_tree() -> Tree:
+    return Tree("this", ROOT, ROOT / "src")
+
+
+def next_tree(folder: Path) -> Tree:
+    """What a later release may be: a column more in tables that this version reads, a field more in orders, a version
+    of documents, and something that is removed at the end.
+    """
+    src = folder / "next"
+    shutil.copytree(ROOT / "src" / "weft", src / "weft", copy_function=_copied)
+    weft = src / "weft"
+    migrations = weft / "engine" / "migrations"
+    columns = (
+        f"ALTER TABLE {table} ADD COLUMN planted text;" for table in ("owner", "resource", "event", "site")
+    )
+    (migrations / PLANTED_BEFORE).write_text("-- Planted.\n" + "\n".join(columns))
+    (migrations / PLANTED_AFTER).write_text("-- Planted.\nALTER TABLE owner DROP COLUMN planted;\n")
+    field = '\n    planted: str = added("", max_length=40, description="Planted.")\n'
+    _change(weft / "model" / "order.py", _FIELD, _FIELD + field)
+    _change(
+        weft / "model" / "order.py",
+        "from weft.model.base import Document\n",
+        "from weft.model.base import Document, added\n",
+    )
+    step = '    Step("planted", {Order: _planted}, {Order: _unplanted}),\n'
+    documents = weft / "engine" / "base" / "documents.py"
+    _change(documents, _STEP, _STEP + step)
+    steps = "".join(
+        f"def {name}(order: Fields) -> Fields:\n    return dict(order)\n\n\n"
+        for name in ("_planted", "_unplanted")
+    )
+    _change(documents, "STEPS: tuple[Step, ...] = (\n", steps + "STEPS: tuple[Step, ...] = (\n")
+    return Tree("next", ROOT, src)
+
+
+def _change(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert text.count(old) == 1, f"{file.name} hasn't what is planted after: {old!r}"
+    file.unlink()  # it may be a link to this version's
+    file.write_text(text.replace(old, new))
+
+
+def _copied(source: str, target: str) -> str:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+    return target
+
+
+class Program:
+    """A process of a version: a server or a worker."""
+
+    def __init__(self, tree: Tree, role: str, url: str, folder: Path) -> None:
+        self.tree, self.role = tree, role
+        self.log = folder / f"{tree.name}-{role}-{time.monotonic_ns()}.log"
+        with self.log.open("w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-m", "tests.upgrade.process", role, url, str(folder)],
+                env=tree.environment,
+                cwd=tree.root,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self.address = ""
+
+    def started(self) -> Program:
+        """Once it works. Fails if it ends before."""
+        output = self._process.stdout
+        assert output is not None
+        ready, _, _ = select.select([output], [], [], LONGEST)
+        self.address = output.readline().strip() if ready else ""
+        assert self.address, f"{self.tree.name} {self.role} didn't start: {self.log.read_text()[-2000:]}"
+        return self
+
+    def ended(self) -> str:
+        """Its log, once it has ended by itself."""
+        self._process.wait(LONGEST)
+        return self.log.read_text()
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def stop(self) -> None:
+        """End it in order."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGCONT)
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        self._process.wait(LONGEST)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(LONGEST)
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    def ask(self, method: str, path: str, body: object = None) -> httpx.Response:
+        return httpx.request(
+            method,
+            f"{self.address}{path}",
+            json=body,
+            headers=by("a-member"),
+            timeout=LONGEST,
+            trust_env=False,
+        )
+
+    def order(self, name: str, **more: object) -> None:
+        """Order a pod of one node without a fabric."""
+        body = {"name": name, "nodes": NODES, "fabric": "none", **more}
+        answer = again(lambda: self.ask("POST", "/v1/pods", body))
+        assert answer.status_code == 202, answer.text
+
+    def is_in(self, name: str, state: str) -> dict[str, Any]:
+        """The pod's view, once it is in a state."""
+        until, seen = time.monotonic() + LONGEST, ""
+        while time.monotonic() < until:
+            answer = self.ask("GET", f"/v1/pods/{name}")
+            seen = answer.text
+            if answer.status_code == 200 and (view := answer.json())["state"] == state:
+                return view
+            time.sleep(0.1)
+        raise AssertionError(f"{name} isn't {state}: {seen[:1500]}")
+
+    def release(self, name: str) -> None:
+        answer = again(lambda: self.ask("POST", f"/v1/pods/{name}/release"))
+        assert answer.status_code == 202, answer.text
+
+
+def again(ask: Callable[[], httpx.Response], times: int = 20) -> httpx.Response:
+    """The answer of a request that is repeated while weft asks for that, as its client does."""
+    answer = ask()
+    for _ in range(times):
+        if answer.status_code != 503 or "retry-after" not in answer.headers:
+            break
+        time.sleep(0.2)
+        answer = ask()
+    return answer
