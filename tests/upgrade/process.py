@@ -1,20 +1,25 @@
-"""A process of weft on a fake cloud that processes of several versions share: `python -m tests.upgrade.process
-server|worker URL FOLDER`.
+"""Processes of one version of weft on a fake cloud that those of several versions share: `python -m
+tests.upgrade.process URL FOLDER` imports it, and forks a process for each line of its input (`{"do": …, "file": …}`),
+whose id it answers.
+
+`server` and `worker` write `FILE.ready` (the server its address) and work until SIGTERM, signed on as `weft serve` and
+`weft worker` are; `weft` runs a command line (`words`) and writes `FILE.code`. Their output is in FILE.
 
 The cloud's state is in a file, which each call reads and writes under a lock, so that all see the same; its values are
-plain, so that versions of weft read each other's. A server prints its address, a worker `ready`; both work until their
-stdin ends, and sign on as `weft serve` and `weft worker` do.
+plain, so that versions of weft read each other's.
 """
 
 from __future__ import annotations
 
 import fcntl
 import inspect
+import json
 import os
 import pickle
+import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -36,8 +41,8 @@ from weft.engine.store.store import Store
 from weft.engine.visit.reconciler import Reconciler
 from weft.engine.watch.versionkeeper import VersionKeeper
 from weft.engine.watch.worker import Worker
-from weft.model.errors import NotFoundError
 from weft.model.site import Site
+from weft.program import main as program
 from weft.testing.callers import tokens
 from weft.testing.cloud import FakeCloud
 from weft.testing.keystone import FakeIdentity
@@ -109,16 +114,15 @@ def site_of() -> Site:
     return make_site(chosen, Layout(Path("/nowhere"), Path("/nowhere"), chosen.ports))
 
 
-def main(role: str, url: str, folder: Path) -> None:
+def run(role: str, url: str, folder: Path, ready: Callable[[str], None]) -> None:
+    """Work as a server or a worker until SIGTERM."""
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
     database, pulse = Database(url), Pulse()
     listener, store = Listener(url, pulse), Store(database)
     cloud = SharedCloud(folder)
     world = World(resources={"lab": cloud}, fabrics={}, clouds={"lab": cloud})
     keeper = WorldKeeper(store, lambda _: world)
-    try:
-        store.site()
-    except NotFoundError:
-        store.activate_site(site_of(), "test")
     gate = GateKeeper(Gate(database, lambda: (keeper.site().name, world.clouds)), pulse)
     gate.start()
     versions = VersionKeeper(database, role, pulse)
@@ -128,20 +132,63 @@ def main(role: str, url: str, folder: Path) -> None:
         reconciler = Reconciler(keeper.world, keeper.site, Signer(store), clock, QUICK, {})
         worker = Worker(database, listener, reconciler, QUICK, Dispatcher(store, keeper.world), pulse=pulse)
         worker.start()
-        print("ready", flush=True)
-        sys.stdin.read()
+        ready("worker")
+        over.wait()
         worker.stop()
     else:
         policy = Policy()
         service = Service(store, keeper, policy, clock, listener, pulse)
         with served(create_app(service, FakeIdentity(tokens()), policy)) as address:
-            print(address, flush=True)
-            sys.stdin.read()
+            ready(address)
+            over.wait()
     versions.stop()
     gate.stop()
     listener.close()
     database.close()
 
 
+def child(given: dict[str, Any], url: str, folder: Path) -> None:
+    """A forked process; it doesn't return."""
+    code = 1
+    try:
+        file = Path(given["file"])
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number in (1, 2):
+            os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), number)
+        if given["do"] == "weft":
+            code = command(given["words"])
+            file.with_suffix(".code").write_text(str(code))
+        else:
+            run(given["do"], url, folder, lambda text: _publish(file.with_suffix(".ready"), text))
+            code = 0
+    except BaseException as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        raise
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def command(words: Sequence[str]) -> int:
+    code = program([*words])
+    sys.stdout.flush()
+    return code
+
+
+def _publish(file: Path, text: str) -> None:
+    file.with_suffix(".new").write_text(text)
+    file.with_suffix(".new").rename(file)
+
+
+def main(url: str, folder: Path) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever has ended is gone
+    for line in sys.stdin:
+        pid = os.fork()
+        if not pid:
+            child(json.loads(line), url, folder)
+        print(pid, flush=True)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from tests.helpers.turns import new_database
+from tests.upgrade.process import site_of
 from tests.upgrade.versions import (
     DOCUMENTS,
     NODES,
@@ -21,31 +22,38 @@ from tests.upgrade.versions import (
     PLANTED_BEFORE,
     Program,
     Tree,
+    Version,
     next_tree,
     this_tree,
 )
 from tests.upgrade.versions import again as repeated
+from weft.engine.base.database import Database
+from weft.engine.store.store import Store
 
-Start = Callable[[Tree, str], Program]
+Begin = Callable[[Tree], Version]
 
 
 @pytest.fixture
 def url(postgres: str) -> Generator[str]:
     with new_database(postgres) as url:
+        database = Database(url)
+        Store(database).activate_site(site_of(), "test")
+        database.close()
         yield url
 
 
 @pytest.fixture
-def start(url: str, tmp_path: Path) -> Generator[Start]:
-    begun: list[Program] = []
+def begin(url: str, tmp_path: Path) -> Generator[Begin]:
+    """Versions, all of whose processes end with the test."""
+    begun: list[Version] = []
 
-    def run(tree: Tree, role: str) -> Program:
-        begun.append(Program(tree, role, url, tmp_path))
+    def run(tree: Tree) -> Version:
+        begun.append(Version(tree, url, tmp_path))
         return begun[-1]
 
     yield run
     for one in begun:
-        one.kill()
+        one.close()
 
 
 def rows(url: str, query: str) -> list[tuple[Any, ...]]:
@@ -59,13 +67,13 @@ def version_of(url: str, pod: str) -> str:
     )[0][0]
 
 
-def test_two_versions_work_beside_each_other_and_back(url: str, start: Start, tmp_path: Path) -> None:
-    old, new = this_tree(), next_tree(tmp_path)
-    old_server, old_worker = start(old, "server"), start(old, "worker")
+def test_two_versions_work_beside_each_other_and_back(url: str, begin: Begin, tmp_path: Path) -> None:
+    old, new = begin(this_tree()), begin(next_tree(tmp_path))
+    old_server, old_worker = old.start("server"), old.start("worker")
     old_server.started(), old_worker.started()
     old_server.order("before")
     # The next version arrives, while this one builds, and migrates.
-    new_server, new_worker = start(new, "server"), start(new, "worker")
+    new_server, new_worker = new.start("server"), new.start("worker")
     new_server.started(), new_worker.started()
     old_server.is_in("before", "READY")
     assert rows(url, f"SELECT name FROM migration WHERE name = '{PLANTED_BEFORE}'")
@@ -100,16 +108,16 @@ def test_two_versions_work_beside_each_other_and_back(url: str, start: Start, tm
         old_server.is_in(pod, "RELEASED")
     old_server.order("again")
     old_server.is_in("again", "READY")
-    wait(lambda: rows(url, "SELECT parked FROM pod WHERE name = 'newer'")[0][0] is not None)
-    failures, alarmed, parked = rows(url, "SELECT failures, alarmed, parked FROM pod WHERE name = 'newer'")[0]
-    assert failures == 0 and not alarmed and "newer weft" in parked
+    listed = {p["name"]: p for p in old_server.ask("GET", "/v1/pods").json()["pods"]}
+    assert listed["newer"]["state"] == "READY" and "newer weft" in listed["newer"]["reason"]
+    assert rows(url, "SELECT failures, alarmed, parked FROM pod WHERE name = 'newer'") == [(0, False, None)]
     # Forward, and to the end: not while this version is at work.
-    new_server, new_worker = start(new, "server"), start(new, "worker")
+    new_server, new_worker = new.start("server"), new.start("worker")
     new_server.started(), new_worker.started()
-    shown = json.loads(new.weft("upgrade", "--database", url, "--json").stdout)
+    shown = json.loads(new.weft("upgrade", "--database", url, "--json")[1])
     assert shown["unfinished"] == [PLANTED_AFTER, DOCUMENTS] and len(shown["older"]) == 2
-    early = new.weft("upgrade", "--finish", "--database", url)
-    assert early.returncode == 2 and "older weft" in early.stderr and not rows(url, "SELECT FROM finishing")
+    code, said = new.weft("upgrade", "--finish", "--database", url)
+    assert code == 2 and "older weft" in said and not rows(url, "SELECT FROM finishing")
     # A worker that sleeps through it, seen by nobody any more, is ended by the database.
     old_worker.signal(signal.SIGSTOP)
     old_server.stop()
@@ -117,20 +125,18 @@ def test_two_versions_work_beside_each_other_and_back(url: str, start: Start, tm
         url,
         "UPDATE process_seen SET seen_at = seen_at - interval '2 minutes' WHERE halves = 0 RETURNING name",
     )
-    done = new.weft("upgrade", "--finish", "--database", url)
-    assert done.returncode == 0, done.stderr
-    tokens = rows(url, "SELECT id, token FROM owner WHERE state <> 'RELEASED' ORDER BY id")
+    code, said = new.weft("upgrade", "--finish", "--database", url)
+    assert code == 0, said
     old_worker.signal(signal.SIGCONT)
     wait(lambda: "this version can't work with it" in old_worker.log.read_text())
-    assert len(tokens) == 2
     wait(lambda: writes(new_server, url) == "6")
     for pod in ("newer", "again"):
         new_server.is_in(pod, "READY")
         new_server.release(pod)
         new_server.is_in(pod, "RELEASED")
-    late = start(old, "server")
-    assert "a newer weft was finished" in late.ended()
-    assert new.weft("upgrade", "--finish", "--database", url).returncode == 0
+    late = old.start("server")
+    assert "a newer weft was finished" in late.wait()
+    assert new.weft("upgrade", "--finish", "--database", url) == (0, "nothing was left to make\n")
     assert {row[0] for row in rows(url, "SELECT name FROM migration WHERE name LIKE '%.after%'")} == {
         PLANTED_AFTER,
         DOCUMENTS,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
-import select
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,27 +39,56 @@ class Tree:
         self.environment = {
             **os.environ,
             "PYTHONPATH": ":".join(map(str, paths)),
-            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONDONTWRITEBYTECODE": "",
         }
 
-    def weft(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """The command line of this version."""
-        return subprocess.run(
-            [
-                sys.executable,
-                "-W",
-                "ignore",
-                "-c",
-                "from weft.program import main; raise SystemExit(main())",
-                *words,
-            ],
-            check=False,
-            env=self.environment,
-            cwd=self.root,
-            capture_output=True,
-            text=True,
-            timeout=LONGEST,
-        )
+
+class Version:
+    """A version that is imported once, and forks its processes."""
+
+    def __init__(self, tree: Tree, url: str, folder: Path) -> None:
+        self.name, self._folder, self._number = tree.name, folder, 0
+        self._log = folder / f"{tree.name}.log"
+        with self._log.open("w") as log:
+            self._parent = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-m", "tests.upgrade.process", url, str(folder)],
+                env=tree.environment,
+                cwd=tree.root,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        self._programs: list[Program] = []
+
+    def start(self, role: str) -> Program:
+        """A server or a worker, which may not work yet."""
+        self._programs.append(self._fork(role))
+        return self._programs[-1]
+
+    def weft(self, *words: str) -> tuple[int, str]:
+        """A command line of this version: its exit code, and what it wrote."""
+        program = self._fork("weft", words)
+        program.wait()
+        code = program.log.with_suffix(".code")
+        return int(code.read_text()) if code.exists() else -1, program.log.read_text()
+
+    def _fork(self, role: str, words: Sequence[str] = ()) -> Program:
+        self._number += 1
+        file = self._folder / f"{self.name}-{role}-{self._number}.log"
+        asked, answers = self._parent.stdin, self._parent.stdout
+        assert asked is not None and answers is not None
+        asked.write(json.dumps({"do": role, "file": str(file), "words": [*words]}) + "\n")
+        asked.flush()
+        pid = answers.readline()
+        assert pid, f"{self.name} can't be imported: {self._log.read_text()[-2000:]}"
+        return Program(self.name, role, int(pid), file)
+
+    def close(self) -> None:
+        for one in self._programs:
+            one.kill()
+        self._parent.kill()
+        self._parent.wait()
 
 
 def this_tree() -> Tree:
@@ -112,51 +142,51 @@ def _copied(source: str, target: str) -> str:
 
 
 class Program:
-    """A process of a version: a server or a worker."""
+    """A process of a version: a server, a worker, or a command."""
 
-    def __init__(self, tree: Tree, role: str, url: str, folder: Path) -> None:
-        self.tree, self.role = tree, role
-        self.log = folder / f"{tree.name}-{role}-{time.monotonic_ns()}.log"
-        with self.log.open("w") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", "tests.upgrade.process", role, url, str(folder)],
-                env=tree.environment,
-                cwd=tree.root,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
+    def __init__(self, version: str, role: str, pid: int, log: Path) -> None:
+        self.version, self.role, self._pid, self.log = version, role, pid, log
         self.address = ""
 
     def started(self) -> Program:
         """Once it works. Fails if it ends before."""
-        output = self._process.stdout
-        assert output is not None
-        ready, _, _ = select.select([output], [], [], LONGEST)
-        self.address = output.readline().strip() if ready else ""
-        assert self.address, f"{self.tree.name} {self.role} didn't start: {self.log.read_text()[-2000:]}"
+        ready = self.log.with_suffix(".ready")
+        until = time.monotonic() + LONGEST
+        while not ready.exists():
+            assert self._lives() and time.monotonic() < until, (
+                f"{self.version} {self.role}: {self.log.read_text()}"
+            )
+            time.sleep(0.02)
+        self.address = ready.read_text()
         return self
 
-    def ended(self) -> str:
-        """Its log, once it has ended by itself."""
-        self._process.wait(LONGEST)
+    def wait(self) -> str:
+        """Its log, once it has ended."""
+        until = time.monotonic() + LONGEST
+        while self._lives():
+            assert time.monotonic() < until, f"{self.version} {self.role} doesn't end: {self.log.read_text()}"
+            time.sleep(0.02)
         return self.log.read_text()
 
+    def _lives(self) -> bool:
+        try:
+            os.kill(self._pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
     def signal(self, number: int) -> None:
-        self._process.send_signal(number)
+        os.kill(self._pid, number)
 
     def stop(self) -> None:
         """End it in order."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGCONT)
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-        self._process.wait(LONGEST)
+        self.signal(signal.SIGTERM)
+        self.wait()
 
     def kill(self) -> None:
-        self._process.kill()
-        self._process.wait(LONGEST)
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        self.wait()
 
     # -- requests -------------------------------------------------------------------------------------------------
 

@@ -66,6 +66,12 @@ class StoreCollector(Collector):
         unreadable = GaugeMetricFamily("weft_pods_unreadable", "Pods and orders whose rows weft can't read.")
         unreadable.add_metric([], counts.parked)
         yield unreadable
+        left = GaugeMetricFamily(
+            "weft_pods_left_to_newer",
+            "Pods and orders that only a newer weft can read, which has worked with this database.",
+        )
+        left.add_metric([], counts.left)
+        yield left
         traces = GaugeMetricFamily(
             "weft_traces",
             "Remains of released pods that the sweep found after their receipts: still present, and removed.",

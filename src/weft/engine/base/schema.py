@@ -134,10 +134,11 @@ def migrate(connection: Connection, url: str) -> State:
         try:
             with connection.transaction():
                 return _migrate(connection, url)
-        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
             # Briefly, and again: whoever wants the table next waits behind a migration that waits for it.
             if time.monotonic() > until:
                 raise
+            log.warning("the schema's migration waits: %s", str(error).partition("\n")[0])
             time.sleep(1.0)
 
 

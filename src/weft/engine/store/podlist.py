@@ -10,6 +10,7 @@ from weft.engine.base.documents import message_text
 from weft.engine.base.unreadable import READING, unreadable
 from weft.engine.hold.settings import limit_values
 from weft.model.errors import InputError
+from weft.model.messages import outside
 from weft.model.pod import Phase, PodState
 from weft.model.views import PodSearch, PodSummary
 
@@ -55,8 +56,10 @@ def _marker(text: str | None) -> tuple[str, UUID]:
 def _summary(row: Row) -> PodSummary:
     """A row of a list; one that can't be read is included and says so."""
     parked, left = row.pop("parked"), row.pop("left")
-    if parked is not None:
-        row["reason"] = parked if left else f"{UNREADABLE}: {parked}"
+    if left:
+        row["reason"] = outside.NEEDS_NEWER().stored()
+    elif parked is not None:
+        row["reason"] = f"{UNREADABLE}: {parked}"
     try:
         return PodSummary.model_validate({**row, "id": str(row["id"]), "reason": message_text(row["reason"])})
     except READING as error:

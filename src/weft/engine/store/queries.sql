@@ -39,9 +39,9 @@ WHERE id = %(id)s AND xmin::text = %(version)s
 RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM pod old WHERE old.id = %(id)s) AS news;
 
 -- name: leave_held
--- Only a newer weft can read the row: its worker hands it back for those, with its reason; its place and its failures
--- stay. Lands, no row, news: as in park_held.
-UPDATE owner SET parked = %(why)s, worker = NULL, held_until = NULL,
+-- Only a newer weft can read the row: its worker hands it back for those; its place and its failures stay. Lands, no row,
+-- news: as in park_held.
+UPDATE owner SET worker = NULL, held_until = NULL,
     late_until = greatest(late_until, now() + %(lands)s::float8 * interval '1 second'),
     left_by = coalesce(left_by, '{}') || jsonb_build_object(current_setting('weft.reader'), %(woken)s::bigint)
 WHERE id = %(id)s AND token = %(token)s
@@ -49,8 +49,13 @@ RETURNING (SELECT old.left_by IS NULL FROM owner old WHERE old.id = %(id)s) AS n
 
 -- name: leave_waiting
 -- The same for a waiting order.
-UPDATE pod SET parked = %(why)s
-WHERE id = %(id)s AND xmin::text = %(version)s AND parked IS DISTINCT FROM %(why)s RETURNING true AS news;
+UPDATE pod SET left_by = coalesce(left_by, '{}') || jsonb_build_object(current_setting('weft.reader'), woken)
+WHERE id = %(id)s AND xmin::text = %(version)s AND left_by ->> current_setting('weft.reader') IS DISTINCT FROM woken::text;
+
+-- name: count_left
+-- Owners and orders that this version can't read, and leaves to a newer one.
+SELECT count(*) AS number FROM owner
+WHERE left_by ->> current_setting('weft.reader', true) = woken::text AND state <> 'RELEASED';
 
 -- name: newer_has_worked
 -- Whether a newer weft has worked with this database, which first did after this version.
@@ -101,7 +106,8 @@ WHERE id = %(id)s AND state = 'FAILED' AND wanted = 'present' RETURNING *;
 -- part: listed
 -- What a list shows of a pod.
 SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end, nodes, fabric,
-    segment, position, expected_start, parked, left_by IS NOT NULL AS "left"
+    segment, position, expected_start, parked,
+    left_by ->> current_setting('weft.reader', true) = woken::text AS "left"
 FROM pod
 
 -- part: not_replaced

@@ -49,7 +49,7 @@ class Counts:
         pods: rows of state, number, oldest (for how many seconds), alarmed (how many have an alarm, or
             are in the state for longer than its limit).
         busy, quarantined, held, drained: nodes; held ones wait for their acceptance.
-        parked: pods and orders whose rows can't be read.
+        parked: pods and orders whose rows can't be read; left: those that only a newer weft can read.
         traces: found after a receipt was signed: `open`, still there; `gone`, removed since.
         swept: seconds since the last completed sweep; None: none yet.
         removed: kind of old records -> number of rows removed so far.
@@ -66,6 +66,7 @@ class Counts:
     held: int
     drained: int
     parked: int
+    left: int
     traces: Row
     swept: float | None
     removed: Mapping[str, int]
@@ -153,7 +154,7 @@ class Store(ClaimRows, PodRows, RecordRows):
             self._park("park_held", unread.id, unread.error, **fence)
             return
         with self.database.transaction() as tx:
-            row = tx.row("leave_held", id=unread.id, why=why, **fence)
+            row = tx.row("leave_held", id=unread.id, **fence)
             if row is not None and row["news"]:
                 values = {"type": "warning", "message": message_json(why), "key": None}
                 tx.run("insert_event", owner_id=unread.id, at=tx.now(), **values)
@@ -168,11 +169,11 @@ class Store(ClaimRows, PodRows, RecordRows):
 
     def park_waiting(self, pod_id: UUID, version: str, error: UnreadableError) -> None:
         """The same for a waiting order, unless its row has another version by now."""
-        if (why := self._for_newer(error)) is None:
+        if self._for_newer(error) is None:
             self._park("park_waiting", pod_id, error, version=version)
         else:
             with self.database.statement() as tx:
-                tx.row("leave_waiting", id=pod_id, version=version, why=why)
+                tx.run("leave_waiting", id=pod_id, version=version)
 
     def _for_newer(self, error: UnreadableError) -> str | None:
         """Why an unreadable row is left to a newer weft; None: there was none."""
@@ -325,6 +326,7 @@ class Store(ClaimRows, PodRows, RecordRows):
                 _number(tx, "count_held"),
                 _number(tx, "count_drained"),
                 _number(tx, "count_parked"),
+                _number(tx, "count_left"),
                 tx.row("count_traces") or {"open": 0, "gone": 0},
                 _swept(tx),
                 (tx.row("retention") or {"removed": {}})["removed"],

@@ -122,7 +122,7 @@ SESSIONS_LEFT = Code(
 NEEDS_NEWER = Code(
     "NEEDS_NEWER",
     Component.SERVICE,
-    "only the newer weft that works with this database can read it ({found})",
+    "only the newer weft that works with this database can read it[ ({found})]",
     "only a newer weft can read it, which works beside this one",
     "outside",
     {"found": TEXT},
