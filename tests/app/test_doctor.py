@@ -204,10 +204,13 @@ def test_schema_of_another_version_is_a_finding(tmp_path: Path, cloud: TinyCloud
     """A newer one, an older one, none; it isn't migrated by looking."""
     given = settings(tmp_path, database.url)
     with psycopg.connect(database.url, autocommit=True) as connection:
-        connection.execute("INSERT INTO migration (name) VALUES ('9999_later.sql')")
+        connection.execute("INSERT INTO migration (name) VALUES ('9999_later.after.sql')")
         found = examine(given, SECONDS)
         assert codes(found, "database")[-1] == "SCHEMA_NEWER" and "9999_later" in str(found)
         assert codes(found, "workers") == [], "tables of another version aren't read"
+        connection.execute("UPDATE migration SET name = '9999_later.sql' WHERE name = '9999_later.after.sql'")
+        found = examine(given, SECONDS)
+        assert codes(found, "database")[-1] == "SCHEMA_BESIDE" and "9999_later.sql" in str(found)
         connection.execute("DELETE FROM migration WHERE name = '9999_later.sql' OR name LIKE '0001%'")
         assert codes(examine(given, SECONDS), "database")[-1] == "SCHEMA_OLDER"
         row = connection.execute("SELECT count(*) FROM migration WHERE name LIKE '0001%'").fetchone()

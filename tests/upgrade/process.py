@@ -182,7 +182,7 @@ def _publish(file: Path, text: str) -> None:
 
 
 def main(url: str, folder: Path) -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # whoever has ended is gone
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # none has to be waited for
     for line in sys.stdin:
         pid = os.fork()
         if not pid:

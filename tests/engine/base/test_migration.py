@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from ipaddress import IPv4Network
 
@@ -12,6 +13,7 @@ from psycopg.types.json import Jsonb
 from tests.engine.house import ORDER, House
 from weft.engine.base.database import Database
 from weft.engine.base.documents import STEPS
+from weft.engine.base.schema import is_after
 from weft.engine.base.sql import migrations
 from weft.engine.store.store import Store
 from weft.model.order import NetworkOrder
@@ -19,6 +21,8 @@ from weft.model.pod import PodState
 from weft.model.versions import FIELD, newest
 from weft.model.views import PodSearch
 from weft.planning.place.sharing import Terms
+
+_DATED = re.compile(r"20\d\d[01]\d[0-3]\dT[0-2]\d[0-5]\d_[a-z][a-z0-9_]*(\.after)?\.sql")
 
 
 def test_pods_of_the_first_version_are_migrated(database: Database, database_url: str, postgres: str) -> None:
@@ -69,9 +73,27 @@ def test_migration_numbers_are_unique() -> None:
     """Two with one number could be applied in either order. Databases record the earlier
     ones by their names.
     """
-    numbers = [name[:4] for name, _ in migrations()]
+    numbers = [name[:4] for name, _ in migrations() if not _DATED.fullmatch(name)]
     twice = {n for n in numbers if numbers.count(n) > 1}
     assert twice == {"0012", "0015", "0016"}, "give the newer one the next free number"
+
+
+def test_migrations_are_named_by_date_and_half() -> None:
+    """After those with a number, the last of which is known: a date never collides with another branch's."""
+    names = [name for name, _ in migrations()]
+    numbered = [name for name in names if not _DATED.fullmatch(name)]
+    assert names[: len(numbered)] == numbered and numbered[-1] == "0102_known_machines.sql"
+    dates = [name[:13] for name in names[len(numbered) :]]
+    assert len(set(dates)) == len(dates), "two of one minute: give the newer one the next"
+    assert not any(map(is_after, numbered)), "all of them belong to the first half"
+
+
+def test_needed_after_halves_are_known_and_earlier() -> None:
+    """What a before-half says that it needs."""
+    names = [name for name, _ in migrations()]
+    for name, statements in migrations():
+        for needed in re.findall(r"^-- needs: (.*)$", statements, re.MULTILINE):
+            assert is_after(needed) and needed in names and needed < name and not is_after(name)
 
 
 def test_rows_beyond_the_bounds_are_migrated(database: Database, database_url: str, postgres: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from weft import __version__
 from weft.app.doctor.findings import Finding, finding
 from weft.app.settings import ServeSettings
+from weft.engine.base.schema import State
 from weft.engine.base.sealing import read_keys
 from weft.engine.store.inspection import Inspection, inspecting
 from weft.model.errors import InputError, OutsideError
@@ -86,19 +87,31 @@ class DatabaseCheck:
             said = f"its clock, by which all of weft's times are, is {seconds:.1f} s {word} this host's"
             yield finding("CLOCK_DIFFERS", OF, said)
         schema = inspection.schema()
-        if not schema.done:
+        if schema is None:
             yield finding("SCHEMA_MISSING", OF, "it has no tables of weft's yet: weft serve makes them")
-        elif schema.newer:
-            yield finding(
-                "SCHEMA_NEWER", OF, f"it was migrated by a newer weft ({schema.newer[-1]}): upgrade weft"
-            )
+        elif schema.barred:
+            said = f"the upgrade to a newer weft was finished ({schema.barred[-1]}): upgrade weft"
+            yield finding("SCHEMA_NEWER", OF, said)
         elif schema.pending:
             said = f"{len(schema.pending)} migrations are pending ({schema.pending[0]} first): weft serve makes them"
             yield finding("SCHEMA_OLDER", OF, said)
         else:
             self.url = url
-            yield finding("SCHEMA_CURRENT", OF, "the schema is that of this version")
+            yield from self._halves(schema)
             yield from self._in_use(inspection)
+
+    @staticmethod
+    def _halves(schema: State) -> Iterator[Finding]:
+        """What of an upgrade isn't made yet."""
+        if schema.newer:
+            said = f"a newer weft has migrated it ({schema.newer[-1]}): this version works beside that until its end"
+            yield finding("SCHEMA_BESIDE", OF, said)
+        if schema.unfinished:
+            begun = " (begun: run it again)" if schema.announced else ""
+            said = f"{len(schema.unfinished)} parts of the upgrade are left ({schema.unfinished[0]} first): once no "
+            yield finding("UPGRADE_UNFINISHED", OF, f"{said}older process runs, weft upgrade --finish{begun}")
+        if not schema.newer and not schema.unfinished:
+            yield finding("SCHEMA_CURRENT", OF, "the schema is that of this version")
 
     def _secrets(self, inspection: Inspection) -> Iterator[Finding]:
         """Whether the keys open them; nothing where none is encrypted and none shall be."""
@@ -124,10 +137,15 @@ class DatabaseCheck:
         others = [
             f"{name} ({version or 'older'})" for name, version in workers.items() if version != __version__
         ]
+        others += [
+            f"{one.role} {one.name} ({one.version})"
+            for one in inspection.processes()
+            if one.version != __version__ and one.name not in workers
+        ]
         if workers:
             yield finding("WORKERS_ALIVE", "workers", f"{len(workers)} alive: {_some(list(workers))}")
         if others:
-            said = f"not of version {__version__}, as this program: {_some(others)}: upgrade all of weft's processes"
+            said = f"not of version {__version__}, as this program: {_some(others)}: upgrade them, then weft upgrade"
             yield finding("WORKERS_DIFFER", "workers", said)
         if not workers:
             said = "none gave a sign of life within a minute: start weft worker, or weft serve without --no-worker"

@@ -92,7 +92,19 @@ CODES: Mapping[str, Code] = {
         "`weft serve` of this version will migrate the database when it starts",
     ),
     "SCHEMA_NEWER": Code(
-        _ERROR, f"{_OPERATING}#upgrade", "a newer weft migrated the database: this version can't use it"
+        _ERROR,
+        f"{_OPERATING}#upgrade",
+        "the upgrade of the database to a newer weft was finished: this version can't use it",
+    ),
+    "SCHEMA_BESIDE": Code(
+        _WARNING,
+        f"{_OPERATING}#upgrade",
+        "a newer weft migrated the database: this version works beside it until the upgrade is finished",
+    ),
+    "UPGRADE_UNFINISHED": Code(
+        _WARNING,
+        f"{_OPERATING}#upgrade",
+        "the second half of an upgrade isn't made: `weft upgrade --finish`, once no older process runs",
     ),
     "SCHEMA_MISSING": Code(_WARNING, f"{_OPERATING}#setup", "the database is empty: `weft serve` fills it"),
     "WORKERS_ALIVE": Code(_OK, f"{_OPERATING}#monitoring", "workers gave a sign of life within a minute"),
@@ -100,7 +112,9 @@ CODES: Mapping[str, Code] = {
         _ERROR, f"{_OPERATING}#monitoring", "no worker is alive: nothing is built, released or looked at"
     ),
     "WORKERS_DIFFER": Code(
-        _ERROR, f"{_OPERATING}#upgrade", "workers are of another version: all processes must have one"
+        _WARNING,
+        f"{_OPERATING}#upgrade",
+        "processes of another version are at work: so it may be while an upgrade lasts, and not longer",
     ),
     "CHANGES_ALLOWED": Code(
         _OK, f"{_OPERATING}#backup", "the database isn't older than what the clouds remember of it"

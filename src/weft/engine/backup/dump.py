@@ -21,13 +21,13 @@ import weft
 from weft.engine.backup.file import FORMAT, Manifest, write
 from weft.engine.backup.programs import connection_of, program, running
 from weft.engine.base.postgres import address_of, connecting, outside_error
-from weft.engine.base.sql import migrations
+from weft.engine.base.schema import halves, is_after
 from weft.model.errors import PermanentError
 
 ASKED = "back up the database"
-LEFT_OUT = ("web_session", "worker_seen", "last_backup")
-"""Tables whose rows stay out: sessions of the console, which would go on after their end; workers that are alive; when
-the newest backup was taken, since a restored database has none yet."""
+LEFT_OUT = ("web_session", "worker_seen", "process_seen", "last_backup")
+"""Tables whose rows stay out: sessions of the console, which would go on after their end; workers and processes that
+are alive; when the newest backup was taken, since a restored database has none yet."""
 LOCK_SECONDS = 60
 """For which pg_dump waits for a table that is being migrated."""
 Connection = psycopg.Connection[DictRow]
@@ -125,8 +125,8 @@ def _facts(connection: Connection, url: str) -> _Facts:
     row = connection.execute("SELECT clock_timestamp() AS at, pg_export_snapshot() AS snapshot").fetchone()
     assert row is not None
     done = [str(one["name"]) for one in connection.execute("SELECT name FROM migration ORDER BY name")]
-    if newer := set(done) - {name for name, _ in migrations()}:
-        answer = f"it was migrated by a newer weft ({max(newer)})"
+    if newer := [name for name in done if is_after(name) and name not in halves()]:
+        answer = f"the upgrade to a newer weft was finished ({max(newer)})"
         raise PermanentError(ASKED, address_of(url), answer, "back it up with that version")
     if not done:
         raise PermanentError(ASKED, address_of(url), "its tables aren't made yet", "start weft serve first")

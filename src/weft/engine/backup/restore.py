@@ -20,7 +20,7 @@ from weft.engine.backup.programs import Program, program
 from weft.engine.backup.script import carry_out, contents
 from weft.engine.backup.things import remove_all, things
 from weft.engine.base.postgres import address_of, connecting
-from weft.engine.base.schema import MIGRATION_LOCK
+from weft.engine.base.schema import MIGRATION_LOCK, halves, is_after
 from weft.engine.base.sql import migrations
 from weft.engine.store.store import WORKER_SECONDS
 from weft.model.errors import ConflictError, InputError, PermanentError
@@ -49,14 +49,19 @@ def check(backup: Backup) -> Checked:
 
     Raises `InputError`; `PermanentError` if there is no pg_restore for it.
     """
-    known = [name for name, _ in migrations()]
+    known = [*halves()]
     done = backup.manifest.migrations
     if newer := sorted(set(done) - set(known)):
         allowed = f"a backup of this version of weft: weft {backup.manifest.weft} is newer ({newer[-1]})"
         raise InputError("FILE", backup.name, allowed)
     major = int(backup.manifest.pg_dump.partition(".")[0])
     found = program("pg_restore", major, ASKED, backup.name)
-    return Checked(backup, tuple(name for name in known if name not in done), found, contents(found, backup))
+    return Checked(
+        backup,
+        tuple(name for name in known if name not in done and not is_after(name)),
+        found,
+        contents(found, backup),
+    )
 
 
 def restore(url: str, checked: Checked, replace: bool, older: bool, by: str) -> None:

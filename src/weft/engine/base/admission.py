@@ -45,12 +45,11 @@ class Admission:
             return
         with self._lock:
             if self._monotonic() - self._at >= AGAIN:
-                self._look()
-            error = self.refused
-        if error is not None:
-            raise error
+                self.refused = self._look()
+            if self.refused is not None:
+                raise self.refused
 
-    def _look(self) -> None:
+    def _look(self) -> OutdatedError | None:
         self._at = self._monotonic()
         settings = connecting(self._url)
         try:
@@ -59,8 +58,7 @@ class Admission:
             ) as one:
                 enter(one, self._url)
         except OutdatedError as error:
-            self.refused = error
+            return error
         except psycopg.Error as error:
             raise outside_error(self._url, error) from error
-        else:
-            self.refused = None
+        return None

@@ -37,13 +37,13 @@ log = logging.getLogger(__name__)
 Connection = psycopg.Connection[DictRow]
 
 MIGRATION_LOCK = 7_265_674
-"""Advisory lock of whoever migrates, and the class of the locks of sessions; arbitrary, the same for every weft."""
+"""Advisory lock of a process that migrates, and the class of the locks of sessions; the same for every weft."""
 AFTER = ".after"
 _NEEDS = re.compile(r"^-- needs: (\S+)$", re.MULTILINE)
 PATIENCE = 120.0
 """Seconds for which a migration waits for others' locks, or for another migration."""
 LOCK_SECONDS = 4
-"""Seconds of one attempt: whoever wants the table meanwhile waits behind it."""
+"""Seconds of one attempt: statements that want the table meanwhile wait behind it."""
 SEEN_SECONDS = 60.0
 """Processes with a sign of life within this time are at work."""
 ENDING_SECONDS = 20.0
@@ -81,10 +81,10 @@ class State:
         documents: the version in which documents are written.
     """
 
-    pending: tuple[str, ...]
-    unfinished: tuple[str, ...]
-    newer: tuple[str, ...]
-    barred: tuple[str, ...]
+    pending: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
+    newer: tuple[str, ...] = ()
+    barred: tuple[str, ...] = ()
     announced: tuple[str, ...] = ()
     newer_weft: bool = False
     documents: int = EARLIEST
@@ -135,7 +135,7 @@ def migrate(connection: Connection, url: str) -> State:
             with connection.transaction():
                 return _migrate(connection, url)
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
-            # Briefly, and again: whoever wants the table next waits behind a migration that waits for it.
+            # Briefly, and again: statements that want the table wait behind a migration that waits for it.
             if time.monotonic() > until:
                 raise
             log.warning("the schema's migration waits: %s", str(error).partition("\n")[0])

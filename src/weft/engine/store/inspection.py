@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -13,26 +12,12 @@ from psycopg.rows import DictRow, dict_row
 
 from weft.engine.base.database import Tx
 from weft.engine.base.postgres import connecting, outside_error
+from weft.engine.base.schema import Process, State, halves, processes, state
 from weft.engine.base.sealing import Seal, SecretRow, secrets_of
-from weft.engine.base.sql import migrations
 from weft.engine.rows.siteparts import Sites
 from weft.engine.store.store import WORKER_SECONDS
 from weft.model.errors import NotFoundError
 from weft.model.site import Site
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """Migrations of a database.
-
-    Attributes:
-        done: whether there are any.
-        pending, newer: names of those that it lacks, and that this version of weft doesn't know.
-    """
-
-    done: bool
-    pending: tuple[str, ...] = ()
-    newer: tuple[str, ...] = ()
 
 
 class Inspection:
@@ -58,13 +43,24 @@ class Inspection:
         after = datetime.now(UTC)
         return at - (before + (after - before) / 2), (after - before) / 2
 
-    def schema(self) -> Schema:
-        """Whether this version of weft can use it."""
+    def schema(self) -> State | None:
+        """How far it is; None: it has no tables of weft's."""
         if self._row("SELECT to_regclass('migration') AS it")["it"] is None:
-            return Schema(False)
-        done = {str(row["name"]) for row in self._rows("SELECT name FROM migration")}
-        known = {name for name, _ in migrations()}
-        return Schema(True, tuple(sorted(known - done)), tuple(sorted(done - known)))
+            return None
+        if self._row("SELECT to_regclass('version_seen') AS it")["it"] is None:
+            done = {str(row["name"]) for row in self._rows("SELECT name FROM migration")}
+            return State(pending=tuple(name for name in halves() if name not in done))
+        try:
+            return state(self._connection)
+        except psycopg.Error as error:
+            raise outside_error(self._url, error) from error
+
+    def processes(self) -> list[Process]:
+        """Those of weft at work, by their signs of life."""
+        try:
+            return processes(self._connection)
+        except psycopg.Error as error:
+            raise outside_error(self._url, error) from error
 
     def workers(self) -> Mapping[str, str]:
         """Name -> version of the workers with a sign of life within `WORKER_SECONDS`; empty: an older one."""
