@@ -17,12 +17,20 @@ from tests.fabricagent.test_agent import client, write_config
 from tests.helpers.stamps import rewrite
 from tests.helpers.waiting import wait_for
 from weft.drivers.opensm.agents import Agents
+from weft.drivers.wire import agents
 from weft.drivers.wire.agents import HttpAgent
 from weft.fabricagent.agent import Agent
 from weft.fabricagent.config import AgentConfig, Listen, Tls, read_config
 from weft.fabricagent.server import Limits, Server
 from weft.fabricagent.tls import make_certificates
-from weft.model.agentapi import NONCE_HEADER, PROTOCOL, PROTOCOL_HEADER, READ_AT_HEADER, other_protocol
+from weft.model.agentapi import (
+    NONCE_HEADER,
+    OLDEST_PROTOCOL,
+    PROTOCOL,
+    PROTOCOL_HEADER,
+    READ_AT_HEADER,
+    other_protocol,
+)
 from weft.model.errors import UnknownError
 from weft.model.site import FabricAgent, FabricManager
 
@@ -309,6 +317,28 @@ def test_agent_of_another_protocol_version_is_unknown_and_named_for_upgrade(
         with pytest.raises(UnknownError, match=r"999.*upgrade weft"):
             agent.partitions()
         agent.close()
+
+
+def test_agent_answers_in_the_version_of_an_older_weft(served: AgentConfig) -> None:
+    """So that agents can be upgraded before weft, one after the other."""
+    with client(served) as asking:
+        for version in range(OLDEST_PROTOCOL, PROTOCOL + 1):
+            answer = asking.get("partitions", headers={PROTOCOL_HEADER: str(version)})
+            assert answer.status_code == 200 and answer.headers[PROTOCOL_HEADER] == str(version)
+
+
+def test_older_agent_is_asked_in_its_version(served: AgentConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that weft can be upgraded before its agents. Once the agent is upgraded, it is asked in the newest again."""
+    monkeypatch.setattr(agents, "PROTOCOL", PROTOCOL + 1)  # weft is one version ahead of the agent
+    agent = HttpAgent(
+        FabricAgent(name="sm1", url=f"https://127.0.0.1:{served.listen.port}"), _manager(served)
+    )
+    assert agent.partitions() and agent._version() == PROTOCOL  # pyright: ignore[reportPrivateUsage]
+    assert agent.partitions()
+    agent._speaks = PROTOCOL, float("-inf")  # pyright: ignore[reportPrivateUsage]
+    assert agent._version() == PROTOCOL + 1  # pyright: ignore[reportPrivateUsage]
+    assert agent.partitions()
+    agent.close()
 
 
 def test_agent_listens_on_ipv6(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@ tests.upgrade.process URL FOLDER` imports it, and forks a process for each line 
 whose id it answers.
 
 `server` and `worker` write `FILE.ready` (the server its address) and work until SIGTERM, signed on as `weft serve` and
-`weft worker` are; `weft` runs a command line (`words`) and writes `FILE.code`. Their output is in FILE.
+`weft worker` are; `site` activates one and ends; `weft` runs a command line (`words`) and writes `FILE.code`. Their
+output is in FILE.
 
 The cloud's state is in a file, which each call reads and writes under a lock, so that all see the same; its values are
 plain, so that versions of weft read each other's.
@@ -119,6 +120,10 @@ def run(role: str, url: str, folder: Path, ready: Callable[[str], None]) -> None
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     database, pulse = Database(url), Pulse()
+    if role == "site":
+        Store(database).activate_site(site_of(), "test")
+        database.close()
+        return
     listener, store = Listener(url, pulse), Store(database)
     cloud = SharedCloud(folder)
     world = World(resources={"lab": cloud}, fabrics={}, clouds={"lab": cloud})

@@ -14,7 +14,6 @@ import psycopg
 import pytest
 
 from tests.helpers.turns import new_database
-from tests.upgrade.process import site_of
 from tests.upgrade.versions import (
     DOCUMENTS,
     NODES,
@@ -27,8 +26,6 @@ from tests.upgrade.versions import (
     this_tree,
 )
 from tests.upgrade.versions import again as repeated
-from weft.engine.base.database import Database
-from weft.engine.store.store import Store
 
 Begin = Callable[[Tree], Version]
 
@@ -36,9 +33,6 @@ Begin = Callable[[Tree], Version]
 @pytest.fixture
 def url(postgres: str) -> Generator[str]:
     with new_database(postgres) as url:
-        database = Database(url)
-        Store(database).activate_site(site_of(), "test")
-        database.close()
         yield url
 
 
@@ -69,6 +63,7 @@ def version_of(url: str, pod: str) -> str:
 
 def test_two_versions_work_beside_each_other_and_back(url: str, begin: Begin, tmp_path: Path) -> None:
     old, new = begin(this_tree()), begin(next_tree(tmp_path))
+    old.activate()
     old_server, old_worker = old.start("server"), old.start("worker")
     old_server.started(), old_worker.started()
     old_server.order("before")

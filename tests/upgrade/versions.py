@@ -66,6 +66,11 @@ class Version:
         self._programs.append(self._fork(role))
         return self._programs[-1]
 
+    def activate(self) -> None:
+        """Make the database's tables as this version does, and activate a site."""
+        said = self._fork("site").wait()
+        assert not said, said
+
     def weft(self, *words: str) -> tuple[int, str]:
         """A command line of this version: its exit code, and what it wrote."""
         program = self._fork("weft", words)

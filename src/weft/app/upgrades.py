@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import psycopg
-from psycopg.rows import DictRow, dict_row
 
 from weft.app.backups import database_url
 from weft.app.settings import ServeSettings
-from weft.engine.base import schema
-from weft.engine.base.postgres import address_of, connecting, outside_error
+from weft.engine.base.postgres import address_of
+from weft.engine.base.schema import Process, State, finish_at, known_after
+from weft.engine.store.inspection import inspecting
 from weft.model.errors import ConflictError
 from weft.model.messages import outside
+
+SECONDS = 10.0
+"""Limit for connecting, and for each statement of a look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,37 +25,25 @@ class Upgrade:
         processes: those at work; `older` of them know fewer after-halves than this version.
     """
 
-    state: schema.State
-    processes: tuple[schema.Process, ...]
+    state: State
+    processes: Sequence[Process]
 
     @property
-    def older(self) -> tuple[schema.Process, ...]:
-        return tuple(one for one in self.processes if one.halves < schema.known_after())
+    def older(self) -> tuple[Process, ...]:
+        return tuple(one for one in self.processes if one.halves < known_after())
 
 
 def look(settings: ServeSettings) -> Upgrade:
     """Read it; nothing is changed. Raises `ConflictError` for a database without this version's tables, and
     `OutsideError`."""
-    with _session(settings) as (connection, url):
-        found = connection.execute("SELECT to_regclass('version_seen') AS it").fetchone()
-        if found is None or found["it"] is None:
+    with database_url(settings, made=False) as url, inspecting(url, SECONDS) as inspection:
+        found = inspection.schema()
+        if found is None or not inspection.has_versions():
             raise ConflictError(outside.NO_VERSIONS_YET(database=address_of(url)))
-        return Upgrade(schema.state(connection), tuple(schema.processes(connection)))
+        return Upgrade(found, inspection.processes())
 
 
 def finish(settings: ServeSettings) -> tuple[str, ...]:
-    """Make the after-halves; returns their names. Raises `ConflictError`, `OutsideError`; see `schema.finish`."""
-    with _session(settings) as (connection, url):
-        return schema.finish(connection, url)
-
-
-@contextmanager
-def _session(settings: ServeSettings) -> Generator[tuple[psycopg.Connection[DictRow], str]]:
+    """Make the after-halves; returns their names. Raises as `weft.engine.base.schema.finish`, and `OutsideError`."""
     with database_url(settings, made=False) as url:
-        try:
-            with psycopg.Connection[DictRow].connect(
-                url, **connecting(url), autocommit=True, row_factory=dict_row
-            ) as connection:
-                yield connection, url
-        except psycopg.Error as error:
-            raise outside_error(url, error) from error
+        return finish_at(url)

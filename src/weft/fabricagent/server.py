@@ -36,6 +36,7 @@ from weft.model.agentapi import (
     RepairQuery,
     TablesQuery,
     other_protocol,
+    version_of,
 )
 from weft.model.agentcertificates import IssuedCertificate
 from weft.model.agentlinks import CountersQuery, PlainText, RoutesQuery
@@ -238,7 +239,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", body.media_type if plain else "application/json")
         self.send_header("Content-Length", str(len(raw)))
         self.send_header(READ_AT_HEADER, self._asked_at.isoformat())
-        self.send_header(PROTOCOL_HEADER, str(PROTOCOL))
+        self.send_header(PROTOCOL_HEADER, str(self._speaks))
         if self._nonce:
             self.send_header(NONCE_HEADER, self._nonce)
         self.request.settimeout(self._https.limits.send)
@@ -259,6 +260,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _handle(self) -> None:
         self._asked_at = datetime.now(UTC)
+        self._speaks = version_of(self.headers.get(PROTOCOL_HEADER)) or PROTOCOL
         nonce = self.headers.get(NONCE_HEADER) or ""
         self._nonce = nonce if _NONCE.fullmatch(nonce) else ""
         try:

@@ -16,9 +16,12 @@ agent began to handle the request, by its own clock.
 
 Both sides send the version of this protocol that they speak in `Weft-Protocol`; without the header it is version 1.
 Any change of requests or responses is a new version (`PROTOCOL`), a further path isn't: an older agent answers that
-there is none, and everything else goes on. `OLDEST_PROTOCOL` is raised when messages of an older
-version would be misunderstood. A side that meets an unsupported version accepts nothing from the other and reports
-which of the two to upgrade: until then the state of the fabric is unknown and is left alone.
+there is none, and everything else goes on. An agent answers in the version of the request, if it knows that; weft
+asks an agent that says 426 again in the agent's version, if it knows that: so either may be upgraded first. New fields
+have defaults, at which they aren't sent (`weft.model.base.added`), so that the older side reads them.
+`OLDEST_PROTOCOL` is raised when messages of an older version would be misunderstood. A side that meets an unsupported
+version accepts nothing from the other and reports which of the two to upgrade: until then the state of the fabric is
+unknown and is left alone.
 
 Errors are `AgentProblem` with the HTTP status 400 (invalid), 403 (unknown client), 409 (the file has changed), 422
 (the file would be wrong), 426 (another version of the protocol), 503 (the fabric or the subnet manager doesn't
@@ -47,6 +50,13 @@ OLDEST_PROTOCOL: int = 1
 """The oldest version that it still understands."""
 
 
+def version_of(said: str | None) -> int | None:
+    """The version that `PROTOCOL_HEADER` names, if this program speaks it; None: it doesn't."""
+    text = "1" if said is None else said
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
+    return number if OLDEST_PROTOCOL <= number <= PROTOCOL else None
+
+
 def other_protocol(said: str | None, other: str, own: str) -> str | None:
     """Why two programs can't talk to each other and which of them to upgrade; None: they can.
 
@@ -54,10 +64,10 @@ def other_protocol(said: str | None, other: str, own: str) -> str | None:
         said: value of `PROTOCOL_HEADER` from the other side, None if missing.
         other, own: what to call them, such as `the agent` and `weft`.
     """
+    if version_of(said) is not None:
+        return None
     text = "1" if said is None else said
     number = int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0
-    if OLDEST_PROTOCOL <= number <= PROTOCOL:
-        return None
     mine = str(PROTOCOL) if PROTOCOL == OLDEST_PROTOCOL else f"{OLDEST_PROTOCOL} to {PROTOCOL}"
     older = other if number < OLDEST_PROTOCOL else own
     return f"{other} speaks version {text[:20]!r} of the agents' protocol, {own} {mine}: upgrade {older}"

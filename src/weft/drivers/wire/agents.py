@@ -33,6 +33,7 @@ from weft.model.agentapi import (
     Tables,
     TablesQuery,
     other_protocol,
+    version_of,
 )
 from weft.model.agentlinks import Counters, CountersQuery, Routes, RoutesQuery
 from weft.model.errors import ConflictError, PermanentError, UnknownError, WeftError
@@ -76,6 +77,10 @@ class Agent(Protocol):
     def counters(self, query: CountersQuery) -> Counters: ...
 
 
+LOWER_SECONDS = 60.0
+"""Seconds for which an older agent is asked in its own version before the newest one is tried again."""
+
+
 class Address(Protocol):
     """An agent as the site has it."""
 
@@ -106,6 +111,7 @@ class AgentClient:
         self._context: ssl.SSLContext | None = None
         self._lock = threading.Lock()
         self._silent: tuple[float, str] | None = None
+        self._speaks = PROTOCOL, 0.0
 
     @property
     def name(self) -> str:
@@ -141,6 +147,8 @@ class AgentClient:
         nonce = secrets.token_hex(16)
         try:
             status, headers, content = self._exchange(method, path, body, nonce, seconds)
+            if status == 426 and self._lower(headers, nonce):
+                status, headers, content = self._exchange(method, path, body, nonce, seconds)
         except httpx.TimeoutException as error:
             said = f"{type(error).__name__}: {error}"
             self._silent = time.monotonic(), said
@@ -164,6 +172,20 @@ class AgentClient:
             said = f"an answer of an unexpected form: {error.errors()[0]['loc']}: {error.errors()[0]['msg']}"
             raise UnknownError(asked, self._who, said, "upgrade the older of agent and weft") from error
 
+    def _lower(self, headers: httpx.Headers, nonce: str) -> bool:
+        """Whether an agent that doesn't know this version speaks an earlier one, in which it is asked from now on."""
+        theirs = version_of(headers.get(PROTOCOL_HEADER))
+        if theirs is None or theirs >= self._speaks[0] or headers.get(NONCE_HEADER) != nonce:
+            return False
+        self._speaks = theirs, time.monotonic()
+        return True
+
+    def _version(self) -> int:
+        """In which the agent is asked: after a while in the newest again, since it may have been upgraded."""
+        if self._speaks[0] != PROTOCOL and time.monotonic() - self._speaks[1] >= LOWER_SECONDS:
+            self._speaks = PROTOCOL, 0.0
+        return self._speaks[0]
+
     def _check_silence(self, asked: str) -> None:
         if self._silent is not None and time.monotonic() - self._silent[0] < SILENT_SECONDS:
             raise UnknownError(
@@ -179,7 +201,7 @@ class AgentClient:
             method,
             path,
             content=None if body is None else body.model_dump_json().encode(),
-            headers={NONCE_HEADER: nonce, PROTOCOL_HEADER: str(PROTOCOL)},
+            headers={NONCE_HEADER: nonce, PROTOCOL_HEADER: str(self._version())},
             timeout=httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds)),
         ) as answer:
             self._met(answer)

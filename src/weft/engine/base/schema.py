@@ -23,11 +23,11 @@ from hashlib import sha256
 from typing import LiteralString, cast
 
 import psycopg
-from psycopg.rows import DictRow
+from psycopg.rows import DictRow, dict_row
 
 import weft
 from weft.engine.base.documents import EARLIEST, STORED, latest
-from weft.engine.base.postgres import address_of
+from weft.engine.base.postgres import address_of, connecting, outside_error
 from weft.engine.base.sql import migrations
 from weft.model.errors import ConflictError, OutdatedError, PermanentError
 from weft.model.messages import outside
@@ -281,6 +281,15 @@ def processes(connection: Connection) -> list[Process]:
 
 
 # -- the end of an upgrade -------------------------------------------------------------------------------------------
+
+
+def finish_at(url: str) -> tuple[str, ...]:
+    """`finish` with a session of its own. Raises also `OutsideError`; run again, it goes on where it was."""
+    try:
+        with Connection.connect(url, **connecting(url), autocommit=True, row_factory=dict_row) as connection:
+            return finish(connection, url)
+    except psycopg.Error as error:
+        raise outside_error(url, error) from error
 
 
 def finish(connection: Connection, url: str) -> tuple[str, ...]:

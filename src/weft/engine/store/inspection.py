@@ -47,13 +47,17 @@ class Inspection:
         """How far it is; None: it has no tables of weft's."""
         if self._row("SELECT to_regclass('migration') AS it")["it"] is None:
             return None
-        if self._row("SELECT to_regclass('version_seen') AS it")["it"] is None:
+        if not self.has_versions():
             done = {str(row["name"]) for row in self._rows("SELECT name FROM migration")}
             return State(pending=tuple(name for name in halves() if name not in done))
         try:
             return state(self._connection)
         except psycopg.Error as error:
             raise outside_error(self._url, error) from error
+
+    def has_versions(self) -> bool:
+        """Whether it has the tables by which versions work beside each other."""
+        return self._row("SELECT to_regclass('version_seen') AS it")["it"] is not None
 
     def processes(self) -> list[Process]:
         """Those of weft at work, by their signs of life."""
