@@ -152,7 +152,16 @@ def every_fabric_kind() -> Iterator[AnyFabricKind]:
 
 
 def _kind(value: object) -> AnyFabricKind | None:
-    return next((kind for kind in every_fabric_kind() if kind == value), None)
+    if not isinstance(value, str):
+        return None
+    found = _KINDS.get(value)
+    if found is None and (found := next((kind for kind in every_fabric_kind() if kind == value), None)):
+        _KINDS[value] = found
+    return found
+
+
+_KINDS: dict[str, AnyFabricKind] = {}
+"""A cache of the tables, which only grow: each segment of a document names its fabric's type."""
 
 
 def _driver(value: object) -> str | None:

@@ -280,7 +280,7 @@ def test_requests_before_an_unreadable_row_are_searched_for(house: House) -> Non
 
         def spoilt(name: str, values: object) -> None:
             asked.append(name)
-            if name == "write_held" and "write_held" in asked[:-1]:
+            if name == "write_held_watched" and name in asked[:-1]:
                 raise UnreadableError("read a row", "the database", "spoilt", "correct it")
 
         database.before = spoilt

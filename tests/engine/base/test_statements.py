@@ -7,6 +7,8 @@ import tomllib
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 import weft.engine
 from weft.engine.base.sql import queries
 
@@ -50,3 +52,9 @@ def test_every_statement_is_used() -> None:
     words = Counter(re.findall(r"""["'](\w+)["']""", text))
     unused = {name for name in queries() if not words[name]}
     assert unused == {"adapters_up_of", "adapters_gone_now", "failures_of"}
+
+
+@pytest.mark.parametrize("name", ["claim_work", "write_held", "write_held_watched", "release_held"])
+def test_statement_of_every_visit_is_short_enough_for_psycopgs_cache(name: str) -> None:
+    text = queries()[name]
+    assert len(text.encode()) <= 4096 and text.count("%(") <= 50

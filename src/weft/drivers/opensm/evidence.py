@@ -33,7 +33,8 @@ class OpenSmSnapshot(Snapshot):
     def reading(self) -> WireReading:
         """The ports' tables with the places of machines' adapters, as evidence."""
         seen = self.seen
-        where = Where(seen.machines, seen.idle, seen_at(seen.ports.values()))
+        # Only machines' adapters have places: of the ports of all others none is asked for.
+        where = Where(seen.machines, seen.idle, seen_at(seen.ports.values()) if seen.machines else {})
         return WireReading(
             self.site, self.fabric, self.tables, seen.on_wire, seen.master, where, seen.tables.partial
         )

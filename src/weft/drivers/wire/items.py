@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -41,6 +41,12 @@ class PortTables(Mapping[int, PortTable]):
 
     def __getitem__(self, guid: int) -> PortTable:
         return port_table(self._ports[guid])
+
+    def __contains__(self, guid: object) -> bool:
+        return guid in self._ports
+
+    def keys(self) -> KeysView[int]:
+        return self._ports.keys()
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._ports)

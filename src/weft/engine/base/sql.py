@@ -10,13 +10,15 @@ from importlib.resources.abc import Traversable
 _NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 _PART = re.compile(r"^ *@(\w+)", re.MULTILINE)
+_INDENT = re.compile(r"\n\s+")
 
 
 @cache
 def queries() -> dict[str, str]:
     """Name -> statement; `@part` at the beginning of a line is replaced by a part's text.
 
-    Comments are removed: psycopg caches prepared statements only for short texts.
+    Comments and indentation are removed: psycopg caches what it makes of a statement's text up to 4,096 bytes, and
+    searches a longer one for parameters each time.
     """
     text = "\n".join(file.read_text(encoding="utf-8") for file in _files())
     pieces = [_COMMENT.sub("", piece) for piece in _NAME.split(text)[1:]]
@@ -30,7 +32,7 @@ def queries() -> dict[str, str]:
     def whole(body: str) -> str:
         return _PART.sub(lambda found: whole(parts[found[1]]), body)
 
-    return {name: whole(body).strip() for what, name, body in sections if what == "name"}
+    return {name: _INDENT.sub("\n", whole(body)).strip() for what, name, body in sections if what == "name"}
 
 
 def _files() -> list[Traversable]:

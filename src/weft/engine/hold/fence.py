@@ -69,8 +69,9 @@ class Fence:
         self._proved = float("-inf")
         self._says = False
 
-    def flush(self) -> None:
-        """Write what the visit has noted so far."""
+    def flush(self) -> Row | None:
+        """Write what the visit has noted so far; returns the row of `write_held`, or None if there was nothing."""
+        return None
 
     def forget(self) -> None:
         """Drop what was read: it may have changed."""
@@ -177,10 +178,13 @@ class Fence:
 
     def late(self) -> float:
         """Seconds until no request with an unknown outcome can take effect any more; 0: none can now."""
-        self.flush()  # counts this visit's own requests, and what a tenant has asked of a server meanwhile
-        with self._database.statement() as tx:
-            row = tx.row("late_for", id=self.owner.id)
+        row = (
+            self.flush()
+        )  # counts this visit's own requests, and what a tenant has asked of a server meanwhile
         if row is None:
+            with self._database.statement() as tx:
+                row = tx.row("late_for", id=self.owner.id)
+        if row is None or row["late_until"] is None:
             return 0.0
         self.owner = replace(self.owner, late_until=row["late_until"])
         return max(0.0, float(row["seconds"]))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from math import inf
 
 from psycopg.types.json import Jsonb
 
+from weft.engine.base.database import Row
 from weft.engine.base.documents import written
 from weft.engine.base.epoch import note_epoch
 from weft.engine.base.gate import ClosedError
@@ -109,7 +111,10 @@ class Held(NotesHeld):
         return self.owner.worked + (max(0.0, (self.at - at).total_seconds()) if at else 0.0)
 
     def count_work(self, by: str, on: bool) -> None:
-        """Write how long it has been worked on, unless that was written a moment ago.
+        """Note how long it has been worked on, unless that was written a moment ago.
+
+        The time since the last visit counts, unless the gate was closed at one of the two; between two processes no
+        more than `BETWEEN_PROCESSES`: perhaps nothing was worked on.
 
         Args:
             by: this process.
@@ -125,12 +130,14 @@ class Held(NotesHeld):
         recent = known and self.worked - owner.worked < COUNTED_EVERY
         if recent if on else owner.worked_at is None:
             return
-        values = {"what": what, "by": by, "on": on, "now": self.at, "most": BETWEEN_PROCESSES}
-        with self._database.statement() as tx:
-            row = tx.row("count_work", id=owner.id, token=owner.token, **values)
-        if row is not None:  # otherwise another worker holds it by now, and the next write raises
-            at = self.at if on else None
-            self.owner = replace(owner, worked=row["worked"], worked_at=at, worked_by=f"{what} {by}")
+        worked, since = 0.0, owner.worked_at
+        if owner.worked_by.partition(" ")[0] == what:
+            most = inf if owner.worked_by == f"{what} {by}" else BETWEEN_PROCESSES
+            passed = (self.at - since).total_seconds() if on and since else 0.0
+            worked = owner.worked + max(0.0, min(passed, most))
+        at, by = self.at if on else None, f"{what} {by}"
+        self.owner = replace(owner, worked=worked, worked_at=at, worked_by=by)
+        self._notes.worked = worked, at, by
 
     def note_epoch(self, facts: Witnesses, cloud: str) -> None:
         """Before anything is created outside for the owner, let the cloud know of its claim. Raises `ClosedError`."""
@@ -155,9 +162,7 @@ class Held(NotesHeld):
     def given_back(self) -> tuple[tuple[str, ...], tuple[ReceiptItem, ...]]:
         """Nodes that were freed before the end, in order of time, and what was read then, also of numbers."""
         with self._database.statement() as tx:
-            rows = tx.rows("given_back", owner_id=self.owner.id)
-        items = (ReceiptItem.model_validate(i) for r in rows for i in r["items"])
-        return tuple(n for r in rows for n in r["nodes"]), tuple(items)
+            return returned(tx.rows("given_back", owner_id=self.owner.id))
 
     def remember_kept(self, items: Sequence[ReceiptItem]) -> None:
         """Add what stays outside to the receipt, although the owner goes on."""
@@ -228,3 +233,9 @@ class Held(NotesHeld):
                 delay=delay,
                 lands=lands,
             )
+
+
+def returned(rows: Sequence[Row]) -> tuple[tuple[str, ...], tuple[ReceiptItem, ...]]:
+    """Nodes and readings of rows of `given_back`."""
+    items = (ReceiptItem.model_validate(i) for r in rows for i in r["items"])
+    return tuple(n for r in rows for n in r["nodes"]), tuple(items)

@@ -240,14 +240,15 @@ class NotesHeld(NumbersHeld):
 
     # -- writing it down ----------------------------------------------------------------------------------------
 
-    def flush(self) -> None:
+    def flush(self) -> Row | None:
         """Write all notes in one statement; the database's times are known after it."""
         if not self._notes and self._lands is None:
-            return
+            return None
         notes, self._notes = self._notes, Notes()
         self._waits_since = None
         try:
-            row = self._fenced("write_held", **self._of_owner(notes), **notes.values(), lands=self._lands)
+            name = "write_held_watched" if notes.watched is not None else "write_held"
+            row = self._fenced(name, **self._of_owner(notes), **notes.values(), lands=self._lands)
         except (WeftError, LostError):
             # As if the process had died right here; but the next news builds on what the owner became.
             if notes.changes:
@@ -275,6 +276,7 @@ class NotesHeld(NumbersHeld):
         if notes.done:
             self.owner = replace(self.owner, ready_at=at)
         notes.log_withheld(row["withheld"])
+        return row
 
     def _of_owner(self, notes: Notes) -> dict[str, object]:
         if not notes.conditions:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from psycopg.types.json import Jsonb
 
-from weft.engine.base.database import Database
+from weft.engine.base.database import Database, Row
 from weft.engine.book.partholds import bind_functions, bound_slots
 from weft.engine.hold.fence import Event
-from weft.engine.hold.held import Held
+from weft.engine.hold.held import Held, returned
 from weft.engine.rows.records import Change, PodRecord
 from weft.model.fabric import Membership
 from weft.model.messages import pods
@@ -24,12 +24,20 @@ SegmentPorts = Mapping[str, tuple[Membership, ...]]
 """Key of a segment -> ports that are or were in it."""
 
 
+class _Holdings(NamedTuple):
+    """Nodes, and whether each is quarantined; spaces and numbers; and rows of what was given back before."""
+
+    nodes: Mapping[str, bool]
+    numbers: frozenset[tuple[str, int]]
+    given_back: Sequence[Row]
+
+
 class HeldPod(Held):
     """One pod, held by this worker under a token."""
 
     def __init__(self, database: Database, pod: PodRecord, leave: threading.Event | None = None) -> None:
         super().__init__(database, pod, leave)
-        self._held: tuple[Mapping[str, bool], frozenset[tuple[str, int]]] | None = None
+        self._held: _Holdings | None = None
 
     @property
     def pod(self) -> PodRecord:
@@ -130,18 +138,25 @@ class HeldPod(Held):
 
         Read once, until this visit writes.
         """
-        return self._holdings()[0]
+        return self._holdings().nodes
 
     def numbers(self) -> frozenset[tuple[str, int]]:
         """As of every owner; read together with `nodes`."""
-        return self._holdings()[1]
+        return self._holdings().numbers
 
-    def _holdings(self) -> tuple[Mapping[str, bool], frozenset[tuple[str, int]]]:
+    def given_back(self) -> tuple[tuple[str, ...], tuple[ReceiptItem, ...]]:
+        """As of every owner; read together with `nodes`: only this worker adds to it."""
+        return returned(self._holdings().given_back)
+
+    def _holdings(self) -> _Holdings:
         if self._held is None:
             with self._database.statement() as tx:
                 rows = tx.rows("nodes_and_numbers_of", pod_id=self.pod.id)
-            nodes = {r["node"]: r["quarantined"] for r in rows if r["node"] is not None}
-            self._held = nodes, frozenset((r["space"], r["number"]) for r in rows if r["node"] is None)
+            self._held = _Holdings(
+                {r["node"]: r["quarantined"] for r in rows if r["node"] is not None},
+                frozenset((r["space"], r["number"]) for r in rows if r["space"] is not None),
+                sorted((r for r in rows if r["id"] is not None), key=lambda r: r["id"]),
+            )
         return self._held
 
     def forget(self) -> None:

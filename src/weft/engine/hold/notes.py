@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 
 from psycopg.types.json import Jsonb
 
@@ -37,6 +38,7 @@ class Notes:
         segment: with other adapters in it than are written.
         first: it must be written before anything else is asked outside.
         announces: something is about to be created or removed.
+        worked: for how long it has been worked on, until when, and what and by which process; None: unchanged.
     """
 
     changes: dict[str, Change] = field(default_factory=dict[str, Change])
@@ -50,10 +52,12 @@ class Notes:
     first: bool = False
     announces: bool = False
     about: str = ""
+    worked: tuple[float, datetime | None, str] | None = None
     _leaving: dict[str, object] = field(default_factory=lambda: {"delay": -1.0, "failures": 0, "woken": 0})
 
     def __bool__(self) -> bool:
-        return bool(self.changes or self.events or self.conditions or self.done or self.watched is not None)
+        some = self.changes or self.events or self.conditions or self.done
+        return bool(some) or self.watched is not None or self.worked is not None
 
     def change(self, change: Change, moved: bool, first: bool = False) -> None:
         """Add a change; what it doesn't set stays as an earlier one has it."""
@@ -82,7 +86,14 @@ class Notes:
 
     def unchanged_nodes(self) -> Mapping[str, str] | None:
         """`watched`, if there is nothing else to write and no reason among them."""
-        if self.changes or self.events or self.conditions or self.done or self.segment is not None:
+        if (
+            self.changes
+            or self.events
+            or self.conditions
+            or self.done
+            or self.segment is not None
+            or self.worked
+        ):
             return None
         return None if self.watched is None or any(self.watched.values()) else self.watched
 
@@ -95,7 +106,11 @@ class Notes:
     def values(self) -> dict[str, object]:
         """Parameters of `write_held`, except those of phase and conditions."""
         watched = [{"node": n, "reason": r} for n, r in (self.watched or {}).items()]
+        worked, worked_at, worked_by = self.worked or (None, None, "")
         return {
+            "worked": worked,
+            "worked_at": worked_at,
+            "worked_by": worked_by,
             "changes": Jsonb([_row(c) for c in self.changes.values()]),
             "events": self.stored_events(),
             "moved": self.moved,

@@ -218,7 +218,7 @@ FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now() FOR UP
 -- The fence of a write by a worker, in the statement itself: no row, and nothing written, if another worker holds the
 -- owner or it has another generation, or was retried.
 held AS MATERIALIZED (
-    SELECT id, wanted FROM owner
+    SELECT id, wanted, late_until, acts_until FROM owner
     WHERE id = %(id)s AND token = %(token)s AND generation = %(generation)s
         AND retries = %(retries)s AND held_until > now() FOR UPDATE
 ), it AS MATERIALIZED (
@@ -240,15 +240,9 @@ written_events AS (
         THEN c.one || jsonb_build_object('since', it.at) ELSE c.one END ORDER BY c.n), '[]')
     FROM jsonb_array_elements(%(conditions)s) WITH ORDINALITY AS c (one, n))
 
--- name: write_held
--- What a visit has noted: resources; the owner's phase and conditions with their summary (`phase` empty: unchanged);
--- that everything is as the newest generation wants it (`done`); why adapters of a pod's nodes are out of its segment
--- (`watched`; an empty reason: they are in), and the segment, if that changed it (then it is wanted differently: what
--- was settled is observed again); events; and that the worker hands it back, due after `delay` seconds (negative: it
--- doesn't), or at once if the owner was woken meanwhile. Lands: a request with an unknown or unwritten outcome may take
--- effect for so many seconds more, and the next worker looks for everything (null: there is none).
-WITH
-@fenced, changed AS (
+-- part: written_notes
+-- What every write of notes does: resources, and the owner's own row.
+changed AS (
     UPDATE resource r SET state = c.state, outside_id = coalesce(c.outside_id, r.outside_id), reason = c.reason,
         differences = c.differences, former = coalesce(c.former, r.former),
         facts = CASE WHEN c.facts <> '{}' OR c.outside_id <> r.outside_id THEN c.facts ELSE r.facts END,
@@ -273,14 +267,43 @@ WITH
         ready_generation = CASE WHEN %(done)s THEN p.generation ELSE p.ready_generation END,
         ready_at = CASE WHEN %(done)s THEN it.at ELSE p.ready_at END,
         changed_at = CASE WHEN NOT %(done)s THEN p.changed_at END,
+        worked = coalesce(%(worked)s::float8, p.worked),
+        worked_at = CASE WHEN %(worked)s::float8 IS NULL THEN p.worked_at ELSE %(worked_at)s::timestamptz END,
+        worked_by = CASE WHEN %(worked)s::float8 IS NULL THEN p.worked_by ELSE %(worked_by)s END,
         worker = CASE WHEN %(delay)s < 0 THEN p.worker END,
         held_until = CASE WHEN %(delay)s < 0 THEN p.held_until END,
         parked = CASE WHEN %(delay)s < 0 THEN p.parked END,
         failures = CASE WHEN %(delay)s < 0 THEN p.failures ELSE %(failures)s END,
         next_at = CASE WHEN %(delay)s < 0 THEN p.next_at WHEN p.woken > %(woken)s THEN now()
             ELSE now() + %(delay)s * interval '1 second' END
-    FROM it WHERE p.id = it.id AND (%(phase)s <> '' OR %(watched)s OR %(done)s OR %(lands)s::float8 IS NOT NULL OR %(delay)s >= 0)
-), withheld AS (
+    FROM it WHERE p.id = it.id AND (%(phase)s <> '' OR %(watched)s OR %(done)s OR %(lands)s::float8 IS NOT NULL OR %(delay)s >= 0
+        OR %(worked)s::float8 IS NOT NULL)
+)
+
+-- name: write_held
+-- What a visit has noted: resources; the owner's phase and conditions with their summary (`phase` empty: unchanged);
+-- that everything is as the newest generation wants it (`done`); events; and that the worker hands it back, due after
+-- `delay` seconds (negative: it doesn't), or at once if the owner was woken meanwhile. Lands: a request with an unknown
+-- or unwritten outcome may take effect for so many seconds more, and the next worker looks for everything (null: there
+-- is none). Worked: for how long its release or change has been worked on until `worked_at` (null: unchanged).
+-- `seconds`, `late_until`: as late_for.
+WITH
+@fenced,
+@written_notes,
+@written_events
+SELECT wanted, at, '{}'::text[] AS withheld,
+    greatest(late_until, acts_until, now() + %(lands)s::float8 * interval '1 second') AS late_until,
+    extract(epoch FROM greatest(late_until, acts_until, now() + %(lands)s::float8 * interval '1 second') - now())::float8
+        AS seconds
+FROM it;
+
+-- name: write_held_watched
+-- As write_held; and why adapters of a pod's nodes are out of its segment (an empty reason: they are in), and the segment,
+-- if that changed it (then it is wanted differently: what was settled is observed again). Apart, since triggers of
+-- node_hold run for each such statement, whatever it changes.
+WITH
+@fenced,
+@written_notes, withheld AS (
     UPDATE node_hold h SET withheld = n.reason
     FROM it, jsonb_to_recordset(%(nodes)s) AS n (node text, reason text)
     WHERE h.pod_id = it.id AND h.node = n.node AND h.withheld <> n.reason RETURNING h.node, h.withheld
@@ -290,7 +313,11 @@ WITH
     FROM it WHERE r.owner_id = it.id AND r.key = %(key)s
 ),
 @written_events
-SELECT wanted, at, ARRAY(SELECT node FROM withheld WHERE withheld <> '') AS withheld FROM it;
+SELECT wanted, at, ARRAY(SELECT node FROM withheld WHERE withheld <> '') AS withheld,
+    greatest(late_until, acts_until, now() + %(lands)s::float8 * interval '1 second') AS late_until,
+    extract(epoch FROM greatest(late_until, acts_until, now() + %(lands)s::float8 * interval '1 second') - now())::float8
+        AS seconds
+FROM it;
 
 -- name: release_held
 -- The end of an owner: its receipt, its capacity except the numbers in `kept` (as `space number`), and its state; and
@@ -361,11 +388,14 @@ VALUES (%(fabric)s, %(manager)s, %(number)s, %(owner_id)s, %(reason)s, now())
 ON CONFLICT (fabric, manager, number) DO UPDATE SET owner_id = excluded.owner_id, reason = excluded.reason;
 
 -- name: nodes_and_numbers_of
--- Nodes and, with node null, numbers that a pod holds.
-SELECT h.node, q.node IS NOT NULL AS quarantined, NULL AS space, NULL::int AS number
+-- Nodes and, with node null, numbers that a pod holds; and, with space null, too, what it has given back (as given_back).
+SELECT h.node, q.node IS NOT NULL AS quarantined, NULL AS space, NULL::int AS number, NULL::bigint AS id, NULL::text[] AS nodes,
+    NULL::jsonb AS items
 FROM node_hold h LEFT JOIN quarantine q ON q.node = h.node WHERE h.pod_id = %(pod_id)s
 UNION ALL
-SELECT NULL, false, space, number FROM number_hold WHERE owner_id = %(pod_id)s;
+SELECT NULL, false, space, number, NULL, NULL, NULL FROM number_hold WHERE owner_id = %(pod_id)s
+UNION ALL
+SELECT NULL, false, NULL, NULL, id, nodes, items FROM given_back WHERE owner_id = %(pod_id)s;
 
 -- name: numbers_of
 SELECT space, number FROM number_hold WHERE owner_id = %(owner_id)s ORDER BY space, number;
@@ -380,15 +410,6 @@ UPDATE owner SET abandoned_by = %(by)s, abandoned_why = %(why)s, abandoned_at = 
     abandoned_worked = worked, woken = woken + 1, next_at = now(), failures = CASE WHEN %(own)s THEN failures ELSE 0 END
 WHERE id = %(id)s AND wanted = 'absent' AND state = 'RELEASING' AND (abandoned_at IS NULL OR abandoned_own AND NOT %(own)s)
 RETURNING id;
-
--- name: count_work
--- The time since the last visit to a release, or a change (`what`), counts as worked on, unless the gate was closed at
--- one of the two. Between two processes no more than `most` counts: perhaps nothing was worked on.
-UPDATE owner SET worked = CASE WHEN split_part(worked_by, ' ', 1) <> %(what)s THEN 0 ELSE worked +
-        CASE WHEN NOT %(on)s OR worked_at IS NULL THEN 0 ELSE greatest(0, least(extract(epoch FROM %(now)s - worked_at),
-            CASE worked_by WHEN concat(%(what)s::text, ' ', %(by)s::text) THEN 'infinity' ELSE %(most)s END::float8)) END END,
-    worked_at = CASE WHEN %(on)s THEN %(now)s::timestamptz END, worked_by = concat(%(what)s::text, ' ', %(by)s::text)
-WHERE id = %(id)s AND token = %(token)s AND held_until > now() RETURNING worked;
 
 -- name: nodes_leaving
 -- `at`: since when.

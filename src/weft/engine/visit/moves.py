@@ -144,7 +144,7 @@ class Moves:
         batch, changes = self.fresh(batch), list[Change]()
         errors: list[WeftError] = []
         for record in (r for r in batch if r.key in made.asked):
-            outcome = made.outcomes.get(record.key, Outcome(error=_no_answer(record)))
+            outcome = made.outcomes.get(record.key) or Outcome(error=_no_answer(record))
             if outcome.error is None:
                 changes.append(Change(record.key, enough, outcome.id, attempts=record.attempts))
             else:
