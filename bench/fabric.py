@@ -12,7 +12,7 @@ import subprocess
 import sys
 from typing import Any
 
-from bench.partition import ROUNDS, SCOPE, Measured, change, compared, members_of, on_a_fabric, partition_of
+from bench.partition import ROUNDS, Measured, change, compared, made, members_of, on_a_fabric, partition_of
 from weft.drivers.opensm import OpenSm
 from weft.model.site import Site
 from weft.ports.ledger import NoLedger
@@ -68,6 +68,6 @@ def _measure(place: FabricFolder, site: Site) -> Measured:
                     weft.append(took_weft)
                 # weft's section is the operator's file as the tool knows it, plus nothing: put back by deletion.
                 if with_members:
-                    driver.delete(SCOPE, [wanted], {})
+                    made(driver, wanted, False)
         tool.stdin.close()
     return own, weft

@@ -18,11 +18,10 @@ import yaml
 from bench.partition import (
     KEY,
     ROUNDS,
-    SCOPE,
     Measured,
     change,
-    check,
     compared,
+    made,
     members_of,
     on_a_fabric,
     partition_of,
@@ -61,8 +60,7 @@ def _measure(layout: Layout, site: Site) -> Measured:
                 bare.change(False)  # each begins with nothing, and ends with what it created
             took_weft = change(driver, wanted, present)
             if present:
-                driver.delete(SCOPE, [wanted], {})
-                check(driver, wanted, False)
+                made(driver, wanted, False)
                 bare.change(True)  # what the next half of the round deletes
             if round_:  # the first warms connections and maps on both sides
                 own.append(took_own)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
@@ -18,6 +19,9 @@ from weft.ports.resources import Scope
 
 S = TypeVar("S", bound=Snapshot)
 
+GLANCES = 4
+"""Most looks at single segments at a time; where more are asked about, one reading of all is cheaper."""
+
 
 class SegmentDriver(ABC, Generic[S]):
     """Base of `FabricDriver` implementations.
@@ -33,6 +37,7 @@ class SegmentDriver(ABC, Generic[S]):
         self._range, self._words = site.fabrics[fabric].segments, site.fabrics[fabric].words
         self._snapshots, self._holder = snapshots, holder
         self._reading = SharedReading(self._read)
+        self._glances = threading.BoundedSemaphore(GLANCES)
 
     @abstractmethod
     def _read(self, began: float) -> S:
@@ -51,10 +56,25 @@ class SegmentDriver(ABC, Generic[S]):
     def find(
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Observed]:
-        if not wanted:
+        found = self._glanced(scope, wanted)
+        if len(found) < len(wanted):
+            snapshot = self._reading_for(scope)
+            found |= {r.key: self._seen(scope, r, snapshot) for r in wanted if r.key not in found}
+        return found
+
+    def _glanced(self, scope: Scope, wanted: Sequence[Resource]) -> dict[str, Observed]:
+        """Of those that are on their way (`Observed.on_its_way`) by a look at their own ports: of these, no more needs
+        to be read."""
+        if not (wanted and scope.glance and self._glances.acquire(blocking=False)):
             return {}
-        snapshot = self._reading_for(scope)
-        return {r.key: self._seen(scope, r, snapshot) for r in wanted}
+        try:
+            return {key: seen for key, seen in self._glance(scope, wanted).items() if seen.on_its_way}
+        finally:
+            self._glances.release()
+
+    def _glance(self, scope: Scope, wanted: Sequence[Resource]) -> Mapping[str, Observed]:
+        """What is observed of segments by a reading of their ports alone; none: there is no such reading."""
+        return {}
 
     def _seen(self, scope: Scope, resource: Resource, snapshot: S) -> Observed:
         """What `find` says of one segment."""

@@ -62,7 +62,7 @@ def test_standby_takes_over(rig: RealUfmRig) -> None:
     states = [m.state for m in rig.driver.status().managers]
     assert sorted(states) == [ManagerState.MASTER, ManagerState.STANDBY]
     rig.driver.update(scope(), [segment(KEY, rig.ports()[:3])], {})
-    assert status(rig, segment(KEY, rig.ports()[:3])) is Status.SETTLED
+    until("it is settled", lambda: status(rig, segment(KEY, rig.ports()[:3])) is Status.SETTLED)
 
 
 def test_stopped_ufm_is_unknown(rig: RealUfmRig) -> None:

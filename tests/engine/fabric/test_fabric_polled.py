@@ -8,7 +8,8 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock
-from weft.model.agentapi import ChangeResult, PartitionsChange
+from weft.drivers.segments import GLANCES
+from weft.model.agentapi import ChangeResult, PartitionsChange, Tables, TablesQuery
 from weft.model.ids import parse_guid
 from weft.model.pod import PodState
 from weft.model.resources import Kind
@@ -67,6 +68,39 @@ def test_change_that_does_not_show_in_time_is_asked_for_again(
         assert len(changes) == asked
     monkeypatch.undo()
     house.run(pod, PodState.READY)
+
+
+def test_only_its_own_ports_are_read_while_a_change_is_on_its_way(
+    house: House, changes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole fabric is read once they show it; and at once where as many looks as may be are under way."""
+    _takes(house, LATER)
+    monkeypatch.setattr(type(house.fabric.wire), "sweep", lambda _: None)
+    read: list[int | None] = []
+    tables = house.fabric.managers[0].tables
+
+    def counted(query: TablesQuery) -> Tables:
+        read.append(None if query.port_guids is None else len(query.port_guids))
+        return tables(query)
+
+    monkeypatch.setattr(house.fabric.managers[0], "tables", counted)
+    pod = house.order()
+    for _ in range(3):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    members = len(next(iter(_members(house))))
+    assert changes == [1] and len(read) >= 3 and set(read[1:]) == {members}
+    read.clear()
+    for _ in range(GLANCES):
+        assert house.fabric._glances.acquire(blocking=False)  # pyright: ignore[reportPrivateUsage]
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    assert set(read) == {None}
+
+
+def _members(house: House) -> list[tuple[object, ...]]:
+    """Members of each segment in the master's file."""
+    return [p.members for p in house.fabric.managers[0].partitions().weft]
 
 
 def test_another_worker_asks_only_about_it(house: House, changes: list[int]) -> None:

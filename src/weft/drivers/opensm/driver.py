@@ -289,6 +289,20 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         spec, mark = DesiredPartition.of(segment_of(resource)), scope.mark(resource.key)
         return observe(spec, mark, snapshot.seen, scope.leaving, self._takes)
 
+    def _glance(self, scope: Scope, wanted: Sequence[Resource]) -> Mapping[str, Observed]:
+        ports = tuple(sorted({g for r in wanted for g in DesiredPartition.of(segment_of(r)).members}))
+        if not ports:
+            return {}
+        files = self._agents.files()
+        master = self._agents.master(files)
+        tables = self._sight.some(master.tables(TablesQuery(port_guids=ports)), ports, master.name)
+        seen = FabricReading(master.name, files.read, files.unread, tables, self._ports)
+        partitions = {r.key: (DesiredPartition.of(segment_of(r)), scope.mark(r.key)) for r in wanted}
+        return {
+            key: observe(spec, mark, seen, scope.leaving, self._takes)
+            for key, (spec, mark) in partitions.items()
+        }
+
     def _change(
         self,
         edit: Edit,

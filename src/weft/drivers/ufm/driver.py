@@ -50,7 +50,7 @@ from weft.model.livecheck import LiveCheck
 from weft.model.mark import Mark
 from weft.model.messages import links as messages
 from weft.model.observedfabric import ObservedFabric
-from weft.model.resources import Kind, Marked, Observed, Resource, Status
+from weft.model.resources import Difference, Kind, Marked, Observed, Resource, Status
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 from weft.planning.fabric.check import check_paths, probe_pairs
@@ -170,10 +170,12 @@ class Ufm(OneByOne[UfmSnapshot]):
         self, scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]
     ) -> Mapping[str, Observed]:
         """A partition that isn't recorded as created, and has undesired members, is someone else's."""
-        if not wanted:
-            return {}
-        seen, found = self._reading_for(scope), dict[str, Observed]()
-        for resource in wanted:
+        found = self._glanced(scope, wanted)
+        left = [r for r in wanted if r.key not in found]
+        if not left:
+            return found
+        seen = self._reading_for(scope)
+        for resource in left:
             spec, mark = segment_of(resource), scope.mark(resource.key)
             strange = None if resource.key in ids else self._strange(spec, seen)
             found[resource.key] = (
@@ -183,6 +185,28 @@ class Ufm(OneByOne[UfmSnapshot]):
                     f"{spec.text} is defined by someone else, with member {format_guid(strange)}"
                 )
             )
+        return found
+
+    def _glance(self, scope: Scope, wanted: Sequence[Resource]) -> Mapping[str, Observed]:
+        if not self._eyes:
+            return {}
+        listing, wants, found = self._changer.listing(), self._ledger.wanted(), dict[str, Observed]()
+        owners = {spec.number: mark for mark, spec in wants.items()}
+        for resource in wanted:
+            spec, mark = segment_of(resource), scope.mark(resource.key)
+            members, there = members_of(spec), listing.partitions.get(spec.number)
+            as_wanted = there is None if scope.leaving else there is not None and there.members == members
+            if as_wanted and owners.get(spec.number, mark) == mark:
+                inside, outside = ({}, members) if scope.leaving else (members, ())
+                late = self._drifted(spec.number, inside, outside)
+                observed = "with it" if scope.leaving else "not as UFM has it"
+                differences = tuple(
+                    Difference(field=f"port {format_guid(g)}", wanted=spec.named, observed=observed)
+                    for g in late
+                )
+                why = f"{spec.named} isn't in effect yet at {len(late)} of {len(members)} ports"
+                waits = self._takes if late else 0.0
+                found[resource.key] = Observed(spec.text, Status.PENDING, why, differences, on_its_way=waits)
         return found
 
     def _strange(self, spec: SegmentSpec, seen: UfmSnapshot) -> int | None:
@@ -342,13 +366,17 @@ class Ufm(OneByOne[UfmSnapshot]):
         """
         if not self._eyes:
             return
+        try:
+            self._eyes.repair(self._drifted(number, members, outside), number if vacate else None)
+        except WeftError:
+            return
+
+    def _drifted(self, number: int, members: Mapping[int, Mode], outside: Collection[int]) -> tuple[int, ...]:
+        """The site's ports whose own tables aren't as UFM has them. Raises `UnknownError`."""
         known = {h.port_guid for n in self._site.nodes for h in n.hcas_on(self._fabric)}
         inside = {g: m for g, m in members.items() if g in known}
         out = {g for g in outside if g in known and g not in members}
-        try:
-            self._eyes.repair(self._eyes.drifted(number, inside, out), number if vacate else None)
-        except WeftError:
-            return
+        return self._eyes.drifted(number, inside, out)
 
     def _owner(self, number: int) -> Mark | None:
         return next((m for m, spec in self._ledger.wanted().items() if spec.number == number), None)

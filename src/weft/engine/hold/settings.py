@@ -29,6 +29,7 @@ class LoopSettings:
         watch_every: how often a pod's nodes are checked while its servers boot and nothing else is done.
         first_poll, last_poll, poll_growth: when to observe again what is being created or removed: after that share of
             the time since it began, within these bounds.
+        first_poll_fabric: the same for the first time on a fabric, which is looked at only where it was changed.
         first_poll_servers, last_poll_servers, poll_growth_servers: the same for booting servers. They take long and are
             many, observing one costs as much as a step of an order, and `weft.engine.watch.bootkeeper` learns sooner
             when they have booted.
@@ -59,6 +60,7 @@ class LoopSettings:
     first_poll: float = 0.3
     last_poll: float = 10.0
     poll_growth: float = 0.2
+    first_poll_fabric: float = 0.1
     first_poll_servers: float = 30.0
     last_poll_servers: float = 60.0
     poll_growth_servers: float = 1.0
@@ -79,11 +81,17 @@ class LoopSettings:
     calls_at_once: int = 16
     late: float = LATE_SECONDS
 
-    def poll(self, age: float, boots: bool = False) -> float:
-        """Pause before observing again something that has been on its way for `age` seconds; `boots`: a server."""
+    def poll(self, age: float, boots: bool = False, of_fabric: bool = False) -> float:
+        """Pause before observing again something that has been on its way for `age` seconds.
+
+        Args:
+            boots: a server.
+            of_fabric: a fabric's resource.
+        """
         if boots:
             return min(self.last_poll_servers, max(self.first_poll_servers, self.poll_growth_servers * age))
-        return min(self.last_poll, max(self.first_poll, self.poll_growth * age))
+        first = min(self.first_poll, self.first_poll_fabric) if of_fabric else self.first_poll
+        return min(self.last_poll, max(first, self.poll_growth * age))
 
     def delay(self, failures: int) -> float:
         """Back-off after so many failures in a row."""

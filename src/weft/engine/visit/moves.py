@@ -22,6 +22,7 @@ from weft.engine.proof.departure import ended, proofs
 from weft.engine.proof.seen import as_left, differs, kept_item, left_alone, observed_change, seen_of
 from weft.engine.rows.records import Change, ResourceRecord, RowState
 from weft.model.errors import NotYetError, OutsideError, PermanentError, TemporaryError, WeftError
+from weft.model.kindrow import Home
 from weft.model.messages import outside, pods
 from weft.model.resources import Observed, Outcome, Resource, Status
 from weft.ports.resources import ResourceDriver, Scope
@@ -260,7 +261,7 @@ class Moves:
         changed: bool = False,
     ) -> Mapping[str, Observed]:
         patient = self._held.wanted == "present"
-        scope = replace(self._scope, patient=patient, leaving=leaving, changed=changed)
+        scope = replace(self._scope, patient=patient, leaving=leaving, changed=changed, glance=True)
         wanted = self._left(batch) if leaving else _wanted(batch)
         return seen_of(driver.find(scope, wanted, {**self._ids(), **(ids or {})}), batch)
 
@@ -286,7 +287,8 @@ class Moves:
                 outside.WAIT_FOR(names=names, end=what), left[0].resource.where, outside.NOT_YET(why=reason)
             )
         boots = end is RowState.SETTLED and all(is_booting(r) for r in left)
-        delay = self._settings.poll(min(self._age(r) for r in left), boots)
+        of_fabric = left[0].kind.row.home is Home.FABRIC
+        delay = self._settings.poll(min(self._age(r) for r in left), boots, of_fabric)
         return Wait(outside.SETTLING(names=names, why=reason), delay)
 
     def _waited(self, batch: Batch) -> Scope:
