@@ -32,6 +32,7 @@ from weft.app.settings import ServeSettings
 from weft.cli.main import main
 from weft.config.resolve import resolve
 from weft.drivers.openstack.reach import _ahead, _version  # pyright: ignore[reportPrivateUsage]
+from weft.engine.base import schema
 from weft.engine.base.database import Database
 from weft.engine.base.embedded import running_in
 from weft.engine.store.store import Store
@@ -441,6 +442,21 @@ def test_closed_gate_is_an_error_of_the_doctor(tmp_path: Path, cloud: TinyCloud,
     (found,) = [one for one in examine(given, SECONDS) if one.of == of]
     assert "restored at 2026-11-29 09:00 UTC by olga@ctl1 from a backup of 2026-11-28 23:00 UTC" in found.what
     assert not [line for line in cloud.asked if line.startswith(("PUT", "DELETE", "POST /compute"))]
+
+
+def test_unfinished_upgrade_is_reported(
+    tmp_path: Path, cloud: TinyCloud, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what is left of it, and processes of another version, servers too."""
+    known = {**schema.halves(), "29990101T0001_planted.after.sql": ""}
+    monkeypatch.setattr(schema, "halves", lambda: known)
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        connection.execute("INSERT INTO process_seen VALUES ('api/1', 'server', '9.1', 'x', 7, now())")
+    found = list(examine(settings(tmp_path, database.url), SECONDS))
+    (left,) = [one for one in found if one.code == "UPGRADE_UNFINISHED"]
+    assert "29990101T0001_planted.after.sql first" in left.what and left.level is Level.WARNING
+    (differs,) = [one for one in found if one.code == "WORKERS_DIFFER"]
+    assert "server api/1 (9.1)" in differs.what
 
 
 def test_workers_of_another_version_are_named(tmp_path: Path, cloud: TinyCloud, database: Database) -> None:

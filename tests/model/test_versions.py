@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from weft.model.base import Document
-from weft.model.versions import NewerVersionError, Step, newest, upcast
+from weft.model.base import Document, added
+from weft.model.versions import NewerVersionError, Step, downcast, newest, upcast
 
 
 class Leg(Document):
@@ -84,3 +84,40 @@ def test_newer_version_is_refused() -> None:
     for wrong in (0, -1, "2", 1.0, True, None):
         with pytest.raises(ValueError, match="not a version of a document"):
             upcast(Leg, {"name": "a", "version": wrong}, STEPS, PARTS)
+
+
+def joined(chair: dict[str, Any]) -> dict[str, Any]:
+    """The way back of `split`."""
+    return {**chair, "leg_names": [leg["name"] for leg in chair.pop("legs")]}
+
+
+def softer(leg: dict[str, Any]) -> dict[str, Any]:
+    return {**leg, "name": leg["name"].lower()}
+
+
+def test_document_is_written_for_an_earlier_version_and_read_again() -> None:
+    """Nested documents too, the outer ones first, since their inside is where the new version has it."""
+    steps = (Step("split", {Chair: split}, {Chair: joined}), Step("loud", {Leg: louder}, {Leg: softer}))
+    now = {"chair": {"legs": [{"name": "A"}, {"name": "B"}], "seat": {"name": "C"}}}
+    for version, names in ((3, None), (2, ["a", "b"]), (1, ["a", "b"])):
+        document, reached = downcast(Room, now, steps, PARTS, version)
+        assert reached == version and upcast(Room, {**document, "version": reached}, steps, PARTS) == now
+        chair = document["chair"]
+        assert names is None or (chair.get("leg_names") or [leg["name"] for leg in chair["legs"]]) == names
+    assert now["chair"]["legs"][0]["name"] == "A", "the given document isn't changed"
+
+
+def test_step_without_a_way_back_stops_there() -> None:
+    """The document is written in that version, which the previous one leaves alone."""
+    steps = (Step("loud", {Leg: louder}, {Leg: softer}), Step("long", {Leg: longer}))
+    assert downcast(Leg, {"name": "A!"}, steps, PARTS, 1) == ({"name": "A!"}, 3)
+
+
+def test_added_field_is_written_only_with_a_value_of_its_own() -> None:
+    class Table(Document):
+        name: str
+        color: str = added("", description="Of its wood.")
+
+    assert Table(name="a").model_dump(mode="json") == {"name": "a"} == Table(name="a", color="").model_dump()
+    assert Table(name="a", color="red").model_dump_json() == '{"name":"a","color":"red"}'
+    assert Table.model_validate({"name": "a"}).color == ""

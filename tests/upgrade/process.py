@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.api.app import create_app
+from weft.app.metrics import StoreCollector
 from weft.app.policy import Policy
 from weft.app.service import Service
 from weft.app.worldkeeper import WorldKeeper
@@ -143,7 +144,9 @@ def run(role: str, url: str, folder: Path, ready: Callable[[str], None]) -> None
     else:
         policy = Policy()
         service = Service(store, keeper, policy, clock, listener, pulse)
-        with served(create_app(service, FakeIdentity(tokens()), policy)) as address:
+        with served(
+            create_app(service, FakeIdentity(tokens()), policy, collectors=[StoreCollector(store)])
+        ) as address:
             ready(address)
             over.wait()
     versions.stop()

@@ -55,6 +55,10 @@ def rows(url: str, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query.encode()).fetchall()
 
 
+def metrics(server: Program) -> set[str]:
+    return set(server.ask("GET", "/metrics").text.splitlines())
+
+
 def version_of(url: str, pod: str) -> str:
     return rows(
         url, f"SELECT ordered ->> 'version' FROM pod WHERE name = '{pod}' ORDER BY created_at DESC LIMIT 1"
@@ -106,11 +110,23 @@ def test_two_versions_work_beside_each_other_and_back(url: str, begin: Begin, tm
     listed = {p["name"]: p for p in old_server.ask("GET", "/v1/pods").json()["pods"]}
     assert listed["newer"]["state"] == "READY" and "newer weft" in listed["newer"]["reason"]
     assert rows(url, "SELECT failures, alarmed, parked FROM pod WHERE name = 'newer'") == [(0, False, None)]
+    assert {"weft_pods_left_to_newer 1.0", "weft_upgrade_unfinished 0.0"} <= metrics(old_server)
+    rows(
+        url,
+        "UPDATE process_seen SET seen_at = seen_at - interval '2 minutes' WHERE halves > 0 RETURNING name",
+    )
+    wait(lambda: "weft_pods_unreadable 1.0" in metrics(old_server))
     # Forward, and to the end: not while this version is at work.
     new_server, new_worker = new.start("server"), new.start("worker")
     new_server.started(), new_worker.started()
     shown = json.loads(new.weft("upgrade", "--database", url, "--json")[1])
     assert shown["unfinished"] == [PLANTED_AFTER, DOCUMENTS] and len(shown["older"]) == 2
+    said = new.weft("upgrade", "--database", url)[1]
+    assert (
+        f"made by weft upgrade --finish: {PLANTED_AFTER}, {DOCUMENTS}" in said
+        and said.count(", older\n") == 2
+    )
+    assert "beside which this one works" in old.weft("upgrade", "--database", url)[1]
     code, said = new.weft("upgrade", "--finish", "--database", url)
     assert code == 2 and "older weft" in said and not rows(url, "SELECT FROM finishing")
     # A worker that sleeps through it, whose last sign of life is old, is ended by the database.

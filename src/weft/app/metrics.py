@@ -72,6 +72,7 @@ class StoreCollector(Collector):
         )
         left.add_metric([], counts.left)
         yield left
+        yield from _versions(counts)
         traces = GaugeMetricFamily(
             "weft_traces",
             "Remains of released pods that the sweep found after their receipts: still present, and removed.",
@@ -320,6 +321,24 @@ def _fabrics(rows: Iterable[Mapping[str, Any]], managed: Iterable[str]) -> Itera
         if name not in read:
             up.add_metric([name], 0)
     yield from (up, problems, errors, age)
+
+
+def _versions(counts: Counts) -> Iterator[Metric]:
+    """Versions at work, and what of an upgrade is left."""
+    processes = GaugeMetricFamily(
+        "weft_processes",
+        "Processes of weft that gave a sign of life within the last minute; of two versions while an upgrade lasts.",
+        labels=["role", "version"],
+    )
+    for row in counts.processes:
+        processes.add_metric([row["role"], row["version"]], row["number"])
+    yield processes
+    unfinished = GaugeMetricFamily(
+        "weft_upgrade_unfinished",
+        "Parts of the second half of an upgrade that weft upgrade --finish would make.",
+    )
+    unfinished.add_metric([], counts.unfinished)
+    yield unfinished
 
 
 def _pods(counts: Counts) -> Iterator[Metric]:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import psycopg
 
+import weft
 from tests.engine.house import House
 from tests.helpers.waiting import wait_for
 from weft.app.metrics import StoreCollector
@@ -65,3 +66,16 @@ def test_overdue_pod_is_counted_without_a_worker(house: House) -> None:
     with psycopg.connect(house.database.url) as connection:
         connection.execute("UPDATE pod SET since = since - %s WHERE id = %s", (timedelta(minutes=3), pod.id))
     assert metrics(house)["weft_pods_overdue PLACED"] == 1
+
+
+def test_processes_are_counted_by_version(house: House) -> None:
+    """While they send signs of life; one that ends in order signs off."""
+    name = f"weft_processes server {weft.__version__}"
+    house.database.learn_versions("host/1", "server")
+    assert metrics(house)[name] == 1 and metrics(house)["weft_upgrade_unfinished"] == 0
+    with psycopg.connect(house.database.url) as connection:
+        connection.execute("UPDATE process_seen SET seen_at = seen_at - interval '61 seconds'")
+    assert name not in metrics(house)
+    house.database.learn_versions("host/1", "server")
+    house.database.sign_off("host/1")
+    assert name not in metrics(house)

@@ -62,12 +62,27 @@ WHERE left_by ->> current_setting('weft.reader', true) = woken::text AND state <
 SELECT EXISTS (SELECT FROM version_seen v JOIN version_seen mine ON mine.reader = current_setting('weft.reader', true)
     WHERE v.first_seen > mine.first_seen) AS yes;
 
--- name: newer_at_work
+-- part: newer_worker
 -- Whether a worker of a newer weft is alive, which first worked with this database after this version did.
-SELECT EXISTS (SELECT FROM process_seen p JOIN version_seen v ON v.reader = p.reader
+EXISTS (SELECT FROM process_seen p JOIN version_seen v ON v.reader = p.reader
     JOIN version_seen mine ON mine.reader = current_setting('weft.reader', true)
     WHERE p.role = 'worker' AND v.first_seen > mine.first_seen
-        AND p.seen_at > clock_timestamp() - %(seconds)s * interval '1 second') AS yes;
+        AND p.seen_at > clock_timestamp() - %(seconds)s * interval '1 second')
+
+-- name: newer_at_work
+SELECT
+    @newer_worker
+    AS yes;
+
+-- name: count_processes
+-- Processes at work, by role and version.
+SELECT role, version, count(*) AS number FROM process_seen
+WHERE seen_at > clock_timestamp() - %(seconds)s * interval '1 second' GROUP BY role, version ORDER BY role, version;
+
+-- name: count_unfinished
+-- How many of these after-halves of an upgrade aren't made.
+SELECT count(*) AS number FROM unnest(%(halves)s::text[]) AS half (name)
+WHERE NOT EXISTS (SELECT FROM migration m WHERE m.name = half.name);
 
 -- name: late_waiting_pods
 -- Waiting orders whose lease is over.
@@ -287,7 +302,11 @@ SELECT count(*) AS number FROM drain;
 SELECT count(DISTINCT node) AS number FROM acceptance;
 
 -- name: count_parked
-SELECT count(*) AS number FROM owner WHERE parked IS NOT NULL AND state <> 'RELEASED';
+-- Also what is left to a newer weft none of whose workers is alive: nothing is done for it.
+SELECT count(*) AS number FROM owner WHERE state <> 'RELEASED' AND (parked IS NOT NULL
+    OR left_by ->> current_setting('weft.reader', true) = woken::text AND NOT
+    @newer_worker
+    );
 
 -- name: release_pod
 -- Changes only what is wanted; the loop does the work. An order that waits, or that failed before it had anything, ends

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 import weft
 from weft.engine.base.database import Database, Row, Tx
 from weft.engine.base.documents import message_json
-from weft.engine.base.schema import SEEN_SECONDS
+from weft.engine.base.schema import SEEN_SECONDS, halves, is_after
 from weft.engine.base.sealing import Seal
 from weft.engine.base.unreadable import NewerRowError, UnreadableError
 from weft.engine.book.capacity import Capacity, read_capacity
@@ -49,7 +49,10 @@ class Counts:
         pods: rows of state, number, oldest (for how many seconds), alarmed (how many have an alarm, or
             are in the state for longer than its limit).
         busy, quarantined, held, drained: nodes; held ones wait for their acceptance.
-        parked: pods and orders whose rows can't be read; left: those that only a newer weft can read.
+        parked: pods and orders whose rows can't be read, and that no newer weft at work can; left: those that only a
+            newer weft can read.
+        processes: rows of role, version, number of the processes at work.
+        unfinished: after-halves of an upgrade that aren't made.
         traces: found after a receipt was signed: `open`, still there; `gone`, removed since.
         swept: seconds since the last completed sweep; None: none yet.
         removed: kind of old records -> number of rows removed so far.
@@ -67,6 +70,8 @@ class Counts:
     drained: int
     parked: int
     left: int
+    processes: tuple[Row, ...]
+    unfinished: int
     traces: Row
     swept: float | None
     removed: Mapping[str, int]
@@ -325,8 +330,10 @@ class Store(ClaimRows, PodRows, RecordRows):
                 _number(tx, "count_quarantined"),
                 _number(tx, "count_held"),
                 _number(tx, "count_drained"),
-                _number(tx, "count_parked"),
+                _number(tx, "count_parked", seconds=SEEN_SECONDS),
                 _number(tx, "count_left"),
+                tuple(tx.rows("count_processes", seconds=SEEN_SECONDS)),
+                _number(tx, "count_unfinished", halves=[name for name in halves() if is_after(name)]),
                 tx.row("count_traces") or {"open": 0, "gone": 0},
                 _swept(tx),
                 (tx.row("retention") or {"removed": {}})["removed"],
@@ -378,8 +385,8 @@ class Store(ClaimRows, PodRows, RecordRows):
             tx.row("time")
 
 
-def _number(tx: Tx, name: str) -> int:
-    row = tx.row(name)
+def _number(tx: Tx, name: str, **values: object) -> int:
+    row = tx.row(name, **values)
     assert row is not None
     return int(row["number"])
 
