@@ -10,7 +10,6 @@ import resource
 import time
 from typing import Any
 
-from bench.placement_bits import bits_rows
 from bench.placement_common import Churn, break_some, micro, topology
 from bench.placement_parts import parts_rows
 from bench.placement_peers import slurm_rows
@@ -38,7 +37,6 @@ def rows() -> list[dict[str, Any]]:
             found += _in_time(engine)
     found += _replacement()
     found += _rate()
-    found += bits_rows()
     found += parts_rows()
     found += quality_rows()
     found += trace_rows()
