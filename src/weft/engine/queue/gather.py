@@ -112,7 +112,7 @@ class PlanningInput:
         """
         book, health = capacity.book(), self.health(capacity, order.project)
         at = window.now, window.start, window.end
-        asks = terms_of(order)
+        asks = terms_of(order.order, order.project)
         occupancy = book.occupancy(health, order.project, *at, window.pod, window.came, asks)
         used = with_segments(self.site, capacity.used, self.configured, self.segments)
         made = self._make(pod_id, order, occupancy, used)
@@ -322,11 +322,10 @@ def down_nodes(site: Site, world: World, cloud: str) -> dict[str, str]:
     }
 
 
-def terms_of(resolved: Resolved) -> Terms:
+def terms_of(order: Order, project: str) -> Terms:
     """The order's constraints on its leaves."""
-    order = resolved.order
     apart = frozenset(order.locality.apart_from)
-    return Terms(resolved.project, apart, order.locality.exclusive, order.fabric.bisection_gbps)
+    return Terms(project, apart, order.locality.exclusive, order.fabric.bisection_gbps)
 
 
 @kept
