@@ -19,6 +19,7 @@ from weft.engine.book.stops import Stops
 from weft.model.plan import UsedNumbers
 from weft.model.spaces import SEGMENT, VLAN
 from weft.planning.fabric.subnets import NO_SUBNETS, Subnets
+from weft.planning.overlay import Overlay
 from weft.planning.place.calendar import FOREVER
 from weft.planning.place.sharing import Terms
 from weft.planning.place.slots import is_slot
@@ -114,6 +115,11 @@ class Holding:
         )
 
     @property
+    def whole_nodes(self) -> dict[str, Row]:
+        """Node -> row, of those that it shares with no one."""
+        return {row["node"]: row for row in self.holds if row["whole"]}
+
+    @property
     def lease(self) -> Keep | None:
         """Without an owner row there is no lease."""
         rows = (*self.holds, *self.places)
@@ -144,8 +150,8 @@ class Counted:
         stops: by node, of those that operators hold.
     """
 
-    owners: Mapping[UUID, Holding] = field(default_factory=dict[UUID, Holding])
-    holds: Mapping[str, Row] = field(default_factory=dict[str, Row])
+    owners: Overlay[UUID, Holding] = field(default_factory=Overlay[UUID, Holding])
+    holds: Overlay[str, Row] = field(default_factory=Overlay[str, Row])
     in_parts: Mapping[UUID, Holding] = field(default_factory=dict[UUID, Holding])
     bookings: Mapping[UUID, Row] = field(default_factory=dict[UUID, Row])
     taken: Mapping[str, frozenset[int]] = field(default_factory=dict[str, frozenset[int]])
@@ -174,18 +180,15 @@ class Counted:
         if not owners:
             return found
         before = {owner: self.owners.get(owner, NOTHING) for owner in owners}
-        holds = dict(self.holds)
-        for one in before.values():
-            for row in one.holds:
-                if row["whole"]:
-                    del holds[row["node"]]
-        for one in owners.values():
-            holds.update({row["node"]: row for row in one.holds if row["whole"]})
+        freed: dict[str, Row | None] = {n: None for one in before.values() for n in one.whole_nodes}
+        taken_now = {node: row for one in owners.values() for node, row in one.whole_nodes.items()}
         taken, again = _numbers(self.taken, self.again, before.values(), owners.values())
         return replace(
             found,
-            owners=_with(self.owners, {o: one if one != NOTHING else None for o, one in owners.items()}),
-            holds=holds,
+            owners=self.owners.with_changes(
+                {o: one if one != NOTHING else None for o, one in owners.items()}
+            ),
+            holds=self.holds.with_changes({**freed, **taken_now}),
             in_parts=_with(self.in_parts, {o: one if _partial(one) else None for o, one in owners.items()}),
             bookings=_with(self.bookings, {o: one.booking for o, one in owners.items()}),
             taken=taken,

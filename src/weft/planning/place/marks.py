@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.model.site import Site
 from weft.planning.kept import kept
+from weft.planning.overlay import Overlay
 
 V = TypeVar("V")
 
@@ -61,7 +62,7 @@ class Marks:
         return found
 
 
-class MarkedNodes(dict[str, V]):
+class MarkedNodes(Overlay[str, V]):
     """Node -> any value, with the cached marks of its nodes for one site, the last one asked for."""
 
     __slots__ = ("_last",)
@@ -74,15 +75,14 @@ class MarkedNodes(dict[str, V]):
             last = self._last = marks, marks.counted(self)
         return last[1]
 
-    def follow(self, before: MarkedNodes[V], changed: Iterable[str]) -> None:
-        """Derive its marks from `before`, which it equals except for these nodes."""
-        last = getattr(before, "_last", None)
-        if last is None:
-            return
-        marks, found = last
-        nodes = [node for node in changed if node in marks.numbers]
-        come = marks.of(node for node in nodes if node in self)
-        self._last = marks, found & ~marks.of(nodes) | come
+    def with_changes(self, changed: Mapping[str, V | None]) -> Self:
+        """As of every overlay; the marks follow."""
+        other = super().with_changes(changed)
+        if (last := getattr(self, "_last", None)) is not None:
+            marks, found = last
+            come = marks.of(node for node, value in changed.items() if value is not None)
+            other._last = marks, found & ~marks.of(iter(changed)) | come
+        return other
 
 
 @kept

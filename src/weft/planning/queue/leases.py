@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from weft.planning.overlay import Overlay
 from weft.planning.place.marks import MarkedNodes
 from weft.planning.queue.keep import Keep
 
 
 class Leases:
-    """Immutable; `with_changes` makes the next one, at the cost of the changes and of copying four dictionaries.
+    """Immutable; `with_changes` makes the next one, at the cost of the changes.
 
     Iterates by name. If several share a node, the last by name counts as its holder.
 
@@ -23,8 +24,8 @@ class Leases:
 
     def __init__(
         self,
-        by_name: dict[str, Keep],
-        of_node: dict[str, tuple[str, ...]],
+        by_name: Overlay[str, Keep],
+        of_node: Overlay[str, tuple[str, ...]],
         busy: MarkedNodes[str],
         asking: dict[str, Keep],
         in_parts: dict[str, Keep],
@@ -41,7 +42,7 @@ class Leases:
         found: dict[str, Keep] = {}
         for number, keep in enumerate(keeps):
             found[f"{keep.name} {number:09}" if keep.name in found else keep.name] = keep
-        return cls({}, {}, MarkedNodes[str](), {}, {}).with_changes(found)
+        return cls(Overlay(), Overlay(), MarkedNodes(), {}, {}).with_changes(found)
 
     def __iter__(self) -> Iterator[Keep]:
         if self._ordered is None:
@@ -63,28 +64,26 @@ class Leases:
 
     def with_changes(self, changed: Mapping[str, Keep | None]) -> Leases:
         """A copy with other leases under these names; None: the lease has ended."""
-        by_name, of_node, busy = dict(self._by_name), dict(self._of_node), MarkedNodes(self.busy)
         asking, in_parts = dict(self.asking), dict(self.in_parts)
-        nodes: set[str] = set()
+        of_node: dict[str, tuple[str, ...]] = {}
         for name, keep in changed.items():
-            before = by_name.pop(name, None)
-            nodes.update(before.nodes if before else (), keep.nodes if keep else ())
-            for node in set(before.nodes) if before else ():
-                of_node[node] = tuple(n for n in of_node[node] if n != name)
-            for node in set(keep.nodes) if keep else ():
-                of_node[node] = tuple(sorted((*of_node.get(node, ()), name)))
-            if keep is not None:
-                by_name[name] = keep
+            before = self._by_name.get(name)
+            has = frozenset(keep.nodes if keep else ())
+            for node in has.union(before.nodes if before else ()):
+                holders = of_node[node] if node in of_node else self._of_node.get(node, ())
+                others = [n for n in holders if n != name]
+                of_node[node] = tuple(sorted([*others, name])) if node in has else tuple(others)
             _put(asking, name, keep if keep and (keep.terms.closing or keep.terms.gbps) else None)
             _put(in_parts, name, keep if keep and keep.parts else None)
-        for node in nodes:
-            if holders := of_node[node]:
-                busy[node] = by_name[holders[-1]].label
-            else:
-                del of_node[node]
-                busy.pop(node, None)
-        busy.follow(self.busy, nodes)
-        return Leases(by_name, of_node, busy, asking, in_parts)
+        by_name = self._by_name.with_changes(changed)
+        busy = {node: by_name[holders[-1]].label if holders else None for node, holders in of_node.items()}
+        return Leases(
+            by_name,
+            self._of_node.with_changes({node: holders or None for node, holders in of_node.items()}),
+            self.busy.with_changes(busy),
+            asking,
+            in_parts,
+        )
 
 
 def _put(into: dict[str, Keep], name: str, keep: Keep | None) -> None:
