@@ -55,6 +55,10 @@ def rows(url: str, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query.encode()).fetchall()
 
 
+def listed(server: Program) -> dict[str, dict[str, Any]]:
+    return {pod["name"]: pod for pod in server.ask("GET", "/v1/pods").json()["pods"]}
+
+
 def metrics(server: Program) -> set[str]:
     return set(server.ask("GET", "/metrics").text.splitlines())
 
@@ -93,7 +97,7 @@ def test_two_versions_work_beside_each_other_and_back(url: str, begin: Begin, tm
     wait(lambda: old_server.ask("GET", "/v1/pods/newer").status_code == 503)
     answer = old_server.ask("GET", "/v1/pods/newer").json()
     assert "newer weft" in answer["detail"] and answer["params"]["answer"]["code"] == "NEEDS_NEWER"
-    assert {p["name"] for p in old_server.ask("GET", "/v1/pods").json()["pods"]} >= {"newer", "of-new"}
+    assert listed(old_server).keys() >= {"newer", "of-new"}
     refused = old_server.ask("POST", "/v1/pods", {"name": "x", "nodes": NODES, "planted": "a value"})
     assert refused.status_code == 400
     # A worker is killed while it builds; the other version's goes on.
@@ -107,10 +111,10 @@ def test_two_versions_work_beside_each_other_and_back(url: str, begin: Begin, tm
         old_server.is_in(pod, "RELEASED")
     old_server.order("again")
     old_server.is_in("again", "READY")
-    listed = {p["name"]: p for p in old_server.ask("GET", "/v1/pods").json()["pods"]}
-    assert listed["newer"]["state"] == "READY" and "newer weft" in listed["newer"]["reason"]
+    wait(lambda: "newer weft" in listed(old_server)["newer"]["reason"])
+    assert listed(old_server)["newer"]["state"] == "READY"
     assert rows(url, "SELECT failures, alarmed, parked FROM pod WHERE name = 'newer'") == [(0, False, None)]
-    assert {"weft_pods_left_to_newer 1.0", "weft_upgrade_unfinished 0.0"} <= metrics(old_server)
+    wait(lambda: {"weft_pods_left_to_newer 1.0", "weft_upgrade_unfinished 0.0"} <= metrics(old_server))
     rows(
         url,
         "UPDATE process_seen SET seen_at = seen_at - interval '2 minutes' WHERE halves > 0 RETURNING name",

@@ -20,6 +20,7 @@ from psycopg.rows import DictRow, dict_row
 
 from weft.config.secretfiles import readable_by_others, secret_text
 from weft.engine.base.postgres import address_of, connecting, outside_error
+from weft.engine.base.schema import enter
 from weft.model.errors import ConflictError, InputError
 from weft.model.errortable import Shown
 
@@ -194,6 +195,7 @@ def _cleaned(url: str) -> str:
 def _with(url: str, work: Any) -> Any:
     try:
         with psycopg.Connection[DictRow].connect(url, **connecting(url), row_factory=dict_row) as connection:
+            enter(connection, url)
             return work(connection)
     except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable):
         raise ConflictError(

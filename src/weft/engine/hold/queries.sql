@@ -116,9 +116,15 @@ SELECT true AS asked, pg_notify('weft_event', id::text) FROM asked;
 -- name: repaired_owner
 UPDATE owner SET repair = false WHERE id = %(id)s;
 
+-- part: left_to_newer
+-- Left to a newer weft by this version, which couldn't read it (weft.engine.base.schema.enter): until it is woken, or the
+-- hour is over, since a person may have corrected it.
+coalesce(left_by ->> current_setting('weft.reader', true) = woken || to_char(now() AT TIME ZONE 'UTC', '/YYYY-MM-DD HH24'), false)
+
 -- part: readable
--- Not left to newer versions by this one, which can't read it, unless it was woken since (weft.engine.base.schema.enter).
-left_by ->> current_setting('weft.reader', true) IS DISTINCT FROM woken::text
+(left_by IS NULL OR NOT
+    @left_to_newer
+)
 
 -- part: claimed
 -- Owners of any kind, unless a worker holds them; the token grows, so an older holder is refused. A holder that never

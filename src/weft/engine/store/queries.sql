@@ -43,19 +43,24 @@ RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM pod old WHERE old.id 
 -- news: as in park_held.
 UPDATE owner SET worker = NULL, held_until = NULL,
     late_until = greatest(late_until, now() + %(lands)s::float8 * interval '1 second'),
-    left_by = coalesce(left_by, '{}') || jsonb_build_object(current_setting('weft.reader'), %(woken)s::bigint)
+    left_by = coalesce(left_by, '{}') || jsonb_build_object(current_setting('weft.reader'),
+        %(woken)s::bigint || to_char(now() AT TIME ZONE 'UTC', '/YYYY-MM-DD HH24'))
 WHERE id = %(id)s AND token = %(token)s
 RETURNING (SELECT old.left_by IS NULL FROM owner old WHERE old.id = %(id)s) AS news;
 
 -- name: leave_waiting
 -- The same for a waiting order.
-UPDATE pod SET left_by = coalesce(left_by, '{}') || jsonb_build_object(current_setting('weft.reader'), woken)
-WHERE id = %(id)s AND xmin::text = %(version)s AND left_by ->> current_setting('weft.reader') IS DISTINCT FROM woken::text;
+UPDATE pod SET left_by = coalesce(left_by, '{}') || jsonb_build_object(current_setting('weft.reader'),
+    woken || to_char(now() AT TIME ZONE 'UTC', '/YYYY-MM-DD HH24'))
+WHERE id = %(id)s AND xmin::text = %(version)s AND NOT
+    @left_to_newer
+    ;
 
 -- name: count_left
 -- Owners and orders that this version can't read, and leaves to a newer one.
-SELECT count(*) AS number FROM owner
-WHERE left_by ->> current_setting('weft.reader', true) = woken::text AND state <> 'RELEASED';
+SELECT count(*) AS number FROM owner WHERE left_by IS NOT NULL AND state <> 'RELEASED' AND
+    @left_to_newer
+    ;
 
 -- name: newer_has_worked
 -- Whether a newer weft has worked with this database, which first did after this version.
@@ -122,7 +127,8 @@ WHERE id = %(id)s AND state = 'FAILED' AND wanted = 'present' RETURNING *;
 -- What a list shows of a pod.
 SELECT id, project_id, name, phase, state, reason, since, created_at, lease_end, nodes, fabric,
     segment, position, expected_start, parked,
-    left_by ->> current_setting('weft.reader', true) = woken::text AS "left"
+    @left_to_newer
+    AS "left"
 FROM pod
 
 -- part: not_replaced
@@ -304,7 +310,9 @@ SELECT count(DISTINCT node) AS number FROM acceptance;
 -- name: count_parked
 -- Also what is left to a newer weft none of whose workers is alive: nothing is done for it.
 SELECT count(*) AS number FROM owner WHERE state <> 'RELEASED' AND (parked IS NOT NULL
-    OR left_by ->> current_setting('weft.reader', true) = woken::text AND NOT
+    OR left_by IS NOT NULL AND
+    @left_to_newer
+    AND NOT
     @newer_worker
     );
 
