@@ -1,0 +1,45 @@
+"""The walk through one order and one release in docs/architecture.md names what is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path("src/weft")
+STEP = re.compile(r"`([a-z]+/[\w/]+\.py)`((?:(?:, | and )`[A-Za-z_.]+`)*)")
+
+
+def steps() -> list[tuple[str, str]]:
+    """(file, name) of each step; the name is empty for a file that is only mentioned."""
+    text = Path("docs/architecture.md").read_text()
+    walk = text.split("## One order and one release, file by file")[1].split("\n## ")[0]
+    found: list[tuple[str, str]] = []
+    for file, names in STEP.findall(walk):
+        found += [(file, name) for name in re.findall(r"`([\w.]+)`", names)] or [(file, "")]
+    return found
+
+
+def defined(file: Path) -> set[str]:
+    """Functions, classes, methods by their own name, and as `Class.method`."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ClassDef):
+            names |= {f"{node.name}.{m.name}" for m in node.body if isinstance(m, ast.FunctionDef)}
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            names.add(node.name)
+    return names
+
+
+@pytest.mark.parametrize(("file", "name"), steps(), ids=str)
+def test_step_of_the_walk_is_in_its_file(file: str, name: str) -> None:
+    assert (SOURCE / file).is_file()
+    assert not name or name in defined(SOURCE / file)
+
+
+def test_walk_has_a_visit_of_six_files() -> None:
+    files = [file for file, _ in steps()]
+    visit = files[files.index("engine/visit/reconciler.py") : files.index("engine/visit/verifier.py") + 1]
+    assert len({file for file in visit if file.startswith("engine/visit/")}) == 6
