@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from bench.partition import SCOPE, check
+from bench.partition import SCOPE
 from bench.row import row
 from bench.threads import threads
 from weft.drivers.switches import EthernetFabric, open_fabric
@@ -28,7 +28,7 @@ from weft.drivers.switches.ovs import Ovs as OvsSession
 from weft.drivers.switches.switch import Session
 from weft.model.fabric import Membership
 from weft.model.fabrictypes import FabricKind, Mode
-from weft.model.resources import Resource
+from weft.model.resources import Resource, Status
 from weft.model.specs import SegmentSpec
 from weft.ports.ledger import NoLedger
 from weftlab.site import FABRIC
@@ -137,8 +137,15 @@ def _measure(driver: EthernetFabric, wanted: Resource) -> tuple[Side, Side]:
             for change, side in sides if round_ % 2 else sides[::-1]:
                 for present in (True, False):
                     side[present].append(change(present))
-                    check(driver, wanted, present)
+                    _check(driver, wanted, present)
     return own, weft
+
+
+def _check(driver: EthernetFabric, wanted: Resource, present: bool) -> None:
+    """The full reading agrees that the change was done when it was said to be."""
+    found = driver.find(SCOPE, [wanted], {}).get(wanted.key)
+    if (found is not None and found.status is Status.SETTLED) is not present:
+        raise RuntimeError(f"{wanted.name} is not as asked: {found}")
 
 
 def _timed(change: Callable[[], object]) -> float:
