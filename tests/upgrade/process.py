@@ -110,10 +110,17 @@ class SharedCloud(FakeCloud):
         return run
 
 
-def site_of() -> Site:
-    """The lab's default site."""
+def site_of(fields: dict[str, str]) -> Site:
+    """The lab's default site, with fields that this version may have alone."""
     chosen = settings(nodes=16)
-    return make_site(chosen, Layout(Path("/nowhere"), Path("/nowhere"), chosen.ports))
+    site = make_site(chosen, Layout(Path("/nowhere"), Path("/nowhere"), chosen.ports))
+    return Site.model_validate({**site.model_dump(), **fields})
+
+
+def activate(url: str, fields: dict[str, str]) -> None:
+    database = Database(url)
+    Store(database).activate_site(site_of(fields), "test")
+    database.close()
 
 
 def run(role: str, url: str, folder: Path, ready: Callable[[str], None]) -> None:
@@ -121,10 +128,6 @@ def run(role: str, url: str, folder: Path, ready: Callable[[str], None]) -> None
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     database, pulse = Database(url), Pulse()
-    if role == "site":
-        Store(database).activate_site(site_of(), "test")
-        database.close()
-        return
     listener, store = Listener(url, pulse), Store(database)
     cloud = SharedCloud(folder)
     world = World(resources={"lab": cloud}, fabrics={}, clouds={"lab": cloud})
@@ -166,6 +169,9 @@ def child(given: dict[str, Any], url: str, folder: Path) -> None:
         if given["do"] == "weft":
             code = command(given["words"])
             file.with_suffix(".code").write_text(str(code))
+        elif given["do"] == "site":
+            activate(url, json.loads(given["words"][0]))
+            code = 0
         else:
             run(given["do"], url, folder, lambda text: _publish(file.with_suffix(".ready"), text))
             code = 0

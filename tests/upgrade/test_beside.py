@@ -102,7 +102,7 @@ def test_two_versions_work_beside_each_other_and_back(url: str, begin: Begin, tm
     assert refused.status_code == 400
     # A worker is killed while it builds; the other version's goes on.
     new_server.order("orphan")
-    new_worker.kill()
+    new_worker.dies(url)
     old_server.is_in("orphan", "READY")
     # Back: this version alone. Everything that it can read goes on.
     new_server.stop()
@@ -123,6 +123,19 @@ def test_two_versions_work_beside_each_other_and_back(url: str, begin: Begin, tm
     # Forward, and to the end: not while this version is at work.
     new_server, new_worker = new.start("server"), new.start("worker")
     new_server.started(), new_worker.started()
+    # A site that only the next one can read: this one leaves everything to it, and harms nothing.
+    new.activate(planted="a value")
+    wait(lambda: old_server.ask("GET", "/readyz").json()["checks"]["site"] == "not ok")
+    refused = old_server.ask("POST", "/v1/pods", {"name": "x", "nodes": NODES, "fabric": "none"})
+    assert refused.status_code == 503 and refused.json()["params"]["answer"]["code"] == "NEEDS_NEWER"
+    new_server.order("on-newer-site")
+    new_server.is_in("on-newer-site", "READY")
+    assert rows(url, "SELECT FROM owner WHERE failures > 0 OR alarmed OR parked IS NOT NULL") == []
+    new.activate()  # as both can read it: nothing is left over from that
+    wait(lambda: old_server.ask("GET", "/readyz").status_code == 200)
+    wait(lambda: "weft_pods_left_to_newer 1.0" in metrics(old_server))
+    old_server.release("on-newer-site")
+    old_server.is_in("on-newer-site", "RELEASED")
     shown = json.loads(new.weft("upgrade", "--database", url, "--json")[1])
     assert shown["unfinished"] == [PLANTED_AFTER, DOCUMENTS] and len(shown["older"]) == 2
     said = new.weft("upgrade", "--database", url)[1]

@@ -106,11 +106,11 @@ def test_previous_version_works_beside_this_one_and_alone_again(
             body = {"name": pod, "nodes": {**NODES, "count": 2}, "fabric": "none"}
             answer = again(lambda s=server, p=pod, b=body: s.ask("PUT", f"/v1/pods/{p}", b))
             assert answer.status_code in (200, 202), answer.text
-        old_worker.kill()
+        old_worker.dies(url)
         new_server.release("before")
         new_server.is_in("before", "RELEASED")
         old.start("worker").started()
-        new_worker.kill()
+        new_worker.dies(url)
         new_server.stop()
         for pod in ("of-new", "of-old"):
             old_server.release(pod)

@@ -15,18 +15,30 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 
 from tests.helpers.paths import ROOT
 from weft.testing.callers import by
 
 LONGEST = 60.0
 NODES = {"count": 1, "flavor": "gpu8", "image": "tiny"}
-PLANTED_BEFORE, PLANTED_AFTER = "29990101T0000_planted.sql", "29990101T0001_planted.after.sql"
+PLANTED_BEFORE, PLANTED_AFTER = "29990101T0000_planted.sql", "29990101T0000_planted.after.sql"
 DOCUMENTS = "documents-0006.after"
 _STEP = """    Step("the queue gives bookings", {Site: earlier.site_of_bookings}),
 """
+_COLUMNS = """-- Planted: all tables.
+DO $$ DECLARE one regclass; BEGIN
+    FOR one IN SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = current_schema() AND c.relkind = 'r' AND NOT c.relispartition
+            AND NOT EXISTS (SELECT FROM pg_inherits i WHERE i.inhrelid = c.oid)
+    LOOP EXECUTE format('ALTER TABLE %s ADD COLUMN planted text', one); END LOOP;
+END $$;
+"""
 _FIELD = """class Order(Document):
     \"\"\"A pod as a tenant orders it.\"\"\"
+"""
+_SITE = """class Site(Document):
+    \"\"\"The whole site. Equal sites give equal plans.\"\"\"
 """
 
 
@@ -66,9 +78,9 @@ class Version:
         self._programs.append(self._fork(role))
         return self._programs[-1]
 
-    def activate(self) -> None:
-        """Make the database's tables as this version does, and activate a site."""
-        said = self._fork("site").wait()
+    def activate(self, **fields: str) -> None:
+        """Make the database's tables as this version does, and activate a site. Args: fields: of it."""
+        said = self._fork("site", [json.dumps(fields)]).wait()
         assert not said, said
 
     def weft(self, *words: str) -> tuple[int, str]:
@@ -101,25 +113,24 @@ def this_tree() -> Tree:
 
 
 def next_tree(folder: Path) -> Tree:
-    """What a later release may be: a column more in tables that this version reads, a field more in orders, a version
-    of documents, and something that is removed at the end.
+    """What a later release may be: a column more in each table, a field more in orders and sites, a version of
+    documents, and something that is removed at the end.
     """
     src = folder / "next"
     shutil.copytree(ROOT / "src" / "weft", src / "weft", copy_function=_copied)
     weft = src / "weft"
     migrations = weft / "engine" / "migrations"
-    columns = (
-        f"ALTER TABLE {table} ADD COLUMN planted text;" for table in ("owner", "resource", "event", "site")
-    )
-    (migrations / PLANTED_BEFORE).write_text("-- Planted.\n" + "\n".join(columns))
+    (migrations / PLANTED_BEFORE).write_text(_COLUMNS)
     (migrations / PLANTED_AFTER).write_text("-- Planted.\nALTER TABLE owner DROP COLUMN planted;\n")
     field = '\n    planted: str = added("", max_length=40, description="Planted.")\n'
     _change(weft / "model" / "order.py", _FIELD, _FIELD + field)
-    _change(
-        weft / "model" / "order.py",
-        "from weft.model.base import Document\n",
-        "from weft.model.base import Document, added\n",
-    )
+    _change(weft / "model" / "site" / "site.py", _SITE, _SITE + field)
+    for name in ("order.py", "site/site.py"):
+        _change(
+            weft / "model" / name,
+            "from weft.model.base import Document\n",
+            "from weft.model.base import Document, added\n",
+        )
     step = '    Step("planted", {Order: _planted}, {Order: _unplanted}),\n'
     documents = weft / "engine" / "base" / "documents.py"
     _change(documents, _STEP, _STEP + step)
@@ -187,6 +198,15 @@ class Program:
         """End it in order."""
         self.signal(signal.SIGTERM)
         self.wait()
+
+    def dies(self, url: str) -> None:
+        """Kill it, and let its holds expire, which is waited for otherwise."""
+        self.kill()
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(
+                "UPDATE owner SET held_until = now() WHERE held_until IS NOT NULL AND worker LIKE %s",
+                [f"%/{self._pid}"],
+            )
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):

@@ -14,7 +14,7 @@ from tests.engine.house import ORDER, House
 from weft.engine.base.database import Database
 from weft.engine.base.documents import STEPS
 from weft.engine.base.schema import is_after
-from weft.engine.base.sql import migrations
+from weft.engine.base.sql import in_order, migrations
 from weft.engine.store.store import Store
 from weft.model.order import NetworkOrder
 from weft.model.pod import PodState
@@ -83,9 +83,15 @@ def test_migrations_are_named_by_date_and_half() -> None:
     names = [name for name, _ in migrations()]
     numbered = [name for name in names if not _DATED.fullmatch(name)]
     assert names[: len(numbered)] == numbered and numbered[-1] == "0102_known_machines.sql"
-    dates = [name[:13] for name in names[len(numbered) :]]
-    assert len(set(dates)) == len(dates), "two of one minute: give the newer one the next"
+    stems = {in_order(name)[0] for name in names[len(numbered) :]}
+    assert len({stem[:13] for stem in stems}) == len(stems), "two of one minute: give the newer one the next"
     assert not any(map(is_after, numbered)), "all of them belong to the first half"
+
+
+def test_halves_of_one_name_are_made_in_their_order() -> None:
+    """An empty database gets all of them: the second one relies on the first, though it is earlier in the alphabet."""
+    made = ["20261129T2216_y.sql", "20261129T2215_x.after.sql", "20261129T2215_x.sql", "0102_known.sql"]
+    assert sorted(made, key=in_order) == [*reversed(made[2:]), made[1], made[0]]
 
 
 def test_needed_after_halves_are_known_and_earlier() -> None:

@@ -18,6 +18,8 @@ from weft.engine.base.admission import AGAIN
 from weft.engine.base.database import Database
 from weft.engine.base.documents import EARLIEST, latest, write_version, writes
 from weft.engine.base.postgres import connecting
+from weft.engine.base.sql import in_order
+from weft.engine.watch.versionkeeper import VersionKeeper
 from weft.model.errors import ConflictError, OutdatedError, PermanentError, TemporaryError
 
 FIRST, SECOND = "29990101T0001_first.after.sql", "29990101T0002_second.after.sql"
@@ -46,6 +48,7 @@ def empty(postgres: str) -> Generator[str]:
 def old(url: str) -> Generator[Database]:
     """A process of this version, at work before the next one comes."""
     database = Database(url, connections=2)
+    database._pool.timeout = 1.0  # pyright: ignore[reportPrivateUsage]
     yield database
     database.close()
 
@@ -62,7 +65,7 @@ def session(url: str) -> Iterator[psycopg.Connection[DictRow]]:
 @contextmanager
 def next_version(more: Mapping[str, str] = PLANTED) -> Iterator[None]:
     """What is done inside is done by a version that has further halves."""
-    known = dict(sorted({**schema.halves(), **more}.items()))
+    known = dict(sorted({**schema.halves(), **more}.items(), key=lambda one: in_order(one[0])))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema, "halves", lambda: known)
         yield
@@ -125,16 +128,68 @@ def test_finish_ends_the_sessions_of_older_processes(url: str, old: Database) ->
 
 
 def test_finish_is_refused_while_an_older_process_is_at_work(url: str, old: Database) -> None:
-    """By its sign of life; nothing is announced, and the process goes on."""
+    """By its sign of life; nothing is made or announced, and the process goes on."""
     old.learn_versions("host/1", "worker")
-    with next_version(), session(url) as connection:
+    first_half = "29990101T0001_first.sql"
+    with next_version({first_half: "SELECT 1", **PLANTED}), session(url) as connection:
         with pytest.raises(ConflictError, match=r"worker host/1 \("):
             schema.finish(connection, url)
+        assert first_half not in named(url)
         found = Upgrade(schema.state(connection), tuple(schema.processes(connection)))
         assert [one.name for one in found.older] == ["host/1"] and found.state.unfinished == (FIRST, SECOND)
         assert found.state.announced == () and old.now()
         old.sign_off("host/1")
         assert schema.finish(connection, url) == (FIRST, SECOND)
+
+
+def test_finish_is_left_to_the_newest_version_at_work(url: str, old: Database) -> None:
+    """An older command line finds nothing to make, and must not say that the upgrade is finished."""
+    with next_version(), session(url) as connection:
+        schema.lives(connection, "host/2", "server")
+    with session(url) as connection:
+        with pytest.raises(ConflictError, match=r"newer weft .* server host/2 \("):
+            schema.finish(connection, url)
+        schema.ends(connection, "host/2")
+        assert schema.finish(connection, url) == ()
+
+
+def test_half_that_fails_admits_older_processes_again(url: str, old: Database) -> None:
+    """If it is the first one: an operator can go back."""
+    with next_version({FIRST: "SELECT 1 / 0"}), session(url) as connection:
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            schema.finish(connection, url)
+        assert named(url, "finishing") == set() and FIRST not in named(url)
+    Database(url, connections=1).close()
+
+
+def test_finish_waits_for_the_locks_of_others(
+    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as those of a backup, which reads all tables; briefly, and again."""
+    monkeypatch.setattr(schema, "LOCK_SECONDS", 1)
+    half = {FIRST: "ALTER TABLE queue ADD COLUMN planted text"}
+    with next_version(half), session(url) as connection, session(url) as reader:
+        reader.execute("BEGIN; LOCK TABLE queue IN ACCESS SHARE MODE")
+        monkeypatch.setattr(schema.time, "sleep", lambda _: reader.execute("COMMIT"))
+        assert schema.finish(connection, url) == (FIRST,)
+    assert "the schema's migration waits" in caplog.text
+
+
+def test_process_that_starts_while_a_newer_version_finishes_is_refused_at_once(url: str) -> None:
+    """It names the reason, and doesn't wait for sessions that never come."""
+    with session(url) as connection:
+        connection.execute("INSERT INTO finishing (name) VALUES (%s)", [FIRST])
+    with pytest.raises(OutdatedError, match="newer weft was finished"):
+        Database(url)
+
+
+def test_processes_of_containers_on_one_host_are_distinguished(url: str, old: Database) -> None:
+    """They share its name, and each begins to count processes for itself."""
+    keepers = [VersionKeeper(old, role) for role in ("server", "worker")]
+    for keeper in keepers:
+        keeper._turn_()  # pyright: ignore[reportPrivateUsage]
+    with session(url) as connection:
+        assert [one.role for one in schema.processes(connection)] == ["server", "worker"]
 
 
 def test_finish_is_run_again_after_it_was_cut_off(

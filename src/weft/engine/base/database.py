@@ -22,7 +22,7 @@ from weft.engine.base.documents import write_version
 from weft.engine.base.listener import EVENT, WORK, Notification, joined
 from weft.engine.base.notifier import Notifier
 from weft.engine.base.postgres import LOCK_TIMEOUT, address_of, connecting, outside_error
-from weft.engine.base.schema import State, ends, lives, migrate, state
+from weft.engine.base.schema import State, ends, enter, lives, migrate, state
 from weft.engine.base.sql import queries
 from weft.engine.base.ungated import Gated, Ungated
 from weft.engine.base.unreadable import NEWER_WEFT
@@ -299,6 +299,7 @@ class Database:
         ) as connection:
             try:
                 found = migrate(connection, self.url)
+                enter(connection, self.url)  # an upgrade may be about to be finished
             except psycopg.Error as error:
                 raise PermanentError(
                     "bring the database's schema up to date",

@@ -16,14 +16,20 @@ from psycopg.types.json import Jsonb
 
 from weft.engine.base.postgres import Stored
 from weft.model import earlier
+from weft.model.bandwidth import SignedCertificate
 from weft.model.base import Document
+from weft.model.fabric import Membership
+from weft.model.hostchecks import CheckDocument, CheckProblem, KnownMachine
 from weft.model.messages import Message
 from weft.model.messages import stored as stored_message
 from weft.model.order import Order
+from weft.model.placement import Part
 from weft.model.plan import Plan
-from weft.model.resources import Graph, Resource
+from weft.model.pod import Condition
+from weft.model.receipt import ReceiptItem, SignedReceipt
+from weft.model.resources import Difference, Graph, Resource
 from weft.model.site import Site
-from weft.model.versions import FIELD, Fields, Parts, Step, downcast, newest, upcast
+from weft.model.versions import FIELD, FIRST, Fields, Parts, Step, downcast, newest, upcast
 
 D = TypeVar("D", bound=Document)
 
@@ -58,8 +64,21 @@ in the version before a new step by its way back; without one, that version leav
 
 EARLIEST = 5
 """Documents were written in this version when versions of weft began to work beside each other."""
-STORED: tuple[type[Document], ...] = (Plan, Site)
-"""The largest documents; the others are in them, but for receipts, whose signed part never changes."""
+STORED: tuple[type[Document], ...] = (
+    Plan,
+    Site,
+    ReceiptItem,
+    SignedReceipt,
+    SignedCertificate,
+    Membership,
+    Difference,
+    Condition,
+    CheckDocument,
+    CheckProblem,
+    KnownMachine,
+    Part,
+)
+"""All that rows hold; further ones are in them."""
 
 _writing: int | None = None
 
@@ -67,6 +86,13 @@ _writing: int | None = None
 def latest() -> int:
     """The newest version of documents that this weft reads."""
     return newest(STEPS)
+
+
+def is_changed(kind: type[Document], version: object) -> bool:
+    """Whether a step since a version leads documents of a kind to another shape; True if it isn't a version."""
+    if type(version) is not int or version < FIRST:
+        return True
+    return any(kind in step.of for step in STEPS[version - FIRST :])
 
 
 def write_version(version: int) -> None:

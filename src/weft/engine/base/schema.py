@@ -16,11 +16,11 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from typing import LiteralString, cast
+from typing import LiteralString, TypeVar, cast
 
 import psycopg
 from psycopg.rows import DictRow, dict_row
@@ -28,17 +28,17 @@ from psycopg.rows import DictRow, dict_row
 import weft
 from weft.engine.base.documents import EARLIEST, STORED, latest
 from weft.engine.base.postgres import address_of, connecting, outside_error
-from weft.engine.base.sql import migrations
+from weft.engine.base.sql import AFTER, migrations
 from weft.model.errors import ConflictError, OutdatedError, PermanentError
 from weft.model.messages import outside
 
 log = logging.getLogger(__name__)
 
 Connection = psycopg.Connection[DictRow]
+T = TypeVar("T")
 
 MIGRATION_LOCK = 7_265_674
 """Advisory lock of a process that migrates, and the class of the locks of sessions; the same for every weft."""
-AFTER = ".after"
 _NEEDS = re.compile(r"^-- needs: (\S+)$", re.MULTILINE)
 PATIENCE = 120.0
 """Seconds for which a migration waits for others' locks, or for another migration."""
@@ -129,13 +129,22 @@ def migrate(connection: Connection, url: str) -> State:
     Raises `OutdatedError` for a database of a newer weft, `PermanentError` for one whose last upgrade must be finished
     first, `psycopg.Error`. Nothing is changed then.
     """
+    return _patiently(connection, lambda: _migrate(connection, url))
+
+
+def _patiently(connection: Connection, work: Callable[[], T]) -> T:
+    """The result of a migration in one transaction, which waits for others' locks briefly, and again: statements that
+    want the table wait behind a migration that waits for it.
+    """
     until = time.monotonic() + PATIENCE
     while True:
         try:
             with connection.transaction():
-                return _migrate(connection, url)
+                connection.execute(
+                    f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'; SET LOCAL statement_timeout = 0".encode()
+                )
+                return work()
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
-            # Briefly, and again: statements that want the table wait behind a migration that waits for it.
             if time.monotonic() > until:
                 raise
             log.warning("the schema's migration waits: %s", str(error).partition("\n")[0])
@@ -143,9 +152,6 @@ def migrate(connection: Connection, url: str) -> State:
 
 
 def _migrate(connection: Connection, url: str) -> State:
-    connection.execute(
-        f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'; SET LOCAL statement_timeout = 0".encode()
-    )
     connection.execute("SELECT pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
     connection.execute(
         "CREATE TABLE IF NOT EXISTS migration (name text PRIMARY KEY, at timestamptz DEFAULT now())"
@@ -296,18 +302,21 @@ def finish(connection: Connection, url: str) -> tuple[str, ...]:
     """Make the after-halves that are missing; returns their names.
 
     From then on older versions are refused: first by what is announced, which each new session reads, and by the end of
-    their sessions; only then is anything made, each half in one transaction. Cut off, it is run again.
+    their sessions; only then is anything made, each half in one transaction. Cut off, it is run again. If the first
+    half fails, older versions are admitted again.
 
     Args:
         connection: in autocommit.
 
-    Raises `ConflictError` while older processes are at work, or their sessions don't end; nothing is changed then.
+    Raises `ConflictError` while older or newer processes are at work, or the sessions of older ones don't end; nothing
+    is changed then. `psycopg.Error`: the halves before it are made.
     """
-    migrate(connection, url)
     row = connection.execute("SELECT pg_try_advisory_lock(%s) AS mine", [MIGRATION_LOCK]).fetchone()
     if row is None or not row["mine"]:
         raise ConflictError(outside.MIGRATED_BY_ANOTHER(database=address_of(url)))
     try:
+        _check_alone(connection)
+        migrate(connection, url)
         return _finish(connection, url)
     finally:
         connection.execute("SELECT pg_advisory_unlock(%s)", [MIGRATION_LOCK])
@@ -320,29 +329,44 @@ def _finish(connection: Connection, url: str) -> tuple[str, ...]:
     todo = found.unfinished
     if not todo:
         return ()
-    mine = known_after()
-    if older := [one for one in processes(connection) if one.halves < mine]:
-        said = [f"{one.role} {one.name} ({one.version})" for one in older[:SHOWN]]
-        more = len(older) - SHOWN
-        raise ConflictError(
-            outside.OLDER_AT_WORK(
-                processes=", ".join(said), more=more if more > 0 else None, seconds=round(SEEN_SECONDS)
-            )
-        )
     with connection.transaction():
         for name in todo:
             connection.execute("INSERT INTO finishing (name) VALUES (%s) ON CONFLICT DO NOTHING", [name])
-    if left := _end_sessions(connection, mine):
-        if not any(is_after(name) and name in todo for name in _done(connection)):
+    try:
+        if left := _end_sessions(connection, known_after()):
+            raise ConflictError(outside.SESSIONS_LEFT(sessions=", ".join(left[:SHOWN])))
+        for name in todo:
+            _patiently(connection, lambda name=name: _announced(connection, name))
+            log.info("made %s", name)
+    except (ConflictError, psycopg.Error):
+        # A half that was made keeps older versions out by itself.
+        if not connection.broken:
             connection.execute("DELETE FROM finishing")
-        raise ConflictError(outside.SESSIONS_LEFT(sessions=", ".join(left[:SHOWN])))
-    for name in todo:
-        with connection.transaction():
-            connection.execute("SET LOCAL statement_timeout = 0")
-            _make(connection, name, halves()[name])
-            connection.execute("DELETE FROM finishing WHERE name = %s", [name])
-        log.info("made %s", name)
+        raise
     return todo
+
+
+def _announced(connection: Connection, name: str) -> None:
+    _make(connection, name, halves()[name])
+    connection.execute("DELETE FROM finishing WHERE name = %s", [name])
+
+
+def _check_alone(connection: Connection) -> None:
+    """Raise `ConflictError` if older processes are at work, or newer ones, whose upgrade isn't this version's."""
+    known = connection.execute("SELECT to_regclass('process_seen') AS it").fetchone()
+    if known is None or known["it"] is None:
+        return
+    found, mine = processes(connection), known_after()
+    for others, code in (
+        ([one for one in found if one.halves < mine], outside.OLDER_AT_WORK),
+        ([one for one in found if one.halves > mine], outside.NEWER_AT_WORK),
+    ):
+        if others:
+            said = ", ".join(f"{one.role} {one.name} ({one.version})" for one in others[:SHOWN])
+            more = len(others) - SHOWN
+            raise ConflictError(
+                code(processes=said, more=more if more > 0 else None, seconds=round(SEEN_SECONDS))
+            )
 
 
 def _end_sessions(connection: Connection, mine: int) -> list[str]:

@@ -7,6 +7,8 @@ from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
+AFTER = ".after"
+"""Ends the name of the second half of an upgrade."""
 _NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 _PART = re.compile(r"^ *@(\w+)", re.MULTILINE)
@@ -40,8 +42,14 @@ def _files() -> list[Traversable]:
     return [room / "queries.sql" for room in rooms if room.is_dir() and (room / "queries.sql").is_file()]
 
 
+def in_order(name: str) -> tuple[str, bool]:
+    """Sort key of a migration's name: both halves may share one, `x.sql` and `x.after.sql`."""
+    stem = name.removesuffix(".sql")
+    return stem.removesuffix(AFTER), stem.endswith(AFTER)
+
+
 def migrations() -> list[tuple[str, str]]:
     """(name, statements) of each migration, in order."""
     folder = resources.files("weft.engine") / "migrations"
-    files = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    files = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: in_order(f.name))
     return [(f.name, f.read_text(encoding="utf-8")) for f in files]

@@ -13,6 +13,7 @@ from weft.engine.base.database import Row
 from weft.engine.base.documents import written
 from weft.engine.base.epoch import note_epoch
 from weft.engine.base.gate import ClosedError
+from weft.engine.base.unreadable import READING, unreadable
 from weft.engine.base.world import World
 from weft.engine.hold.heldnotes import News, NotesHeld
 from weft.engine.hold.notes import Notes
@@ -236,6 +237,9 @@ class Held(NotesHeld):
 
 
 def returned(rows: Sequence[Row]) -> tuple[tuple[str, ...], tuple[ReceiptItem, ...]]:
-    """Nodes and readings of rows of `given_back`."""
-    items = (ReceiptItem.model_validate(i) for r in rows for i in r["items"])
+    """Nodes and readings of rows of `given_back`. Raises `UnreadableError`."""
+    try:
+        items = [ReceiptItem.model_validate(i) for r in rows for i in r["items"]]
+    except READING as error:
+        raise unreadable("what was read of nodes that were given back", error) from error
     return tuple(n for r in rows for n in r["nodes"]), tuple(items)

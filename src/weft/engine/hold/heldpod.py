@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 from psycopg.types.json import Jsonb
 
 from weft.engine.base.database import Database, Row
+from weft.engine.base.unreadable import READING, unreadable
 from weft.engine.book.partholds import bind_functions, bound_slots
 from weft.engine.hold.fence import Event
 from weft.engine.hold.held import Held, returned
@@ -83,10 +84,15 @@ class HeldPod(Held):
             return {}  # only a change leaves nodes
         with self._database.statement() as tx:
             rows = tx.rows("nodes_leaving", pod_id=self.pod.id)
-        return {
-            row["node"]: {key: tuple(map(Membership.model_validate, ms)) for key, ms in row["ports"].items()}
-            for row in rows
-        }
+        try:
+            return {
+                row["node"]: {
+                    key: tuple(map(Membership.model_validate, ms)) for key, ms in row["ports"].items()
+                }
+                for row in rows
+            }
+        except READING as error:
+            raise unreadable(f"the nodes that leave pod {self.pod.name} ({self.pod.id})", error) from error
 
     def cleared(self) -> frozenset[str]:
         """Those of `leaving` of which an operator said that nothing runs on them."""

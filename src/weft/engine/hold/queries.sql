@@ -117,9 +117,14 @@ SELECT true AS asked, pg_notify('weft_event', id::text) FROM asked;
 UPDATE owner SET repair = false WHERE id = %(id)s;
 
 -- part: left_to_newer
--- Left to a newer weft by this version, which couldn't read it (weft.engine.base.schema.enter): until it is woken, or the
--- hour is over, since a person may have corrected it.
-coalesce(left_by ->> current_setting('weft.reader', true) = woken || to_char(now() AT TIME ZONE 'UTC', '/YYYY-MM-DD HH24'), false)
+-- Left to a newer weft by this version, which couldn't read it (weft.engine.base.schema.enter): until it is woken, another
+-- site is active, or the hour is over, since a person may have corrected it.
+coalesce(left_by ->> current_setting('weft.reader', true) = woken ||
+    @left_until
+, false)
+
+-- part: left_until
+to_char(now() AT TIME ZONE 'UTC', '/YYYY-MM-DD HH24/') || coalesce((SELECT max(generation) FROM site), 0)
 
 -- part: readable
 (left_by IS NULL OR NOT

@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from weft.engine.base.database import Database, Row, Tx
 from weft.engine.base.documents import message_json
+from weft.engine.base.unreadable import READING, unreadable
 from weft.engine.nodes.checktokens import use_token
 from weft.engine.nodes.nodetests import entries_left, record_own_checks
 from weft.engine.nodes.parthistory import note_parts
@@ -65,7 +66,7 @@ def store_report(
             raise TemporaryError(
                 "report checks", f"node {node}", "it has just reported", "report later", wait
             )
-        known = KnownMachine.model_validate(row["known"] or _machine(row["document"])) if row else None
+        known = _known(row) if row else None
         if known is not None and site is not None:
             follow_report(tx, site, node, known, document)
         before = problems_in(row["problems"]) if row else {}
@@ -91,14 +92,24 @@ def store_report(
     return problems
 
 
+def _known(row: Row) -> KnownMachine:
+    try:
+        return KnownMachine.model_validate(row["known"] or _machine(row["document"]))
+    except READING as error:
+        raise unreadable(f"what is known of node {row['node']}", error) from error
+
+
 def _machine(document: Mapping[str, Any]) -> dict[str, Any]:
     """What a stored document says of the machine."""
     return {"host": document["host"], "parts": document.get("parts", ())}
 
 
 def problems_in(rows: Iterable[Row | dict[str, Any]]) -> Problems:
-    """The column `problems`."""
-    found = (CheckProblem.model_validate(row) for row in rows)
+    """The column `problems`. Raises `UnreadableError`."""
+    try:
+        found = [CheckProblem.model_validate(row) for row in rows]
+    except READING as error:
+        raise unreadable("problems that a node's checks found", error) from error
     return {one.key: one for one in found}
 
 

@@ -17,13 +17,13 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from weft.engine.base.database import Database, Row, Tx
-from weft.engine.base.documents import STEPS, read, stamped
+from weft.engine.base.documents import is_changed, read, stamped, writes
 from weft.engine.base.unreadable import READING, UnreadableError, unreadable
 from weft.engine.rows.acceptance import follow_site
 from weft.model.errors import ConflictError, NotFoundError
 from weft.model.messages import orders
 from weft.model.site import Site
-from weft.model.versions import FIELD, FIRST, newest
+from weft.model.versions import FIELD, FIRST
 from weft.planning.site.kinds import Kind, kinds_changed
 from weft.planning.site.lean import Shared, lean
 from weft.planning.site.parts import ROWS, Cut, Rows, cut, named, rows_of
@@ -111,7 +111,9 @@ class Sites:
             if check is not None:
                 check(tx, site)
             before = self._before(tx, now)
-            document = Jsonb(stamped(Site, made.document))
+            # Parts have this version's shape: while the site is written in another one, all of it is in the document.
+            whole = site.model_dump(mode="json") if is_changed(Site, writes()) else made.document
+            document = Jsonb(stamped(Site, whole))
             row = tx.row("insert_site", name=site.name, document=document, at=tx.now(), by=by)
             assert row is not None
             _name(tx, made, row["generation"])
@@ -190,7 +192,7 @@ class Sites:
     def _load(self, tx: Tx, row: Row) -> SiteRecord:
         document: Mapping[str, Any] = row["document"]
         try:
-            if document.get(FIELD, FIRST) == newest(STEPS):
+            if not is_changed(Site, document.get(FIELD, FIRST)):
                 site = self._compose(tx, document)
             else:  # rows of another version are upgraded within the whole document
                 self._parts, site = {}, read(Site, _whole(tx, document))

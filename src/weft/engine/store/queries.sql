@@ -44,14 +44,18 @@ RETURNING (SELECT old.parked IS DISTINCT FROM %(why)s FROM pod old WHERE old.id 
 UPDATE owner SET worker = NULL, held_until = NULL,
     late_until = greatest(late_until, now() + %(lands)s::float8 * interval '1 second'),
     left_by = coalesce(left_by, '{}') || jsonb_build_object(current_setting('weft.reader'),
-        %(woken)s::bigint || to_char(now() AT TIME ZONE 'UTC', '/YYYY-MM-DD HH24'))
+        %(woken)s::bigint ||
+        @left_until
+    )
 WHERE id = %(id)s AND token = %(token)s
 RETURNING (SELECT old.left_by IS NULL FROM owner old WHERE old.id = %(id)s) AS news;
 
 -- name: leave_waiting
 -- The same for a waiting order.
 UPDATE pod SET left_by = coalesce(left_by, '{}') || jsonb_build_object(current_setting('weft.reader'),
-    woken || to_char(now() AT TIME ZONE 'UTC', '/YYYY-MM-DD HH24'))
+    woken ||
+    @left_until
+    )
 WHERE id = %(id)s AND xmin::text = %(version)s AND NOT
     @left_to_newer
     ;

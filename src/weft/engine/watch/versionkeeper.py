@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import socket
 
 from weft.engine.base.database import Database
@@ -26,7 +27,8 @@ class VersionKeeper(Periodic):
         self, database: Database, role: str, pulse: Pulse | None = None, name: str | None = None
     ) -> None:
         self._database, self._role = database, role
-        self._process = name or f"{socket.gethostname()}/{os.getpid()}"
+        # Containers on one host may share its name, and have each a process of the same number.
+        self._process = name or f"{socket.gethostname()}/{os.getpid()}.{secrets.token_hex(2)}"
         self._newer = False
         super().__init__("versions", self._turn_, pulse or Pulse(), LIMIT, first=0.0, again=EVERY)
 

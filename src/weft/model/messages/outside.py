@@ -110,6 +110,15 @@ OLDER_AT_WORK = Code(
     "outside",
     {"processes": TEXT, "more": COUNT, "seconds": COUNT},
 )
+NEWER_AT_WORK = Code(
+    "NEWER_AT_WORK",
+    Component.SERVICE,
+    "processes of a newer weft gave a sign of life within {seconds} s: {processes}[ and {more} more]; "
+    "only that version can finish the upgrade to it; nothing was changed",
+    None,
+    "outside",
+    {"processes": TEXT, "more": COUNT, "seconds": COUNT},
+)
 SESSIONS_LEFT = Code(
     "SESSIONS_LEFT",
     Component.SERVICE,

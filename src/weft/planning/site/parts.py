@@ -79,7 +79,7 @@ def cut(site: Site) -> Cut:
             continue
         parts |= {digest: (table, piece) for digest, piece, _ in found}
         head[table] = PartsInclude(parts=tuple(digest for digest, _, _ in found)).model_dump()
-    return Cut({name: head[name] for name in Site.model_fields}, DocumentParts(parts))
+    return Cut({name: head[name] for name in Site.model_fields if name in head}, DocumentParts(parts))
 
 
 def named(document: Mapping[str, Any], table: str) -> tuple[str, ...] | None:
