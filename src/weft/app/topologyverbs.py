@@ -17,7 +17,6 @@ from weft.model.messages import topology as messages
 from weft.model.messages.orders import instead
 from weft.model.plan import Plan
 from weft.model.pod import ENDED
-from weft.model.site import Site
 from weft.model.views import TopologyFile
 from weft.planning.fabric.podtopology import PodServer, PodTopology, levels_of, locate
 from weft.planning.fabric.topology import Topology
@@ -59,7 +58,8 @@ def topology_of(shown: ShownPod, record: SiteRecord) -> PodTopology:
         state = "being released" if leaving else str(pod.state)
         raise ConflictError(messages.TOPOLOGY_NOT_IN_FORCE(pod=pod.name, state=state))
     order = plan.order
-    fabric = site.fabrics.get(plan.fabric) if order.fabric.rdma and order.ipus is None else None
+    shape = shape_of(order)
+    fabric = shape.fabric(plan, site)
     servers, left_out = locate(site, plan.fabric if fabric is not None else "", _servers(shown, plan))
     cloud = site.clouds.get(plan.cloud)
     flavor = cloud.flavors.get(plan.flavor) if cloud else None
@@ -75,7 +75,7 @@ def topology_of(shown: ShownPod, record: SiteRecord) -> PodTopology:
         type=str(fabric.type) if fabric is not None else "",
         segment=plan.segment if fabric is not None else None,
         bare_metal=order.nodes.kind == "bare_metal",
-        accelerators=_accelerators(plan, site),
+        accelerators=shape.accelerators_each(plan, site),
         cores=flavor.vcpus if flavor is not None else 0,
         dscp=qos.dscp[0] if qos is not None and qos.trust == "dscp" and qos.dscp else None,
         levels=levels_of(Topology.of(site, plan.fabric)) if fabric is not None else (),
@@ -110,21 +110,3 @@ def _missing(shown: ShownPod, one: ShownResource) -> str:
     if one.outside_id is not None and (one.state is RowState.SETTLED or (served and one.state in _AWAY)):
         return ""
     return f"its server on {node} is {'being built again' if served else 'not built yet'}"
-
-
-def _accelerators(plan: Plan, site: Site) -> int:
-    """Accelerators of each server; 0: not known, or they differ."""
-    asked = plan.order.nodes.accelerators
-    if plan.order.ipus is not None:
-        return 0
-    if asked is not None:
-        return asked.count
-    cloud = site.clouds.get(plan.cloud)
-    flavor = cloud.flavors.get(plan.flavor) if cloud is not None else None
-    if flavor is not None and flavor.accelerators is not None:
-        return flavor.accelerators.count
-    if shape_of(plan.order).shares_nodes:
-        return 0
-    nodes = (site.node_by_name.get(n.node) for n in plan.placement.nodes)
-    counts = {len(node.accelerators) if node is not None else 0 for node in nodes}
-    return counts.pop() if len(counts) == 1 else 0

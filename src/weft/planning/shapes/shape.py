@@ -19,7 +19,7 @@ from weft.model.order import Order
 from weft.model.placement import Occupancy, PlacedNode, Placement, Refusal
 from weft.model.plan import Allotment, Plan, UsedNumbers
 from weft.model.resources import Graph
-from weft.model.site import AcceleratorCount, Site
+from weft.model.site import AcceleratorCount, Fabric, Site
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER
 from weft.planning.queue.book import Book
@@ -397,6 +397,14 @@ class Shape(Protocol):
 
     def limits(self, plan: Plan) -> Iterator[str]:
         """Lines on the limits of what was ordered."""
+        ...
+
+    def fabric(self, plan: Plan, site: Site) -> Fabric | None:
+        """The fabric that its servers' adapters are on; None: none, or the site doesn't have it any more."""
+        ...
+
+    def accelerators_each(self, plan: Plan, site: Site) -> int:
+        """Accelerators of each server's own; 0: none, not known, or they differ."""
         ...
 
     @property

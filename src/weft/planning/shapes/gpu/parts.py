@@ -97,6 +97,9 @@ class PartsShape(GpuShape):
             f"(required {plan.order.locality.required})."
         )
 
+    def _accelerators_of_nodes(self, plan: Plan, site: Site) -> int:
+        return 0
+
     # -- capacity
 
     def needs(self, site: Site, cloud: str) -> Needs:

@@ -18,7 +18,7 @@ from weft.model.order import Order
 from weft.model.placement import Explanation, Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.resources import Graph
-from weft.model.site import AcceleratorCount, Node, Site
+from weft.model.site import AcceleratorCount, Fabric, Node, Site
 from weft.model.specs import NetworkSpec, SegmentSpec
 from weft.planning.fabric.segments import allot, check_given
 from weft.planning.fabric.topology import NO_FABRIC
@@ -234,6 +234,21 @@ class GpuShape:
             f"Nodes: {len(placement.nodes)}{spare} of {where}; all within one {placement.level} "
             f"(required {locality.required}, preferred {locality.preferred})."
         )
+
+    def fabric(self, plan: Plan, site: Site) -> Fabric | None:
+        return site.fabrics.get(plan.fabric) if plan.order.fabric.rdma else None
+
+    def accelerators_each(self, plan: Plan, site: Site) -> int:
+        asked, cloud = plan.order.nodes.accelerators, site.clouds.get(plan.cloud)
+        flavor = cloud.flavors.get(plan.flavor) if cloud is not None else None
+        given = asked or (flavor.accelerators if flavor is not None else None)
+        return given.count if given is not None else self._accelerators_of_nodes(plan, site)
+
+    def _accelerators_of_nodes(self, plan: Plan, site: Site) -> int:
+        """As `accelerators_each`, where neither order nor flavor says it."""
+        nodes = (site.node_by_name.get(n.node) for n in plan.placement.nodes)
+        counts = {len(node.accelerators) if node is not None else 0 for node in nodes}
+        return counts.pop() if len(counts) == 1 else 0
 
     def ipus(self, plan: Plan, specs: Mapping[str, Mapping[str, Any]]) -> PodIpus | None:
         return None

@@ -17,7 +17,7 @@ from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
 from weft.model.plan import Plan, UsedNumbers
 from weft.model.resources import Graph
-from weft.model.site import IPUS_PER_MACHINE, USER_PORT, AcceleratorCount, Site
+from weft.model.site import IPUS_PER_MACHINE, USER_PORT, AcceleratorCount, Fabric, Site
 from weft.model.specs import NetworkSpec
 from weft.planning.place.ask import Ask
 from weft.planning.queue.book import Book
@@ -189,6 +189,12 @@ class IpuShape:
         data = plan.graph.by_key()[DATA_NETWORK].spec
         assert isinstance(data, NetworkSpec)
         yield ["IPU data", f"VLAN {data.segment} on {data.physical_network}, {plan.allotment.rdma_cidr}"]
+
+    def fabric(self, plan: Plan, site: Site) -> Fabric | None:
+        return None
+
+    def accelerators_each(self, plan: Plan, site: Site) -> int:
+        return 0
 
     def ipus(self, plan: Plan, specs: Mapping[str, Mapping[str, Any]]) -> PodIpus | None:
         data, controller = specs.get(DATA_NETWORK), specs.get(CONTROLLER_MANAGEMENT)
