@@ -33,8 +33,8 @@ def test_create_makes_exactly_the_members(rig: Rig) -> None:
     wanted = partition(0x101, ports[:3])
     outcome = rig.driver.create(scope(), [wanted], {})["partition"]
     assert outcome.error is None and outcome.id == "0x101"
-    found = seen(rig, wanted)
-    assert found is not None and found.status is Status.SETTLED and found.differences == ()
+    until("it is settled", lambda: (s := seen(rig, wanted)) and s.status is Status.SETTLED)
+    assert (found := seen(rig, wanted)) is not None and found.differences == ()
     tables = rig.driver.tables()
     for guid in ports:
         expected = {0x7FFF, 0x8101} if guid in ports[:3] else {0x7FFF}
@@ -66,8 +66,7 @@ def test_update_replaces_members(rig: Rig) -> None:
     found = seen(rig, moved)
     assert found is not None and found.differences
     assert rig.driver.update(scope(), [moved], {})["partition"].error is None
-    found = seen(rig, moved)
-    assert found is not None and found.status is Status.SETTLED
+    until("it is settled", lambda: (s := seen(rig, moved)) and s.status is Status.SETTLED)
     assert 0x8101 not in rig.driver.tables([ports[0]])[ports[0]].keys
 
 
@@ -106,7 +105,7 @@ def test_foreign_bytes_of_the_file_are_kept(rig: Rig) -> None:
     rig.driver.delete(scope(2), [partition(0x102, ports[:3])], {})
     text = rig.text("sm1") or ""
     assert text.startswith(before) and text.endswith(after)
-    assert rig.driver.tables([ports[6]])[ports[6]].keys == {0x7FFF, 0xA001}
+    until("it has its key", lambda: rig.driver.tables([ports[6]])[ports[6]].keys == {0x7FFF, 0xA001})
     assert rig.driver.partitions()[0x2001].members == {
         ports[6]: Mode.FULL,
         ports[7]: Mode.LIMITED,
@@ -152,8 +151,8 @@ def test_paths_exist_only_inside_the_partition(rig: Rig) -> None:
     rig.driver.create(scope(), [partition(0x101, ports[:2])], {})
     rig.driver.create(scope(2), [partition(0x102, ports[2:4])], {})
     pairs = [(ports[0], ports[1]), (ports[0], ports[2]), (ports[2], ports[3]), (ports[0], ports[5])]
-    probes = rig.driver.paths(pairs)
-    assert [(p.path, p.pkey) for p in probes] == [(True, 0x101), (False, None), (True, 0x102), (False, None)]
+    wanted = [(True, 0x101), (False, None), (True, 0x102), (False, None)]
+    until("paths are as wanted", lambda: [(p.path, p.pkey) for p in rig.driver.paths(pairs)] == wanted)
 
 
 @pytest.mark.parametrize(("pkey", "why"), [(0x3000, "range"), (0x101, "taken"), (0x110, "someone else")])

@@ -36,7 +36,7 @@ def status(rig: RealUfmRig, wanted: Resource) -> Status:
 def made(rig: RealUfmRig, ports: list[str]) -> Resource:
     wanted = segment(KEY, ports)
     assert rig.driver.create(scope(), [wanted], {})["partition"].error is None
-    assert status(rig, wanted) is Status.SETTLED
+    until("it is settled", lambda: status(rig, wanted) is Status.SETTLED)
     return wanted
 
 
@@ -48,7 +48,7 @@ def test_partition_reaches_the_ports_tables(rig: RealUfmRig) -> None:
         inside = {KEY | 0x8000} if port in ports[:2] else set[int]()
         assert rig.keys(port) == ({0x7FFF} | inside,) * 2
     rig.driver.delete(scope(), [wanted], {})
-    assert status(rig, wanted) is Status.ABSENT
+    until("it is gone", lambda: status(rig, wanted) is Status.ABSENT)
     assert rig.keys(ports[0]) == ({0x7FFF},) * 2
 
 
