@@ -14,7 +14,7 @@ from tests.drivers.opensm.rigs import FABRIC, FakeRig, host_ports, partition, sc
 from tests.helpers.waiting import wait_for
 from weft.drivers import pace
 from weft.drivers.reading import SharedReading
-from weft.model.agentapi import ChangeResult, PartitionsChange, Tables
+from weft.model.agentapi import ChangeResult, PartitionsChange, RepairQuery, RepairResult, Tables
 from weft.model.errors import PermanentError
 from weft.model.resources import Observed, Outcome, Status
 from weft.ports.fences import JointFence
@@ -250,3 +250,25 @@ def test_only_patient_callers_delay_a_reading() -> None:
         assert shared.get() == 2
         now[0] += 60.0
         assert patient.result(LONG) in (2, 62, 63)
+
+
+def test_repair_is_of_the_ports_that_the_change_concerns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More ports than one call repairs are still waiting for the manager: those of other pods, whose change is new."""
+    fabric = FakeFabric(FakeRig().site, FABRIC)
+    pods, repaired = Pods(fabric, 1), list[tuple[int, ...]]()
+    repair = FakeManager.repair
+
+    def noted(manager: FakeManager, query: RepairQuery) -> RepairResult:
+        repaired.append(query.port_guids)
+        return repair(manager, query)
+
+    monkeypatch.setattr(FakeManager, "repair", noted)
+    monkeypatch.setattr("weft.drivers.opensm.driver.REPAIRED_AT_ONCE", 1)
+    assert pods.create(3).result(LONG).error is None
+    drifted = host_ports(fabric._site)[7]  # pyright: ignore[reportPrivateUsage]
+    fabric.erase_key(drifted, 0x8000 | KEY + 3)
+    monkeypatch.setattr(type(fabric.wire), "sweep", lambda _: None)
+    for pod in range(3):
+        assert pods.create(pod).result(LONG).error is None
+    assert pods.create(3).result(LONG).error is None
+    assert repaired == [(drifted,)] and pods.seen(3).status is Status.SETTLED

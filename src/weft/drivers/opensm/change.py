@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from weft.drivers.joined import Joined, Part, make_all, still_asked
 from weft.drivers.opensm.agents import Agents, Files
 from weft.drivers.opensm.section import Base, Section, base_section, marks_of, section_of
-from weft.model.agentapi import PartitionsChange, WeftPartitionDocument
+from weft.model.agentapi import PartitionsChange, PortMismatch, WeftPartitionDocument
 from weft.model.errors import ConflictError, PermanentError, TemporaryError, UnknownError, WeftError
-from weft.model.ids import format_pkey
+from weft.model.ids import FULL_MEMBER, format_pkey
 from weft.model.mark import Mark
 from weft.ports.fences import Fence
 from weft.ports.ledger import Ledger
@@ -45,7 +45,8 @@ class Changed:
 
     Attributes:
         master: agent of the notified manager.
-        drifted: ports that differ from the file, if it had the edit before: the manager doesn't repair these.
+        drifted: ports that differ from the file, if it had the edit before: the manager doesn't repair these. Those
+            that it concerns come first.
     """
 
     master: str
@@ -181,9 +182,9 @@ class Changer:
                     "it is no longer running; its file has been written",
                     "start opensm; the fabric's state is unknown until then",
                 )
-            drifted = dict.fromkeys(m.port_guid for m in result.mismatches if not m.unreachable)
             for one in batch:
-                one.changed = Changed(master.name, tuple(drifted) if one in repairs else ())
+                drifted = _drifted(result.mismatches, one.keys, section) if one in repairs else ()
+                one.changed = Changed(master.name, drifted)
             return
         raise UnknownError(
             "change partitions", "the fabric agents", f"the file changed {_TRIES} times meanwhile"
@@ -247,6 +248,22 @@ def _loss(document: WeftPartitionDocument, master: str) -> str:
         f"partition {format_pkey(document.pkey)} was missing from weft's section in the file of {master}:"
         " the file was replaced or edited by someone else"
     )
+
+
+def _drifted(mismatches: Iterable[PortMismatch], keys: Collection[int], section: Section) -> tuple[int, ...]:
+    """Ports to repair for a change of these P_Keys: first those that differ in one of them.
+
+    Ports that differ only in other partitions of the section are left to these: theirs may be on their way.
+    """
+    differ: dict[int, set[int]] = {}
+    for m in mismatches:
+        if not m.unreachable:
+            differ.setdefault(m.port_guid, set()).update(k & ~FULL_MEMBER for k in (*m.missing, *m.extra))
+    mine = [guid for guid, numbers in differ.items() if numbers & set(keys)]
+    others = [
+        guid for guid, numbers in differ.items() if not numbers & set(keys) and numbers - section.keys()
+    ]
+    return (*mine, *others)
 
 
 def _no_time() -> UnknownError:
