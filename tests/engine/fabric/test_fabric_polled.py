@@ -155,5 +155,47 @@ def test_slow_removal_is_asked_for_once_and_again_when_overdue(
     house.run(pod, PodState.RELEASED)
 
 
+def test_segment_is_removed_only_once_its_change_can_no_longer_reach_a_port(
+    house: House, clock: HandClock, changes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manager has read the file with it, and writes to the ports later: until then none of them shows it."""
+    _takes(house, 5.0)
+    wire, sweep = house.fabric.wire, type(house.fabric.wire).sweep
+    monkeypatch.setattr(type(wire), "sweep", lambda _: None)
+    pod = house.order()
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    assert changes == [1]
+    house.release(pod)
+    for _ in range(6):
+        house.store.wake(pod.id)
+        house.worker.run_once()
+    assert house.store.find_pod(str(pod.id), None).state is not PodState.RELEASED and changes == [1]
+    sweep(wire)
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    assert changes == [1, 0], "it has shown, so it is removed"
+    monkeypatch.undo()
+    house.fabric.manager(house.fabric.managers[0].name).sweep()
+    house.run(pod, PodState.RELEASED)
+
+
+def test_segment_that_never_shows_is_removed_after_its_time(
+    house: House, clock: HandClock, changes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _takes(house, 5.0)
+    monkeypatch.setattr(type(house.fabric.wire), "sweep", lambda _: None)
+    pod = house.order()
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    house.release(pod)
+    house.store.wake(pod.id)
+    house.worker.run_once()
+    assert changes == [1]
+    clock.forward(seconds=5.0)
+    house.run(pod, PodState.RELEASED)
+    assert changes[:2] == [1, 0]
+
+
 def _number(house: House) -> int:
     return min(n for n in house.fabric.snapshot().segments if n in house.site.fabrics["ib0"].segments)

@@ -31,6 +31,8 @@ Batch = list[ResourceRecord]
 Ask = Callable[[], Any]
 """A request to the outside, run in a thread of its own; it writes nothing."""
 Move = Generator[Ask, Any, Wait | None]
+COMING_SECONDS = 30.0
+"""How long after a request to a fabric it is asked, before a removal, whether the change is still on its way."""
 Guard = Callable[[Batch], Iterable[tuple[str, WeftError]]]
 """Keys of resources that differ but must not be changed, and why; it asks outside, like an `Ask`."""
 
@@ -99,8 +101,29 @@ class Moves:
 
     def retreat(self, batch: Batch) -> Move:
         """Remove a batch, as far as possible now."""
-        yield from self._remove(self._world.driver(batch[0].resource.where), batch, RowState.ABSENT)
+        driver = self._world.driver(batch[0].resource.where)
+        coming: frozenset[str] = yield from self._coming(driver, batch)
+        if there := [r for r in batch if r.key not in coming]:
+            yield from self._remove(driver, there, RowState.ABSENT)
         return self._wait(batch, RowState.ABSENT, "to go")
+
+    def _coming(self, driver: ResourceDriver, batch: Batch) -> Generator[Ask, Any, frozenset[str]]:
+        """Keys of those that a fabric's manager is bringing into effect just now (`Observed.on_its_way`).
+
+        It may have read its configuration already and write to ports later: removed now, such a resource would be read
+        as gone, and come back for a moment after that. So it is removed once it shows, or has had its time.
+        """
+        young = [
+            r
+            for r in batch
+            if r.kind.row.home is Home.FABRIC
+            and r.state in (RowState.CREATING, RowState.PENDING)
+            and self._age(r) < COMING_SECONDS
+        ]
+        if not young:
+            return frozenset()
+        seen: Mapping[str, Observed] = yield lambda: self._find(driver, young)
+        return frozenset(r.key for r in young if self._age(r) < seen[r.key].on_its_way)
 
     def _announce(self, new: Batch, known: Collection[str]) -> None:
         """Note what is about to be created, so that after a lost answer it is found by its name, not created twice.
