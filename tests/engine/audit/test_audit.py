@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from tests.engine.house import ORDER, House
+from weft.engine.audit import auditcompare
 from weft.engine.base.database import Database
+from weft.engine.store.podrows import PodRows
+from weft.engine.visit.verifier import Verdict
 from weft.model.errors import InputErrors, UnknownError
 from weft.model.mark import Mark
 from weft.model.owner import Owner
@@ -303,3 +307,42 @@ def test_network_that_cannot_be_read_is_a_finding_of_its_pod_alone(
     monkeypatch.setattr(house.cloud, "on_networks", on_networks)
     found = check(house).findings
     assert [(f.category, f.kind, f.pod_id) for f in found] == [("unknown", "network", second)]
+
+
+def test_key_that_came_back_before_rows_were_read_is_no_finding(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod is judged by a reading that began after its rows were read, not by what the audit read at its start."""
+    pod = house.ready()
+    port, key = a_member(house, pod.nodes), 0x8000 | (pod.plan.segment or 0)
+    house.fabric.erase_key(port, key)
+    read = PodRows.resources_of_each
+
+    def late(rows: PodRows, owners: Iterable[UUID]) -> object:
+        house.fabric.write_key(port, key)
+        return read(rows, owners)
+
+    monkeypatch.setattr(PodRows, "resources_of_each", late)
+    assert check(house).findings == ()
+
+
+def test_difference_of_an_old_reading_counts_once_a_new_one_shows_it(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many pods are verified by one reading: what the loop has repaired since then is no finding."""
+    pod = house.ready()
+    port, key = a_member(house, pod.nodes), 0x8000 | (pod.plan.segment or 0)
+    house.fabric.erase_key(port, key)
+    ages, seen = list[float](), auditcompare.verify
+
+    def verify(*args: Any, **named: Any) -> Verdict:
+        ages.append(args[4])
+        if len(ages) == 4:  # the second look of the second audit
+            house.fabric.write_key(port, key)
+        return seen(*args, **named)
+
+    monkeypatch.setattr(auditcompare, "verify", verify)
+    monkeypatch.setattr(auditcompare, "READ_AGAIN", 0.0)
+    assert categories(check(house)) == {"different"}
+    assert check(house).findings == ()
+    assert len(ages) == 4 and ages[1::2] == [0.0, 0.0]
