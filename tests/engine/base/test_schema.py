@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -215,6 +216,45 @@ def test_finish_is_run_again_after_it_was_cut_off(
     with next_version(), session(url) as connection:
         assert schema.finish(connection, url) == (SECOND,)
         assert named(url, "finishing") == set()
+
+
+def test_finish_killed_before_any_statement_is_run_again(url: str) -> None:
+    """The older version is refused before anything is made that it can't bear, and has a way on at each point."""
+    at, seen = 0, set[tuple[bool, bool]]()
+    while kill(url, at):
+        half = {FIRST, SECOND} & named(url)
+        try:
+            Database(url, connections=1).close()
+            admitted = True
+        except OutdatedError:
+            admitted = False
+        assert not (half and admitted), "older processes would meet what they can't bear"
+        seen.add((bool(half), admitted))
+        with next_version(), session(url) as connection:
+            schema.finish(connection, url)
+            assert named(url) >= PLANTED.keys() and named(url, "finishing") == set()
+            connection.execute("DROP TABLE first, second; DELETE FROM migration WHERE name LIKE '2999%'")
+        at += 1
+    assert seen == {(False, True), (False, False), (True, False)}
+
+
+def kill(url: str, at: int) -> bool:
+    """Finish with a process that dies before its statement of that number. False: it had fewer."""
+    with next_version(), session(url) as connection:
+        run, left = connection.execute, iter(range(at))
+
+        def execute(*given: Any, **more: Any) -> psycopg.Cursor[DictRow]:
+            if next(left, None) is None:
+                raise Killed  # nor does it run any other
+            return run(*given, **more)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(connection, "execute", execute)
+            try:
+                schema.finish(connection, url)
+            except Killed:
+                return True
+    return False
 
 
 def test_two_cannot_finish_at_once(url: str) -> None:

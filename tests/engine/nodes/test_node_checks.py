@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.engine.changes.test_change_loop import sized
 from tests.engine.house import House, policy
@@ -13,8 +15,9 @@ from tests.engine.timehouse import HandClock, dispatching, look, make, queue
 from tests.helpers.hostchecks import document, result
 from weft.app.metrics import StoreCollector
 from weft.app.redact import redacted
+from weft.engine.base.unreadable import NEWER_WEFT
 from weft.engine.watch.retention import Retention, RetentionSettings
-from weft.model.errors import RefusedError
+from weft.model.errors import NewerError, RefusedError
 from weft.model.hostchecks import CODES
 from weft.model.pod import Aspect, PodState
 from weft.model.site import ChecksPolicy, RetentionPolicy
@@ -250,3 +253,21 @@ def test_result_against_other_values_is_old(house: House, report: Report) -> Non
     values = {"h200x9": {"gpus": 9}}
     site = house.site.model_copy(update={"checks": ChecksPolicy.model_validate({"expected": values})})
     assert [path for path, _, _ in check_site(site)] == [("checks", "expected", "h200x9")]
+
+
+def test_report_after_one_of_a_newer_weft_is_left_to_that(
+    house: House, report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is known of the node has a field that this version doesn't know: 503, and nothing is lost."""
+    report("gpu01", result("CLOCK"))
+    monkeypatch.setattr(NEWER_WEFT, "is_set", lambda: True)
+    for column, value in (("known", '{"later": 1}'), ("problems", '[{"later": 1}]')):
+        with psycopg.connect(house.database.url) as connection:
+            row = connection.execute(f"SELECT {column} FROM node_check").fetchone()
+            connection.execute(f"UPDATE node_check SET {column} = %s::jsonb", [value])
+        with pytest.raises(NewerError, match="newer weft"):
+            report("gpu01", result("CLOCK"))
+        with psycopg.connect(house.database.url) as connection:
+            assert row is not None
+            connection.execute(f"UPDATE node_check SET {column} = %s", [Jsonb(row[0])])
+    report("gpu01", result("CLOCK"))

@@ -18,12 +18,15 @@ from tests.engine.timehouse import HandClock
 from tests.helpers.statements import on_statements
 from weft.api.app import create_app
 from weft.client import Client
+from weft.engine.base import documents
 from weft.engine.base.database import Database
 from weft.engine.base.unreadable import UnreadableError
 from weft.engine.rows import siteparts
 from weft.engine.store.store import Store
 from weft.model.errors import ConflictError, InputError, NotFoundError
+from weft.model.order import Order
 from weft.model.site import Node, Site
+from weft.model.versions import Step
 from weft.planning.site.check import canonical
 from weft.planning.site.parts import Cut, cut
 from weft.testing.callers import by, tokens
@@ -374,3 +377,55 @@ def test_parts_of_a_refused_site_stay_for_the_next_try(house: House) -> None:
     assert house.store.site().generation == 1
     right = cut(large())
     assert len(house.service.missing_parts(house.operator, list(right.parts)).missing) <= 2
+
+
+def test_site_is_whole_while_its_shape_is_an_earlier_one(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The previous version reads rows as it knows them; parts have this version's shape, and their digests."""
+
+    def renamed(site: dict[str, Any], old: str, new: str) -> dict[str, Any]:
+        nodes = [{new if f == old else f: value for f, value in row.items()} for row in site["nodes"]]
+        return {**site, "nodes": nodes}
+
+    step = Step(
+        "nodes are named, not called",
+        {Site: lambda site: renamed(site, "called", "name")},
+        {Site: lambda site: renamed(site, "name", "called")},
+    )
+    steps = (*documents.STEPS, step)
+    monkeypatch.setattr(documents, "STEPS", steps)
+    monkeypatch.setattr(documents.read, "__defaults__", (steps,))
+    site = large()
+    try:
+        documents.write_version(documents.latest() - 1)
+        house.store.activate_site(site, "test")
+        stored = stored_site(house)
+        assert stored["version"] == documents.latest() - 1 and stored["nodes"][0]["called"]
+        assert Store(house.database).site().site == site
+        documents.write_version(documents.latest())
+        house.store.activate_site(site, "test")
+        assert stored_site(house)["nodes"].keys() == {"parts"}
+        assert Store(house.database).site().site == site
+    finally:
+        documents.write_version(documents.EARLIEST)
+
+
+def test_parts_of_a_site_are_read_alone_if_its_shape_is_the_same(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new version of other documents doesn't make each change of a large site as slow as the first one."""
+    house.store.activate_site(large(), "test")
+    steps = (*documents.STEPS, Step("orders only", {Order: dict}, {Order: dict}))
+    monkeypatch.setattr(documents, "STEPS", steps)
+    monkeypatch.setattr(documents.read, "__defaults__", (steps,))
+    monkeypatch.setattr(siteparts, "_whole", lambda *_: pytest.fail("all of it is read"))
+    assert Store(house.database).site().site == canonical(large())
+
+
+def stored_site(house: House) -> dict[str, Any]:
+    """The active site as it is stored."""
+    with psycopg.connect(house.database.url) as connection:
+        row = connection.execute("SELECT document FROM site ORDER BY generation DESC LIMIT 1").fetchone()
+    assert row is not None
+    return row[0]

@@ -16,6 +16,7 @@ from tests.helpers.paths import EXAMPLES, GOLDEN
 from tests.helpers.smallsite import POD_ID, SSH_KEY, order, small_site
 from weft.app.drivers import static_capabilities
 from weft.app.sitefile import load_site
+from weft.model.base import added
 from weft.model.errors import ConflictError, InputError
 from weft.model.offer import applied, can_apply, fields_of
 from weft.model.order import Order
@@ -26,6 +27,7 @@ from weft.model.site import Site
 from weft.model.specs import PortSpec, SegmentSpec
 from weft.planning.shapes.change import make_change
 from weft.planning.shapes.changetext import change_text
+from weft.planning.shapes.orderdiff import order_change, waiting_change
 from weft.planning.shapes.plan import make_plan
 from weft.planning.shapes.plantext import plan_text
 
@@ -64,6 +66,23 @@ def addresses(plan: Plan) -> dict[str, str]:
 
 def with_(ordered: Order, part: str, **fields: Any) -> Order:
     return ordered.model_copy(update={part: getattr(ordered, part).model_copy(update=fields)})
+
+
+class LaterOrder(Order):
+    """As a later version may have it."""
+
+    planted: str = added("")
+
+
+def test_field_that_is_left_out_at_its_default_is_a_change_like_others() -> None:
+    """To a value and back; what can't be changed stays as it was."""
+    plain, own = (LaterOrder(**dict(order()), planted=value) for value in ("", "a value"))
+    plan = made(order())
+    came = order_change(plan, own, small_site())
+    assert [(one.field, one.was, one.value) for one in came.impossible] == [("planted", "none", "a value")]
+    assert came.order.name == plan.order.name and "planted" not in came.order.model_dump()
+    (went,) = waiting_change(own, plain)
+    assert (went.field, went.was, went.becomes) == ("planted", "a value", "none")
 
 
 def count(ordered: Order, number: int, **more: Any) -> Order:

@@ -70,14 +70,14 @@ def order_change(plan: Plan, order: Order, site: Site) -> OrderChange:
             continue
         if path == "storage" and path in may and (found := impossible_storage(plan, order, site)):
             impossible += found
-            _put(document, path, was)
+            _put(document, path, was, path in before)
             continue
         if path in may:
             fields.append(FieldChange(field=path, was=_text(was), becomes=_text(becomes)))
             continue
         why = _why(path, shape_of(plan.order))
         impossible.append(Impossible(field=path, value=_text(becomes), was=_text(was), allowed=why))
-        _put(document, path, was)
+        _put(document, path, was, path in before)
     return OrderChange(_order(document, order, impossible), tuple(fields), tuple(impossible))
 
 
@@ -181,11 +181,15 @@ _PARTS = frozenset({"nodes", "fabric", "locality", "access", "network", "lease"}
 """Parts of an order whose fields are compared one by one; others as a whole."""
 
 
-def _put(document: dict[str, Any], path: str, value: object) -> None:
+def _put(document: dict[str, Any], path: str, value: object, given: bool) -> None:
+    """Set a field, or leave it out as it was before: at its default."""
     *parts, last = path.split(".")
     for part in parts:
         document = document[part]
-    document[last] = value
+    if given:
+        document[last] = value
+    else:
+        del document[last]
 
 
 def _text(value: object) -> str:
