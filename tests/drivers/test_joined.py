@@ -290,3 +290,36 @@ def test_each_change_is_made_once_or_reported(
     assert all(isinstance(outcomes[n], LostError) for n in stale)
     if not unheard and not crashes:
         assert made == set(numbers) - stale - thing.bad
+
+
+def test_turn_that_no_thread_was_there_for_is_never_beside_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool keeps what it had no thread for, and does it later: those who waited have their error by then."""
+    pool, free, goes_on = ThreadPoolExecutor(2), threading.Event(), threading.Event()
+    busy = pool.submit(lambda: free.wait(LONG))
+    made: list[int] = []
+    most, under_way = 0, threading.Semaphore(1)
+
+    def make(parts: Sequence[Part[int]]) -> None:
+        nonlocal most
+        assert under_way.acquire(blocking=False), "another one is under way"
+        most = max(most, len(parts))
+        assert goes_on.wait(LONG)
+        made.extend(p.edit for p in parts)
+        under_way.release()
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    line = Joined[Part[int]](make, pool, closed)
+    with monkeypatch.context() as system:
+        system.setattr(threading.Thread, "start", refuse)
+        first = line.ask(Part(1))
+    assert isinstance(first.exception(LONG), UnknownError)
+    second = line.ask(Part(2))
+    free.set()
+    assert busy.result(LONG)
+    third = line.ask(Part(3))
+    pool.submit(lambda: None).result(LONG)  # what was kept had its turn before this
+    goes_on.set()
+    assert (second.result(LONG), third.result(LONG), made, most) == (None, None, [2, 3], 1)
+    pool.shutdown()

@@ -6,6 +6,7 @@ fails without having been made, each of them is made alone, so that one that is 
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -17,6 +18,8 @@ from typing import Any, Generic, TypeVar, cast
 from weft.drivers.pace import next_at
 from weft.model.errors import OutsideError
 from weft.ports.fences import Fence, renew, unfenced
+
+log = logging.getLogger(__name__)
 
 E = TypeVar("E")
 T = TypeVar("T")
@@ -144,6 +147,7 @@ class Joined(Generic[P]):
         self._line: deque[_InLine[P]] = deque()
         self._busy = self._hurry = False
         self._next = float("-inf")
+        self._turn: object = None
 
     @property
     def waiting(self) -> int:
@@ -175,14 +179,22 @@ class Joined(Generic[P]):
         return one.future
 
     def _begin(self) -> None:
+        self._turn = turn = object()
         try:
-            run = self._pool.submit(self._run)
-        except RuntimeError:  # it is shut down
+            run = self._pool.submit(self._run, turn)
+        except (
+            RuntimeError
+        ) as error:  # it is shut down; or the system refuses a thread, and the pool keeps it for later
+            log.warning("changes that wait are refused: %s", error)
             self._refuse()
         else:
             run.add_done_callback(lambda done: self._refuse() if done.cancelled() else None)
 
-    def _run(self) -> None:
+    def _run(self, turn: object) -> None:
+        if (
+            turn is not self._turn
+        ):  # those that it was begun for were refused, and others have one of their own
+            return
         taken = [one for one in self._take() if one.future.set_running_or_notify_cancel()]
         began = time.monotonic()
         ended = self._made(taken) if taken else []
@@ -226,6 +238,7 @@ class Joined(Generic[P]):
     def _refuse(self) -> None:
         with self._changed:
             refused, self._line, self._busy = self._line, deque[_InLine[P]](), False
+            self._turn = None
         for one in refused:
             if one.future.set_running_or_notify_cancel():
                 one.future.set_exception(self._closed())
