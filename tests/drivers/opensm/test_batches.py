@@ -272,3 +272,30 @@ def test_repair_is_of_the_ports_that_the_change_concerns(monkeypatch: pytest.Mon
         assert pods.create(pod).result(LONG).error is None
     assert pods.create(3).result(LONG).error is None
     assert repaired == [(drifted,)] and pods.seen(3).status is Status.SETTLED
+
+
+def test_owner_lost_while_a_standby_is_slow_changes_nothing_at_the_master(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Standbys are written first: what may be made is seen again before the manager that rules is asked."""
+    fabric = FakeFabric(FakeRig().site, FABRIC)
+    pods, lost = Pods(fabric, 2), threading.Event()
+    monkeypatch.setattr("weft.drivers.opensm.change.YOUNG_SECONDS", 0.0)
+    change = FakeManager.change
+
+    def slow_standby(manager: FakeManager, new: PartitionsChange) -> ChangeResult:
+        if manager.name != "sm1":
+            lost.set()
+        return change(manager, new)
+
+    def fence() -> None:
+        if lost.is_set():
+            raise PermanentError("change", "weft", "it isn't mine any more", "nothing")
+
+    monkeypatch.setattr(FakeManager, "change", slow_standby)
+    before = fabric.manager("sm1").text
+    with pytest.raises(PermanentError, match="mine"):
+        pods.create(0, fence).result(LONG)
+    assert fabric.manager("sm1").text == before
+    assert pods.create(1).result(LONG).error is None
+    assert KEY + 1 in fabric.partitions()

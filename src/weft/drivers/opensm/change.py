@@ -31,6 +31,8 @@ Edit = Callable[[Section, Base], None]
 
 LOOK_SECONDS = 0.01
 """How long the master's agent looks for drift: every port once."""
+YOUNG_SECONDS = 1.0
+"""Maximum age of the proof that edits may be made, when the master is asked (`weft.engine.hold.fence`)."""
 APART_SECONDS = 60.0
 """How long edits that were refused together are made one by one."""
 _TRIES = 10
@@ -159,7 +161,7 @@ class Changer:
             files = self._agents.files()
             master = self._agents.master(files)
             base = self.base(files, master.name)
-            section = dict(base.section)
+            section, proved = dict(base.section), time.monotonic()
             if not (batch := still_asked(parts)):
                 return
             for one in batch:
@@ -169,6 +171,8 @@ class Changer:
             repairs = [one for one in batch if all(section.get(k) == before.get(k) for k in one.keys)]
             try:
                 self._standbys(files, master.name, section, attempt)
+                if time.monotonic() - proved >= YOUNG_SECONDS and len(still_asked(batch)) < len(batch):
+                    continue  # a standby took its time, and an owner was lost meanwhile: all without its edit
                 look = LOOK_SECONDS if repairs else 0.0
                 result = master.change(self._wanted(files, master.name, section, look))
             except ConflictError:
