@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
-from weft.engine.nodes.nodehealth import Signs, health_of_nodes, worst
+from weft.engine.nodes.nodehealth import HealthMark, Signs, health_marks, health_of_nodes, worst
 from weft.engine.nodes.parthistory import part_history
 from weft.engine.store.store import WORKER_SECONDS
 from weft.model.errors import NotFoundError
@@ -34,10 +34,15 @@ _SERVING = frozenset({PodState.READY, PodState.DEGRADED, PodState.FAILED})
 class HealthVerbs(OrderDesk):
     """See `weft.app.verbs`."""
 
-    def node_healths(self, request: Request) -> list[NodeHealth]:
-        """Of every node and IPU-Machine; nothing outside is asked."""
+    def node_healths(self, request: Request, names: Collection[str] | None = None) -> list[NodeHealth]:
+        """Of these nodes and IPU-Machines, or of every one; nothing outside is asked."""
         self._policy.check("nodes:list", request.caller)
-        return list(self._healths())
+        return list(self._healths(names))
+
+    def health_values(self, request: Request) -> dict[str, HealthValue]:
+        """Node -> its health alone, as `node_healths` has it."""
+        self._policy.check("nodes:list", request.caller)
+        return {one.node: one.health for one in self._marks()}
 
     def node_health(self, request: Request, node: str) -> NodeHealth:
         """Of one. Raises `NotFoundError`."""
@@ -51,7 +56,7 @@ class HealthVerbs(OrderDesk):
         """All nodes, counted by health in groups."""
         self._policy.check("nodes:list", request.caller)
         groups: dict[str, dict[str, int]] = {}
-        for one in self._healths():
+        for one in self._marks():
             group = groups.setdefault(_group(one, by), {})
             group[one.health] = group.get(one.health, 0) + 1
         counts = tuple(_count(name, found) for name, found in sorted(groups.items()))
@@ -110,6 +115,10 @@ class HealthVerbs(OrderDesk):
                 reason = _reason("unknown", nodehealth.NOT_IN_SITE(), None)
                 yield PodNodeHealth(node=name, health="unknown", reasons=(reason,))
 
+    def _marks(self) -> Iterator[HealthMark]:
+        site, capacity = self._store.site().site, self._store.capacity()
+        return health_marks(site, capacity, Signs.read(self._store.database))
+
     def _healths(self, names: Collection[str] | None = None) -> Iterator[NodeHealth]:
         site, capacity = self._store.site().site, self._store.capacity()
         return health_of_nodes(site, capacity, Signs.read(self._store.database), names)
@@ -135,7 +144,7 @@ def _reason(value: HealthValue, text: str, pod: PodView | None) -> HealthReason:
     return HealthReason.model_validate({"health": value, "reason": text, "since": pod and pod.since})
 
 
-def _group(node: NodeHealth, by: HealthGroup) -> str:
+def _group(node: HealthMark, by: HealthGroup) -> str:
     match by:
         case "project":
             return node.project_id or ""

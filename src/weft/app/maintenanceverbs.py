@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.app.desk import Desk
-from weft.app.nodepages import node_page, node_states
+from weft.app.nodepages import NodeMark, node_marks, node_page
 from weft.app.show import hold_view, node_view, node_views
 from weft.app.verbs import Request
 from weft.engine.book.capacity import Capacity
@@ -36,11 +36,11 @@ class MaintenanceVerbs(Desk):
         self._policy.check("nodes:list", request.caller)
         return node_page(*self._occupied(), wanted)
 
-    def node_states(self, request: Request) -> dict[str, str]:
-        """Every node -> its state, in the site's order."""
+    def node_marks(self, request: Request) -> list[NodeMark]:
+        """Of every node what a picture of the site shows, in the site's order."""
         self._policy.check("nodes:list", request.caller)
         site, capacity, found, _ = self._occupied()
-        return node_states(site, capacity, found)
+        return node_marks(site, capacity, found)
 
     def _occupied(self) -> tuple[Site, Capacity, dict[str, str], dict[str, str]]:
         """Site, capacity, and node that no pod holds -> why it can't be assigned, or why that is unknown."""

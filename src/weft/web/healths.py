@@ -25,12 +25,13 @@ async def health(
     request = await visit.caller("GET", "/v1/site/health")
     found = await run_in_threadpool(visit.verbs.site_health, request, by)
     again = await visit.caller("GET", "/v1/site/health/nodes")
-    nodes = await run_in_threadpool(visit.verbs.node_healths, again)
-    listed = [one for one in nodes if (one.health == health if health else one.health != "ok")]
+    values = await run_in_threadpool(visit.verbs.health_values, again)
+    listed = [name for name, value in values.items() if (value == health if health else value != "ok")]
+    nodes = await run_in_threadpool(visit.verbs.node_healths, again, frozenset(listed[:SHOWN]))
     return visit.page(
         "site_health.html",
         found=found,
         health=health,
-        nodes=listed[:SHOWN],
+        nodes=nodes,
         further=max(0, len(listed) - SHOWN),
     )

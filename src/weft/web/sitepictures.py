@@ -11,9 +11,10 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Response
 
 from weft.api.threadshares import run_outside
+from weft.app.nodepages import NodeMark
 from weft.generate.sitepicture import COLOURS, MOST_BOXES, MOST_NODES, Box, picture
 from weft.model.errors import InputError
-from weft.model.views import LeafView, NodeView
+from weft.model.views import LeafView
 from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/site")
@@ -64,13 +65,13 @@ async def picture_data(visit: Visitor, by: By = "leaf") -> Response:
     """What the canvas draws: nodes in the order of their boxes, and by each kind of color the number of its value."""
     boxes, nodes = await _boxes(visit, by)
     request = await visit.caller("GET", "/v1/site/health/nodes")
-    found = await run_outside(visit.http, request, lambda: visit.verbs.node_healths(request))
-    healths, views = {one.node: one.health for one in found}, {one.name: one for one in nodes}
+    healths = await run_outside(visit.http, request, lambda: visit.verbs.health_values(request))
+    marks = {one.name: one for one in nodes}
     names = [name for box in boxes for name, _ in box.nodes]
     of: dict[str, list[str]] = {
         "state": [state for box in boxes for _, state in box.nodes],
-        "pod": [_pod_of(views[name]) for name in names],
-        "project": [views[name].project_id or "" for name in names],
+        "pod": [_pod_of(marks[name]) for name in names],
+        "project": [marks[name].project_id or "" for name in names],
         "health": [healths.get(name, "unknown") for name in names],
     }
     values = {kind: list(dict.fromkeys(row)) for kind, row in of.items()}
@@ -85,27 +86,27 @@ async def picture_data(visit: Visitor, by: By = "leaf") -> Response:
     return Response(json.dumps(document, separators=(",", ":")), 200, media_type="application/json")
 
 
-def _pod_of(node: NodeView) -> str:
+def _pod_of(node: NodeMark) -> str:
     """Pods of several projects may have one name."""
     return f"{node.pod} of {node.project_id}" if node.pod else ""
 
 
-async def _boxes(visit: Visit, by: str) -> tuple[list[Box], list[NodeView]]:
+async def _boxes(visit: Visit, by: str) -> tuple[list[Box], list[NodeMark]]:
     """The boxes, and the nodes as they were read for them."""
     if by not in KINDS:
         raise InputError("by", by, f"one of: {', '.join(KINDS)}")
     request = await visit.caller("GET", "/v1/nodes")
     again = await visit.caller("GET", "/v1/site/leaves")
 
-    def look() -> tuple[list[Box], list[NodeView]]:
-        nodes = list(visit.verbs.nodes(request))
+    def look() -> tuple[list[Box], list[NodeMark]]:
+        nodes = visit.verbs.node_marks(request)
         leaves = {leaf.name: leaf for leaf in visit.verbs.leaves(again)} if by == "leaf" else {}
         return boxes_of(nodes, leaves, by), nodes
 
     return await run_outside(visit.http, request, look)
 
 
-def boxes_of(nodes: Sequence[NodeView], leaves: dict[str, LeafView], by: str) -> list[Box]:
+def boxes_of(nodes: Sequence[NodeMark], leaves: dict[str, LeafView], by: str) -> list[Box]:
     """Nodes by leaf, in the order of the fabric, or by rack; those without one last."""
     found: dict[str, list[tuple[str, str]]] = {name: [] for name in leaves}
     for node in nodes:

@@ -49,7 +49,8 @@ def test_pages_are_parts_of_the_whole_list(busy: House) -> None:
     every = service.nodes(operator)
     states = {node.name: node.state for node in every}
     assert len(set(states.values())) >= 5
-    assert list(service.node_states(operator).items()) == list(states.items())
+    marks = [(n.name, n.rack, n.leaf, n.state, n.pod, n.project_id) for n in every]
+    assert service.node_marks(operator) == marks
     for sort in ("site", "name", "rack", "leaf", "state", "since", "pod"):
         for given in (
             {},
@@ -80,7 +81,15 @@ def test_pages_are_parts_of_the_whole_list(busy: House) -> None:
             assert page.counts == Counter(states.values())
 
 
+def test_health_values_are_those_of_whole_documents(busy: House) -> None:
+    found = busy.service.node_healths(busy.operator)
+    values = busy.service.health_values(busy.operator)
+    assert values == {one.node: one.health for one in found}
+    assert len(set(values.values())) >= 2
+
+
 def test_pages_of_nodes_are_for_operators(house: House) -> None:
-    for ask in (lambda r: house.service.node_page(r, NodeSearch()), house.service.node_states):
+    service = house.service
+    for ask in (lambda r: service.node_page(r, NodeSearch()), service.node_marks, service.health_values):
         with pytest.raises(ForbiddenError):
             ask(house.request())

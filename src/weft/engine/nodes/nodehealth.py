@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
 
 from weft.engine.base.database import Database, Row
 from weft.engine.book.capacity import Capacity
@@ -20,6 +21,7 @@ from weft.model.messages import nodehealth as messages
 from weft.model.messages import nodes
 from weft.model.site import IpuMachine, Node, Site, Unit
 from weft.model.views import HealthReason, HealthValue, NodeHealth
+from weft.planning.kept import kept
 
 FABRIC_GAP = timedelta(minutes=10)
 """Age from which on what was read of a fabric's managers doesn't count."""
@@ -66,6 +68,24 @@ def worst(values: Sequence[str]) -> HealthValue:
     return "ok"
 
 
+class HealthMark(NamedTuple):
+    """A node's health without its reasons, and by what nodes are grouped.
+
+    Attributes:
+        pod: that has the whole node.
+        project_id: that has the node, or a part of it.
+    """
+
+    node: str
+    health: HealthValue
+    rack: str | None
+    type: str
+    cloud: str | None
+    pod: str | None
+    project_id: str | None
+    use: Literal["busy", "free"]
+
+
 def health_of_nodes(
     site: Site, capacity: Capacity, signs: Signs, names: Collection[str] | None = None
 ) -> Iterator[NodeHealth]:
@@ -74,26 +94,46 @@ def health_of_nodes(
     Args:
         names: of these alone; None: of all.
     """
+    for mark, reasons in _marked(site, capacity, signs, names):
+        ordered = tuple(sorted(reasons, key=lambda one: WORST.index(one.health)))
+        yield NodeHealth.model_validate({**mark._asdict(), "reasons": ordered})
+
+
+def health_marks(site: Site, capacity: Capacity, signs: Signs) -> Iterator[HealthMark]:
+    """As `health_of_nodes`, in less than half the time."""
+    return (mark for mark, _ in _marked(site, capacity, signs, None))
+
+
+def _marked(
+    site: Site, capacity: Capacity, signs: Signs, names: Collection[str] | None
+) -> Iterator[tuple[HealthMark, Sequence[HealthReason]]]:
     excluded = verdict(capacity.stops, site, capacity.at).excluded
     parts = {row["node"]: row for row in capacity.shared}
+    types = _types(site)
     for name, unit in site.units.items():
         if names is not None and name not in names:
             continue
-        reasons = tuple(_reasons(site, unit, capacity, signs, name in excluded))
-        value = worst([one.health for one in reasons])
+        reasons = list(_reasons(site, unit, capacity, signs, name in excluded))
         hold = capacity.holds.get(name)
         held = hold or parts.get(name)
-        yield NodeHealth(
-            node=name,
-            health=value,
-            rack=unit.rack,
-            type=_type(unit),
-            cloud=unit.cloud if isinstance(unit, Node) else None,
-            pod=hold["pod"] if hold else None,
-            project_id=held["project_id"] if held else None,
-            use="busy" if held else "free",
-            reasons=tuple(sorted(reasons, key=lambda one: WORST.index(one.health))),
+        yield (
+            HealthMark(
+                name,
+                worst([one.health for one in reasons]),
+                unit.rack,
+                types[name],
+                unit.cloud if isinstance(unit, Node) else None,
+                hold["pod"] if hold else None,
+                held["project_id"] if held else None,
+                "busy" if held else "free",
+            ),
+            reasons,
         )
+
+
+@kept
+def _types(site: Site) -> Mapping[str, str]:
+    return {name: _type(unit) for name, unit in site.units.items()}
 
 
 def _type(unit: Unit) -> str:
@@ -140,11 +180,20 @@ def _host(site: Site, unit: Unit, signs: Signs) -> Iterator[HealthReason]:
 def _fabrics(site: Site, unit: Unit, signs: Signs) -> Iterator[HealthReason]:
     if not isinstance(unit, Node):
         return
-    for fabric in sorted({hca.fabric for hca in unit.hcas if hca.fabric in site.fabrics}):
+    for fabric in _fabrics_of(site).get(unit.name, ()):
         seen = signs.fabrics.get(fabric)
         if seen is None or not seen["known"] or seen["age"] > FABRIC_GAP.total_seconds():
             since = seen["read_at"] if seen else None
             yield _one("unknown", messages.FABRIC_UNREAD(fabric=fabric, since=since))
+
+
+@kept
+def _fabrics_of(site: Site) -> Mapping[str, tuple[str, ...]]:
+    """Node -> fabrics of the site that its adapters are on."""
+    return {
+        node.name: tuple(sorted({hca.fabric for hca in node.hcas if hca.fabric in site.fabrics}))
+        for node in site.nodes
+    }
 
 
 def _checks(site: Site, unit: Unit, stops: Stops, now: datetime, excluded: bool) -> Iterator[HealthReason]:
