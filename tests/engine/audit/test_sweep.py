@@ -140,6 +140,27 @@ def test_foreign_p_key_on_a_freed_node_quarantines_it(house: House) -> None:
     assert len(alarms(house, pod)) == 1
 
 
+def test_live_owners_member_on_a_freed_node_is_no_stranger(house: House) -> None:
+    """As a host of a tenant's network is, whichever pod had it before; without the segment it is one."""
+    live, gone = house.ready(make("b", 1)), released(house)
+    node, key = gone.nodes[0], 0x8000 | (live.plan.segment or 0)
+    (_, port), *_ = house.site.ports_of(node, "ib0")
+
+    def write(change: str) -> None:
+        with house.database.transaction() as tx:
+            said = f"UPDATE resource SET {change} WHERE owner_id = %s AND kind = 'segment'"
+            tx._connection.execute(said, [live.id])  # pyright: ignore[reportPrivateUsage]
+
+    one = f"jsonb_set(document #> '{{spec,members,0}}', '{{port}}', '\"{port}\"')"
+    write(f"document = jsonb_set(document, '{{spec,members,1}}', {one})")
+    house.fabric.write_key(int(port, 16), key)
+    sweep(house)
+    assert not house.store.capacity().quarantines and alarms(house, gone) == []
+    write("state = 'absent'")
+    sweep(house)
+    assert list(house.store.capacity().quarantines) == [node]
+
+
 def test_next_pods_resources_are_not_taken_for_the_last_ones(house: House) -> None:
     """Same nodes, same P_Key, same names."""
     old = released(house)

@@ -106,7 +106,7 @@ def test_unreadable_resource_parks_its_pod(house: House) -> None:
     assert {p.name: p.state for p in house.service.list_pods(house.request())}["train"] is PodState.READY
     assert any("can't read" in m for m in messages(house, pod, "alarm"))
     report = house.service.audit(house.operator, repair=True)
-    assert not [f for f in report.findings if f.category == "orphan"]
+    assert [(f.category, f.kind, f.pod_id) for f in report.findings] == [("unknown", "pod", str(pod.id))]
     assert {t.id for t in house.cloud.things()} == before
 
 

@@ -39,6 +39,7 @@ from weft.model.owner import Owner
 from weft.model.pod import PodState
 from weft.model.problem import Problem, ProblemKind
 from weft.model.site import Site
+from weft.model.spaces import SEGMENT
 from weft.model.specs import SegmentSpec
 from weft.model.views import AuditReport
 from weft.ports.clock import Clock
@@ -93,6 +94,7 @@ class Comparison:
         self._kept: Mapping[str, str] = {}
         self._read_at = 0.0
         self._just_released: dict[str, frozenset[int]] = {}
+        self._unread: dict[str, set[int]] = {}
 
     def run(self) -> Compared:
         """Compare everything; once for each comparison."""
@@ -151,6 +153,10 @@ class Comparison:
         for owner_id, why in unread.items():
             text = f"nothing of owner {owner_id} is checked: {why}"
             self._found.add("unknown", "owner", "database", str(owner_id), text, owner=str(owner_id))
+        with self._store.database.transaction() as tx:
+            for owner_id in (*unreadable, *unread):
+                for row in tx.rows("numbers_of", owner_id=owner_id):
+                    self._unread.setdefault(row["space"], set()).add(row["number"])
         self._read_at = self._clock.monotonic()
         just: dict[str, set[int]] = {}
         for fabric, number in self._released_since(outside.began_at):
@@ -336,7 +342,9 @@ class Comparison:
         strays = {s.thing.facts.get("number") for s in self._strays if s.thing.where == name}
         released = self._just_released.get(name, frozenset[int]())
         repairs = self._world.fabrics[name].capabilities.configures
-        self._sick |= WireAudit(self._site, name, owned, released, strays, self._found, repairs).check(wire)
+        unread = self._unread.get(SEGMENT + name, ())
+        audit = WireAudit(self._site, name, owned, released, strays, self._found, repairs, unread)
+        self._sick |= audit.check(wire)
 
     def _segments(self, fabric: str) -> list[tuple[OwnerRecord, SegmentSpec]]:
         """Segments on a fabric that live owners have, or are about to gain or lose."""

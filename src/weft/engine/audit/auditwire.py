@@ -31,6 +31,7 @@ class WireAudit:
         released: numbers that were released during the audit: the reading may still show them.
         reported: numbers that the audit reports as strays.
         repairs: whether weft configures the fabric.
+        unread: numbers of owners whose rows can't be read, which is a finding of its own.
     """
 
     site: Site
@@ -40,6 +41,7 @@ class WireAudit:
     reported: Collection[object]
     findings: Findings
     repairs: bool = True
+    unread: Collection[int] = ()
 
     def check(self, wire: Wire) -> set[UUID]:
         """Add to the findings; returns the owners whose loop has something to repair."""
@@ -48,7 +50,7 @@ class WireAudit:
         mine, words, snapshot = fabric.segments, fabric.words, wire.snapshot
         self.findings.checked[f"host ports of {self.fabric}"] = len(snapshot.ports)
         self.findings.checked[f"segments of {self.fabric}"] = len(snapshot.segments)
-        explained = {*self.owned, *self.released, *self.reported}
+        explained = {*self.owned, *self.released, *self.reported, *self.unread}
         for number, segment in sorted(snapshot.segments.items()):
             if number in mine and number not in explained:
                 text = f"segment {segment or '(no name)'} is not weft's, but within weft's range"
@@ -62,6 +64,10 @@ class WireAudit:
                 sick |= self._check_port(port)
         return sick
 
+    @property
+    def _passed_over(self) -> frozenset[int]:
+        return frozenset((*self.released, *self.unread))
+
     def _check_functions(self, snapshot: Snapshot) -> None:
         """Report virtual functions without an owner that are up: the next owner would share the port with what runs
         there."""
@@ -74,7 +80,7 @@ class WireAudit:
         names = own_ports(self.site, self.fabric) if up else {}
         for port in sorted(up.keys() & names.keys() - held):
             seen = snapshot.ports.get(port)
-            if seen is not None and seen.numbers & frozenset(self.released):
+            if seen is not None and seen.numbers & self._passed_over:
                 continue
             ends = (self.site.port_by_id.get((self.fabric, p)) for p in sorted(up[port]))
             behind = ", ".join(f"{end[0].name}/{end[1].name}" for end in ends if end) or "an unknown port"
@@ -90,7 +96,7 @@ class WireAudit:
     def _check_port(self, port: PortSeen) -> set[UUID]:
         fabric, sick = self.site.fabrics[self.fabric], set[UUID]()
         unowned: dict[str, list[int]] = {}
-        for number in sorted(n for n in port.numbers if n in fabric.segments and n not in self.released):
+        for number in sorted(n for n in port.numbers - self._passed_over if n in fabric.segments):
             owner, members = self.owned.get(number, (None, frozenset[str]()))
             if port.port in members:
                 continue
