@@ -7,8 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 import psycopg
+import pytest
 
 from tests.engine.house import ORDER, House, lost_hold
+from weft.engine.audit import auditcompare
 from weft.model.mark import Mark
 from weft.model.owner import Owner
 from weft.model.pod import PodState
@@ -71,6 +73,21 @@ class Listing:
         things = self._driver.marked(site, projects)
         self._after()
         return things
+
+
+def test_pod_ordered_while_hosts_are_read_is_no_finding(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its servers stand on nodes that no pod held when rows were read."""
+    seen = auditcompare.strangers
+
+    def late(*args: Any) -> Any:
+        house.ready()
+        return seen(*args)
+
+    monkeypatch.setattr(auditcompare, "strangers", late)
+    assert house.service.audit(house.operator).findings == ()
+    assert len(house.cloud.servers) == 2
 
 
 def test_pod_released_during_an_audit_is_no_finding(house: House) -> None:
