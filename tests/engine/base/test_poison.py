@@ -19,8 +19,9 @@ from tests.helpers.waiting import wait_for
 from weft.app.metrics import StoreCollector
 from weft.engine.base.listener import Listener
 from weft.engine.base.pulse import Pulse
-from weft.engine.base.unreadable import UnreadableError
-from weft.engine.hold.ownerclaims import claim_ready
+from weft.engine.base.unreadable import NewerRowError, UnreadableError, unreadable
+from weft.engine.hold.held import Held
+from weft.engine.hold.ownerclaims import UnreadableOwner, claim_ready
 from weft.engine.queue.dispatcher import Dispatcher
 from weft.engine.rows.records import PodRecord
 from weft.engine.store.store import Store
@@ -349,3 +350,26 @@ def test_started_order_is_not_parked(house: House) -> None:
         Dispatcher(Store(database), house.keeper.world).run()
     assert look(house, pod).state is PodState.PLACED
     assert sql(house, "SELECT parked, alarmed FROM pod WHERE name = 'late'") == [(None, False)]
+
+
+def test_owner_that_turns_unreadable_in_a_visit_is_left_to_the_newer_weft(house: House) -> None:
+    """The newer one came after this visit began: nothing counts against the pod; another site lets it be read again."""
+    house.ready()
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute("UPDATE pod SET next_at = now() - interval '1 s'")
+        connection.execute("INSERT INTO version_seen (reader, version) VALUES ('later', '9')")
+
+        def claimed() -> list[Held]:
+            found = claim_ready(house.database, "worker", 0.0, 1, threading.Event())
+            return list(found.readable)
+
+        (held,) = claimed()
+        error = unreadable("a resource", ValueError("planted"))
+        assert not isinstance(error, NewerRowError), "this process hasn't noticed the newer one yet"
+        house.store.park(UnreadableOwner(held.owner.id, held.owner.token, held.owner.woken, error, 0.0))
+        row = connection.execute(
+            "SELECT failures, alarmed, parked, held_until, left_by IS NOT NULL FROM pod"
+        ).fetchone()
+        assert row == (0, False, None, None, True) and claimed() == []
+        house.store.activate_site(house.store.site().site, "test")
+        assert len(claimed()) == 1
