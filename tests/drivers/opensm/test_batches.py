@@ -299,3 +299,38 @@ def test_owner_lost_while_a_standby_is_slow_changes_nothing_at_the_master(
     assert fabric.manager("sm1").text == before
     assert pods.create(1).result(LONG).error is None
     assert KEY + 1 in fabric.partitions()
+
+
+def test_slow_manager_is_asked_again_once_in_its_time_however_many_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each request makes it begin a sweep: a hundred pods that ask again would keep it from ever completing one."""
+    fabric = FakeFabric(FakeRig().site, FABRIC)
+    pods, files = Pods(fabric, 1), list[int]()
+    changer = fabric._changer  # pyright: ignore[reportPrivateUsage]
+    change = FakeManager.change
+
+    def noted(manager: FakeManager, new: PartitionsChange) -> ChangeResult:
+        if manager.name == "sm1":
+            files.append(len(new.weft))
+        return change(manager, new)
+
+    monkeypatch.setattr(FakeManager, "change", noted)
+    monkeypatch.setattr(type(fabric.wire), "sweep", lambda _: None)
+    monkeypatch.setattr(changer, "takes", 600.0)
+    for pod in range(3):
+        assert pods.create(pod).result(LONG).error is None
+    for pod in (0, 1, 2, 0):
+        assert pods.create(pod).result(LONG).error is None
+    assert files == [1, 2, 3, 3]
+    [thing] = [t for t in fabric.marked("lab", []) if t.id == "0x101"]
+    fabric.remove_marked([thing])
+    assert pods.create(0).result(LONG).error is None and files[4:] == [2, 3]
+    stray = replace(thing, id="0x155", owner=None)
+    assert pods.create(0).result(LONG).error is None and fabric.remove_marked([stray])["0x155"].error is None
+    assert files[6:] == [3], "the audit doesn't come back for what it removes"
+    assert pods.create(3).result(LONG).error is None
+    assert files[7:] == [4], "another pod's change is made at once"
+    monkeypatch.setattr(changer, "takes", 0.0)
+    assert pods.create(0).result(LONG).error is None
+    assert files[8:] == [4], "and after its time it is asked again"

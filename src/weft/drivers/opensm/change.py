@@ -49,10 +49,12 @@ class Changed:
         master: agent of the notified manager.
         drifted: ports that differ from the file, if it had the edit before: the manager doesn't repair these. Those
             that it concerns come first.
+        made: the manager was asked; not, if it was asked for the same file a moment ago.
     """
 
     master: str
     drifted: tuple[int, ...] = ()
+    made: bool = True
 
 
 @dataclass(slots=True, eq=False)
@@ -61,10 +63,12 @@ class _Asked(Part[Edit]):
 
     Attributes:
         keys: P_Keys (15 bits) that it concerns.
+        once: its caller doesn't come back for it, so that it is made in any case.
         changed: what became of it, once it was made.
     """
 
     keys: Collection[int]
+    once: bool = False
     changed: Changed | None = None
 
 
@@ -74,12 +78,21 @@ class Changer:
     Args:
         changed: called once after each change, before its callers return; also after a failed one, since it
         may have been made.
+        takes: seconds that a manager has for bringing its file into effect. What it has already is requested again no
+            more often than that, however many ask: each request makes it begin a sweep.
     """
 
     def __init__(
-        self, site: str, agents: Agents, ledger: Ledger, changed: Callable[[], None] = lambda: None
+        self,
+        site: str,
+        agents: Agents,
+        ledger: Ledger,
+        changed: Callable[[], None] = lambda: None,
+        takes: float = 0.0,
     ) -> None:
         self._site, self._agents, self._ledger, self._changed = site, agents, ledger, changed
+        self.takes = takes
+        self._repeated = ("", "", float("-inf"))  # the master, its file, and when it was last requested again
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="partitions")
         self.line = Joined[_Asked](self._make, self._pool, _closed, paced=True)
 
@@ -87,19 +100,22 @@ class Changer:
         """Refuse what waits."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def change(self, edit: Edit, keys: Collection[int], fence: Fence, patient: bool = False) -> Changed:
+    def change(
+        self, edit: Edit, keys: Collection[int], fence: Fence, patient: bool = False, once: bool = False
+    ) -> Changed:
         """Apply an edit to the files and notify the manager; a reading shows what it has made of it.
 
         Args:
             keys: P_Keys (15 bits) that it concerns.
             patient: may be delayed (`weft.drivers.pace`) until an impatient change runs.
+            once: make it also if the manager was asked for the same file a moment ago: the caller doesn't repeat it.
 
         Raises:
             UnknownError: no single master, or it doesn't respond; the outcome is unknown.
             PermanentError: the master's agent refuses the file, or the edit would drop what is desired in the database.
             TemporaryError: others kept changing the file, or the database can't be read.
         """
-        mine = _Asked(edit, keys, fence=fence)
+        mine = _Asked(edit, keys, once, fence=fence)
         self.line.ask(mine, patient).result()
         assert mine.changed is not None
         return mine.changed
@@ -169,6 +185,12 @@ class Changer:
             _check_kept(section, base)
             before = section_of(files.read[master.name])
             repairs = [one for one in batch if all(section.get(k) == before.get(k) for k in one.keys)]
+            again = len(repairs) == len(batch) and section == before
+            digest = files.read[master.name].digest
+            if again and not any(one.once for one in batch) and self._repeated_lately(master.name, digest):
+                for one in batch:
+                    one.changed = Changed(master.name, made=False)
+                return
             try:
                 self._standbys(files, master.name, section, attempt)
                 if time.monotonic() - proved >= YOUNG_SECONDS and len(still_asked(batch)) < len(batch):
@@ -186,6 +208,8 @@ class Changer:
                     "it is no longer running; its file has been written",
                     "start opensm; the fabric's state is unknown until then",
                 )
+            if again:
+                self._repeated = (master.name, digest, time.monotonic())
             for one in batch:
                 drifted = _drifted(result.mismatches, one.keys, section) if one in repairs else ()
                 one.changed = Changed(master.name, drifted)
@@ -193,6 +217,11 @@ class Changer:
         raise UnknownError(
             "change partitions", "the fabric agents", f"the file changed {_TRIES} times meanwhile"
         )
+
+    def _repeated_lately(self, master: str, digest: str) -> bool:
+        """Whether this manager was asked for this very file again within the time that it has."""
+        whose, what, when = self._repeated
+        return (whose, what) == (master, digest) and time.monotonic() - when < self.takes
 
     def _standbys(self, files: Files, master: str, section: Section, attempt: int) -> None:
         standbys = [a for a in self._agents.all if a.name in files.read and a.name != master]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from weft.drivers.opensm.agents import Agents, Files
 from weft.drivers.opensm.capabilities import CAPABILITIES
-from weft.drivers.opensm.change import Changed, Changer, Edit, lost
+from weft.drivers.opensm.change import Changed, Changer, lost
 from weft.drivers.opensm.evidence import OpenSmSnapshot, clean, configured
 from weft.drivers.opensm.marked import marked_segments
 from weft.drivers.opensm.observe import FabricReading, observe
@@ -41,7 +41,7 @@ from weft.model.subnet import Partition, PathProbe, PortTable
 from weft.planning.fabric.check import check_paths, check_tables, probe_pairs
 from weft.planning.fabric.hardening import weaknesses
 from weft.planning.fabric.portkeys import crowded
-from weft.ports.fences import Fence, unfenced
+from weft.ports.fences import unfenced
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
 
@@ -79,7 +79,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         self._certificates = manager if agents is None else None
         self._agents = Agents(fabric, chosen)
         self._sight = Sight(fabric, self._ports)
-        self._changer = Changer(site.name, self._agents, ledger, self._reading.changed)
+        self._changer = Changer(site.name, self._agents, ledger, self._reading.changed, takes)
         self._routes, self._rates = RouteKeeper(self._agents.of_master), RateKeeper(self._agents.of_master)
         self._takes = takes
         self._entries: dict[int, tuple[float, int]] = {}
@@ -234,7 +234,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
                 base.drop(section, mark)
 
         keys = frozenset(segment_of(r).number for r in wanted)
-        self._change(edit, keys, keys, scope.fence)
+        self._repair(self._changer.change(edit, keys, scope.fence), keys)
         return {r.key: Outcome(id=segment_of(r).text) for r in wanted}
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
@@ -261,7 +261,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
 
         try:
             # The audit removes what no worker holds; the edit itself checks whether each thing may still go.
-            self._change(edit, keys.keys(), frozenset(keys), unfenced)
+            self._repair(self._changer.change(edit, keys.keys(), unfenced, once=True), frozenset(keys))
         except WeftError as error:
             return {t.id: Outcome(error=error) for t in keys.values()}
         return {
@@ -303,17 +303,6 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
             for key, (spec, mark) in partitions.items()
         }
 
-    def _change(
-        self,
-        edit: Edit,
-        keys: Collection[int],
-        vacate: frozenset[int],
-        fence: Fence,
-        patient: bool = False,
-    ) -> None:
-        """Change weft's section, or repair what drifted from it; earlier readings aren't used after that."""
-        self._repair(self._changer.change(edit, keys, fence, patient), vacate)
-
     def _put(
         self, scope: Scope, wanted: Sequence[Resource], vacate: frozenset[int] = frozenset()
     ) -> Mapping[str, Outcome]:
@@ -335,7 +324,8 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
                 )
 
         keys = {segment_of(r).number for r in wanted}
-        self._change(edit, keys, vacate, scope.fence, patient=not vacate)
+        changed = self._changer.change(edit, keys, scope.fence, patient=not vacate)
+        self._repair(changed, vacate if changed.made else frozenset())
         return {r.key: refused.get(r.key, Outcome(id=segment_of(r).text)) for r in wanted}
 
     def _refusal(self, spec: DesiredPartition, mark: Mark, section: Section, base: Base) -> WeftError | None:
@@ -350,7 +340,8 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         return None
 
     def _repair(self, changed: Changed, vacate: frozenset[int]) -> None:
-        """What differs from a file that is as it was is drift, if the manager believes that it is correct."""
+        """What differs from a file that is as it was is drift, if the manager believes that it is correct; earlier
+        readings aren't used after that."""
         if changed.drifted or vacate:
             query = RepairQuery(
                 port_guids=changed.drifted[:REPAIRED_AT_ONCE], vacant_keys=tuple(sorted(vacate))
