@@ -6,10 +6,12 @@ import re
 import tomllib
 from collections import Counter
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 import weft.engine
+from weft.engine.base.database import Database
 from weft.engine.base.sql import queries
 
 ENGINE = Path(weft.engine.__file__).parent
@@ -58,3 +60,26 @@ def test_every_statement_is_used() -> None:
 def test_statement_of_every_visit_is_short_enough_for_psycopgs_cache(name: str) -> None:
     text = queries()[name]
     assert len(text.encode()) <= 4096 and text.count("%(") <= 50
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("resources_of", {"owners": [UUID(int=1)], "at": None}),
+        ("segments_of", {"owners": [UUID(int=1)]}),
+        ("look_at_owners", {"ids": [UUID(int=1)]}),
+    ],
+)
+def test_statement_with_a_list_of_owners_keeps_one_plan(
+    database: Database, name: str, values: dict[str, object]
+) -> None:
+    """PostgreSQL plans the first five; with a list that it can count it would plan each, longer than it runs."""
+    with database.statement() as tx:
+        for _ in range(12):
+            tx.rows(name, **values)
+        (row,) = tx._connection.execute(  # pyright: ignore[reportPrivateUsage]
+            "SELECT custom_plans, generic_plans FROM pg_prepared_statements WHERE statement LIKE %s",
+            [queries()[name].partition("%")[0] + "%"],
+            prepare=False,
+        )
+    assert row["custom_plans"] == 5 and row["generic_plans"] >= 5

@@ -10,12 +10,14 @@ import psycopg
 import pytest
 
 from tests.engine.house import ORDER, House
+from tests.engine.tenanthouse import TenantHouse
 from tests.helpers.waiting import wait_for
 from weft.engine.base.database import Database
 from weft.engine.base.listener import Listener
 from weft.engine.watch.eventlookout import EventLookout, Watch
 from weft.engine.watch.eventstream import EventStream, Position
 from weft.model.errors import ConflictError, InputError
+from weft.model.pod import PodState
 
 TEAM = "team-a"
 _WRITE = "INSERT INTO event (owner_id, at, type, message) VALUES (%s, now(), 'step', to_jsonb(%s::text))"
@@ -113,6 +115,24 @@ def test_stream_has_events_of_its_project_alone(database: Database, pods: dict[s
     assert [(str(e.message), e.pod) for e in newest.events] == [("team-b", "train")]
     assert stream.page(None, Position.read(newest.position), 5).events == ()
     assert stream.newest("team-d", 5).position == stream.newest("team-c", 5).position
+
+
+def test_event_has_its_project_and_life_whatever_wrote_it(database: Database, database_url: str) -> None:
+    """Claim and visits give both, and the trigger looks them up for all others; only a pod has a project."""
+    house = TenantHouse(database, database_url)
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        connection.execute("UPDATE event_life SET number = 7")
+        record = House.ready(house)
+        House.release(house, record)
+        house.run(record, PodState.RELEASED)
+        network, pod = house.network(), str(record.id)
+        house.ready(network)
+        connection.execute(_WRITE, [pod, "by the trigger"])
+        found = connection.execute("SELECT owner_id::text, project_id, life, type FROM event").fetchall()
+    house.close()
+    owner = str(house.owner(network).id)
+    assert {(f[0], f[1], f[2]) for f in found} == {(pod, TEAM, 7), (owner, None, 7)}
+    assert {f[3] for f in found if f[0] == pod} >= {"state", "step", "release", "receipt"}
 
 
 def test_position_of_another_life_is_refused(database: Database, pods: dict[str, str]) -> None:

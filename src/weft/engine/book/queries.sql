@@ -204,8 +204,8 @@ counted AS (
     INSERT INTO subnet_hold (owner_id, cloud, plane, cidr)
     SELECT %(owner_id)s::uuid, %(cloud)s, s.* FROM jsonb_to_recordset(%(subnets)s) AS s (plane text, cidr text)
 ), written_events AS (
-    INSERT INTO event (owner_id, project_id, at, type, message)
-    SELECT %(owner_id)s::uuid, %(project_id)s::text, %(at)s, 'state', m.said
+    INSERT INTO event (owner_id, project_id, life, at, type, message)
+    SELECT %(owner_id)s::uuid, %(project_id)s::text, (SELECT number FROM event_life), %(at)s, 'state', m.said
     FROM jsonb_array_elements(%(messages)s) WITH ORDINALITY AS m (said, n) ORDER BY m.n
 )
 

@@ -19,7 +19,7 @@ from weft.engine.base.postgres import FIRST
 from weft.engine.hold.fence import Event, LostError
 from weft.engine.hold.heldnumbers import NumbersHeld
 from weft.engine.hold.lane import ALONE, VisitLane
-from weft.engine.hold.notes import Notes
+from weft.engine.hold.notes import Notes, as_text
 from weft.engine.rows.ownerrecord import OwnerRecord
 from weft.engine.rows.records import Change, ResourceRecord, RowState
 from weft.model.errors import OutsideError, WeftError
@@ -248,7 +248,7 @@ class NotesHeld(NumbersHeld):
         self._waits_since = None
         try:
             name = "write_held_watched" if notes.watched is not None else "write_held"
-            row = self._fenced(name, **self._of_owner(notes), **notes.values(), lands=self._lands)
+            row = self._fenced(name, **self._of_owner(notes), **notes.values(), lands=as_text(self._lands))
         except (WeftError, LostError):
             # As if the process had died right here; but the next news builds on what the owner became.
             if notes.changes:

@@ -82,7 +82,7 @@ class Notes:
         self.watched, self.segment, self.about = nodes, segment, about
 
     def hand_back(self, delay: float, failures: int, woken: int) -> None:
-        self._leaving = {"delay": delay, "failures": failures, "woken": woken}
+        self._leaving = {"delay": float(delay), "failures": failures, "woken": woken}
 
     def unchanged_nodes(self) -> Mapping[str, str] | None:
         """`watched`, if there is nothing else to write and no reason among them."""
@@ -104,12 +104,16 @@ class Notes:
         )
 
     def values(self) -> dict[str, object]:
-        """Parameters of `write_held`, except those of phase and conditions."""
+        """Parameters of `write_held`, except those of phase and conditions.
+
+        What may be None is given as text: None has no type of its own, and a statement is prepared, and planned five
+        times, for each combination of its parameters' types.
+        """
         watched = [{"node": n, "reason": r} for n, r in (self.watched or {}).items()]
         worked, worked_at, worked_by = self.worked or (None, None, "")
         return {
-            "worked": worked,
-            "worked_at": worked_at,
+            "worked": as_text(worked),
+            "worked_at": as_text(worked_at),
             "worked_by": worked_by,
             "changes": Jsonb([_row(c) for c in self.changes.values()]),
             "events": self.stored_events(),
@@ -129,6 +133,11 @@ class Notes:
             log.log(
                 logging.INFO if why == COMING else logging.WARNING, "%s: node %s: %s", self.about, node, why
             )
+
+
+def as_text(value: float | datetime | None) -> str | None:
+    """A parameter that PostgreSQL reads as the type that the statement casts it to."""
+    return None if value is None else str(value)
 
 
 def _row(change: Change) -> dict[str, object]:

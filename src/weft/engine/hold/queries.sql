@@ -99,8 +99,9 @@ id, kind, site, project_id, name, created_by, created_at, wanted, phase, conditi
     expected_start
 
 -- name: resources_of
+-- A list that PostgreSQL can't count makes one plan serve all of them: otherwise it plans for each call's number of owners.
 SELECT *, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at FROM resource
-WHERE owner_id = ANY(%(owners)s) ORDER BY owner_id, position, key;
+WHERE owner_id = ANY(ARRAY(SELECT unnest(%(owners)s::uuid[]))) ORDER BY owner_id, position, key;
 
 -- name: release_owner
 -- The same for an owner other than a pod.
@@ -229,7 +230,7 @@ FROM owner WHERE id = %(id)s AND token = %(token)s AND held_until > now() FOR UP
 -- The fence of a write by a worker, in the statement itself: no row, and nothing written, if another worker holds the
 -- owner or it has another generation, or was retried.
 held AS MATERIALIZED (
-    SELECT id, wanted, late_until, acts_until FROM owner
+    SELECT id, CASE kind WHEN 'pod' THEN project_id END AS project_id, wanted, late_until, acts_until FROM owner
     WHERE id = %(id)s AND token = %(token)s AND generation = %(generation)s
         AND retries = %(retries)s AND held_until > now() FOR UPDATE
 ), it AS MATERIALIZED (
@@ -237,10 +238,10 @@ held AS MATERIALIZED (
 )
 
 -- part: written_events
--- The events of such a write. Followers are notified after it, by another statement.
+-- The events of such a write, with their place in the stream. Followers are notified after it, by another statement.
 written_events AS (
-    INSERT INTO event (owner_id, at, type, message, key)
-    SELECT it.id, it.at, e.type, e.message, e.key FROM it, ROWS FROM (
+    INSERT INTO event (owner_id, project_id, life, at, type, message, key)
+    SELECT it.id, it.project_id, (SELECT number FROM event_life), it.at, e.type, e.message, e.key FROM it, ROWS FROM (
         jsonb_to_recordset(%(events)s) AS (type text, message jsonb, key text)) WITH ORDINALITY AS e (type, message, key, n)
     ORDER BY e.n
 )

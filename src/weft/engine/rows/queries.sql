@@ -249,9 +249,10 @@ SELECT id, now(), 'repair', %(message)s, (SELECT key FROM resource WHERE owner_i
 SELECT fabric, manager, number, owner_id, reason, since FROM stale_number WHERE fabric = %(fabric)s ORDER BY since;
 
 -- name: segments_of
--- Segments of these owners; over: seen gone after the release was requested, which never changes again.
+-- Segments of these owners; over: seen gone after the release was requested, which never changes again. The list as in
+-- resources_of.
 SELECT r.owner_id, r.key, p.kind AS owner_kind, p.wanted = 'absent' AND (p.state = 'RELEASED' OR r.state = 'absent') AS over
-FROM resource r JOIN owner p ON p.id = r.owner_id WHERE r.kind = 'segment' AND p.id = ANY(%(owners)s);
+FROM resource r JOIN owner p ON p.id = r.owner_id WHERE r.kind = 'segment' AND p.id = ANY(ARRAY(SELECT unnest(%(owners)s::uuid[])));
 
 -- name: pods_released_since
 -- Those that had something outside, the last released first; the next ones after one (`at`, `last`: time and id).

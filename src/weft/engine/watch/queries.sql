@@ -22,10 +22,10 @@ DELETE FROM node_history WHERE (node, sequence) IN (
     SELECT node, sequence FROM node_history WHERE at < %(before)s ORDER BY at LIMIT %(limit)s);
 
 -- name: look_at_owners
--- As which_pod_by_id, for all pods and other owners that are followed and had an event.
+-- As which_pod_by_id, for all pods and other owners that are followed and had an event. The list as in resources_of.
 SELECT id, project_id, state, changed_at IS NOT NULL AS changing,
     (SELECT coalesce(max(sequence), 0) FROM event WHERE owner_id = owner.id) AS last_event
-FROM owner WHERE id = ANY(%(ids)s);
+FROM owner WHERE id = ANY(ARRAY(SELECT unnest(%(ids)s::uuid[])));
 
 -- name: take_boot_looks
 -- Of these clouds, those that no worker asks, or has just asked, and in which servers boot: the caller asks them. Also
