@@ -55,7 +55,7 @@ PROVIDERS: dict[str, tuple[str, str]] = {
     ),
     "upgrade": (
         "weft.cli.upgrade",
-        "show which versions of weft work with the database, and what of an upgrade isn't made yet",
+        "show which versions of weft work with the database, and what of an upgrade isn't made yet; --finish makes it",
     ),
     "secrets": ("weft.cli.secrets", "encrypt the secrets in weft's database, with keys outside of it"),
     "fabric-agent": ("weft.fabricagent.cli", "run the agent next to a subnet manager (OpenSM)"),

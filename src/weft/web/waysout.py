@@ -136,6 +136,7 @@ ELSEWHERE = {
     "node check-tokens": "tokens for programs on nodes",
     "node revoke-check-token": "tokens for programs on nodes",
     "part history": "by serial number",
+    "upgrade --finish": "asks the database as its owner, when the last process of the older version has ended",
 }
 """Commands that have no page, and why."""
 
