@@ -309,7 +309,7 @@ def test_alarms_are_grouped_with_their_way_out(pods_console: Console, browser: B
 
     class Broken:
         def __getattr__(self, name: str) -> object:
-            if name == "node_marks":
+            if name == "marks_and_views":
                 raise TemporaryError("read", "the database", "timed out", "try again")
             return getattr(app.state.kept, name)
 

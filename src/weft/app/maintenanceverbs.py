@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from weft.app.desk import Desk
 from weft.app.nodepages import NodeMark, node_marks, node_page
-from weft.app.show import hold_view, node_view, node_views
+from weft.app.show import hold_view, node_view, node_views, views_of_nodes
 from weft.app.verbs import Request
 from weft.engine.book.capacity import Capacity
 from weft.engine.book.occupancy import on_free_node, on_free_nodes
@@ -20,6 +22,7 @@ from weft.model.views import (
     NodeHistory,
     NodePage,
     NodeSearch,
+    NodeState,
     NodeView,
 )
 
@@ -41,6 +44,16 @@ class MaintenanceVerbs(Desk):
         self._policy.check("nodes:list", request.caller)
         site, capacity, found, _ = self._occupied()
         return node_marks(site, capacity, found)
+
+    def marks_and_views(
+        self, request: Request, states: Collection[NodeState]
+    ) -> tuple[list[NodeMark], list[NodeView]]:
+        """As `node_marks`, and by the same reading the views of nodes in one of these states."""
+        self._policy.check("nodes:list", request.caller)
+        site, capacity, found, unknown = self._occupied()
+        marks = node_marks(site, capacity, found)
+        names = [one.name for one in marks if one.state in states]
+        return marks, list(views_of_nodes(names, site, capacity, found, unknown))
 
     def _occupied(self) -> tuple[Site, Capacity, dict[str, str], dict[str, str]]:
         """Site, capacity, and node that no pod holds -> why it can't be assigned, or why that is unknown."""

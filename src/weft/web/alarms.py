@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 
 from fastapi import APIRouter, Response
 from starlette.concurrency import run_in_threadpool
 
 from weft.api.threadshares import run_outside
 from weft.model.errors import NotFoundError, WeftError
-from weft.model.views import FabricReading, NetworkSearch, NodeSearch, NodeState, PodSearch
+from weft.model.views import FabricReading, NetworkSearch, NodeState, PodSearch
 from weft.web.sitenav import node_path
 from weft.web.visits import Visit, Visitor
 
@@ -113,20 +112,19 @@ async def _pods(visit: Visit) -> list[Alarm]:
 async def _nodes(visit: Visit) -> list[Alarm]:
     """In quarantine, with failed checks, and drained ones that should be empty by now."""
     request = await visit.caller("GET", "/v1/nodes")
-    nodes = await run_outside(visit.http, request, lambda: visit.verbs.node_marks(request))
+    nodes, views = await run_outside(
+        visit.http, request, lambda: visit.verbs.marks_and_views(request, _STATES)
+    )
     drains = await run_in_threadpool(visit.verbs.overdue_drains, request)
     there = {node.name: f"pod {node.pod} is" for node in nodes if node.pod}
     # Of a drained node, only a pod makes it busy: here those that share it.
     there |= {n.name: "pods that share it are" for n in nodes if n.state == "busy" and not n.pod}
-    found: list[Alarm] = []
-    for state in _STATES:
-        for skip in range(0, sum(node.state == state for node in nodes), MOST):
-            search = NodeSearch(state=state, skip=skip, limit=MOST)
-            page = await run_outside(visit.http, request, partial(visit.verbs.node_page, request, search))
-            found += [
-                Alarm(node.name, f"{state}: {node.reason}", node_path(node.name), node.since)
-                for node in page.nodes
-            ]
+    found = [
+        Alarm(node.name, f"{node.state}: {node.reason}", node_path(node.name), node.since)
+        for state in _STATES
+        for node in views
+        if node.state == state
+    ]
     return found + [
         Alarm(one.node, f"drain overdue: {there[one.node]} still there", node_path(one.node), one.by)
         for one in drains

@@ -51,6 +51,8 @@ def test_pages_are_parts_of_the_whole_list(busy: House) -> None:
     assert len(set(states.values())) >= 5
     marks = [(n.name, n.rack, n.leaf, n.state, n.pod, n.project_id) for n in every]
     assert service.node_marks(operator) == marks
+    chosen = ("quarantined", "held")
+    assert service.marks_and_views(operator, chosen) == (marks, [n for n in every if n.state in chosen])
     for sort in ("site", "name", "rack", "leaf", "state", "since", "pod"):
         for given in (
             {},
@@ -90,6 +92,11 @@ def test_health_values_are_those_of_whole_documents(busy: House) -> None:
 
 def test_pages_of_nodes_are_for_operators(house: House) -> None:
     service = house.service
-    for ask in (lambda r: service.node_page(r, NodeSearch()), service.node_marks, service.health_values):
+    for ask in (
+        lambda r: service.node_page(r, NodeSearch()),
+        service.node_marks,
+        service.health_values,
+        lambda r: service.marks_and_views(r, ()),
+    ):
         with pytest.raises(ForbiddenError):
             ask(house.request())
