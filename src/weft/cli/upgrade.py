@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from weft.cli.backup import add_settings_options, local_settings
@@ -64,14 +65,9 @@ def _fields(found: Upgrade) -> dict[str, object]:
         "newer": list(state.newer),
         "barred": list(state.barred),
         "documents": state.documents,
-        "processes": [_process(one) for one in found.processes],
+        "processes": [asdict(one) for one in found.processes],
         "older": [one.name for one in found.older],
     }
-
-
-def _process(one: object) -> dict[str, object]:
-    names = ("name", "role", "version", "halves")
-    return {name: getattr(one, name) for name in names}
 
 
 def _lines(found: Upgrade) -> list[str]:

@@ -182,18 +182,16 @@ class Joined(Generic[P]):
         self._turn = turn = object()
         try:
             run = self._pool.submit(self._run, turn)
-        except (
-            RuntimeError
-        ) as error:  # it is shut down; or the system refuses a thread, and the pool keeps it for later
+        except RuntimeError as error:
+            # It is shut down; or the system refuses a thread, and the pool keeps the turn for later.
             log.warning("changes that wait are refused: %s", error)
             self._refuse()
         else:
             run.add_done_callback(lambda done: self._refuse() if done.cancelled() else None)
 
     def _run(self, turn: object) -> None:
-        if (
-            turn is not self._turn
-        ):  # those that it was begun for were refused, and others have one of their own
+        if turn is not self._turn:
+            # Those that it was begun for were refused, and others have one of their own.
             return
         taken = [one for one in self._take() if one.future.set_running_or_notify_cancel()]
         began = time.monotonic()

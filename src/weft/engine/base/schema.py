@@ -308,8 +308,8 @@ def finish(connection: Connection, url: str) -> tuple[str, ...]:
     Args:
         connection: in autocommit.
 
-    Raises `ConflictError` while older or newer processes are at work, or the sessions of older ones don't end; nothing
-    is changed then. `psycopg.Error`: the halves before it are made.
+    Raises `ConflictError` while older or newer processes are at work (nothing is changed then), or if the sessions of
+    older ones don't end (no after-half is made then). `psycopg.Error`: the halves before it are made.
     """
     row = connection.execute("SELECT pg_try_advisory_lock(%s) AS mine", [MIGRATION_LOCK]).fetchone()
     if row is None or not row["mine"]:

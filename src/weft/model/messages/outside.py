@@ -123,7 +123,7 @@ SESSIONS_LEFT = Code(
     "SESSIONS_LEFT",
     Component.SERVICE,
     "sessions of an older weft can't be ended: {sessions}; stop these processes, or finish the upgrade as their user "
-    "of PostgreSQL; nothing was changed",
+    "of PostgreSQL; no second half was made",
     None,
     "outside",
     {"sessions": TEXT},
