@@ -228,6 +228,8 @@ def _state(state: str, why: str = "") -> str:
         ),
         ("gpu01: fan (Ms Secret)", EVENT),
         (pods.RELEASE_REQUESTED(user="alice"), "release requested by alice"),
+        (pods.RELEASE_REQUESTED(user="Alice A. Liddell"), "release requested by a user"),
+        (pods.RELEASE_REQUESTED(user="olga (operator)"), "release requested by an operator"),
         (
             pods.RECEIPT_WRONG(
                 what=pods.SEGMENT_AFTER_RELEASE(kind="segment", id="0x65", place="ib0", owner="pod")

@@ -134,7 +134,8 @@ class ChangeVerbs(Generations, WaitingChanges):
     def extend_pod(self, request: Request, name: str, until: datetime) -> PodView:
         """Set a later end of the lease, unless bookings of others conflict with it."""
         with self._logged(request, "pod extend", name):
-            pod, by = self._find(request, "pods:extend", name), request.caller.user_name
+            pod = self._find(request, "pods:extend", name)
+            by = request.caller.named_to(pod.project_id)
             with self._store.database.placing() as tx:
                 # No other site becomes active while the lock is held.
                 capacity, at, site = read_capacity(tx), tx.now(), self._store.site().site

@@ -96,7 +96,7 @@ class Generations(PodVerbs):
                     found.assigned
                 ):  # otherwise someone else was faster: check the others
                     check_lease(pod, found.lease_end, tx.now())
-                    by = request.caller.user_name
+                    by = request.caller.named_to(pod.project_id)
                     write_change(tx, pod, found.plan, given.site, found.lease_end, by, replaces is None)
                     if replaces is not None:
                         replaces.also(tx, found, given.site)

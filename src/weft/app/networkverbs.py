@@ -36,7 +36,7 @@ class NetworkVerbs(OrderDesk):
         with self._logged(request, "network abandon", name):
             owner, found = self._network(request, name)
             self._policy.check("networks:abandon", request.caller, found.project_id)
-            if not self._store.abandon(owner, request.caller.user_name, reason):
+            if not self._store.abandon(owner, request.caller.named_to(found.project_id), reason):
                 raise ConflictError(_not_abandoned(self._network(request, name)[1]))
             return self._network(request, name)[1]
 

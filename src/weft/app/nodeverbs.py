@@ -50,7 +50,7 @@ class NodeVerbs(OrderDesk):
 
     def _note(self, request: Request, pod: PodRecord, record: ResourceRecord, what: str) -> None:
         """Record an event before the request, whose answer may be lost: the tenant sees operators' actions too."""
-        who, node = request.caller.user_name, record.resource.node
+        who, node = request.caller.named_to(pod.project_id), record.resource.node
         if what == "console":
             text = pods.CONSOLE_REQUESTED(node=node, user=who)
         else:

@@ -155,14 +155,19 @@ class PodVerbs(OrderDesk):
         """As `release_pod`, but returns only the pod's id, without reading the pod."""
         with self._logged(request, "pod release", name):
             pod = self._whose(request, "pods:release", name)
-            self._store.release(pod.id, pods.RELEASE_REQUESTED(user=request.caller.user_name))
+            self._store.release(pod.id, pods.RELEASE_REQUESTED(user=request.caller.named_to(pod.project_id)))
             return str(pod.id)
 
     def retry_pod(self, request: Request, name: str) -> PodView:
         """A FAILED pod resumes where it failed; the number of attempts starts again."""
         with self._logged(request, "pod retry", name):
             found = self._whose(request, "pods:retry", name)
-            if self._store.retry(found.id, pods.RETRY_REQUESTED(user=request.caller.user_name)) is None:
+            if (
+                self._store.retry(
+                    found.id, pods.RETRY_REQUESTED(user=request.caller.named_to(found.project_id))
+                )
+                is None
+            ):
                 pod = self._store.find_pod(str(found.id), None)
                 leaving = pod.wanted == "absent" and pod.state not in ENDED
                 state = "being released" if leaving else pod.state
@@ -173,7 +178,7 @@ class PodVerbs(OrderDesk):
         """End a release that can't finish; its receipt is never clean. `ConflictError` in other states."""
         with self._logged(request, "pod abandon", name):
             pod = self._whose(request, "pods:abandon", name)
-            if not self._store.abandon(pod.id, request.caller.user_name, reason):
+            if not self._store.abandon(pod.id, request.caller.named_to(pod.project_id), reason):
                 raise ConflictError(_not_abandoned(self._store.find_pod(str(pod.id), None)))
             return self._view(pod.id)
 

@@ -126,7 +126,7 @@ class ReplaceVerbs(ChangeVerbs):
         def following(pod: PodRecord, given: PlanningInput, capacity: Capacity) -> NextGeneration:
             return self._replacement(pod, given, capacity, asked)
 
-        user, cause = request.caller.user_name, unasked.cause if unasked else ""
+        user, cause = request.caller.named_to(pod.project_id), unasked.cause if unasked else ""
 
         def check(tx: Tx, pod: PodRecord) -> None:
             if unasked is not None:

@@ -36,7 +36,7 @@ class ReportVerbs(OrderDesk):
             if pod.placed is None:
                 raise ConflictError(orders.NO_NODES_YET(pod=pod.name, why=pod.reason))
             most = self._store.site().site.repair.reports
-            found, by = self._meant(pod, node), request.caller.user_name
+            found, by = self._meant(pod, node), request.caller.named_to(pod.project_id)
             return report_view(report_node(self._store.database, found, pod, reason, by, most))
 
     def _meant(self, pod: PodRecord, given: str) -> str:

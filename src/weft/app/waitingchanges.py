@@ -53,5 +53,7 @@ class WaitingChanges(OrderDesk):
             )
             raise InputError("queue", order.queue, allowed)
         change = PodChange(generation=pod.generation + 1, fields=fields)
-        change_waiting(self._store, given, pod, asked, window, change, request.caller.user_name)
+        change_waiting(
+            self._store, given, pod, asked, window, change, request.caller.named_to(pod.project_id)
+        )
         return change

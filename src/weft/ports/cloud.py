@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from weft.model.messages.values import OPERATOR
 from weft.model.order import Order
 from weft.model.resources import NOTHING, Graph
 from weft.model.site import Flavor
@@ -52,6 +53,10 @@ class Caller:
     project_domain_id: str | None = None
     user_domain_id: str | None = None
     access_rules: tuple[AccessRule, ...] | None = None
+
+    def named_to(self, project_id: str | None) -> str:
+        """The user's name in what a project's tenants can read; marked if the user acts from outside the project."""
+        return self.user_name if self.project_id == project_id else self.user_name + OPERATOR
 
 
 class Identity(Protocol):

@@ -110,6 +110,27 @@ class Free(Value):
         return str(value)
 
 
+OPERATOR = " (operator)"
+"""What follows the name of a user who acts in another project than its own (`Caller.named_to`)."""
+
+
+class User(Value):
+    """A user by name, whom a tenant reads by name only if the user is one of its project's."""
+
+    def valid(self, value: Any) -> bool:
+        return isinstance(value, str)
+
+    def shown(self, value: Any) -> Any | None:
+        if not isinstance(value, str):
+            return None
+        if value.endswith(OPERATOR):
+            return "an operator"
+        return value if re.fullmatch(r"[\w.@-]{1,64}", value) else "a user"
+
+    def stored(self, value: Any) -> Any:
+        return str(value)
+
+
 @dataclass(frozen=True)
 class Time(Value):
     """A moment, to the minute.
@@ -172,7 +193,7 @@ NODE = word(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 NODES = Words(NODE)
 POD = word(r"[a-z0-9][a-z0-9-]{0,39}")
 PODS = Words(POD, most=3)
-USER = word(r"[\w.@-]{1,64}")
+USER = User()
 SPAN = word(r"[1-9]\d{0,6}[smhd]")
 FIELD = word(r"[a-z_]{1,40}")
 KIND = word(r"[a-z_]{1,30}")
