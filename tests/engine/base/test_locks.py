@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.engine.hold.test_ownerclaims import ONE, looks, ready, sql
+from tests.engine.hold.test_ownerclaims import ONE, looks, ready, say, sql
 from tests.engine.house import ORDER, House
 from tests.engine.timehouse import messages
 from tests.helpers.waiting import wait_for
@@ -103,7 +103,7 @@ def test_unchanged_owners_are_handed_back_beside_a_locked_row(house: House) -> N
     sql(house, "UPDATE pod SET next_at = now()")
     seen = UnchangedOwners(house.database)
     for held in looks(house):
-        held._notes.watch({}, None, "")  # type: ignore[attr-defined]  # pyright: ignore[reportPrivateUsage]
+        held.notes.unwritten.watch({}, None, "")
         seen.add(held, 3600.0)
     later = "SELECT name FROM pod WHERE held_until IS NULL AND next_at > now() + interval '1 minute'"
     with locked_pod(house, other.id):
@@ -125,7 +125,7 @@ def test_heartbeats_are_sent_beside_a_locked_row(house: House) -> None:
     with locked_pod(house, other.id):
         assert [h.owner.id for h in extend_holds(house.database, list(held.values()))] == [other.id]
         assert sql(house, long) == [("one",)]
-    assert [p for p, h in held.items() if h.lost.is_set()] == [lost.id]
+    assert [p for p, h in held.items() if h.fence.lost.is_set()] == [lost.id]
     assert [held[pod.id].wanted for pod in (one, other)] == ["absent", "present"]
     assert extend_holds(house.database, [held[other.id]]) == []
     assert sql(house, long) == [("one",), ("other",)]
@@ -171,7 +171,7 @@ def test_concurrent_quarantines_lock_nodes_in_one_order(house: House) -> None:
         house.store.quarantine(node, "fan")
     lock = "SELECT FROM quarantine WHERE node = %s FOR UPDATE"
     with ThreadPoolExecutor(1) as pool, locked(house, lock, nodes[0]) as other:
-        done = pool.submit(held.quarantine, dict.fromkeys(reversed(nodes), "not seen clean"))
+        done = pool.submit(held.quarantine.add, dict.fromkeys(reversed(nodes), "not seen clean"))
         wait_for(lambda: waits_for_a_lock(house))
         other.execute(lock, [nodes[1]])
         other.commit()
@@ -184,10 +184,10 @@ def test_stale_numbers_are_held_in_the_order_in_which_they_are_freed(house: Hous
     held = house.store.claim_owner(pod.id, "w")
     assert held is not None
     stale = [StaleNumber("ib0", manager, 7, "away", "0x7") for manager in ("sm1", "sm2")]
-    held.keep_stale_numbers(stale)
+    held.numbers.keep_stale(stale)
     lock = "DELETE FROM stale_number WHERE manager = %s"
     with ThreadPoolExecutor(1) as pool, locked(house, lock, "sm1") as other:
-        done = pool.submit(held.keep_stale_numbers, reversed(stale))
+        done = pool.submit(held.numbers.keep_stale, reversed(stale))
         wait_for(lambda: waits_for_a_lock(house))
         other.execute(lock, ["sm2"])
         other.commit()
@@ -223,7 +223,7 @@ def test_events_of_an_owner_are_seen_in_order(house: House, statement: str) -> N
     with ThreadPoolExecutor(1) as pool:
         with house.database.transaction() as tx:
             tx.run(statement, owner_id=pod.id, message=Jsonb("first"), at=tx.now(), type="action", key=None)
-            second = pool.submit(held.say, "step", "second")
+            second = pool.submit(say, held, "second")
             wait_for(lambda: second.done() or waits_for_a_lock(house))
             seen = house.store.events(pod.id, last)
         second.result()

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.engine.hold.test_ownerclaims import ONE, sql, work
+from tests.engine.hold.test_ownerclaims import ONE, say, sql, work
 from tests.engine.house import ORDER, House
 from tests.helpers.statements import on_statements
 from tests.helpers.waiting import wait_for
@@ -62,7 +62,7 @@ def test_write_ends_before_its_notification(house: House) -> None:
         listening.execute("LISTEN weft_event")
         held = claim_work(mine, "w", 0.0, 9, 0, threading.Event()).readable
         for one in held:
-            one.say("step", "it goes on")
+            say(one, "it goes on")
             assert begun.wait(LONG)
         said = "SELECT count(*) FROM event WHERE message = '\"it goes on\"'"
         assert sql(house, said) == [(3,)] and not heard(listening)
@@ -98,8 +98,8 @@ def test_write_without_an_event_does_not_notify(house: House) -> None:
 
 def _note_a_look(held: Held) -> None:
     held.note(())
-    held._notes.watch({}, None, "")  # pyright: ignore[reportPrivateUsage]
-    held.flush()
+    held.notes.unwritten.watch({}, None, "")
+    held.notes.flush()
 
 
 def test_event_of_a_transaction_is_notified_after_it(house: House) -> None:
@@ -110,15 +110,15 @@ def test_event_of_a_transaction_is_notified_after_it(house: House) -> None:
     house.database.wait_until_notified()
     with psycopg.connect(house.database.url, autocommit=True) as listening:
         listening.execute("LISTEN weft_event")
-        with pytest.raises(KeyError), held.write() as tx:
-            held.insert_events(tx, [("alarm", "it lasts", None)])
+        with pytest.raises(KeyError), held.notes.write() as tx:
+            held.fence.insert_events(tx, [("alarm", "it lasts", None)])
             raise KeyError
-        with held.write():
+        with held.notes.write():
             pass
         house.database.wait_until_notified()
         assert not heard(listening)
-        with held.write() as tx:
-            held.insert_events(tx, [("alarm", "it lasts", None)])
+        with held.notes.write() as tx:
+            held.fence.insert_events(tx, [("alarm", "it lasts", None)])
             house.database.wait_until_notified()
             assert not heard(listening)
         house.database.wait_until_notified()

@@ -305,7 +305,7 @@ def test_quarantine_is_noted_before_it_is_written(house: House, by: str) -> None
         known = house.cloud.witnesses[house.site.name]
         held = house.store.claim_owner(pod.id, "w9")
         assert isinstance(held, HeldPod)
-        held.quarantine({"gpu09": "a guest may run on it"})
+        held.quarantine.add({"gpu09": "a guest may run on it"})
         held.hand_back_unwritten(0.0)
         assert house.cloud.witnesses[house.site.name].number > known.number
     assert "gpu09" in house.store.capacity().quarantines

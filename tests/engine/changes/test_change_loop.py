@@ -144,9 +144,10 @@ def test_visit_of_an_older_generation_writes_nothing(house: House) -> None:
     apply(house, sized(3))
     before = house.store.resources(pod.id)
     with pytest.raises(ChangedError):
-        old.change([Change("server/x", RowState.SETTLED)])
+        old.note([Change("server/x", RowState.SETTLED)])
+        old.notes.flush()
     with pytest.raises(ChangedError):
-        old.check()
+        old.fence.check()
     assert issubclass(ChangedError, LostError)
     assert house.store.resources(pod.id) == before
     old.hand_back_unwritten(0.0)
@@ -272,7 +273,8 @@ def test_killed_worker_is_replaced_in_a_change(house: House) -> None:
     apply(house, sized(2), gone)
     dead = house.store.claim_owner(pod.id, "dead")
     assert dead is not None
-    dead.change([Change(r.key, RowState.DELETING) for r in dead.resources() if r.resource.node == gone])
+    dead.note([Change(r.key, RowState.DELETING) for r in dead.resources() if r.resource.node == gone])
+    dead.notes.flush()
     dead.hand_back_unwritten(0.0)
     now = settle(house, pod)
     assert held(house, now) == set(now.nodes)

@@ -172,7 +172,8 @@ def test_killed_worker_is_replaced_in_a_change(house: House) -> None:
     apply(house, small("train", 2), name(pod, f"{node}/0"))
     dead = house.store.claim_owner(pod.id, "dead")
     assert dead is not None
-    dead.change([Change(r.key, RowState.DELETING) for r in dead.resources() if r.key == f"server/{node}/0"])
+    dead.note([Change(r.key, RowState.DELETING) for r in dead.resources() if r.key == f"server/{node}/0"])
+    dead.notes.flush()
     dead.hand_back_unwritten(0.0)
     settle(house, pod)
     assert parts(house, pod) == [(node, False)] * 2 and len(servers(house, pod)) == 2

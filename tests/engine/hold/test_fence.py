@@ -11,9 +11,9 @@ import pytest
 from tests.engine.house import ORDER, House
 from weft.engine.base.database import Database
 from weft.engine.base.listener import Listener
-from weft.engine.hold.fence import FRESH_SECONDS, ChangedError, LostError, OwnersFence
-from weft.engine.hold.heldnotes import News
+from weft.engine.hold.fence import FRESH_SECONDS, ChangedError, LostError
 from weft.engine.hold.heldpod import HeldPod
+from weft.engine.hold.status import News
 from weft.engine.rows.records import PodRecord
 from weft.model.errors import OutdatedError, PermanentError
 from weft.model.pod import Aspect, Cause, PodState
@@ -33,6 +33,11 @@ def take(house: House, worker: str = "w1") -> HeldPod | None:
     with house.database.transaction() as tx:
         row = tx.row("claim_work", worker=worker, hold=30.0, late=0.0, most=1, releases=1)
     return HeldPod(house.database, PodRecord.of(row)) if row else None
+
+
+def become(held: HeldPod, news: News) -> None:
+    held.become(news)
+    held.notes.flush()
 
 
 def run_out(house: House, held: HeldPod) -> None:
@@ -66,9 +71,9 @@ def test_suspended_worker_cannot_write(house: House) -> None:
     second = take(house, "w2")
     assert second
     with pytest.raises(LostError):
-        first.set(WIRING)
+        become(first, WIRING)
     assert house.store.find_pod(str(first.pod.id), None).state is PodState.PLACED
-    second.set(WIRING)
+    become(second, WIRING)
     first.hand_back_unwritten(0.0)
     assert take(house, "w3") is None, "the old holder handed back the new holder's pod"
 
@@ -80,7 +85,7 @@ def test_worker_with_an_expired_hold_cannot_write(house: House) -> None:
     assert held
     run_out(house, held)
     with pytest.raises(LostError):
-        held.say("step", "too late")
+        become(held, WIRING)
 
 
 def test_proofs_of_several_owners_are_renewed_together(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +98,7 @@ def test_proofs_of_several_owners_are_renewed_together(house: House, monkeypatch
         held = take(house)
         assert held
         helds.append(held)
-    kept, lost, newer = map(OwnersFence, helds)
+    kept, lost, newer = (held.fence for held in helds)
     run_out(house, helds[1])
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("UPDATE pod SET retries = retries + 1 WHERE id = %s", [helds[2].pod.id])

@@ -17,8 +17,8 @@ from tests.helpers.statements import on_statements
 from tests.helpers.waiting import wait_for
 from weft.engine.hold.fence import ChangedError
 from weft.engine.hold.held import Held
-from weft.engine.hold.heldnotes import News
 from weft.engine.hold.lane import Lane
+from weft.engine.hold.status import News
 from weft.engine.watch import worker as worker_module
 from weft.engine.watch.worker import Worker
 from weft.model.pod import Aspect, Cause, PodState
@@ -125,10 +125,11 @@ def test_pod_claimed_again_at_once_keeps_its_heartbeat(house: House) -> None:
 
 def test_retry_is_not_undone_by_an_earlier_visit(house: House) -> None:
     held = ordered(house)
-    held.set(News(Aspect.FAILED, "true", Cause.PERSON_NEEDED, "it broke 3 times"))
+    held.become(News(Aspect.FAILED, "true", Cause.PERSON_NEEDED, "it broke 3 times"))
+    held.notes.flush()
     held.hand_back(0.0)
     (held,) = work(house)
-    held.records()
+    held.notes.records()
     house.store.retry(held.owner.id, "please")
     held.explain("the cloud hangs")
     with pytest.raises(ChangedError):
@@ -136,7 +137,7 @@ def test_retry_is_not_undone_by_an_earlier_visit(house: House) -> None:
     held.hand_back_unwritten(0.0)
     assert house.store.find_pod("a", None).state is not PodState.FAILED
     (held,) = work(house)
-    assert held.state is not PodState.FAILED
+    assert held.status.state is not PodState.FAILED
 
 
 def test_handed_back_owner_wakes_other_workers(house: House) -> None:

@@ -43,6 +43,12 @@ def sql(house: House, statement: str, *values: object) -> list[tuple[object, ...
         return cursor.fetchall() if cursor.description else []
 
 
+def say(held: Held, text: str) -> None:
+    """Write an event."""
+    held.note((), [("step", text, None)])
+    held.notes.flush()
+
+
 def looks(house: House, most: int = 9) -> list[Held]:
     return list(claim_ready(house.database, "w", 0.0, most, threading.Event()).readable)
 
@@ -88,7 +94,7 @@ def test_many_owners_are_claimed_with_one_statement(house: House) -> None:
     assert [h.owner.name for h in second] == ["a"]
     for held in (*first, *second):
         assert [r.key for r in held.resources()] == [r.key for r in house.store.resources(held.owner.id)]
-        held.say("step", "it is this worker's")
+        say(held, "it is this worker's")
 
 
 def test_observation_without_news_writes_no_resource(house: House) -> None:
@@ -111,7 +117,7 @@ def test_unchanged_owners_are_handed_back_together(house: House) -> None:
     sql(house, "UPDATE pod SET next_at = now()")
     seen = UnchangedOwners(house.database)
     for held in looks(house):
-        held._notes.watch({}, None, "")  # type: ignore[attr-defined]  # pyright: ignore[reportPrivateUsage]
+        held.notes.unwritten.watch({}, None, "")
         seen.add(held, 3600.0)
     house.store.wake(woken.id)
     sql(house, "UPDATE pod SET generation = generation + 1 WHERE id = %s", changed.id)

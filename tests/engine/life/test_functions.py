@@ -292,7 +292,7 @@ def test_freed_functions_are_locked_in_the_same_order(house: House, way: str) ->
 
     def end() -> None:
         if way == "given back":
-            taken.give_back_read(one.nodes, ())
+            taken.nodes.give_back(one.nodes, ())
         else:
             taken.become(phase=Phase.RELEASING)
             taken.released(signed)

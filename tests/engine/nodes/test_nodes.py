@@ -480,10 +480,10 @@ def test_outdated_count_of_a_claimed_pod_is_read_again(house: House) -> None:
     house.order(ORDER.model_copy(update={"name": "next"}))
     (held,) = claim_work(house.database, "w", 0.0, 9, 9, threading.Event()).readable
     claims = known.number + 1
-    assert held.claims == claims
+    assert held.gate.claims == claims
 
     def note() -> int:
-        held.note_epoch(facts, "lab")
+        held.gate.note_epoch(facts, "lab")
         return facts.witnesses[site].number
 
     assert note() == claims  # it was behind
@@ -494,7 +494,7 @@ def test_outdated_count_of_a_claimed_pod_is_read_again(house: House) -> None:
         assert note() == known.number + 2
         house.order(ORDER.model_copy(update={"name": "third"}))
         connection.execute("UPDATE epoch SET number = number - 2")
-        held.claims = None
+        held.gate.claims = None
         with pytest.raises(ClosedError, match="weft audit --accept"):
             note()
 

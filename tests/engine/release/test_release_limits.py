@@ -11,7 +11,7 @@ from tests.engine.changes.test_change_loop import apply, settle, sized
 from tests.engine.house import QUICK, House
 from tests.engine.release.test_release_ends import dark, visits
 from tests.engine.timehouse import HandClock, look, make, messages
-from weft.engine.hold.held import BETWEEN_PROCESSES
+from weft.engine.hold.work import BETWEEN_PROCESSES
 from weft.engine.rows.records import PodRecord
 from weft.engine.visit.visitor import TRIES
 from weft.model.kinds import Kind

@@ -172,7 +172,7 @@ def test_worker_that_holds_a_left_network_writes_nothing_more(moved: Moved) -> N
     house.serve(False, leave=True)
     house.tenants.look()
     with pytest.raises(LostError):
-        held.check()
+        held.fence.check()
     held.hand_back_unwritten(0.0)
     assert house.see(owner).state is PodState.RELEASED
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import NoReturn
 
 from psycopg.types.json import Jsonb
@@ -44,8 +43,8 @@ class ChangedError(LostError):
     nothing, start again."""
 
 
-class Fence:
-    """One owner, held by this worker under a token.
+class Fence(JointFence):
+    """One owner, held by this worker under a token; drivers call it before each request (`Scope.fence`).
 
     A lease is not a fence: a suspended worker may still believe in it. So each write locks the owner's row and checks
     the token first; an older holder gets `LostError` and nothing is written.
@@ -53,41 +52,41 @@ class Fence:
     Attributes:
         owner: its row as it was when it was claimed, with what this visit has changed of it.
         leave: set when the worker should hand it back at the next step.
+        lost: set once another worker has it.
         at: the database's time at the last write or reading of resources.
+        wanted: what the row said then.
         places: clouds and fabrics in which the owner has anything; None: unknown, so all count.
+        writes: how many transactions have written of the owner; what was read before the last one may have changed.
     """
 
     places: Collection[str] | None = None
 
     def __init__(self, database: Database, owner: OwnerRecord, leave: threading.Event | None = None) -> None:
-        self._database = database
+        self.database = database
         self.owner = owner
         self.leave = leave or threading.Event()
         self.lost = threading.Event()
         self.at = owner.since
         self.wanted = owner.wanted
+        self.writes = 0
         self._proved = float("-inf")
         self._says = False
 
-    def flush(self) -> Row | None:
-        """Write what the visit has noted so far; returns the row of `write_held`, or None if there was nothing."""
-        return None
-
     def forget(self) -> None:
-        """Drop what was read: it may have changed."""
+        """Let everything be read again: it may have changed."""
+        self.writes += 1
 
     @contextmanager
-    def write(self, capacity: bool = False) -> Generator[Tx]:
-        """A fenced transaction, after the notes; also detects whether the desired state has changed.
+    def transaction(self, capacity: bool = False) -> Generator[Tx]:
+        """A fenced transaction, for `HeldNotes.write`; also detects whether the desired state has changed.
 
         Args:
             capacity: numbers are claimed in it: one such transaction at a time; its lock is taken before the owner's.
         """
-        self.flush()
         if self.lost.is_set():
             raise LostError
         self.forget()  # rows written here are read again
-        with self._database.transaction() as tx:
+        with self.database.transaction() as tx:
             if capacity:
                 tx.row("lock_capacity")
             row = tx.row("check_token", id=self.owner.id, token=self.owner.token, at=tx.given)
@@ -100,14 +99,15 @@ class Fence:
             self._says = False
             yield tx
         if self._says:
-            self._database.notify(self.owner.id)
+            self.database.notify(self.owner.id)
 
-    def _fenced(self, name: str, **values: object) -> Row:
-        """A write that is one statement with the fence in it; returns its row. Updates this fence as `write` does."""
+    def statement(self, name: str, **values: object) -> Row:
+        """A write that is one statement with the fence in it; returns its row. Updates this fence as `transaction`
+        does."""
         if self.lost.is_set():
             raise LostError
-        owner, began = self.owner, self._database.monotonic()
-        with self._database.statement() as tx:
+        owner, began = self.owner, self.database.monotonic()
+        with self.database.statement() as tx:
             held = {
                 "id": owner.id,
                 "token": owner.token,
@@ -121,7 +121,7 @@ class Fence:
         return row
 
     def _refused(self) -> NoReturn:
-        with self._database.statement() as tx:
+        with self.database.statement() as tx:
             row = tx.row("is_held", id=self.owner.id, token=self.owner.token)
         if row is not None and self._is_older(row):
             raise ChangedError
@@ -132,6 +132,9 @@ class Fence:
         """Whether this visit began with an older state than the row has now."""
         return (row["generation"], row["retries"]) != (self.owner.generation, self.owner.retries)
 
+    def __call__(self) -> None:
+        self.check()
+
     def check(self) -> None:
         """Call right before any change outside. Raises `LostError` unless this worker still holds the owner, by a proof
         of the last `FRESH_SECONDS` or by the database now; and `ClosedError` or `UnknownError` unless the database is
@@ -140,57 +143,43 @@ class Fence:
         if self.lost.is_set():
             raise LostError
         self._prove()
-        self._database.gate.check(
-            self.places
-        )  # last: the proof may have come from another server than before
+        # Last: the proof may have come from another server than before.
+        self.database.gate.check(self.places)
 
     def check_ahead(self) -> None:
         """Call right before capacity is returned or a receipt signed. Raises `ClosedError` if the database is known to
-        be
-        behind what a cloud remembers: what was read is true, but it may belong to another owner by now.
+        be behind what a cloud remembers: what was read is true, but it may belong to another owner by now.
         """
-        self._database.gate.check(())
+        self.database.gate.check(())
 
     def _prove(self) -> None:
-        began = self._database.monotonic()
+        began = self.database.monotonic()
         if began - self._proved < FRESH_SECONDS:
             return
-        with self._database.statement() as tx:
+        with self.database.statement() as tx:
             row = tx.row("is_held", id=self.owner.id, token=self.owner.token)
         if row is None or self._is_older(row):
             self._refused()
         self._proved = began
 
-    def renew(self, fences: Sequence[Fence]) -> None:
+    def renew(self, fences: Sequence[JointFence]) -> None:
         """Renew the proofs of all these with one statement if one is too old; an owner that was lost or changed raises
         at its own `check`.
         """
-        mine, began = [f for f in fences if f._database is self._database], self._database.monotonic()
+        mine = [f for f in fences if isinstance(f, Fence) and f.database is self.database]
+        began = self.database.monotonic()
         if all(began - f._proved < FRESH_SECONDS for f in mine):
             return
         owners = [{"id": str(f.owner.id), "token": f.owner.token} for f in mine]
-        with self._database.statement() as tx:
+        with self.database.statement() as tx:
             rows = {row["id"]: row for row in tx.rows("are_held", owners=Jsonb(owners))}
         for one in mine:
             row = rows.get(one.owner.id)
             if row is not None and not one._is_older(row):
                 one._proved = max(one._proved, began)
 
-    def late(self) -> float:
-        """Seconds until no request with an unknown outcome can take effect any more; 0: none can now."""
-        row = (
-            self.flush()
-        )  # counts this visit's own requests, and what a tenant has asked of a server meanwhile
-        if row is None:
-            with self._database.statement() as tx:
-                row = tx.row("late_for", id=self.owner.id)
-        if row is None or row["late_until"] is None:
-            return 0.0
-        self.owner = replace(self.owner, late_until=row["late_until"])
-        return max(0.0, float(row["seconds"]))
-
     def insert_events(self, tx: Tx, events: Iterable[Event]) -> None:
-        """Add events in a transaction of `write`, after which followers of the owner are notified."""
+        """Add events in a transaction of this fence, after which followers of the owner are notified."""
         rows = [
             {
                 "owner_id": self.owner.id,
@@ -204,16 +193,3 @@ class Fence:
         if rows:
             tx.many("insert_event", rows)
             self._says = True
-
-
-class OwnersFence(JointFence):
-    """What drivers get as `Scope.fence`."""
-
-    def __init__(self, fence: Fence) -> None:
-        self._fence = fence
-
-    def __call__(self) -> None:
-        self._fence.check()
-
-    def renew(self, fences: Sequence[JointFence]) -> None:
-        self._fence.renew([f._fence for f in fences if isinstance(f, OwnersFence)])

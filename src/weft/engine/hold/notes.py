@@ -77,6 +77,11 @@ class Notes:
         if moved:
             self.moved_resources.add(change.key)
 
+    def become(self, moved: bool, events: Iterable[Event]) -> None:
+        """Note other conditions, whether the state is another with them, and events."""
+        self.conditions, self.moved = True, self.moved or moved
+        self.events += events
+
     def watch(self, nodes: Mapping[str, str], segment: Resource | None, about: str) -> None:
         """Note which nodes' adapters are out, the segment with that, and the pod's name for the log."""
         self.watched, self.segment, self.about = nodes, segment, about

@@ -29,7 +29,7 @@ class UnreadableOwner:
     """An owner held by a worker whose rows can't be read.
 
     Attributes:
-        lands: as `Held.lands`.
+        lands: as `HeldNotes.lands`.
     """
 
     id: UUID
@@ -88,8 +88,8 @@ def _claim(name: str, database: Database, leave: threading.Event, **values: obje
                 unreadable.append(UnreadableOwner(row["id"], whole["token"], whole["woken"], error))
                 continue
             held.site_generation = row["site_generation"]
-            held.claims, held.accepted = row["number"], row["accepted_at"]
-            held.read_ahead(resources[row["id"]])
+            held.gate.claims, held.accepted = row["number"], row["accepted_at"]
+            held.notes.read_ahead(resources[row["id"]])
             readable.append(held)
     return ClaimedOwners(tuple(readable), tuple(unreadable))
 
@@ -115,9 +115,9 @@ def extend_holds(database: Database, held: Sequence[Held]) -> list[Held]:
         found = {row["id"]: row for row in rows}
         for one in many:
             if (row := found.get(one.owner.id)) is None:
-                one.lost.set()
+                one.fence.lost.set()
                 continue
-            one.wanted = row["wanted"]
+            one.fence.wanted = row["wanted"]
             if not row["extended"]:
                 left.append(one)
     return left
@@ -172,7 +172,7 @@ class UnchangedOwners:
         nodes = [
             {"id": str(held.owner.id), "node": node}
             for held, _ in seen
-            for node in held.unchanged_nodes() or ()
+            for node in held.notes.unchanged_nodes() or ()
         ]
         try:
             with self._database.statement() as tx:

@@ -399,15 +399,15 @@ INSERT INTO stale_number (fabric, manager, number, owner_id, reason, since)
 VALUES (%(fabric)s, %(manager)s, %(number)s, %(owner_id)s, %(reason)s, now())
 ON CONFLICT (fabric, manager, number) DO UPDATE SET owner_id = excluded.owner_id, reason = excluded.reason;
 
--- name: nodes_and_numbers_of
--- Nodes and, with node null, numbers that a pod holds; and, with space null, too, what it has given back (as given_back).
+-- name: holdings_of
+-- Nodes and, with node null, numbers that an owner holds; and, with space null, too, what it has given back.
 SELECT h.node, q.node IS NOT NULL AS quarantined, NULL AS space, NULL::int AS number, NULL::bigint AS id, NULL::text[] AS nodes,
     NULL::jsonb AS items
-FROM node_hold h LEFT JOIN quarantine q ON q.node = h.node WHERE h.pod_id = %(pod_id)s
+FROM node_hold h LEFT JOIN quarantine q ON q.node = h.node WHERE h.pod_id = %(owner_id)s
 UNION ALL
-SELECT NULL, false, space, number, NULL, NULL, NULL FROM number_hold WHERE owner_id = %(pod_id)s
+SELECT NULL, false, space, number, NULL, NULL, NULL FROM number_hold WHERE owner_id = %(owner_id)s
 UNION ALL
-SELECT NULL, false, NULL, NULL, id, nodes, items FROM given_back WHERE owner_id = %(pod_id)s;
+SELECT NULL, false, NULL, NULL, id, nodes, items FROM given_back WHERE owner_id = %(owner_id)s;
 
 -- name: numbers_of
 SELECT space, number FROM number_hold WHERE owner_id = %(owner_id)s ORDER BY space, number;
@@ -431,6 +431,3 @@ WHERE h.pod_id = %(pod_id)s AND h.leaving IS NOT NULL ORDER BY h.node;
 
 -- name: insert_given_back
 INSERT INTO given_back (owner_id, nodes, at, items) VALUES (%(owner_id)s, %(nodes)s, %(at)s, %(items)s);
-
--- name: given_back
-SELECT nodes, at, items FROM given_back WHERE owner_id = %(owner_id)s ORDER BY id;

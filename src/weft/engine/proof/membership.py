@@ -131,7 +131,9 @@ def watch_nodes(held: HeldPod, world: World, site: Site, arriving: bool, max_age
         assert isinstance(was, SegmentSpec)
         out |= single.out | (single.unknown - was.ports)  # an unknown port stays as it is
     changed = _members(pod, segment, site, found.details, unknown, out) if segment else None
-    held.withhold({n.name: found.details.get(n.name, "") for n in nodes if n.name not in unknown}, changed)
+    held.nodes.withhold(
+        {n.name: found.details.get(n.name, "") for n in nodes if n.name not in unknown}, changed
+    )
     foreign = frozenset(one.node.name for one in found.foreign)
     return Watched(pod.plan.cloud, found.withheld, foreign, found.short, found.beside, unknown, single)
 
@@ -190,7 +192,7 @@ def all_members(owner: OwnerRecord, resource: Resource) -> SegmentSpec:
 
 def has_outsiders(held: HeldPod) -> bool:
     """Whether a port is, or may be, in a segment of the pod that must not be."""
-    leaving = held.leaving().values()
+    leaving = held.nodes.leaving().values()
     for record in (r for r in held.resources() if r.kind.row.home is Home.FABRIC and r.outside_id):
         spec = record.resource.spec
         assert isinstance(spec, SegmentSpec)

@@ -150,7 +150,7 @@ class TakeBack:
         while things := self._still_ours(things):
             if held is not None:
                 extend_holds(self._store.database, [held])
-                if held.lost.is_set():
+                if held.fence.lost.is_set():
                     return
             things = self._once(where, things)
             if not things:

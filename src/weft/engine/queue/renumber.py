@@ -23,7 +23,7 @@ def renumber(held: HeldPod, taken: TakenNumber, world: World, site: Site) -> Non
     spaces = (s.removeprefix(SEGMENT) for s in plan.allotment.numbers if s.startswith(SEGMENT))
     configured = {f: world.fabric(f).usage().numbers for f in spaces if f in site.fabrics}
     vlans = world.clouds[plan.cloud].segments(physical_networks(site, plan.cloud))
-    with held.write(capacity=True) as tx:
+    with held.notes.write(capacity=True) as tx:
         used = with_segments(site, read_capacity(tx).used, configured, vlans)
         new = renumbered(plan, taken.key, site, used)
         if new is None:
@@ -41,5 +41,5 @@ def renumber(held: HeldPod, taken: TakenNumber, world: World, site: Site) -> Non
                 tx.run("give_back_number", space=space, number=before.get(space), owner_id=held.pod.id)
                 tx.run("hold_number", space=space, number=after[space], owner_id=held.pod.id)
                 message = pods.NUMBER_TAKEN(space=space, number=before.get(space), now=after[space])
-                held.insert_events(tx, [("repair", message, taken.key)])
+                held.fence.insert_events(tx, [("repair", message, taken.key)])
         tx.run("renumber_pod", id=held.pod.id, plan=written(new))

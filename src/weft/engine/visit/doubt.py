@@ -109,7 +109,7 @@ def _not_begun(held: HeldPod, records: Sequence[ResourceRecord]) -> DoubtError |
     unknown = [r for r in there if r.state is RowState.WANTED]
     said = [("step", f"{r.resource.name} was made after the dump", r.key) for r in unknown]
     held.note([Change(r.key, RowState.CREATING, attempts=r.attempts) for r in unknown], said)
-    held.withhold({}, None)  # sets when its nodes were watched: this isn't checked again
+    held.nodes.withhold({}, None)  # sets when its nodes were watched: this isn't checked again
     return None
 
 

@@ -50,7 +50,7 @@ def remove_unwanted(
         walker: of this visit; its records are up to date when this returns.
         read: reads back what is on and around these nodes.
     """
-    nodes = frozenset(held.leaving())
+    nodes = frozenset(held.nodes.leaving())
     if not nodes and all(r.wanted or r.is_nowhere for r in walker.records.values()):
         return None
     wait, reasons = _retire(held, walker, settings)
@@ -64,7 +64,7 @@ def remove_unwanted(
         wait = wait or Wait(
             "the fabric follows", settings.first_poll
         )  # their ports are still in the pod's segment
-    elif gone and (late := held.late()) > 0:
+    elif gone and (late := held.notes.late()) > 0:
         wait = wait or Wait(LATE, late)
     elif gone:
         found = read(gone)
@@ -72,17 +72,17 @@ def remove_unwanted(
         clean = gone - found.unclean.keys()
         # Also what was only accepted: it keeps no node, and the pod's receipt isn't clean because of it.
         _note_ended(held, [r for r in walker.records.values() if r.resource.node in clean], found.ended)
-        held.give_back_read(clean, [i for i in found.items if i.result in ("clean", "accepted")], left=True)
+        held.nodes.give_back(clean, [i for i in found.items if i.result in ("clean", "accepted")], left=True)
         reasons |= {node: why for node, why in found.unclean.items() if node in nodes}
         nodes -= clean
     if not nodes and not others:
         return None
     # An operator's word about a node isn't overruled by what weft couldn't read before it: the pod holds the node.
-    cleared = held.cleared() if nodes else frozenset[str]()
+    cleared = held.nodes.cleared() if nodes else frozenset[str]()
     late = (nodes & overdue(held, settings)) - cleared if nodes else nodes
-    held.quarantine({node: reasons[node] for node in late if node in reasons})
+    held.quarantine.add({node: reasons[node] for node in late if node in reasons})
     why = "; ".join(f"{n}: {w}" for n, w in sorted(reasons.items())[:3])
-    kept = not others and nodes <= held.quarantined() | cleared
+    kept = not others and nodes <= held.quarantine.nodes() | cleared
     return Remaining(wait or Wait(why, settings.delay(held.pod.failures + 1)), kept)
 
 
@@ -95,7 +95,7 @@ def _note_off(
     being = {node for node in nodes if only_cleaned([r for r in records if r.resource.node == node])}
     open_ = [r for r in records if r.kind.row.on_host and r.outside_id and ENDED not in r.facts]
     off = frozenset(r.resource.node for r in open_ if r.resource.node in being and r.resource.node)
-    if not off or held.late() > 0:
+    if not off or held.notes.late() > 0:
         return
     found = read(off)
     if all(i.result in OVER or i.plane in _CLEANED for i in found.items):
@@ -127,6 +127,6 @@ def overdue(held: HeldPod, settings: LoopSettings) -> frozenset[str]:
     A change that has lasted long doesn't make a node late that leaves only now.
     """
     limit = settings.limits[PodState.RELEASING]
-    if held.pod.changed_at is not None and held.worked < limit:
+    if held.pod.changed_at is not None and held.work.seconds < limit:
         return frozenset()
-    return held.leaving_for(limit)
+    return held.nodes.leaving_for(limit)

@@ -1,7 +1,7 @@
 """One attempt at a batch of a pod's resources: create and observe, or delete and observe.
 
 Each attempt is a generator: it yields what to ask outside, and goes on with the answer. Its notes are written together
-with those of others (`weft.engine.visit.walker`, `NotesHeld.about_to_ask`); a row says `absent` only after proof
+with those of others (`weft.engine.visit.walker`, `Held.about_to_ask`); a row says `absent` only after proof
 (docs/architecture.md). Nothing blocks here: what isn't at rest or gone yet is a `Wait`, and since when it lasts is in
 the row (`since`).
 """
@@ -15,7 +15,6 @@ from typing import Any
 
 from weft.engine.base.waits import Wait
 from weft.engine.base.world import World
-from weft.engine.hold.fence import OwnersFence
 from weft.engine.hold.held import Held
 from weft.engine.hold.settings import LoopSettings
 from weft.engine.proof.departure import ended, proofs
@@ -67,8 +66,8 @@ class Moves:
 
     def __init__(self, held: Held, world: World, settings: LoopSettings, guard: Guard | None = None) -> None:
         self._held, self._world, self._settings, self._guard = held, world, settings, guard
-        self._scope = replace(held.owner.scope, fence=OwnersFence(held))
-        self.records = held.records()
+        self._scope = replace(held.owner.scope, fence=held.fence)
+        self.records = held.notes.records()
 
     def advance(self, batch: Batch) -> Move:
         """Create a batch, as far as possible now."""
@@ -147,7 +146,7 @@ class Moves:
             if differing and not made.failed:
                 refused = dict(self._guard(differing)) if self._guard is not None else {}
                 made.outcomes |= {key: Outcome(error=error) for key, error in refused.items()}
-                self._held.check()
+                self._held.fence.check()
                 if change := [r for r in differing if r.key not in refused]:
                     made.outcomes |= driver.update(self._scope, _wanted(change), self._ids())
                 made.asked |= {r.key for r in differing}
@@ -162,7 +161,7 @@ class Moves:
 
     def _accepted(self, batch: Batch, made: _CreateResult) -> None:
         """Note the outcomes and what was observed then; raise the worst error after that."""
-        self._held.may_land([made.error, *(o.error for o in made.outcomes.values())])
+        self._held.notes.may_land([made.error, *(o.error for o in made.outcomes.values())])
         enough = RowState.PENDING if batch[0].kind.row.settles else RowState.SETTLED
         self._held.note(ended(r, made.ended[r.key]) for r in batch if r.key in made.ended)
         batch, changes = self.fresh(batch), list[Change]()
@@ -225,7 +224,7 @@ class Moves:
             going = {r.key for r in under_way if self._is_going(r, seen[r.key])}
             to_ask = [r for r in self.fresh(batch) if r.key not in going]
             if to_ask:
-                self._held.check()
+                self._held.fence.check()
                 scope = replace(self._waited(to_ask), leaving=leaving)
                 what = self._left(to_ask) if leaving else _wanted(to_ask)
                 outcomes.update(driver.delete(scope, what, self._ids()))
@@ -233,7 +232,7 @@ class Moves:
             return seen
 
         seen: Mapping[str, Observed] = yield take_away
-        self._held.may_land(o.error for o in outcomes.values())
+        self._held.notes.may_land(o.error for o in outcomes.values())
         changes: list[Change] = []
         for record in self.fresh(batch):
             found, outcome = seen[record.key], outcomes.get(record.key)

@@ -15,7 +15,7 @@ from weft.engine.base.documents import written
 from weft.engine.base.waits import Wait
 from weft.engine.hold.fence import LATE
 from weft.engine.hold.held import Held
-from weft.engine.hold.heldnotes import News
+from weft.engine.hold.status import News
 from weft.engine.proof.adoption import not_to_change
 from weft.engine.proof.readback import ReadBack
 from weft.engine.proof.receiptmaking import make_receipt
@@ -79,7 +79,7 @@ class OwnerVisitor(Visitor[Held]):
             if old and self._follow(held, wanted, gone=left is None):
                 left = self._remove_unwanted(held, wanted.graph)
         except WeftError as error:
-            if wanted is None and held.phase is Phase.BUILDING:
+            if wanted is None and held.status.phase is Phase.BUILDING:
                 raise
             trouble = error  # what exists is kept and observed all the same
         look = self._onward(held, wanted.adopted if wanted else {}, left, trouble)
@@ -92,14 +92,14 @@ class OwnerVisitor(Visitor[Held]):
         wait = self._build(held, adopted)
         if wait is not None:
             return NextVisit(wait.delay)
-        if held.phase is Phase.BUILDING and not is_true(held.conditions, Aspect.BOOTED):
+        if held.status.phase is Phase.BUILDING and not is_true(held.status.conditions, Aspect.BOOTED):
             made = [News(a, "true", Cause.DONE) for a in (Aspect.WIRED, Aspect.BOOTED)]
             held.become(*made, News(Aspect.READY, "unknown", Cause.UNDER_WAY))
         verdict = self._verdict(held, self._fabric_age(held))
         if all(p.unknown for p in verdict.problems):
             return self._judge(held, verdict, left, trouble)
-        age = (held.at - held.since).total_seconds()
-        if held.phase is Phase.BUILDING and age < self._settings.verify_patience:
+        age = (held.at - held.status.since).total_seconds()
+        if held.status.phase is Phase.BUILDING and age < self._settings.verify_patience:
             return NextVisit(self._settings.poll(age))
         held.become(not_ready(verdict), phase=Phase.SERVING)
         lost = [r for r in held.resources() if r.wanted and r.state is not RowState.SETTLED]
@@ -116,7 +116,7 @@ class OwnerVisitor(Visitor[Held]):
             failures = held.owner.failures + 1
             held.become(not_ready(verdict), phase=Phase.SERVING)
             if isinstance(trouble, PermanentError):
-                held.alarm(pods.STATE(state=held.state, why=trouble.message))
+                held.alarm(pods.STATE(state=held.status.state, why=trouble.message))
             return NextVisit(self._settings.delay(failures), failures)
         over = () if left else (Aspect.CHANGING,)
         held.become(News(Aspect.READY, "true", Cause.DONE), phase=Phase.SERVING, without=over)
@@ -138,13 +138,13 @@ class OwnerVisitor(Visitor[Held]):
         records = [r for r in held.resources() if r.wanted]
         if all(r.state is RowState.SETTLED for r in records):
             return None
-        if held.phase is Phase.BUILDING:
+        if held.status.phase is Phase.BUILDING:
             held.become(News(Aspect.WIRED, "false", Cause.UNDER_WAY))
         own = sorted({r.resource.where for r in records} & held.world.clouds.keys())
         for cloud in own:
-            held.note_epoch(held.world.clouds[cloud], cloud)
+            held.gate.note_epoch(held.world.clouds[cloud], cloud)
         if not own:
-            held.note_end()
+            held.gate.note_end(held.world.clouds)
 
         def guard(differing: Sequence[ResourceRecord]) -> Iterator[tuple[str, WeftError]]:
             return not_to_change(held.world, held.owner.scope, differing, adopted, records)
@@ -232,7 +232,7 @@ class OwnerVisitor(Visitor[Held]):
             for cloud in (own or site.clouds.keys()) if news.added else ():
                 tx.run("bump_epoch", cloud=cloud)
             for space, number in sorted(numbers_of(graph.resources, site)):
-                held.hold_number(tx, space, number)
+                held.numbers.hold(tx, space, number)
 
     # -- what isn't wanted any more -----------------------------------------------------------------------------
 
@@ -249,10 +249,10 @@ class OwnerVisitor(Visitor[Held]):
             return walker.retire() or Wait("resources that are no longer wanted are gone", 0.0)
         old = [r for r in records if not r.wanted]
         used = (*graph.resources, *(r.resource for r in records if r.wanted))
-        unused = held.numbers() - numbers_of(used, held.site)
+        unused = held.holdings.numbers() - numbers_of(used, held.site)
         if not unused:
             return None
-        if (late := held.late()) > 0:
+        if (late := held.notes.late()) > 0:
             return Wait(LATE, late)
         read = self._reader(held, old)
         held.note(seen_again(read))
@@ -260,7 +260,7 @@ class OwnerVisitor(Visitor[Held]):
         return None if read.over else Wait(read.reason(), self._settings.delay(held.owner.failures + 1))
 
     def _reader(self, held: Held, records: list[ResourceRecord]) -> ReadBack:
-        world, numbers, site = held.world, held.numbers(), held.site
+        world, numbers, site = held.world, held.holdings.numbers(), held.site
         holding = _nodes_in(records, site)  # it holds no nodes, but its number may be at their ports
         return ReleaseReader(
             held.owner, records, world, site, self._clock, held.at, holding, numbers=numbers
@@ -269,12 +269,14 @@ class OwnerVisitor(Visitor[Held]):
     # -- absent -------------------------------------------------------------------------------------------------
 
     def _read_back(self, held: Held) -> ReadBack:
-        read = self._reader(held, held.read_resources())
+        read = self._reader(held, held.notes.read_resources())
         # Ports of the site's networks are the operator's own: they don't keep a node from tenants.
         return replace(read, unclean={}) if held.owner.kind == "site" else read
 
     def _receipt(self, held: Held, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
-        return make_receipt(held.owner, read, held.given_back(), abandoned, held.set_aside())
+        return make_receipt(
+            held.owner, read, held.holdings.given_back(), abandoned, held.quarantine.set_aside()
+        )
 
     def _ends(self, held: Held) -> float | None:
         """A site's resources are removed by an operator, who is there to abandon the release (`weft site abandon`)."""
@@ -285,7 +287,7 @@ class OwnerVisitor(Visitor[Held]):
     def _permanent(self, held: Held, error: PermanentError) -> NextVisit:
         failures = held.owner.failures + 1
         held.explain(error.message, Cause.PERSON_NEEDED)
-        held.alarm(pods.STATE(state=held.state, why=error.message))
+        held.alarm(pods.STATE(state=held.status.state, why=error.message))
         return NextVisit(self._settings.delay(failures), failures)
 
 

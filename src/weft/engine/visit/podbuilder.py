@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from weft.engine.base.waits import Wait
-from weft.engine.hold.heldnotes import News
 from weft.engine.hold.heldpod import HeldPod
+from weft.engine.hold.status import News
 from weft.engine.proof.membership import Watched, has_followers, has_outsiders, watch_nodes
 from weft.engine.proof.seen import left_alone
 from weft.engine.proof.traffic import tried, tried_first
@@ -33,7 +33,7 @@ class PodBuilder(Visitor[HeldPod]):
 
     def _build(self, held: HeldPod) -> Wait | None:
         def booting() -> None:
-            if not is_true(held.conditions, Aspect.WIRED):
+            if not is_true(held.status.conditions, Aspect.WIRED):
                 booting = News(Aspect.BOOTED, "false", Cause.UNDER_WAY)
                 held.become(News(Aspect.WIRED, "true", Cause.DONE), booting)
 
@@ -61,7 +61,7 @@ class PodBuilder(Visitor[HeldPod]):
             wait = self._before_building(held, arriving=held.pod.repair)
             if wait is not None:
                 return wait
-        away = frozenset[str]() if held.pod.repair else held.withheld()
+        away = frozenset[str]() if held.pod.repair else held.nodes.withheld()
         stuck = [
             r
             for r in records
@@ -105,7 +105,7 @@ class PodBuilder(Visitor[HeldPod]):
         here, before any of their servers is removed or recreated.
         """
         cloud = held.pod.plan.cloud
-        held.note_epoch(held.world.clouds[cloud], cloud)
+        held.gate.note_epoch(held.world.clouds[cloud], cloud)
         watched = self._watch_nodes(held, arriving)
         if watched.foreign or watched.unknown:
             self._renew_segment(held)
@@ -147,7 +147,7 @@ class PodBuilder(Visitor[HeldPod]):
     def _tried(self, held: HeldPod, verdict: Verdict) -> Verdict:
         """Once everything is set as wanted, test it, before the pod is called READY or its change done."""
         changing = held.pod.ready_generation < held.pod.generation
-        if not held.world.probers or (is_true(held.conditions, Aspect.READY) and not changing):
+        if not held.world.probers or (is_true(held.status.conditions, Aspect.READY) and not changing):
             return verdict
         with held.lane.aside():
             found = tried(held.resources(), held.world, held.site)

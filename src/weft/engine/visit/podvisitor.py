@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from weft.engine.base.waits import Wait
 from weft.engine.hold.fence import LATE, Event
-from weft.engine.hold.heldnotes import News
 from weft.engine.hold.heldpod import HeldPod
+from weft.engine.hold.status import News
 from weft.engine.proof.membership import has_followers
 from weft.engine.proof.readback import ReadBack
 from weft.engine.proof.receiptmaking import make_receipt
@@ -67,9 +67,9 @@ class PodVisitor(PodBuilder):
     # -- present ------------------------------------------------------------------------------------------------
 
     def _present(self, held: HeldPod) -> NextVisit:
-        if is_true(held.conditions, Aspect.FAILED):
+        if is_true(held.status.conditions, Aspect.FAILED):
             return self._stay(held)
-        if held.pod.taken is not None and held.phase is not Phase.SERVING:
+        if held.pod.taken is not None and held.status.phase is not Phase.SERVING:
             return self._renumber(held, held.pod.taken)
         left = self._remove_unwanted(held)
         if left is not None and (late := overdue(held, self._settings)):
@@ -79,18 +79,18 @@ class PodVisitor(PodBuilder):
 
     def _onward(self, held: HeldPod, left: Remaining | None) -> NextVisit:
         """Args: left: what still waits to be removed."""
-        if held.phase is Phase.SERVING:
+        if held.status.phase is Phase.SERVING:
             changing = held.pod.ready_generation < held.pod.generation
             return self._change(held, left) if changing else self._observe(held, left)
-        if find(held.conditions, Aspect.WIRED) is None:
+        if find(held.status.conditions, Aspect.WIRED) is None:
             held.become(News(Aspect.WIRED, "false", Cause.UNDER_WAY))
-        if not is_true(held.conditions, Aspect.BOOTED):
+        if not is_true(held.status.conditions, Aspect.BOOTED):
             try:
                 wait = self._build(held)
             except TakenError as error:
-                if is_true(held.conditions, Aspect.WIRED):
+                if is_true(held.status.conditions, Aspect.WIRED):
                     raise
-                held.number_taken(TakenNumber(error.asked, error.of, error.answer, error.key))
+                held.numbers.taken(TakenNumber(error.asked, error.of, error.answer, error.key))
                 return NextVisit(0.0, held.pod.failures + 1)
             if wait is not None:
                 return NextVisit(wait.delay)
@@ -112,7 +112,7 @@ class PodVisitor(PodBuilder):
 
         def read(nodes: frozenset[str]) -> ReadBack:
             found = self._reader(held, nodes).read_nodes(nodes)
-            held.quarantine(found.elsewhere)
+            held.quarantine.add(found.elsewhere)
             return found
 
         return remove_unwanted(held, walker, read, self._settings)
@@ -124,7 +124,7 @@ class PodVisitor(PodBuilder):
             return None
         self._watch_nodes(held, arriving=held.pod.repair)
         wait = self._until_left(held)
-        if wait is None and (late := held.late()) > 0:
+        if wait is None and (late := held.notes.late()) > 0:
             return Wait(LATE, late)  # a late request may put one of them back
         return wait
 
@@ -181,7 +181,7 @@ class PodVisitor(PodBuilder):
         else:
             self._changing(held, why, News(Aspect.READY, "true", Cause.DONE, about))
         if temporary is None or temporary.alarming:
-            held.alarm(pods.STATE(state=held.state, why=held.reason))
+            held.alarm(pods.STATE(state=held.status.state, why=held.status.reason))
         return NextVisit(max(temporary.delay if temporary else 0.0, self._settings.delay(failures)), failures)
 
     def _renumber(self, held: HeldPod, taken: TakenNumber) -> NextVisit:
@@ -211,12 +211,12 @@ class PodVisitor(PodBuilder):
         if not read.over:
             held.note(seen_again(read))
             raise TemporaryError("give up a number", held.pod.site or "weft", read.reason())
-        held.keep_stale_numbers(read.stale)
+        held.numbers.keep_stale(read.stale)
 
     def _verify(self, held: HeldPod, left: Remaining | None) -> NextVisit:
         """The first verdict; a port may come up a moment after its server, so problems aren't reported at once."""
         verdict = self._verdict(held)
-        age = (held.at - held.since).total_seconds()
+        age = (held.at - held.status.since).total_seconds()
         if verdict.fine or age >= self._settings.verify_patience:
             return self._judge(held, verdict, left)
         return NextVisit(self._settings.poll(age))
@@ -253,7 +253,7 @@ class PodVisitor(PodBuilder):
                 held.repaired()
             return NextVisit(self._settings.delay(failures), failures)
         events: list[Event] = []
-        if not is_true(held.conditions, Aspect.READY):
+        if not is_true(held.status.conditions, Aspect.READY):
             self._prove(held)
             seen = [f"{n} {plane}" for plane, n in sorted(verdict.looked_at.items())]
             notes = [p.message() for p in verdict.notes]
@@ -270,26 +270,28 @@ class PodVisitor(PodBuilder):
     def _prove(self, held: HeldPod) -> None:
         """Where a pod can be tried out as its tenant would, it isn't READY before that succeeds."""
         resources = [r.resource for r in held.resources()]
-        world, scope = held.world, replace(held.pod.scope, fence=held.check)
+        world, scope = held.world, replace(held.pod.scope, fence=held.fence)
         for where in sorted({r.where for r in resources}):
             driver = world.driver(where)
             if isinstance(driver, Acceptance):
-                if not is_true(held.conditions, Aspect.PROVED):
-                    held.flush()
+                if not is_true(held.status.conditions, Aspect.PROVED):
+                    held.notes.flush()
                     said = driver.prove(scope, resources)
                     held.become(
                         News(Aspect.PROVED, "true", Cause.DONE, said), events=[("verified", said, None)]
                     )
-                held.flush()
+                held.notes.flush()
                 driver.clear_proof(scope, resources)
 
     def _observe(self, held: HeldPod, left: Remaining | None) -> NextVisit:
         """Observe a pod that was built; repair what weft may repair unasked."""
-        if is_true(held.conditions, Aspect.REPAIRING):
+        if is_true(held.status.conditions, Aspect.REPAIRING):
             wait = self._go_on_repairing(held)
             if wait is not None:
                 return NextVisit(wait.delay)
-        verdict = self._verdict(held, self._fabric_age(held), waited_for=held.state is not PodState.READY)
+        verdict = self._verdict(
+            held, self._fabric_age(held), waited_for=held.status.state is not PodState.READY
+        )
         if verdict.fine or all(p.unknown for p in verdict.problems):
             return self._judge(held, verdict, left)
         self._report(held, verdict)
@@ -312,16 +314,16 @@ class PodVisitor(PodBuilder):
     # -- absent -------------------------------------------------------------------------------------------------
 
     def _read_back(self, held: HeldPod) -> ReadBack:
-        read = self._reader(held, held.nodes()).read()
-        held.quarantine(read.elsewhere)  # at once: nothing else keeps them from being assigned
+        read = self._reader(held, held.holdings.nodes()).read()
+        held.quarantine.add(read.elsewhere)  # at once: nothing else keeps them from being assigned
         return read
 
     def _reader(self, held: HeldPod, holding: Collection[str]) -> ReleaseReader:
         former: dict[str, tuple[Membership, ...]] = {}
-        for node, ports in held.leaving().items():
+        for node, ports in held.nodes.leaving().items():
             for key, members in ports.items() if node in holding else ():
                 former[key] = (*former.get(key, ()), *members)
-        records = held.read_resources()
+        records = held.notes.read_resources()
         return ReleaseReader(
             held.pod,
             records,
@@ -331,20 +333,20 @@ class PodVisitor(PodBuilder):
             held.at,
             holding,
             former,
-            held.servers_on,
-            held.numbers(),
+            held.nodes.servers_on,
+            held.holdings.numbers(),
         )
 
     def _receipt(self, held: HeldPod, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
-        quarantined = {node for node, is_so in held.nodes().items() if is_so} | read.elsewhere.keys()
-        return make_receipt(held.pod, read, held.given_back(), abandoned, quarantined)
+        quarantined = {node for node, is_so in held.holdings.nodes().items() if is_so} | read.elsewhere.keys()
+        return make_receipt(held.pod, read, held.holdings.given_back(), abandoned, quarantined)
 
     def _ends(self, held: HeldPod) -> float | None:
         cleans = any(r.kind.row.cleaned and not r.is_nowhere for r in held.resources())
         return self._settings.ends_cleaning if cleans else self._settings.ends
 
     def _set_aside(self, held: HeldPod, read: ReadBack) -> None:
-        mine = held.nodes()
+        mine = held.holdings.nodes()
         super()._set_aside(
             held, replace(read, unclean={n: why for n, why in read.unclean.items() if n in mine})
         )
@@ -352,8 +354,8 @@ class PodVisitor(PodBuilder):
     def _keep_back(self, held: HeldPod, read: ReadBack) -> None:
         """Free its clean nodes, too: one bad node must not strand a hundred."""
         super()._keep_back(held, read)
-        clean = [n for n in sorted(held.nodes()) if n not in read.unclean]
-        held.give_back_read(clean, [item for n in clean for item in read.of_nodes.get(n, ())])
+        clean = [n for n in sorted(held.holdings.nodes()) if n not in read.unclean]
+        held.nodes.give_back(clean, [item for n in clean for item in read.of_nodes.get(n, ())])
 
 
 def _of_data(records: Collection[ResourceRecord]) -> set[str]:

@@ -32,12 +32,12 @@ def waiting_successors(held: HeldPod) -> dict[str, str]:
 
     An operator's word that nothing runs on that node counts, but only once nothing of it is left in the cloud either.
     """
-    leaving = held.leaving()
+    leaving = held.nodes.leaving()
     if not leaving or not successors(held.pod.plan, leaving):
         return {}
     there = {r.resource.node for r in held.resources() if not r.wanted and not r.is_nowhere}
     # A place may have had several nodes: a word about one of them says nothing of the others.
-    return successors(held.pod.plan, leaving.keys() - (held.cleared() - there) - _off(held))
+    return successors(held.pod.plan, leaving.keys() - (held.nodes.cleared() - there) - _off(held))
 
 
 def only_cleaned(records: Collection[ResourceRecord]) -> bool:
@@ -70,7 +70,9 @@ def give_own_numbers(held: HeldPod, late: Collection[str]) -> None:
     if any(entry.kind == "volume" for entry in held.pod.order.storage):
         return  # a volume is the number's, and may be written by the old server
     waiting = waiting_successors(held)
-    unclean = (held.quarantined() | held.cleared()).intersection(late) if waiting else frozenset[str]()
+    unclean = (
+        (held.quarantine.nodes() | held.nodes.cleared()).intersection(late) if waiting else frozenset[str]()
+    )
     for by, node in sorted(waiting.items()):
         if node in unclean:
             _renumber(held, by, node)
@@ -82,7 +84,7 @@ def _renumber(held: HeldPod, by: str, node: str) -> None:
     if begun and not _never_made(held, begun):
         return  # an operator let it have the place, and then something of the old server came back
     plan = held.whole_plan()
-    numbers = with_new_number(plan, by, held.leaving())
+    numbers = with_new_number(plan, by, held.nodes.leaving())
     if isinstance(numbers, Refusal):
         return
     try:
@@ -98,21 +100,21 @@ def _renumber(held: HeldPod, by: str, node: str) -> None:
         update={"resources": tuple(_readdressed(r, new) for r in plan.graph.resources)}
     )
     plan = plan.model_copy(update={"allotment": numbers, "graph": graph})
-    with held.write() as tx:
+    with held.notes.write() as tx:
         for resource in (r for r in graph.resources if r.node == by):
             values = {"owner_id": held.pod.id, "key": resource.key, "document": written(resource)}
             if tx.row("renumber_node", **values) is None:
                 raise AssertionError(f"{resource.key} was requested before its predecessor was clean")
         tx.run("replan_pod", id=held.pod.id, plan=written(plan))
         number = numbers.hosts[by]
-        held.insert_events(tx, [("repair", pods.PLACE_NOT_FREE(node=node, by=by, number=number), None)])
-    held.forget()
+        held.fence.insert_events(tx, [("repair", pods.PLACE_NOT_FREE(node=node, by=by, number=number), None)])
+    held.fence.forget()
 
 
 def _never_made(held: HeldPod, records: Collection[ResourceRecord]) -> bool:
     """Whether none of these exists, which a worker that lost its hold may have requested without a note of it, and none
     can come to be any more; they are noted as never requested."""
-    if any(r.state is not RowState.CREATING or r.outside_id for r in records) or held.late() > 0:
+    if any(r.state is not RowState.CREATING or r.outside_id for r in records) or held.notes.late() > 0:
         return False
     for where, kind in sorted({(r.resource.where, r.kind) for r in records}):
         batch = [r for r in records if (r.resource.where, r.kind) == (where, kind)]

@@ -15,8 +15,8 @@ from weft.engine.base.unreadable import UnreadableError
 from weft.engine.base.world import World
 from weft.engine.hold.fence import LATE
 from weft.engine.hold.held import Held
-from weft.engine.hold.heldnotes import News
 from weft.engine.hold.settings import LoopSettings
+from weft.engine.hold.status import News
 from weft.engine.proof.readback import ReadBack, unfree
 from weft.engine.rows.records import Change, ResourceRecord, RowState
 from weft.engine.visit.verifier import Verdict, verify
@@ -83,11 +83,11 @@ class Visitor(ABC, Generic[H]):
     def visit(self, held: H, current: Callable[[Held], tuple[World, Site]]) -> NextVisit:
         """Do what can be done now. Every error becomes a reason and a time of the next visit: the loop goes on."""
         try:
-            held.records()  # also sets `held.at`
+            held.notes.records()  # also sets `held.at`
             held.world, held.site = current(held)
             closed = self._closed(held)
             if held.wanted == "absent" or held.owner.changed_at is not None:
-                held.count_work(self._life, closed is None)
+                held.work.count(self._life, closed is None)
             if closed is not None:
                 look = self._only_observe(held, closed)
             else:
@@ -111,12 +111,12 @@ class Visitor(ABC, Generic[H]):
 
     def _closed(self, held: H) -> TemporaryError | None:
         """Why nothing of it may be changed outside (`weft.engine.base.gate`); None: changes are allowed."""
-        held.places = {r.resource.where for r in held.resources()}
+        held.fence.places = {r.resource.where for r in held.resources()}
         return self._shut(held)
 
     def _shut(self, held: H) -> TemporaryError | None:
         """As `_closed`, as far as the gate says."""
-        closed, asked = held.closed(), held.owner.abandoned
+        closed, asked = held.gate.closed(held.world.clouds), held.owner.abandoned
         if asked is not None and not asked.own and not isinstance(closed, ClosedError):
             return None  # a cloud that is gone must not block it: nothing changes, what is unseen is kept
         return closed
@@ -129,10 +129,10 @@ class Visitor(ABC, Generic[H]):
 
     def _only_observe(self, held: H, closed: TemporaryError) -> NextVisit:
         """Observe without changing anything, and report the state and why nothing is done; no resource row changes."""
-        if held.wanted == "present" and held.phase is Phase.SERVING:
+        if held.wanted == "present" and held.status.phase is Phase.SERVING:
             verdict = verify(held.owner, held.resources(), held.world, self._pool, lane=held.lane)
             if verdict.fine:
-                known = find(held.conditions, Aspect.READY)
+                known = find(held.status.conditions, Aspect.READY)
                 held.become(
                     News(Aspect.READY, known.status if known else "unknown", Cause.WAITING, closed.message)
                 )
@@ -142,7 +142,7 @@ class Visitor(ABC, Generic[H]):
         else:
             held.explain(closed.message)
         if closed.alarming:
-            held.alarm(pods.STATE(state=held.state, why=closed.message))
+            held.alarm(pods.STATE(state=held.status.state, why=closed.message))
         return NextVisit(closed.delay, held.owner.failures)  # nothing was tried
 
     @abstractmethod
@@ -159,8 +159,8 @@ class Visitor(ABC, Generic[H]):
 
     def _keep_back(self, held: H, read: ReadBack) -> None:
         """When a release lasts too long: free what was read back clean, and quarantine the other nodes."""
-        held.quarantine(read.unclean)
-        self._give_back_numbers(held, read, held.numbers())
+        held.quarantine.add(read.unclean)
+        self._give_back_numbers(held, read, held.holdings.numbers())
 
     def _give_back_numbers(
         self,
@@ -178,14 +178,14 @@ class Visitor(ABC, Generic[H]):
         there = numbers_of((r.resource for r in held.resources() if not r.is_nowhere), held.site)
         free = frozenset(numbers) - unfree(read, numbers) - there
         if free:
-            held.keep_stale_numbers(s for s in read.stale if (SEGMENT + s.fabric, s.number) in free)
+            held.numbers.keep_stale(s for s in read.stale if (SEGMENT + s.fabric, s.number) in free)
             # The fabric isn't read again for these; everything else is, until the end.
             mine = [i for n in sorted(free) for i in read.of_numbers.get(n, ()) if i in read.of_fabric]
-            held.give_back_numbers(free, items or mine)
+            held.numbers.give_back(free, items or mine)
 
     def _set_aside(self, held: H, read: ReadBack) -> None:
         """Before an abandoned release ends, keep back what must not be assigned again."""
-        held.quarantine({n: f"abandoned: {why}" for n, why in read.unclean.items()})
+        held.quarantine.add({n: f"abandoned: {why}" for n, why in read.unclean.items()})
 
     @abstractmethod
     def _ends(self, held: H) -> float | None:
@@ -193,11 +193,11 @@ class Visitor(ABC, Generic[H]):
 
     def _fabric_age(self, held: H) -> float:
         """Greatest age in seconds of the reading by which it is judged: the reading is from after its last change."""
-        if held.state is not PodState.READY or held.owner.repair:
+        if held.status.state is not PodState.READY or held.owner.repair:
             return 0.0
         # This process's driver doesn't know another process's change; the segment's row does.
         changed = (r.since for r in held.resources() if r.kind.row.home is Home.FABRIC and r.since)
-        since = max(held.since, held.owner.ready_at or held.since, *changed)
+        since = max(held.status.since, held.owner.ready_at or held.status.since, *changed)
         return min(self._settings.fabric_age, max(0.0, (held.at - since).total_seconds()))
 
     # -- absent -------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class Visitor(ABC, Generic[H]):
                 self._wait_for_late(held)
                 if self._abandons_now(held):
                     return self._abandon(held, self._read_back(held))
-            elif self._overdue(held) and not held.late():
+            elif self._overdue(held) and not held.notes.late():
                 self._keep_back(held, self._read_back(held))
             raise
         if wait is not None:
@@ -236,14 +236,14 @@ class Visitor(ABC, Generic[H]):
                 self._keep_back(held, read)
             raise TemporaryError(outside.READ_BACK(), held.owner.site or "weft", read.reason())
         self._check_open(held)
-        held.keep_stale_numbers(read.stale)
+        held.numbers.keep_stale(read.stale)
         held.released(self._sign(self._receipt(held, read)))
         return NextVisit(0.0)
 
     def _end_in_time(self, held: H) -> None:
         """Abandon a release that exceeds its limit: what it waits for may never come."""
         limit = self._ends(held)
-        if limit is not None and held.owner.abandoned is None and held.worked >= limit:
+        if limit is not None and held.owner.abandoned is None and held.work.seconds >= limit:
             held.abandon(f"its release has lasted longer than {limit / 3600:g} h")  # its project reads this
 
     def _is_long(self, held: H) -> bool:
@@ -251,13 +251,13 @@ class Visitor(ABC, Generic[H]):
         patience = self._settings.patience_servers
         if held.owner.abandoned is not None:
             return self._since_asked(held) >= patience
-        return held.worked >= self._settings.limits[PodState.RELEASING] + patience
+        return held.work.seconds >= self._settings.limits[PodState.RELEASING] + patience
 
     def _since_asked(self, held: H) -> float:
         """Seconds of work on it since it was abandoned."""
         asked = held.owner.abandoned
         assert asked is not None
-        return min((held.at - asked.at).total_seconds(), held.worked - asked.worked)
+        return min((held.at - asked.at).total_seconds(), held.work.seconds - asked.worked)
 
     def _abandons_now(self, held: H) -> bool:
         """Whether an abandoned release ends with what is in its way now; the next visit may find it gone."""
@@ -266,8 +266,8 @@ class Visitor(ABC, Generic[H]):
         return failed + 1 >= TRIES or (failed > 0 and late)
 
     def _begin_release(self, held: H) -> None:
-        if held.phase is not Phase.RELEASING:
-            held.note_end()
+        if held.status.phase is not Phase.RELEASING:
+            held.gate.note_end(held.world.clouds)
             over = (Aspect.READY, Aspect.PROVED, Aspect.REPAIRING, Aspect.CHANGING, Aspect.FAILED)
             clean = News(Aspect.CLEAN, "false", Cause.UNDER_WAY)
             held.become(clean, phase=Phase.RELEASING, without=over)
@@ -278,19 +278,19 @@ class Visitor(ABC, Generic[H]):
         assert asked is not None
         self._check_open(held)
         self._set_aside(held, read)
-        kept = unfree(read, held.numbers())
+        kept = unfree(read, held.holdings.numbers())
         named = tuple(f"{space} {number}" for space, number in sorted(kept))
         abandoned = Abandoned(by=asked.by, at=asked.at, reason=asked.reason, kept=named)
         remains = pods.ABANDONED_WITH_REMAINS(what=read.reason() or "nothing visible")
         held.note((), [("alarm", remains, None)])
         receipt = self._sign(self._receipt(held, read, abandoned))
-        held.keep_stale_numbers(read.stale)
+        held.numbers.keep_stale(read.stale)
         held.released(receipt, kept, pods.ABANDONED(user=asked.by, reason=asked.reason))
         return NextVisit(0.0)
 
     def _wait_for_late(self, held: H) -> None:
         """A request with an unknown outcome may take effect after everything was removed: read back only after that."""
-        left = held.late()
+        left = held.notes.late()
         if left > 0:
             raise TemporaryError(
                 outside.READ_BACK(),
@@ -301,7 +301,7 @@ class Visitor(ABC, Generic[H]):
             )
 
     def _overdue(self, held: H) -> bool:
-        return held.worked >= self._settings.limits[PodState.RELEASING]
+        return held.work.seconds >= self._settings.limits[PodState.RELEASING]
 
     # -- errors -------------------------------------------------------------------------------------------------
 
@@ -309,13 +309,13 @@ class Visitor(ABC, Generic[H]):
         failures = held.owner.failures + 1
         held.explain(error.message)
         if error.alarming:
-            held.alarm(pods.STATE(state=held.state, why=error.message))
+            held.alarm(pods.STATE(state=held.status.state, why=error.message))
         return NextVisit(max(error.delay, self._settings.delay(failures)), failures)
 
     def _permanent(self, held: H, error: PermanentError) -> NextVisit:
         """What is being built can't go on; what serves, or goes, is worked on as before."""
         failures = held.owner.failures + 1
-        if held.phase is Phase.BUILDING and held.state is not PodState.FAILED:
+        if held.status.phase is Phase.BUILDING and held.status.state is not PodState.FAILED:
             held.become(News(Aspect.FAILED, "true", Cause.PERSON_NEEDED, error.message))
             held.alarm(pods.STATE(state="FAILED", why=error.message))
         else:
@@ -325,16 +325,20 @@ class Visitor(ABC, Generic[H]):
     def _watch(self, held: H) -> None:
         """A state that outlasts its limit raises an alarm, once."""
         changed = held.owner.changed_at
-        if changed is not None and held.phase is Phase.SERVING:
+        if changed is not None and held.status.phase is Phase.SERVING:
             most = self._settings.limits.get(PodState.BOOTING, self._settings.patience_servers)
             if (lasted := (held.at - changed).total_seconds()) > most:
                 held.alarm(
-                    pods.CHANGE_LASTS(lasted=round(lasted), limit=round(most), why=held.reason or _NO_REASON)
+                    pods.CHANGE_LASTS(
+                        lasted=round(lasted), limit=round(most), why=held.status.reason or _NO_REASON
+                    )
                 )
-        limit = self._settings.limits.get(held.state)
-        if limit is not None and (lasted := (held.at - held.since).total_seconds()) > limit:
-            why = held.reason or _NO_REASON
-            message = pods.STATE_LASTS(state=held.state, lasted=round(lasted), limit=round(limit), why=why)
+        limit = self._settings.limits.get(held.status.state)
+        if limit is not None and (lasted := (held.at - held.status.since).total_seconds()) > limit:
+            why = held.status.reason or _NO_REASON
+            message = pods.STATE_LASTS(
+                state=held.status.state, lasted=round(lasted), limit=round(limit), why=why
+            )
             held.alarm(message)
             log.warning("%s (%s): %s", held.owner, held.owner.id, message)
 

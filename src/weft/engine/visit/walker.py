@@ -169,7 +169,7 @@ class Walker:
         raise worst(errors)
 
     def _goes_on(self, wanted: str) -> bool:
-        return self._held.wanted == wanted and not self._held.leave.is_set()
+        return self._held.wanted == wanted and not self._held.fence.leave.is_set()
 
 
 class _Round:
@@ -257,7 +257,7 @@ class _Round:
         except NotYetError as caught:
             self._over.append((batch, Wait(caught.answer, caught.delay)))
         except WeftError as caught:
-            self._held.may_land([caught])
+            self._held.notes.may_land([caught])
             self._held.note((), [("error", caught.message, None)])
             self._over.append((batch, caught))
 
@@ -277,7 +277,7 @@ def attempt(held: Held, move: Move) -> Wait | None:
     except StopIteration as end:
         return end.value
     except WeftError as error:
-        held.may_land([error])
+        held.notes.may_land([error])
         raise
 
 

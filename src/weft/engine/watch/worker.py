@@ -265,7 +265,9 @@ class Worker:
         except LostError:
             log.warning("%s (%s) was taken over by another worker", held.owner, held.owner.id)
         except UnreadableError as error:
-            self._park(UnreadableOwner(held.owner.id, held.owner.token, held.owner.woken, error, held.lands))
+            self._park(
+                UnreadableOwner(held.owner.id, held.owner.token, held.owner.woken, error, held.notes.lands)
+            )
         except WeftError as error:
             log.warning("%s (%s): %s", held.owner, held.owner.id, error)
         except Exception:
@@ -276,9 +278,9 @@ class Worker:
     def _one_visit(self, held: Held) -> bool:
         """Whether the visit changed nothing, so that the owner can be handed back in a batch."""
         look = self._guarded(held)
-        if held.lost.is_set():
+        if held.fence.lost.is_set():
             return False
-        if held.unchanged_nodes() is not None and not look.failures:
+        if held.notes.unchanged_nodes() is not None and not look.failures:
             self._unchanged.add(held, look.delay)
             return True
         try:
@@ -322,7 +324,7 @@ class Worker:
                 f"defect in weft ({type(error).__name__}: {str(error)[:200]}); please report it with the log"
             )
             held.explain(f"unknown: {why}", Cause.UNREADABLE)
-            held.alarm(f"{held.state}: {why}")
+            held.alarm(f"{held.status.state}: {why}")
             return NextVisit(self._settings.delay(failures), failures)
 
     def _heartbeat_turn(self) -> None:
