@@ -74,7 +74,7 @@ def _measure(lab: Lab) -> list[dict[str, Any]]:
         project = identity.find_project("team-a", ignore_missing=False).id
         site = described(load_site(lab.site_path), project)
         made = cut(site)
-        client.activate_site(made.document, client.site_generation(), made.parts)
+        client.site.activate(made.document, client.site.generation(), made.parts)
         graph = site_graph(site)
         ours: list[float] = []
         theirs: list[float] = []
@@ -100,7 +100,7 @@ def _measure(lab: Lab) -> list[dict[str, Any]]:
                 said = ", ".join(f"{name} {used[name]:.1f}" for name in sorted(used) if used[name] >= 0.05)
                 print(f"round {number}: {what} {seconds:.1f} s; of processors: {said} s", flush=True)
                 if what == "weft":
-                    print(_waves(client.site_events(last)), flush=True)
+                    print(_waves(client.site.events(last)), flush=True)
                 if number > 0:
                     took.append(seconds)
     weft, alone, twice, finding = (statistics.median(s) for s in (ours, theirs, again, looked))
@@ -269,7 +269,7 @@ class Careful(Script):
 
 def _last(client: Client) -> int:
     try:
-        return max((e["sequence"] for e in client.site_events(0)), default=0)
+        return max((e["sequence"] for e in client.site.events(0)), default=0)
     except NotFoundError:
         return 0
 
@@ -295,13 +295,13 @@ def _connection(lab: Lab, cloud: str) -> Connection:
 
 def _applied(client: Client) -> None:
     after = _last(client)
-    if client.apply_site()["steps"]:
+    if client.site.apply()["steps"]:
         _until(client, after, lambda view: view["done"])
 
 
 def _destroyed(client: Client) -> None:
     after = _last(client)
-    client.destroy_site()
+    client.site.destroy()
     _until(client, after, lambda view: view["state"] == "RELEASED")
 
 
@@ -316,8 +316,8 @@ def _until(
 ) -> None:
     """As `weft site apply --wait`: events are waited for, and what no event tells is looked at a little later."""
     deadline = time.monotonic() + longest
-    while not over(view := client.site_resources()):
+    while not over(view := client.site.resources()):
         if time.monotonic() > deadline:
             raise TimeoutError("the site doesn't come to rest")
-        events = client.site_events(after, 0.2 if view["state"] == "READY" else 5.0)
+        events = client.site.events(after, 0.2 if view["state"] == "READY" else 5.0)
         after = max((e["sequence"] for e in events), default=after)

@@ -1,8 +1,8 @@
 """Orders per second end to end: API, claim, loop and release of pods of four nodes, on the fakes.
 
 24 clients order a pod, wait until it is READY, release it, wait until it is RELEASED, and start over. Order and release
-are answered when the pod is in that state (`POST /v1/pods?until=READY&wait=45`), as `Client.create_pod` and
-`Client.release_pod` may ask for it; reading the events would be a separate request. The API and the worker are
+are answered when the pod is in that state (`POST /v1/pods?until=READY&wait=45`), as `Client.pods.create` and
+`Client.pods.release` may ask for it; reading the events would be a separate request. The API and the worker are
 separate processes (`bench.endtoend_server`), as `weft serve` starts them; clients and PostgreSQL share the processors.
 """
 

@@ -131,11 +131,11 @@ def by_weft(client: Client, order: dict[str, Any]) -> tuple[float, float, float]
     """Seconds from the request to all servers ACTIVE, to READY, and of the release."""
     name = order["name"]
     began = time.monotonic()
-    client.create_pod(order)
+    client.pods.create(order)
     active = _until(client, name, lambda state: state in (PodState.VERIFYING, PodState.READY), began)
     whole = _until(client, name, lambda state: state is PodState.READY, began)
     began = time.monotonic()
-    client.release_pod(name)
+    client.pods.release(name)
     return active, whole, _until(client, name, lambda state: state is PodState.RELEASED, began)
 
 
@@ -143,7 +143,7 @@ def _until(client: Client, name: str, done: Callable[[PodState], bool], began: f
     """Follow the events, as the command line does, without polling, which would interfere."""
     after = 0
     for _ in range(200):
-        for event in client.pod_events(name, after=after, wait=20.0):
+        for event in client.pods.events(name, after=after, wait=20.0):
             after = event["sequence"]
             state = event["message"].split(":")[0].strip() if event["type"] == "state" else ""
             if state == PodState.FAILED:

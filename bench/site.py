@@ -113,7 +113,7 @@ def _activate(folder: Path, url: str, change: str) -> dict[str, float]:
     client = Client(session, url)
     began = time.perf_counter()
     made = cut(site)
-    client.activate_site(made.document, 1 if change else 0, made.parts)
+    client.site.activate(made.document, 1 if change else 0, made.parts)
     took = time.perf_counter() - began
     return {"read": read, "activate": took, "bytes": session.sent, "memory": _memory()}
 

@@ -6,7 +6,8 @@ import pytest
 from httpx import Client
 
 from weft.api.paging import PageOf, page
-from weft.client.transport import Json, listed
+from weft.client.asking import listed
+from weft.client.transport import Json
 from weft.testing.callers import by
 
 

@@ -34,8 +34,9 @@ class Api:
 
     def __init__(self, **changes: Any) -> None:
         self.network = {**NETWORK, **changes}
+        self.networks = self
 
-    def show_network(self, network: str) -> dict[str, Any]:
+    def show(self, network: str) -> dict[str, Any]:
         return self.network
 
 

@@ -291,8 +291,8 @@ def test_list_reads_all_pages(desk: Desk) -> None:
     assert desk.weft("pod", "list", "--limit", "0").code == 2
     client = client_of(argparse.Namespace(os_cloud="a-member"))
     for page in (1, 2, 3, 4):
-        assert [p["name"] for p in client.list_pods(page=page)] == ["a", "b", "c"]
-        assert [p["name"] for p in client.list_pods(page=page, limit=2)] == ["a", "b"]
+        assert [p["name"] for p in client.pods.list(page=page)] == ["a", "b", "c"]
+        assert [p["name"] for p in client.pods.list(page=page, limit=2)] == ["a", "b"]
 
 
 def test_wait_command_waits_for_a_pod(desk: Desk) -> None:

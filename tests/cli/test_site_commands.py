@@ -31,21 +31,20 @@ class Api:
     def __init__(self) -> None:
         self.document: Mapping[str, Any] | None = None
         self.base: int | None = None
+        self.site = self
 
-    def activate_site(
-        self, document: Mapping[str, Any], base: int, parts: Mapping[str, bytes]
-    ) -> dict[str, Any]:
+    def activate(self, document: Mapping[str, Any], base: int, parts: Mapping[str, bytes]) -> dict[str, Any]:
         assert not parts
         self.document, self.base = document, base
-        return self.show_site()
+        return self.show()
 
-    def site_generation(self) -> int:
+    def generation(self) -> int:
         return 7
 
-    def whole_site(self) -> dict[str, Any]:
-        return self.show_site()
+    def whole(self) -> dict[str, Any]:
+        return self.show()
 
-    def show_site(self) -> dict[str, Any]:
+    def show(self) -> dict[str, Any]:
         manager = {"name": "sm1", "state": "master", "problems": []}
         return {
             "name": "small",

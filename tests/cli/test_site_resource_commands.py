@@ -43,28 +43,29 @@ class Api:
     """Answers, and after some looks it is done."""
 
     def __init__(self, plan: dict[str, Any] = PLAN, looks: int = 2) -> None:
-        self.plan, self.looks, self.asked = plan, looks, list[str]()
+        self.site = self
+        self.steps, self.looks, self.asked = plan, looks, list[str]()
         self.broken = 0
         self.state = "READY"
         self.later: list[dict[str, Any]] = []
         self.view = VIEW
 
-    def plan_site(self, adopt: bool) -> dict[str, Any]:
+    def plan(self, adopt: bool) -> dict[str, Any]:
         self.asked.append(f"plan {adopt}")
-        return self.plan
+        return self.steps
 
-    def apply_site(self, adopt: bool) -> dict[str, Any]:
+    def apply(self, adopt: bool) -> dict[str, Any]:
         self.asked.append(f"apply {adopt}")
-        return self.plan
+        return self.steps
 
-    def site_resources(self) -> dict[str, Any]:
+    def resources(self) -> dict[str, Any]:
         if self.broken:
             self.broken -= 1
             raise TemporaryError("ask", "weft's API", "connection refused")
         self.looks -= 1
         return self.view if self.looks > 0 else {**VIEW, "state": self.state, "done": self.state == "READY"}
 
-    def site_events(self, after: int, wait: float = 0.0) -> list[dict[str, Any]]:
+    def events(self, after: int, wait: float = 0.0) -> list[dict[str, Any]]:
         if not self.asked:
             raise NotFoundError("nothing of site lab was ever applied")
         known = [
@@ -74,7 +75,7 @@ class Api:
         ]
         return [e for e in known if int(str(e["sequence"])) > after]
 
-    def destroy_site(self) -> dict[str, Any]:
+    def destroy(self) -> dict[str, Any]:
         self.asked.append("destroy")
         return VIEW
 
@@ -182,7 +183,7 @@ def test_destroy_with_wait_ends_at_the_release(capsys: pytest.CaptureFixture[str
 
 def test_errors_of_the_api_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     class Refusing(Api):
-        def apply_site(self, adopt: bool) -> dict[str, Any]:
+        def apply(self, adopt: bool) -> dict[str, Any]:
             raise ConflictError("1 thing in the way: …")
 
     with pytest.raises(ConflictError, match="in the way"):

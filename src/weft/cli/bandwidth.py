@@ -136,12 +136,12 @@ def _running(parser: argparse.ArgumentParser) -> None:
 
 def pod_bandwidth(args: argparse.Namespace) -> Record:
     """`weft pod bandwidth`."""
-    return _record(client_of(args).pod_bandwidth(args.name))
+    return _record(client_of(args).bandwidth.show_pod(args.name))
 
 
 def node_bandwidth(args: argparse.Namespace) -> Record:
     """`weft node bandwidth`."""
-    return _record(client_of(args).node_bandwidth(args.node))
+    return _record(client_of(args).bandwidth.show_node(args.node))
 
 
 def pod_plan(args: argparse.Namespace) -> int:
@@ -158,23 +158,23 @@ def node_plan(args: argparse.Namespace) -> int:
 
 def pod_report(args: argparse.Namespace) -> int:
     """`weft pod report-bandwidth`; 0 if it passed."""
-    return _certified(args, client_of(args).report_pod_bandwidth(args.name, _document(args.file)))
+    return _certified(args, client_of(args).bandwidth.report_pod(args.name, _document(args.file)))
 
 
 def node_report(args: argparse.Namespace) -> int:
     """`weft node report-bandwidth`; 0 if it passed."""
-    return _certified(args, client_of(args).report_nodes_bandwidth(_document(args.file)))
+    return _certified(args, client_of(args).bandwidth.report_nodes(_document(args.file)))
 
 
 def pod_verify(args: argparse.Namespace) -> int:
     """`weft pod verify-bandwidth`; 0 if it passed."""
     client = client_of(args)
-    return _verify(args, _plan_of_pod(args), lambda found: client.report_pod_bandwidth(args.name, found))
+    return _verify(args, _plan_of_pod(args), lambda found: client.bandwidth.report_pod(args.name, found))
 
 
 def node_verify(args: argparse.Namespace) -> int:
     """`weft node verify-bandwidth`; 0 if it passed."""
-    return _verify(args, _plan_of_nodes(args), client_of(args).report_nodes_bandwidth)
+    return _verify(args, _plan_of_nodes(args), client_of(args).bandwidth.report_nodes)
 
 
 def _plan_of_pod(args: argparse.Namespace) -> Json:
@@ -182,7 +182,7 @@ def _plan_of_pod(args: argparse.Namespace) -> Json:
     from weft.generate.login import login
 
     client = client_of(args)
-    plan, pod = client.pod_bandwidth_plan(args.name), client.show_pod(args.name)
+    plan, pod = client.bandwidth.pod_plan(args.name), client.pods.show(args.name)
     servers = {server["name"]: server for server in pod.get("servers") or ()}
     user = args.user or login(pod).user
     for node in plan["nodes"]:
@@ -193,7 +193,7 @@ def _plan_of_pod(args: argparse.Namespace) -> Json:
 
 
 def _plan_of_nodes(args: argparse.Namespace) -> Json:
-    plan = client_of(args).nodes_bandwidth_plan(args.nodes)
+    plan = client_of(args).bandwidth.nodes_plan(args.nodes)
     for node in plan["nodes"]:
         node |= {"user": args.user}
     return plan

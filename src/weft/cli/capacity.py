@@ -90,7 +90,7 @@ def show_capacity(args: argparse.Namespace) -> int:
 
 
 def _asked(args: argparse.Namespace) -> Json:
-    return client_of(args).capacity(args.accelerator, args.level, args.duration)
+    return client_of(args).capacity.show(args.accelerator, args.level, args.duration)
 
 
 def _offline(args: argparse.Namespace) -> Json:
@@ -154,7 +154,7 @@ def _count(count: Json) -> str:
 def create(args: argparse.Namespace) -> int:
     """`weft reservation create`: prints the reserved nodes."""
     given = {"start": args.start, "end": args.end, "reason": args.reason}
-    made = client_of(args).create_reservation(
+    made = client_of(args).capacity.reserve(
         {
             "name": args.name,
             "project_id": args.project,
@@ -175,12 +175,12 @@ def create(args: argparse.Namespace) -> int:
 def list_(args: argparse.Namespace) -> Listing:
     """`weft reservation list`."""
     columns = ("name", "project_id", "start", "end", "nodes", "reason", "created_by")
-    return Listing(columns, client_of(args).reservations())
+    return Listing(columns, client_of(args).capacity.reservations())
 
 
 def delete(args: argparse.Namespace) -> int:
     """`weft reservation delete`."""
-    gone = client_of(args).delete_reservation(args.name)
+    gone = client_of(args).capacity.end_reservation(args.name)
     if args.json:
         write_json(gone)
     else:

@@ -86,13 +86,13 @@ def follow(
         while True:
             left = max(0.0, deadline - clock())
             try:
-                events = client.pod_events(pod["id"], after, min(progress.longest_wait, left), GATHER)
-                pod = client.show_pod(pod["id"])
+                events = client.pods.events(pod["id"], after, min(progress.longest_wait, left), GATHER)
+                pod = client.pods.show(pod["id"])
                 seen = max([after, *(e["sequence"] for e in events)])
                 if (
                     goal.at(pod) or pod["state"] in goal.lost
                 ):  # some events may have arrived after the last reading
-                    events += client.pod_events(pod["id"], seen)
+                    events += client.pods.events(pod["id"], seen)
             except TemporaryError as error:
                 if clock() >= deadline:
                     raise

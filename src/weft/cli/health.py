@@ -40,7 +40,7 @@ def add_site_commands(commands: Subparsers) -> None:
 
 def pod(args: argparse.Namespace) -> Record:
     """`weft pod health`."""
-    found = client_of(args).pod_health(args.name)
+    found = client_of(args).pods.health(args.name)
     lines = [{"node": "", **one} for one in found["reasons"]]
     lines += [{"node": one["node"], **reason} for one in found["nodes"] for reason in one["reasons"]]
     details = {"reasons": Listing(("node", *_REASONS), lines, more=CODED)}
@@ -53,18 +53,18 @@ def nodes(args: argparse.Namespace) -> Listing:
     """`weft node health`."""
     client = client_of(args)
     if args.node is not None:
-        one = client.node_health(args.node)
+        one = client.nodes.health(args.node)
         reasons = one["reasons"] or [{"health": "ok", "reason": "", "since": None}]
         lines = [{"node": one["node"], **reason} for reason in reasons]
         return Listing(("node", *_REASONS), lines, one, int(one["health"] != "ok"), CODED)
-    found = client.node_healths(args.health)
+    found = client.nodes.healths(args.health)
     columns = ("node", "health", "type", "rack", "use", "pod", "why")
     return Listing(columns, [{**one, "why": _why(one)} for one in found], found)
 
 
 def site(args: argparse.Namespace) -> Listing:
     """`weft site health`; the last row is the sum."""
-    found = client_of(args).site_health(args.by)
+    found = client_of(args).site.health(args.by)
     rows = [*found["groups"], {**found["total"], "group": "(all)"}]
     lines = [{**row, args.by: row["group"] or "-"} for row in rows]
     return Listing((args.by, "nodes", *VALUES), lines, found)

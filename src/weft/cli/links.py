@@ -60,7 +60,7 @@ def _pattern(parser: argparse.ArgumentParser) -> None:
 
 def show(args: argparse.Namespace) -> Record:
     """`weft link show`."""
-    found = client_of(args).show_link(args.link, args.pattern)
+    found = client_of(args).fabrics.show_link(args.link, args.pattern)
     pods = [{"direction": _direction(link), **pod} for link in found["links"] for pod in link["pods"]]
     _say_more(found["links"], "more_pods", "pods")
     details = {
@@ -73,7 +73,7 @@ def show(args: argparse.Namespace) -> Record:
 
 def pod_links(args: argparse.Namespace) -> Record:
     """`weft pod links`."""
-    found = client_of(args).pod_links(args.name, args.pattern)
+    found = client_of(args).fabrics.pod_links(args.name, args.pattern)
     if found["more_links"]:
         warn(f"weft: {found['more_links']} more links aren't listed")
     if args.svg:
@@ -113,7 +113,7 @@ def _write_picture(path: str, found: Json) -> None:
 
 def who_disturbs(args: argparse.Namespace) -> Record:
     """`weft site who-disturbs`."""
-    found = client_of(args).who_disturbs(args.pod, args.pattern)
+    found = client_of(args).fabrics.who_disturbs(args.pod, args.pattern)
     for what in ("others", "congested"):
         if found[f"more_{what}"]:
             warn(f"weft: {found[f'more_{what}']} more {what} aren't listed")

@@ -64,12 +64,12 @@ def list_(args: argparse.Namespace) -> Listing:
     """`weft network list`."""
     project = ("project_id",) if args.all_projects else ()
     columns = ("id", "name", *project, "fabric", "segment", "state", "ports_in", "waiting", "out", "reason")
-    return Listing(columns, client_of(args).list_networks(args.all_projects), more=CODED)
+    return Listing(columns, client_of(args).networks.list(args.all_projects), more=CODED)
 
 
 def show(args: argparse.Namespace) -> Record:
     """Code 1 unless each bound port is in the network's partition."""
-    network = client_of(args).show_network(args.network)
+    network = client_of(args).networks.show(args.network)
     names = ("id", "name", "project_id", "cloud", "fabric", "segment", "state", "reason", "read_at")
     fields = {**{name: network[name] for name in names}, "ports_with_adapters": len(network["ports"])}
     more = [c for c in ("host", "member") if any(p.get(c) for p in network["ports"])]
@@ -80,13 +80,13 @@ def show(args: argparse.Namespace) -> Record:
 
 def events(args: argparse.Namespace) -> Listing:
     """`weft network events`."""
-    found = client_of(args).network_events(args.network, args.after)
+    found = client_of(args).networks.events(args.network, args.after)
     return Listing(("sequence", "at", "type", "message"), found, more=CODED)
 
 
 def abandon(args: argparse.Namespace) -> int:
     """`weft network abandon`."""
-    network = client_of(args).abandon_network(args.network, args.reason)
+    network = client_of(args).networks.abandon(args.network, args.reason)
     if args.json:
         write_json(network)
     else:
@@ -101,7 +101,7 @@ def receipt(args: argparse.Namespace) -> Record:
     """`weft network receipt`."""
     from weft.cli.receipt import record
 
-    return record(client_of(args).network_receipt(args.network))
+    return record(client_of(args).networks.receipt(args.network))
 
 
 def journal(args: argparse.Namespace) -> int:

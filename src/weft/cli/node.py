@@ -104,14 +104,14 @@ def _add_drains(commands: Subparsers) -> None:
 
 def node_list(args: argparse.Namespace) -> Listing:
     """`weft node list`; `--state` filters in the client."""
-    nodes = [n for n in client_of(args).nodes() if args.state in (None, n["state"])]
+    nodes = [n for n in client_of(args).nodes.list() if args.state in (None, n["state"])]
     columns = ("name", "rack", "leaf", "state", "pod", "project_id", "since", "checks", "reason")
     return Listing(columns, nodes)
 
 
 def node_show(args: argparse.Namespace) -> Record:
     """`weft node show`."""
-    node = client_of(args).show_node(args.node)
+    node = client_of(args).nodes.show(args.node)
     lists = ("holds", "drain", "reports", "failed_checks")
     fields = {name: value for name, value in node.items() if name not in lists}
     drained = node.get("drain") or {}
@@ -127,10 +127,10 @@ def node_show(args: argparse.Namespace) -> Record:
 def history(args: argparse.Namespace) -> Listing:
     """`weft node history`; says on standard error what the list doesn't have."""
     client = client_of(args)
-    found = client.node_history(args.node, args.before, args.limit)
+    found = client.nodes.history(args.node, args.before, args.limit)
     entries = list(found["entries"])
     while args.every and found["next"] is not None:
-        found = client.node_history(args.node, found["next"], args.limit)
+        found = client.nodes.history(args.node, found["next"], args.limit)
         entries += found["entries"]
     if found["next"] is not None:
         warn(f"weft: older entries: --before {found['next']}, or --all")
@@ -142,7 +142,7 @@ def history(args: argparse.Namespace) -> Listing:
 
 def quarantine(args: argparse.Namespace) -> int:
     """`weft node quarantine`."""
-    node = client_of(args).quarantine_node(args.node, args.reason)
+    node = client_of(args).nodes.quarantine(args.node, args.reason)
     if args.json:
         write_json(node)
     else:
@@ -152,7 +152,7 @@ def quarantine(args: argparse.Namespace) -> int:
 
 def clear(args: argparse.Namespace) -> int:
     """`weft node clear`."""
-    node = client_of(args).clear_node(args.node)
+    node = client_of(args).nodes.clear(args.node)
     if args.json:
         write_json(node)
     else:
@@ -164,7 +164,7 @@ def hold(args: argparse.Namespace) -> int:
     """`weft node hold`."""
     if not args.what.strip():
         raise InputError("--for", args.what, "what the node must be accepted for")
-    node = client_of(args).hold_node(args.node, args.what)
+    node = client_of(args).nodes.hold(args.node, args.what)
     if args.json:
         write_json(node)
         return 0
@@ -176,7 +176,7 @@ def hold(args: argparse.Namespace) -> int:
 
 def accept(args: argparse.Namespace) -> int:
     """`weft node accept`."""
-    found = client_of(args).accept_node(args.node, args.what, args.every, args.without_test)
+    found = client_of(args).nodes.accept(args.node, args.what, args.every, args.without_test)
     if args.json:
         write_json(found)
         return 0
@@ -188,17 +188,19 @@ def accept(args: argparse.Namespace) -> int:
 
 def holds(args: argparse.Namespace) -> Listing:
     """`weft node holds`."""
-    return Listing(("node", "what", "since", "held_by", "why"), client_of(args).holds())
+    return Listing(("node", "what", "since", "held_by", "why"), client_of(args).nodes.holds())
 
 
 def reports(args: argparse.Namespace) -> Listing:
     """`weft node reports`."""
-    return Listing(("node", "project_id", "pod", "at", "reported_by", "reason"), client_of(args).reports())
+    return Listing(
+        ("node", "project_id", "pod", "at", "reported_by", "reason"), client_of(args).nodes.reports()
+    )
 
 
 def clear_report(args: argparse.Namespace) -> int:
     """`weft node clear-report`."""
-    found = client_of(args).clear_report(args.node, args.project)
+    found = client_of(args).nodes.clear_report(args.node, args.project)
     if args.json:
         write_json(found)
     else:
@@ -208,7 +210,7 @@ def clear_report(args: argparse.Namespace) -> int:
 
 def drain(args: argparse.Namespace) -> int:
     """`weft node drain`."""
-    found = client_of(args).drain(
+    found = client_of(args).nodes.drain(
         args.target,
         by=args.by,
         reason=args.reason,
@@ -222,7 +224,7 @@ def drain(args: argparse.Namespace) -> int:
 
 def undrain(args: argparse.Namespace) -> int:
     """`weft node undrain`."""
-    return _drained(args, client_of(args).undrain(args.target), "no longer drained")
+    return _drained(args, client_of(args).nodes.undrain(args.target), "no longer drained")
 
 
 def _drained(args: argparse.Namespace, found: Json, how: str) -> int:

@@ -61,7 +61,7 @@ def _add_tests(commands: Subparsers) -> None:
 
 def checks(args: argparse.Namespace) -> Listing:
     """`weft node checks`; says on standard error what the state is, and since when."""
-    found = client_of(args).node_checks(args.node)
+    found = client_of(args).checks.show(args.node)
     document = found["document"] or {}
     since = {(one["code"], one["subject"]): one for one in found["problems"]}
     rows = [
@@ -90,7 +90,9 @@ def _test_row(test: Json) -> Json:
 def report_test(args: argparse.Namespace) -> int:
     """`weft node report-test`; says what is still missing."""
     names = ("status", "started", "reason", "serial", "product_uuid")
-    found = client_of(args).report_test(args.node, args.test, **{name: getattr(args, name) for name in names})
+    found = client_of(args).checks.report_test(
+        args.node, args.test, **{name: getattr(args, name) for name in names}
+    )
     if args.json:
         write_json(found)
     elif found["accepted"]:
@@ -103,7 +105,7 @@ def report_test(args: argparse.Namespace) -> int:
 
 def forget(args: argparse.Namespace) -> int:
     """`weft node forget-checks`."""
-    found = client_of(args).forget_checks(args.node)
+    found = client_of(args).checks.forget(args.node)
     if args.json:
         write_json(found)
     else:
@@ -114,19 +116,19 @@ def forget(args: argparse.Namespace) -> int:
 def make_token(args: argparse.Namespace) -> Record:
     """`weft node check-token`."""
     client = client_of(args)
-    found = client.make_check_token(args.node, args.until)
+    found = client.checks.make_token(args.node, args.until)
     fields = {**found, "report": f"{client.url}/v1/nodes/{found['node']}/checks"}
     return Record(fields, found)
 
 
 def tokens(args: argparse.Namespace) -> Listing:
     """`weft node check-tokens`."""
-    return Listing(_TOKEN, client_of(args).check_tokens(args.node))
+    return Listing(_TOKEN, client_of(args).checks.tokens(args.node))
 
 
 def revoke(args: argparse.Namespace) -> int:
     """`weft node revoke-check-token`."""
-    found = client_of(args).revoke_check_token(args.token)
+    found = client_of(args).checks.revoke_token(args.token)
     if args.json:
         write_json(found)
     else:

@@ -87,7 +87,7 @@ def _add_audit(subparsers: Subparsers) -> None:
 
 def fabric_status(args: argparse.Namespace) -> Record:
     """Code 1 if a fabric has a problem, or no master."""
-    fabrics = client_of(args).show_site()["fabrics"]
+    fabrics = client_of(args).site.show()["fabrics"]
     problems = [
         p for f in fabrics for p in (*f["problems"], *(q for m in f["managers"] for q in m["problems"]))
     ]
@@ -123,11 +123,11 @@ def _counts(counters: Mapping[str, int]) -> str:
 def compare(args: argparse.Namespace) -> int:
     """`weft fabric compare`: code 1 if cables differ, or the discovery is partial."""
     client = client_of(args)
-    found = client.compare_fabric(args.fabric)
+    found = client.fabrics.compare(args.fabric)
     differences = found["differences"]
     if differences and args.adopt:
-        site = client.adopt_cabling(args.fabric)
-        found = client.compare_fabric(args.fabric)
+        site = client.fabrics.adopt_cabling(args.fabric)
+        found = client.fabrics.compare(args.fabric)
         if not args.json:
             say(f"cabling adopted: site {site['name']} is now at generation {site['generation']}")
         differences = found["differences"]
@@ -154,7 +154,11 @@ def audit(args: argparse.Namespace) -> int:
         raise InputError("--unknown-pods", args.unknown_pods, "requires --repair")
     if args.accept and args.repair:
         raise InputError("--accept", True, "can't be combined with --repair: repair first, then accept")
-    report = client_of(args).accept_database() if args.accept else client_of(args).audit(args.repair, unknown)
+    report = (
+        client_of(args).audits.accept_database()
+        if args.accept
+        else client_of(args).audits.run(args.repair, unknown)
+    )
     findings = report["findings"]
     left = [f for f in findings if not f.get("repaired")]
     bad = exit_code(args, left)
@@ -181,7 +185,7 @@ def audit(args: argparse.Namespace) -> int:
 def audit_log(args: argparse.Namespace) -> Listing:
     """`weft audit-log`."""
     names = ("since", "user", "project", "action", "after", "before", "limit")
-    entries = client_of(args).audit_log(**{name: getattr(args, name) for name in names})
+    entries = client_of(args).audits.log(**{name: getattr(args, name) for name in names})
     columns = (
         *("sequence", "last_at", "times", "user", "user_id", "project_id", "action", "subject", "address"),
         *("outcome", "request_id"),

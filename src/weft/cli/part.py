@@ -24,7 +24,7 @@ def add_commands(subparsers: Subparsers) -> None:
 
 def history(args: argparse.Namespace) -> Record:
     """`weft part history`."""
-    found = client_of(args).part_history(args.serial)
+    found = client_of(args).nodes.part_history(args.serial)
     details = {
         "stays": Listing(("node", "place", "since", "seen_at"), found["stays"]),
         "failures": Listing(("at", "node", "place", "check", "reason"), found["failures"]),

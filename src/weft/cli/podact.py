@@ -27,7 +27,7 @@ def plan(args: argparse.Namespace) -> int:
         from weft.cli.plan_offline import plan_offline
 
         return plan_offline(args.file, args.site, args.json, args)
-    answer = client_of(args).plan_pod(to_json(read_order(args.file)), args.remove)
+    answer = client_of(args).pods.plan(to_json(read_order(args.file)), args.remove)
     if args.json:
         write_json(answer)
     else:
@@ -41,7 +41,7 @@ def create(args: argparse.Namespace) -> int:
     """`weft pod create`; with `--wait` until it is READY."""
     order = read_order(args.file)
     client = client_of(args)
-    pod = client.create_pod(to_json(order))
+    pod = client.pods.create(to_json(order))
     _warn_of_access(order)
     if args.wait:
         from weft.cli.follow import READY
@@ -62,7 +62,7 @@ def apply(args: argparse.Namespace) -> int:
     order = read_order(args.file)
     client = client_of(args)
     before = _last_event(client, order.name) if args.wait else 0
-    answer = client.apply_pod(to_json(order), args.remove, args.generation)
+    answer = client.pods.apply(to_json(order), args.remove, args.generation)
     pod, outcome = answer["pod"], answer["outcome"]
     if outcome == "created":
         _warn_of_access(order)
@@ -90,14 +90,14 @@ def apply(args: argparse.Namespace) -> int:
 
 def release(args: argparse.Namespace) -> int:
     """`weft pod release`."""
-    return _asked(args, lambda client: client.release_pod(args.name), "RELEASED", "being released")
+    return _asked(args, lambda client: client.pods.release(args.name), "RELEASED", "being released")
 
 
 def extend(args: argparse.Namespace) -> int:
     """`weft pod extend`, to a time or by a duration."""
     client = client_of(args)
-    until = args.until if args.by is None else _later(client.show_pod(args.name), args.by)
-    pod = client.extend_pod(args.name, until)
+    until = args.until if args.by is None else _later(client.pods.show(args.name), args.by)
+    pod = client.pods.extend(args.name, until)
     if args.json or args.formatter:
         write(record(pod), args)
     else:
@@ -127,7 +127,7 @@ def replace(args: argparse.Namespace) -> int:
     """`weft pod replace`, or with `--plan` what it would do."""
     client = client_of(args)
     if args.plan:
-        planned = client.plan_replacement(args.name, args.node, args.by, not args.no_hold)
+        planned = client.pods.plan_replacement(args.name, args.node, args.by, not args.no_hold)
         if args.json:
             write_json(planned)
         else:
@@ -139,7 +139,7 @@ def replace(args: argparse.Namespace) -> int:
                 say(f"{going}: would be held for repair: no order gets it until an operator accepts it.")
         return 0
     before = _last_event(client, args.name) if args.wait else 0
-    answer = client.replace_node(args.name, args.node, args.by, args.generation, not args.no_hold)
+    answer = client.pods.replace_node(args.name, args.node, args.by, args.generation, not args.no_hold)
     pod = answer["pod"]
     if args.wait:
         from weft.cli.follow import READY
@@ -157,7 +157,7 @@ def replace(args: argparse.Namespace) -> int:
 
 def report(args: argparse.Namespace) -> int:
     """`weft pod report`."""
-    found = client_of(args).report_node(args.name, args.node, args.reason)
+    found = client_of(args).pods.report_node(args.name, args.node, args.reason)
     if args.json or args.formatter:
         write(Record(found, found), args)
         return 0
@@ -173,13 +173,13 @@ def report(args: argparse.Namespace) -> int:
 
 def retry(args: argparse.Namespace) -> int:
     """`weft pod retry`."""
-    return _asked(args, lambda client: client.retry_pod(args.name), "READY", "being retried")
+    return _asked(args, lambda client: client.pods.retry(args.name), "READY", "being retried")
 
 
 def abandon(args: argparse.Namespace) -> int:
     """`weft pod abandon`."""
     what = "being abandoned"
-    return _asked(args, lambda client: client.abandon_pod(args.name, args.reason), "RELEASED", what)
+    return _asked(args, lambda client: client.pods.abandon(args.name, args.reason), "RELEASED", what)
 
 
 def _asked(
@@ -214,7 +214,7 @@ def _ordered(args: argparse.Namespace, pod: Json, what: str) -> int:
 def _last_event(client: Client, name: str) -> int:
     """Sequence of a pod's last event before this command; 0: there is no such pod yet."""
     try:
-        seen = client.pod_events(name)
+        seen = client.pods.events(name)
     except NotFoundError:
         return 0
     return max((e["sequence"] for e in seen), default=0)

@@ -19,7 +19,7 @@ EVENT_COLUMNS = ("sequence", "at", "type", "message")
 
 def list_(args: argparse.Namespace) -> Listing:
     """`weft pod list`; columns of the queue appear only if an order waits."""
-    pods = client_of(args).list_pods(
+    pods = client_of(args).pods.list(
         args.all_projects,
         project=args.project,
         state=args.state,
@@ -42,7 +42,7 @@ def list_(args: argparse.Namespace) -> Listing:
 
 def servers(args: argparse.Namespace) -> Listing:
     """`weft pod servers`; with `-f value -c name` it prints a file of hosts."""
-    pod = client_of(args).show_pod(args.name)
+    pod = client_of(args).pods.show(args.name)
     return Listing(SERVER_COLUMNS, pod["servers"])
 
 
@@ -51,14 +51,14 @@ def show(args: argparse.Namespace) -> Record:
     from weft.cli.podrecord import record
 
     client = client_of(args)
-    pod = client.show_pod(args.name)
-    return record(pod, args.resources, client.pod_events(pod["id"]) if args.events else None)
+    pod = client.pods.show(args.name)
+    return record(pod, args.resources, client.pods.events(pod["id"]) if args.events else None)
 
 
 def list_events(args: argparse.Namespace) -> Listing:
     """Events of a pod so far."""
     return Listing(
-        EVENT_COLUMNS, client_of(args).pod_events(args.name, args.after, newest=args.newest), more=CODED
+        EVENT_COLUMNS, client_of(args).pods.events(args.name, args.after, newest=args.newest), more=CODED
     )
 
 
@@ -72,8 +72,8 @@ def events(args: argparse.Namespace) -> int:
 
     as_json = args.json or args.formatter == "json"
     client = client_of(args)
-    found = client.pod_events(args.name, args.after, newest=args.newest)
-    pod = client.show_pod(args.name)
+    found = client.pods.events(args.name, args.after, newest=args.newest)
+    pod = client.pods.show(args.name)
     after = args.after
     while True:
         _write_events(found, as_json)
@@ -91,7 +91,7 @@ def _next(client: Client, pod: str, after: int, wait: float) -> tuple[list[Json]
     trouble = ""
     while True:
         try:
-            return client.pod_events(pod, after, wait, GATHER), client.show_pod(pod)
+            return client.pods.events(pod, after, wait, GATHER), client.pods.show(pod)
         except TemporaryError as error:
             if str(error) != trouble:
                 warn(f"weft: {error}")
@@ -104,7 +104,7 @@ def wait(args: argparse.Namespace) -> int:
     from weft.cli.podrecord import record
 
     until = [state.strip().upper() for state in args.until.split(",")]
-    pod = client_of(args).wait_for_pod(args.name, until, args.timeout)
+    pod = client_of(args).pods.wait_for(args.name, until, args.timeout)
     reached = pod["state"] in until and not (pod["state"] == "READY" and pod.get("changing_since"))
     if args.json or args.formatter:
         write(record(pod), args)
@@ -129,4 +129,4 @@ def receipt(args: argparse.Namespace) -> Record:
     """`weft pod receipt`."""
     from weft.cli.receipt import record
 
-    return record(client_of(args).pod_receipt(args.name))
+    return record(client_of(args).pods.receipt(args.name))

@@ -36,7 +36,7 @@ def unrescue(args: argparse.Namespace) -> int:
 
 def console(args: argparse.Namespace) -> int:
     """`weft pod console`: prints the URL."""
-    found = client_of(args).pod_console(args.name, args.server)
+    found = client_of(args).pods.console(args.name, args.server)
     if args.json:
         write_json(found)
     else:
@@ -45,7 +45,7 @@ def console(args: argparse.Namespace) -> int:
 
 
 def _act(args: argparse.Namespace, action: str) -> int:
-    done = client_of(args).act_on_server(args.name, args.server, action)
+    done = client_of(args).pods.act_on_server(args.name, args.server, action)
     if args.json:
         write_json(done)
         return 0

@@ -63,7 +63,7 @@ def ssh(args: argparse.Namespace) -> int:
 def _pod(client: Client, args: argparse.Namespace) -> Json:
     """The pod of this name, or the one with a server of this name, which `args.node` is then."""
     try:
-        return client.show_pod(args.name)
+        return client.pods.show(args.name)
     except NotFoundError:
         if args.node is not None:
             raise
@@ -76,13 +76,13 @@ def _pod(client: Client, args: argparse.Namespace) -> Json:
             "SERVER", args.name, f"with its pod before it: pods {names} have servers of that name"
         )
     args.node = args.name
-    return client.show_pod(pods[0]["id"])
+    return client.pods.show(pods[0]["id"])
 
 
 def _with_server(client: Client, name: str) -> list[Json]:
     """Pods of the project with a server of this name; none for a token without a project, or an earlier server."""
     try:
-        return client.list_pods(server=name)
+        return client.pods.list(server=name)
     except InputError:
         return []
 

@@ -30,7 +30,7 @@ def add_commands(commands: Subparsers) -> None:
 
 def topology(args: argparse.Namespace) -> int:
     """The file on stdout; on stderr, the servers that aren't in it."""
-    text, left_out = client_of(args).pod_topology(args.name, args.topology_format)
+    text, left_out = client_of(args).pods.topology(args.name, args.topology_format)
     for one in left_out:
         warn(f"weft: left out: {one}")
     sys.stdout.write(text)

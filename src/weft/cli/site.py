@@ -233,8 +233,8 @@ def _activate(args: argparse.Namespace) -> int:
 
     made = cut(load_site(args.file))
     client = client_of(args)
-    base = client.site_generation() if args.base is None else args.base
-    view = client.activate_site(made.document, base, made.parts)
+    base = client.site.generation() if args.base is None else args.base
+    view = client.site.activate(made.document, base, made.parts)
     if args.json:
         write_json(view)
     else:
@@ -246,8 +246,8 @@ def _show(args: argparse.Namespace) -> Record:
     """With `--json` the whole site."""
     client = client_of(args)
     if args.json:
-        return Record({}, client.whole_site())
-    view = client.show_site()
+        return Record({}, client.site.whole())
+    view = client.site.show()
     names = ("name", "generation", "activated_at", "activated_by", "nodes", "switches", "links")
     fabrics = view.get("fabrics") or ()
     managers = [{**one, "fabric": f["fabric"]} for f in fabrics for one in f["managers"]]

@@ -19,7 +19,7 @@ def add_site_commands(commands: Subparsers) -> None:
 
 def certs(args: argparse.Namespace) -> Listing:
     """`weft site certs`; says on standard error how to renew those that weft can't."""
-    rows = client_of(args).agent_certificates()
+    rows = client_of(args).site.certificates()
     if stuck := [row for row in rows if row["code"] in _BY_HAND]:
         agents = "".join(f" --agent {row['name']}=HOST" for row in stuck if row["kind"] == "agent")
         warn(

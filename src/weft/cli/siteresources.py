@@ -88,7 +88,7 @@ def _waiting(parser: argparse.ArgumentParser, until: str) -> None:
 
 def _plan(args: argparse.Namespace) -> int:
     """1: something is in the way."""
-    answer = client_of(args).plan_site(args.adopt)
+    answer = client_of(args).site.plan(args.adopt)
     code = exit_code(args, answer["conflicts"])
     _tell_plan(args, answer)
     return code
@@ -97,7 +97,7 @@ def _plan(args: argparse.Namespace) -> int:
 def _apply(args: argparse.Namespace) -> int:
     client = client_of(args)
     after = _last_event(client)
-    answer = client.apply_site(args.adopt)
+    answer = client.site.apply(args.adopt)
     # A site without networks has nothing that could be waited for, unless it had some before.
     waits = args.wait and bool(answer["resources"] or answer["steps"])
     if not (args.json and waits):  # JSON is one document
@@ -110,7 +110,7 @@ def _apply(args: argparse.Namespace) -> int:
 def _destroy(args: argparse.Namespace) -> int:
     client = client_of(args)
     after = _last_event(client)
-    view = client.destroy_site()
+    view = client.site.destroy()
     if args.wait:
         return _wait(args, client, after, lambda view: view["state"] == "RELEASED")
     _tell(args, view)
@@ -118,13 +118,13 @@ def _destroy(args: argparse.Namespace) -> int:
 
 
 def _abandon(args: argparse.Namespace) -> int:
-    _tell(args, client_of(args).abandon_site(args.reason))
+    _tell(args, client_of(args).site.abandon(args.reason))
     return 0
 
 
 def _resources(args: argparse.Namespace) -> Record:
     """Code 1 unless everything is as desired."""
-    view = client_of(args).site_resources()
+    view = client_of(args).site.resources()
     rows = [r for r in view["resources"] if r["state"] != "absent"]
     listing = Listing(("key", "name", "where", "state", "id", "reason"), rows)
     fields = {name: view.get(name) for name in _NAMES} | {"resources_there": _there(view)}
@@ -133,20 +133,20 @@ def _resources(args: argparse.Namespace) -> Record:
 
 
 def _events(args: argparse.Namespace) -> Listing:
-    return Listing(("sequence", "at", "type", "message"), client_of(args).site_events(args.after))
+    return Listing(("sequence", "at", "type", "message"), client_of(args).site.events(args.after))
 
 
 def _receipt(args: argparse.Namespace) -> Record:
     from weft.cli.receipt import record
 
-    signed = client_of(args).site_receipt()
+    signed = client_of(args).site.receipt()
     return replace(record(signed), code=int(not signed["receipt"]["clean"]))
 
 
 def _last_event(client: Client) -> int:
     """Sequence of the last event before this command: earlier ones aren't shown."""
     try:
-        return max((e["sequence"] for e in client.site_events(0)), default=0)
+        return max((e["sequence"] for e in client.site.events(0)), default=0)
     except NotFoundError:
         return 0
 
@@ -159,8 +159,8 @@ def _wait(args: argparse.Namespace, client: Client, after: int, over: Callable[[
         view: Json | None = None
         tried = False
         try:
-            events = client.site_events(after, min(pause, max(0.0, deadline - time.monotonic())))
-            view = client.site_resources()
+            events = client.site.events(after, min(pause, max(0.0, deadline - time.monotonic())))
+            view = client.site.resources()
             for event in events:
                 after = event["sequence"]
                 tried = tried or event["type"] == "error"

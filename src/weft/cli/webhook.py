@@ -42,12 +42,12 @@ def add_commands(subparsers: Subparsers) -> None:
 
 def create(args: argparse.Namespace) -> int:
     """`weft webhook create`."""
-    return _made(args, client_of(args).make_webhook(args.name, args.url, args.event))
+    return _made(args, client_of(args).webhooks.make(args.name, args.url, args.event))
 
 
 def rotate(args: argparse.Namespace) -> int:
     """`weft webhook rotate`."""
-    return _made(args, client_of(args).act_on_webhook(args.name, "rotate"))
+    return _made(args, client_of(args).webhooks.act(args.name, "rotate"))
 
 
 def _made(args: argparse.Namespace, hook: Json) -> int:
@@ -60,7 +60,7 @@ def _made(args: argparse.Namespace, hook: Json) -> int:
 
 def list_(args: argparse.Namespace) -> Listing:
     """`weft webhook list`."""
-    hooks = client_of(args).webhooks(args.all_projects)
+    hooks = client_of(args).webhooks.list(args.all_projects)
     project = ("id", "project_id") if args.all_projects else ()
     columns = (*project, "name", "url", "state", "delivered", "delivered_at", "reason")
     bad = any(hook["state"] != "active" for hook in hooks)
@@ -69,24 +69,24 @@ def list_(args: argparse.Namespace) -> Listing:
 
 def show(args: argparse.Namespace) -> Record:
     """`weft webhook show`."""
-    return _record(client_of(args).show_webhook(args.name))
+    return _record(client_of(args).webhooks.show(args.name))
 
 
 def test(args: argparse.Namespace) -> Record:
     """`weft webhook test`."""
-    found = client_of(args).act_on_webhook(args.name, "test")
+    found = client_of(args).webhooks.act(args.name, "test")
     names = ("delivered", "status", "reason", "seconds")
     return Record({name: found[name] for name in names}, found, code=exit_code(args, not found["delivered"]))
 
 
 def delete(args: argparse.Namespace) -> int:
     """`weft webhook delete`."""
-    return _done(args, client_of(args).delete_webhook(args.name), "is deleted")
+    return _done(args, client_of(args).webhooks.delete(args.name), "is deleted")
 
 
 def _act(act: str, done: str) -> Callable[[argparse.Namespace], int]:
     def run(args: argparse.Namespace) -> int:
-        return _done(args, client_of(args).act_on_webhook(args.name, act), done)
+        return _done(args, client_of(args).webhooks.act(args.name, act), done)
 
     return run
 

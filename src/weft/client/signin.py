@@ -10,8 +10,8 @@ from typing import Any
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1.session import Session
 
+from weft.client.client import Client
 from weft.client.transport import Json, outside, short
-from weft.client.verbs import Client
 from weft.model.errors import InputError, PermanentError
 from weft.model.errortable import Shown
 from weft.planning.cloudsfile import check_clouds

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from keystoneauth1 import exceptions as ksa
 from keystoneauth1.session import Session
@@ -24,29 +24,6 @@ from weft.model.messages.outside import NO_ANSWER
 
 Json = dict[str, Any]
 _AGAIN = "try again; `weft pod list` shows the outcome"
-
-
-def with_query(path: str, **given: Any) -> str:
-    """A path with parameters; None is left out."""
-    query = urlencode({name: value for name, value in given.items() if value is not None})
-    return f"{path}?{query}" if query else path
-
-
-def listed(ask: Callable[..., Json], path: str, rows: str, **given: Any) -> list[Json]:
-    """All rows of a list, page after page.
-
-    Args:
-        ask: `Transport.ask`.
-        rows: the member of an answer with its rows.
-        given: further parameters; None is left out.
-    """
-    found: list[Json] = []
-    while True:
-        answer = ask("GET", with_query(path, **given))
-        found += answer[rows]
-        if answer.get("next") is None:
-            return found
-        given["marker"] = answer["next"]
 
 
 class Fetched(NamedTuple):

@@ -104,16 +104,16 @@ def test_only_changed_parts_are_sent(house: House, door: tuple[Counting, str]) -
     api = client(url)
     made = cut(large())
     assert len(made.parts) >= 2
-    api.activate_site(made.document, api.site_generation(), made.parts)
+    api.site.activate(made.document, api.site.generation(), made.parts)
     sent = [path.rpartition("/")[2] for method, path, _ in counting.take() if method == "PUT"]
     assert sorted(sent) == sorted([*made.parts, "site"])
     assert house.store.site().site == large()
     changed = cut(large(maintenance="fan"))
-    view = api.activate_site(changed.document, 2, changed.parts)
+    view = api.site.activate(changed.document, 2, changed.parts)
     assert view["generation"] == 3
     puts = [path for method, path, _ in counting.take() if method == "PUT"]
     assert len(puts) in (2, 3) and len(changed.parts.keys() - made.parts.keys()) == len(puts) - 1
-    api.activate_site(changed.document, 3, changed.parts)
+    api.site.activate(changed.document, 3, changed.parts)
     assert [(method, path) for method, path, _ in counting.take()] == [
         ("POST", "/v1/site/parts/missing"),
         ("PUT", "/v1/site"),
@@ -125,7 +125,7 @@ def test_small_site_is_one_request(house: House, door: tuple[Counting, str]) -> 
     """No queries and no uploads come before it."""
     counting, url = door
     made = cut(house.site)
-    client(url).activate_site(made.document, 1, made.parts)
+    client(url).site.activate(made.document, 1, made.parts)
     assert [(method, path) for method, path, _ in counting.take()] == [("PUT", "/v1/site")]
 
 
@@ -133,10 +133,10 @@ def test_whole_document_is_still_available(house: House, door: tuple[Counting, s
     """The answer names the parts, and each can be asked for."""
     api = client(door[1])
     house.store.activate_site(large(), "test")
-    assert "parts" in api.show_site()["document"]["nodes"]
-    assert Site.model_validate(api.whole_site()["document"]) == large()
+    assert "parts" in api.site.show()["document"]["nodes"]
+    assert Site.model_validate(api.site.whole()["document"]) == large()
     with pytest.raises(NotFoundError, match="no such part"):
-        api._ask("GET", f"/v1/site/parts/{'0' * 64}")  # pyright: ignore[reportPrivateUsage]
+        api.site.weft.ask("GET", f"/v1/site/parts/{'0' * 64}")
 
 
 @pytest.mark.parametrize("who", ["a-member", "a-admin", "system-reader", "roleless"])

@@ -1,0 +1,63 @@
+"""Paths, pages and waiting: how the parts of the client ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from weft.client.transport import Json, Transport
+from weft.model.errors import InputError
+
+PAGE = 500
+"""Rows that are asked for at once."""
+LONGEST_WAIT = 45.0
+"""Seconds that one request waits; shorter than the time-outs of usual proxies."""
+
+
+def part(field: str, name: str) -> str:
+    """A name as one part of a path. Raises `InputError` for what would be another path."""
+    if name in ("", ".", ".."):
+        raise InputError(field, name, "a name or an id")
+    return quote(name, safe="")
+
+
+def with_query(path: str, **given: Any) -> str:
+    """A path with parameters; None is left out."""
+    query = urlencode({name: value for name, value in given.items() if value is not None})
+    return f"{path}?{query}" if query else path
+
+
+def listed(ask: Callable[..., Json], path: str, rows: str, **given: Any) -> list[Json]:
+    """All rows of a list, page after page.
+
+    Args:
+        ask: `Transport.ask`.
+        rows: the member of an answer with its rows.
+        given: further parameters; None is left out.
+    """
+    found: list[Json] = []
+    while True:
+        answer = ask("GET", with_query(path, **given))
+        found += answer[rows]
+        if answer.get("next") is None:
+            return found
+        given["marker"] = answer["next"]
+
+
+def events(weft: Transport, of: str, query: Mapping[str, Any], wait: float = 0.0) -> list[Json]:
+    """Events of what is at a path, page after page; only the first one is waited for."""
+    answer = weft.ask("GET", f"{of}/events?{urlencode(query)}", extra_time=wait)
+    found = answer["events"]
+    while answer.get("next") is not None:
+        answer = weft.ask("GET", f"{of}/events?after={answer['next']}")
+        found += answer["events"]
+    return found
+
+
+def waiting(until: Sequence[str], wait: float) -> tuple[str, float]:
+    """The query that waits for one of these states, and for how many seconds; nothing for no states."""
+    if not until:
+        return "", 0.0
+    wait = min(wait, LONGEST_WAIT)
+    return "?" + urlencode({"until": ",".join(until), "wait": f"{wait:g}"}), wait

@@ -1,0 +1,37 @@
+"""What can be ordered, and what is reserved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from weft.client.asking import listed, part
+from weft.client.transport import Json, Transport
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """See `weft.client.client.Client`."""
+
+    weft: Transport
+
+    def show(
+        self, accelerator: str | None = None, level: str | None = None, duration: str | None = None
+    ) -> Json:
+        given = {"accelerator": accelerator, "level": level, "duration": duration}
+        query = urlencode({k: v for k, v in given.items() if v is not None})
+        return self.weft.ask("GET", "/v1/capacity" + (f"?{query}" if query else ""))
+
+    def reservations(self) -> list[Json]:
+        """All reservations."""
+        return listed(self.weft.ask, "/v1/reservations", "reservations")
+
+    def reserve(self, reservation: Mapping[str, Any]) -> Json:
+        """Set nodes aside for a project; for operators."""
+        return self.weft.ask("POST", "/v1/reservations", reservation)
+
+    def end_reservation(self, name: str) -> Json:
+        """End a reservation; for operators."""
+        return self.weft.ask("DELETE", f"/v1/reservations/{part('name', name)}")

@@ -1,0 +1,99 @@
+"""The site: its document, its own resources, and questions about all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from weft.client.asking import LONGEST_WAIT, events, listed, part, with_query
+from weft.client.transport import Json, Transport
+from weft.model.errors import NotFoundError
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """See `weft.client.client.Client`."""
+
+    weft: Transport
+
+    def show(self) -> Json:
+        """Long tables of its document are in parts; `whole` has their rows."""
+        return self.weft.ask("GET", "/v1/site")
+
+    def whole(self) -> Json:
+        """The same with every row. Raises `NotFoundError` if another site comes into force meanwhile."""
+        view = self.show()
+        for table, value in view["document"].items():
+            if isinstance(value, dict) and "parts" in value:
+                parts = (self.weft.ask("GET", f"/v1/site/parts/{part('part', d)}") for d in value["parts"])
+                view["document"][table] = [row for part in parts for row in part["rows"]]
+        return view
+
+    def activate(
+        self,
+        document: Mapping[str, Any],
+        base: int | None = None,
+        parts: Mapping[str, bytes] | None = None,
+    ) -> Json:
+        """Activate a site; of its parts those are sent that the server hasn't.
+
+        Args:
+            base: generation that it was made from, 0 for the first; the server refuses an older one.
+            parts: by the digests that the document has in place of rows (`weft.planning.site.parts.cut`).
+        """
+        headers = {} if base is None else {"If-Match": f'"{base}"'}
+        if parts:
+            self._send(parts)
+        return self.weft.ask("PUT", "/v1/site", document, extra_time=600, headers=headers)
+
+    def _send(self, parts: Mapping[str, bytes]) -> None:
+        asked = {"parts": list(parts)}
+        for digest in self.weft.ask("POST", "/v1/site/parts/missing", asked, extra_time=60)["missing"]:
+            if digest in parts:
+                self.weft.ask("PUT", f"/v1/site/parts/{digest}", parts[digest])
+
+    def generation(self) -> int:
+        """Of the active site; 0: there is none yet."""
+        try:
+            return int(self.show()["generation"])
+        except NotFoundError:
+            return 0
+
+    def plan(self, adopt: bool = False) -> Json:
+        """Reads all that the site has in its clouds: give it time."""
+        return self.weft.ask("GET", "/v1/site/plan" + ("?adopt=true" if adopt else ""), extra_time=600)
+
+    def apply(self, adopt: bool = False) -> Json:
+        """The plan that is now carried out; `resources` shows how far it is."""
+        return self.weft.ask("POST", "/v1/site/apply", {"adopt": adopt}, extra_time=600)
+
+    def resources(self) -> Json:
+        return self.weft.ask("GET", "/v1/site/resources")
+
+    def events(self, after: int = 0, wait: float = 0.0) -> list[Json]:
+        """Events after a sequence; waits up to `wait` seconds (at most `LONGEST_WAIT`) for the first."""
+        wait = min(wait, LONGEST_WAIT)
+        return events(self.weft, "/v1/site", {"after": after, "wait": f"{wait:g}"}, wait)
+
+    def destroy(self) -> Json:
+        return self.weft.ask("POST", "/v1/site/destroy")
+
+    def abandon(self, reason: str) -> Json:
+        return self.weft.ask("POST", "/v1/site/abandon", {"reason": reason})
+
+    def receipt(self) -> Json:
+        return self.weft.ask("GET", "/v1/site/receipt")
+
+    def health(self, by: str = "type") -> Json:
+        return self.weft.ask("GET", with_query("/v1/site/health", by=by))
+
+    def impact(self, target: str, limit: int | None = None, place: bool = True) -> Json:
+        """What an outage of a node, switch, link or rack would touch."""
+        query = {"target": target, **({} if limit is None else {"limit": limit}), "place": str(place).lower()}
+        return self.weft.ask("GET", f"/v1/site/impact?{urlencode(query)}", extra_time=60)
+
+    def certificates(self) -> list[Json]:
+        """Certificates of the site's agents, and weft's own for them, as they were seen last."""
+        return listed(self.weft.ask, "/v1/site/certificates", "certificates")

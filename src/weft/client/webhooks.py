@@ -1,0 +1,35 @@
+"""Webhooks of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weft.client.asking import part, with_query
+from weft.client.transport import Json, Transport
+
+
+@dataclass(frozen=True, slots=True)
+class Webhooks:
+    """See `weft.client.client.Client`."""
+
+    weft: Transport
+
+    def list(self, all_projects: bool = False) -> list[Json]:
+        path = with_query("/v1/webhooks", all_projects="true" if all_projects else None)
+        return self.weft.ask("GET", path)["webhooks"]
+
+    def show(self, name: str) -> Json:
+        return self.weft.ask("GET", f"/v1/webhooks/{part('name', name)}")
+
+    def make(self, name: str, url: str, events: Sequence[str] = ()) -> Json:
+        """A webhook with its `secret`, which is shown only once."""
+        return self.weft.ask("POST", "/v1/webhooks", {"name": name, "url": url, "events": list(events)})
+
+    def delete(self, name: str) -> Json:
+        """The webhook as it was."""
+        return self.weft.ask("DELETE", f"/v1/webhooks/{part('name', name)}")
+
+    def act(self, name: str, act: str) -> Json:
+        """Args: act: rotate (a new `secret`), enable, or test (`delivered`, or the `reason`)."""
+        return self.weft.ask("POST", f"/v1/webhooks/{part('name', name)}/{act}", {})
