@@ -9,7 +9,15 @@ from weft.app.desk import Desk
 from weft.app.show import drain_view
 from weft.app.verbs import Request
 from weft.engine.book.capacity import Capacity
-from weft.engine.nodes.drains import Drain, drain_nodes, planned_drain, pods_on, undrain_nodes
+from weft.engine.nodes.drains import (
+    Drain,
+    drain_nodes,
+    orders_on,
+    planned_drain,
+    pods_on,
+    then_of,
+    undrain_nodes,
+)
 from weft.model.errors import ConflictError, InputError
 from weft.model.messages import maintenance
 from weft.model.site import Site
@@ -31,18 +39,32 @@ class DrainVerbs(Desk):
             InputError: the site has no such place, or the time is over.
             ConflictError: reservations or bookings would be broken, and `break_promises` isn't given.
         """
+        drain = Drain(wanted.by, wanted.reason, wanted.public, wanted.wait)
         if wanted.plan:
             site, nodes = self._drainable(request, wanted)
             capacity, broken = planned_drain(self._store.database, site, nodes)
-            return DrainResult(target=wanted.target, nodes=nodes, pods=_pods(capacity, nodes), broken=broken)
+            return self._drained(wanted.target, nodes, capacity, drain, broken)
         with self._logged(request, "node drain", wanted.target):
             site, nodes = self._drainable(request, wanted)
-            drain = Drain(wanted.by, wanted.reason, wanted.public, wanted.wait)
             user = request.caller.user_name
             capacity, broken = drain_nodes(
                 self._store.database, site, nodes, drain, user, wanted.break_promises
             )
-        return DrainResult(target=wanted.target, nodes=nodes, pods=_pods(capacity, nodes), broken=broken)
+        return self._drained(wanted.target, nodes, capacity, drain, broken)
+
+    def _drained(
+        self, target: str, nodes: Sequence[str], capacity: Capacity, drain: Drain, broken: tuple[str, ...]
+    ) -> DrainResult:
+        """What a drain concerns, and what happens to each pod at its time."""
+        pods = _pods(capacity, nodes)
+        orders = orders_on(self._store.database, pods) if drain.until is not None else {}
+        said = {
+            pod: then_of(orders[pod], drain, one.nodes, _spares(capacity, pod, one.nodes)) or ""
+            for pod, one in pods.items()
+            if pod in orders
+        }
+        shown = tuple(one.model_copy(update={"then": said.get(pod, "")}) for pod, one in pods.items())
+        return DrainResult(target=target, nodes=tuple(nodes), pods=shown, broken=broken)
 
     def _drainable(self, request: Request, wanted: DrainRequest) -> tuple[Site, tuple[str, ...]]:
         """The active site, and the nodes of the place. Raises as `drain` does."""
@@ -63,7 +85,8 @@ class DrainVerbs(Desk):
             capacity, ended = undrain_nodes(self._store.database, nodes, request.caller.user_name)
             if not ended:
                 raise ConflictError(maintenance.NOT_DRAINED(target=target))
-        return DrainResult(target=target, nodes=tuple(ended), pods=_pods(capacity, ended))
+        pods = tuple(_pods(capacity, ended).values())
+        return DrainResult(target=target, nodes=tuple(ended), pods=pods)
 
     def drains(self, request: Request) -> list[DrainView]:
         """All drained nodes, by name; also those that left the site."""
@@ -77,11 +100,19 @@ class DrainVerbs(Desk):
         return [one for one in self.drains(request) if one.by is not None and one.by <= now]
 
 
-def _pods(capacity: Capacity, nodes: Sequence[str]) -> tuple[DrainedPod, ...]:
+def _pods(capacity: Capacity, nodes: Sequence[str]) -> dict[UUID, DrainedPod]:
     """Pods that have some of the nodes, by name."""
     rows: Mapping[UUID, tuple[str, str]] = {
         row["pod_id"]: (row["pod"], row["project_id"])
         for row in (*capacity.holds.values(), *capacity.shared, *capacity.places)
     }
-    found = [(*rows[pod], tuple(mine)) for pod, mine in pods_on(capacity, frozenset(nodes)).items()]
-    return tuple(DrainedPod(pod=pod, project_id=project, nodes=mine) for pod, project, mine in sorted(found))
+    found = [(*rows[pod], tuple(mine), pod) for pod, mine in pods_on(capacity, frozenset(nodes)).items()]
+    return {
+        pod: DrainedPod(pod=name, project_id=project, nodes=mine)
+        for name, project, mine, pod in sorted(found)
+    }
+
+
+def _spares(capacity: Capacity, pod: UUID, nodes: Sequence[str]) -> list[str]:
+    """Those of a pod's nodes that are idle."""
+    return [n for n in nodes if (row := capacity.holds.get(n)) and row["pod_id"] == pod and row["spare"]]

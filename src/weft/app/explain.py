@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 from weft.app.yamltext import Path, Positions, dotted
 from weft.model import hostchecks, ids, nodetests, storageorder
 from weft.model.errors import InputError, InputErrors
+from weft.model.messages.message import Message
 from weft.model.site import DNS_NAMES, deployment, monitoring, storage
 from weft.model.site.ipus import PORT
 
@@ -201,7 +202,9 @@ def in_words(kind: str, details: Mapping[str, Any], message: str) -> str:
         pattern = details.get("pattern", "")
         return _PATTERNS.get(pattern, f"text of the form {pattern}")
     if kind == "value_error":
-        return str(details.get("error", message))
+        error = details.get("error", message)
+        said = error.args[0] if isinstance(error, ValueError) and error.args else error
+        return said if isinstance(said, Message) else str(error)  # str() of the error would lose its code
     if kind in _SENTENCES:
         return _SENTENCES[kind].format(**details)
     return message[:1].lower() + message[1:]

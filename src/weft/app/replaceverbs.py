@@ -98,6 +98,8 @@ class ReplaceVerbs(ChangeVerbs):
             raise ConflictError(orders.NOT_CHANGEABLE(pod=pod.name))
         if pod.placed is None:
             raise ConflictError(orders.NO_NODES_YET(pod=pod.name, why=pod.reason))
+        if (why := shape_of(pod.order).why_kept(pod.order)) is not None:
+            raise ConflictError(why)
         found = replaced_by(pod.plan, asked.node)
         if found is not None and self._is_new(pod, found[0]):
             node, before = found

@@ -233,7 +233,13 @@ def _drained(args: argparse.Namespace, found: Json, how: str) -> int:
         return 0
     say(f"{', '.join(found['nodes'])}: {how}")
     if found["pods"]:
-        say("\n".join(table(("pod", "project_id", "nodes"), found["pods"])))
+        columns = (
+            "pod",
+            "project_id",
+            "nodes",
+            *(("then",) if any(p.get("then") for p in found["pods"]) else ()),
+        )
+        say("\n".join(table(columns, found["pods"])))
         if how != "no longer drained":
             say("these pods keep their nodes: nothing is released by itself")
     for promise in found["broken"]:

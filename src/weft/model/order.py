@@ -12,6 +12,7 @@ from weft.model.base import Document
 from weft.model.ids import Duration, Instant, Name, span
 from weft.model.ipuorder import IpusOrder
 from weft.model.localityorder import LocalityOrder
+from weft.model.messages import orders
 from weft.model.servernames import DEFAULT, ServerNames, why_not_names
 from weft.model.site import AcceleratorCount
 from weft.model.storageorder import MOST_ENTRIES, StorageOrder, check_entries
@@ -289,13 +290,11 @@ class Order(Document):
     def _can_be_replaced(self) -> Self:
         if self.on_failure == "report":
             return self
-        why = {
-            "ipus": self.ipus is not None,
-            "nodes.sharing shared": self.nodes.sharing == "shared",
-        }
-        if wrong := [name for name, given in why.items() if given]:
+        if self.ipus is not None:
+            raise ValueError(orders.IPUS_ARE_WHOLE())
+        if self.nodes.sharing == "shared":
             raise ValueError(
-                f"on_failure: replace is not possible with {', '.join(wrong)}: weft replaces whole GPU nodes "
+                "on_failure: replace is not possible with nodes.sharing shared: weft replaces whole GPU nodes "
                 "only; omit on_failure, or use report"
             )
         return self

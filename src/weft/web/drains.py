@@ -74,7 +74,7 @@ async def plan(visit: Visitor) -> Response:
         *([f"Reason, for operators: {wanted.reason}"] if wanted.reason else []),
         *([f"Projects with pods there read: {wanted.public}"] if wanted.public else []),
         *(
-            f"Pod {one.pod} of project {one.project_id} keeps {_named(list(one.nodes))}."
+            f"Pod {one.pod} of project {one.project_id} keeps {_named(list(one.nodes))}{one.then and f'; {one.then}'}."
             for one in found.pods[:SHOWN]
         ),
         *([f"{len(found.pods) - SHOWN} further pods keep their nodes."] if len(found.pods) > SHOWN else []),

@@ -17,6 +17,7 @@ from tests.helpers.hostchecks import document, result
 from weft.app.redact import redacted
 from weft.engine.base.database import Database
 from weft.engine.nodes.drains import broken_promises
+from weft.model.change import Replacement
 from weft.model.errors import ConflictError, ForbiddenError, InputError, RefusedError
 from weft.model.pod import Aspect, PodState
 from weft.model.reservation import Reservation
@@ -199,6 +200,41 @@ def test_drained_machine_and_host_take_no_pod_of_ipus(ipu: IpuHouse) -> None:
     assert [c.message for c in seen.conditions if c.type is Aspect.MAINTENANCE] == [
         "poplar1 drained; nothing is released by itself"
     ]
+
+
+def test_drain_says_what_happens_to_each_pod_at_its_time(house: House, clock: HandClock) -> None:
+    """Planned or not: which nodes are replaced, which stay, and nothing where there is no time."""
+    kept = house.ready(make("kept", 1))
+    wanted = make("moved", 1, on_failure="replace")
+    moved = house.ready(wanted.model_copy(update={"nodes": wanted.nodes.model_copy(update={"spare": 1})}))
+    waiting = {"by": clock.now() + timedelta(hours=1)}
+    rack = {house.site.node_by_name[n].rack for n in (*kept.nodes, *moved.nodes)}
+    assert len(rack) == 1
+    for more, codes in (
+        ({}, ["", ""]),
+        ({**waiting, "plan": True}, ["DRAIN_LEAVES", "DRAIN_REPLACES"]),
+        ({**waiting, "wait": True}, ["DRAIN_WAITS", "DRAIN_WAITS"]),
+        (waiting, ["DRAIN_LEAVES", "DRAIN_REPLACES"]),
+    ):
+        done = house.service.drain(house.operator, DrainRequest(target=str(rack.copy().pop()), **more))
+        assert [(p.pod, p.code) for p in done.pods] == [("kept", codes[0]), ("moved", codes[1])]
+    spares = {s.node for s in moved.plan.placement.spares}
+    said = done.pods[1].params
+    assert set(said["spares"]) == spares and set(said["nodes"]).isdisjoint(spares)
+
+
+def test_drain_and_replacement_of_ipu_machines_say_that_the_pod_is_ordered_again(ipu: IpuHouse) -> None:
+    """Before anything is done, by the same code."""
+    pod = ipu.booted(ipus(count=4))
+    machine = pod.plan.placement.nodes[0].node
+    by = ipu.time.now() + timedelta(hours=1)
+    planned = ipu.service.drain(ipu.operator, DrainRequest(target=machine, by=by, plan=True))
+    assert [p.code for p in planned.pods] == ["DRAIN_NEEDS_RELEASE"]
+    assert planned.pods[0].params["why"]["code"] == "IPUS_ARE_WHOLE"
+    for verb in (ipu.service.plan_replacement, ipu.service.replace_node):
+        with pytest.raises(ConflictError) as refused:
+            verb(ipu.operator, str(pod.id), Replacement(node=machine))
+        assert refused.value.message.code == "IPUS_ARE_WHOLE"
 
 
 def test_drained_host_of_a_controller_is_named_to_operators_alone(ipu: IpuHouse) -> None:

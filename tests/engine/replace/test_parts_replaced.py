@@ -10,7 +10,6 @@ from tests.engine.life.test_parts import small
 from weft.model.change import Replacement
 from weft.model.errors import ConflictError, InputError, RefusedError
 from weft.model.order import Order
-from weft.model.placement import Occupancy
 from weft.model.pod import PodState
 from weft.model.resources import Kind
 from weft.model.storageorder import StorageOrder
@@ -88,11 +87,10 @@ def test_replacement_of_a_server_is_refused(house: House, way: str) -> None:
 
 def test_server_with_a_volume_is_not_replaced(house: House) -> None:
     """The new one would have a new, empty volume."""
-    pod = house.ready(small("train", 1))
     volume = StorageOrder.model_validate({"volume": "data", "size": "10GiB", "mount": "/data"})
-    order = pod.order.model_copy(update={"storage": (volume,)})
-    with pytest.raises(InputError, match="a pod without volumes"):
-        PARTS.replace(pod.plan, order, house.site, Occupancy(), (), Replacement(node="train-0"))
+    why = PARTS.why_kept(small("train", 1).model_copy(update={"storage": (volume,)}))
+    assert why is not None and why.code == "VOLUMES_ARE_EMPTY"
+    assert PARTS.why_kept(small("train", 1)) is None
 
 
 def test_on_failure_is_not_possible_on_shared_nodes() -> None:

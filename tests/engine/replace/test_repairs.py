@@ -13,14 +13,16 @@ from tests.engine.nodes.test_host_watch import watch
 from tests.engine.nodes.test_node_holds import states
 from tests.engine.replace.test_replace import places, visit
 from tests.engine.timehouse import HandClock, at_once, look, make, messages
+from weft.app.explain import validate
 from weft.app.redact import redacted
 from weft.app.repairs import Repairs, Replacer
 from weft.app.verbs import Request
+from weft.app.yamltext import Positions
 from weft.engine.nodes.adapterwatch import AdapterWatch
 from weft.engine.nodes.failures import claim_failure, refresh_failures, time_since_reset
 from weft.engine.rows.records import PodRecord, ResourceRecord
 from weft.model.change import Replacement
-from weft.model.errors import ConflictError
+from weft.model.errors import ConflictError, InputError
 from weft.model.messages import message
 from weft.model.order import Order
 from weft.model.pod import Aspect, PodState
@@ -331,16 +333,12 @@ def test_report_without_on_failure_only_reports(house: House) -> None:
     assert said(house, pod) == ""
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"nodes": {"count": 1, "flavor": "p", "image": "tiny", "sharing": "shared"}},
-        {"nodes": {"count": 1, "flavor": "v", "image": "tiny"}, "ipus": {"count": 4}},
-    ],
-)
-def test_shapes_that_are_not_replaced_refuse_it(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="on_failure: replace is not possible with"):
-        Order.model_validate({"name": "train", "on_failure": "replace", **fields})
+def test_order_of_ipus_that_wants_replacements_is_refused_by_its_code() -> None:
+    nodes = {"count": 1, "flavor": "v", "image": "tiny"}
+    wanted = {"name": "train", "on_failure": "replace", "nodes": nodes, "ipus": {"count": 4}}
+    with pytest.raises(InputError) as refused:
+        validate(Order, wanted, Positions())
+    assert message(refused.value.allowed).code == "IPUS_ARE_WHOLE"
 
 
 def drain(house: House, clock: HandClock, node: str, **more: Any) -> None:

@@ -18,11 +18,9 @@ from weft.engine.base.database import Database
 from weft.engine.rows.records import PodRecord
 from weft.model.change import Replacement
 from weft.model.errors import ConflictError, ForbiddenError, InputError, RefusedError
-from weft.model.placement import Occupancy
 from weft.model.plan import Plan
 from weft.model.pod import PodState
 from weft.model.resources import Kind
-from weft.planning.shapes.ipu.shape import IPU
 from weft.ports.occupants import Ended, Ending
 from weft.testing.cloud import Fault
 from weft.testing.cloud_rules import used_quota
@@ -356,13 +354,6 @@ def house_ask(house: House, ask: Any, pod: PodRecord, by: str) -> None:
     asked = Replacement(node=pod.nodes[0], by=by)
     verb = house.service.replace_node if ask is swap else house.service.plan_replacement
     verb(house.operator, str(pod.id), asked)
-
-
-def test_ipu_machine_cannot_be_replaced(house: House) -> None:
-    """Refused when it is planned, with the reason."""
-    pod = house.order(sized(1))
-    with pytest.raises(InputError, match="node: 'gpu01' is not allowed: a node of a pod of"):
-        IPU.replace(pod.plan, pod.order, house.site, Occupancy(), (), Replacement(node="gpu01"))
 
 
 def test_order_without_nodes_has_none_to_replace(house: House) -> None:

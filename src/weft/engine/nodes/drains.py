@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from weft.engine.base.database import Database, Tx
-from weft.engine.base.documents import message_json
+from weft.engine.base.documents import message_json, read
+from weft.engine.base.unreadable import READING
 from weft.engine.book.capacity import Capacity, read_capacity
 from weft.engine.book.stops import NO_STOPS
 from weft.engine.queue.agenda import agenda
@@ -17,8 +19,10 @@ from weft.engine.queue.waitlist import Waitlist
 from weft.model.errors import ConflictError
 from weft.model.messages import maintenance
 from weft.model.messages.message import Message
+from weft.model.order import Order
 from weft.model.site import Site
 from weft.planning.place.slots import HOST, is_slot
+from weft.planning.shapes.resolve import shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,35 @@ def drain_nodes(
         tx.run("touch_queue", at=now)
     database.gate.hurry()
     return capacity, broken
+
+
+def orders_on(database: Database, pods: Iterable[UUID]) -> dict[UUID, Order]:
+    """The orders of these pods; those that can't be read, or have ended, are left out."""
+    with database.statement() as tx:
+        rows = tx.rows("orders_of", ids=sorted(pods))
+    found: dict[UUID, Order] = {}
+    for row in rows:
+        with contextlib.suppress(*READING):
+            found[row["id"]] = read(Order, row["ordered"])
+    return found
+
+
+def then_of(order: Order, drain: Drain, nodes: Sequence[str], spares: Collection[str]) -> Message | None:
+    """What happens to a pod with these drained nodes once they should be empty; None: there is no such time.
+
+    Args:
+        spares: those of its nodes that are idle: they aren't replaced.
+    """
+    if drain.until is None:
+        return None
+    if drain.waits:
+        return maintenance.DRAIN_WAITS()
+    if (why := shape_of(order).why_kept(order)) is not None:
+        return maintenance.DRAIN_NEEDS_RELEASE(why=why)
+    working = [n for n in nodes if n not in spares]
+    if order.on_failure == "report" or not working:
+        return maintenance.DRAIN_LEAVES()
+    return maintenance.DRAIN_REPLACES(nodes=working, **({"spares": sorted(spares)} if spares else {}))
 
 
 def say_drains_due(database: Database) -> None:

@@ -109,6 +109,32 @@ DRAIN_DUE = Code(
     "maintenance",
     {"nodes": NODES},
 )
+DRAIN_REPLACES = Code(
+    "DRAIN_REPLACES",
+    Component.SITE,
+    "weft replaces {nodes} then, within the site's limits[; spares stay: {spares}]",
+    None,
+    "maintenance",
+    {"nodes": NODES, "spares": NODES},
+)
+DRAIN_LEAVES = Code(
+    "DRAIN_LEAVES",
+    Component.SITE,
+    "it keeps them then, and gets an event: replace the nodes, or have it released",
+    None,
+    "maintenance",
+)
+DRAIN_NEEDS_RELEASE = Code(
+    "DRAIN_NEEDS_RELEASE",
+    Component.SITE,
+    "it keeps them then, and gets an event: {why}",
+    None,
+    "maintenance",
+    {"why": MESSAGE},
+)
+DRAIN_WAITS = Code(
+    "DRAIN_WAITS", Component.SITE, "it is left alone then, as the drain says (--wait)", None, "maintenance"
+)
 NODES_UNDRAINED = Code(
     "NODES_UNDRAINED",
     Component.SITE,

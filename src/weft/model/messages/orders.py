@@ -269,6 +269,22 @@ REPLACED_ALREADY = Code(
     "conflicts",
     {"pod": POD, "server": word(SERVER), "node": NODE, "by": NODE},
 )
+IPUS_ARE_WHOLE = Code(
+    "IPUS_ARE_WHOLE",
+    Component.ORDER,
+    "no IPU-Machine or server of a pod of IPUs can be replaced by another one: its V-IPU cluster is created as a "
+    "whole, from one line of machines; release the pod and order it again",
+    True,
+    "conflicts",
+)
+VOLUMES_ARE_EMPTY = Code(
+    "VOLUMES_ARE_EMPTY",
+    Component.ORDER,
+    "no server of a pod with volumes can be replaced on shared nodes: the new one would have new, empty volumes; "
+    "mount shares instead, or order whole nodes",
+    True,
+    "conflicts",
+)
 NODE_NOT_IN_SITE = Code(
     "NODE_NOT_IN_SITE",
     Component.SITE,

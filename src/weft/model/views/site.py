@@ -88,12 +88,18 @@ class DrainView(Document):
     public: str = Field(default="", description="What the projects with pods there read.")
 
 
-class DrainedPod(Document):
+class DrainedPod(Coded):
     """A pod with drained nodes."""
+
+    sentence: ClassVar[str] = "then"
 
     pod: str
     project_id: str
     nodes: tuple[str, ...]
+    then: Sentence = Field(
+        default="",
+        description="What happens to it at the time by which they should be empty; empty: there is none.",
+    )
 
 
 class DrainResult(Document):

@@ -14,6 +14,7 @@ from weft.model.change import Replacement
 from weft.model.fabric import Capabilities
 from weft.model.ipuorder import PodIpus
 from weft.model.localityorder import Level
+from weft.model.messages.message import Message
 from weft.model.offer import Offer
 from weft.model.order import Order
 from weft.model.placement import Occupancy, PlacedNode, Placement, Refusal
@@ -364,6 +365,10 @@ class Shape(Protocol):
         """See `weft.planning.shapes.gpu.reassign.reassign`."""
         ...
 
+    def why_kept(self, order: Order) -> Message | None:
+        """Why none of a pod's nodes can be replaced by another one, whatever is free; None: they can."""
+        ...
+
     def replace(
         self,
         plan: Plan,
@@ -373,7 +378,7 @@ class Shape(Protocol):
         leaving: Collection[str],
         asked: Replacement,
     ) -> Assignment | Refusal:
-        """See `weft.planning.shapes.gpu.replacing.replace_node`. Raises `InputError` where nodes can't be replaced."""
+        """See `weft.planning.shapes.gpu.replacing.replace_node`. Not asked where `why_kept`."""
         ...
 
     def elsewhere(

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from weft.model.change import Replacement
 from weft.model.localityorder import Level
+from weft.model.messages import orders
+from weft.model.messages.message import Message
 from weft.model.messages.orders import instead
 from weft.model.offer import Offer
 from weft.model.order import Order
@@ -74,6 +76,9 @@ class PartsShape(GpuShape):
             return Assignment(plan.placement, plan.allotment)  # whatever the site says by now
         resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
         return reassign_parts(plan, resolved, occupancy, leaving, remove)
+
+    def why_kept(self, order: Order) -> Message | None:
+        return orders.VOLUMES_ARE_EMPTY() if any(entry.kind == "volume" for entry in order.storage) else None
 
     def replace(
         self,

@@ -97,9 +97,6 @@ def replace_part(
         by_key = {key: name for name, key in servers_by_name(plan.graph).items()}
         known = first_names(sorted(by_key.get(key, key) for key in meant or before), 40)
         raise InputError("node", asked.node, instead("one of the pod's servers: {servers}", servers=known))
-    if any(entry.kind == "volume" for entry in resolved.order.storage):
-        allowed = instead("a server of a pod without volumes: the new one would have new, empty ones")
-        raise InputError("node", asked.node, allowed)
     (failed,) = meant
     host = before[failed].node
     if asked.by is not None and (asked.by == host or asked.by not in site.node_by_name):

@@ -12,6 +12,7 @@ from weft.model.fabrictypes import FabricKind
 from weft.model.ipuorder import PodIpus
 from weft.model.localityorder import Level
 from weft.model.messages import placement
+from weft.model.messages.message import Message
 from weft.model.messages.orders import instead
 from weft.model.offer import FieldsOffer, Offer, OfferedChange, applied, offered
 from weft.model.order import Order
@@ -200,6 +201,9 @@ class GpuShape:
     ) -> Assignment | Refusal:
         resolved = self.resolved(order, plan.project, site, plan.cloud, plan.flavor)
         return reassign(plan, resolved, occupancy, leaving, remove)
+
+    def why_kept(self, order: Order) -> Message | None:
+        return None
 
     def replace(
         self,

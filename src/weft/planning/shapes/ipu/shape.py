@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from weft.model.change import Replacement
-from weft.model.errors import InputError
+from weft.model.errors import ConflictError, InputError
 from weft.model.fabric import Capabilities
 from weft.model.ipuorder import IpusOrder, PodIpus
 from weft.model.localityorder import Level
+from weft.model.messages import orders
+from weft.model.messages.message import Message
 from weft.model.messages.orders import instead
 from weft.model.offer import Offer, offered
 from weft.model.order import Order
@@ -154,6 +156,9 @@ class IpuShape:
     ) -> Assignment | Refusal:
         return Assignment(plan.placement, plan.allotment)
 
+    def why_kept(self, order: Order) -> Message | None:
+        return orders.IPUS_ARE_WHOLE()
+
     def replace(
         self,
         plan: Plan,
@@ -163,10 +168,7 @@ class IpuShape:
         leaving: Collection[str],
         asked: Replacement,
     ) -> Assignment | Refusal:
-        allowed = instead(
-            "a node of a pod of GPU nodes: a V-IPU cluster is created as a whole; {then}", then=AGAIN
-        )
-        raise InputError("node", asked.node, allowed)
+        raise ConflictError(orders.IPUS_ARE_WHOLE())
 
     def elsewhere(
         self, plan: Plan, order: Order, site: Site, occupancy: Occupancy, lost: Collection[str]
