@@ -80,8 +80,7 @@ class Replacer(ReplaceVerbs, NodeVerbs):
         with self._store.database.transaction() as tx:
             check_confirmed(tx, pod)
             unasked.check(tx, pod)
-        self._check_seen(request, pod, failure)
-        asked = Replacement(node=failure.node, hold=not failure.sound)
+        asked = Replacement(node=self._check_seen(request, pod, failure), hold=not failure.sound)
         done = self._replace(request, pod, asked, pod.project_id if failure.by_tenant else None, unasked)
         self._write(
             request, "pod replace", f"{pod.name} {failure.node}", f"done: {failure.cause}", counted=False
@@ -96,14 +95,17 @@ class Replacer(ReplaceVerbs, NodeVerbs):
 
         def also(tx: Tx, found: NextGeneration) -> None:
             change = found.change
-            (by,) = (*change.nodes_added, *change.spares_used)
-            note_own_replacement(tx, failure, change.generation, by)
+            by = dict.fromkeys((*change.nodes_added, *change.spares_used))
+            note_own_replacement(tx, failure, change.generation, list(by))
 
         return Unasked(failure.cause, check, also)
 
-    def _check_seen(self, request: Request, pod: PodRecord, failure: Failure) -> None:
+    def _check_seen(self, request: Request, pod: PodRecord, failure: Failure) -> str:
         """Raise unless the cloud shows the failure now, and says that all servers of the pod are there: what its
-        tenant deletes stays deleted. A server in an error is reset first, once."""
+        tenant deletes stays deleted. A server in an error is reset first, once.
+
+        Returns what is to be replaced: the node, or the one server in an error of several on a shared node.
+        """
         record, plan = self._store.site(), pod.plan
         world = self._keeper.world_of(record)
         facts, node = world.clouds.get(plan.cloud), record.site.node_by_name.get(failure.node)
@@ -124,20 +126,21 @@ class Replacer(ReplaceVerbs, NodeVerbs):
             raise ConflictError(repairs.SERVERS_DELETED(servers=gone))
         if failure.kind == "adapter":
             _check_adapters(record.site, world, adapters_failing(self._store.database, failure, record.site))
-        for server in (r for r in servers if r.resource.node == failure.node):
-            now = seen[server.key]
-            if failure.kind == "server" and now.status is not Status.BROKEN:
-                raise ConflictError(repairs.SERVER_NOT_BROKEN())
-            if failure.kind == "adapter" and (now.status is not Status.SETTLED or now.differences):
-                raise ConflictError(repairs.SERVER_NOT_RUNNING())
-            if failure.kind == "server":
-                since_reset = time_since_reset(self._store.database, now.id)
-                if since_reset is None:
-                    self._reset(request, pod, server, now.id)
-                if since_reset is None or since_reset < min(
-                    span(self.site.repair.server_broken), RESET_LASTS
-                ):
-                    raise ConflictError(repairs.SERVER_RESET())
+        mine = sorted((r for r in servers if r.resource.node == failure.node), key=_in_state_since)
+        off = any(seen[r.key].status is not Status.SETTLED or seen[r.key].differences for r in mine)
+        if failure.kind == "adapter" and off:
+            raise ConflictError(repairs.SERVER_NOT_RUNNING())
+        if failure.kind != "server":
+            return failure.node
+        broken = next((r for r in mine if seen[r.key].status is Status.BROKEN), None)
+        if broken is None:
+            raise ConflictError(repairs.SERVER_NOT_BROKEN())
+        since_reset = time_since_reset(self._store.database, seen[broken.key].id)
+        if since_reset is None:
+            self._reset(request, pod, broken, seen[broken.key].id)
+        if since_reset is None or since_reset < min(span(self.site.repair.server_broken), RESET_LASTS):
+            raise ConflictError(repairs.SERVER_RESET())
+        return failure.node if len(mine) == 1 else broken.resource.name
 
     def _reset(self, request: Request, pod: PodRecord, server: ResourceRecord, server_id: str) -> None:
         """Power a server off and on. Raises `TemporaryError` without an answer, and `ConflictError` if it must not be
@@ -223,6 +226,10 @@ def _check_adapters(site: Site, world: World, adapters: Sequence[tuple[str, str]
             return
         unknown = unknown or not (reading.seen is None or mine <= reading.seen)
     raise ConflictError(repairs.FABRIC_UNKNOWN() if unknown else repairs.ADAPTER_SHOWN())
+
+
+def _in_state_since(server: ResourceRecord) -> datetime:
+    return server.since or datetime.max.replace(tzinfo=UTC)
 
 
 _DELETED = frozenset({outside.BEING_DELETED.name, outside.SOFT_DELETED.name})

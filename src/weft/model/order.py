@@ -239,7 +239,8 @@ class Order(Document):
         default="report",
         description="What happens when a node fails. report: it is reported. replace: weft also puts another node in "
         "its place, as `weft pod replace` does: a spare of the pod, else the nearest free node that keeps "
-        "`locality.required`. Only for whole GPU nodes.",
+        "`locality.required`; of a shared node all servers of the pod there, with names and addresses of their own. "
+        "Not for IPUs, and not for shared nodes with volumes.",
     )
     verify: Literal["nothing", "bandwidth"] = Field(
         default="nothing",
@@ -292,11 +293,8 @@ class Order(Document):
             return self
         if self.ipus is not None:
             raise ValueError(orders.IPUS_ARE_WHOLE())
-        if self.nodes.sharing == "shared":
-            raise ValueError(
-                "on_failure: replace is not possible with nodes.sharing shared: weft replaces whole GPU nodes "
-                "only; omit on_failure, or use report"
-            )
+        if self.nodes.sharing == "shared" and any(entry.kind == "volume" for entry in self.storage):
+            raise ValueError(orders.VOLUMES_ARE_EMPTY())
         return self
 
     @model_validator(mode="after")

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.engine.changes.test_change_parts import name, parts, released, servers, visit
 from tests.engine.house import House
 from tests.engine.life.test_parts import small
+from tests.engine.nodes.test_node_checks import choose
+from tests.engine.replace.test_repairs import fail, repairs, said
+from tests.engine.replace.test_repairs_by_checks import GONE, Report
+from tests.engine.replace.test_repairs_by_checks import report as report
+from tests.engine.timehouse import HandClock, look, messages
+from weft.app.explain import validate
+from weft.app.yamltext import Positions
 from weft.model.change import Replacement
 from weft.model.errors import ConflictError, InputError, RefusedError
+from weft.model.messages import message
 from weft.model.order import Order
 from weft.model.pod import PodState
 from weft.model.resources import Kind
@@ -54,17 +64,14 @@ def test_part_whose_server_stays_is_kept_and_delays_nothing(house: House) -> Non
     assert (failed.split("/")[1], True) in parts(house, pod)
 
 
-@pytest.mark.parametrize("way", ["two servers", "no room", "same node", "quota", "generation"])
+@pytest.mark.parametrize("way", ["no room", "same node", "quota", "generation"])
 def test_replacement_of_a_server_is_refused(house: House, way: str) -> None:
     """Each with its reason, and nothing is changed."""
-    together = {"locality": {"required": "node"}} if way == "two servers" else {}
-    pod = house.ready(small("train", 2, **together))
+    pod = house.ready(small("train", 2))
     failed = sorted(servers(house, pod))[0].removeprefix("server/")
     server, host = name(pod, failed), failed.partition("/")[0]
     asked, error = Replacement(node=server), InputError
     match way:
-        case "two servers":
-            asked = Replacement(node=host)
         case "no room":
             site = house.site
             for node in (n.name for n in site.nodes if n.name != host):
@@ -93,6 +100,64 @@ def test_server_with_a_volume_is_not_replaced(house: House) -> None:
     assert PARTS.why_kept(small("train", 1)) is None
 
 
-def test_on_failure_is_not_possible_on_shared_nodes() -> None:
-    with pytest.raises(ValueError, match="whole GPU nodes only"):
-        Order.model_validate({**small("train", 1).model_dump(mode="json"), "on_failure": "replace"})
+def test_order_of_parts_with_volumes_that_wants_replacements_is_refused_by_its_code() -> None:
+    volume = {"volume": "data", "size": "10GiB", "mount": "/data"}
+    wanted = {**small("train", 1).model_dump(mode="json"), "on_failure": "replace", "storage": [volume]}
+    with pytest.raises(InputError) as refused:
+        validate(Order, wanted, Positions())
+    assert message(refused.value.allowed).code == "VOLUMES_ARE_EMPTY"
+
+
+def replacing(name: str, count: int, **more: Any) -> Order:
+    return small(name, count, **more).model_copy(update={"on_failure": "replace"})
+
+
+def test_all_servers_of_a_pod_on_a_failed_shared_node_are_replaced(house: House, clock: HandClock) -> None:
+    """At once, on one that keeps them together, as by hand; another pod on the node keeps its servers."""
+    pod = house.ready(replacing("train", 2, locality={"required": "node"}))
+    (host,) = {key.split("/")[1] for key in servers(house, pod)}
+    other = house.ready(small("other", 1))
+    kept = servers(house, other)
+    plan = house.service.plan_replacement(house.request(), "train", Replacement(node=host))
+    assert plan.change is not None and plan.change.nodes_removed == (host, host)
+    fail(house, clock, host)
+    repairs(house).tend()
+    now = visit(house, pod)
+    assert now.generation == 2 and now.state is PodState.READY
+    (new,) = {n.node for n in now.plan.placement.nodes}
+    assert new != host and not house.service.holds(house.operator)
+    said = [e for e in messages(house, pod, "repair") if "is replaced by" in e]
+    assert len(said) == 1 and f"node {host} is replaced by {new}, as" in said[0]
+    assert look(house, other).generation == 1 and servers(house, other) == kept
+
+
+def test_only_the_broken_one_of_two_servers_on_a_shared_node_is_replaced(
+    house: House, clock: HandClock
+) -> None:
+    """Once a reset, which comes first, hasn't mended it."""
+    pod = house.ready(replacing("train", 2, locality={"required": "leaf"}))
+    before = servers(house, pod)
+    failed = sorted(before)[0]
+    house.cloud.thing(failed).broken = "an error"
+    visit(house, pod)
+    clock.forward(minutes=11)
+    repairs(house).tend()
+    assert look(house, pod).generation == 1 and len(house.cloud.acts) == 1
+    clock.forward(minutes=13)
+    repairs(house).tend()
+    now = visit(house, pod)
+    after = servers(house, now)
+    (kept,) = before.keys() - {failed}
+    assert now.generation == 2 and failed not in after and after[kept] == before[kept] and len(after) == 2
+
+
+def test_failed_check_of_a_shared_node_replaces_no_server_there(
+    house: House, clock: HandClock, report: Report
+) -> None:
+    """Another project can bring the devices of its own part into an error: the pod reads of it alone."""
+    choose(house, codes={"GPU_COUNT": "replace"})
+    pod = house.ready(replacing("train", 1))
+    (host,) = {key.split("/")[1] for key in servers(house, pod)}
+    report(host, GONE, minutes=31)
+    repairs(house).tend()
+    assert look(house, pod).generation == 1 and said(house, pod) == "NODE_FAILS"

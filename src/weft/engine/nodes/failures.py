@@ -224,11 +224,17 @@ def note_reset(database: Database, server: str, refused: bool) -> None:
         tx.run("note_own_reset", server=server, at=at, before=tx.now() - KEPT)
 
 
-def note_own_replacement(tx: Tx, failure: Failure, generation: int, by: str) -> None:
-    """Remember a replacement for the limits, with an event of its pod; in the transaction of the change."""
+def note_own_replacement(tx: Tx, failure: Failure, generation: int, by: Sequence[str]) -> None:
+    """Remember a replacement for the limits, with an event of its pod; in the transaction of the change.
+
+    Args: by: the nodes that get its servers, a whole one alone.
+    """
     now, pod = tx.now(), failure.pod_id
-    tx.run("note_own_replacement", pod_id=pod, node=failure.node, generation=generation, by_node=by, at=now)
-    said = repairs.REPLACED_BY_ITSELF(node=failure.node, by=by, cause=failure.cause)
+    tx.run(
+        "note_own_replacement", pod_id=pod, node=failure.node, generation=generation, by_node=by[0], at=now
+    )
+    more = {"more": list(by[1:])} if by[1:] else {}
+    said = repairs.REPLACED_BY_ITSELF(node=failure.node, by=by[0], cause=failure.cause, **more)
     tx.run("insert_event", owner_id=pod, at=now, type="repair", message=message_json(said), key=None)
 
 

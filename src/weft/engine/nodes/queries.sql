@@ -270,7 +270,9 @@ gone AS (
 @gone
 , failing AS (
     SELECT DISTINCT ON (h.pod_id, h.node) h.pod_id, h.node, f.kind, f.since, f.what,
-        h.whole AND NOT h.spare AND coalesce(p.ordered ->> 'on_failure', '') = 'replace' AS replaces
+        -- whose accelerator or adapter fails on a shared node isn't known
+        (h.whole OR f.kind NOT IN ('adapter', 'check')) AND NOT h.spare
+            AND coalesce(p.ordered ->> 'on_failure', '') = 'replace' AS replaces
     FROM (
         SELECT 1 AS rank, 'host' AS kind, node, since, NULL::uuid AS pod_id, '' AS what FROM host_down WHERE reported_at IS NOT NULL
             AND seen_at BETWEEN %(at)s - %(gap)s::interval AND %(at)s + %(gap)s::interval
@@ -284,8 +286,8 @@ gone AS (
     ) f JOIN node_hold h ON h.node = f.node AND h.leaving IS NULL AND coalesce(f.pod_id, h.pod_id) = h.pod_id
     JOIN pod p ON p.id = h.pod_id AND p.wanted = 'present' AND p.state <> 'RELEASED'
     -- a drained node is sound: it doesn't fail, but leaves a pod that asks for it
-    WHERE f.kind <> 'drain' OR h.whole AND NOT h.spare AND coalesce(p.ordered ->> 'on_failure', '') = 'replace'
-    ORDER BY h.pod_id, h.node, f.rank
+    WHERE f.kind <> 'drain' OR NOT h.spare AND coalesce(p.ordered ->> 'on_failure', '') = 'replace'
+    ORDER BY h.pod_id, h.node, f.rank, f.since
 )
 
 -- name: lock_failures
@@ -364,7 +366,7 @@ WITH counted AS (
         SELECT count(*) FROM node_hold h WHERE h.pod_id = r.pod_id AND h.node = r.by_node AND h.leaving IS NULL
     ) > 0 AND (
         SELECT count(*) FROM resource s WHERE s.owner_id = r.pod_id AND s.kind = 'server' AND s.document ->> 'node' = r.by_node
-            AND s.expunged IS NULL AND s.state = 'settled'
+            AND s.generation >= r.generation AND s.expunged IS NULL AND s.state = 'settled'
     ) = 0 AS waits, p.project_id
     FROM own_replacement r LEFT JOIN pod p ON p.id = r.pod_id WHERE r.at > %(kept)s
 )

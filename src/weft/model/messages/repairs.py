@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.model.messages.hostchecks import CHECK
 from weft.model.messages.message import MESSAGE, REASON, Code, Component
-from weft.model.messages.values import COUNT, NODE, SERVER, TIME, Value, Words, word
+from weft.model.messages.values import COUNT, NODE, NODES, SERVER, TIME, Value, Words, word
 
 
 def _code(name: str, operator: str, tenant: str | bool = True, **types: Value) -> Code:
@@ -34,9 +34,10 @@ REPLACEMENT_WAITS = _code(
 )
 REPLACED_BY_ITSELF = _code(
     "REPLACED_BY_ITSELF",
-    "node {node} is replaced by {by}, as the order asks for[: {cause}]",
+    "node {node} is replaced by {by}[, {more}], as the order asks for[: {cause}]",
     node=NODE,
     by=NODE,
+    more=NODES,
     cause=MESSAGE,
 )
 

@@ -83,33 +83,33 @@ def reassign_parts(
 def replace_part(
     plan: Plan, resolved: Resolved, occupancy: Occupancy, leaving: Collection[str], asked: Replacement
 ) -> Assignment | Refusal:
-    """The pod's servers with another one, on another node, instead of `asked.node`. It has a number of its own, and so
-    another name and other addresses: nothing waits until the old part is proved clean.
+    """The pod's servers with others, on other nodes, instead of `asked.node`: a server, or all of the pod's on a node.
+    They have numbers of their own, and so other names and addresses: nothing waits until the old parts are proved
+    clean.
 
     Args: as for `reassign_parts`.
 
-    Returns a `Refusal` if no other node has room.
+    Returns a `Refusal` if no other nodes have room.
     Raises `InputError` for a server that can't be replaced, or a node that can't have the new one.
     """
     before, site = by_server(plan.placement.nodes), resolved.site
     meant = called(plan, before, [asked.node], "node").get(asked.node, frozenset())
-    if len(meant) != 1:
+    if not meant:
         by_key = {key: name for name, key in servers_by_name(plan.graph).items()}
-        known = first_names(sorted(by_key.get(key, key) for key in meant or before), 40)
+        known = first_names(sorted(by_key.get(key, key) for key in before), 40)
         raise InputError("node", asked.node, instead("one of the pod's servers: {servers}", servers=known))
-    (failed,) = meant
-    host = before[failed].node
+    host = next(before[server].node for server in meant)
     if asked.by is not None and (asked.by == host or asked.by not in site.node_by_name):
         allowed = instead("another node of site {site} than the server is on", site=site.name)
         raise InputError("with", asked.by, allowed)
     others = (n.name for n in site.nodes if n.name == host or asked.by not in (None, n.name))
-    stay = {server: node for server, node in before.items() if server != failed}
+    stay = {server: node for server, node in before.items() if server not in meant}
     request, topology = request_of(resolved), Topology.of(site, plan.fabric)
     for one in stay.values():
         if one.node not in topology.stands:
             raise ConflictError(orders.NODE_NOT_IN_SITE(node=one.node, pod=plan.order.name, site=site.name))
     near = tuple(_on(stay))
-    wanted = request.model_copy(update={"count": 1, "near": near, "exclude": tuple(others)})
+    wanted = request.model_copy(update={"count": len(meant), "near": near, "exclude": tuple(others)})
     found = place(wanted, site, occupancy)
     if isinstance(found, Refusal):
         offers = tuple(x for x in found.would_fit if "nodes.count" not in fields_of(x))
