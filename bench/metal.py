@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import statistics
+from collections.abc import Callable
 from typing import Any
 
 from bench import openstack_scripts as scripts
@@ -35,12 +36,13 @@ def _measure(lab: Lab) -> list[dict[str, Any]]:
     hosts = [str(n.machine) for n in machines(lab.site)]
     shape = scripts.Shape(flavor=FLAVOR, adapters=1, bare_metal=True)
 
-    def script() -> float:
+    def script(done: Callable[[], None]) -> float:
         with contextlib.closing(scripts.parallel(connection, hosts, shape)) as made:
+            done()
             return made.seconds
 
     nodes = {"kind": "bare_metal", "count": MACHINES, "flavor": FLAVOR, "image": "tiny"}
-    took = in_turn(client, nodes, script, ROUNDS, before=lambda: _offered(lab))
+    took = in_turn(lab, client, nodes, script, ROUNDS, before=lambda: _offered(lab))
     ratio = took.ratio(took.active)
     what = f"order of {MACHINES} machines"
     return [

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import statistics
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from typing import Any
 from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 
+from bench.row import row
 from weft.client import Client, of_cloud
 from weft.model.pod import PodState
 from weftlab.lab import Lab
@@ -70,33 +73,91 @@ def spent(lab: Lab) -> dict[str, float]:
     return found
 
 
+SCRIPT = "byhand"
+"""What the script calls itself in its requests."""
+_ANSWERED = re.compile(r"^request \d{3} \S+ (?P<method>\S+) (?P<path>[^ ?]*)\S* by (?P<agent>\S*)")
+
+
 def connections(lab: Lab) -> tuple[Connection, Client]:
     """The script's, of the service user in a tenant's project: it may ask for hosts, and the tenant's quota counts, as
     for weft; and a tenant's client of weft."""
-    config = OpenStackConfig(config_files=[str(lab.clouds_yaml)])
-    return Connection(config=config.get_one("weft")).connect_as_project("team-b"), of_cloud(
-        config.get_one("team-a")
-    )
+    files = [str(lab.clouds_yaml)]
+    own = Connection(config=OpenStackConfig(config_files=files, app_name=SCRIPT).get_one("weft"))
+    tenant = OpenStackConfig(config_files=files).get_one("team-a")
+    return own.connect_as_project("team-b"), of_cloud(tenant)
+
+
+class Asked:
+    """Requests that OpenStack's APIs have answered, by their own logs, and seconds that each service has worked, since
+    `begin`."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._sizes, self._spent = dict[Path, int](), dict[str, float]()
+
+    def begin(self) -> None:
+        self._sizes = {log: log.stat().st_size for log in self._logs()}
+        self._spent = spent(self._lab)
+
+    def requests(self, agent: str) -> Counter[str]:
+        """Service, method and path of each request of a program, ids left out."""
+        found = Counter[str]()
+        for log in self._logs():
+            with log.open(errors="replace") as lines:
+                lines.seek(self._sizes.get(log, 0))
+                for line in lines:
+                    one = _ANSWERED.match(line)
+                    if one and one["agent"].partition("/")[0] == agent:
+                        path = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32}", "ID", one["path"])
+                        found[f"{log.stem.removesuffix('-uwsgi')} {one['method']} {path}"] += 1
+        return found
+
+    def worked(self) -> dict[str, float]:
+        """Service -> seconds of the processors, the busiest first."""
+        took = {name: now - self._spent.get(name, 0.0) for name, now in spent(self._lab).items()}
+        return dict(sorted(took.items(), key=lambda one: -one[1]))
+
+    def _logs(self) -> list[Path]:
+        return sorted(self._lab.layout.log("").parent.glob("*-uwsgi.log"))
 
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """Seconds of each round: weft's order to ACTIVE and to READY, its release, the script to ACTIVE."""
+    """Seconds of each round: weft's order to ACTIVE and to READY, its release, the script to ACTIVE; and requests of
+    weft until READY, and of the script."""
 
     active: list[float]
     ready: list[float]
     release: list[float]
     script: list[float]
+    asked: list[float]
+    asked_by_script: list[float]
 
     def ratio(self, ours: list[float]) -> float:
         """Median of the rounds' ratios to the script."""
         return statistics.median(a / b for a, b in zip(ours, self.script, strict=True))
 
+    def request_rows(self, what: str) -> list[dict[str, Any]]:
+        """How many requests were made, against the script's."""
+        mine, theirs = statistics.median(self.asked), statistics.median(self.asked_by_script)
+        return [
+            row(
+                f"{what}: requests of weft until READY",
+                mine,
+                "requests",
+                "< script's",
+                mine < theirs,
+                "script",
+            ),
+            row(f"{what}: requests of the script until ACTIVE", theirs, "requests"),
+        ]
+
 
 def in_turn(
+    lab: Lab,
     client: Client,
     nodes: dict[str, Any],
-    script: Callable[[], float],
+    script: Callable[[Callable[[], None]], float],
     rounds: int,
     before: Callable[[], object] = lambda: None,
 ) -> Rounds:
@@ -106,16 +167,30 @@ def in_turn(
     be counted as weft's otherwise. What weft does for the first time is.
 
     Args:
+        script: calls its argument when its servers are ACTIVE.
         before: called before each of them; its time doesn't count.
     """
-    found = Rounds([], [], [], [])
+    found, asked = Rounds([], [], [], [], [], []), Asked(lab)
+
+    def note(agent: str, into: list[float]) -> None:
+        requests, worked = asked.requests(agent), asked.worked()
+        into.append(float(requests.total()))
+        print(f"{agent}: {requests.total()} requests", flush=True)
+        for what, number in sorted(requests.items()):
+            print(f"  {number:4} {what}", flush=True)
+        busiest = ", ".join(f"{name} {took:.1f}" for name, took in list(worked.items())[:8])
+        print(f"  seconds of processors: {busiest}", flush=True)
+
     before()
-    print(f"not counted: script {script():.1f} s", flush=True)
+    print(f"not counted: script {script(lambda: None):.1f} s", flush=True)
     for number in range(rounds):
         before()
-        active, ready, release = by_weft(client, {"name": f"bench{number}", "nodes": nodes})
+        asked.begin()
+        order = {"name": f"bench{number}", "nodes": nodes}
+        active, ready, release = by_weft(client, order, lambda: note("weft", found.asked))
         before()
-        seconds = script()
+        asked.begin()
+        seconds = script(lambda: note(SCRIPT, found.asked_by_script))
         for known, new in zip(
             (found.active, found.ready, found.release, found.script),
             (active, ready, release, seconds),
@@ -127,13 +202,16 @@ def in_turn(
     return found
 
 
-def by_weft(client: Client, order: dict[str, Any]) -> tuple[float, float, float]:
-    """Seconds from the request to all servers ACTIVE, to READY, and of the release."""
+def by_weft(
+    client: Client, order: dict[str, Any], at_ready: Callable[[], None] = lambda: None
+) -> tuple[float, float, float]:
+    """Seconds from the request to all servers ACTIVE, to READY, and of the release. Args: at_ready: called then."""
     name = order["name"]
     began = time.monotonic()
     client.pods.create(order)
     active = _until(client, name, lambda state: state in (PodState.VERIFYING, PodState.READY), began)
     whole = _until(client, name, lambda state: state is PodState.READY, began)
+    at_ready()
     began = time.monotonic()
     client.pods.release(name)
     return active, whole, _until(client, name, lambda state: state is PodState.RELEASED, began)

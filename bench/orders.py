@@ -17,7 +17,7 @@ from weftlab.lab import Lab
 
 NODES = 16
 ROUNDS = 3
-GOAL = 1.15
+GOAL = 1.0
 
 
 def rows() -> list[dict[str, Any]]:
@@ -29,15 +29,17 @@ def _measure(lab: Lab) -> list[dict[str, Any]]:
     hosts = [n.name for n in lab.site.nodes if n.role == "compute"][:NODES]
     connection, client = connections(lab)
     nodes = {"count": NODES, "flavor": "gpu8", "image": "tiny"}
-    took = in_turn(client, nodes, lambda: _script(scripts.parallel, connection, hosts), ROUNDS)
-    sequential = _script(scripts.sequential, connection, hosts)
-    weft, ratio = statistics.median(took.active), took.ratio(took.active)
+    took = in_turn(
+        lab, client, nodes, lambda done: _script(scripts.parallel, connection, hosts, done), ROUNDS
+    )
+    sequential = _script(scripts.sequential, connection, hosts, lambda: None)
+    weft, ratio = statistics.median(took.active), took.ratio(took.ready)
     return [
         row("order of 16 nodes to ACTIVE, weft", weft, "s"),
         row("order of 16 nodes to ACTIVE, hand-parallel script", statistics.median(took.script), "s"),
         row("order of 16 nodes to ACTIVE, one after the other", sequential, "s"),
         row(
-            "order of 16 nodes, weft / hand-parallel",
+            "order of 16 nodes to READY, weft / hand-parallel to ACTIVE",
             ratio,
             "ratio",
             f"<= {GOAL:g}",
@@ -53,11 +55,13 @@ def _measure(lab: Lab) -> list[dict[str, Any]]:
             "sequential openstacksdk script",
         ),
         row("order of 16 nodes to READY, all planes verified, weft", statistics.median(took.ready), "s"),
+        *took.request_rows("order of 16 nodes"),
         row("release of 16 nodes with receipt, weft", statistics.median(took.release), "s"),
     ]
 
 
-def _script(script: Callable[..., Any], connection: Any, hosts: list[str]) -> float:
-    """Seconds of a script until all is ACTIVE; what it created is removed afterwards."""
+def _script(script: Callable[..., Any], connection: Any, hosts: list[str], done: Callable[[], None]) -> float:
+    """Seconds of a script until all is ACTIVE, when `done` is called; what it created is removed afterwards."""
     with contextlib.closing(script(connection, hosts)) as made:
+        done()
         return made.seconds

@@ -37,6 +37,9 @@ class Api:
 COLLECTOR = ("--pythonpath", str(Path(__file__).with_name("programs")), "--import", "weftlab_collector")
 """Of uwsgi: in each of its processes, after the application."""
 
+REQUEST_LOG = ("--log-format", "request %(status) %(msecs)ms %(method) %(uri) by %(uagent)")
+"""Of uwsgi: one line for each answered request, with who asked as its program calls itself."""
+
 API_SERVICES = (
     Api(
         "keystone",

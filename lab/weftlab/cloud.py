@@ -14,7 +14,7 @@ from weft.model.site import Node, Site
 from weft.planning.export.policies import policy
 from weftlab import checks, config, ipu, ldap, mlnx
 from weftlab.bootstrap import connect
-from weftlab.catalog import API_SERVICES, COLLECTOR, Api
+from weftlab.catalog import API_SERVICES, COLLECTOR, REQUEST_LOG, Api
 from weftlab.guests import started_folder
 from weftlab.hypervisor import config as hypervisor
 from weftlab.hypervisor.bridges import bridge_of, guest_hosts
@@ -99,7 +99,7 @@ def api_service(
             *("--module", f"{api.module}:application", "--home", str(env), *COLLECTOR),
             *("--enable-threads", "--need-app", "--die-on-term"),
             *(several if processes > 1 else ("--threads", "4")),
-            *("--buffer-size", "65535", "--add-header", "Connection: close", "--disable-logging"),
+            *("--buffer-size", "65535", "--add-header", "Connection: close", *REQUEST_LOG),
         ),
         env={
             **QUIET,

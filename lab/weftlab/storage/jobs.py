@@ -11,7 +11,7 @@ from typing import Any
 
 from weftlab import checks, config, database, environment
 from weftlab.bootstrap import connect
-from weftlab.catalog import COLLECTOR
+from weftlab.catalog import COLLECTOR, REQUEST_LOG
 from weftlab.config import REGION, SECRET
 from weftlab.environment import Say
 from weftlab.layout import Layout
@@ -124,7 +124,7 @@ def _api(layout: Layout, env: Path, name: str) -> Service:
             *("--module", f"{name}.wsgi.api:application", "--home", str(env), *COLLECTOR),
             *("--pyargv", " ".join(_conf(layout, name))),
             *("--threads", "4", "--enable-threads", "--need-app", "--die-on-term"),
-            *("--buffer-size", "65535", "--add-header", "Connection: close", "--disable-logging"),
+            *("--buffer-size", "65535", "--add-header", "Connection: close", *REQUEST_LOG),
         ),
         env=QUIET,
         log=layout.log(f"{name}-uwsgi"),
