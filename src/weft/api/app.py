@@ -135,7 +135,8 @@ def create_app(
         generate_unique_id_function=lambda route: route.name,
         responses={"default": {"model": Problem, "description": "An error (RFC 9457)."}},
     )
-    app.state.verbs = redacted(verbs, policy or Policy())
+    app.state.policy = policy or Policy()
+    app.state.verbs = redacted(verbs, app.state.policy)
     app.state.identity = identity
     app.state.public_url = public_url
     app.state.monitoring_token = monitoring_token

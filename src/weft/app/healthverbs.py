@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
@@ -44,6 +44,19 @@ class HealthVerbs(OrderDesk):
         self._policy.check("nodes:list", request.caller)
         return {one.node: one.health for one in self._marks()}
 
+    def health_page(
+        self, request: Request, by: HealthGroup, health: HealthValue | None, limit: int
+    ) -> tuple[SiteHealth, list[NodeHealth], int]:
+        """`site_health`, the first nodes with this health (None: all that aren't ok), and how many there are, by one
+        reading."""
+        self._policy.check("nodes:list", request.caller)
+        site, capacity = self._store.site().site, self._store.capacity()
+        signs = Signs.read(self._store.database)
+        marks = list(health_marks(site, capacity, signs))
+        found = [one.node for one in marks if (one.health == health if health else one.health != "ok")]
+        nodes = list(health_of_nodes(site, capacity, signs, found[:limit]))
+        return _counted(marks, by), nodes, len(found)
+
     def node_health(self, request: Request, node: str) -> NodeHealth:
         """Of one. Raises `NotFoundError`."""
         self._policy.check("nodes:list", request.caller)
@@ -55,13 +68,7 @@ class HealthVerbs(OrderDesk):
     def site_health(self, request: Request, by: HealthGroup = "type") -> SiteHealth:
         """All nodes, counted by health in groups."""
         self._policy.check("nodes:list", request.caller)
-        groups: dict[str, dict[str, int]] = {}
-        for one in self._marks():
-            group = groups.setdefault(_group(one, by), {})
-            group[one.health] = group.get(one.health, 0) + 1
-        counts = tuple(_count(name, found) for name, found in sorted(groups.items()))
-        total = {value: sum(getattr(one, value) for one in counts) for value in _VALUES}
-        return SiteHealth(by=by, total=_count("", total), groups=counts)
+        return _counted(self._marks(), by)
 
     def part_history(self, request: Request, serial: str) -> PartHistory:
         """Where a part with this number was, and what failed of it. Raises `NotFoundError`."""
@@ -142,6 +149,16 @@ def _of_pod(node: NodeHealth) -> PodNodeHealth:
 
 def _reason(value: HealthValue, text: str, pod: PodView | None) -> HealthReason:
     return HealthReason.model_validate({"health": value, "reason": text, "since": pod and pod.since})
+
+
+def _counted(marks: Iterable[HealthMark], by: HealthGroup) -> SiteHealth:
+    groups: dict[str, dict[str, int]] = {}
+    for one in marks:
+        group = groups.setdefault(_group(one, by), {})
+        group[one.health] = group.get(one.health, 0) + 1
+    counts = tuple(_count(name, found) for name, found in sorted(groups.items()))
+    total = {value: sum(getattr(one, value) for one in counts) for value in _VALUES}
+    return SiteHealth(by=by, total=_count("", total), groups=counts)
 
 
 def _group(node: HealthMark, by: HealthGroup) -> str:

@@ -33,7 +33,7 @@ class NodeMark(NamedTuple):
 
 def node_marks(site: Site, capacity: Capacity, found: Mapping[str, str]) -> list[NodeMark]:
     """Of every node what its view says, in the site's order and in a tenth of the time."""
-    states, holds = node_states(site, capacity, found), capacity.holds
+    states, holds = node_states(site, capacity, found), dict(capacity.holds)
     marks: list[NodeMark] = []
     for name, rack, leaf in _places(site):
         hold = holds.get(name)

@@ -56,6 +56,7 @@ class Policy:
             raise InputErrors(faults)
         # Checks of other kinds may ask an external service, whose answer may change: they aren't cached.
         self._pure = all(set(_KIND.findall(str(check))) <= _OWN for check in rules.values())
+        self._of_users = not self._pure or any("user_id" in str(check) for check in rules.values())
         self._decided: dict[tuple[object, ...], bool] = {}
         conf = cfg.ConfigOpts()
         conf([], project="weft", default_config_files=[], default_config_dirs=[])
@@ -97,6 +98,11 @@ class Policy:
         target = {"project_id": target_project} if target_project else {}
         return bool(self._enforcer.enforce(rule, target, credentials))
 
+    def rights(self, caller: Caller) -> tuple[object, ...]:
+        """All that decisions about a caller depend on: callers with the same may do and see the same."""
+        user = caller.user_id if self._of_users else None
+        return _who(caller, user), _where(caller)
+
     def check(self, rule: str, caller: Caller, target_project: str | None = None) -> None:
         """Raise `ForbiddenError` unless `allows`."""
         if not self.allows(rule, caller, target_project):
@@ -118,9 +124,15 @@ class Policy:
 
 def _asked(rule: str, caller: Caller, target_project: str | None) -> tuple[object, ...]:
     """Cache key of a decision: all that it depends on."""
-    who = (caller.user_id, caller.user_domain_id, caller.roles, caller.system)
-    where = (caller.project_id, caller.project_name, caller.project_domain_id, target_project)
-    return (rule, who, where)
+    return (rule, _who(caller, caller.user_id), (*_where(caller), target_project))
+
+
+def _who(caller: Caller, user: str | None) -> tuple[object, ...]:
+    return user, caller.user_domain_id, caller.roles, caller.system
+
+
+def _where(caller: Caller) -> tuple[str | None, ...]:
+    return caller.project_id, caller.project_name, caller.project_domain_id
 
 
 def _read(file: Path) -> dict[str, tuple[str, str]]:

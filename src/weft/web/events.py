@@ -20,7 +20,8 @@ from weft.model.errors import ConflictError, TemporaryError, WeftError
 from weft.model.views import EventPage, EventSearch
 from weft.web.live import GATHER_SECONDS
 from weft.web.pages import fragment
-from weft.web.visits import Visit, Visitor, book_of
+from weft.web.together import together
+from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/events")
 SHOWN = 200
@@ -65,17 +66,17 @@ async def _stream(visit: Visit, request: Request, search: EventSearch, every: bo
     yield RETRY
     try:
         while True:
-            page = await run_in_threadpool(visit.verbs.events, request, search)
-            yield _written(visit, page, every)
+            page, text = await _shared(visit, request, search, every)
+            yield text
             search = search.model_copy(update={"after": page.position})
             if page.events:
                 await asyncio.sleep(GATHER_SECONDS)
             watch = partial(visit.verbs.watching_events, request, search, page.position)
             if not page.more and await room_of(visit.http).until(visit.http, watch, COMMENT_SECONDS):
                 return
-            if await run_in_threadpool(book_of(visit.http).find, visit.session.key) is None:
+            if not await visit.goes_on():
                 return
-            request = await visit.caller("GET", "/v1/events")
+            request = await visit.asker("GET", "/v1/events")
     except (ClientDisconnect, TemporaryError):
         return
     except ConflictError:
@@ -84,9 +85,25 @@ async def _stream(visit: Visit, request: Request, search: EventSearch, every: bo
         yield OVER
 
 
-def _written(visit: Visit, page: EventPage, every: bool) -> bytes:
+async def _shared(
+    visit: Visit, request: Request, search: EventSearch, every: bool
+) -> tuple[EventPage, bytes]:
+    """`_news` for all streams of callers with the same rights that are at the same position.
+
+    A reading that began earlier may have fewer events: its readers come back at once.
+    """
+
+    async def read() -> tuple[EventPage, bytes]:
+        return await run_in_threadpool(_news, visit, request, search, every)
+
+    return await together(visit.http, request, ("events", every, search.after), read, joins=True)
+
+
+def _news(visit: Visit, request: Request, search: EventSearch, every: bool) -> tuple[EventPage, bytes]:
+    """The events after a position, also as the text that a stream sends."""
+    page = visit.verbs.events(request, search)
     if not page.events:
-        return b":\n\n"
+        return page, b":\n\n"
     text = fragment(visit.http, "event_rows.html", visit.session, events=page.events[::-1], every=every)
     lines = "".join(f"data: {line}\n" for line in text.splitlines())
-    return f"id: {page.position}\nevent: events\n{lines}\n".encode()
+    return page, f"id: {page.position}\nevent: events\n{lines}\n".encode()

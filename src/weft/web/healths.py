@@ -7,7 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
 
-from weft.model.views import HealthGroup, HealthValue
+from weft.model.views import HealthGroup, HealthValue, NodeHealth, SiteHealth
+from weft.web.together import together
 from weft.web.visits import Visitor
 
 router = APIRouter(prefix="/site/health")
@@ -23,15 +24,12 @@ async def health(
 ) -> Response:
     """Counts by group, and nodes that aren't ok, or of one health."""
     request = await visit.caller("GET", "/v1/site/health")
-    found = await run_in_threadpool(visit.verbs.site_health, request, by)
-    again = await visit.caller("GET", "/v1/site/health/nodes")
-    values = await run_in_threadpool(visit.verbs.health_values, again)
-    listed = [name for name, value in values.items() if (value == health if health else value != "ok")]
-    nodes = await run_in_threadpool(visit.verbs.node_healths, again, frozenset(listed[:SHOWN]))
+    await visit.caller("GET", "/v1/site/health/nodes")
+
+    async def read() -> tuple[SiteHealth, list[NodeHealth], int]:
+        return await run_in_threadpool(visit.verbs.health_page, request, by, health, SHOWN)
+
+    found, nodes, number = await together(visit.http, request, ("health", by, health), read)
     return visit.page(
-        "site_health.html",
-        found=found,
-        health=health,
-        nodes=nodes,
-        further=max(0, len(listed) - SHOWN),
+        "site_health.html", found=found, health=health, nodes=nodes, further=max(0, number - SHOWN)
     )

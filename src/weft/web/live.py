@@ -21,7 +21,8 @@ from weft.engine.rows.shownrecords import FoundPod
 from weft.model.errors import TemporaryError, WeftError
 from weft.web.pages import fragment
 from weft.web.pods import checked, shown_pod
-from weft.web.visits import Visit, Visitor, book_of
+from weft.web.together import together
+from weft.web.visits import Visit, Visitor
 
 router = APIRouter()
 GATHER_SECONDS = 1.0
@@ -39,7 +40,7 @@ async def live(visit: Visitor, name: str, after: Annotated[int, Query(ge=0, le=1
 
 
 async def _caller(visit: Visit, name: str) -> Request:
-    return await visit.caller("GET", f"/v1/pods/{name}/events")
+    return await visit.asker("GET", f"/v1/pods/{name}/events")
 
 
 async def _stream(visit: Visit, request: Request, pod: FoundPod, known: int) -> AsyncGenerator[bytes]:
@@ -49,7 +50,7 @@ async def _stream(visit: Visit, request: Request, pod: FoundPod, known: int) -> 
     try:
         while True:
             if pod.last_event != known:
-                text, shown = await run_in_threadpool(_news, visit, request, name)
+                text, shown = await _shared(visit, request, name, pod.last_event)
                 known = max(pod.last_event, shown)
                 yield _event(text, known)
                 await asyncio.sleep(GATHER_SECONDS)
@@ -59,7 +60,7 @@ async def _stream(visit: Visit, request: Request, pod: FoundPod, known: int) -> 
                 visit.http, visit.verbs, pod.id, partial(_is_news, known), COMMENT_SECONDS
             ):
                 return
-            if await run_in_threadpool(book_of(visit.http).find, visit.session.key) is None:
+            if not await visit.goes_on():
                 return
             request = await _caller(visit, name)
             pod = await run_in_threadpool(visit.verbs.find_pod, request, "pods:events", name)
@@ -71,6 +72,15 @@ async def _stream(visit: Visit, request: Request, pod: FoundPod, known: int) -> 
 
 def _is_news(known: int, now: FoundPod) -> bool:
     return now.last_event != known
+
+
+async def _shared(visit: Visit, request: Request, name: str, last: int) -> tuple[str, int]:
+    """`_news` for all streams of callers with the same rights. Args: last: an event that has been seen is in it."""
+
+    async def read() -> tuple[str, int]:
+        return await run_in_threadpool(_news, visit, request, name)
+
+    return await together(visit.http, request, ("pod", name, last), read, joins=True)
 
 
 def _news(visit: Visit, request: Request, name: str) -> tuple[str, int]:

@@ -15,9 +15,10 @@ from weft.app.service import Service
 from weft.app.verbs import Request
 from weft.app.yamltext import Positions
 from weft.model.errors import ForbiddenError, NotFoundError
-from weft.model.views import NodeHistory, NodeSearch, NodeSort, NodeState, NodeView
+from weft.model.views import NodeHistory, NodePage, NodeSearch, NodeSort, NodeState, NodeView
 from weft.web.pods import checked
 from weft.web.sitenav import DETAILS
+from weft.web.together import together
 from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/site")
@@ -47,7 +48,11 @@ async def list_nodes(
     asked = {"state": state or None, "rack": rack, "leaf": leaf, "name": name, "sort": sort, "skip": skip}
     search = validate(NodeSearch, {**asked, "limit": ROWS}, Positions())
     request = await visit.caller("GET", "/v1/nodes")
-    page = await run_outside(visit.http, request, lambda: visit.verbs.node_page(request, search))
+
+    async def read() -> NodePage:
+        return await run_outside(visit.http, request, lambda: visit.verbs.node_page(request, search))
+
+    page = await together(visit.http, request, ("nodes", search.model_dump_json()), read)
     given = {"state": state, "rack": rack, "leaf": leaf, "name": name, "sort": sort if sort != "site" else ""}
     query = {key: value for key, value in given.items() if value}
     further = page.found > number * ROWS

@@ -12,6 +12,7 @@ import hmac
 import json
 import re
 import secrets
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Literal
@@ -101,6 +102,11 @@ class SessionBook:
             return Session(key, Contents(**json.loads(plain)), row.expires_at)
         except (InvalidTag, ValueError, TypeError):  # of another row, or of another version of weft
             return None
+
+    def still_there(self, sessions: Collection[Session]) -> frozenset[Session]:
+        """Those of them that haven't ended."""
+        there = self._rows.still_there([_digest(one.key) for one in sessions])
+        return frozenset(one for one in sessions if _digest(one.key) in there)
 
     def end(self, session: Session) -> None:
         """Sign-out: the cookie is worth nothing from now on, for all processes."""

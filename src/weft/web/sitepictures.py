@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Response
+from starlette.concurrency import run_in_threadpool
 
 from weft.api.threadshares import run_outside
 from weft.app.nodepages import NodeMark
 from weft.generate.sitepicture import COLOURS, MOST_BOXES, MOST_NODES, Box, picture
 from weft.model.errors import InputError
-from weft.model.views import LeafView
+from weft.model.views import HealthValue, LeafView
+from weft.web.together import together
 from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/site")
@@ -63,9 +65,18 @@ async def picture_file(visit: Visitor, by: By = "leaf") -> Response:
 @router.get("/picture.json")
 async def picture_data(visit: Visitor, by: By = "leaf") -> Response:
     """What the canvas draws: nodes in the order of their boxes, and by each kind of color the number of its value."""
-    boxes, nodes = await _boxes(visit, by)
     request = await visit.caller("GET", "/v1/site/health/nodes")
-    healths = await run_outside(visit.http, request, lambda: visit.verbs.health_values(request))
+
+    async def read() -> str:
+        boxes, nodes = await _boxes(visit, by)
+        healths = await run_outside(visit.http, request, lambda: visit.verbs.health_values(request))
+        return await run_in_threadpool(_drawn, boxes, nodes, healths)
+
+    text = await together(visit.http, request, ("picture", by), read)
+    return Response(text, 200, media_type="application/json")
+
+
+def _drawn(boxes: Sequence[Box], nodes: Sequence[NodeMark], healths: Mapping[str, HealthValue]) -> str:
     marks = {one.name: one for one in nodes}
     names = [name for box in boxes for name, _ in box.nodes]
     of: dict[str, list[str]] = {
@@ -83,7 +94,7 @@ async def picture_data(visit: Visitor, by: By = "leaf") -> Response:
         "colors": {kind: [number[kind][value] for value in row] for kind, row in of.items()},
         "fixed": {"state": dict(COLOURS), "health": HEALTHS},
     }
-    return Response(json.dumps(document, separators=(",", ":")), 200, media_type="application/json")
+    return json.dumps(document, separators=(",", ":"))
 
 
 def _pod_of(node: NodeMark) -> str:
@@ -103,7 +114,10 @@ async def _boxes(visit: Visit, by: str) -> tuple[list[Box], list[NodeMark]]:
         leaves = {leaf.name: leaf for leaf in visit.verbs.leaves(again)} if by == "leaf" else {}
         return boxes_of(nodes, leaves, by), nodes
 
-    return await run_outside(visit.http, request, look)
+    async def read() -> tuple[list[Box], list[NodeMark]]:
+        return await run_outside(visit.http, request, look)
+
+    return await together(visit.http, request, ("boxes", by), read)
 
 
 def boxes_of(nodes: Sequence[NodeMark], leaves: dict[str, LeafView], by: str) -> list[Box]:

@@ -22,9 +22,26 @@ from weft.web.guard import form_of
 from weft.web.pages import PREFIX, base_of, page
 from weft.web.sessions import COOKIE, Session, SessionBook
 from weft.web.sitenav import OWN_RULES, SITE_RULES
+from weft.web.together import Together
 
 _T = TypeVar("_T")
 LONGEST_NEXT = 500
+
+
+class SessionsAsked:
+    """Sessions whose streams want to go on: one question to the database for all that ask at the same time."""
+
+    def __init__(self, book: SessionBook) -> None:
+        self._book, self._together = book, Together()
+        self._waiting: set[Session] = set()
+
+    async def goes_on(self, session: Session) -> bool:
+        self._waiting.add(session)
+        return session in await self._together.read("sessions", self._look)
+
+    async def _look(self) -> frozenset[Session]:
+        asked, self._waiting = self._waiting, set()
+        return await run_in_threadpool(self._book.still_there, asked)
 
 
 class SignInFirst(Exception):  # noqa: N818 - not an error: the answer is the page for signing in
@@ -58,11 +75,20 @@ class Visit:
         Args:
             method, path: of the API's request that does the same.
         """
-        request = await asker_as(self.http, self.session.contents.token, method, path)
+        request = await self.asker(method, path)
         self.http.state.allowed = await run_in_threadpool(self.verbs.allowed, request, SITE_RULES)
         project = request.caller.project_id
         self.http.state.own = await run_in_threadpool(self.verbs.allowed, request, OWN_RULES, project or "")
         return request
+
+    async def asker(self, method: str, path: str) -> Request:
+        """As `caller`, for what has no links to other pages."""
+        return await asker_as(self.http, self.session.contents.token, method, path)
+
+    async def goes_on(self) -> bool:
+        """Whether the session hasn't ended; streams that ask at the same time share one look."""
+        asked = cast(SessionsAsked, self.http.app.state.sessions_asked)
+        return await asked.goes_on(self.session)
 
     async def form(self, again: Callable[[], Awaitable[Response]] | None = None) -> dict[str, str]:
         """The fields of a form of this session. Raises `HTTPException`.

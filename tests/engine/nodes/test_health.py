@@ -34,7 +34,9 @@ def age(house: House, table: str, column: str, by: timedelta) -> None:
 
 
 def node(house: House, name: str) -> tuple[str, set[str]]:
+    """Alone, and among all, of which those that are alike are worked out once."""
     found = house.service.node_health(house.operator, name)
+    assert found in house.service.node_healths(house.operator)
     return found.health, {one.code for one in found.reasons}
 
 

@@ -6,7 +6,7 @@ What wasn't read, or not lately, is unknown, and unknown is not healthy.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
@@ -108,18 +108,28 @@ def _marked(
     site: Site, capacity: Capacity, signs: Signs, names: Collection[str] | None
 ) -> Iterator[tuple[HealthMark, Sequence[HealthReason]]]:
     excluded = verdict(capacity.stops, site, capacity.at).excluded
-    parts = {row["node"]: row for row in capacity.shared}
-    types = _types(site)
-    for name, unit in site.units.items():
-        if names is not None and name not in names:
-            continue
-        reasons = list(_reasons(site, unit, capacity, signs, name in excluded))
-        hold = capacity.holds.get(name)
+    holds, parts = dict(capacity.holds), {row["node"]: row for row in capacity.shared}
+    types, likes = _types(site), _likes(site)
+    passed = {name for name, one in capacity.stops.items() if _has_passed(site, name, one, signs.at)}
+    special = {*capacity.quarantines, *excluded, *signs.failures, *signs.down}
+    special.update(name for name in capacity.stops if name not in passed)
+    special.update(name for row in signs.clouds.values() for name in row["unknown"])
+    usual: dict[Hashable, tuple[HealthValue, Sequence[HealthReason]]] = {}
+    wanted = None if names is None else frozenset(names)
+    for name in site.units if wanted is None else [name for name in site.units if name in wanted]:
+        unit, like = site.units[name], (likes[name], name in passed)
+        if name in special or (known := usual.get(like)) is None:
+            reasons = list(_reasons(site, unit, capacity, signs, name in excluded))
+            known = worst([one.health for one in reasons]), reasons
+            if name not in special:
+                usual[like] = known
+        health, reasons = known
+        hold = holds.get(name)
         held = hold or parts.get(name)
         yield (
             HealthMark(
                 name,
-                worst([one.health for one in reasons]),
+                health,
                 unit.rack,
                 types[name],
                 unit.cloud if isinstance(unit, Node) else None,
@@ -129,6 +139,25 @@ def _marked(
             ),
             reasons,
         )
+
+
+def _has_passed(site: Site, name: str, stops: Stops, now: datetime) -> bool:
+    """Whether a node's own checks are all that is known of it, and are ok."""
+    if stops.drain or stops.holds or stops.reports:
+        return False
+    return check_state(stops.checks, site, name, now) == "ok"
+
+
+@kept
+def _likes(site: Site) -> Mapping[str, Hashable]:
+    """Node -> what its reasons follow from as long as nothing is known of itself: most nodes of a site are alike."""
+    fabrics = _fabrics_of(site)
+    return {
+        name: (unit.cloud, unit.role, unit.maintenance, fabrics.get(name, ()))
+        if isinstance(unit, Node)
+        else (unit.name,)
+        for name, unit in site.units.items()
+    }
 
 
 @kept

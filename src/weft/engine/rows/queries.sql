@@ -336,6 +336,10 @@ DELETE FROM web_session WHERE digest IN (
 -- name: web_session
 SELECT sealed, expires_at FROM web_session WHERE digest = %(digest)s AND expires_at > coalesce(%(at)s, now());
 
+-- name: web_sessions_there
+-- Of streams that go on.
+SELECT digest FROM web_session WHERE digest = ANY(%(digests)s) AND expires_at > coalesce(%(at)s, now());
+
 -- name: delete_web_session
 DELETE FROM web_session WHERE digest = %(digest)s;
 

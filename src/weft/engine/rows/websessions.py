@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -55,6 +56,12 @@ class WebSessions:
         with self._database.statement() as tx:
             row = tx.row("web_session", digest=digest, at=tx.given)
         return SealedSession(bytes(row["sealed"]), row["expires_at"]) if row else None
+
+    def still_there(self, digests: Collection[bytes]) -> frozenset[bytes]:
+        """Those of them whose sessions haven't ended."""
+        with self._database.statement() as tx:
+            rows = tx.rows("web_sessions_there", digests=list(digests), at=tx.given)
+        return frozenset(bytes(row["digest"]) for row in rows)
 
     def end(self, digest: bytes) -> None:
         """Delete a session; one that isn't there has ended already."""

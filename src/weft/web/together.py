@@ -1,0 +1,75 @@
+"""One reading for all who ask for the same at the same time: pages of the whole site, and streams of the same news.
+
+No one gets a reading that began before it was asked for, so a page shows what its viewer has just changed: those who
+come while one is in progress share the next one. Nothing is kept once it was answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, TypeVar, cast
+
+from fastapi import Request as HttpRequest
+
+from weft.app.verbs import Request
+
+T = TypeVar("T")
+
+
+class Together:
+    """The readings in progress in this process, for one event loop."""
+
+    def __init__(self) -> None:
+        self._running: dict[Hashable, asyncio.Task[Any]] = {}
+        self._next: dict[Hashable, asyncio.Task[Any]] = {}
+
+    async def read(self, key: Hashable, work: Callable[[], Awaitable[T]], joins: bool = False) -> T:
+        """What `work` returns or raises, of the one who asked first.
+
+        Args:
+            key: those with the same one get the same: what is asked for, and the rights of who asks.
+            joins: a reading will do that has begun already.
+        """
+        found = self._running.get(key) if joins else None
+        if found is None:
+            found = self._next.get(key)
+        if found is None:
+            found = asyncio.create_task(self._read(key, self._running.get(key), work))
+            found.add_done_callback(_seen)
+            self._next[key] = found
+        return await asyncio.shield(found)  # a client that goes ends its own wait alone
+
+    async def _read(
+        self, key: Hashable, before: asyncio.Task[Any] | None, work: Callable[[], Awaitable[T]]
+    ) -> T:
+        if before is not None:
+            await asyncio.wait({before})
+        mine = self._running[key] = self._next.pop(key)
+        try:
+            return await work()
+        finally:
+            if self._running.get(key) is mine:
+                del self._running[key]
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    """All who waited may have gone: asyncio would log an error that was never fetched."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def together(
+    http: HttpRequest,
+    request: Request,
+    what: tuple[Hashable, ...],
+    work: Callable[[], Awaitable[T]],
+    joins: bool = False,
+) -> T:
+    """`Together.read` of this application, shared by callers with the same rights.
+
+    The caller's own request has to be checked before: access rules of application credentials, and whatever else isn't
+    the policy's.
+    """
+    rights = http.app.state.policy.rights(request.caller)
+    return await cast(Together, http.app.state.together).read((*what, rights), work, joins)
