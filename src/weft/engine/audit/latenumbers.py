@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import chain
 
-from weft.engine.base.documents import message_json
 from weft.engine.base.unreadable import UnreadableError
 from weft.engine.base.world import World
 from weft.engine.proof.readback import unfree
 from weft.engine.proof.release import ReleaseReader
+from weft.engine.rows.events import announce
 from weft.engine.rows.released import released_owners_with_numbers, released_pods_with_numbers
 from weft.engine.store.store import Store
 from weft.model.messages import pods
@@ -47,15 +47,6 @@ def free_numbers(store: Store, world: World, site: Site, clock: Clock) -> list[s
             for space, number in sorted(free):
                 tx.run("give_back_number", space=space, number=number, owner_id=owner.id)
             names = ", ".join(f"{space} {number}" for space, number in sorted(free))
-            message = pods.NUMBERS_SEEN_FREE(numbers=names)
-            tx.run(
-                "insert_event",
-                owner_id=owner.id,
-                at=tx.now(),
-                type="release",
-                message=message_json(message),
-                key=None,
-            )
+            announce(tx, owner.id, "release", pods.NUMBERS_SEEN_FREE(numbers=names))
             tx.run("touch_queue", at=tx.now())
-            tx.run("notify", owner_id=str(owner.id))
     return unread

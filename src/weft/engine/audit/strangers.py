@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from weft.engine.audit.outside import Outside, Wire
-from weft.engine.base.documents import message_json
 from weft.engine.base.world import World
+from weft.engine.rows.events import insert_event
 from weft.engine.rows.records import PodRecord, ResourceRecord
 from weft.engine.rows.traces import Trace, Traces
 from weft.engine.store.store import Store
@@ -135,14 +135,6 @@ class StrangerCheck:
         with self._store.database.transaction() as tx:
             row = tx.row("quarantine_free", node=node, reason=trace.what, at=tx.now(), pod_id=pod.id)
             if row is not None:
-                message = f"{node}: {trace.what}"
-                tx.run(
-                    "insert_event",
-                    owner_id=pod.id,
-                    at=tx.now(),
-                    type="quarantine",
-                    message=message_json(message),
-                    key=None,
-                )
+                insert_event(tx, pod.id, "quarantine", f"{node}: {trace.what}")
                 tx.run("touch_queue", at=tx.now())
                 self._store.database.gate.hurry()

@@ -13,6 +13,7 @@ from weft.engine.base.documents import message_json
 from weft.engine.base.unreadable import UnreadableError
 from weft.engine.hold.held import Held
 from weft.engine.hold.heldpod import HeldPod
+from weft.engine.rows.events import announce
 from weft.engine.rows.ownerrecord import OwnerRecord
 from weft.engine.rows.records import PodRecord
 from weft.model.errors import ConflictError, NotFoundError
@@ -40,15 +41,7 @@ def make_owner(tx: Tx, kind: OwnerKind, site: str, project_id: str, name: str, b
         tx.run("insert_owner", id=owner.id, at=at, **values)
     except UniqueViolation:
         raise ConflictError(f"{kind} {name!r} already exists") from None
-    tx.run(
-        "insert_event",
-        owner_id=owner.id,
-        at=at,
-        type="state",
-        message=message_json(pods.STATE(state="PLACED", why=pods.MADE_BY(user=by))),
-        key=None,
-    )
-    tx.run("notify", owner_id=owner.id)
+    announce(tx, owner.id, "state", pods.STATE(state="PLACED", why=pods.MADE_BY(user=by)))
     return owner
 
 

@@ -10,12 +10,13 @@ from typing import Any
 from uuid import UUID
 
 from weft.engine.base.database import Database, Tx
-from weft.engine.base.documents import message_json, read
+from weft.engine.base.documents import read
 from weft.engine.base.unreadable import READING
 from weft.engine.book.capacity import Capacity, read_capacity
 from weft.engine.book.stops import NO_STOPS
 from weft.engine.queue.agenda import agenda
 from weft.engine.queue.waitlist import Waitlist
+from weft.engine.rows.events import announce
 from weft.model.errors import ConflictError
 from weft.model.messages import maintenance
 from weft.model.messages.message import Message
@@ -74,7 +75,6 @@ def drain_nodes(
         _notify(
             tx,
             changed,
-            now,
             lambda mine, inner: _drained(mine, inner, drain.until, drain.reason, drain.public),
         )
         tx.run("touch_queue", at=now)
@@ -117,7 +117,7 @@ def say_drains_due(database: Database) -> None:
         tx.run("lock_failures")
         now = tx.now()
         due = [row["node"] for row in tx.rows("drains_due", at=now)]
-        _notify(tx, due, now, lambda mine, inner: None if inner else maintenance.DRAIN_DUE(nodes=mine))
+        _notify(tx, due, lambda mine, inner: None if inner else maintenance.DRAIN_DUE(nodes=mine))
 
 
 def planned_drain(database: Database, site: Site, nodes: Collection[str]) -> tuple[Capacity, tuple[str, ...]]:
@@ -133,16 +133,14 @@ def undrain_nodes(database: Database, nodes: Collection[str], by: str) -> tuple[
     with database.placing() as tx:
         capacity, now = read_capacity(tx), tx.now()
         ended = sorted(row["node"] for row in tx.rows("undrain_nodes", nodes=sorted(nodes), at=now, by=by))
-        _notify(tx, ended, now, _undrained)
+        _notify(tx, ended, _undrained)
         tx.run("touch_queue", at=now)
         tx.run("notify", owner_id="")
     database.gate.hurry()
     return capacity, ended
 
 
-def _notify(
-    tx: Tx, nodes: Collection[str], now: datetime, text: Callable[[list[str], bool], Message | None]
-) -> None:
+def _notify(tx: Tx, nodes: Collection[str], text: Callable[[list[str], bool], Message | None]) -> None:
     """Events of the pods there, whose rows are locked in one order; of hosts of weft's own servers apart.
 
     Args:
@@ -153,8 +151,7 @@ def _notify(
         pods.setdefault((row["pod_id"], row["inner_host"]), []).append(row["node"])
     for (pod, inner), mine in sorted(pods.items()):
         if (said := text(mine, inner)) is not None:
-            tx.run("insert_event", owner_id=pod, at=now, type="drain", message=message_json(said), key=None)
-            tx.run("notify", owner_id=str(pod))
+            announce(tx, pod, "drain", said)
 
 
 def _drained(nodes: list[str], inner: bool, until: datetime | None, reason: str, public: str) -> Message:

@@ -18,6 +18,7 @@ from weft.engine.base.database import Database, Tx
 from weft.engine.base.documents import message_json, message_text
 from weft.engine.nodes.failingchecks import failing_checks
 from weft.engine.nodes.hostwatch import GAP
+from weft.engine.rows.events import announce, insert_event
 from weft.engine.rows.records import PodRecord
 from weft.model.errors import ConflictError
 from weft.model.ids import span
@@ -101,7 +102,7 @@ def refresh_failures(database: Database, site: Site) -> None:
         now = tx.now()
         for row in tx.rows("refresh_failures", at=now, **_values(tx, site)):
             if row["new"] and row["kind"] in _NEWS:
-                _report(tx, row["pod_id"], row["node"], cause_of(row["kind"], row["since"], row["what"]), now)
+                _report(tx, row["pod_id"], row["node"], cause_of(row["kind"], row["since"], row["what"]))
         tx.run("forget_own_replacements", before=now - KEPT)
 
 
@@ -116,12 +117,11 @@ def _values(tx: Tx, site: Site) -> dict[str, Any]:
     }
 
 
-def _report(tx: Tx, pod_id: UUID, node: str, cause: Message, now: datetime) -> None:
+def _report(tx: Tx, pod_id: UUID, node: str, cause: Message) -> None:
     said = repairs.NODE_FAILS(node=node, cause=cause)
-    tx.run("insert_event", owner_id=pod_id, at=now, type="node", message=message_json(said), key=None)
-    tx.run("notify", owner_id=str(pod_id))
+    announce(tx, pod_id, "node", said)
     if cause.code == repairs.ADAPTER_GONE.name:  # a broken server's entry is written with its row
-        tx.run("note_failure", pod_id=pod_id, node=node, at=now, message=message_json(cause))
+        tx.run("note_failure", pod_id=pod_id, node=node, at=tx.now(), message=message_json(cause))
 
 
 def claim_failure(database: Database) -> Failure | None:
@@ -141,9 +141,7 @@ def note_not_replaced(database: Database, failure: Failure, why: str) -> None:
         if known is None or _code(failure.why) == _code(why):
             return
         said = repairs.REPLACEMENT_WAITS(node=failure.node, cause=failure.cause, why=why)
-        event = {"type": "alarm", "message": message_json(said), "key": None}
-        tx.run("insert_event", owner_id=failure.pod_id, at=now, **event)
-        tx.run("notify", owner_id=str(failure.pod_id))
+        announce(tx, failure.pod_id, "alarm", said)
 
 
 def _code(why: str) -> str:
@@ -235,7 +233,7 @@ def note_own_replacement(tx: Tx, failure: Failure, generation: int, by: Sequence
     )
     more = {"more": list(by[1:])} if by[1:] else {}
     said = repairs.REPLACED_BY_ITSELF(node=failure.node, by=by[0], cause=failure.cause, **more)
-    tx.run("insert_event", owner_id=pod, at=now, type="repair", message=message_json(said), key=None)
+    insert_event(tx, pod, "repair", said)
 
 
 def failures_said(rows: Sequence[Mapping[str, Any]]) -> list[Message]:

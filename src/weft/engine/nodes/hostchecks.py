@@ -15,6 +15,7 @@ from weft.engine.nodes.checktokens import use_token
 from weft.engine.nodes.nodetests import entries_left, record_own_checks
 from weft.engine.nodes.parthistory import note_parts
 from weft.engine.rows.acceptance import follow_report
+from weft.engine.rows.events import announce
 from weft.model.errors import ConflictError, TemporaryError
 from weft.model.hostchecks import (
     CheckDocument,
@@ -83,7 +84,7 @@ def store_report(
         )
         note_parts(tx, node, now, document, _new(before, problems))
         if _note(tx, node, now, before, problems):
-            _tell_pods(tx, node, now, before, problems, counts)
+            _tell_pods(tx, node, before, problems, counts)
         if frees or before != problems:
             tx.run("touch_queue", at=now)
         ended = site is not None and record_own_checks(tx, site, node, document, problems, current)
@@ -150,17 +151,13 @@ def _new(before: Problems, after: Problems) -> list[CheckProblem]:
     return [one for one in failed if one.key not in before or before[one.key].status != "failed"]
 
 
-def _tell_pods(
-    tx: Tx, node: str, now: datetime, before: Problems, after: Problems, counts: Callable[[str], bool]
-) -> None:
+def _tell_pods(tx: Tx, node: str, before: Problems, after: Problems, counts: Callable[[str], bool]) -> None:
     """An event of each pod there, if something turned failed that counts."""
     codes = sorted({one.code for one in _new(before, after) if counts(one.code)})
     if not codes:
         return
     for row in tx.rows("pods_of_nodes", nodes=[node]):
-        message = message_json(_failed_in_pod(node, row["inner_host"], codes))
-        tx.run("insert_event", owner_id=row["pod_id"], at=now, type="node", message=message, key=None)
-        tx.run("notify", owner_id=str(row["pod_id"]))
+        announce(tx, row["pod_id"], "node", _failed_in_pod(node, row["inner_host"], codes))
 
 
 def _note(tx: Tx, node: str, now: datetime, before: Problems, after: Problems) -> bool:

@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from weft.engine.base.database import Database, Tx
-from weft.engine.base.documents import message_json
 from weft.engine.base.periodic import Periodic
 from weft.engine.base.pulse import Pulse
 from weft.engine.base.world import World
+from weft.engine.rows.events import announce
 from weft.model.errors import WeftError
 from weft.model.ids import span
 from weft.model.messages import nodes
@@ -125,6 +125,4 @@ class HostWatch(Periodic):
             said = _INNER[code.name] if row["inner_host"] else code
             pods.setdefault((row["pod_id"], said), []).append(row["node"])
         for (pod, said), mine in pods.items():
-            message = message_json(said(nodes=mine))
-            tx.run("insert_event", owner_id=pod, at=now, type="node", message=message, key=None)
-            tx.run("notify", owner_id=str(pod))
+            announce(tx, pod, "node", said(nodes=mine), at=now)

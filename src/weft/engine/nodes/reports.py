@@ -6,6 +6,7 @@ from __future__ import annotations
 from weft.engine.base.database import Database, Row
 from weft.engine.base.documents import message_json
 from weft.engine.queue.changes import check_confirmed
+from weft.engine.rows.events import announce
 from weft.engine.rows.records import PodRecord
 from weft.model.errors import ConflictError
 from weft.model.messages import nodes
@@ -38,9 +39,7 @@ def report_node(database: Database, node: str, pod: PodRecord, reason: str, by: 
         made = tx.row("report_node", by=by, reason=reason, message=message_json(said), **where)
         if made is None:
             raise ConflictError(nodes.NOT_OF_POD(node=node, pod=pod.name))
-        event = message_json(nodes.REPORTED_IN_POD(node=node, user=by))
-        tx.run("insert_event", owner_id=pod.id, at=now, type="report", message=event, key=None)
-        tx.run("notify", owner_id=str(pod.id))
+        announce(tx, pod.id, "report", nodes.REPORTED_IN_POD(node=node, user=by))
         tx.run("touch_queue", at=now)
     database.gate.hurry()
     return made

@@ -14,9 +14,10 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from weft.engine.base.database import Row, Tx
-from weft.engine.base.documents import message_json, written
+from weft.engine.base.documents import written
 from weft.engine.book.partholds import hold_parts
 from weft.engine.queue.overdue import check_overdue
+from weft.engine.rows.events import announce, insert_event
 from weft.engine.rows.records import PodRecord, RowState
 from weft.engine.rows.revival import revive
 from weft.model.change import FieldChange, PodChange
@@ -78,14 +79,7 @@ def write_change(
     now = PodRecord.of(row)
     if now.state is PodState.FAILED:
         message = pods.STATE(state=revive(tx, now, _CHANGED, tx.now()), why=_CHANGED)
-        tx.run(
-            "insert_event",
-            owner_id=pod.id,
-            at=tx.now(),
-            type="state",
-            message=message_json(message),
-            key=None,
-        )
+        insert_event(tx, pod.id, "state", message)
     _resources(tx, pod, plan)
     _nodes(tx, pod, plan, site, change)
     remember(tx, pod.id, plan.generation, plan.order, by, change_said(change))
@@ -205,10 +199,8 @@ def remember(tx: Tx, pod_id: UUID, generation: int, order: Order, by: str, what:
 
 def note_change(tx: Tx, pod_id: UUID, kind: str, message: str) -> None:
     """Write an event about something that may let queued orders start."""
-    now = tx.now()
-    tx.run("insert_event", owner_id=pod_id, at=now, type=kind, message=message_json(message), key=None)
-    tx.run("touch_queue", at=now)
-    tx.run("notify", owner_id=str(pod_id))
+    announce(tx, pod_id, kind, message)
+    tx.run("touch_queue", at=tx.now())
 
 
 def check_confirmed(tx: Tx, pod: PodRecord, asked: str = "change", again: str = "apply") -> None:

@@ -29,6 +29,7 @@ from weft.engine.queue.overdue import why_not_started
 from weft.engine.queue.waiter import Waiter
 from weft.engine.queue.waiting import EPOCH, time_of, write_booking
 from weft.engine.queue.waitlist import Waitlist
+from weft.engine.rows.events import announce
 from weft.engine.rows.sitefence import SiteChangedError, check_active
 from weft.engine.rows.siteparts import SiteRecord
 from weft.engine.store.store import Store
@@ -273,8 +274,8 @@ class Dispatcher:
                 )
                 tx.run("drop_booking", pod_id=pod_id)
                 failed = pods.STATE(state="FAILED", why=reason)
-                self._say(tx, pod_id, "state", failed)
-                self._say(tx, pod_id, "alarm", failed)
+                announce(tx, pod_id, "state", failed)
+                announce(tx, pod_id, "alarm", failed)
             for pod_id, note in look.agenda.notes.items():
                 booked = note.booking is not None and note.booking.came is None
                 noted = note if booked else replace(note, expected=expected.get(pod_id))
@@ -294,18 +295,12 @@ class Dispatcher:
                 expected_start=expected,
             )
         if note.reason != one.reason:
-            self._say(tx, one.id, "queue", note.reason)
+            announce(tx, one.id, "queue", note.reason)
         if note.booking is None:
             if booked is not None:
                 tx.run("drop_booking", pod_id=one.id)
         elif booked is None or _differs(note.booking, booked):
             write_booking(tx, one.id, note.booking)
-
-    def _say(self, tx: Tx, pod_id: UUID, kind: str, message: str) -> None:
-        tx.run(
-            "insert_event", owner_id=pod_id, at=tx.now(), type=kind, message=message_json(message), key=None
-        )
-        tx.run("notify", owner_id=str(pod_id))
 
     def _gather(self, record: SiteRecord, waiting: Iterable[Waiter]) -> dict[str, PlanningInput | WeftError]:
         """Input for each cloud with waiting orders; the error if it can't be read."""

@@ -14,6 +14,7 @@ from weft.engine.book.partholds import parts_document
 from weft.engine.queue.changes import fields_said, overtaken, remember
 from weft.engine.queue.gather import PlanningInput, Window, refused
 from weft.engine.queue.overdue import check_overdue
+from weft.engine.rows.events import announce
 from weft.engine.rows.records import PodRecord
 from weft.engine.store.store import Store
 from weft.model.change import PodChange
@@ -141,10 +142,8 @@ def order_waiting(
         )
         if keep is not None:
             write_booking(tx, pod_id, keep)
-        message = pods.STATE(state="PENDING", why=reason)
-        tx.run("insert_event", owner_id=pod_id, at=now, type="state", message=message_json(message), key=None)
+        announce(tx, pod_id, "state", pods.STATE(state="PENDING", why=reason))
         tx.run("touch_queue", at=now)
-        tx.run("notify", owner_id=pod_id)
 
 
 def change_waiting(

@@ -8,7 +8,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from weft.engine.base.database import Database, Row
-from weft.engine.base.documents import message_json
+from weft.engine.rows.events import announce
 from weft.model.messages import Message, pods
 from weft.model.owner import OwnerKind
 from weft.model.resources import Kind
@@ -62,30 +62,13 @@ class Traces:
             has_receipt = tx.row("receipt_of", owner_id=trace.owner_id) is not None
             wrong = has_receipt and not trace.others
             message = pods.RECEIPT_WRONG(what=trace.what) if wrong else trace.what
-            tx.run(
-                "insert_event",
-                owner_id=trace.owner_id,
-                at=now,
-                type="alarm",
-                message=message_json(message),
-                key=None,
-            )
-            tx.run("notify", owner_id=str(trace.owner_id))
+            announce(tx, trace.owner_id, "alarm", message)
         log.warning("owner %s: %s", trace.owner_id, message)
 
     def ended(self, trace_id: int, owner_id: UUID, message: str) -> None:
         with self._database.transaction() as tx:
-            now = tx.now()
-            if tx.run("end_trace", id=trace_id, at=now):
-                tx.run(
-                    "insert_event",
-                    owner_id=owner_id,
-                    at=now,
-                    type="release",
-                    message=message_json(message),
-                    key=None,
-                )
-                tx.run("notify", owner_id=str(owner_id))
+            if tx.run("end_trace", id=trace_id, at=tx.now()):
+                announce(tx, owner_id, "release", message)
 
     def lately(self) -> list[Row]:
         """Rows of the table with `pod` (its name): those that still exist, and those found in the last day."""

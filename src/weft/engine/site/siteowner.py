@@ -14,10 +14,11 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from weft.engine.base.database import Database, Row, Tx
-from weft.engine.base.documents import message_json, read, written
+from weft.engine.base.documents import read, written
 from weft.engine.base.unreadable import READING, unreadable
 from weft.engine.base.world import World
 from weft.engine.hold.ownerstore import make_owner
+from weft.engine.rows.events import announce
 from weft.engine.rows.ownerrecord import OwnerRecord
 from weft.engine.rows.records import ResourceRecord, RowState
 from weft.engine.visit.wants import Want
@@ -119,18 +120,9 @@ def set_desired(
         }
         if tx.row("set_site_desired", owner_id=owner_id, at=tx.now(), by=by, **values) is None:
             raise ConflictError(f"a newer generation of site {site} than {generation} was applied meanwhile")
-        message = f"generation {generation} of the site applied by {by}"
-        tx.run(
-            "insert_event",
-            owner_id=owner_id,
-            at=tx.now(),
-            type="apply",
-            message=message_json(message),
-            key=None,
-        )
+        announce(tx, owner_id, "apply", f"generation {generation} of the site applied by {by}")
         # Differences that exist although nothing else is desired are repaired now, not in some minutes.
         tx.run("request_repair", id=owner_id)
-        tx.run("notify", owner_id=str(owner_id))
     return owner_id
 
 

@@ -8,11 +8,11 @@ from datetime import datetime
 from uuid import UUID
 
 from weft.engine.base.database import Database, Row, Tx
-from weft.engine.base.documents import message_json
 from weft.engine.base.unreadable import UnreadableError
 from weft.engine.book.counted import timed
 from weft.engine.book.occupancy import Sharing
 from weft.engine.hold.fence import LATE_SECONDS
+from weft.engine.rows.events import announce
 from weft.engine.rows.records import PodRecord, ResourceRecord
 from weft.engine.rows.shownrecords import FoundPod, ShownPod, ShownResource
 from weft.engine.store.podlist import page
@@ -131,15 +131,7 @@ class PodRows:
     def note_event(self, pod_id: UUID, kind: str, message: str, key: str | None) -> None:
         """Record an event of a pod outside of its visits, and notify its followers."""
         with self.database.transaction() as tx:
-            tx.run(
-                "insert_event",
-                owner_id=pod_id,
-                at=tx.now(),
-                type=kind,
-                message=message_json(message),
-                key=key,
-            )
-            tx.run("notify", owner_id=str(pod_id))
+            announce(tx, pod_id, kind, message, key)
 
     @contextmanager
     def acting(self, pod: PodRecord, server: ResourceRecord) -> Generator[Fence]:

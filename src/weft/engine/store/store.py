@@ -22,6 +22,7 @@ from weft.engine.hold.held import Held
 from weft.engine.hold.ownerclaims import UnreadableOwner
 from weft.engine.hold.ownerstore import hold, read_owner, release_owner
 from weft.engine.hold.settings import limit_values
+from weft.engine.rows.events import announce
 from weft.engine.rows.recordrows import RecordRows
 from weft.engine.rows.records import PodRecord
 from weft.engine.rows.revival import revive
@@ -161,9 +162,7 @@ class Store(ClaimRows, PodRows, RecordRows):
         with self.database.transaction() as tx:
             row = tx.row("leave_held", id=unread.id, **fence)
             if row is not None and row["news"]:
-                values = {"type": "warning", "message": message_json(why), "key": None}
-                tx.run("insert_event", owner_id=unread.id, at=tx.now(), **values)
-                tx.run("notify", owner_id=str(unread.id))
+                announce(tx, unread.id, "warning", why)
         log.info("owner %s is left to a newer weft: %s", unread.id, why)
 
     def newer_at_work(self) -> bool:
@@ -192,16 +191,7 @@ class Store(ClaimRows, PodRows, RecordRows):
         with self.database.transaction() as tx:
             row = tx.row(query, id=owner_id, why=error.answer, delay=PARKED_FOR, **fence)
             if row is not None and row["news"]:
-                message = f"{UNREADABLE}: {error.answer}"
-                tx.run(
-                    "insert_event",
-                    owner_id=owner_id,
-                    at=tx.now(),
-                    type="alarm",
-                    message=message_json(message),
-                    key=None,
-                )
-                tx.run("notify", owner_id=str(owner_id))
+                announce(tx, owner_id, "alarm", f"{UNREADABLE}: {error.answer}")
                 log.error("owner %s: %s", owner_id, error)
 
     def release(self, pod_id: UUID, message: str) -> bool:
@@ -227,20 +217,10 @@ class Store(ClaimRows, PodRows, RecordRows):
     def abandon(self, pod_id: UUID, by: str, reason: str) -> bool:
         """Request to end a release as it is; False if it was requested before, or the pod isn't being released."""
         with self.database.transaction() as tx:
-            now = tx.now()
-            values = {"by": by, "why": reason, "at": now, "own": False}
+            values = {"by": by, "why": reason, "at": tx.now(), "own": False}
             asked = tx.row("abandon_owner", id=pod_id, **values) is not None
             if asked:
-                message = pods.ABANDON_REQUESTED(user=by, reason=reason)
-                tx.run(
-                    "insert_event",
-                    owner_id=pod_id,
-                    at=now,
-                    type="release",
-                    message=message_json(message),
-                    key=None,
-                )
-                tx.run("notify", owner_id=str(pod_id))
+                announce(tx, pod_id, "release", pods.ABANDON_REQUESTED(user=by, reason=reason))
         return asked
 
     def wake(self, pod_id: UUID) -> None:
@@ -304,16 +284,8 @@ class Store(ClaimRows, PodRows, RecordRows):
             if row is None:
                 return None
             state = revive(tx, PodRecord.of(row), pods.RETRY_REQUESTED(), now)
-            tx.run(
-                "insert_event",
-                owner_id=pod_id,
-                at=now,
-                type="state",
-                message=message_json(pods.STATE(state=state, why=message)),
-                key=None,
-            )
+            announce(tx, pod_id, "state", pods.STATE(state=state, why=message))
             tx.run("touch_queue", at=now)
-            tx.run("notify", owner_id=str(pod_id))
         return state
 
     def count_waiting(self) -> int:
