@@ -13,7 +13,7 @@ from tests.engine.release.test_release_ends import dark, visits
 from tests.engine.timehouse import HandClock, look, make, messages
 from weft.engine.hold.work import BETWEEN_PROCESSES
 from weft.engine.rows.records import PodRecord
-from weft.engine.visit.visitor import TRIES
+from weft.engine.visit.releasing import TRIES
 from weft.model.kinds import Kind
 from weft.model.pod import PodState
 from weft.ports.witness import Witness

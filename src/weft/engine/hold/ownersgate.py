@@ -25,7 +25,17 @@ class OwnersGate:
 
     def closed(self, clouds: Collection[str]) -> TemporaryError | None:
         """Why nothing of it may be changed outside; None: changes are allowed. Args: clouds: all of the site's."""
-        return self._fence.database.gate.closed(self._fence.places, clouds)
+        asked = self._fence.owner.abandoned
+        closed = self._fence.database.gate.closed(self._fence.places, clouds)
+        if asked is not None and not asked.own and not isinstance(closed, ClosedError):
+            return None  # a cloud that is gone must not block it: nothing changes, what is unseen is kept
+        return closed
+
+    def check_open(self, clouds: Collection[str]) -> None:
+        """Call before anything of it is returned or signed: whatever a reading says, the database may be behind by
+        now. Raises what `closed` returns."""
+        if (closed := self.closed(clouds)) is not None:
+            raise closed
 
     def note_epoch(self, facts: Witnesses, cloud: str) -> None:
         """Before anything is created outside for the owner, let the cloud know of its claim. Raises `ClosedError`."""

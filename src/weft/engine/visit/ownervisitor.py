@@ -23,8 +23,10 @@ from weft.engine.proof.release import ReleaseReader
 from weft.engine.proof.seen import seen_of
 from weft.engine.rows.records import ResourceRecord, RowState
 from weft.engine.visit.doubt import doubt_of_numbers
-from weft.engine.visit.verifier import Verdict, verify
-from weft.engine.visit.visitor import NextVisit, Tools, Visitor, news_of, not_ready, seen_again
+from weft.engine.visit.news import news_of, not_ready, seen_again
+from weft.engine.visit.releasing import Releasing, give_back_numbers
+from weft.engine.visit.tools import NextVisit, Tools
+from weft.engine.visit.verifier import Verdict, reading_age, verify
 from weft.engine.visit.walker import Walker
 from weft.engine.visit.wants import DesiredResources, Wants
 from weft.model.errors import PermanentError, TemporaryError, WeftError
@@ -43,30 +45,30 @@ from weft.planning.site.changes import with_former
 _TO_BE_MADE = (RowState.WANTED, RowState.CREATING)
 
 
-class OwnerVisitor(Visitor[Held]):
-    """Visits the site and tenants' networks.
+class OwnerVisitor:
+    """`weft.engine.visit.visitor.Visits` of the site and tenants' networks, and how their releases end.
 
     Args:
         wants: computes what is wanted, by the owner's kind.
     """
 
     def __init__(self, tools: Tools, wants: Wants) -> None:
-        super().__init__(tools)
-        self._wants = wants
+        self._settings, self._pool, self._clock = tools.settings, tools.pool, tools.clock
+        self._wants, self._releasing = wants, Releasing(tools, self)
 
-    def _closed(self, held: Held) -> TemporaryError | None:
-        closed = super()._closed(held)
-        if closed or held.owner.abandoned is not None or not (doubted := doubt_of_numbers(held, ())):
-            return closed
-        if held.wanted == "absent":
+    def doubt(self, held: Held) -> TemporaryError | None:
+        if (doubted := doubt_of_numbers(held, ())) is None or held.wanted == "absent":
             return doubted
         wanted = self._wanted(held).graph.resources
         ports = (r.spec.ports for r in wanted if isinstance(r.spec, SegmentSpec))
         return doubt_of_numbers(held, frozenset[str]().union(*ports))
 
+    def only_observe(self, held: Held, closed: TemporaryError) -> None:
+        """Nothing is done then."""
+
     # -- present ------------------------------------------------------------------------------------------------
 
-    def _present(self, held: Held) -> NextVisit:
+    def present(self, held: Held) -> NextVisit:
         left: Wait | None = None
         trouble: WeftError | None = None
         wanted: DesiredResources | None = None
@@ -95,7 +97,7 @@ class OwnerVisitor(Visitor[Held]):
         if held.status.phase is Phase.BUILDING and not is_true(held.status.conditions, Aspect.BOOTED):
             made = [News(a, "true", Cause.DONE) for a in (Aspect.WIRED, Aspect.BOOTED)]
             held.become(*made, News(Aspect.READY, "unknown", Cause.UNDER_WAY))
-        verdict = self._verdict(held, self._fabric_age(held))
+        verdict = self._verdict(held, reading_age(held, self._settings))
         if all(p.unknown for p in verdict.problems):
             return self._judge(held, verdict, left, trouble)
         age = (held.at - held.status.since).total_seconds()
@@ -256,7 +258,7 @@ class OwnerVisitor(Visitor[Held]):
             return Wait(LATE, late)
         read = self._reader(held, old)
         held.note(seen_again(read))
-        self._give_back_numbers(held, read, unused, read.items if read.over else ())
+        give_back_numbers(held, read, unused, read.items if read.over else ())
         return None if read.over else Wait(read.reason(), self._settings.delay(held.owner.failures + 1))
 
     def _reader(self, held: Held, records: list[ResourceRecord]) -> ReadBack:
@@ -268,27 +270,34 @@ class OwnerVisitor(Visitor[Held]):
 
     # -- absent -------------------------------------------------------------------------------------------------
 
-    def _read_back(self, held: Held) -> ReadBack:
+    def absent(self, held: Held) -> NextVisit:
+        return self._releasing.release(held)
+
+    def read_back(self, held: Held) -> ReadBack:
         read = self._reader(held, held.notes.read_resources())
         # Ports of the site's networks are the operator's own: they don't keep a node from tenants.
         return replace(read, unclean={}) if held.owner.kind == "site" else read
 
-    def _receipt(self, held: Held, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
+    def receipt(self, held: Held, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
         return make_receipt(
             held.owner, read, held.holdings.given_back(), abandoned, held.quarantine.set_aside()
         )
 
-    def _ends(self, held: Held) -> float | None:
+    def unclean(self, held: Held, read: ReadBack) -> Mapping[str, str]:
+        return read.unclean
+
+    def free_clean(self, held: Held, read: ReadBack) -> None:
+        """It holds no nodes."""
+
+    def ends(self, held: Held) -> float | None:
         """A site's resources are removed by an operator, who is there to abandon the release (`weft site abandon`)."""
         return self._settings.ends if held.owner.kind == "network" else None
 
     # -- errors -------------------------------------------------------------------------------------------------
 
-    def _permanent(self, held: Held, error: PermanentError) -> NextVisit:
-        failures = held.owner.failures + 1
+    def permanent(self, held: Held, error: PermanentError) -> None:
         held.explain(error.message, Cause.PERSON_NEEDED)
         held.alarm(pods.STATE(state=held.status.state, why=error.message))
-        return NextVisit(self._settings.delay(failures), failures)
 
 
 def _there(held: Held, rows: Sequence[ResourceRecord], ids: Mapping[str, str]) -> set[str]:

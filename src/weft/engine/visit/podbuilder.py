@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 
 from weft.engine.base.waits import Wait
 from weft.engine.hold.heldpod import HeldPod
+from weft.engine.hold.settings import LoopSettings
 from weft.engine.hold.status import News
 from weft.engine.proof.membership import Watched, has_followers, has_outsiders, watch_nodes
 from weft.engine.proof.seen import left_alone
 from weft.engine.proof.traffic import tried, tried_first
 from weft.engine.rows.records import Change, ResourceRecord, RowState
 from weft.engine.visit.moves import Moves, is_booting
+from weft.engine.visit.news import news_of
 from weft.engine.visit.successors import waiting_successors
 from weft.engine.visit.verifier import Verdict, verify
-from weft.engine.visit.visitor import Visitor, news_of
 from weft.engine.visit.walker import Walker, attempt
 from weft.model.errors import TemporaryError, UnknownError
 from weft.model.kindrow import Home
@@ -28,10 +30,19 @@ _ON_ITS_WAY = frozenset({RowState.SETTLED, RowState.PENDING})
 """States in which nothing more is requested for a resource, unless it breaks."""
 
 
-class PodBuilder(Visitor[HeldPod]):
-    """The steps of a visit to a pod; `weft.engine.visit.podvisitor` decides which are due."""
+class PodBuilder:
+    """The steps; `weft.engine.visit.podvisitor` decides which are due.
 
-    def _build(self, held: HeldPod) -> Wait | None:
+    Args:
+        pool: for requests that can go at the same time.
+    """
+
+    def __init__(self, settings: LoopSettings, pool: Executor) -> None:
+        self._settings, self._pool = settings, pool
+
+    def build(self, held: HeldPod) -> Wait | None:
+        """Create what is wanted and missing; None once all of it is settled."""
+
         def booting() -> None:
             if not is_true(held.status.conditions, Aspect.WIRED):
                 booting = News(Aspect.BOOTED, "false", Cause.UNDER_WAY)
@@ -46,11 +57,11 @@ class PodBuilder(Visitor[HeldPod]):
         wait = self._walk(held, walker, later)
         if wait is None and has_followers(walker.records.values()):
             # Its servers are there now: decide the members before a verdict could call them wrong.
-            self._watch_nodes(held, arriving=True)
-            wait = self._renew_segment(held)
+            self.watch_nodes(held, arriving=True)
+            wait = self.renew_segment(held)
         return wait
 
-    def _repair(self, held: HeldPod) -> Wait | None:
+    def repair(self, held: HeldPod) -> Wait | None:
         """Repair everything except servers and data: servers that a tenant deleted, or that broke, are recreated only
         when an operator asks, and data never."""
         held.note(left_alone([r for r in held.resources() if r.wanted]))
@@ -106,12 +117,12 @@ class PodBuilder(Visitor[HeldPod]):
         """
         cloud = held.pod.plan.cloud
         held.gate.note_epoch(held.world.clouds[cloud], cloud)
-        watched = self._watch_nodes(held, arriving)
+        watched = self.watch_nodes(held, arriving)
         if watched.foreign or watched.unknown:
-            self._renew_segment(held)
+            self.renew_segment(held)
             kind = TemporaryError if watched.foreign else UnknownError
             raise kind("check the nodes", f"cloud {held.pod.plan.cloud}", render(watched.problems))
-        return self._until_left(held) if has_followers(held.resources()) else None
+        return self.until_left(held) if has_followers(held.resources()) else None
 
     def _wants_look(self, held: HeldPod, records: Iterable[ResourceRecord]) -> bool:
         """Whether to check the nodes. Each server that boots causes a visit, and a check asks about every node:
@@ -124,18 +135,19 @@ class PodBuilder(Visitor[HeldPod]):
         last = held.pod.watched_at
         return last is None or (held.at - last).total_seconds() >= self._settings.watch_every
 
-    def _watch_nodes(self, held: HeldPod, arriving: bool, max_age: float = 0.0) -> Watched:
+    def watch_nodes(self, held: HeldPod, arriving: bool, max_age: float = 0.0) -> Watched:
+        """Check the nodes' occupants, and keep adapters of nodes without the right one out of the segment."""
         with held.lane.outside():
             return watch_nodes(held, held.world, held.site, arriving, max_age)
 
-    def _verdict(self, held: HeldPod, max_age: float = 0.0, waited_for: bool = True) -> Verdict:
+    def verdict(self, held: HeldPod, max_age: float = 0.0, waited_for: bool = True) -> Verdict:
         """Check the nodes' occupants, which decide what the segment must be; then verify.
 
         Args:
             waited_for: someone waits for the result; otherwise it may take longer, and uses fewer threads.
         """
         held.about_to_ask()  # a reading may take long
-        watched = self._watch_nodes(held, held.pod.repair, max_age)
+        watched = self.watch_nodes(held, held.pod.repair, max_age)
         records = held.resources()
         pool = self._pool if waited_for else None
         verdict = verify(held.pod, records, held.world, pool, max_age, held.lane)
@@ -156,7 +168,7 @@ class PodBuilder(Visitor[HeldPod]):
             verdict, problems=found.problems, notes=(*verdict.notes, *found.notes), looked_at=looked_at
         )
 
-    def _renew_segment(self, held: HeldPod) -> Wait | None:
+    def renew_segment(self, held: HeldPod) -> Wait | None:
         """Take adapters that must not be in the segment out of it, whatever else fails."""
         moves = Moves(held, held.world, self._settings)
         made = [r for r in moves.records.values() if r.kind.row.home is Home.FABRIC and r.outside_id]
@@ -164,11 +176,11 @@ class PodBuilder(Visitor[HeldPod]):
             return attempt(held, moves.advance(made))
         return None
 
-    def _until_left(self, held: HeldPod) -> Wait | None:
+    def until_left(self, held: HeldPod) -> Wait | None:
         """None: everyone who must be out of the segment is out; a member that is missing in it delays nothing."""
         error: TemporaryError | None = None
         try:
-            wait = self._renew_segment(held)
+            wait = self.renew_segment(held)
         except TemporaryError as caught:
             error, wait = caught, Wait(caught.message, caught.delay)
         if wait is None or not has_outsiders(held):

@@ -11,62 +11,72 @@ from weft.engine.hold.heldpod import HeldPod
 from weft.engine.hold.status import News
 from weft.engine.proof.membership import has_followers
 from weft.engine.proof.readback import ReadBack
-from weft.engine.proof.receiptmaking import make_receipt
-from weft.engine.proof.release import ReleaseReader
 from weft.engine.proof.seen import left_alone
 from weft.engine.queue.renumber import renumber
 from weft.engine.rows.ownerrecord import TakenNumber
 from weft.engine.rows.records import ResourceRecord
 from weft.engine.visit.doubt import DoubtError, doubt
 from weft.engine.visit.leaving import Remaining, overdue, remove_unwanted
+from weft.engine.visit.news import news_of, not_ready, seen_again
 from weft.engine.visit.podbuilder import PodBuilder
+from weft.engine.visit.podending import PodEnding
+from weft.engine.visit.releasing import Releasing, wait_for_late
 from weft.engine.visit.successors import give_own_numbers
-from weft.engine.visit.verifier import Verdict, verify
-from weft.engine.visit.visitor import NextVisit, news_of, not_ready, seen_again
+from weft.engine.visit.tools import NextVisit, Tools
+from weft.engine.visit.verifier import Verdict, reading_age, verify
 from weft.engine.visit.walker import Walker
-from weft.model.errors import TakenError, TemporaryError, WeftError
-from weft.model.fabric import Membership
+from weft.model.errors import PermanentError, TakenError, TemporaryError, WeftError
 from weft.model.messages import pods
 from weft.model.pod import Aspect, Cause, Phase, PodState, find, is_true
-from weft.model.receipt import Abandoned, Receipt
 from weft.model.specs import NetworkSpec, SegmentSpec
 from weft.ports.resources import Acceptance
 
 
-class PodVisitor(PodBuilder):
-    """Handles a pod in each of its states."""
+class PodVisitor:
+    """`weft.engine.visit.visitor.Visits` of pods: handles a pod in each of its states."""
 
-    def _closed(self, held: HeldPod) -> TemporaryError | None:
-        closed = super()._closed(held)
-        return closed if closed or held.owner.abandoned is not None else doubt(held)
+    def __init__(self, tools: Tools) -> None:
+        self._settings, self._pool = tools.settings, tools.pool
+        self._builder, self._ending = PodBuilder(tools.settings, tools.pool), PodEnding(tools)
+        self._releasing = Releasing(tools, self._ending)
 
-    def _only_observe(self, held: HeldPod, closed: TemporaryError) -> NextVisit:
+    def doubt(self, held: HeldPod) -> TemporaryError | None:
+        return doubt(held)
+
+    def only_observe(self, held: HeldPod, closed: TemporaryError) -> None:
         if isinstance(closed, DoubtError) and held.wanted == "absent":
-            self._begin_release(held)  # so that an operator may abandon it
-        return super()._only_observe(held, closed)
+            self._releasing.begin(held)  # so that an operator may abandon it
 
-    def _release(self, held: HeldPod) -> NextVisit:
+    def absent(self, held: HeldPod) -> NextVisit:
         if held.owner.abandoned is not None and self._is_doubted(held):
-            self._wait_for_late(held)  # what it had may be another pod's: nothing is removed
-            self._begin_release(held)
-            read = self._read_back(held)
-            if read.over or self._abandons_now(held):
-                return self._abandon(held, read)
+            wait_for_late(held)  # what it had may be another pod's: nothing is removed
+            self._releasing.begin(held)
+            read = self._ending.read_back(held)
+            if read.over or self._releasing.abandons_now(held):
+                return self._releasing.abandon(held, read)
             raise TemporaryError("read back what it had", held.pod.site or "weft", read.reason())
-        return super()._release(held)
+        return self._releasing.release(held)
+
+    def permanent(self, held: HeldPod, error: PermanentError) -> None:
+        """What is being built can't go on; what serves, or goes, is worked on as before."""
+        if held.status.phase is Phase.BUILDING and held.status.state is not PodState.FAILED:
+            held.become(News(Aspect.FAILED, "true", Cause.PERSON_NEEDED, error.message))
+            held.alarm(pods.STATE(state="FAILED", why=error.message))
+        else:
+            held.explain(error.message, Cause.PERSON_NEEDED)
 
     def _is_doubted(self, held: HeldPod) -> bool:
         """Whether there is a doubt, or the cloud doesn't answer to the end: a cloud that is gone must not block it."""
         try:
             return doubt(held) is not None
         except WeftError:
-            if not self._abandons_now(held):
+            if not self._releasing.abandons_now(held):
                 raise
             return True
 
     # -- present ------------------------------------------------------------------------------------------------
 
-    def _present(self, held: HeldPod) -> NextVisit:
+    def present(self, held: HeldPod) -> NextVisit:
         if is_true(held.status.conditions, Aspect.FAILED):
             return self._stay(held)
         if held.pod.taken is not None and held.status.phase is not Phase.SERVING:
@@ -86,7 +96,7 @@ class PodVisitor(PodBuilder):
             held.become(News(Aspect.WIRED, "false", Cause.UNDER_WAY))
         if not is_true(held.status.conditions, Aspect.BOOTED):
             try:
-                wait = self._build(held)
+                wait = self._builder.build(held)
             except TakenError as error:
                 if is_true(held.status.conditions, Aspect.WIRED):
                     raise
@@ -111,7 +121,7 @@ class PodVisitor(PodBuilder):
         walker = Walker(held, held.world, self._settings, self._pool)
 
         def read(nodes: frozenset[str]) -> ReadBack:
-            found = self._reader(held, nodes).read_nodes(nodes)
+            found = self._ending.reader(held, nodes).read_nodes(nodes)
             held.quarantine.add(found.elsewhere)
             return found
 
@@ -122,8 +132,8 @@ class PodVisitor(PodBuilder):
         going = (r for r in held.resources() if r.kind.row.cleaned and not r.wanted)
         if all(r.is_nowhere for r in going) or not has_followers(held.resources()):
             return None
-        self._watch_nodes(held, arriving=held.pod.repair)
-        wait = self._until_left(held)
+        self._builder.watch_nodes(held, arriving=held.pod.repair)
+        wait = self._builder.until_left(held)
         if wait is None and (late := held.notes.late()) > 0:
             return Wait(LATE, late)  # a late request may put one of them back
         return wait
@@ -132,13 +142,13 @@ class PodVisitor(PodBuilder):
         """Create what the newest generation added; meanwhile the pod keeps its state and goes on serving."""
         n = held.pod.generation
         try:
-            wait = self._repair(held)
+            wait = self._builder.repair(held)
         except WeftError as error:
             return self._stuck(held, error)
         if wait is not None:
             self._changing(held, pods.CHANGING(n=n))
             return NextVisit(wait.delay)
-        verdict = self._verdict(held)
+        verdict = self._builder.verdict(held)
         if not verdict.fine and self._newest(held) < self._settings.verify_patience:
             self._changing(held, pods.CHANGING(n=n))
             return NextVisit(self._settings.poll(self._newest(held)))
@@ -164,7 +174,7 @@ class PodVisitor(PodBuilder):
     def _stuck(self, held: HeldPod, error: WeftError) -> NextVisit:
         """Report that the change makes no progress; what existed before it is still observed, and decides READY."""
         old = [r for r in held.resources() if r.wanted and r.generation <= held.pod.ready_generation]
-        watched = self._watch_nodes(held, arriving=held.pod.repair)
+        watched = self._builder.watch_nodes(held, arriving=held.pod.repair)
         records, keys, lane = held.resources(), {r.key for r in old}, held.lane
         verdict = verify(held.pod, records, held.world, self._pool, lane=lane, only=keys)
         held.note(news_of(old, verdict.changes))
@@ -205,9 +215,9 @@ class PodVisitor(PodBuilder):
         keys = {key for key, s in specs.items() if isinstance(s, SegmentSpec) and s.number == number}
         if not keys:
             return
-        self._wait_for_late(held)
+        wait_for_late(held)
         with held.lane.aside():
-            read = self._reader(held, ()).read_segments(keys)
+            read = self._ending.reader(held, ()).read_segments(keys)
         if not read.over:
             held.note(seen_again(read))
             raise TemporaryError("give up a number", held.pod.site or "weft", read.reason())
@@ -215,7 +225,7 @@ class PodVisitor(PodBuilder):
 
     def _verify(self, held: HeldPod, left: Remaining | None) -> NextVisit:
         """The first verdict; a port may come up a moment after its server, so problems aren't reported at once."""
-        verdict = self._verdict(held)
+        verdict = self._builder.verdict(held)
         age = (held.at - held.status.since).total_seconds()
         if verdict.fine or age >= self._settings.verify_patience:
             return self._judge(held, verdict, left)
@@ -224,8 +234,8 @@ class PodVisitor(PodBuilder):
     def _stay(self, held: HeldPod) -> NextVisit:
         """Watch the servers that a FAILED pod may have, like any pod's; change only memberships that must not be."""
         delay = self._settings.observe_every
-        watched = self._watch_nodes(held, arriving=True)
-        self._renew_segment(held)
+        watched = self._builder.watch_nodes(held, arriving=True)
+        self._builder.renew_segment(held)
         made = [r for r in held.resources() if r.outside_id]
         if not made:
             return NextVisit(delay)
@@ -289,15 +299,15 @@ class PodVisitor(PodBuilder):
             wait = self._go_on_repairing(held)
             if wait is not None:
                 return NextVisit(wait.delay)
-        verdict = self._verdict(
-            held, self._fabric_age(held), waited_for=held.status.state is not PodState.READY
+        verdict = self._builder.verdict(
+            held, reading_age(held, self._settings), waited_for=held.status.state is not PodState.READY
         )
         if verdict.fine or all(p.unknown for p in verdict.problems):
             return self._judge(held, verdict, left)
         self._report(held, verdict)
-        wait = self._repair(held)
+        wait = self._builder.repair(held)
         if wait is None:
-            return self._judge(held, self._verdict(held), left)
+            return self._judge(held, self._builder.verdict(held), left)
         held.become(News(Aspect.REPAIRING, "true", Cause.UNDER_WAY))
         return NextVisit(wait.delay)
 
@@ -305,57 +315,11 @@ class PodVisitor(PodBuilder):
         """Continue without observing everything at each visit; once it ends, the next visit observes everything."""
         wait: Wait | None = None
         try:
-            wait = self._build(held)
+            wait = self._builder.build(held)
         finally:
             if wait is None:
                 held.become(News(Aspect.REPAIRING, "false", Cause.DONE))
         return wait
-
-    # -- absent -------------------------------------------------------------------------------------------------
-
-    def _read_back(self, held: HeldPod) -> ReadBack:
-        read = self._reader(held, held.holdings.nodes()).read()
-        held.quarantine.add(read.elsewhere)  # at once: nothing else keeps them from being assigned
-        return read
-
-    def _reader(self, held: HeldPod, holding: Collection[str]) -> ReleaseReader:
-        former: dict[str, tuple[Membership, ...]] = {}
-        for node, ports in held.nodes.leaving().items():
-            for key, members in ports.items() if node in holding else ():
-                former[key] = (*former.get(key, ()), *members)
-        records = held.notes.read_resources()
-        return ReleaseReader(
-            held.pod,
-            records,
-            held.world,
-            held.site,
-            self._clock,
-            held.at,
-            holding,
-            former,
-            held.nodes.servers_on,
-            held.holdings.numbers(),
-        )
-
-    def _receipt(self, held: HeldPod, read: ReadBack, abandoned: Abandoned | None = None) -> Receipt:
-        quarantined = {node for node, is_so in held.holdings.nodes().items() if is_so} | read.elsewhere.keys()
-        return make_receipt(held.pod, read, held.holdings.given_back(), abandoned, quarantined)
-
-    def _ends(self, held: HeldPod) -> float | None:
-        cleans = any(r.kind.row.cleaned and not r.is_nowhere for r in held.resources())
-        return self._settings.ends_cleaning if cleans else self._settings.ends
-
-    def _set_aside(self, held: HeldPod, read: ReadBack) -> None:
-        mine = held.holdings.nodes()
-        super()._set_aside(
-            held, replace(read, unclean={n: why for n, why in read.unclean.items() if n in mine})
-        )
-
-    def _keep_back(self, held: HeldPod, read: ReadBack) -> None:
-        """Free its clean nodes, too: one bad node must not strand a hundred."""
-        super()._keep_back(held, read)
-        clean = [n for n in sorted(held.holdings.nodes()) if n not in read.unclean]
-        held.nodes.give_back(clean, [item for n in clean for item in read.of_nodes.get(n, ())])
 
 
 def _of_data(records: Collection[ResourceRecord]) -> set[str]:

@@ -13,7 +13,8 @@ from weft.engine.hold.heldpod import HeldPod
 from weft.engine.hold.settings import LoopSettings
 from weft.engine.visit.ownervisitor import OwnerVisitor
 from weft.engine.visit.podvisitor import PodVisitor
-from weft.engine.visit.visitor import NextVisit, Tools
+from weft.engine.visit.tools import NextVisit, Tools
+from weft.engine.visit.visitor import Visitor
 from weft.engine.visit.wants import Wants
 from weft.model.receipt import Receipt, SignedReceipt
 from weft.model.site import Site
@@ -47,7 +48,8 @@ class Reconciler:
         calls = settings.calls_at_once + 3 * settings.aside_at_once
         pool = CallPool(calls, thread_name_prefix="call")
         tools = Tools(sign, clock, settings, pool)
-        self._pods, self._others = PodVisitor(tools), OwnerVisitor(tools, {} if wants is None else wants)
+        self._pods = Visitor(tools, PodVisitor(tools))
+        self._others = Visitor(tools, OwnerVisitor(tools, {} if wants is None else wants))
         self._ask = lambda: (world(), site())
         self._known: tuple[int, World, Site] | None = None
 

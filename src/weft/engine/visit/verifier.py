@@ -9,7 +9,9 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from weft.engine.base.world import World
+from weft.engine.hold.held import Held
 from weft.engine.hold.lane import ALONE, VisitLane
+from weft.engine.hold.settings import LoopSettings
 from weft.engine.proof.intruders import intruders
 from weft.engine.proof.seen import observed_change, seen_of
 from weft.engine.rows.ownerrecord import OwnerRecord
@@ -17,6 +19,7 @@ from weft.engine.rows.records import Change, PodRecord, ResourceRecord, RowState
 from weft.model.errors import WeftError
 from weft.model.fabric import Check
 from weft.model.kindrow import Home
+from weft.model.pod import PodState
 from weft.model.problem import Problem, ProblemKind, render, unread
 from weft.model.resources import AnyKind, Observed
 from weft.model.specs import SegmentSpec
@@ -54,6 +57,17 @@ class Verdict:
     def noted(self) -> str:
         """The notes as one sentence, the first three in full."""
         return render(self.notes, most=3)
+
+
+def reading_age(held: Held, settings: LoopSettings) -> float:
+    """Greatest age in seconds of the reading of a fabric by which an owner is judged: the reading is from after its
+    last change."""
+    if held.status.state is not PodState.READY or held.owner.repair:
+        return 0.0
+    # This process's driver doesn't know another process's change; the segment's row does.
+    changed = (r.since for r in held.resources() if r.kind.row.home is Home.FABRIC and r.since)
+    since = max(held.status.since, held.owner.ready_at or held.status.since, *changed)
+    return min(settings.fabric_age, max(0.0, (held.at - since).total_seconds()))
 
 
 def verify(

@@ -34,7 +34,7 @@ from weft.engine.hold.settings import LoopSettings
 from weft.engine.queue.dispatcher import Dispatcher
 from weft.engine.store.store import Store
 from weft.engine.visit.reconciler import Reconciler
-from weft.engine.visit.visitor import NextVisit
+from weft.engine.visit.tools import NextVisit
 from weft.model.errors import WeftError
 from weft.model.logtext import visiting
 from weft.model.pod import Cause
