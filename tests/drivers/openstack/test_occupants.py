@@ -190,3 +190,34 @@ def test_host_with_unreadable_allocations_is_unknown(cloud: tuple[TinyCloud, Ope
     facts._listed = None
     found = facts.servers_on_hosts()
     assert found["gpu000"].unknown and found["gpu039"].unknown and not found["gpu001"].unknown
+
+
+def test_many_hosts_of_a_cloud_are_read_in_one_listing(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    """That of Nova, for all projects; few of many are asked about one by one, and no answer makes all unknown."""
+    tiny, facts = cloud
+    tiny.lies = [
+        (f"GET /compute/os-hypervisors/of-{n}", Reply(200, {"hypervisor": {**ROW, "id": f"of-{n}"} | on(n)}))
+        for n in ("gpu000", "gpu001", "gpu002", "gpu003")
+    ]
+    names = hosts(tiny, 12)
+    (listing,) = (reply for path, reply in tiny.lies if path.endswith("/detail"))
+    listing.body["hypervisors"][1]["servers"] = [{"uuid": "s1", "name": "one"}]  # type: ignore[index]
+    own = "GET /compute/os-hypervisors/of-gpu00"
+    one_by_one = facts.on_hosts(names[:3])
+    assert sum(line.startswith(own) for line in tiny.asked) == 3 and not any(
+        seen.unknown for seen in one_by_one.values()
+    )
+    before = len(tiny.asked)
+    together = facts.on_hosts(names[:4])
+    asked = tiny.asked[before:]
+    assert sum("os-hypervisors" in line for line in asked) == 1
+    assert [o.id for o in together["gpu001"].occupants] == ["s1"] and not together["gpu000"].occupants
+    listing.status = 503
+    assert all(seen.unknown for seen in facts.on_hosts(names[:4]).values())
+
+
+ROW: dict[str, object] = {"hypervisor_type": "QEMU", "state": "up"}
+
+
+def on(host: str) -> dict[str, object]:
+    return {"hypervisor_hostname": host, "service": {"host": host}}

@@ -86,7 +86,12 @@ def test_pods_are_woken_beside_a_locked_row(house: House, statement: str) -> Non
     if statement == "wake_built":
         sql(house, "UPDATE pod SET state = 'BOOTING', next_at = now() + interval '1 hour'")
     servers = [str(row[0]) for row in sql(house, "SELECT outside_id FROM resource WHERE kind = 'server'")]
-    values = {"nodes": [*one.nodes, *other.nodes], "kinds": [str(Kind.SERVER)], "servers": servers}
+    values = {
+        "nodes": [*one.nodes, *other.nodes],
+        "kinds": [str(Kind.SERVER)],
+        "servers": servers,
+        "together": 5,
+    }
     due = "SELECT name FROM pod WHERE next_at <= now() ORDER BY name"
     with locked_pod(house, other.id), house.database.statement() as tx:
         tx.rows(statement, **values)
@@ -139,9 +144,9 @@ def test_heartbeat_of_a_locked_row_is_soon_repeated(house: House) -> None:
     taken = worker._claim_ready(1)  # pyright: ignore[reportPrivateUsage]
     with locked_pod(house, pod.id):
         assert worker._signs_of_life() == 1.0  # pyright: ignore[reportPrivateUsage]
-    assert worker._signs_of_life() == 10.0 and not taken[0].lost.is_set()  # pyright: ignore[reportPrivateUsage]
+    assert worker._signs_of_life() == 10.0 and not taken[0].fence.lost.is_set()  # pyright: ignore[reportPrivateUsage]
     sql(house, "UPDATE pod SET token = token + 1")
-    assert worker._signs_of_life() == 10.0 and taken[0].lost.is_set()  # pyright: ignore[reportPrivateUsage]
+    assert worker._signs_of_life() == 10.0 and taken[0].fence.lost.is_set()  # pyright: ignore[reportPrivateUsage]
 
 
 def test_quarantining_and_freeing_a_node_do_not_deadlock(house: House) -> None:

@@ -68,9 +68,9 @@ def state(house: House, pod: PodRecord) -> PodState:
     return house.store.find_pod(str(pod.id), None).state
 
 
-def keeper(house: House, every: float = 0.0) -> BootKeeper:
+def keeper(house: House, every: float = 0.0, together: float = 0.0) -> BootKeeper:
     """For one process. `every`: seconds between queries, whichever worker asks."""
-    return BootKeeper(house.database, lambda: house.world, every=every)
+    return BootKeeper(house.database, lambda: house.world, every=every, together=together)
 
 
 def test_booted_pod_is_ready_before_its_turn(house: House) -> None:
@@ -112,6 +112,21 @@ def test_pod_is_woken_once_for_a_new_state(house: House) -> None:
     assert house.worker.run_once() and not house.worker.run_once()
     keeper(house).look()
     assert not house.worker.run_once() and state(house, pod) is PodState.BOOTING
+
+
+def test_pod_is_visited_soon_for_some_of_its_servers_and_at_once_for_the_last(house: House) -> None:
+    """All of them are read at each visit."""
+    pod, boots = booting(house), keeper(house, together=3600.0)
+    first, last = house.cloud.servers
+    sql(house, "UPDATE pod SET next_at = now() + interval '2 hours'")
+    first.stuck = ""
+    boots.look()
+    asked = "SELECT next_at BETWEEN now() + interval '50 minutes' AND now() + interval '70 minutes' FROM pod"
+    assert not house.worker.run_once() and sql(house, asked) == [(True,)]
+    last.stuck = ""
+    boots.look()
+    work(house)
+    assert state(house, pod) is PodState.READY
 
 
 def test_failed_server_wakes_its_pod(house: House) -> None:

@@ -31,6 +31,9 @@ SOONEST = 0.9
 """Share of that after which any worker may ask again: turns come a little late, and none should be missed."""
 ANSWER = 10.0
 """Seconds that a cloud has for its answer; after that another worker asks, in case the first has died."""
+TOGETHER = 5.0
+"""Seconds after which a pod is visited of whose servers only some have booted; once the last one has, it is at once. A
+visit reads all of them in detail, for which Nova asks Neutron: for each server of many, that would delay the others."""
 OVERLAP = timedelta(seconds=30)
 """How far before its last query a cloud is asked for changes: clocks differ, its database may be behind, and the
 pod's visit may have read the server before."""
@@ -52,8 +55,9 @@ class BootKeeper(Periodic):
         world: Callable[[], World],
         pulse: Pulse | None = None,
         every: float = EVERY,
+        together: float = TOGETHER,
     ) -> None:
-        self._database, self._world, self._every = database, world, every
+        self._database, self._world, self._every, self._together = database, world, every, together
         self._asking = Asking("boots")
         self._silent: set[str] = set()
         super().__init__("boots", self._look, pulse or Pulse(), LIMIT, again=every)
@@ -84,7 +88,7 @@ class BootKeeper(Periodic):
             answered = None if built is None else at
             with self._database.statement() as tx:
                 if built:
-                    tx.run("wake_built", servers=sorted(built), kinds=_kinds())
+                    tx.run("wake_built", servers=sorted(built), kinds=_kinds(), together=self._together)
                 every = self._every * SOONEST
                 values = {"asked": at, "answered": answered, "answer": ANSWER, "every": every}
                 tx.run("end_boot_look", cloud=cloud, **values)

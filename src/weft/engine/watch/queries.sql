@@ -63,17 +63,26 @@ UPDATE boot_look SET answered = greatest(answered, %(answered)s::timestamptz),
 WHERE cloud = %(cloud)s;
 
 -- name: wake_built
--- Pods that wait for these servers, unless they are due anyway, or wait after a failure; notifies their followers.
--- Skips locked rows: the next answer has their servers again.
+-- Pods that wait for these servers, unless they are due anyway, or wait after a failure; notifies their followers. A pod
+-- some of whose servers still boot is due in `together` seconds: then more of them will have booted. Skips locked rows:
+-- the next answer has their servers again.
 WITH it AS MATERIALIZED (
-    SELECT p.id FROM pod p
+    SELECT p.id, others.boot FROM pod p, LATERAL (
+        SELECT EXISTS (
+            SELECT FROM resource r WHERE r.owner_id = p.id AND r.kind = ANY(%(kinds)s) AND r.state = 'pending'
+                AND r.outside_id <> ALL(%(servers)s)) AS boot
+    ) others
     WHERE p.state <> 'RELEASED' AND p.wanted = 'present' AND (p.state <> 'READY' OR p.repair OR p.changed_at IS NOT NULL)
-        AND p.next_at > now() AND p.failures = 0 AND EXISTS (
+        AND p.next_at > now() + CASE WHEN others.boot THEN %(together)s ELSE 0 END * interval '1 second'
+        AND p.failures = 0 AND EXISTS (
             SELECT FROM resource r WHERE r.owner_id = p.id AND r.kind = ANY(%(kinds)s) AND r.state = 'pending'
                 AND r.outside_id = ANY(%(servers)s))
-    FOR UPDATE SKIP LOCKED
+    FOR UPDATE OF p SKIP LOCKED
 ), woken AS (
-    UPDATE pod p SET woken = woken + 1, next_at = now() FROM it WHERE p.id = it.id
+    -- a visit under way has read the servers, perhaps before: it is repeated for the last ones alone
+    UPDATE pod p SET woken = woken + CASE WHEN it.boot THEN 0 ELSE 1 END,
+        next_at = now() + CASE WHEN it.boot THEN %(together)s ELSE 0 END * interval '1 second'
+    FROM it WHERE p.id = it.id
 )
 SELECT pg_notify('weft_event', id::text) FROM it;
 
