@@ -136,6 +136,26 @@ def test_booted_servers_are_read_in_one_request(rig: tuple[Listening, OpenStackF
     assert {"ACTIVE", "ERROR", "SHUTOFF"} <= set(states) and "BUILD" not in states
 
 
+@pytest.mark.parametrize("status", [403, 503])
+def test_booted_servers_are_read_with_details_where_ids_alone_are_denied(
+    rig: tuple[Listening, OpenStackFacts], status: int
+) -> None:
+    """Once that was said, by roles of earlier versions; not if there is no answer."""
+    cloud, facts = rig
+    cloud.lies = [
+        (f"{NAMED}/detail", Reply(200, {"servers": [{"id": "a", "status": "ACTIVE"}]})),
+        (f"{NAMED}$", Reply(status, {"forbidden": {"code": status, "message": "Policy doesn't allow it"}})),
+    ]
+    if status == 503:
+        with pytest.raises(OutsideError):
+            facts.built(SINCE, list)
+        return
+    before = len(cloud.asked)
+    assert facts.built(SINCE, list) == facts.built(SINCE, list) == {"a"}
+    asked = [line for line in cloud.asked[before:] if "/compute/servers" in line]
+    assert [line.endswith("/detail") for line in asked] == [False, True, True]
+
+
 NAMED = "GET /compute/servers"
 
 

@@ -14,7 +14,7 @@ from weft.drivers.openstack.errors import Answer
 from weft.drivers.openstack.metalfacts import act_on_machine, booted, console_of_machine
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Sessions
-from weft.model.errors import ConflictError, OutsideError, TemporaryError
+from weft.model.errors import ConflictError, OutsideError, TemporaryError, UnknownError
 from weft.model.messages import orders, outside
 from weft.model.views import ConsoleView
 from weft.ports.fences import Fence
@@ -39,6 +39,7 @@ class OpenStackServers:
 
     def __init__(self, sessions: Sessions, without_nova: bool = False) -> None:
         self._sessions, self._without_nova = sessions, without_nova
+        self._without_ids = False
 
     def act(self, project_id: str, server: str, action: Action, fence: Fence) -> str | None:
         if "@" in server:
@@ -91,12 +92,20 @@ class OpenStackServers:
         return found
 
     def _built_by_nova(self, since: datetime) -> frozenset[str]:
-        """Their ids alone: for details of servers Nova asks Neutron each time, and its API is busy with requests of
-        servers just then. One that its tenant deletes while it boots is read by its pod's visit.
+        """Their ids alone where weft's roles allow that: for details of servers Nova asks Neutron each time, and its
+        API is busy with requests of servers just then. One that its tenant deletes while it boots is read by its pod's
+        visit.
         """
         params = {"all_tenants": "1", "tags": "weft", "changes-since": since.isoformat(), "status": _BUILT}
         compute = self._sessions.own().compute
-        rows = compute.listing("list servers that changed", "/servers", "servers", params)
+        try:
+            path = "/servers/detail" if self._without_ids else "/servers"
+            rows = compute.listing("list servers that changed", path, "servers", params)
+        except UnknownError as error:
+            if self._without_ids or not error.alarming:
+                raise
+            self._without_ids = True  # roles as before 30 November 2026
+            rows = compute.listing("list servers that changed", "/servers/detail", "servers", params)
         return frozenset(str(row.get("id")) for row in rows)
 
 
