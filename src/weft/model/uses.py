@@ -11,7 +11,7 @@ from weft.model.errors import TemporaryError
 from weft.model.kinds import Kind
 from weft.model.messages import Message, outside
 
-_InNeutron = Literal["port", "subnet", "share", "trunk", "floating_ip"]
+_InNeutron = Literal["port", "subnet", "share", "trunk", "floating_ip", "vpn_service", "vpn_endpoint_group"]
 _OnStorage = Literal["attachment", "snapshot", "backup", "replica", "group", "share_group"]
 UseKind = _InNeutron | _OnStorage
 SUBPORT = "trunk:subport"
@@ -83,6 +83,8 @@ class Use:
     @property
     def end(self) -> str:
         """How weft ends it: only the use is ended where the using resource also serves something else."""
+        if self.kind in ("vpn_service", "vpn_endpoint_group"):
+            return "it will be removed with its site connections"
         if self.owner == SUBPORT:
             return "the port will be taken out of the trunk"
         return _ENDS.get((self.kind, self.of), "it will be removed")

@@ -15,6 +15,7 @@ from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.port import Ports
 from weft.drivers.openstack.router import Routers
 from weft.drivers.openstack.security_group import SecurityGroups
+from weft.drivers.openstack.uses import in_the_way
 from weft.model.errors import OutsideError, UnknownError
 from weft.model.kinds import Kind
 from weft.model.pod import PodState
@@ -149,12 +150,13 @@ def test_share_is_deleted(cloud: Cloud, kind: str, thing: str) -> None:
     assert tiny.things["rbac_policies"] == []
 
 
-@pytest.mark.parametrize("collection", ["ports", "trunks", "floatingips", "rbac-policies"])
+@pytest.mark.parametrize("collection", ["ports", "trunks", "floatingips", "rbac-policies", "vpnservices"])
 def test_uses_are_unknown_if_others_are_listed(cloud: Cloud, collection: str) -> None:
     """An operator's repair ends what is listed: each row must be what was asked for."""
     tiny, facts = cloud
     row = {"id": "x", "name": "", "project_id": PROJECT, "network_id": "n", "device_id": "other"}
     row |= {"device_owner": "", "port_id": "other", "router_id": "other", "object_id": "other"}
+    with_vpn(tiny)
     tiny.lies = [(f"GET /network/{collection}", Reply(200, {collection.replace("-", "_"): [row]}))]
     with pytest.raises(UnknownError):
         facts.uses(PROJECT, MINE)
@@ -168,6 +170,61 @@ def test_neutron_without_trunks_is_not_queried_for_them(cloud: Cloud) -> None:
     tiny.things["extensions"] = []
     with pytest.raises(UnknownError):
         facts.uses(PROJECT, MINE)
+
+
+def with_vpn(tiny: Neutron) -> None:
+    tiny.things["extensions"] += [{"alias": "vpnaas"}, {"alias": "vpn-endpoint-groups"}]
+
+
+def test_vpn_service_on_the_router_ends_with_its_connections(cloud: Cloud) -> None:
+    """Neutron keeps the router, and the service, while they are there. Others' services stay."""
+    tiny, facts = cloud
+    with_vpn(tiny)
+    tiny.vpn("vpn", None)
+    tiny.make("vpnservices", "far", router_id="other", subnet_id=None)
+    tiny.make("ipsec_site_connections", "far-connection", vpnservice_id="far", local_ep_group_id=None)
+    assert [(u.kind, u.id) for u in refusal(cloud, Routers(), "router").uses] == [("vpn_service", "vpn")]
+    (use,) = others(cloud)
+    assert (use.kind, use.of, use.on) == ("vpn_service", Kind.ROUTER, "router")
+    assert use.end == "it will be removed with its site connections"
+    facts.take_off(PROJECT, use)
+    assert others(cloud) == []
+    left = {name: [r["id"] for r in tiny.things[name]] for name in ("vpnservices", "ipsec_site_connections")}
+    assert left == {"vpnservices": ["far"], "ipsec_site_connections": ["far-connection"]}
+
+
+def test_vpn_endpoints_on_a_subnet_end_with_their_connections(cloud: Cloud) -> None:
+    """A group of endpoints is of a subnet of the pod's network, and of one elsewhere; a service is its router's."""
+    tiny, facts = cloud
+    with_vpn(tiny)
+    tiny.make("subnets", "sub", network_id="net")
+    tiny.vpn("vpn", "sub", "group-1")
+    tiny.things["ports"] = []
+    (use,) = [u for u in facts.on_networks(PROJECT, ["net"]) if u.kind.startswith("vpn")]
+    assert (use.kind, use.id, use.of, use.on) == ("vpn_endpoint_group", "group-1", Kind.NETWORK, "net")
+    assert [u.id for u in in_the_way(facts._sessions.project(PROJECT), Kind.SUBNET, "sub")] == ["group-1"]
+    facts.take_off(PROJECT, use)
+    assert tiny.things["endpoint_groups"] == [] and tiny.things["ipsec_site_connections"] == []
+    assert [r["id"] for r in tiny.things["vpnservices"]] == ["vpn"]
+
+
+def test_vpn_service_on_a_subnet_is_found_on_its_network(cloud: Cloud) -> None:
+    tiny, facts = cloud
+    with_vpn(tiny)
+    tiny.make("subnets", "sub", network_id="net")
+    tiny.vpn("vpn", "sub")
+    (use,) = [u for u in facts.on_networks(PROJECT, ["net"]) if u.kind.startswith("vpn")]
+    assert (use.kind, use.id, use.of, use.on) == ("vpn_service", "vpn", Kind.NETWORK, "net")
+    said = use.message(PROJECT, "pod")
+    assert (said.params["thing"], said.params["of"]) == ("vpn service", "network")
+
+
+def test_neutron_without_vpn_is_not_queried_for_it(cloud: Cloud) -> None:
+    """What isn't there is answered with 404."""
+    tiny, facts = cloud
+    tiny.make("subnets", "sub", network_id="net")
+    assert [u.kind for u in facts.on_networks(PROJECT, ["net"])].count("subnet") == 1 and others(cloud) == []
+    assert not [a for a in tiny.asked if "vpnservices" in a or "endpoint" in a]
 
 
 def test_refused_removal_of_a_use_is_an_error(cloud: Cloud) -> None:

@@ -24,6 +24,9 @@ FILTERS = frozenset(
         "router:external",
         "object_id",
         "object_type",
+        "subnet_id",
+        "vpnservice_id",
+        "local_ep_group_id",
         "mac_address",
         "binding:host_id",
     }

@@ -1,6 +1,7 @@
-"""Neutron of a few lines that refuses what the real one does, for what is in use: trunks, groups, routers and ports.
+"""Neutron of a few lines that refuses what the real one does, for what is in use: trunks, groups, routers, ports, VPNs.
 
-Sources: neutron, `services.trunk.plugin`, `db.securitygroups_db`, `db.l3_db`; RBAC as in `db.rbac_db_mixin`. Its
+Sources: neutron, `services.trunk.plugin`, `db.securitygroups_db`, `db.l3_db`; RBAC as in `db.rbac_db_mixin`;
+neutron-vpnaas, `db.vpn.vpn_db`. Its
 policies are the default ones with weft's: a project changes its own things, the owner of a network what is on it.
 """
 
@@ -45,7 +46,22 @@ class Neutron(TinyCloud):
         of = {"object_type": kind, "object_id": thing, "target_tenant": target, "action": _SHARED}
         return self.make("rbac_policies", id_, **of)
 
+    def vpn(self, service: str, subnet: str | None, group: str = "", project: str = PROJECT) -> None:
+        """A VPN service on the router, with a connection from a group of endpoints on the subnet, if one is named."""
+        own = {"router_id": "router", "subnet_id": None if group else subnet}
+        self.make("vpnservices", service, project, **own)
+        if group:
+            self.make("endpoint_groups", group, project, type="subnet", endpoints=[subnet, "elsewhere"])
+        self.make(
+            "ipsec_site_connections",
+            f"{service}-connection",
+            project,
+            vpnservice_id=service,
+            local_ep_group_id=group or None,
+        )
+
     def answer(self, method: str, path: str, query: dict[str, list[str]], seer: str, body: Any) -> Reply:
+        path = path.replace("/network/vpn/", "/network/", 1)
         parts = path.split("/")
         if parts[1] != "network" or method == "GET" or len(parts) < 4:
             return TinyCloud.answer(self, method, path, query, seer, body)
@@ -90,6 +106,13 @@ class Neutron(TinyCloud):
             return "NetworkInUse"
         if collection == "trunks" and any(p["id"] == row["port_id"] and p["device_id"] for p in ports):
             return "TrunkInUse"
+        by = {"vpnservices": "vpnservice_id", "endpoint_groups": "local_ep_group_id"}.get(collection, "")
+        if by and any(c[by] == id_ for c in self._rows("ipsec_site_connections")):
+            return "VPNServiceInUse" if collection == "vpnservices" else "EndpointGroupInUse"
+        if collection == "routers" and any(s["router_id"] == id_ for s in self._rows("vpnservices")):
+            return "RouterInUse"
+        if collection == "subnets" and any(id_ in g["endpoints"] for g in self._rows("endpoint_groups")):
+            return "SubnetInUseByEndpointGroup"
         through = [f for f in self._rows("floatingips") if f.get("router_id") == id_]
         if collection == "routers" and through:
             return "RouterInUse"

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from weft.drivers.openstack import vpnuses
 from weft.drivers.openstack.filters import Filters
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project
@@ -48,6 +49,9 @@ def on_networks(project: Project, networks: Collection[str]) -> list[Use]:
         only={"network_id": ids},
     )
     found += [Use("subnet", r["id"], Kind.NETWORK, r["network_id"], r["name"], r["project_id"]) for r in rows]
+    networks_of = {r["id"]: r["network_id"] for r in rows}
+    if networks_of:
+        found += vpnuses.on_subnets(project, _extensions(project), Kind.NETWORK, networks_of)
     return [*found, *_shares(project, Kind.NETWORK, ids)]
 
 
@@ -73,7 +77,7 @@ def of_ports(project: Project, ports: Collection[str]) -> list[Use]:
         return []
     ids = sorted(ports)
     found = _floating_ips(project.own(), Kind.PORT, "port_id", ids)
-    if not _has_trunks(project):
+    if _TRUNKS not in _extensions(project):
         return found
     fields = {"fields": ("id", "name", "project_id", "port_id")}
     asked = "list trunks of ports"
@@ -89,7 +93,7 @@ def of_ports(project: Project, ports: Collection[str]) -> list[Use]:
 
 
 def of_routers(project: Project, routers: Collection[str]) -> list[Use]:
-    """Interfaces, and floating IPs that use them."""
+    """Interfaces, VPN services, and floating IPs that use them."""
     if not routers:
         return []
     own, ids = project.own(), sorted(routers)
@@ -97,12 +101,16 @@ def of_routers(project: Project, routers: Collection[str]) -> list[Use]:
     found = [
         _port(row, Kind.ROUTER, row["device_id"]) for row in rows if row["device_owner"] in ROUTER_INTERFACES
     ]
+    if vpnuses.VPN in _extensions(project):
+        found += vpnuses.of_routers(project, ids)
     return [*found, *_floating_ips(own, Kind.ROUTER, "router_id", ids)]
 
 
 def on_subnets(project: Project, subnets: Collection[str]) -> list[Use]:
-    """Ports with addresses on them."""
-    found: list[Use] = []
+    """Ports with addresses on them, and VPN services."""
+    if not subnets:
+        return []
+    found = vpnuses.on_subnets(project, _extensions(project), Kind.SUBNET, {s: s for s in subnets})
     for subnet in sorted(subnets):
         rows = _ports(project, {"fixed_ips": f"subnet_id={subnet}"}, "list ports of a subnet")
         found += [_port(row, Kind.SUBNET, subnet) for row in _not_the_clouds(rows)]
@@ -168,6 +176,8 @@ def end_use(project: Project, theirs: Project | None, use: Use) -> None:
         _leave_group(eyes, asked, use)
     elif use.kind == "floating_ip":
         _change(eyes, asked, f"/floatingips/{use.id}", {"floatingip": {"port_id": None}}, use)
+    elif use.kind in vpnuses.PATHS:
+        vpnuses.end(eyes, use, lambda path: _change(eyes, asked, path, None, use))
     elif use.kind == "trunk" and use.owner == SUBPORT:
         _change(eyes, asked, f"/trunks/{use.id}/remove_subports", {"sub_ports": [{"port_id": use.on}]}, use)
     elif use.kind == "trunk":
@@ -275,11 +285,12 @@ def shares_of(project: Project, shared: Collection[str], kind: str = "network") 
     return project.network.listing(asked, "/rbac-policies", "rbac_policies", only=only)
 
 
-def _has_trunks(project: Project) -> bool:
-    """Whether this Neutron has trunks: the extension is optional, and without it requests are answered with
+def _extensions(project: Project) -> set[str]:
+    """Neutron's extensions, by alias. Some are optional, as trunks are: without one, its requests are answered with
     404."""
     asked = "list Neutron's extensions"
-    known = {row.get("alias") for row in project.network.listing(asked, "/extensions", "extensions")}
+    rows = project.network.listing(asked, "/extensions", "extensions")
+    known = {alias for row in rows if isinstance(alias := row.get("alias"), str)}
     if not known:
         raise UnknownError(asked, "network", "it lists none, and every Neutron has some")
-    return _TRUNKS in known
+    return known

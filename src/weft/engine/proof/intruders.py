@@ -150,7 +150,7 @@ def _is_on_closed(record: ResourceRecord, records: Mapping[str, ResourceRecord])
 
 def clear(world: World, cloud: str, project_id: str, things: Iterable[Use]) -> dict[str, str]:
     """End uses, dependent ones first; id -> why one could not be ended."""
-    order = ("floating_ip", "trunk", "port", "subnet", "share")
+    order = ("floating_ip", "vpn_service", "vpn_endpoint_group", "trunk", "port", "subnet", "share")
     why: dict[str, str] = {}
     for thing in sorted(things, key=lambda t: (order.index(t.kind), not t.of.row.joins_networks, t.id)):
         try:

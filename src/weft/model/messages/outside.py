@@ -250,7 +250,10 @@ IN_USE = Code(
     {"seen": Nested(OPERATORS), "users": TEXT, "uses": Several(between=", "), "more": COUNT},
 )
 _USED = {
-    "thing": word("port|subnet|trunk|floating ip|attachment|snapshot|backup|replica|group|share group|share"),
+    "thing": word(
+        "port|subnet|trunk|floating ip|vpn service|vpn endpoint group|attachment|snapshot|backup|replica|group"
+        "|share group|share"
+    ),
     "id": ID,
     "name": _PLAIN,
     "server": _PLAIN,
