@@ -204,7 +204,8 @@ def test_vpn_endpoints_on_a_subnet_end_with_their_connections(cloud: Cloud) -> N
     assert (use.kind, use.id, use.of, use.on) == ("vpn_endpoint_group", "group-1", Kind.NETWORK, "net")
     assert [u.id for u in in_the_way(facts._sessions.project(PROJECT), Kind.SUBNET, "sub")] == ["group-1"]
     facts.take_off(PROJECT, use)
-    assert tiny.things["endpoint_groups"] == [] and tiny.things["ipsec_site_connections"] == []
+    assert [g["id"] for g in tiny.things["endpoint_groups"]] == ["group-1-peers"]
+    assert tiny.things["ipsec_site_connections"] == []
     assert [r["id"] for r in tiny.things["vpnservices"]] == ["vpn"]
 
 

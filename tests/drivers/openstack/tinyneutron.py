@@ -52,6 +52,7 @@ class Neutron(TinyCloud):
         self.make("vpnservices", service, project, **own)
         if group:
             self.make("endpoint_groups", group, project, type="subnet", endpoints=[subnet, "elsewhere"])
+            self.make("endpoint_groups", f"{group}-peers", project, type="cidr", endpoints=["10.9.0.0/24"])
         self.make(
             "ipsec_site_connections",
             f"{service}-connection",

@@ -1,7 +1,7 @@
 """Uses of a project's routers and subnets by its VPN services, and how these are ended.
 
 While one is there, Neutron refuses to delete the router, the subnet, and the router's interface on the subnet
-(neutron-vpnaas, `db.vpn.vpn_db`: `check_router_in_use`, `check_subnet_in_use`, `check_subnet_in_use_by_endpoint_group`).
+(neutron-vpnaas, `db.vpn.vpn_db`: `check_router_in_use`, `check_subnet_in_use` and its sibling for endpoint groups).
 A service, or a group of endpoints, is itself refused while a site connection uses it.
 """
 
@@ -53,12 +53,14 @@ def on_subnets(
             on = by_subnet[row["subnet_id"]]
             found.append(Use("vpn_service", row["id"], of, on, row["name"], row["project_id"]))
     if GROUPS in extensions:
-        fields = {"fields": ("id", "name", "project_id", "type", "endpoints")}
+        fields = {"fields": ("id", "name", "project_id", "endpoints")}
         asked, path = "list VPN endpoint groups", PATHS["vpn_endpoint_group"]
-        # A group can't be listed by its endpoints.
-        for row in project.network.listing(asked, path, "endpoint_groups", fields, only={"type": ["subnet"]}):
-            for on in dict.fromkeys(by_subnet[e] for e in row["endpoints"] if e in by_subnet):
-                found.append(Use("vpn_endpoint_group", row["id"], of, on, row["name"], row["project_id"]))
+        # Groups can't be listed by their endpoints, nor by their type: Neutron ignores that filter.
+        for row in project.network.listing(asked, path, "endpoint_groups", fields):
+            used = dict.fromkeys(by_subnet[e] for e in row["endpoints"] if e in by_subnet)
+            found += [
+                Use("vpn_endpoint_group", row["id"], of, on, row["name"], row["project_id"]) for on in used
+            ]
     return found
 
 
