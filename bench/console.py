@@ -47,7 +47,7 @@ def rows() -> list[dict[str, Any]]:
         (Path(folder) / "clouds.yaml").write_text(json.dumps({"clouds": {"main": {"auth": CLOUD}}}))
         os.environ["OS_CLIENT_CONFIG_FILE"] = f"{folder}/clouds.yaml"
         words = [sys.executable, "-W", "ignore", "-m", "bench.console", folder]
-        with served_by(words, 900) as (server, first):
+        with served_by(words, 300) as (server, first):
             url, *cookies = first.split()
             found = [
                 one
@@ -176,7 +176,9 @@ def main(state: Path) -> int:
             book.begin(Contents("in", "operator", f"user-{n // 10}", "olga", "p", "admin"), ends).key
             for n in range(STREAMS)
         ]
-        server = uvicorn.Server(uvicorn.Config(app, "127.0.0.1", 0, log_level="warning"))
+        server = uvicorn.Server(
+            uvicorn.Config(app, "127.0.0.1", 0, log_level="warning", timeout_keep_alive=60)
+        )
 
         def follow_stdin() -> None:
             while not server.started:

@@ -221,6 +221,35 @@ def test_release_of_a_network_that_is_stuck_is_abandoned(
     assert browser.get(path).status_code == 404 and browser.get(f"{path}/abandon").status_code == 404
 
 
+def test_plan_of_the_site_is_applied_as_it_was_shown(
+    console: Console, browser: Browser, database: Database, database_url: str
+) -> None:
+    """Steps first; one that changed since is refused, and what is in the way has no button."""
+    house = SiteHouse(database, database_url)
+    try:
+        assert console.app
+        console.app.state.verbs = redacted(house.service, policy())
+        browser.sign_in("olga")
+        assert "/ui/site/resources/plan" in browser.get("/ui/site/resources").text
+        form = browser.get("/ui/site/resources/plan")
+        assert "create network" in browser.text and "Apply" in browser.text
+        fields = hidden(browser)
+        assert browser.post("/ui/site/resources/apply", {**fields, "seen": "x"}).status_code == 409
+        assert "was ever applied" in browser.get("/ui/site/resources").text
+        browser.page = form
+        browser.post("/ui/site/resources/apply", fields)
+        assert browser.page.status_code == 200 and "applied" in browser.text
+        house.visits(6)
+        assert "READY" in browser.get("/ui/site/resources").text
+        assert "Nothing differs" in browser.get("/ui/site/resources/plan").text
+        browser.sign_in("alice")
+        assert browser.get("/ui/site/resources/plan").status_code == 403
+        browser.get("/ui/")
+        assert browser.post("/ui/site/resources/apply", fields).status_code == 403
+    finally:
+        house.close()
+
+
 def test_removal_of_the_site_that_is_stuck_is_abandoned(
     console: Console, browser: Browser, database: Database, database_url: str
 ) -> None:

@@ -142,3 +142,26 @@ def test_database_is_accepted_after_a_word(pods_console: Console, browser: Brows
     browser.get("/ui/site/audit/accept")
     assert browser.post("/ui/site/audit/accept", {"word": "accept"}).status_code == 200
     assert "audit accept" in browser.get("/ui/site/log").text
+
+
+def test_console_of_a_server_is_on_the_answer_alone(pods_console: Console, browser: Browser) -> None:
+    """For those who may open it; the pod's events name who asked. What isn't of a web page is no link."""
+    pod = pods_console.order()
+    house = pods_console.house
+    house.finish("train")
+    server = house.service.show_pod(house.operator, pod.id).servers[0].name
+    path = f"/ui/pods/{pod.id}/servers/console"
+    browser.sign_in("rita")
+    assert "Open a console" not in browser.get(f"/ui/pods/{pod.id}").text
+    assert browser.get(path).status_code == 403
+    browser.sign_in("alice")
+    assert path in browser.get(f"/ui/pods/{pod.id}").text
+    form = browser.get(path)
+    fields = hidden(browser)
+    assert browser.post(path, {**fields, "server": "nix"}).status_code == 400
+    browser.page = form
+    answer = browser.post(path, {**fields, "server": server})
+    assert answer.status_code == 200 and answer.headers["cache-control"] == "no-store"
+    url = re.search(r'id="secret">([^<]+)<', answer.text)
+    assert url and ("noopener" in answer.text) == unescape(url[1]).startswith("http")
+    assert "alice" in browser.get(f"/ui/pods/{pod.id}").text and url[1] not in browser.page.text

@@ -48,6 +48,7 @@ from weft.web import (
     receipts,
     search,
     signin,
+    sitelinks,
     sitepictures,
     sitepods,
     sitereceipts,
@@ -81,7 +82,7 @@ def add_console(app: FastAPI, sign_in: SignIn, database: Database, websso_url: s
         check_address(websso_url)
     app.state.websso_url = websso_url
     app.state.sign_in, app.state.sessions = sign_in, SessionBook(WebSessions(database))
-    app.state.sessions_asked, app.state.together = SessionsAsked(app.state.sessions), Together()
+    app.state.sessions_asked, app.state.together = SessionsAsked(), Together()
     console = FastAPI(
         title="weft's console", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
@@ -102,6 +103,7 @@ def add_console(app: FastAPI, sign_in: SignIn, database: Database, websso_url: s
         siteresources,
         search,
         podmaps,
+        sitelinks,
         sitepictures,
     )
     for part in (

@@ -29,6 +29,7 @@ SHOWN_EVENTS = 200
 """Newest events on a pod's page; earlier ones are on pages of their own."""
 POD_RULES = (
     "pods:operate",
+    "pods:console",
     "pods:report",
     "pods:change",
     "pods:release",

@@ -1,10 +1,11 @@
-"""Ways out for a pod that is stuck, each after a page that says what it will do: retry, reboot a server,
-replace or report a node, abandon."""
+"""Ways out for a pod that is stuck, each after a page that says what it will do: retry, reboot a server
+or open its console, replace or report a node, abandon."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import get_args
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Response
 from starlette.concurrency import run_in_threadpool
@@ -183,12 +184,7 @@ async def act(visit: Visitor, name: str) -> Response:
     """Ask the cloud for it; a rescue system's password is on the answer alone."""
     pod, form = await _form(visit, name, lambda: act_page(visit, name))
     given = validate(ActionRequest, {"action": form.get("action", "")}, Positions())
-    server = form.get("server", "")
-    if server not in [one.name for one in pod.servers]:
-        raise InputError("server", server[:64], "a server of the pod")
-    node = next(one.node for one in pod.servers if one.name == server)
-    several = sum(one.node == node for one in pod.servers) > 1
-    meant = server if several else node
+    _, meant = _server(pod, form)
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/servers/{meant}/action")
     done = await run_outside(
         visit.http, request, lambda: visit.verbs.act_on_server(request, pod.id, meant, given.action)
@@ -196,6 +192,33 @@ async def act(visit: Visitor, name: str) -> Response:
     if done.password:
         return visit.page("rescued.html", pod=pod, done=done)
     return visit.to(f"/pods/{pod.id}")
+
+
+@router.get("/servers/console")
+async def console_page(visit: Visitor, name: str) -> Response:
+    """Whose console is opened."""
+    pod = await _pod(visit, name, "pods:console")
+    if not pod.servers:
+        raise ConflictError(f"pod {pod.name} is {pod.state}: it has no servers")
+    does = (
+        "The cloud is asked for an address that opens the server's console, of its screen or its serial port.",
+        "The pod's events name you and the server.",
+    )
+    warnings = ("All who have the address can use the console until its token expires.",)
+    asked = (AskedField("server", "Server", 255, choices=tuple(one.name for one in pod.servers)),)
+    title = f"Open a console of pod {pod.name}"
+    return _page(visit, pod, "servers/console", title, "Ask for the address", does, warnings, asked)
+
+
+@router.post("/servers/console")
+async def console(visit: Visitor, name: str) -> Response:
+    """Ask the cloud for it; the address is on the answer alone."""
+    pod, form = await _form(visit, name, lambda: console_page(visit, name))
+    server, meant = _server(pod, form)
+    request = await visit.caller("POST", f"/v1/pods/{pod.id}/servers/{meant}/console")
+    found = await run_outside(visit.http, request, lambda: visit.verbs.pod_console(request, pod.id, meant))
+    opens = urlsplit(found.url).scheme in ("http", "https")  # a serial one is for programs: ws, wss
+    return visit.page("console_url.html", pod=pod, server=server, console=found, opens=opens)
 
 
 @router.get("/report")
@@ -224,6 +247,16 @@ async def report(visit: Visitor, name: str) -> Response:
     request = await visit.caller("POST", f"/v1/pods/{pod.id}/report")
     await run_in_threadpool(visit.verbs.report_node, request, pod.id, given.node, given.reason)
     return visit.to(f"/pods/{pod.id}")
+
+
+def _server(pod: PodView, form: dict[str, str]) -> tuple[str, str]:
+    """The server that was chosen, and what verbs call it: by its node, if that has no other of the pod."""
+    server = form.get("server", "")
+    if server not in [one.name for one in pod.servers]:
+        raise InputError("server", server[:64], "a server of the pod")
+    node = next(one.node for one in pod.servers if one.name == server)
+    several = sum(one.node == node for one in pod.servers) > 1
+    return server, server if several else node
 
 
 def _replacement(form: dict[str, str]) -> ReplaceRequest:

@@ -38,6 +38,7 @@ PAGES = (
     SitePage("/site/picture", "Picture", "nodes:list"),
     SitePage("/site/stops", "Holds and drains", "nodes:list_holds"),
     SitePage("/site/reservations", "Reservations", "reservations:list"),
+    SitePage("/site/links", "Links", "links:show"),
     SitePage("/site/resources", "Resources", "site:plan"),
     SitePage("/site/fabrics", "Fabrics", "site:show"),
     SitePage("/site/audit", "Audit", "audit:check"),
@@ -55,6 +56,7 @@ CHANGES = (
     "audit:repair",
     "reservations:change",
     "site:activate",
+    "site:apply",
     "site:destroy",
 )
 """Rules of what can be done on these pages."""

@@ -1,15 +1,19 @@
-"""What was applied of the site in its clouds, and the way out of a removal that can't finish."""
+"""What the site needs in its clouds: planned, applied, and the way out of a removal that can't finish."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
 
 from weft.api.documents import AbandonRequest
+from weft.api.threadshares import run_outside
 from weft.app.explain import validate
 from weft.app.yamltext import Positions
 from weft.model.errors import ConflictError, InputError, NotFoundError
 from weft.model.pod import PodState
+from weft.model.siteplan import SitePlan, SiteStep
 from weft.model.views import SiteResources
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of, require
 from weft.web.visits import Visit, Visitor
@@ -25,7 +29,7 @@ async def resources(visit: Visitor) -> Response:
     try:
         found = await _resources(visit)
     except NotFoundError as none:
-        return visit.page("site_resources.html", found=None, unread=str(none))
+        return visit.page("site_resources.html", found=None, unread=str(none), may=visit.allowed)
     request = await visit.caller("GET", "/v1/site/events")
     _, events = await run_in_threadpool(visit.verbs.site_events, request)
     return visit.page(
@@ -34,8 +38,71 @@ async def resources(visit: Visitor) -> Response:
         unread="",
         listed=found.resources[:SHOWN],
         events=events[::-1][:SHOWN],
+        may=visit.allowed,
         stuck=found.state is PodState.RELEASING and "site:destroy" in visit.allowed,
     )
+
+
+@router.get("/plan")
+async def plan_page(visit: Visitor, adopt: Annotated[bool, Query()] = False) -> Response:
+    """What the active site needs in its clouds beside what is there, and the form that applies exactly that."""
+    plan = await _plan(visit, adopt)
+    steps = [f"{one.action} {one.kind} {one.name} in {one.where}{_more(one)}" for one in plan.steps]
+    does = (
+        f"Site {plan.site}, generation {plan.generation}, needs {plan.resources} resources in its clouds.",
+        *(steps[:SHOWN] or ["Nothing differs from what is there."]),
+        *((f"and {len(steps) - SHOWN} further steps: weft site plan",) if len(steps) > SHOWN else ()),
+        *(f"Note: {note}" for note in plan.notes),
+    )
+    blocked = [f"In the way: {one.what}" for one in plan.conflicts]
+    further = len(blocked) - SHOWN
+    warnings = (*blocked[:SHOWN], *((f"{further} further things are in the way",) if further > 0 else ()))
+    may = "site:apply" in visit.allowed
+    if plan.nothing or blocked:
+        does = (*does, "Nothing is applied while something is in the way." if blocked else "")
+    elif may:
+        does = (*does, "It is applied in the background; the page of resources shows how far it is.")
+    title = f"Plan of site {plan.site}" + (", adopting what is there" if adopt else "")
+    hidden = {"seen": print_of(plan), "adopt": "true" if adopt else ""}
+    return confirmation(
+        visit,
+        Confirmation(
+            title,
+            "/site/resources/apply",
+            "/site/resources",
+            "Apply",
+            tuple(line for line in does if line),
+            warnings,
+            (),
+            hidden,
+            possible=may and not blocked,
+        ),
+    )
+
+
+@router.post("/apply")
+async def apply(visit: Visitor) -> Response:
+    """Apply what was shown, if it is still what would be done."""
+    form = await visit.form()
+    request = await visit.caller("POST", "/v1/site/apply")
+    await run_in_threadpool(visit.verbs.may, request, "site:apply")
+    adopt = form.get("adopt") == "true"
+    plan = await _plan(visit, adopt)
+    check_unchanged(form, print_of(plan), f"the plan of site {plan.site}")
+    await run_outside(visit.http, request, lambda: visit.verbs.apply_site(request, adopt), None)
+    return visit.to("/site/resources")
+
+
+def _more(step: SiteStep) -> str:
+    """What is behind a step's name: what it is, and the fields that differ."""
+    fields = "; ".join(f"{one.field}: {one.was} → {one.becomes}" for one in step.fields[:5])
+    said = ", ".join(text for text in (step.what, fields) if text)
+    return f": {said}" if said else ""
+
+
+async def _plan(visit: Visit, adopt: bool) -> SitePlan:
+    request = await visit.caller("GET", "/v1/site/plan")
+    return await run_outside(visit.http, request, lambda: visit.verbs.plan_site(request, adopt), None)
 
 
 @router.get("/abandon")

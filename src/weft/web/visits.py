@@ -31,17 +31,17 @@ LONGEST_NEXT = 500
 class SessionsAsked:
     """Sessions whose streams want to go on: one question to the database for all that ask at the same time."""
 
-    def __init__(self, book: SessionBook) -> None:
-        self._book, self._together = book, Together()
+    def __init__(self) -> None:
+        self._together = Together()
         self._waiting: set[Session] = set()
 
-    async def goes_on(self, session: Session) -> bool:
+    async def goes_on(self, book: SessionBook, session: Session) -> bool:
         self._waiting.add(session)
-        return session in await self._together.read("sessions", self._look)
+        return session in await self._together.read(book, partial(self._look, book))
 
-    async def _look(self) -> frozenset[Session]:
+    async def _look(self, book: SessionBook) -> frozenset[Session]:
         asked, self._waiting = self._waiting, set()
-        return await run_in_threadpool(self._book.still_there, asked)
+        return await run_in_threadpool(book.still_there, asked)
 
 
 class SignInFirst(Exception):  # noqa: N818 - not an error: the answer is the page for signing in
@@ -88,7 +88,7 @@ class Visit:
     async def goes_on(self) -> bool:
         """Whether the session hasn't ended; streams that ask at the same time share one look."""
         asked = cast(SessionsAsked, self.http.app.state.sessions_asked)
-        return await asked.goes_on(self.session)
+        return await asked.goes_on(book_of(self.http), self.session)
 
     async def form(self, again: Callable[[], Awaitable[Response]] | None = None) -> dict[str, str]:
         """The fields of a form of this session. Raises `HTTPException`.

@@ -29,6 +29,12 @@ WAYS = {
     "pod bandwidth": Way("Bandwidth test", "/pods/{pod}/bandwidth", "", "the last certificate names causes"),
     "pod extend": Way("Extend the lease…", "/pods/{pod}#change", "pods:extend", "it ends later"),
     "pod reboot": Way("Reboot a server…", "/pods/{pod}/servers/act", "pods:operate", "the others go on"),
+    "pod console": Way(
+        "Open a console…",
+        "/pods/{pod}/servers/console",
+        "pods:console",
+        "of a server's screen or serial port",
+    ),
     "pod links": Way("Links", "/pods/{pod}/links", "", "its adapters, leaf switches and cables"),
     "pod receipt": Way("Receipt", "/pods/{pod}/receipt", "", "what was read back"),
     "pod release": Way(
@@ -67,6 +73,16 @@ WAYS = {
         "Fabrics", "/site/fabrics", "site:show", "cables of the site beside those that are discovered"
     ),
     "site resources": Way("Resources", "/site/resources", "site:plan", "what was applied of the site"),
+    "site apply": Way(
+        "Plan…",
+        "/site/resources/plan",
+        "site:plan",
+        "what the site needs in its clouds; applies what was shown",
+    ),
+    "site who-disturbs": Way(
+        "Who disturbs it", "/site/pods/{pod}/disturbers", "links:show", "pods on its links, and congestion"
+    ),
+    "link show": Way("Links", "/site/links", "links:show", "which pods are on a cable of a fabric"),
     "site show": Way("Fabrics", "/site/fabrics?now=true", "site:show", "asks their managers now"),
     "reservation list": Way("Reservations", "/site/reservations", "reservations:list", "when, and for whom"),
     "reservation delete": Way(
@@ -124,13 +140,9 @@ ELSEWHERE = {
     "pod verify-bandwidth": "runs over SSH, where the key is",
     "pod bandwidth-plan": "writes a file for weft-check",
     "node verify-bandwidth": "runs over SSH, where the key is",
-    "pod console": "its URL is the only credential it needs: it stays out of a page",
     "pod topology": "writes a file for schedulers",
-    "link show": "reads paths of the fabric for programs",
-    "site who-disturbs": "reads paths of the fabric for programs",
     "site activate": "needs the site's file",
     "site check": "needs the site's file",
-    "site apply": "needs the site's file beside its plan",
     "fabric-agent certs": "runs on the fabric's manager",
     "node checks": "the document of a node's own checks",
     "node check-tokens": "tokens for programs on nodes",
