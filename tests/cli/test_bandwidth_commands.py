@@ -104,12 +104,23 @@ def test_bandwidth_of_a_pod_is_measured_and_certified(desk: Desk, nodes: RdmaNod
     assert desk.weft("pod", "bandwidth", "train", cloud="b-member").code == 2, "of another project"
     assert desk.weft("node", "bandwidth", "gpu01").code != 0, "a tenant may not"
     node = desk.weft("pod", "show", "train", "--json").json["placed"][0]["node"]
+    free = next(
+        one["name"]
+        for one in desk.weft("node", "list", "--json", cloud="operator").json
+        if one["state"] == "free"
+    )
+    for command in ("verify-bandwidth", "bandwidth-plan"):
+        held = desk.weft("node", command, node, free, cloud="operator")
+        assert (held.code, f"pods hold {node}: " in held.err, free in held.err) == (2, True, False)
     missing = desk.weft("node", "bandwidth", node, cloud="operator")
     assert missing.code == 2 and "no bandwidth test" in missing.err, "a project's word isn't an operator's"
 
 
 def test_pairs_that_did_not_run_leave_a_test_incomplete(desk: Desk, nodes: RdmaNodes) -> None:
-    plan = desk.weft("node", "bandwidth-plan", "gpu01", "gpu02", "gpu03", cloud="operator").json
+    words = ("node", "bandwidth-plan", "gpu01", "gpu02", "gpu03")
+    plan = desk.weft(*words, cloud="operator").json
+    for as_json in (("--json",), ("-f", "json")):
+        assert desk.weft(*words, *as_json, cloud="operator").json == plan
     nodes.build(plan)
     nodes.plant("gpu01", 0, "gpu02", "Failed to modify QP 17 to RTR")
     words = ("verify-bandwidth", "gpu01", "gpu02", "gpu03", "gpu04", "--ssh", nodes.ssh)

@@ -99,6 +99,15 @@ def test_list_is_sorted_by_columns(capsys: pytest.CaptureFixture[str]) -> None:
     assert _written(capsys, found, *names, "--sort-column", "id", "--sort-descending") == "2\n1\n"
 
 
+def test_tables_have_short_numbers_and_programs_all_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    long = 0.1 + 0.2
+    found = Listing(("id", "gbps", "all"), [{"id": 12345678, "gbps": long, "all": [long, 1e-7 / 3]}])
+    shown = _written(capsys, found)
+    assert "12345678" in shown and "| 0.3 |" in " ".join(shown.split()) and "0.3, 3.33333e-08" in shown
+    assert str(long) in _written(capsys, found, "-f", "value", "-c", "gbps")
+    assert json.loads(_written(capsys, found, "-f", "json"))[0]["Gbps"] == long
+
+
 def test_record_is_written_in_every_format(capsys: pytest.CaptureFixture[str]) -> None:
     """A table leaves empty fields out and has details below it; other formats have them as fields."""
     details = {"events": Listing(("sequence", "message"), [{"sequence": 1, "message": "PLACED", "more": 2}])}

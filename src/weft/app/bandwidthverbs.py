@@ -41,6 +41,9 @@ from weft.planning.fabric.podtopology import PodTopology
 from weft.planning.shapes.resolve import shape_of
 from weft.ports.fabric import FollowsRoutes
 
+MOST_NAMED = 10
+"""Nodes that a refusal names."""
+
 
 class BandwidthVerbs(TopologyVerbs):
     """See `weft.app.verbs`."""
@@ -93,6 +96,8 @@ class BandwidthVerbs(TopologyVerbs):
         self._policy.check("nodes:bandwidth", request.caller)
         record = self._store.site()
         planned = _of_nodes(record.site, nodes)[0]
+        if held := sorted(set(nodes) & self._store.capacity().held):
+            raise ConflictError(messages.BANDWIDTH_NODES_HELD(nodes=held[:MOST_NAMED]))
         seed = sha256(" ".join(sorted(nodes)).encode()).hexdigest()[:16]
         return plan_document(planned, "", None, seed)
 

@@ -46,8 +46,8 @@ def add_pod_commands(commands: Subparsers) -> None:
         "bandwidth-plan",
         pod_plan,
         "write the plan of a bandwidth test of a pod's servers, for weft-check bandwidth",
-        json_=False,
     )
+    _as_json(parser)
     _name(parser)
     _user(parser)
     parser = leaf(
@@ -80,8 +80,8 @@ def add_node_commands(commands: Subparsers) -> None:
         "bandwidth-plan",
         node_plan,
         "write the plan of a bandwidth test of nodes, for weft-check bandwidth",
-        json_=False,
     )
+    _as_json(parser)
     _nodes(parser)
     _user(parser)
     parser = leaf(
@@ -100,6 +100,11 @@ def add_node_commands(commands: Subparsers) -> None:
     _nodes(parser)
     _user(parser)
     _running(parser)
+
+
+def _as_json(parser: argparse.ArgumentParser) -> None:
+    """`--json` and `-f json` change nothing: a plan is JSON in any case, and scripts give them to all commands."""
+    parser.add_argument("-f", "--format", choices=("json",), default="json", help="output format")
 
 
 def _name(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -156,12 +157,21 @@ def cell(value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float):
+        return str(short(value))
     if isinstance(value, list | tuple):
         return ", ".join(cell(v) for v in value) or "-"
     text = str(value)
     if len(text) >= 20 and text[4:5] == text[7:8] == "-" and text[10:11] == "T" and text[19:20] in ".+Z":
         return text[:19].replace("T", " ") + "Z" if text.endswith(("Z", "+00:00")) else text
     return text
+
+
+def short(value: float) -> float:
+    """A number for people: six digits are enough, and 0.30000000000000004 is 0.3. Whole numbers stay as they are."""
+    if isinstance(value, int) or not math.isfinite(value) or abs(value) >= 1e6:
+        return value if isinstance(value, int) else round(value, 1)
+    return float(f"{value:.6g}")
 
 
 def seconds(text: str) -> float:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.cli.common import Run, Subparsers, cell, clean, leaf, say, warn, write_json
+from weft.cli.common import Run, Subparsers, cell, clean, leaf, say, short, warn, write_json
 from weft.model.errors import InputError
 
 _COMMON = {
@@ -278,7 +278,7 @@ def _value(value: Any, format_: str, lines: bool = False) -> Any:
     if format_ in ("json", "yaml"):
         return _data(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return value
+        return short(value) if format_ == "table" else value
     if format_ == "table":
         text = clean(cell(value))
         return text if lines else text.replace("\n", " ")

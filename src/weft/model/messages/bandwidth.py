@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.model.messages.maintenance import PUBLISHED
 from weft.model.messages.message import Code, Component
-from weft.model.messages.values import COUNT, NODE, POD, TEXT, TIME, word
+from weft.model.messages.values import COUNT, NODE, NODES, POD, TEXT, TIME, word
 
 BANDWIDTH_TOO_FEW = Code(
     "BANDWIDTH_TOO_FEW",
@@ -21,6 +21,15 @@ BANDWIDTH_OF_PARTS = Code(
     True,
     "bandwidth",
     {"pod": POD},
+)
+BANDWIDTH_NODES_HELD = Code(
+    "BANDWIDTH_NODES_HELD",
+    Component.SITE,
+    "pods hold {nodes}: a test at full rate would disturb them; the pod's project tests its own servers (weft pod "
+    "verify-bandwidth), operators test nodes without a pod",
+    None,
+    "bandwidth",
+    {"nodes": NODES},
 )
 BANDWIDTH_FABRICS_DIFFER = Code(
     "BANDWIDTH_FABRICS_DIFFER",
