@@ -38,18 +38,18 @@ def test_apply_creates_then_does_nothing_then_changes(api: Client) -> None:
 
 
 def test_slower_apply_is_refused_with_the_current_generation(api: Client) -> None:
-    """A change made from generation 1 after another one is refused with 409, and changes nothing."""
+    """A change made from generation 1 after another one is refused with 412, and changes nothing."""
     api.put("/v1/pods/train", json=ORDER)
     assert api.put("/v1/pods/train", json=more(count=3), headers={"If-Match": '"1"'}).status_code == 202
     late = api.put("/v1/pods/train", json=more(count=5), headers={"If-Match": '"1"'})
-    assert late.status_code == 409
+    assert late.status_code == 412 and late.json()["type"] == "urn:weft:problem:precondition"
     assert late.json()["detail"] == (
         "pod train was changed to generation 2 in the meantime: check it with `weft pod show`, and apply again"
     )
     assert api.get("/v1/pods/train").json()["nodes"] == 3
 
 
-@pytest.mark.parametrize("given", ["1", "*", '"*"', '"x"', "W/" + '"1"', '"-1"', "9" * 40])
+@pytest.mark.parametrize("given", ["1", "*", '"*"', '"x"', '"-1"', "9" * 40])
 def test_if_match_other_than_a_generation_is_400(api: Client, given: str) -> None:
     """Anything else in the header is bad input, never a change."""
     api.put("/v1/pods/train", json=ORDER)
@@ -61,19 +61,19 @@ def test_apply_can_be_limited_to_change_or_create(api: Client, doors: DoorsHouse
     """`If-Match: *` never makes a pod, also after a release; `If-None-Match: *` never changes one."""
     change, create = {"If-Match": "*"}, {"If-None-Match": "*"}
     never = api.put("/v1/pods/train", json=ORDER, headers=change)
-    assert (never.status_code, api.get("/v1/pods").json()) == (409, {"pods": []})
+    assert (never.status_code, api.get("/v1/pods").json()) == (412, {"pods": []})
     assert never.json()["detail"] == "pod train doesn't exist, so it can't be changed"
     assert api.put("/v1/pods/train", json=ORDER, headers=create).json()["outcome"] == "created"
-    assert api.put("/v1/pods/train", json=ORDER, headers=create).status_code == 409
+    assert api.put("/v1/pods/train", json=ORDER, headers=create).status_code == 412
     taken = api.put("/v1/pods/train", json=more(count=3), headers=create)
-    assert (taken.status_code, "already exists" in taken.json()["detail"]) == (409, True)
+    assert (taken.status_code, "already exists" in taken.json()["detail"]) == (412, True)
     assert api.put("/v1/pods/train", json=more(count=3), headers=change).json()["outcome"] == "changed"
     for wrong in ({"If-None-Match": '"1"'}, {**change, **create}):
         bad = api.put("/v1/pods/train", json=ORDER, headers=wrong)
         assert (bad.status_code, bad.json()["errors"][0]["field"]) == (400, "If-None-Match")
     api.post("/v1/pods/train/release")
     doors.finish("train")
-    assert api.put("/v1/pods/train", json=ORDER, headers=change).status_code == 409
+    assert api.put("/v1/pods/train", json=ORDER, headers=change).status_code == 412
 
 
 def test_caller_who_may_only_change_applies_by_name(

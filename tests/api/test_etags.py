@@ -42,7 +42,11 @@ def test_tag_of_a_document_is_a_condition_of_its_change(api: Client, doors: Door
     more: dict[str, Any] = {**ORDER, "nodes": {**ORDER["nodes"], "count": 3}}
     changed = api.put("/v1/pods/train", json=more, headers={"If-Match": tag})
     assert changed.status_code == 202 and changed.headers["etag"] == '"2"'
-    assert api.put("/v1/pods/train", json=ORDER, headers={"If-Match": tag}).status_code in (409, 412)
+    assert api.put("/v1/pods/train", json=ORDER, headers={"If-Match": tag}).status_code == 412
+    now = api.get("/v1/pods/train").headers["etag"]
+    weak = api.put("/v1/pods/train", json=ORDER, headers={"If-Match": f"W/{now}"})
+    assert (weak.status_code, weak.json()["code"]) == (412, "PRECONDITION"), "compared strongly"
+    assert "weak tag" in weak.json()["detail"]
     for odd in ('"1-"', '"1-x"', '"-1"', '"1-' + "0" * 31 + '"', '"x"'):
         refused = api.put("/v1/pods/train", json=ORDER, headers={"If-Match": odd})
         assert (refused.status_code, "If-Match" in refused.text) == (400, True), odd

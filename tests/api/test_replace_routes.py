@@ -20,7 +20,7 @@ def test_replacement_through_http(api: Client, doors: DoorsHouse) -> None:
     assert api.post(path, json={"node": node, "by": "gpu16"}).status_code == 400
     assert api.post(path, json={"node": node, "with": "gpu16"}).status_code == 403
     assert api.post(path, json={"node": node}, headers=by("roleless")).status_code in (403, 404)
-    assert api.post(path, json={"node": node}, headers={"If-Match": '"7"'}).status_code == 409
+    assert api.post(path, json={"node": node}, headers={"If-Match": '"7"'}).status_code == 412
     operator = f"/v1/pods/{pod['id']}/replace"
     done = api.post(operator, json={"node": node, "with": "gpu16"}, headers=by("operator"))
     assert done.status_code == 202 and done.json()["change"]["nodes_added"] == ["gpu16"]

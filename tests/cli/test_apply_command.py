@@ -53,7 +53,7 @@ def test_apply_with_an_old_generation_is_a_conflict(desk: Desk) -> None:
     assert (late.code, late.out) == (2, "")
     assert "was changed to generation 2 in the meantime" in late.err
     assert (
-        desk.weft("pod", "apply", "-f", larger(file, 4), "--generation", "1", "--json").json["status"] == 409
+        desk.weft("pod", "apply", "-f", larger(file, 4), "--generation", "1", "--json").json["status"] == 412
     )
 
 

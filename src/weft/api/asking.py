@@ -29,7 +29,7 @@ from weft.app.service import Service
 from weft.app.verbs import Request
 from weft.app.yamltext import Path, Positions, dotted
 from weft.client import SERVICE_TYPE
-from weft.model.errors import InputError, NotFoundError, UnauthenticatedError, WeftError
+from weft.model.errors import InputError, NotFoundError, PreconditionError, UnauthenticatedError, WeftError
 from weft.model.siteparts import MOST_PARTS
 from weft.planning.site.parts import LARGEST
 from weft.ports.cloud import Identity
@@ -252,21 +252,24 @@ def plain_object(body: bytes) -> dict[str, object]:
     return value
 
 
-_TAG = re.compile(r'"?([0-9]{1,9})(?:-[0-9a-f]{32})?"?')
+_TAG = re.compile(r'(W/)?"?([0-9]{1,9})(?:-[0-9a-f]{32})?"?')
 
 
 def generation_of(if_match: str | None) -> int | None:
-    """The generation in an `If-Match` header (RFC 9110 §13.1.1), as `ETag` gave it; None: any. Raises `InputError`.
+    """The generation in an `If-Match` header (RFC 9110 §13.1.1), as `ETag` gave it; None: any. Raises `InputError`,
+    `PreconditionError` for a weak tag.
 
     Of a document that was read the tag has a digest behind the generation, which doesn't count: what may not have
-    changed is the order, not the pod's state.
+    changed is the order, not the pod's state. A weak tag matches nothing here: RFC 9110 compares strongly.
     """
     if if_match is None or if_match.strip() == "*":
         return None
     found = _TAG.fullmatch(if_match.strip())
     if found is None:
         raise InputError("If-Match", if_match, 'the generation that was changed, such as "3"')
-    return int(found[1])
+    if found[1]:
+        raise PreconditionError(f"{if_match.strip()} is a weak tag: send the strong one that `ETag` gave")
+    return int(found[2])
 
 
 def answer(

@@ -68,7 +68,7 @@ def activate_site(
     body: LargeBody,
     if_match: IfMatch = None,
 ) -> Response:
-    """Activate a site as a new generation. 409 if the generation in `If-Match` is no longer the active one.
+    """Activate a site as a new generation. 412 if the generation in `If-Match` is no longer the active one.
 
     A long table is `{"parts": [SHA-256, …]}`; upload missing parts first.
     """

@@ -30,6 +30,7 @@ from weft.model.errors import (
     InputError,
     InputErrors,
     NotFoundError,
+    PreconditionError,
     RefusedError,
 )
 from weft.model.ids import is_uuid
@@ -87,8 +88,8 @@ class ChangeVerbs(Generations, WaitingChanges):
 
         Args:
             remove: nodes to remove if the order asks for fewer; weft chooses the rest.
-            generation: `ConflictError` unless the pod has this one.
-            exists: `ConflictError` unless there is such a pod, or unless there is none; None: either is fine.
+            generation: `PreconditionError` unless the pod has this one.
+            exists: `PreconditionError` unless there is such a pod, or unless there is none; None: either is fine.
 
         Raises `InputErrors` with everything that can't be changed in place, before anything is changed.
         """
@@ -123,7 +124,7 @@ class ChangeVerbs(Generations, WaitingChanges):
             raise ConflictError(orders.APPLY_AFTERWARDS(pod=pod.name))
         if generation is not None and generation != pod.generation:
             with self._store.database.transaction() as tx:
-                raise ConflictError(overtaken(tx, replace(pod, generation=generation)))
+                raise PreconditionError(overtaken(tx, replace(pod, generation=generation)))
         if pod.placed is None:
             _nobody_to_remove(remove)
             return self._by_active_site(lambda: self._apply_waiting(request, pod, order), order.name)
@@ -273,10 +274,10 @@ def _check_named(pod: PodRecord | None, name: str, order: Order) -> None:
 def _check_there(pod: PodRecord | None, name: str, generation: int | None, exists: bool | None) -> None:
     if pod is None and (generation is not None or exists):
         if generation is None:
-            raise ConflictError(orders.NOTHING_TO_CHANGE(pod=name))
-        raise ConflictError(orders.NO_SUCH_GENERATION(pod=name, generation=generation))
+            raise PreconditionError(orders.NOTHING_TO_CHANGE(pod=name))
+        raise PreconditionError(orders.NO_SUCH_GENERATION(pod=name, generation=generation))
     if pod is not None and exists is False:
-        raise name_taken(pod.name)
+        raise PreconditionError(name_taken(pod.name).message)
 
 
 def _nobody_to_remove(remove: Sequence[str]) -> None:

@@ -135,7 +135,7 @@ def error(value: WeftError) -> WeftError:
         case InputError():
             return _input(value)
         case ConflictError():
-            return ConflictError(tenanttext.conflict(value.message))
+            return type(value)(tenanttext.conflict(value.message))
         case NotFoundError():
             return NotFoundError(tenanttext.absent(value.message))
         case ForbiddenError() | UnauthenticatedError():

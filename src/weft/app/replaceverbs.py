@@ -17,7 +17,7 @@ from weft.engine.queue.gather import PlanningInput
 from weft.engine.rows.holds import check_unaccepted, hold_replaced
 from weft.engine.rows.records import PodRecord
 from weft.model.change import PodChange, Replacement
-from weft.model.errors import ConflictError
+from weft.model.errors import ConflictError, PreconditionError
 from weft.model.messages import orders
 from weft.model.plan import Plan
 from weft.model.pod import ENDED
@@ -70,7 +70,7 @@ class ReplaceVerbs(ChangeVerbs):
         have parts of it, and a project does without it by reporting it.
 
         Args:
-            generation: `ConflictError` unless the pod has this one.
+            generation: `PreconditionError` unless the pod has this one.
 
         Raises `InputError` for a node that can't be replaced or can't take the place, `RefusedError` if there is none.
         """
@@ -79,7 +79,7 @@ class ReplaceVerbs(ChangeVerbs):
             self._check_may_replace(request, pod, asked)
             if generation is not None and generation != pod.generation:
                 with self._store.database.transaction() as tx:
-                    raise ConflictError(overtaken(tx, replace(pod, generation=generation)))
+                    raise PreconditionError(overtaken(tx, replace(pod, generation=generation)))
             with self._store.database.statement() as tx:
                 check_confirmed(tx, pod)
             change = self._replace(request, pod, asked, self._limited(request, pod))

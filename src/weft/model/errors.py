@@ -89,6 +89,11 @@ class ConflictError(WeftError):
     """Not possible in the current state (name taken, wrong state, stale generation). HTTP 409, exit code 2."""
 
 
+class PreconditionError(ConflictError):
+    """What the request was made for isn't so any more: another generation, or it is there already, or not. HTTP 412,
+    exit code 2."""
+
+
 class UnauthenticatedError(WeftError):
     """No token, or an expired or invalid one. HTTP 401, exit code 2."""
 

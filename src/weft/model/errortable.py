@@ -19,6 +19,7 @@ from weft.model.errors import (
     NotFoundError,
     OutsideError,
     PermanentError,
+    PreconditionError,
     RefusedError,
     TemporaryError,
     UnauthenticatedError,
@@ -56,6 +57,9 @@ TABLE: tuple[ErrorRow, ...] = (  # subclasses first: the first matching row coun
     ErrorRow(UnauthenticatedError, "unauthenticated", 401, "Not signed in", 2, errors.UNAUTHENTICATED),
     ErrorRow(ForbiddenError, "forbidden", 403, "Not allowed", 2, errors.FORBIDDEN),
     ErrorRow(NotFoundError, "not-found", 404, "Not found", 2, withheld.ABSENT),
+    ErrorRow(
+        PreconditionError, "precondition", 412, "Not what the change is based on", 2, errors.PRECONDITION
+    ),
     ErrorRow(ConflictError, "conflict", 409, "Not possible in the current state", 2, errors.CONFLICT),
     ErrorRow(RefusedError, "refused", 422, "The order can't be served", 1, errors.REFUSED),
     ErrorRow(UnknownError, "unknown", 503, "State can't be read", 1, outside.FAILED),
@@ -66,7 +70,14 @@ TABLE: tuple[ErrorRow, ...] = (  # subclasses first: the first matching row coun
     ErrorRow(WeftError, "internal", 500, "weft failed", 1, errors.INTERNAL),
 )
 _BY_SLUG = {row.slug: row for row in TABLE}
-_BY_STATUS = {400: "input", 401: "unauthenticated", 403: "forbidden", 404: "not-found", 409: "conflict"}
+_BY_STATUS = {
+    400: "input",
+    401: "unauthenticated",
+    403: "forbidden",
+    404: "not-found",
+    409: "conflict",
+    412: "precondition",
+}
 _LONGEST_VALUE = 200
 MOST_ERRORS = 100
 """Invalid values in one problem document; the others are counted as `more_errors`."""

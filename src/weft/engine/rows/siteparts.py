@@ -20,7 +20,7 @@ from weft.engine.base.database import Database, Row, Tx
 from weft.engine.base.documents import is_changed, read, stamped, writes
 from weft.engine.base.unreadable import READING, UnreadableError, unreadable
 from weft.engine.rows.acceptance import follow_site
-from weft.model.errors import ConflictError, NotFoundError
+from weft.model.errors import ConflictError, NotFoundError, PreconditionError
 from weft.model.messages import orders
 from weft.model.site import Site
 from weft.model.versions import FIELD, FIRST
@@ -96,7 +96,7 @@ class Sites:
             check: raises what forbids it. No claim is made between the check and the new generation: claims hold the
                 same lock, and detect by `Capacity.site` that the site they were planned with is no longer active.
 
-        Raises `ConflictError` if another one was activated meanwhile.
+        Raises `PreconditionError` if another one was activated meanwhile.
         """
         made = cut(site)
         with self._database.placing() as tx:
@@ -104,7 +104,7 @@ class Sites:
             row = tx.row("current_site_generation")
             now = (row["generation"] if row else None) or 0
             if base is not None and base != now:
-                raise ConflictError(
+                raise PreconditionError(
                     f"generation {now} of the site is active, but the change is based on {base}: check it with `weft "
                     "site show`, update the file, and apply again"
                 )

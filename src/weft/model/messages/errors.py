@@ -6,6 +6,9 @@ from weft.model.messages.message import Code, Component
 
 INVALID_INPUT = Code("INVALID_INPUT", Component.ORDER, "invalid input", True, "errors")
 CONFLICT = Code("CONFLICT", Component.ORDER, "not possible in the current state", True, "errors")
+PRECONDITION = Code(
+    "PRECONDITION", Component.ORDER, "what the change is based on isn't so any more", True, "errors"
+)
 FORBIDDEN = Code("FORBIDDEN", Component.SERVICE, "not allowed", True, "errors")
 UNAUTHENTICATED = Code("UNAUTHENTICATED", Component.SERVICE, "not signed in", True, "errors")
 REFUSED = Code("REFUSED", Component.PLACEMENT, "the order can't be served", True, "errors")
