@@ -243,7 +243,15 @@ def test_certificate_of_bandwidth_is_verified_in_the_browser(
     page.set_viewport_size({"width": 375, "height": 700})
     check_accessible(page, axe)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    for path in ("/site/resources", "/site/stops", "/events?all=true", "/webhooks?all=true"):
+    nothing = "/site/links?link=leaf01:1"
+    for path in (
+        nothing,
+        "/site/resources",
+        "/site/resources/plan",
+        "/site/stops",
+        "/events?all=true",
+        "/webhooks?all=true",
+    ):
         page.goto(f"{pods_console.url}/ui{path}")
         check_accessible(page, axe)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
