@@ -109,6 +109,9 @@ WAYS = {
     "node hold": Way(
         "Hold…", "/site/nodes/{node}/hold", "nodes:hold", "no new orders until an operator accepts it"
     ),
+    "node drain": Way(
+        "Drain…", "/site/drain?target=node:{node}", "nodes:drain", "no new orders; its project learns of it"
+    ),
     "node undrain": Way(
         "End the drain…",
         "/site/undrain?target={node}",
