@@ -173,9 +173,10 @@ class Tenant:
         done = house.service.replace_node(request, name, asked).change
         assert done is None or not stopped & {*done.nodes_added, *done.spares_used}
         assert planned is not None and done is not None
-        assert planned.nodes_removed == done.nodes_removed and len(done.nodes_removed) == 1
+        shared = pod.order.nodes.sharing == "shared"  # of a shared node, all of the pod's servers there
+        assert planned.nodes_removed == done.nodes_removed and (shared or len(done.nodes_removed) == 1)
         assert (planned.nodes_added, planned.spares_used) == (done.nodes_added, done.spares_used)
-        if pod.order.nodes.sharing == "shared":  # the new server has a number of its own
+        if shared:  # the new servers have numbers of their own
             return
         before, after = pod.plan.server_numbers, self.pod(name).plan.server_numbers
         (failed,), (new,) = done.nodes_removed, (*done.nodes_added, *done.spares_used)
@@ -232,9 +233,7 @@ class Tenant:
         self.watch_hosts()
         repairs(house).tend()
         failing = {row.node for row in house.service.reports(house.operator)} | {
-            n.name
-            for n in house.site.nodes
-            if n.is_whole and house.cloud.offers.hosts.get(n.nova_host) == "down"
+            n.name for n in house.site.nodes if house.cloud.offers.hosts.get(n.nova_host) == "down"
         }
         for one, was in before.items():
             now = self.pod(one)
@@ -322,6 +321,8 @@ class Tenant:
             document["lease"] = {"duration": dice.choice(["2h", "5h"])}
         if dice.random() < 0.5:
             document["storage"] = dice.sample(STORAGE, dice.randint(1, 2))
+        if shared and not any("volume" in entry for entry in document.get("storage", ())):
+            document["on_failure"] = dice.choice(["report", "replace"])
         return Order.model_validate(document)
 
     def some_nodes(self, name: str) -> tuple[str, ...]:
