@@ -19,6 +19,7 @@ from weftlab.processes import interrupt_on_sigterm
 SUITES = {
     "orders": "order of 16 nodes to ACTIVE, against scripts",
     "metal": "order of 4 bare-metal machines to ACTIVE, against a script",
+    "replace": "a node of an InfiniBand and of a RoCE pod of 16 replaced, against a script that boots one server",
     "fabric": "partition change of 16 of 800 hosts, against OpenSM's own",
     "ufm": "the same through UFM's REST API, against the stand-in's own",
     "neutron_ports": "200 Neutron ports to the wire, against a stand-in that answers at once",
