@@ -17,6 +17,7 @@ from weft.api.app import create_app
 from weft.app.policy import Policy
 from weft.app.settings import ServeSettings
 from weft.app.wiring import SharedServices, shared_services
+from weft.engine.book.claimrows import insert_pod
 from weft.model.fabric import Capabilities
 from weft.model.order import Order
 from weft.model.placement import Occupancy, Refusal
@@ -46,7 +47,7 @@ def fill(made: SharedServices, state: Path, pods: int) -> None:
         raise RuntimeError(plan.reason)
     for number in range(pods):
         with made.store.database.transaction() as tx:
-            made.store.insert_pod(tx, _copy(plan, number), PROJECT, "alice")
+            insert_pod(tx, _copy(plan, number), PROJECT, "alice")
 
 
 def _copy(plan: Plan, number: int) -> Plan:

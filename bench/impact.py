@@ -18,6 +18,7 @@ from weft.app.service import Service
 from weft.app.settings import ServeSettings
 from weft.app.verbs import Request
 from weft.app.wiring import shared_services
+from weft.engine.book.claimrows import insert_pod
 from weft.engine.nodes.failures import refresh_failures
 from weft.engine.store.store import Store
 from weft.model.fabric import Capabilities
@@ -66,7 +67,7 @@ def fill(store: Store, site: Site) -> None:
         raise RuntimeError(plan.reason)
     for number in range(PODS):
         with store.database.transaction() as tx:
-            store.insert_pod(tx, copy_of(plan, number, f"gpu{number}"), PROJECT, "alice")
+            insert_pod(tx, copy_of(plan, number, f"gpu{number}"), PROJECT, "alice")
 
 
 def copy_of(plan: Plan, number: int, name: str) -> Plan:

@@ -35,6 +35,7 @@ from weft.app.wiring import shared_services
 from weft.app.worldkeeper import WorldKeeper
 from weft.engine.base.clock import SystemClock
 from weft.engine.base.world import World
+from weft.engine.book.claimrows import insert_pod
 from weft.engine.store.store import Store
 from weft.model.fabric import Capabilities
 from weft.model.order import Order
@@ -172,7 +173,7 @@ def fill(store: Store, site: Site) -> None:
     nodes = [n for n in site.nodes if n.role == "compute"]
     for number in range(PODS):
         with store.database.transaction() as tx:
-            store.insert_pod(tx, copy_of(plan, number, nodes[number].name), PROJECT, "alice")
+            insert_pod(tx, copy_of(plan, number, nodes[number].name), PROJECT, "alice")
     with psycopg.connect(store.database.url, autocommit=True) as connection:
         for number in range(PODS):
             mine = nodes[number :: len(nodes) // PER_POD][:PER_POD]

@@ -18,6 +18,7 @@ from weft.engine.base.database import Database
 from weft.engine.base.embedded import embedded
 from weft.engine.base.listener import Listener
 from weft.engine.base.world import World
+from weft.engine.book.claimrows import insert_pod
 from weft.engine.hold.settings import LoopSettings
 from weft.engine.queue.dispatcher import Dispatcher
 from weft.engine.rows.ledger import FabricLedger
@@ -64,7 +65,7 @@ def fill(made: Bench, pods: int) -> None:
         raise RuntimeError(plan.reason)
     for number in range(pods):
         with made.database.transaction() as tx:
-            made.store.insert_pod(tx, _copy(plan, number), "full", "bench", delay=86_400.0)
+            insert_pod(tx, _copy(plan, number), "full", "bench", delay=86_400.0)
     hosts = {n.name: n.nova_host for n in site.nodes}
     made.cloud.list_on(hosts[f"gpu{number}"] for number in range(pods))
 

@@ -6,10 +6,11 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -19,7 +20,8 @@ from weft.drivers.wire.tlsfiles import changed_file
 from weft.engine.book.checkstate import check_state, verdict
 from weft.engine.book.stops import NO_STOPS
 from weft.engine.rows.agentcertificates import AgentCertificates, SeenCertificate
-from weft.engine.store.store import Counts, Store
+from weft.engine.store.counts import Counts, NetworkCount, SeenFabric
+from weft.engine.store.store import Store
 from weft.generate.certificates import end_of
 from weft.model.errors import WeftError
 from weft.model.hostchecks import CheckState
@@ -78,8 +80,8 @@ class StoreCollector(Collector):
             "Remains of released pods that the sweep found after their receipts: still present, and removed.",
             labels=["state"],
         )
-        traces.add_metric(["open"], counts.traces["open"])
-        traces.add_metric(["gone"], counts.traces["gone"])
+        traces.add_metric(["open"], counts.traces.open)
+        traces.add_metric(["gone"], counts.traces.gone)
         yield traces
         swept = GaugeMetricFamily("weft_sweep_age_seconds", "Since the last sweep finished.")
         if counts.swept is not None:
@@ -97,7 +99,7 @@ class StoreCollector(Collector):
             "Projects' webhooks by state; a disabled one gets nothing until it is enabled.",
             labels=["state"],
         )
-        for state, number in sorted(counts.webhooks.items()):
+        for state, number in sorted(asdict(counts.webhooks).items()):
             hooks.add_metric([state], number)
         yield hooks
         yield from _networks(counts.networks)
@@ -290,10 +292,9 @@ def certificate_files(store: Store, own: str | None) -> dict[str, str]:
     return files
 
 
-def _fabrics(rows: Iterable[Mapping[str, Any]], managed: Iterable[str]) -> Iterable[Metric]:
+def _fabrics(rows: Sequence[SeenFabric], managed: Iterable[str]) -> Iterable[Metric]:
     """The last reading of each fabric's managers; one that was never read isn't up. Args: managed: the site's."""
-    rows = list(rows)
-    read = {row["fabric"] for row in rows}
+    read = {row.fabric for row in rows}
     one = ["fabric"]
     up = GaugeMetricFamily(
         "weft_fabric_up", "Whether a manager of the fabric is active and answers.", labels=one
@@ -312,11 +313,11 @@ def _fabrics(rows: Iterable[Mapping[str, Any]], managed: Iterable[str]) -> Itera
         "weft_fabric_read_age_seconds", "Since the fabric's managers were asked.", labels=one
     )
     for row in rows:
-        up.add_metric([row["fabric"]], int(row["known"]))
-        problems.add_metric([row["fabric"]], row["problems"])
-        if row["port_errors"] is not None:
-            errors.add_metric([row["fabric"]], row["port_errors"])
-        age.add_metric([row["fabric"]], row["age"])
+        up.add_metric([row.fabric], int(row.known))
+        problems.add_metric([row.fabric], row.problems)
+        if row.port_errors is not None:
+            errors.add_metric([row.fabric], row.port_errors)
+        age.add_metric([row.fabric], row.age)
     for name in managed:
         if name not in read:
             up.add_metric([name], 0)
@@ -331,7 +332,7 @@ def _versions(counts: Counts) -> Iterator[Metric]:
         labels=["role", "version"],
     )
     for row in counts.processes:
-        processes.add_metric([row["role"], row["version"]], row["number"])
+        processes.add_metric([row.role, row.version], row.number)
     yield processes
     unfinished = GaugeMetricFamily(
         "weft_upgrade_unfinished",
@@ -343,7 +344,7 @@ def _versions(counts: Counts) -> Iterator[Metric]:
 
 def _pods(counts: Counts) -> Iterator[Metric]:
     """Pods by state, and the nodes that they hold."""
-    rows = {row["state"]: row for row in counts.pods}
+    rows = {row.state: row for row in counts.pods}
     pods = GaugeMetricFamily("weft_pods", "Pods by state.", labels=["state"])
     oldest = GaugeMetricFamily(
         "weft_pod_oldest_seconds", "How long the oldest pod has been in the state.", labels=["state"]
@@ -355,9 +356,9 @@ def _pods(counts: Counts) -> Iterator[Metric]:
     )
     for state in set(PodState) - ENDED:
         row = rows.get(state)
-        pods.add_metric([state], row["number"] if row else 0)
-        oldest.add_metric([state], row["oldest"] if row else 0)
-        alarmed.add_metric([state], row["alarmed"] if row else 0)
+        pods.add_metric([state], row.number if row else 0)
+        oldest.add_metric([state], row.oldest if row else 0)
+        alarmed.add_metric([state], row.alarmed if row else 0)
     yield from (pods, oldest, alarmed)
     nodes = GaugeMetricFamily(
         "weft_nodes", "Nodes of pods, in quarantine, held, and drained.", labels=["state"]
@@ -369,24 +370,24 @@ def _pods(counts: Counts) -> Iterator[Metric]:
     yield nodes
 
 
-def _networks(row: Mapping[str, Any]) -> Iterable[Metric]:
+def _networks(count: NetworkCount) -> Iterable[Metric]:
     """Tenants' own networks."""
     ports = GaugeMetricFamily(
         "weft_network_ports",
         "Ports of tenants' own networks: in their partition, waiting to be, or not belonging in.",
         labels=["state"],
     )
-    for state, name in (("in", "ports_in"), ("waiting", "waiting"), ("out", "out")):
-        ports.add_metric([state], row[name])
+    for state, number in (("in", count.ports_in), ("waiting", count.waiting), ("out", count.out)):
+        ports.add_metric([state], number)
     yield ports
     networks = GaugeMetricFamily("weft_networks", "Tenants' own networks that weft serves.")
-    networks.add_metric([], row["networks"])
+    networks.add_metric([], count.networks)
     oldest = GaugeMetricFamily(
         "weft_network_port_waiting_seconds", "How long the oldest waiting port has waited."
     )
-    oldest.add_metric([], row["oldest"] or 0)
+    oldest.add_metric([], count.oldest or 0)
     unread = GaugeMetricFamily(
         "weft_network_read_age_seconds", "Since the network read longest ago was read."
     )
-    unread.add_metric([], row["unread"] or 0)
+    unread.add_metric([], count.unread or 0)
     yield from (networks, oldest, unread)

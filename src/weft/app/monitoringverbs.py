@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from weft.app.desk import Desk
 from weft.app.verbs import Request
-from weft.engine.base.database import Row
+from weft.engine.store.counts import MonitoredServer
 from weft.model.errors import InputError
 from weft.model.site import Site
 from weft.planning.site.monitoring import (
@@ -83,19 +83,19 @@ class MonitoringVerbs(Desk):
     def monitoring_info(self, scraper: Scraper) -> bytes:
         """Which pod is on which node, and which adapter is cabled where, in Prometheus' text format."""
         rows = self._store.monitored_nodes(MOST_TARGETS)
-        held = [HeldNode(r["node"], r["pod"], str(r["id"]), r["project_id"], r["spare"]) for r in rows]
+        held = [HeldNode(r.node, r.pod, str(r.id), r.project_id, r.spare) for r in rows]
         registry = CollectorRegistry()
         registry.register(_Infos(infos(self._store.site().site, held)))
         return generate_latest(registry)
 
 
-def _server(site: Site, row: Row) -> PodServer:
-    cloud = site.clouds.get(row["cloud"])
-    flavor = cloud.flavors.get(row["flavor"]) if cloud else None
-    node = site.node_by_name.get(row["node"])
+def _server(site: Site, row: MonitoredServer) -> PodServer:
+    cloud = site.clouds.get(row.cloud)
+    flavor = cloud.flavors.get(row.flavor) if cloud else None
+    node = site.node_by_name.get(row.node)
     has = bool(flavor.accelerators) if flavor else bool(node and node.accelerators)
-    address = row["floating"] or row["address"] or None
-    return PodServer(str(row["id"]), row["pod"], row["project_id"], row["server"], row["node"], address, has)
+    address = row.floating or row.address or None
+    return PodServer(str(row.id), row.pod, row.project_id, row.server, row.node, address, has)
 
 
 _FAMILIES = (

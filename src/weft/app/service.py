@@ -23,7 +23,7 @@ from weft.app.siteverbs import SiteVerbs
 from weft.app.timeverbs import TimeVerbs
 from weft.app.useverbs import UseVerbs
 from weft.app.webhookverbs import WebhookVerbs
-from weft.engine.store.store import WORKER_SECONDS
+from weft.engine.store.counts import WORKER_SECONDS
 from weft.model.errors import WeftError
 from weft.model.messages import health
 from weft.model.views import Health

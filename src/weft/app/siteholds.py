@@ -53,14 +53,14 @@ class SiteHolds:
                 _check_numbers(name, before.fabrics[name], site.fabrics[name], numbers)
         for home in self._store.homes(tx):
             for kind, name, known in (
-                ("fabrics", home["fabric"], {*site.fabrics, *site.managers, NO_FABRIC}),
-                ("clouds", home["cloud"], site.clouds),
+                ("fabrics", home.fabric, {*site.fabrics, *site.managers, NO_FABRIC}),
+                ("clouds", home.cloud, site.clouds),
             ):
                 if name not in known:
-                    raise _in_use(kind, name, home["name"])
-            cloud, flavor = home["cloud"], home["flavor"]
+                    raise _in_use(kind, name, home.name)
+            cloud, flavor = home.cloud, home.flavor
             if flavor not in site.clouds[cloud].flavors:
-                raise _in_use("flavors", f"{flavor} of cloud {cloud}", home["name"])
+                raise _in_use("flavors", f"{flavor} of cloud {cloud}", home.name)
 
     def _check_applied(self, site: Site) -> None:
         """Applied resources must stay reachable: the site's name and their clouds must stay."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from hashlib import sha256
 
 from weft.app.desk import Desk
@@ -120,9 +121,9 @@ class SiteVerbs(Desk):
     def fabric_readings(self, request: Request) -> list[FabricReading]:
         """What workers read last of each fabric's managers, by name; no manager is asked."""
         self._policy.check("site:show", request.caller)
-        rows = {row["fabric"]: row for row in self._store.fabrics_seen()}
+        seen = {one.fabric: asdict(one) for one in self._store.fabrics_seen()}
         names = sorted(self._store.site().site.fabrics)
-        return [FabricReading(**rows[name]) if name in rows else FabricReading(fabric=name) for name in names]
+        return [FabricReading(**seen[name]) if name in seen else FabricReading(fabric=name) for name in names]
 
     def leaves(self, request: Request) -> list[LeafView]:
         """The leaves of the active site's fabrics that nodes are on, in tree order."""

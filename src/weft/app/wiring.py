@@ -195,7 +195,7 @@ def _parts(settings: ServeSettings, url: str, pulse: Pulse) -> Generator[SharedS
     listener = Listener(url, pulse)
     try:
         store = Store(database, seal)
-        if (plain := store.check_secrets()) and seal.seals:
+        if (plain := store.secrets.check()) and seal.seals:
             log.warning("%d secrets of the database aren't encrypted yet: weft secrets rotate", plain)
         keys = DerivedKeys(store)
         keeper = WorldKeeper(

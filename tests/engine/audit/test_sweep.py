@@ -76,7 +76,7 @@ def test_late_creation_is_removed_and_reported(house: House) -> None:
     late_findings = [f for f in house.service.audit(house.operator).findings if f.category == "late"]
     assert [(f.pod_id, f.repaired) for f in late_findings] == [(str(pod.id), True)]
     counts = house.store.counts().traces
-    assert (counts["open"], counts["gone"]) == (0, 1)
+    assert (counts.open, counts.gone) == (0, 1)
 
 
 def test_resource_back_under_a_known_id_is_found_whatever_its_mark(house: House) -> None:

@@ -152,7 +152,7 @@ def test_rows_beyond_the_bounds_are_migrated(database: Database, database_url: s
         used = store.capacity().used.management_cidrs["lab"]
         assert used == {pods[n].plan.allotment.management_cidr for n in ("far", "long", "plain")}
         with taken_over.statement() as tx:
-            homes = {row["name"]: (row["fabric"], row["cloud"]) for row in store.homes(tx)}
+            homes = {home.name: (home.fabric, home.cloud) for home in store.homes(tx)}
         assert homes == dict.fromkeys(pods, ("ib0", "lab"))
     finally:
         taken_over.close()

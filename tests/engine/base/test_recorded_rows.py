@@ -193,7 +193,7 @@ def test_sweep_continues_where_it_was(recorded: Recorded) -> None:
         thing.undeletable = False
     sweeper = Sweeper(house.store, house.keeper.world, house.keeper.site, house.time)
     sweeper.sweep()
-    assert house.store.counts().traces["open"] == 0
+    assert house.store.counts().traces.open == 0
     house.clock.sleep(300.0)  # type: ignore[attr-defined]
     sweeper.sweep()
     signed = house.store.receipt(recorded.pod_id("haunted"))

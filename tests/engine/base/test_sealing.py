@@ -154,7 +154,7 @@ def test_without_the_key_nothing_starts_or_changes(
         assert codes(database, given, tmp_path) == ["SECRETS_LOCKED"]
     assert stored(database) == before
     with shared_services(replace(settings, secrets_key=path, worker=False)) as made:
-        assert made.store.check_secrets() == 0
+        assert made.store.secrets.check() == 0
 
 
 @pytest.mark.parametrize(

@@ -310,4 +310,4 @@ def test_metrics_show_each_fabrics_state(house: House) -> None:
     with house.database.transaction() as tx:
         tx.run("saw_fabric", fabric="gone", known=True, problems=0, port_errors=0)
     _keeper(house).tend()
-    assert "gone" not in {f["fabric"] for f in house.store.counts().fabrics}
+    assert "gone" not in {f.fabric for f in house.store.counts().fabrics}

@@ -174,7 +174,7 @@ def test_failed_pod_raises_an_alarm(house: House) -> None:
     pod = house.run(house.order(), PodState.FAILED)
     alarms = [e.message for e in house.store.events(pod.id, 0) if e.type == "alarm"]
     assert len(alarms) == 1 and "it failed 3 times" in alarms[0]
-    assert {r["state"]: r["alarmed"] for r in house.store.counts().pods} == {"FAILED": 1}
+    assert {r.state: r.alarmed for r in house.store.counts().pods} == {"FAILED": 1}
 
 
 class Denying(UnderWay):

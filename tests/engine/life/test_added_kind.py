@@ -14,6 +14,7 @@ from weft.app.drivers import static_capabilities
 from weft.app.shown import shown as shown_to_tenants
 from weft.app.tenanttext import HIDDEN
 from weft.engine.base.database import Database
+from weft.engine.book.claimrows import insert_pod
 from weft.engine.rows.records import RowState
 from weft.generate.receipts import verify
 from weft.model.errors import TemporaryError
@@ -181,7 +182,7 @@ def planned(house: House) -> Plan:
 def claim(house: House, plan: Plan) -> None:
     with house.database.transaction() as tx:
         tx.row("lock_capacity")
-        house.store.insert_pod(tx, plan, "team-a", "team-a-member")
+        insert_pod(tx, plan, "team-a", "team-a-member")
 
 
 def test_added_kind_works_from_graph_to_receipt(house: House, filer: Filer) -> None:

@@ -15,6 +15,7 @@ from tests.engine.house import ORDER, House
 from tests.engine.life.test_parts import small
 from tests.helpers.waiting import PATIENCE, wait_for
 from weft.engine.base.database import Database
+from weft.engine.book.claimrows import insert_pod
 from weft.engine.rows.records import PodRecord
 from weft.model.errors import ConflictError
 from weft.model.pod import PodState
@@ -175,7 +176,7 @@ def test_site_is_checked_against_concurrent_claims(house: House, database_url: s
         both.wait(PATIENCE)
         wait_for(lambda: waiting_for_locks(database_url), "the operator waits for the claim")
         plan = house.service.plan_pod(house.request(), ORDER)
-        house.store.insert_pod(tx, plan.model_copy(update={"pod_id": str(uuid4())}), "team-a", "test")
+        insert_pod(tx, plan.model_copy(update={"pod_id": str(uuid4())}), "team-a", "test")
     sender.join(PATIENCE)
     assert found == [f"nodes: {node} is missing, but pod train holds it: release the pod first"]
 

@@ -19,6 +19,7 @@ from weft.drivers.receivers import HttpsReceivers
 from weft.engine.base.database import Database
 from weft.engine.base.gate import ClosedError
 from weft.engine.base.ungated import Ungated
+from weft.engine.store.counts import WebhookCount
 from weft.engine.watch import webhooks as module
 from weft.model.errors import ConflictError, ForbiddenError, InputError, NotFoundError
 from weft.model.pod import PodState
@@ -167,7 +168,7 @@ def test_receiver_that_wants_no_more_is_disabled_at_once(house: Sender, there: R
     house.order()
     house.send()
     assert house.state() == ("disabled", "RECEIVER_GONE")
-    assert house.store.counts().webhooks == {"active": 0, "failing": 0, "disabled": 1}
+    assert house.store.counts().webhooks == WebhookCount(active=0, failing=0, disabled=1)
 
 
 def test_slow_receiver_delays_no_other(house: Sender, there: Receiver) -> None:

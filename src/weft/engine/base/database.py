@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, LiteralString, cast
+from typing import Any, LiteralString, TypeVar, cast
 from uuid import UUID
 
 import psycopg
@@ -31,6 +31,7 @@ from weft.model.errors import PermanentError
 log = logging.getLogger(__name__)
 
 Row = dict[str, Any]
+T = TypeVar("T")
 
 
 class Tx:
@@ -86,6 +87,15 @@ class Tx:
     def rows(self, name: str, /, **values: object) -> list[Row]:
         """All rows of a query."""
         return self._execute(name, values).fetchall()
+
+    def all(self, kind: Callable[..., T], name: str, /, **values: object) -> list[T]:
+        """All rows of a query, each as a `kind`, whose fields are the query's columns."""
+        return [kind(**row) for row in self.rows(name, **values)]
+
+    def one(self, kind: Callable[..., T], name: str, /, **values: object) -> T:
+        """The same of a query that always has one row, as those that count."""
+        (found,) = self.all(kind, name, **values)
+        return found
 
     def rows_after(self, first: str, name: str, /, **values: object) -> list[Row]:
         """All rows of a query that runs after another one without values: sent together, in one round trip."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from weft.engine.book.capacity import read_capacity
+from weft.engine.book.claimrows import confirm_claim, drop_claim, insert_pod
 from weft.engine.queue.gather import PlanningInput, Window, refused
 from weft.engine.queue.overdue import check_overdue
 from weft.engine.store.store import Store
@@ -42,16 +43,18 @@ def claim_now(
             plan = given.plan(pod_id, order, capacity, window)
             if isinstance(plan, Refusal):
                 raise refused(plan)
-            store.insert_pod(tx, plan, order.project, user, UNCONFIRMED)
+            insert_pod(tx, plan, order.project, user, UNCONFIRMED)
         try:
             without = _looked_at(store, given, plan)
         except BaseException:
-            if not store.drop_claim(plan):  # a worker holds it by now: what was refused must not be built
+            if not drop_claim(
+                store.database, plan
+            ):  # a worker holds it by now: what was refused must not be built
                 store.release(UUID(plan.pod_id), "the order was refused after its nodes were claimed")
             raise
         # Not dropped: its release was requested meanwhile, or it took so long that a worker holds it.
-        if without is None or not store.drop_claim(plan):
-            store.confirm(plan)
+        if without is None or not drop_claim(store.database, plan):
+            confirm_claim(store.database, plan)
             return
         given = without
     why = f"the chosen nodes were in use by others, {MOST_TRIES} times in a row"

@@ -21,6 +21,7 @@ from weft.engine.base.documents import message_json, written
 from weft.engine.base.epoch import check_epoch
 from weft.engine.base.world import World
 from weft.engine.book.capacity import Capacity, read_capacity, seconds_of
+from weft.engine.book.claimrows import claim_plan
 from weft.engine.book.occupancy import ANSWERED_WITHIN, UNANSWERED
 from weft.engine.book.partholds import booked_parts
 from weft.engine.queue.agenda import EVERY, Agenda, WaitingNote, agenda
@@ -252,7 +253,7 @@ class Dispatcher:
         lease_end = one.order.lease.ends(now)
         if tx.row("start_pod", id=one.id, plan=written(plan), at=now, lease_end=lease_end):
             tx.run("drop_booking", pod_id=one.id)
-            self._store.claim(tx, plan)
+            claim_plan(tx, plan)
 
     def _write_notes(self, run: _RunInput, expected: Mapping[UUID, float | None]) -> bool:
         """Record reasons, queue positions and bookings; False if an order could start after all.

@@ -10,6 +10,7 @@ from uuid import UUID
 from weft.engine.base.database import Tx
 from weft.engine.base.documents import message_json, written
 from weft.engine.book.capacity import Capacity, read_capacity, seconds_of
+from weft.engine.book.claimrows import insert_order
 from weft.engine.book.partholds import parts_document
 from weft.engine.queue.changes import fields_said, overtaken, remember
 from weft.engine.queue.gather import PlanningInput, Window, refused
@@ -129,7 +130,7 @@ def order_waiting(
         keep = _booking(tx, given, pod_id, asked, window)
         now, reason = tx.now(), _why_waiting(order, window, keep)
         row = _waiting_row(order, window, keep)
-        store.insert_row(
+        insert_order(
             tx,
             order,
             id=pod_id,

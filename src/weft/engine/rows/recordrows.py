@@ -1,13 +1,12 @@
-"""Records that weft keeps: events, receipts, the audit log, secrets."""
+"""Records that weft keeps: events, receipts, the audit log."""
 
 from __future__ import annotations
 
 from typing import Any
 from uuid import UUID
 
-from weft.engine.base.database import Database, Tx
+from weft.engine.base.database import Database
 from weft.engine.base.documents import message_text, read
-from weft.engine.base.sealing import Seal
 from weft.engine.base.unreadable import READING, unreadable
 from weft.model.receipt import Correction, SignedReceipt
 from weft.model.views import MOST_EVENTS, AuditLogEntry, AuditLogSearch, EventView
@@ -17,7 +16,6 @@ class RecordRows:
     """Part of `weft.engine.store.store.Store`."""
 
     database: Database
-    seal: Seal
 
     def events(self, pod_id: UUID, after: int, newest: int | None = None) -> list[EventView]:
         """Events with a sequence above `after`, by sequence, `MOST_EVENTS` at most.
@@ -56,32 +54,3 @@ class RecordRows:
         with self.database.statement() as tx:
             rows = tx.rows("audit_log", last=row["last"], **search.model_dump())
         return [AuditLogEntry.model_validate(row) for row in rows]
-
-    def secret(self, name: str, first: bytes) -> bytes:
-        """A secret kept in the database; `first` is stored if there is none yet. Raises `InputError` if it is encrypted
-        and no key opens it."""
-        with self.database.transaction() as tx:
-            return self.secret_in(tx, name, first)
-
-    def secret_in(self, tx: Tx, name: str, first: bytes) -> bytes:
-        """The same in a transaction of the caller."""
-        if (row := tx.row("secret", name=name)) is None:
-            seal = self.seal.newest()  # the process's first key may be gone from the file by now
-            tx.run("insert_secret", name=name, value=seal.close(name, first), sealed=seal.seals)
-            row = tx.row("secret", name=name)
-        assert row is not None
-        return self.seal.open(name, bytes(row["value"]), row["sealed"])
-
-    def known_secret(self, name: str) -> bytes | None:
-        """A secret that is kept in the database; None: it isn't. Raises as `secret`."""
-        with self.database.statement() as tx:
-            row = tx.row("secret", name=name)
-        return self.seal.open(name, bytes(row["value"]), row["sealed"]) if row else None
-
-    def check_secrets(self) -> int:
-        """Raise `InputError` unless the keys open all secrets; returns how many aren't encrypted."""
-        with self.database.statement() as tx:
-            rows = tx.rows("secrets")
-        for row in rows:
-            self.seal.open(row["name"], bytes(row["value"]), row["sealed"])
-        return sum(not row["sealed"] for row in rows)

@@ -25,7 +25,7 @@ class DerivedKeys:
 
     def key(self, pod_id: str, name: str) -> str:
         if self._secret is None:
-            self._secret = self._store.secret("pod-keys", secrets.token_bytes(32))
+            self._secret = self._store.secrets.of("pod-keys", secrets.token_bytes(32))
         info = f"weft/{pod_id}/{name}".encode()
         derived = HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(self._secret)
         return base64.urlsafe_b64encode(derived).decode()

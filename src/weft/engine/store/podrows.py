@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -24,6 +25,16 @@ from weft.ports.fences import Fence
 
 TOGETHER = 200
 """Owners whose resources are read with one statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodHome:
+    """Where a pod of this name is; of an IPU pod `fabric` is its IPU-POD's name."""
+
+    name: str
+    fabric: str
+    cloud: str
+    flavor: str
 
 
 class PodRows:
@@ -124,9 +135,9 @@ class PodRows:
             return frozenset(row["id"] for row in tx.rows("owners_under_repair"))
 
     @staticmethod
-    def homes(tx: Tx) -> list[Row]:
-        """Rows of name, fabric, cloud and flavor of every pod with, or possibly with, external resources."""
-        return tx.rows("homes")
+    def homes(tx: Tx) -> list[PodHome]:
+        """Where every pod is with, or possibly with, external resources."""
+        return tx.all(PodHome, "homes")
 
     def note_event(self, pod_id: UUID, kind: str, message: str, key: str | None) -> None:
         """Record an event of a pod outside of its visits, and notify its followers."""

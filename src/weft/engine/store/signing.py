@@ -15,7 +15,7 @@ class Signer:
 
     def __init__(self, store: Store) -> None:
         fresh = Ed25519PrivateKey.generate().private_bytes_raw()
-        self._key = Ed25519PrivateKey.from_private_bytes(store.secret("receipt-ed25519", fresh))
+        self._key = Ed25519PrivateKey.from_private_bytes(store.secrets.of("receipt-ed25519", fresh))
 
     def key(self) -> ReceiptKey:
         """The public half."""

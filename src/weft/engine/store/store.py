@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
 import weft
-from weft.engine.base.database import Database, Row, Tx
+from weft.engine.base.database import Database, Tx
 from weft.engine.base.documents import message_json
-from weft.engine.base.schema import SEEN_SECONDS, halves, is_after
+from weft.engine.base.schema import SEEN_SECONDS
 from weft.engine.base.sealing import Seal
 from weft.engine.base.unreadable import NewerRowError, UnreadableError
 from weft.engine.book.capacity import Capacity, read_capacity
-from weft.engine.book.claimrows import ClaimRows
 from weft.engine.hold.fence import HOLD_SECONDS, LATE_SECONDS
 from weft.engine.hold.held import Held
 from weft.engine.hold.ownerclaims import UnreadableOwner
 from weft.engine.hold.ownerstore import hold, read_owner, release_owner
-from weft.engine.hold.settings import limit_values
 from weft.engine.rows.events import announce
 from weft.engine.rows.recordrows import RecordRows
 from weft.engine.rows.records import PodRecord
 from weft.engine.rows.revival import revive
+from weft.engine.rows.secrets import Secrets
 from weft.engine.rows.siteparts import SiteRecord, Sites
+from weft.engine.store.counts import (
+    WORKER_SECONDS,
+    Counts,
+    MonitoredNode,
+    MonitoredServer,
+    SeenFabric,
+    number,
+    read_counts,
+)
 from weft.engine.store.podlist import UNREADABLE
 from weft.engine.store.podrows import PodRows
 from weft.model.messages import outside, pods
@@ -36,51 +44,8 @@ from weft.model.site import Site
 _EXTEND = "the pod is released then, unless it is extended (weft pod extend)"
 log = logging.getLogger(__name__)
 
-WORKER_SECONDS = 60.0
-"""Seconds without a heartbeat after which a worker process isn't counted; its holds have run out before."""
 PARKED_FOR = 3600.0
 """Seconds after which a row that couldn't be read is tried again: it may have been corrected, or weft upgraded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Numbers for the metrics.
-
-    Attributes:
-        pods: rows of state, number, oldest (for how many seconds), alarmed (how many have an alarm, or
-            are in the state for longer than its limit).
-        busy, quarantined, held, drained: nodes; held ones wait for their acceptance.
-        parked: pods and orders whose rows can't be read, and that no newer weft at work can; left: those that only a
-            newer weft can read.
-        processes: rows of role, version, number of the processes at work.
-        unfinished: after-halves of an upgrade that aren't made.
-        traces: found after a receipt was signed: `open`, still there; `gone`, removed since.
-        swept: seconds since the last completed sweep; None: none yet.
-        removed: kind of old records -> number of rows removed so far.
-        fabrics: last answer of each fabric's managers: `known`, `problems`, `port_errors`, and `age` in seconds.
-        backup: seconds since the newest backup was taken; None: there was none.
-        workers: processes with a heartbeat within `WORKER_SECONDS`.
-        networks: tenants' own: number, ports by state, `oldest` waiting and `unread` in seconds.
-        webhooks: by state: `active`, `failing`, `disabled`.
-    """
-
-    pods: tuple[Row, ...]
-    busy: int
-    quarantined: int
-    held: int
-    drained: int
-    parked: int
-    left: int
-    processes: tuple[Row, ...]
-    unfinished: int
-    traces: Row
-    swept: float | None
-    removed: Mapping[str, int]
-    networks: Row
-    fabrics: tuple[Row, ...]
-    workers: int
-    backup: float | None
-    webhooks: Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +61,12 @@ class Due:
     queue: float
 
 
-class Store(ClaimRows, PodRows, RecordRows):
+class Store(PodRows, RecordRows):
     """Named reads and writes over one `Database`."""
 
     def __init__(self, database: Database, seal: Seal | None = None) -> None:
         self.database = database
-        self.seal = seal or Seal()
+        self.secrets = Secrets(database, seal or Seal())
         self.sites = Sites(database)
 
     # -- site ---------------------------------------------------------------------------------------------------
@@ -291,55 +256,37 @@ class Store(ClaimRows, PodRows, RecordRows):
     def count_waiting(self) -> int:
         """Orders in the queue."""
         with self.database.statement() as tx:
-            return _number(tx, "count_queue")
+            return number(tx, "count_queue")
 
     def counts(self) -> Counts:
         """Numbers of pods and nodes, without reading documents."""
         with self.database.transaction() as tx:
-            return Counts(
-                tuple(tx.rows("count_pods", at=tx.now(), **limit_values())),
-                _number(tx, "count_busy"),
-                _number(tx, "count_quarantined"),
-                _number(tx, "count_held"),
-                _number(tx, "count_drained"),
-                _number(tx, "count_parked", seconds=SEEN_SECONDS),
-                _number(tx, "count_left"),
-                tuple(tx.rows("count_processes", seconds=SEEN_SECONDS)),
-                _number(tx, "count_unfinished", halves=[name for name in halves() if is_after(name)]),
-                tx.row("count_traces") or {"open": 0, "gone": 0},
-                _swept(tx),
-                (tx.row("retention") or {"removed": {}})["removed"],
-                tx.row("count_tenant_ports") or {},
-                tuple(tx.rows("fabrics_seen")),
-                _workers(tx),
-                (tx.row("last_backup", at=tx.now()) or {"age": None})["age"],
-                tx.row("count_webhooks") or {},
-            )
+            return read_counts(tx)
 
-    def fabrics_seen(self) -> Sequence[Row]:
-        """Each fabric's last reading: `fabric`, `known`, `problems`, `port_errors`, `read_at`, `age` in seconds."""
+    def fabrics_seen(self) -> list[SeenFabric]:
+        """The last reading of each fabric."""
         with self.database.statement() as tx:
-            return tx.rows("fabrics_seen")
+            return tx.all(SeenFabric, "fabrics_seen")
 
-    def monitored_servers(self, most: int) -> list[Row]:
+    def monitored_servers(self, most: int) -> list[MonitoredServer]:
         """Servers of pods that serve, and where they are reached."""
         with self.database.statement() as tx:
-            return tx.rows("monitored_servers", most=most)
+            return tx.all(MonitoredServer, "monitored_servers", most=most)
 
-    def monitored_controllers(self, port: str, most: int) -> list[Row]:
+    def monitored_controllers(self, port: str, most: int) -> list[MonitoredServer]:
         """Pods with a controller of their own, and its address. Args: port: key of the port that it is reached by."""
         with self.database.statement() as tx:
-            return tx.rows("monitored_controllers", port=port, most=most)
+            return tx.all(MonitoredServer, "monitored_controllers", port=port, most=most)
 
-    def monitored_nodes(self, most: int) -> list[Row]:
+    def monitored_nodes(self, most: int) -> list[MonitoredNode]:
         """Nodes of pods, with the pods' names and projects."""
         with self.database.statement() as tx:
-            return tx.rows("monitored_nodes", most=most)
+            return tx.all(MonitoredNode, "monitored_nodes", most=most)
 
     def count_workers(self) -> int:
         """Worker processes with a heartbeat within `WORKER_SECONDS`."""
         with self.database.statement() as tx:
-            return _workers(tx)
+            return number(tx, "count_workers", seconds=WORKER_SECONDS)
 
     def worker_lives(self, name: str) -> None:
         """Record a heartbeat of a worker process."""
@@ -355,24 +302,6 @@ class Store(ClaimRows, PodRows, RecordRows):
         """Raises if the database is unusable."""
         with self.database.statement() as tx:
             tx.row("time")
-
-
-def _number(tx: Tx, name: str, **values: object) -> int:
-    row = tx.row(name, **values)
-    assert row is not None
-    return int(row["number"])
-
-
-def _workers(tx: Tx) -> int:
-    row = tx.row("count_workers", seconds=WORKER_SECONDS)
-    assert row is not None
-    return int(row["number"])
-
-
-def _swept(tx: Tx) -> float | None:
-    row = tx.row("sweep")
-    ended = row["ended_at"] if row else None
-    return (tx.now() - ended).total_seconds() if ended else None
 
 
 def _withdrawn() -> Jsonb:

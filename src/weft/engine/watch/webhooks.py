@@ -105,7 +105,9 @@ class Webhooks:
                 **position.values,
             )
             if row is not None:
-                secret = self._store.secret_in(tx, _secret_name(id_, 1), secrets.token_bytes(SECRET_BYTES))
+                secret = self._store.secrets.of_in(
+                    tx, _secret_name(id_, 1), secrets.token_bytes(SECRET_BYTES)
+                )
                 return Webhook.of(row), secret
             taken = tx.row("webhook", project_id=project, name=given.name)
         raise ConflictError(
@@ -143,7 +145,7 @@ class Webhooks:
             if row is None:
                 raise ConflictError(messages.WEBHOOK_ROTATED(name=hook.name))
             tx.run("delete_old_webhook_secrets", id=hook.id, number=number - 1)
-            secret = self._store.secret_in(
+            secret = self._store.secrets.of_in(
                 tx, _secret_name(hook.id, number), secrets.token_bytes(SECRET_BYTES)
             )
         return Webhook.of(row), secret
@@ -169,7 +171,7 @@ class Webhooks:
         numbers = [hook.secret_number]
         if hook.old_until is not None and self._database.now() < hook.old_until:
             numbers.append(hook.secret_number - 1)
-        found = [self._store.known_secret(_secret_name(hook.id, number)) for number in numbers]
+        found = [self._store.secrets.known(_secret_name(hook.id, number)) for number in numbers]
         return [secret for secret in found if secret is not None]
 
     # -- workers -------------------------------------------------------------------------------------------------
