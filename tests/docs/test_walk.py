@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,14 @@ def test_walk_has_a_visit_of_six_files() -> None:
     files = [file for file, _ in steps()]
     visit = files[files.index("engine/visit/reconciler.py") : files.index("engine/visit/verifier.py") + 1]
     assert len({file for file in visit if file.startswith("engine/visit/")}) == 6
+
+
+def test_picture_has_the_rooms_in_the_order_of_the_contract() -> None:
+    contracts = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = (c["layers"] for c in contracts if c.get("containers") == ["weft.engine"])
+    text = Path("docs/architecture.md").read_text().split("## Rooms of the engine")[1]
+    picture, table = text.split("```")[1].removeprefix("text"), text.split("## One order")[0]
+    floors = [line.split()[0] for line in picture.splitlines() if re.match(r"[a-z]", line)]
+    assert floors == [layer.split(" : ")[0] for layer in layers]
+    rows = [row.replace("`, `", " : ") for row in re.findall(r"(?m)^\| `([a-z`, ]+)` \|", table)]
+    assert rows == layers

@@ -116,7 +116,7 @@ def test_later_secret_is_encrypted_with_the_keys_of_its_time(database: Database,
     assert weft(database, path, "rotate") == 0
     keys(tmp_path, SECOND)
     made = DerivedKeys(running).key("p", "k")
-    assert Store(database, read_keys(path)).check_secrets() == 0
+    assert Store(database, read_keys(path)).secrets.check() == 0
     assert DerivedKeys(Store(database, read_keys(path))).key("p", "k") == made
     with psycopg.connect(database.url) as connection:
         connection.execute("DELETE FROM secret WHERE name = 'pod-keys'")

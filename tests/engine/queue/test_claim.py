@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import NoReturn
 
 import psycopg
 import pytest
 
 from tests.engine.house import ORDER, House
 from tests.engine.timehouse import make
-from weft.app.policy import Policy
-from weft.app.service import Service
+from weft.engine.queue import claim
 from weft.engine.queue.claim import UNCONFIRMED
-from weft.engine.store.store import Store
 from weft.model.errors import ConflictError, RefusedError, TemporaryError, UnknownError
-from weft.model.plan import Plan
 from weft.model.pod import PodState
 from weft.testing.cloud_state import Fault
 
@@ -118,21 +116,17 @@ class DiedError(BaseException):
     """The process ends here."""
 
 
-class Dying(Store):
-    """Of a process that is killed once its claim is written: it neither confirms nor drops it."""
-
-    def confirm(self, plan: Plan) -> None:
-        raise DiedError
-
-    def drop_claim(self, plan: Plan) -> bool:
-        raise DiedError
+def die(*_: object) -> NoReturn:
+    raise DiedError
 
 
-def test_workers_ignore_a_claim_until_it_is_confirmed(house: House) -> None:
-    """A process that dies after the claim leaves a pod that workers claim after the limit, and serve."""
-    service = Service(Dying(house.database), house.keeper, Policy(), house.time, house.listener, house.pulse)
+def test_workers_ignore_a_claim_until_it_is_confirmed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that dies once its claim is written, and neither confirms nor drops it, leaves a pod that workers claim
+    after the limit, and serve."""
+    monkeypatch.setattr(claim, "confirm_claim", die)
+    monkeypatch.setattr(claim, "drop_claim", die)
     with pytest.raises(DiedError):
-        service.create_pod(house.request(), ORDER)
+        house.service.create_pod(house.request(), ORDER)
     pod = house.store.find_pod("train", "team-a")
     assert not house.worker.run_once()
     with house.database._pool.connection() as connection:  # pyright: ignore[reportPrivateUsage]
