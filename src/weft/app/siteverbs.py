@@ -8,12 +8,14 @@ from hashlib import sha256
 
 from weft.app.desk import Desk
 from weft.app.show import site_view
+from weft.app.siteedit import edited
 from weft.app.sitefile import checked, load_site
 from weft.app.siteholds import SiteHolds
 from weft.app.verbs import Request
 from weft.engine.audit.audit import Auditor
 from weft.engine.base.epoch import accept_database
 from weft.engine.proof.takeback import Confirmed
+from weft.engine.rows.siteparts import SiteRecord
 from weft.model.errors import InputError, NotFoundError
 from weft.model.site import Site
 from weft.model.siteparts import MissingParts, StoredPart
@@ -32,6 +34,9 @@ from weft.planning.fabric.topology import Topology
 
 class SiteVerbs(Desk):
     """Verbs of operators; see `weft.app.verbs`."""
+
+    _checked: SiteRecord | None = None
+    """The site that this process has checked last: nothing but time is lost without it."""
 
     def audit(
         self,
@@ -79,10 +84,21 @@ class SiteVerbs(Desk):
         """
         with self._logged(request, "site activate", str(document.get("name", ""))[:63]):
             self._policy.check("site:activate", request.caller)
-            site = load_site(document, parts=self._store.sites)
+            site = self._read(document)
             holds = SiteHolds(self._store, self._keeper)
             record = self._store.activate_site(site, request.caller.user_name, base, holds.check)
+            if record.site == site:
+                self._checked = record
             return site_view(record)
+
+    def _read(self, document: dict[str, object]) -> Site:
+        """The checked site of a document; where it differs little from one that this process has checked, only that."""
+        record = self._checked
+        if record is not None and record is self._store.site():
+            site = edited(record, document, self._store.sites)
+            if site is not None:
+                return site
+        return load_site(document, parts=self._store.sites)
 
     def missing_parts(self, request: Request, digests: Sequence[str]) -> MissingParts:
         """Which of these parts of a site must be uploaded."""

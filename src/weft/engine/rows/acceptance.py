@@ -17,9 +17,8 @@ from weft.model.site import Node, Site
 def follow_site(tx: Tx, before: Site | None, site: Site) -> None:
     """In the transaction that activates a site. Args: before: the last one; None: there was none."""
     known = before.node_by_name if before is not None else {}
-    other = [
-        n.name for n in site.nodes if n.name in known and is_other_machine(_host(known[n.name]), _host(n))
-    ]
+    changed = [n for n in site.nodes if n.name in known and known[n.name] is not n]
+    other = {n.name for n in changed if is_other_machine(_host(known[n.name]), _host(n))}
     _forget(tx, other)
     new = [n.name for n in site.nodes if n.role == "compute" and (n.name not in known or n.name in other)]
     _hold(tx, site, "new", new, maintenance.HELD_NEW)

@@ -98,7 +98,7 @@ class Sites:
 
         Raises `PreconditionError` if another one was activated meanwhile.
         """
-        made = cut(site)
+        made = cut(site, self._parts)
         with self._database.placing() as tx:
             tx.run("lock_site")
             row = tx.row("current_site_generation")
@@ -116,7 +116,8 @@ class Sites:
             document = Jsonb(stamped(Site, whole))
             row = tx.row("insert_site", name=site.name, document=document, at=tx.now(), by=by)
             assert row is not None
-            _name(tx, made, row["generation"])
+            generation: int = row["generation"]
+            _name(tx, made, generation)
             if before is not None:
                 _keep_kinds(tx, kinds_changed(before, site))
             if before is not None or not now:  # of one that can't be read nothing follows
@@ -124,7 +125,10 @@ class Sites:
             tx.run("touch_queue", at=tx.now())
         with self._loading:
             self._parts = {**self._parts, **made.parts.rows}
-        return self.current()
+        record = self.current()
+        if record.generation == generation:
+            vars(record).setdefault("cut", made)  # of an equal site
+        return record
 
     def _before(self, tx: Tx, generation: int) -> Site | None:
         """The site of the active generation; None: there is none, or it can't be read."""

@@ -79,17 +79,8 @@ class Site(Document):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values, without anything cached from the old ones."""
         copied = super().model_copy(update=update, deep=deep)
-        for name in (
-            "node_by_name",
-            "units",
-            "switch_by_name",
-            "_bond",
-            "hca_by_port_guid",
-            "port_by_id",
-            "machine_by_name",
-            "machine_by_port",
-        ):
-            vars(copied).pop(name, None)
+        for name in [name for name in vars(copied) if name not in type(self).model_fields]:
+            del vars(copied)[name]
         return copied
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.model.site import IPUS_PER_MACHINE, IpuMachine, Site
+from weft.model.site import IPUS_PER_MACHINE, IpuMachine, Site, Unit
 
 Kind = tuple[str, int | None]
 """Types of accelerators ("none": a node without), and how many there are; null: unknown."""
@@ -10,17 +10,18 @@ Kind = tuple[str, int | None]
 
 def kinds_of(site: Site) -> dict[str, Kind]:
     """By node, IPU-Machines among them."""
-    found: dict[str, Kind] = {}
-    for name, unit in site.units.items():
-        if isinstance(unit, IpuMachine):
-            found[name] = "ipu", IPUS_PER_MACHINE
-        else:
-            types = sorted({one.type for one in unit.accelerators})
-            found[name] = "+".join(types) or "none", len(unit.accelerators)
-    return found
+    return {name: _kind(unit) for name, unit in site.units.items()}
 
 
 def kinds_changed(before: Site, after: Site) -> dict[str, Kind]:
     """What nodes had that have other accelerators now, or left the site."""
-    now = kinds_of(after)
-    return {node: kind for node, kind in kinds_of(before).items() if now.get(node) != kind}
+    now = after.units
+    had = {name: _kind(unit) for name, unit in before.units.items() if now.get(name) is not unit}
+    return {name: kind for name, kind in had.items() if name not in now or _kind(now[name]) != kind}
+
+
+def _kind(unit: Unit) -> Kind:
+    if isinstance(unit, IpuMachine):
+        return "ipu", IPUS_PER_MACHINE
+    types = sorted({one.type for one in unit.accelerators})
+    return "+".join(types) or "none", len(unit.accelerators)

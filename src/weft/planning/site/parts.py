@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b, sha256
+from operator import is_
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -20,6 +21,8 @@ from weft.model.site import Device, Interface, IpuMachine, Link, Node, Rack, Sit
 from weft.model.siteparts import PartsInclude
 
 Rows = tuple[Document, ...]
+Parts = Mapping[str, tuple[str, Rows]]
+"""Digest -> the table, and the rows of the part."""
 
 ROWS: dict[str, type[Document]] = {
     "racks": Rack,
@@ -37,6 +40,8 @@ USUAL = 128 << 10
 and the names of all parts: at 100,000 nodes both are about the same size with this value."""
 LARGEST = 512 << 10
 """Maximum size in bytes of a part of several rows."""
+SHORT = 64
+"""A table of fewer parts may be short enough for the document; of so many parts it isn't cut again to find out."""
 
 
 class DocumentParts(Mapping[str, bytes]):
@@ -46,7 +51,7 @@ class DocumentParts(Mapping[str, bytes]):
         rows: digest -> the table, and the rows of the part.
     """
 
-    def __init__(self, rows: Mapping[str, tuple[str, Rows]]) -> None:
+    def __init__(self, rows: Parts) -> None:
         self.rows = rows
 
     def __getitem__(self, digest: str) -> bytes:
@@ -67,14 +72,21 @@ class Cut:
     parts: DocumentParts
 
 
-def cut(site: Site) -> Cut:
-    """The document of a site and its parts. Equal sites give equal bytes."""
+def cut(site: Site, known: Parts | None = None) -> Cut:
+    """The document of a site and its parts. Equal sites give equal bytes.
+
+    Args:
+        known: parts of a site that this one shares rows with, as objects: these aren't serialized again.
+    """
+    starts = {(table, id(rows[0])): (digest, rows) for digest, (table, rows) in (known or {}).items()}
     head = site.model_dump(mode="json", exclude=set(ROWS))
     parts: dict[str, tuple[str, Rows]] = {}
     for table in ROWS:
         rows: Rows = getattr(site, table)
-        found = list(_pieces(rows))
-        if sum(size for _, _, size in found) <= USUAL:
+        found = list(pieces(rows, {key[1]: part for key, part in starts.items() if key[0] == table}))
+        if len(found) < SHORT:
+            found = list(pieces(rows))
+        if len(found) < SHORT and sum(size for _, _, size in found) <= USUAL:
             head[table] = [row.model_dump(mode="json") for row in rows]
             continue
         parts |= {digest: (table, piece) for digest, piece, _ in found}
@@ -93,11 +105,24 @@ def rows_of(table: str, body: bytes) -> Rows:
     return _adapter(table).validate_json(body)
 
 
-def _pieces(rows: Sequence[Document]) -> Iterator[tuple[str, Rows, int]]:
-    """Digest, rows and bytes of each part."""
-    start = size = 0
+def pieces(
+    rows: Sequence[Document], known: Mapping[int, tuple[str, Rows]] | None = None
+) -> Iterator[tuple[str, Rows, int]]:
+    """Digest, rows and bytes of each part.
+
+    Args:
+        known: parts by the identity of their first rows; of those that are in the table as they are, the bytes are
+            given as 0.
+    """
+    start = size = skipped = 0
     hashed = sha256()
     for index, row in enumerate(rows):
+        if index < skipped:
+            continue
+        if not size and known and (same := _unchanged(rows, index, known)):
+            yield *same, 0
+            start = skipped = index + len(same[1])
+            continue
         text = _text(row)
         if size and size + len(text) + 2 > LARGEST:
             hashed.update(b"]")
@@ -110,6 +135,22 @@ def _pieces(rows: Sequence[Document]) -> Iterator[tuple[str, Rows, int]]:
             hashed.update(b"]")
             yield hashed.hexdigest(), tuple(rows[start : index + 1]), size + 1
             start, size, hashed = index + 1, 0, sha256()
+
+
+def _unchanged(
+    rows: Sequence[Document], start: int, known: Mapping[int, tuple[str, Rows]]
+) -> tuple[str, Rows] | None:
+    """The known part that begins here, if it would end where it does whatever follows."""
+    digest, part = known.get(id(rows[start]), ("", ()))
+    there = rows[start : start + len(part)]
+    if not part or len(there) < len(part) or not all(map(is_, there, part)):
+        return None
+    return (digest, part) if ends(part[-1]) else None
+
+
+def ends(row: Document) -> bool:
+    """Whether a part ends after this row whatever comes next."""
+    return _ends(_text(row))
 
 
 def _ends(text: bytes) -> bool:

@@ -1,0 +1,55 @@
+"""A site that differs from the checked one in a few rows: what the whole site was checked for needn't be again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.app.siteparts import PartedTables, PartSource
+from weft.engine.rows.siteparts import SiteRecord
+from weft.model.site import Node, Site
+from weft.planning.site.parts import named
+
+ALONE = frozenset({"maintenance", "serial", "product_uuid"})
+"""Fields of a node that no check of a site reads, and that don't change its order of rows."""
+_OTHERS = tuple(name for name in Node.model_fields if name not in ALONE)
+
+
+def edited(record: SiteRecord, document: Mapping[str, Any], parts: PartSource) -> Site | None:
+    """The site of a document that differs from an active one in such fields of nodes alone; None: in more than that.
+
+    Args:
+        record: of a site that this version has checked as a whole.
+
+    Raises `InputErrors`, `ConflictError` for parts that can't be read, as `load_site`.
+    """
+    active = record.cut.document
+    if document.keys() != active.keys() or any(
+        _comparable(document, table) != _comparable(active, table) for table in active if table != "nodes"
+    ):
+        return None
+    if not isinstance(document["nodes"], Mapping) or named(active, "nodes") is None:
+        return None
+    tables = PartedTables(parts)
+    tables.take({"nodes": document["nodes"]})
+    before, rows = record.site.nodes, tables.rows["nodes"]
+    if tables.errors or len(rows) != len(before):
+        return None
+    nodes = list(before)
+    for index, row in enumerate(rows):
+        if row is before[index]:
+            continue
+        if not all(getattr(row, name) == getattr(before[index], name) for name in _OTHERS):
+            return None
+        if row != before[index]:
+            assert isinstance(row, Node)
+            nodes[index] = row
+    return record.site.model_copy(update={"nodes": tuple(nodes)})
+
+
+def _comparable(document: Mapping[str, Any], table: str) -> object:
+    """A table's value: of one in parts, their digests, which JSON gives as a list."""
+    value = document[table]
+    if isinstance(value, Mapping) and "parts" in value:
+        return {"parts": list(value["parts"])}
+    return value
