@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,22 @@ Row = tuple[dict[str, Any], str]
 """Column -> text, and its `file:line`."""
 
 
-def read_rows(path: Path, shown: str, columns: frozenset[str], errors: list[InputError]) -> Iterator[Row]:
-    """Each row of a file with these allowed columns, without empty cells; problems are added to `errors`."""
+def read_rows(
+    path: Path,
+    shown: str,
+    columns: frozenset[str],
+    errors: list[InputError],
+    seen: Callable[[bytes], None] = lambda _: None,
+) -> Iterator[Row]:
+    """Each row of a file with these allowed columns, without empty cells; problems are added to `errors`.
+
+    Args:
+        seen: called with the file's bytes.
+    """
+    body = path.read_bytes()
+    seen(body)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         errors.append(InputError("csv", shown, f"must be UTF-8; byte {error.start} is not", shown))
         return

@@ -6,7 +6,7 @@ that can be copied, versioned and reviewed as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -24,43 +24,52 @@ from weft.planning.site.wrongvalues import WrongValue
 
 D = TypeVar("D", Hca, Accelerator)
 
+Seen = Callable[[Path_, str, Path, bytes], None]
+"""Called with the path in the document of what a file has, its name there, where it is, and its bytes."""
+
 MOST_BYTES = 512 << 20
 """Largest file that is accepted."""
 
 
 def load_site(
-    source: str | Path | Mapping[str, Any], links_needed: bool = True, parts: PartSource | None = None
+    source: str | Path | Mapping[str, Any],
+    links_needed: bool = True,
+    parts: PartSource | None = None,
+    seen: Seen = lambda *_: None,
 ) -> Site:
     """The site from a file, or from an already parsed document (API), checked and in canonical order.
 
     Args:
         links_needed: False to read a site whose cabling is yet to be adopted from the fabric.
         parts: store of parts of tables; None: the document can't have any.
+        seen: called with each file that is read.
 
     Raises `InputErrors` with everything that is wrong, in the order of the lines of each file.
     """
     if isinstance(source, Mapping):
         data, where = dict(source), Positions()
     else:
-        data, where = read_site_file(source)
+        data, where = read_site_file(source, seen)
     return assemble(data, where, links_needed, parts)
 
 
-def read_site_file(source: str | Path) -> tuple[dict[str, Any], Positions]:
+def read_site_file(source: str | Path, seen: Seen = lambda *_: None) -> tuple[dict[str, Any], Positions]:
     """A site file as plain data, its includes replaced by their rows, and where each value is. Raises `InputErrors`."""
     path = Path(source)
-    data, where = read_yaml(read_text(path), str(path))
+    text = read_text(path)
+    seen((), path.name, path, text.encode())
+    data, where = read_yaml(text, str(path))
     errors: list[InputError] = []
     for table in TABLES:
         if table in data:
             columns = frozenset(csv_columns(table))
-            data[table] = _expand((table,), columns, data[table], path, where, errors)
+            data[table] = _expand((table,), columns, data[table], path, where, errors, seen)
     for fabric, switching in switching_of(data):
         for table, model in SWITCHING_TABLES.items():
             if table in switching:
                 place: Path_ = ("fabrics", fabric, "manager", "switching", table)
                 columns = frozenset(model.model_fields)
-                rows = _expand(place, columns, switching[table], path, where, errors)
+                rows = _expand(place, columns, switching[table], path, where, errors, seen)
                 switching[table] = _split_ports(rows) if table == "bundles" else rows
     if errors:
         raise InputErrors(errors)
@@ -181,6 +190,7 @@ def _expand(
     site_file: Path,
     where: Positions,
     errors: list[InputError],
+    seen: Seen,
 ) -> Any:
     """The rows of the table at that path with every include replaced by the rows of its file."""
     written: Any = [value] if isinstance(value, dict) and "csv" in value else value
@@ -190,7 +200,7 @@ def _expand(
     rows: list[Any] = []
     for item, inner in zip(written, places, strict=True):
         if isinstance(item, dict) and "csv" in item:
-            for row, place in _include(dotted(table), columns, item, inner[()], site_file, errors):
+            for row, place in _include(table, columns, item, inner[()], site_file, errors, seen):
                 where.by_path[(*table, len(rows))] = place
                 rows.append(row)
             continue
@@ -211,16 +221,17 @@ def _take_out(table: Path_, count: int, is_list: bool, where: Positions) -> list
 
 
 def _include(
-    table: str,
+    table: Path_,
     columns: frozenset[str],
     item: dict[str, Any],
     line: str,
     site_file: Path,
     errors: list[InputError],
+    seen: Seen,
 ) -> list[tuple[dict[str, Any], str]]:
     """Rows of one `{csv: file}` with their positions; none if there are errors."""
     name = item["csv"]
-    field = f"{table}.csv"
+    field = f"{dotted(table)}.csv"
     if len(item) > 1 or not isinstance(name, str):
         errors.append(
             InputError(field, ", ".join(item), "an include has one field, csv, with a file's name", line)
@@ -239,7 +250,9 @@ def _include(
         errors.append(InputError(field, name, f"there is no such file in {folder}", line))
     else:
         try:
-            return list(read_rows(path, str(path), columns, errors))
+            return list(
+                read_rows(path, str(path), columns, errors, lambda body: seen(table, name, path, body))
+            )
         except OSError as error:
             errors.append(InputError(field, name, f"can't be read: {error.strerror}", line))
     return []

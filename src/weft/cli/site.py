@@ -19,6 +19,7 @@ from weft.cli import (
 )
 from weft.cli.common import Subparsers, client_of, exit_code, group, leaf, read_stdin, say, write_json
 from weft.cli.output import Listing, Record, shown
+from weft.cli.siteactivate import activate
 
 if TYPE_CHECKING:
     from weft.model.livecheck import LiveCheck
@@ -31,9 +32,9 @@ def add_commands(subparsers: Subparsers) -> None:
     commands = group(subparsers, "site", "the site: machines, switches, cables, ranges")
     check = leaf(commands, "check", _check, "check a site file, and compare it with the fabric", api=False)
     _check_options(check)
-    activate = leaf(commands, "activate", _activate, "check a site file and activate it")
-    activate.add_argument("file", metavar="FILE", help="site file (YAML)")
-    activate.add_argument(
+    sending = leaf(commands, "activate", activate, "check a site file and activate it")
+    sending.add_argument("file", metavar="FILE", help="site file (YAML)")
+    sending.add_argument(
         "--base",
         metavar="N",
         type=int,
@@ -225,21 +226,6 @@ def _further(site: Site) -> dict[str, int]:
         "devices": len(site.devices),
         "interfaces": len(site.interfaces),
     }
-
-
-def _activate(args: argparse.Namespace) -> int:
-    from weft.app.sitefile import load_site
-    from weft.planning.site.parts import cut
-
-    made = cut(load_site(args.file))
-    client = client_of(args)
-    base = client.site.generation() if args.base is None else args.base
-    view = client.site.activate(made.document, base, made.parts)
-    if args.json:
-        write_json(view)
-    else:
-        say(f"site {view['name']} is active, generation {view['generation']}")
-    return 0
 
 
 def _show(args: argparse.Namespace) -> Record:

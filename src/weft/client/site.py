@@ -27,9 +27,12 @@ class Site:
         view = self.show()
         for table, value in view["document"].items():
             if isinstance(value, dict) and "parts" in value:
-                parts = (self.weft.ask("GET", f"/v1/site/parts/{part('part', d)}") for d in value["parts"])
-                view["document"][table] = [row for part in parts for row in part["rows"]]
+                view["document"][table] = [row for digest in value["parts"] for row in self.part(digest)]
         return view
+
+    def part(self, digest: str) -> list[Any]:
+        """The rows of a part of the active site's document. Raises `NotFoundError` if it has no such part."""
+        return self.weft.ask("GET", f"/v1/site/parts/{part('part', digest)}")["rows"]
 
     def activate(
         self,

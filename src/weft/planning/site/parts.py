@@ -55,7 +55,7 @@ class DocumentParts(Mapping[str, bytes]):
         self.rows = rows
 
     def __getitem__(self, digest: str) -> bytes:
-        return b"[%b]" % b",".join(map(_text, self.rows[digest][1]))
+        return part_of(self.rows[digest][1])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.rows)
@@ -98,6 +98,11 @@ def named(document: Mapping[str, Any], table: str) -> tuple[str, ...] | None:
     """Digests of a table of a stored document; None if its rows are in the document."""
     value = document.get(table)
     return PartsInclude.model_validate(value).parts if isinstance(value, Mapping) else None
+
+
+def part_of(rows: Rows) -> bytes:
+    """The bytes of a part with these rows."""
+    return b"[%b]" % b",".join(map(_text, rows))
 
 
 def rows_of(table: str, body: bytes) -> Rows:
