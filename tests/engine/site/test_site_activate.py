@@ -1,4 +1,4 @@
-"""`weft site activate` again after edits: only what changed is read and sent, and the answer is that of reading it all."""
+"""`weft site activate` after edits: only what changed is read and sent, and the answer is that of reading all files."""
 
 from __future__ import annotations
 
@@ -160,13 +160,13 @@ def test_site_that_another_activated_meanwhile_is_read_whole(desk: Desk) -> None
     assert was_read_whole(desk.activate())
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_any_edits_give_what_reading_all_files_gives(desk: Desk, seed: int) -> None:
     """`Desk.activate` compares; what reading them all refuses is refused, with the same sentences."""
     chance = random.Random(seed)
     refused = kept = 0
     desk.activate()
-    for _ in range(12):
+    for _ in range(16):
         file = chance.choice(["nodes.csv", "hcas.csv", "accelerators.csv"])
         path = desk.folder.path / file
         before = path.read_bytes()
@@ -184,7 +184,7 @@ def test_any_edits_give_what_reading_all_files_gives(desk: Desk, seed: int) -> N
                 desk.activate()
             assert [str(one) for one in error.value.errors] == wanted
         finally:
-            if wanted:
+            if wanted or chance.random() < 0.5:
                 path.write_bytes(before)
     assert refused and kept
 
@@ -198,29 +198,17 @@ def _errors(site: Path) -> list[object]:
 
 
 def _edit(chance: random.Random, lines: list[str]) -> None:
-    """Changes a cell, or adds, removes, moves, comments out or quotes a row."""
+    """Changes a cell, mostly to another valid one, or adds, removes, moves, comments out or quotes a row."""
     number = chance.randrange(1, len(lines))
     cells = lines[number].split(",")
-    act = chance.choice(
-        ["cell", "cell", "cell", "cell", "same", "gone", "twice", "moved", "comment", "quoted", "head"]
-    )
-    if act == "cell":
-        column = chance.randrange(len(cells))
-        values = [
-            "",
-            " ",
-            "0",
-            "1",
-            "rack1",
-            "rack2",
-            "compute",
-            "service",
-            "h100",
-            "h200",
-            "0xb8599f0300000777",
-            "200",
-        ]
-        cells[column] = chance.choice(values)
+    acts = ["cell", "same", "gone", "twice", "moved", "comment", "quoted", "head"]
+    act = chance.choice([*["good"] * 8, *acts])
+    if act == "good":
+        swaps = {"rack1": "rack2", "rack2": "rack1", "0": "1", "1": "0"}
+        lines[number] = ",".join(swaps.get(cell, cell) for cell in cells)
+    elif act == "cell":
+        values = ["", " ", "0", "1", "rack1", "compute", "service", "h200", "0xb8599f0300000777", "200"]
+        cells[chance.randrange(len(cells))] = chance.choice(values)
         lines[number] = ",".join(cells)
     elif act == "same":
         lines[number] = ", ".join(cells)
