@@ -34,10 +34,20 @@ GOALS = {
     "orders end to end": ("≥", 1.7),
     "loop: processor of a pod from claim to READY": ("≤", 0.55),
     "claim of an order with 10,000 pods, processor, p50": ("≤", 0.6),
-    "site of 100,000 nodes: one node changed, to the site in force": ("≤", 0.1),
-    "site of 100,000 nodes: memory of the client": ("≤", 0.25),
+    "site of 100,000 nodes: one node changed, file to in force": ("≤", 0.1),
+    "site of 100,000 nodes: one node changed, memory of the client": ("≤", 0.25),
 }
 """Of this build divided by the earlier one."""
+_SITE = "site of 100,000 nodes: "
+SUMS = {
+    f"{_SITE}one node changed, file to in force": (
+        f"{_SITE}read its files",
+        f"{_SITE}change of one node, to the site in force",
+    ),
+    f"{_SITE}one node changed, memory of the client": (f"{_SITE}memory of the client",),
+}
+"""Rows of which earlier builds have the parts. Their sum is less than what the row says: the client's start isn't in
+it."""
 LONGEST = 1800
 
 
@@ -51,13 +61,23 @@ def rows() -> list[dict[str, Any]]:
     for turn in range(ROUNDS):
         for suite in chosen:
             for which, tree in sorted(((0, ROOT), (1, base)), reverse=bool(turn % 2)):
-                for one in _run(tree, suite):
+                for one in _summed(_run(tree, suite)):
                     measured[one["name"]][which].append(one["value"])
                     units[one["name"]] = one["unit"]
         print(f"# round {turn + 1} of {ROUNDS}", flush=True)
     other = [file for suite in chosen for file in SUITES[suite] if not _same(base, file)]
     found = [row("files of the suites that differ", len(other), "", compared_with=", ".join(other) or BASE)]
     return [*found, *_compared(measured, units)]
+
+
+def _summed(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of a build, also those that it has in parts."""
+    values = {one["name"]: one for one in found}
+    for name, parts in SUMS.items():
+        if name not in values and all(part in values for part in parts):
+            value = sum(values[part]["value"] for part in parts)
+            found.append({**values[parts[0]], "name": name, "value": value})
+    return found
 
 
 def _compared(

@@ -132,6 +132,11 @@ def _serve(folder: Path) -> None:
     from weft.testing.keystone import FakeIdentity
     from weft.testing.serving import served
 
+    # Whose clouds are never asked, but must be known.
+    (folder / "clouds.yaml").write_text(
+        yaml.safe_dump({"clouds": {"main": {"auth_type": "none", "auth": {"endpoint": "http://[::1]:1"}}}})
+    )
+    os.environ["OS_CLIENT_CONFIG_FILE"] = str(folder / "clouds.yaml")
     with shared_services(ServeSettings(state=folder / "state", worker=False)) as made:
         app = create_app(made.service(Policy()), FakeIdentity(tokens()), Policy())
         with served(app) as url:
