@@ -84,7 +84,7 @@ def keep(site_file: Path, trace: SiteTrace) -> None:
 
 
 def _entry(site_file: Path) -> Path | None:
-    """Where the trace of a site file is, in a folder that nobody else can write; None: there is no such place."""
+    """Where the trace of a site file is, in a folder that only the user can write; None: there is no such place."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
         folder = (base if base.is_absolute() else Path.home() / ".cache") / "weft" / "sites"
