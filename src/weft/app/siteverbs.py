@@ -35,7 +35,7 @@ from weft.planning.fabric.topology import Topology
 class SiteVerbs(Desk):
     """Verbs of operators; see `weft.app.verbs`."""
 
-    _checked: SiteRecord | None = None
+    _checked_site: SiteRecord | None = None
     """The site that this process has checked last: nothing but time is lost without it."""
 
     def audit(
@@ -84,16 +84,16 @@ class SiteVerbs(Desk):
         """
         with self._logged(request, "site activate", str(document.get("name", ""))[:63]):
             self._policy.check("site:activate", request.caller)
-            site = self._read(document)
+            site = self._read_site(document)
             holds = SiteHolds(self._store, self._keeper)
             record = self._store.activate_site(site, request.caller.user_name, base, holds.check)
             if record.site == site:
-                self._checked = record
+                self._checked_site = record
             return site_view(record)
 
-    def _read(self, document: dict[str, object]) -> Site:
+    def _read_site(self, document: dict[str, object]) -> Site:
         """The checked site of a document; where it differs little from one that this process has checked, only that."""
-        record = self._checked
+        record = self._checked_site
         if record is not None and record is self._store.site():
             site = edited(record, document, self._store.sites)
             if site is not None:
