@@ -46,7 +46,8 @@ class Abandoned(Document):
     """A release that could not finish was ended: whatever the items don't report as clean may still exist."""
 
     by: str = Field(
-        description="Name of the operator; `weft` if the release had lasted longer than its limit."
+        description="Name of the operator, marked `(operator)` if from outside of the project; `weft` if the release "
+        "had lasted longer than its limit."
     )
     at: datetime = Field(description="When it was requested.")
     reason: str

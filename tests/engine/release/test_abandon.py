@@ -43,7 +43,7 @@ def test_abandoned_pod_is_released_with_an_unclean_receipt(house: House) -> None
     signed = house.store.receipt(pod.id)
     assert signed is not None and signed.receipt.clean is False
     said = signed.receipt.abandoned
-    assert said is not None and (said.by, said.reason) == ("admin-admin", WHY)
+    assert said is not None and (said.by, said.reason) == ("admin-admin (operator)", WHY)
     assert signed.receipt.quarantined == tuple(sorted(pod.nodes))
     servers = [i for i in signed.receipt.items if i.plane == "server"]
     assert {i.result for i in servers} == {"not clean"}
