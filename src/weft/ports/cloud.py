@@ -56,7 +56,8 @@ class Caller:
 
     def named_to(self, project_id: str | None) -> str:
         """The user's name in what a project's tenants can read; marked if the user acts from outside the project."""
-        return self.user_name if self.project_id == project_id else self.user_name + OPERATOR
+        own = self.project_id == project_id or not self.roles  # weft itself has none; who asks has some
+        return self.user_name if own else self.user_name + OPERATOR
 
 
 class Identity(Protocol):
