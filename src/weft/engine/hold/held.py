@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from dataclasses import replace
 from datetime import datetime
 
@@ -190,8 +191,14 @@ class Held:
         clean = News(
             Aspect.CLEAN, "false" if reason else "true", Cause.ABANDONED if reason else Cause.DONE, reason
         )
+        before = copy(self.status)
         self.become(clean, phase=Phase.RELEASED, events=[("receipt", pods.RECEIPT_SIGNED(), None)])
-        self.notes.release(receipt=written(receipt), kept=[f"{space} {number}" for space, number in kept])
+        try:
+            self.notes.release(receipt=written(receipt), kept=[f"{space} {number}" for space, number in kept])
+        except BaseException:
+            # What is noted next, such as why it wasn't written, must not call it RELEASED.
+            self.status.back_to(before)
+            raise
         self.gone = True
 
     def hand_back(self, delay: float, failures: int = 0) -> None:

@@ -56,6 +56,11 @@ class Status:
     def state(self) -> PodState:
         return summary(self.phase, self.conditions)
 
+    def back_to(self, before: Status) -> None:
+        """Be again what a copy of this was."""
+        self.phase, self.conditions = before.phase, before.conditions
+        self.reason, self.since = before.reason, before.since
+
     def differs(self, news: Iterable[News], phase: Phase, without: Collection[Aspect]) -> bool:
         """Whether any of this is new."""
         dropped = any(find(self.conditions, a) for a in without)
