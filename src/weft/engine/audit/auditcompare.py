@@ -238,7 +238,7 @@ class Comparison:
                 holders = [self._live.get(pod_id) for pod_id in rows.get(node, ())]
                 if any(holder is None or self._has_moved_on(holder[0]) for holder in holders):
                     continue  # ordered, released or processed since: its servers may be changing
-                self._found.add("foreign", "node", cloud, node, who)
+                self._found.add("foreign", "node", cloud, node, who, repair=_BY_HAND)
 
     def _has_moved_on(self, owner: OwnerRecord) -> bool:
         """Whether it was released or processed since its row was read, which explains missing resources."""
@@ -275,6 +275,7 @@ class Comparison:
             note.subject,
             note.text(),
             id=note.id,
+            repair="" if note.unknown else _NOTED,
             **about(owner.owner, owner.name),
         )
 
@@ -358,6 +359,8 @@ class Comparison:
         ]
 
 
+_BY_HAND = "none by weft, whose database has no creation of it: move the server away, or delete it by hand"
+_NOTED = "none by weft: operators do what it says, and the pod serves meanwhile"
 _ITS_LOOP = "its loop repairs it, servers included"
 _ITS_OWNER = "nothing: the pod FAILED; fix what its reason says, then retry or release it"
 
