@@ -90,12 +90,19 @@ class Thing:
 
 
 class Queue:
-    def __init__(self, held: bool = False, most: int = 1000, threads: int = 1, paced: bool = False) -> None:
+    def __init__(
+        self,
+        held: bool = False,
+        most: int = 1000,
+        threads: int = 1,
+        paced: bool = False,
+        fitting: Callable[[Sequence[Part[int]]], int] = len,
+    ) -> None:
         self.thing = Thing()
         if not held:
             self.thing.goes_on.set()
         self.pool = ThreadPoolExecutor(threads)
-        self.line = Joined[Part[int]](self.thing.make, self.pool, closed, most, paced)
+        self.line = Joined[Part[int]](self.thing.make, self.pool, closed, most, paced, fitting)
 
     def ask(self, number: int, fence: Callable[[], None] = lambda: None) -> Future[None]:
         return self.line.ask(Part(number, fence=fence))
@@ -213,6 +220,19 @@ def test_changes_are_limited_and_queues_take_turns_in_the_pool() -> None:
     queue.pool.shutdown()
     assert queue.thing.batches == [[0], [1, 2], [3, 4], [5]]
     assert order == ["after 1"]
+
+
+def test_only_what_fits_is_made_together_and_the_others_keep_their_places() -> None:
+    """The first is made also if it doesn't fit itself."""
+    queue = Queue(
+        held=True,
+        fitting=lambda parts: sum(sum(p.edit for p in parts[: n + 1]) <= 5 for n in range(len(parts))),
+    )
+    made = [queue.first(), *(queue.ask(n) for n in (2, 3, 9, 1, 4, 1))]
+    queue.thing.goes_on.set()
+    wait(made, LONG)
+    queue.pool.shutdown()
+    assert queue.thing.batches == [[0], [2, 3], [9], [1, 4], [1]]
 
 
 def test_closed_queue_refuses_what_waits(queue: Queue) -> None:

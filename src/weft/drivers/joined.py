@@ -132,6 +132,8 @@ class Joined(Generic[P]):
         pool: where they are made; the queue takes one thread of it at a time, and waits at its end between two changes.
         closed: the error of those that wait when the pool is shut down.
         paced: patient changes wait for more of them (`weft.drivers.pace`), in the pool's thread.
+        fitting: how many of those that wait are made together, from the first on, which always is; the others keep
+            their places. Without it: all.
     """
 
     def __init__(
@@ -141,8 +143,10 @@ class Joined(Generic[P]):
         closed: Callable[[], Exception],
         most: int = MOST_TOGETHER,
         paced: bool = False,
+        fitting: Callable[[Sequence[P]], int] = len,
     ) -> None:
         self._make, self._pool, self._closed, self._most, self._paced = make, pool, closed, most, paced
+        self._fitting = fitting
         self._changed = threading.Condition()
         self._line: deque[_InLine[P]] = deque()
         self._busy = self._hurry = False
@@ -213,10 +217,11 @@ class Joined(Generic[P]):
                 self._changed.wait_for(lambda: self._hurry, max(0.0, self._next - time.monotonic()))
             if not self._line:  # they were refused meanwhile
                 return []
-            taken = [self._line.popleft()]
-            if isinstance(taken[0].what, Part):
-                changes = [one for one in self._line if isinstance(one.what, Part)]
-                taken += changes[: self._most - 1]
+            if not isinstance(self._line[0].what, Part):
+                taken = [self._line.popleft()]
+            else:
+                waiting = [one for one in self._line if isinstance(one.what, Part)][: self._most]
+                taken = waiting[: max(1, self._fitting([cast(P, one.what) for one in waiting]))]
                 joins = set(taken)
                 self._line = deque(one for one in self._line if one not in joins)
             self._hurry = self._hurry and bool(self._line)

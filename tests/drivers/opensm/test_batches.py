@@ -263,7 +263,7 @@ def test_repair_is_of_the_ports_that_the_change_concerns(monkeypatch: pytest.Mon
         return repair(manager, query)
 
     monkeypatch.setattr(FakeManager, "repair", noted)
-    monkeypatch.setattr("weft.drivers.opensm.driver.REPAIRED_AT_ONCE", 1)
+    monkeypatch.setattr("weft.drivers.wire.repairs.REPAIRED_AT_ONCE", 1)
     assert pods.create(3).result(LONG).error is None
     drifted = host_ports(fabric._site)[7]  # pyright: ignore[reportPrivateUsage]
     fabric.erase_key(drifted, 0x8000 | KEY + 3)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import httpx
 import pytest
 
 from tests.drivers.opensm.rigs import scope
-from tests.drivers.ufm.rigs import UfmRig, segment, spec
+from tests.drivers.ufm.rigs import UfmRig, create, seen, segment, spec
+from tests.helpers.waiting import wait_for
 from weft.drivers.ufm import inventory as module
 from weft.drivers.ufm.besides import besides
 from weft.drivers.ufm.inventory import (
@@ -24,7 +27,7 @@ from weft.drivers.ufm.inventory import (
 )
 from weft.drivers.ufm.partitions import read_listing, read_one, set_body
 from weft.drivers.ufm.versions import differences, parse_version, troubles, why_not_change
-from weft.model.agentapi import AgentStatus
+from weft.model.agentapi import AgentStatus, RepairQuery, RepairResult
 from weft.model.errors import UnknownError
 from weft.model.fabric import ManagerState, PortErrors
 from weft.model.fabrictypes import Mode
@@ -35,7 +38,7 @@ from weftlab.ufm import Dialect
 from weftlab.ufm.inventory import VirtualPort as VirtualPortOfUfm
 from weftlab.ufm.ufm import SAFE_SMCONF
 
-KEY = 0x101
+KEY, LONG = 0x101, 60.0
 ROW = {
     "name": "0002c903000e0b72_1", "guid": "0002c903000e0b73", "systemID": "0002c903000e0b72", "number": 1,
     "description": "Computer IB Port", "logical_state": "Active", "physical_state": "Link Up",
@@ -440,6 +443,33 @@ def test_drift_unknown_to_the_manager_is_detected_and_repaired(rig: UfmRig) -> N
     assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.PENDING
     rig.driver.update(scope(), [wanted], {})
     assert rig.driver.find(scope(), [wanted], {})["partition"].status is Status.SETTLED
+
+
+def test_pods_that_drifted_at_the_same_time_are_repaired_together(rig: UfmRig) -> None:
+    """The agents beside UFM repair one request after the other."""
+    wanted = [segment(KEY + n, rig.ports()[2 * n : 2 * n + 2]) for n in range(3)]
+    for n, one in enumerate(wanted):
+        create(rig, one, pod=n)
+        rig.fabric.erase_key(int(rig.ports()[2 * n], 16), KEY + n | 0x8000)
+    agent, sent, begun, goes_on = rig.fabric.manager("sm1"), list[int](), threading.Event(), threading.Event()
+    repair, line = agent.repair, rig.driver._eyes._repairs.line  # pyright: ignore[reportPrivateUsage]
+
+    def slowly(query: RepairQuery) -> RepairResult:
+        sent.append(len(query.port_guids))
+        begun.set()
+        assert goes_on.wait(LONG)
+        return repair(query)
+
+    agent.repair = slowly  # type: ignore[method-assign]
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(rig.driver.update, scope(0), [wanted[0]], {})
+        assert begun.wait(LONG)
+        others = [pool.submit(rig.driver.update, scope(n), [wanted[n]], {}) for n in (1, 2)]
+        wait_for(lambda: line.waiting == 2)
+        goes_on.set()
+        assert all(made.result(LONG)["partition"].error is None for made in (first, *others))
+    assert sent == [1, 2]
+    assert [seen(rig, one, pod=n).status for n, one in enumerate(wanted)] == [Status.SETTLED] * 3
 
 
 def test_full_table_is_reported(rig: UfmRig) -> None:

@@ -47,13 +47,15 @@ class Changed:
 
     Attributes:
         master: agent of the notified manager.
-        drifted: ports that differ from the file, if it had the edit before: the manager doesn't repair these. Those
-            that it concerns come first.
+        drifted: ports that differ from the file in what the edit concerns, if it had the edit before: the manager
+            doesn't repair these.
+        strays: further ports that differ in what is in no partition of the file.
         made: the manager was asked; not, if it was asked for the same file a moment ago.
     """
 
     master: str
     drifted: tuple[int, ...] = ()
+    strays: tuple[int, ...] = ()
     made: bool = True
 
 
@@ -211,8 +213,8 @@ class Changer:
             if again:
                 self._repeated = (master.name, digest, time.monotonic())
             for one in batch:
-                drifted = _drifted(result.mismatches, one.keys, section) if one in repairs else ()
-                one.changed = Changed(master.name, drifted)
+                differ = _drifted(result.mismatches, one.keys, section) if one in repairs else ((), ())
+                one.changed = Changed(master.name, *differ)
             return
         raise UnknownError(
             "change partitions", "the fabric agents", f"the file changed {_TRIES} times meanwhile"
@@ -283,8 +285,10 @@ def _loss(document: WeftPartitionDocument, master: str) -> str:
     )
 
 
-def _drifted(mismatches: Iterable[PortMismatch], keys: Collection[int], section: Section) -> tuple[int, ...]:
-    """Ports to repair for a change of these P_Keys: first those that differ in one of them.
+def _drifted(
+    mismatches: Iterable[PortMismatch], keys: Collection[int], section: Section
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Ports to repair for a change of these P_Keys: those that differ in one of them, and strays.
 
     Ports that differ only in other partitions of the section are left to these: theirs may be on their way.
     """
@@ -293,10 +297,10 @@ def _drifted(mismatches: Iterable[PortMismatch], keys: Collection[int], section:
         if not m.unreachable:
             differ.setdefault(m.port_guid, set()).update(k & ~FULL_MEMBER for k in (*m.missing, *m.extra))
     mine = [guid for guid, numbers in differ.items() if numbers & set(keys)]
-    others = [
+    strays = [
         guid for guid, numbers in differ.items() if not numbers & set(keys) and numbers - section.keys()
     ]
-    return (*mine, *others)
+    return tuple(mine), tuple(strays)
 
 
 def _no_time() -> UnknownError:

@@ -19,11 +19,11 @@ from weft.drivers.segments import SegmentDriver, segment_of
 from weft.drivers.wire.agents import Agent, HttpAgent, certificate_problems
 from weft.drivers.wire.items import port_table
 from weft.drivers.wire.places import machine_places
+from weft.drivers.wire.repairs import Repairs
 from weft.drivers.wire.routes import RateKeeper, RouteKeeper
 from weft.drivers.wire.sight import Sight
 from weft.model.agentapi import (
     PathsQuery,
-    RepairQuery,
     TablesQuery,
     WeftPartitionDocument,
 )
@@ -41,16 +41,12 @@ from weft.model.subnet import Partition, PathProbe, PortTable
 from weft.planning.fabric.check import check_paths, check_tables, probe_pairs
 from weft.planning.fabric.hardening import weaknesses
 from weft.planning.fabric.portkeys import crowded
-from weft.ports.fences import unfenced
+from weft.ports.fences import Fence, unfenced
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
 
 TAKES_SECONDS = 5.0
 """How long a manager has for bringing its file into effect; what differs after that is repaired."""
-
-REPAIRED_AT_ONCE = 32
-"""Drifted ports that one call repairs; the rest shows as pending until the next update."""
-
 
 ENTRIES_SECONDS = 3600.0
 """How long the size of a port's table is cached: it only changes with the adapter's firmware."""
@@ -80,6 +76,9 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         self._agents = Agents(fabric, chosen)
         self._sight = Sight(fabric, self._ports)
         self._changer = Changer(site.name, self._agents, ledger, self._reading.changed, takes)
+        self._repairs = {
+            a.name: Repairs(lambda query, a=a: a.repair(query), a.name, self._reading.changed) for a in chosen
+        }
         self._routes, self._rates = RouteKeeper(self._agents.of_master), RateKeeper(self._agents.of_master)
         self._takes = takes
         self._entries: dict[int, tuple[float, int]] = {}
@@ -87,6 +86,8 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
     def close(self) -> None:
         """Close the connections to the agents."""
         self._changer.close()
+        for repairs in self._repairs.values():
+            repairs.close()
         self._agents.close()
 
     # -- FabricDriver ----------------------------------------------------------------------------------------
@@ -234,7 +235,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
                 base.drop(section, mark)
 
         keys = frozenset(segment_of(r).number for r in wanted)
-        self._repair(self._changer.change(edit, keys, scope.fence), keys)
+        self._repair(self._changer.change(edit, keys, scope.fence), keys, scope.fence)
         return {r.key: Outcome(id=segment_of(r).text) for r in wanted}
 
     def marked(self, site: str, projects: Sequence[str]) -> Sequence[Marked]:
@@ -261,7 +262,8 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
 
         try:
             # The audit removes what no worker holds; the edit itself checks whether each thing may still go.
-            self._repair(self._changer.change(edit, keys.keys(), unfenced, once=True), frozenset(keys))
+            changed = self._changer.change(edit, keys.keys(), unfenced, once=True)
+            self._repair(changed, frozenset(keys), unfenced)
         except WeftError as error:
             return {t.id: Outcome(error=error) for t in keys.values()}
         return {
@@ -325,7 +327,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
 
         keys = {segment_of(r).number for r in wanted}
         changed = self._changer.change(edit, keys, scope.fence, patient=not vacate)
-        self._repair(changed, vacate if changed.made else frozenset())
+        self._repair(changed, vacate if changed.made else frozenset(), scope.fence)
         return {r.key: refused.get(r.key, Outcome(id=segment_of(r).text)) for r in wanted}
 
     def _refusal(self, spec: DesiredPartition, mark: Mark, section: Section, base: Base) -> WeftError | None:
@@ -339,17 +341,10 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
             return self._taken(spec.pkey, f"defined by someone else in the file of {name}")
         return None
 
-    def _repair(self, changed: Changed, vacate: frozenset[int]) -> None:
+    def _repair(self, changed: Changed, vacate: frozenset[int], fence: Fence) -> None:
         """What differs from a file that is as it was is drift, if the manager believes that it is correct; earlier
         readings aren't used after that."""
-        if changed.drifted or vacate:
-            query = RepairQuery(
-                port_guids=changed.drifted[:REPAIRED_AT_ONCE], vacant_keys=tuple(sorted(vacate))
-            )
-            try:
-                self._agents.named(changed.master).repair(query)
-            finally:
-                self._reading.changed()  # also without a response: it may have been done
+        self._repairs[changed.master].repair(changed.drifted, fence, vacate, changed.strays)
 
 
 def _partitions(files: Files, master: str) -> Mapping[int, Partition]:

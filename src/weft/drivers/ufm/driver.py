@@ -54,6 +54,7 @@ from weft.model.resources import Difference, Kind, Marked, Observed, Resource, S
 from weft.model.site import Site
 from weft.model.specs import SegmentSpec
 from weft.planning.fabric.check import check_paths, probe_pairs
+from weft.ports.fences import Fence, unfenced
 from weft.ports.ledger import Ledger
 from weft.ports.resources import Scope
 
@@ -303,7 +304,8 @@ class Ufm(OneByOne[UfmSnapshot]):
 
         changed = self._changer.put(spec.number, members, allowed, scope.fence)
         if not changed or not members:
-            self._repair(spec.number, {} if changed else members, (), vacate=not members)
+            inside = {} if changed else members
+            self._repair(spec.number, inside, (), scope.fence, vacate=not members)
 
     def _take(self, scope: Scope, resource: Resource) -> None:
         mark, spec = scope.mark(resource.key), segment_of(resource)
@@ -316,14 +318,14 @@ class Ufm(OneByOne[UfmSnapshot]):
 
     def _take_marked(self, thing: Marked) -> None:
         self._remove_number(
-            parse_pkey(thing.id), lambda mark: mark is not None, lambda: None, anywhere=True, seen=thing
+            parse_pkey(thing.id), lambda mark: mark is not None, unfenced, anywhere=True, seen=thing
         )
 
     def _remove_number(
         self,
         number: int,
         others: Callable[[Mark | None], bool],
-        fence: Callable[[], None],
+        fence: Fence,
         former: Collection[int] = (),
         anywhere: bool = False,
         seen: Marked | None = None,
@@ -349,14 +351,19 @@ class Ufm(OneByOne[UfmSnapshot]):
             return _OthersError(number, f"{owner} is still desired") if others(owner) else None
 
         if self._changer.remove(number, allowed, fence):
-            self._repair(number, {}, (), vacate=True)
+            self._repair(number, {}, (), fence, vacate=True)
             return
         if anywhere and self._eyes:
             before += self._eyes.look().wire.on_wire.get(number, ())
-        self._repair(number, {}, [*former, *before], vacate=True)
+        self._repair(number, {}, [*former, *before], fence, vacate=True)
 
     def _repair(
-        self, number: int, members: Mapping[int, Mode], outside: Collection[int], vacate: bool = False
+        self,
+        number: int,
+        members: Mapping[int, Mode],
+        outside: Collection[int],
+        fence: Fence,
+        vacate: bool = False,
     ) -> None:
         """Repair ports whose own tables differ although UFM has it as wanted: where its manager wrongly believes a
         table to be correct, its own sweeps repair nothing. If the tables can't be read, `find` says so.
@@ -367,7 +374,7 @@ class Ufm(OneByOne[UfmSnapshot]):
         if not self._eyes:
             return
         try:
-            self._eyes.repair(self._drifted(number, members, outside), number if vacate else None)
+            self._eyes.repair(self._drifted(number, members, outside), number if vacate else None, fence)
         except WeftError:
             return
 

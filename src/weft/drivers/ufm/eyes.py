@@ -10,12 +10,12 @@ from typing import TypeVar
 from weft.drivers.wire.agents import Agent, HttpAgent
 from weft.drivers.wire.items import PortTables, WireReading, keys_on_wire, port_table
 from weft.drivers.wire.places import Where, idle_ports, machine_places, seen_at
+from weft.drivers.wire.repairs import Repairs
 from weft.drivers.wire.sight import Sight
 from weft.model.agentapi import (
     AgentOptions,
     AgentStatus,
     PathsQuery,
-    RepairQuery,
     TablesQuery,
     VacantPort,
 )
@@ -24,10 +24,9 @@ from weft.model.fabrictypes import Mode
 from weft.model.ids import FULL_MEMBER
 from weft.model.site import Site
 from weft.model.subnet import PathProbe, PortTable
+from weft.ports.fences import Fence
 
 T = TypeVar("T")
-REPAIRED_AT_ONCE = 32
-"""Drifted ports that one change repairs; the rest shows as pending until the next update."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +44,13 @@ class Eyes:
         self._site, self._fabric, self.all = site, fabric, tuple(agents)
         ports = frozenset(h.port_guid for n in site.nodes for h in n.hcas_on(fabric))
         self._sight = Sight(fabric, ports)
+        self._repairs = Repairs(lambda query: self.first(lambda agent: agent.repair(query)), f"of {fabric}")
 
     def __bool__(self) -> bool:
         return bool(self.all)
 
     def close(self) -> None:
+        self._repairs.close()
         for agent in self.all:
             if isinstance(agent, HttpAgent):
                 agent.close()
@@ -99,12 +100,9 @@ class Eyes:
             g for g, mode in every.items() if not tables[g].unreachable and not _is(tables[g], pkey, mode)
         )
 
-    def repair(self, guids: Sequence[int], vacate: int | None) -> None:
+    def repair(self, guids: Sequence[int], vacate: int | None, fence: Fence) -> None:
         """Write the subnet manager's view of these ports into their tables; remove a key from vacant leaf ports."""
-        keys = () if vacate is None else (vacate,)
-        if guids or keys:
-            query = RepairQuery(port_guids=tuple(guids)[:REPAIRED_AT_ONCE], vacant_keys=keys)
-            self.first(lambda agent: agent.repair(query))
+        self._repairs.repair(guids, fence, () if vacate is None else (vacate,))
 
     def _each(self, ask: Callable[[Agent], T]) -> dict[str, T | WeftError]:
         """Query all concurrently, so that an unreachable agent doesn't delay the others."""

@@ -1,0 +1,118 @@
+"""Repairs of drifted ports, by many pods at a time: those that wait for each other are one request to the agent.
+
+An agent repairs one request after the other, and its manager is queried for each port. So each request is of few
+ports: in the order in which pods came, as many pods as these ports suffice for, and never part of a pod's. The agent
+writes nothing but what its manager believes, so that a pod's ports may be repaired together with another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from weft.drivers.joined import Joined, Part, make_all, still_asked
+from weft.model.agentapi import RepairQuery
+from weft.model.errors import PermanentError, UnknownError, WeftError
+from weft.ports.fences import Fence
+
+REPAIRED_AT_ONCE = 32
+"""Drifted ports that one request repairs. The rest of a pod's shows as pending until its next update, which begins with
+those that were repaired longest ago."""
+APART_SECONDS = 60.0
+"""How long repairs that were refused together are made one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What one caller wants repaired.
+
+    Attributes:
+        ports: GUIDs, at most `REPAIRED_AT_ONCE`.
+        strays: GUIDs that no caller is responsible for, repaired where a request has room left.
+        vacant: P_Keys (15 bits) that are removed from vacant leaf ports.
+    """
+
+    ports: tuple[int, ...]
+    strays: tuple[int, ...]
+    vacant: frozenset[int]
+
+
+class Repairs:
+    """Queue of one agent's repairs. Thread-safe.
+
+    Args:
+        send: sends a request to the agent, in bounded time.
+        agent: its name, for errors.
+        changed: called after each request, before its callers return; also after a failed one, since it may have been
+            done.
+    """
+
+    def __init__(
+        self, send: Callable[[RepairQuery], object], agent: str, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        self._send, self._agent, self._changed = send, agent, changed
+        self._turn, self._last = 0, dict[int, int]()  # port GUID -> its last turn
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="repairs")
+        self.line = Joined[Part[Drift]](self._make, self._pool, self._closed, fitting=_fitting)
+
+    def close(self) -> None:
+        """Refuse what waits."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def repair(
+        self,
+        ports: Sequence[int],
+        fence: Fence,
+        vacant: Collection[int] = (),
+        strays: Sequence[int] = (),
+    ) -> None:
+        """Repair some ports, and return when their request has been answered. See `Drift`.
+
+        Raises what the fence raises right before the request, and:
+            UnknownError: the agent doesn't respond.
+            PermanentError: it refuses the request, also for this caller's ports alone.
+        """
+        if not (ports or vacant or strays):
+            return
+        mine = sorted(ports, key=lambda guid: self._last.get(guid, 0))[:REPAIRED_AT_ONCE]
+        self.line.ask(Part(Drift(tuple(mine), tuple(strays), frozenset(vacant)), fence=fence)).result()
+
+    def _make(self, parts: Sequence[Part[Drift]]) -> None:
+        make_all(parts, self._attempt, self._no_time, APART_SECONDS)
+
+    def _attempt(self, parts: Sequence[Part[Drift]]) -> None:
+        if not (batch := still_asked(parts)):
+            return
+        ports = dict.fromkeys(guid for part in batch for guid in part.edit.ports)
+        strays = dict.fromkeys(guid for part in batch for guid in part.edit.strays if guid not in ports)
+        chosen = (*ports, *list(strays)[: max(0, REPAIRED_AT_ONCE - len(ports))])
+        keys = frozenset[int]().union(*(part.edit.vacant for part in batch))
+        self._turn += 1
+        self._last |= dict.fromkeys(chosen, self._turn)
+        try:
+            self._send(RepairQuery(port_guids=chosen, vacant_keys=tuple(sorted(keys))))
+        except WeftError as error:
+            refused = len(parts) > 1 and isinstance(error, PermanentError)
+            for part in batch:
+                part.fail(error, apart=refused)
+        finally:
+            self._changed()
+
+    def _no_time(self) -> UnknownError:
+        said = f"others' were repaired one by one for {APART_SECONDS:.0f} s before it"
+        return UnknownError("repair ports", f"fabric agent {self._agent}", said)
+
+    def _closed(self) -> UnknownError:
+        said = "weft doesn't use this site any more"
+        return UnknownError("repair ports", f"fabric agent {self._agent}", said)
+
+
+def _fitting(parts: Sequence[Part[Drift]]) -> int:
+    """How many of these, from the first on, one request suffices for."""
+    ports = set[int]()
+    for count, part in enumerate(parts):
+        ports.update(part.edit.ports)
+        if count and len(ports) > REPAIRED_AT_ONCE:
+            return count
+    return len(parts)
