@@ -93,7 +93,7 @@ class Repairs:
         try:
             self._send(RepairQuery(port_guids=chosen, vacant_keys=tuple(sorted(keys))))
         except WeftError as error:
-            refused = len(parts) > 1 and isinstance(error, PermanentError)
+            refused = len(batch) > 1 and isinstance(error, PermanentError)
             for part in batch:
                 part.fail(error, apart=refused)
         finally:
