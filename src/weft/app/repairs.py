@@ -47,6 +47,7 @@ from weft.model.messages import orders, outside, repairs
 from weft.model.messages.message import Message
 from weft.model.resources import Kind, Observed, Status
 from weft.model.site import Site
+from weft.planning.shapes.resolve import shape_of
 from weft.ports.cloud import Caller
 from weft.ports.fences import Fence
 from weft.ports.servers import Action
@@ -91,7 +92,8 @@ class Replacer(ReplaceVerbs, NodeVerbs):
         def check(tx: Tx, pod: PodRecord) -> None:
             check_standing(tx, pod)
             check_failing(tx, failure, self.site)
-            check_limits(tx, self.site, pod.project_id, failure.by_tenant)
+            shared = shape_of(pod.order).shares_nodes
+            check_limits(tx, self.site, pod.project_id, failure.by_tenant, shared)
 
         def also(tx: Tx, found: NextGeneration) -> None:
             change = found.change

@@ -10,7 +10,7 @@ from tests.engine.changes.test_change_parts import name, parts, released, server
 from tests.engine.house import House
 from tests.engine.life.test_parts import small
 from tests.engine.nodes.test_node_checks import choose
-from tests.engine.replace.test_repairs import fail, repairs, said
+from tests.engine.replace.test_repairs import fail, limits, repairs, said
 from tests.engine.replace.test_repairs_by_checks import GONE, Report
 from tests.engine.replace.test_repairs_by_checks import report as report
 from tests.engine.timehouse import HandClock, look, messages
@@ -161,3 +161,25 @@ def test_failed_check_of_a_shared_node_replaces_no_server_there(
     report(host, GONE, minutes=31)
     repairs(house).tend()
     assert look(house, pod).generation == 1 and said(house, pod) == "NODE_FAILS"
+
+
+def test_project_moves_only_so_many_servers_on_shared_nodes_in_a_day(house: House, clock: HandClock) -> None:
+    """By what its members can bring about: these nodes aren't held, so nothing else would end it, and others' failures
+    would wait."""
+    limits(house, unaccepted=1)
+    pod = house.ready(replacing("train", 1))
+
+    def host() -> str:
+        return look(house, pod).plan.placement.nodes[0].node
+
+    for generation in (2, 2):
+        house.service.report_node(house.request(), "train", host(), "slow")
+        repairs(house).tend()
+        assert visit(house, pod).generation == generation
+    assert said(house, pod) == "TOO_MANY_IN_A_DAY"
+    clock.forward(hours=25)
+    repairs(house).tend()
+    assert visit(house, pod).generation == 3
+    fail(house, clock, host())
+    repairs(house).tend()
+    assert visit(house, pod).generation == 4, "its host is down, which isn't the project's doing"

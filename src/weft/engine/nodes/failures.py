@@ -161,13 +161,14 @@ def check_standing(tx: Tx, pod: PodRecord) -> None:
         raise ConflictError(repairs.LEASE_IS_OVER(end=pod.lease_end))
 
 
-def check_limits(tx: Tx, site: Site, project: str, by_tenant: bool) -> None:
+def check_limits(tx: Tx, site: Site, project: str, by_tenant: bool, shared: bool) -> None:
     """Raise `ConflictError` if weft has replaced, or is replacing, as many nodes as the site allows without a request.
 
     In the transaction that writes the next one, under the lock of claims: no other one comes between.
 
     Args:
         by_tenant: the project can bring the failure about: half of the site's limits is left to others.
+        shared: its node is: it isn't held afterwards, so that the limit of nodes that aren't accepted bounds nothing.
     """
     limits = site.repair
     if limits.at_once == 0 or limits.per_hour == 0:
@@ -183,6 +184,8 @@ def check_limits(tx: Tx, site: Site, project: str, by_tenant: bool) -> None:
     for number, most in shares if by_tenant else ():
         if number >= (most + 1) // 2:
             raise ConflictError(repairs.TOO_MANY_OF_PROJECT(number=number, most=(most + 1) // 2))
+    if by_tenant and shared and (number := row["projects_on_shared"]) >= limits.unaccepted:
+        raise ConflictError(repairs.TOO_MANY_IN_A_DAY(number=number, most=limits.unaccepted))
 
 
 def check_failing(tx: Tx, failure: Failure, site: Site) -> None:

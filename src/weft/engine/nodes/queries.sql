@@ -367,7 +367,7 @@ WITH counted AS (
     ) > 0 AND (
         SELECT count(*) FROM resource s WHERE s.owner_id = r.pod_id AND s.kind = 'server' AND s.document ->> 'node' = r.by_node
             AND s.generation >= r.generation AND s.expunged IS NULL AND s.state = 'settled'
-    ) = 0 AS waits, p.project_id
+    ) = 0 AS waits, p.project_id, p.ordered #>> '{nodes,sharing}' = 'shared' AS shared
     FROM own_replacement r LEFT JOIN pod p ON p.id = r.pod_id WHERE r.at > %(kept)s
 )
 SELECT count(*) FILTER (WHERE fresh) AS in_an_hour,
@@ -375,7 +375,8 @@ SELECT count(*) FILTER (WHERE fresh) AS in_an_hour,
     count(*) FILTER (WHERE fresh AND waits) + (SELECT coalesce(sum(stuck), 0) FROM (
         SELECT least(count(*), %(most_stuck)s) AS stuck FROM counted WHERE waits AND NOT fresh GROUP BY project_id
     ) each)::integer AS under_way,
-    count(*) FILTER (WHERE waits AND project_id = %(project_id)s) AS projects_under_way
+    count(*) FILTER (WHERE waits AND project_id = %(project_id)s) AS projects_under_way,
+    count(*) FILTER (WHERE shared AND project_id = %(project_id)s) AS projects_on_shared
 FROM counted;
 
 -- name: is_own_replacement

@@ -90,3 +90,9 @@ TOO_MANY_OF_PROJECT = _code(
     number=COUNT,
     most=COUNT,
 )
+TOO_MANY_IN_A_DAY = _code(
+    "TOO_MANY_IN_A_DAY",
+    "{number} of at most {most} replacements of the project on shared nodes were made within a day",
+    number=COUNT,
+    most=COUNT,
+)

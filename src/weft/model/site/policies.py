@@ -71,7 +71,8 @@ class RepairPolicy(Document):
         ge=1,
         le=10_000,
         description="Maximum number of nodes that members of a project had replaced and that no operator has accepted "
-        "yet: further replacements are refused to them.",
+        "yet: further replacements are refused to them. On shared nodes, which aren't held, so many replacements by "
+        "weft itself within a day, for failures that members can bring about.",
     )
     reports: int = Field(
         default=8,
