@@ -104,6 +104,6 @@ def _news(visit: Visit, request: Request, search: EventSearch, every: bool) -> t
     page = visit.verbs.events(request, search)
     if not page.events:
         return page, b":\n\n"
-    text = fragment(visit.http, "event_rows.html", visit.session, events=page.events[::-1], every=every)
+    text = fragment(visit.http, "event_rows.html", events=page.events[::-1], every=every)
     lines = "".join(f"data: {line}\n" for line in text.splitlines())
     return page, f"id: {page.position}\nevent: events\n{lines}\n".encode()

@@ -85,7 +85,7 @@ async def _shared(visit: Visit, request: Request, name: str, last: int) -> tuple
 
 def _news(visit: Visit, request: Request, name: str) -> tuple[str, int]:
     shown = shown_pod(visit.verbs, request, name)
-    return fragment(visit.http, "pod_live.html", visit.session, **shown), shown["last"]
+    return fragment(visit.http, "pod_live.html", **shown), shown["last"]
 
 
 def _event(text: str, sequence: int) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -35,7 +35,7 @@ async def picture_page(
     visit: Visitor, by: By = "leaf", number: Annotated[int, Query(alias="page", ge=1, le=1000)] = 1
 ) -> Response:
     """The picture, and its table in pages."""
-    boxes, _ = await _boxes(visit, by)
+    boxes, _ = await (await _reading(visit, by))()
     rows = [(box, Counter(state for _, state in box.nodes)) for box in boxes]
     further = len(rows) > number * ROWS
     return visit.page(
@@ -55,7 +55,7 @@ async def picture_page(
 @router.get("/picture.svg")
 async def picture_file(visit: Visitor, by: By = "leaf") -> Response:
     """The picture alone, whose nodes are links."""
-    boxes, _ = await _boxes(visit, by)
+    boxes, _ = await (await _reading(visit, by))()
     nodes = sum(len(box.nodes) for box in boxes)
     plural = {"leaf": "leaves", "rack": "racks"}[by]
     text = picture(f"{nodes} nodes in {len(boxes)} {plural}", boxes, f"{visit.base}/site/nodes")
@@ -65,10 +65,11 @@ async def picture_file(visit: Visitor, by: By = "leaf") -> Response:
 @router.get("/picture.json")
 async def picture_data(visit: Visitor, by: By = "leaf") -> Response:
     """What the canvas draws: nodes in the order of their boxes, and by each kind of color the number of its value."""
+    boxes_and_nodes = await _reading(visit, by)
     request = await visit.caller("GET", "/v1/site/health/nodes")
 
     async def read() -> str:
-        boxes, nodes = await _boxes(visit, by)
+        boxes, nodes = await boxes_and_nodes()
         healths = await run_outside(visit.http, request, lambda: visit.verbs.health_values(request))
         return await run_in_threadpool(_drawn, boxes, nodes, healths)
 
@@ -102,8 +103,8 @@ def _pod_of(node: NodeMark) -> str:
     return f"{node.pod} of {node.project_id}" if node.pod else ""
 
 
-async def _boxes(visit: Visit, by: str) -> tuple[list[Box], list[NodeMark]]:
-    """The boxes, and the nodes as they were read for them."""
+async def _reading(visit: Visit, by: str) -> Callable[[], Awaitable[tuple[list[Box], list[NodeMark]]]]:
+    """Reads the boxes, and the nodes for them; the caller may do that, as far as its token says."""
     if by not in KINDS:
         raise InputError("by", by, f"one of: {', '.join(KINDS)}")
     request = await visit.caller("GET", "/v1/nodes")
@@ -117,7 +118,7 @@ async def _boxes(visit: Visit, by: str) -> tuple[list[Box], list[NodeMark]]:
     async def read() -> tuple[list[Box], list[NodeMark]]:
         return await run_outside(visit.http, request, look)
 
-    return await together(visit.http, request, ("boxes", by), read)
+    return lambda: together(visit.http, request, ("boxes", by), read)
 
 
 def boxes_of(nodes: Sequence[NodeMark], leaves: dict[str, LeafView], by: str) -> list[Box]:
