@@ -17,6 +17,7 @@ from tests.helpers.consoles import Browser, Console, hidden
 from weft.api.streams import Streams
 from weft.app.redact import redacted
 from weft.engine.base.database import Database
+from weft.engine.site.siteplan import PlannedSite
 from weft.model.pod import PodState
 from weft.model.views import WebhookTest
 from weft.testing.cloud import Fault
@@ -246,6 +247,31 @@ def test_plan_of_the_site_is_applied_as_it_was_shown(
         assert browser.get("/ui/site/resources/plan").status_code == 403
         browser.get("/ui/")
         assert browser.post("/ui/site/resources/apply", fields).status_code == 403
+    finally:
+        house.close()
+
+
+def test_site_activated_while_a_plan_is_applied_is_not_applied_unseen(
+    console: Console, browser: Browser, database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan is compared with the one that was shown, and that one is applied."""
+    house = SiteHouse(database, database_url)
+    plain = house.service._planned
+    try:
+        assert console.app
+        console.app.state.verbs = redacted(house.service, policy())
+        browser.sign_in("olga")
+        browser.get("/ui/site/resources/plan")
+        fields, shown = hidden(browser), house.store.site().generation
+
+        def overtaken(adopt: bool) -> PlannedSite:
+            found = plain(adopt)
+            house.change(storage={"mtu": 8000})
+            return found
+
+        monkeypatch.setattr(house.service, "_planned", overtaken)
+        assert browser.post("/ui/site/resources/apply", fields).status_code == 200
+        assert house.service.site_resources(house.operator).generation == shown
     finally:
         house.close()
 

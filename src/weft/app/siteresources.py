@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from weft.app.desk import Desk
@@ -47,8 +47,13 @@ class SiteResourceVerbs(Desk):
         self._policy.check("site:plan", request.caller)
         return self._planned(adopt).plan
 
-    def apply_site(self, request: Request, adopt: bool = False) -> SitePlan:
+    def apply_site(
+        self, request: Request, adopt: bool = False, check: Callable[[SitePlan], None] = lambda _: None
+    ) -> SitePlan:
         """Apply in the background; returns the plan, which is empty if everything matches the site.
+
+        Args:
+            check: raises what forbids this plan.
 
         Raises `ConflictError` if something of others' is in the way: nothing is changed then.
         """
@@ -56,6 +61,7 @@ class SiteResourceVerbs(Desk):
             self._policy.check("site:apply", request.caller)
             planned = self._planned(adopt)
             plan = planned.plan
+            check(plan)
             if plan.conflicts:
                 said = "; ".join(c.what for c in plan.conflicts[:SHOWN])
                 more = len(plan.conflicts) - SHOWN

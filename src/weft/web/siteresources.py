@@ -87,9 +87,11 @@ async def apply(visit: Visitor) -> Response:
     request = await visit.caller("POST", "/v1/site/apply")
     await run_in_threadpool(visit.verbs.may, request, "site:apply")
     adopt = form.get("adopt") == "true"
-    plan = await _plan(visit, adopt)
-    check_unchanged(form, print_of(plan), f"the plan of site {plan.site}")
-    await run_outside(visit.http, request, lambda: visit.verbs.apply_site(request, adopt), None)
+
+    def check(plan: SitePlan) -> None:
+        check_unchanged(form, print_of(plan), f"the plan of site {plan.site}")
+
+    await run_outside(visit.http, request, lambda: visit.verbs.apply_site(request, adopt, check), None)
     return visit.to("/site/resources")
 
 
