@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ MOST_ENTRIES = 16
 MOST_BYTES = 64 << 20
 """Of an entry."""
 _FORMAT = 1
+_MINE = re.compile(r"[0-9a-f]{32}\.trace|\.half-\w+")
 
 
 class SiteTrace(Document):
@@ -78,9 +80,14 @@ def keep(site_file: Path, trace: SiteTrace) -> None:
         except BaseException:
             Path(half).unlink(missing_ok=True)
             raise
-        entries = sorted(path.parent.iterdir(), key=lambda one: one.lstat().st_mtime)
-        for old in entries[:-MOST_ENTRIES]:
-            old.unlink(missing_ok=True)
+        _prune(path.parent)
+
+
+def _prune(folder: Path) -> None:
+    """Remove the oldest traces, and what is left of half ones; other things in the folder are the user's."""
+    mine = [one for one in folder.iterdir() if _MINE.fullmatch(one.name) and not one.is_dir()]
+    for old in sorted(mine, key=lambda one: one.lstat().st_mtime)[:-MOST_ENTRIES]:
+        old.unlink(missing_ok=True)
 
 
 def _entry(site_file: Path) -> Path | None:
@@ -94,7 +101,7 @@ def _entry(site_file: Path) -> Path | None:
     there = folder.lstat()
     if not stat.S_ISDIR(there.st_mode) or not _is_mine(there):
         return None
-    key = f"{_FORMAT} {__version__} {site_file.resolve()}"
+    key = f"{_FORMAT} {__version__} {os.path.realpath(site_file)}"
     return folder / f"{sha256(os.fsencode(key)).hexdigest()[:32]}.trace"
 
 

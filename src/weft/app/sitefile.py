@@ -242,7 +242,7 @@ def _include(
     try:
         inside = path.resolve().is_relative_to(folder.resolve())
         regular = path.is_file()
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):  # a link to itself is a RuntimeError
         inside = regular = False
     if not inside:
         errors.append(InputError(field, name, "the file must be inside the site file's directory", line))

@@ -6,6 +6,7 @@ file whose groups have the same names, in the same order, has the same rows with
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b, sha256
 from itertools import islice
@@ -54,7 +55,7 @@ class Tracer:
         self.files: list[FileTrace] = []
 
     def __call__(self, place: Sequence[str | int], name: str, path: Path, body: bytes) -> None:
-        found = trace(tuple(map(str, place)), name, str(path.resolve()), body)
+        found = trace(tuple(map(str, place)), name, os.path.realpath(path), body)
         self.files.append(found)
 
 
@@ -91,7 +92,7 @@ def edits(
     folder = site_file.parent
     for one in files:
         path = folder / one.name if one.place else site_file
-        target = path.resolve()
+        target = Path(os.path.realpath(path))
         if str(target) != one.target or not target.is_file() or target.stat().st_size > MOST_BYTES:
             return None
         body = path.read_bytes() if one.place else read_text(path).encode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -149,6 +150,44 @@ def test_number_of_traces_is_limited(desk: Desk, monkeypatch: pytest.MonkeyPatch
         sitecache.keep(desk.folder.path / f"{number}.yaml", trace)
     kept = [sitecache.recall(desk.folder.path / f"{number}.yaml") for number in range(4)]
     assert [one is not None for one in kept].count(True) == 2
+
+
+def test_other_files_beside_traces_are_left_alone(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder may be one that the user has for something else."""
+    monkeypatch.setattr(sitecache, "MOST_ENTRIES", 1)
+    desk.activate()
+    folder = desk.entry().parent
+    others = [folder / name for name in ("site.yaml", "gpu.trace", f"{'0' * 32}.traces")]
+    for one in others:
+        one.write_text("mine")
+    (folder / f"{'0' * 32}.trace").mkdir()
+    left = folder / ".half-abcdefgh"
+    left.write_text("of a process that was killed")
+    for one in (*others, left, folder / f"{'0' * 32}.trace"):
+        os.utime(one, (0, 0))
+    trace = sitecache.SiteTrace(files=(), document="", starts=())
+    for number in range(3):
+        sitecache.keep(desk.folder.path / f"{number}.yaml", trace)
+    assert all(one.read_text() == "mine" for one in others) and not left.exists()
+    assert len([one for one in folder.glob("*.trace") if len(one.name) == 38 and one.is_file()]) == 1
+
+
+def test_link_to_itself_is_refused_with_a_sentence(desk: Desk) -> None:
+    """Where a site was active before, too."""
+    path = desk.folder.path / "nodes.csv"
+    for _ in range(2):
+        body = path.read_bytes()
+        path.unlink()
+        path.symlink_to(path)
+        with pytest.raises(InputErrors, match=r"nodes\.csv"):
+            desk.activate()
+        path.unlink()
+        path.write_bytes(body)
+        desk.activate()
+    desk.folder.site.unlink()
+    desk.folder.site.symlink_to(desk.folder.site)
+    with pytest.raises(InputErrors, match="an existing file"):
+        desk.activate()
 
 
 def test_site_that_another_activated_meanwhile_is_read_whole(desk: Desk) -> None:
