@@ -9,7 +9,7 @@ import pytest
 from tests.drivers.openstack.tinycloud import PROJECT, Reply, tiny_cloud
 from tests.drivers.openstack.tinyneutron import Neutron, Row
 from weft.app.tenanttext import reason
-from weft.drivers.openstack import OpenStackFacts, Sessions
+from weft.drivers.openstack import OpenStackFacts, Sessions, extensions
 from weft.drivers.openstack.network import Networks
 from weft.drivers.openstack.neutron import NeutronKind
 from weft.drivers.openstack.port import Ports
@@ -163,10 +163,14 @@ def test_uses_are_unknown_if_others_are_listed(cloud: Cloud, collection: str) ->
 
 
 def test_neutron_without_trunks_is_not_queried_for_them(cloud: Cloud) -> None:
-    """What isn't there is answered with 404; a list of no extensions says nothing."""
-    tiny, facts = cloud
+    """What isn't there is answered with 404."""
+    tiny, _ = cloud
     tiny.things["extensions"] = [{"alias": "router"}]
     assert others(cloud) == [] and "GET /network/trunks" not in tiny.asked
+
+
+def test_list_of_no_extensions_says_nothing(cloud: Cloud) -> None:
+    tiny, facts = cloud
     tiny.things["extensions"] = []
     with pytest.raises(UnknownError):
         facts.uses(PROJECT, MINE)
@@ -226,6 +230,22 @@ def test_neutron_without_vpn_is_not_queried_for_it(cloud: Cloud) -> None:
     tiny.make("subnets", "sub", network_id="net")
     assert [u.kind for u in facts.on_networks(PROJECT, ["net"])].count("subnet") == 1 and others(cloud) == []
     assert not [a for a in tiny.asked if "vpnservices" in a or "endpoint" in a]
+
+
+def test_extensions_are_read_once_for_many_visits(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each visit to a READY pod asks what is on its networks."""
+    tiny, facts = cloud
+    tiny.make("subnets", "sub", network_id="net")
+
+    def listings(visits: int) -> int:
+        before = len(tiny.asked)
+        for project in (PROJECT, OTHER) * visits:
+            facts.on_networks(project, ["net"])
+        return sum("/extensions" in line for line in tiny.asked[before:])
+
+    assert listings(3) == 1
+    monkeypatch.setattr(extensions, "FRESH", -1.0)
+    assert listings(1) == 2
 
 
 def test_refused_removal_of_a_use_is_an_error(cloud: Cloud) -> None:

@@ -23,6 +23,7 @@ from openstack.config.loader import CONFIG_FILES, SECURE_FILES
 
 from weft.drivers.openstack.cleaning import Demands
 from weft.drivers.openstack.errors import OUTSIDE, error_of_exception
+from weft.drivers.openstack.extensions import Extensions
 from weft.drivers.openstack.service import CallCounter, Service
 from weft.drivers.openstack.transport import TIMEOUT, BoundedAdapter
 from weft.model.errors import InputError
@@ -41,6 +42,7 @@ class Project:
         own: the service user's own project, which sees resources of all projects.
         cleaning: what the site demands of machines and their cleaning.
         cleanings: the cleanings that weft has watched.
+        extensions: Neutron's.
     """
 
     project_id: str | None
@@ -55,6 +57,7 @@ class Project:
     own: Callable[[], Project]
     cleaning: Demands = field(default_factory=Demands)
     cleanings: Cleanings = field(default_factory=NoCleanings)
+    extensions: Extensions = field(default_factory=Extensions)
 
 
 class Sessions:
@@ -77,6 +80,7 @@ class Sessions:
     ) -> None:
         self.profile = profile
         self._cleaning, self._cleanings = cleaning or Demands(), cleanings or NoCleanings()
+        self._extensions = Extensions()
         self.counter = CallCounter()
         self._projects: dict[str | None, Project] = {}
         self._lock = threading.Lock()
@@ -178,6 +182,7 @@ class Sessions:
             own=self.own,
             cleaning=self._cleaning,
             cleanings=self._cleanings,
+            extensions=self._extensions,
         )
 
     def _forget(self, project_id: str | None, nowhere: bool) -> None:

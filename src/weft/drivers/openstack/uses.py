@@ -51,7 +51,9 @@ def on_networks(project: Project, networks: Collection[str]) -> list[Use]:
     found += [Use("subnet", r["id"], Kind.NETWORK, r["network_id"], r["name"], r["project_id"]) for r in rows]
     networks_of = {r["id"]: r["network_id"] for r in rows}
     if networks_of:
-        found += vpnuses.on_subnets(project, _extensions(project), Kind.NETWORK, networks_of)
+        found += vpnuses.on_subnets(
+            project, project.extensions.of(project.network), Kind.NETWORK, networks_of
+        )
     return [*found, *_shares(project, Kind.NETWORK, ids)]
 
 
@@ -77,7 +79,7 @@ def of_ports(project: Project, ports: Collection[str]) -> list[Use]:
         return []
     ids = sorted(ports)
     found = _floating_ips(project.own(), Kind.PORT, "port_id", ids)
-    if _TRUNKS not in _extensions(project):
+    if _TRUNKS not in project.extensions.of(project.network):
         return found
     fields = {"fields": ("id", "name", "project_id", "port_id")}
     asked = "list trunks of ports"
@@ -101,7 +103,7 @@ def of_routers(project: Project, routers: Collection[str]) -> list[Use]:
     found = [
         _port(row, Kind.ROUTER, row["device_id"]) for row in rows if row["device_owner"] in ROUTER_INTERFACES
     ]
-    if vpnuses.VPN in _extensions(project):
+    if vpnuses.VPN in project.extensions.of(project.network):
         found += vpnuses.of_routers(project, ids)
     return [*found, *_floating_ips(own, Kind.ROUTER, "router_id", ids)]
 
@@ -110,7 +112,9 @@ def on_subnets(project: Project, subnets: Collection[str]) -> list[Use]:
     """Ports with addresses on them, and VPN services."""
     if not subnets:
         return []
-    found = vpnuses.on_subnets(project, _extensions(project), Kind.SUBNET, {s: s for s in subnets})
+    found = vpnuses.on_subnets(
+        project, project.extensions.of(project.network), Kind.SUBNET, {s: s for s in subnets}
+    )
     for subnet in sorted(subnets):
         rows = _ports(project, {"fixed_ips": f"subnet_id={subnet}"}, "list ports of a subnet")
         found += [_port(row, Kind.SUBNET, subnet) for row in _not_the_clouds(rows)]
@@ -283,14 +287,3 @@ def shares_of(project: Project, shared: Collection[str], kind: str = "network") 
     only = {"object_type": kind, "object_id": sorted(shared)}
     asked = f"list shares of {kind}s"
     return project.network.listing(asked, "/rbac-policies", "rbac_policies", only=only)
-
-
-def _extensions(project: Project) -> set[str]:
-    """Neutron's extensions, by alias. Some are optional, as trunks are: without one, its requests are answered with
-    404."""
-    asked = "list Neutron's extensions"
-    rows = project.network.listing(asked, "/extensions", "extensions")
-    known = {alias for row in rows if isinstance(alias := row.get("alias"), str)}
-    if not known:
-        raise UnknownError(asked, "network", "it lists none, and every Neutron has some")
-    return known
