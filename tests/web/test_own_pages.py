@@ -256,7 +256,7 @@ def test_site_activated_while_a_plan_is_applied_is_not_applied_unseen(
 ) -> None:
     """The plan is compared with the one that was shown, and that one is applied."""
     house = SiteHouse(database, database_url)
-    plain = house.service._planned
+    plain = house.service._planned  # pyright: ignore[reportPrivateUsage]
     try:
         assert console.app
         console.app.state.verbs = redacted(house.service, policy())

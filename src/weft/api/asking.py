@@ -272,6 +272,15 @@ def generation_of(if_match: str | None) -> int | None:
     return int(found[2])
 
 
+def existence_of(what: str, if_match: str | None, if_none_match: str | None) -> bool | None:
+    """Whether it must exist (`If-Match: *`), or must not (`If-None-Match: *`); see RFC 9110 §13.1."""
+    if if_none_match is not None and (if_none_match.strip() != "*" or if_match is not None):
+        raise InputError("If-None-Match", if_none_match, f"*, which only creates a {what}, without If-Match")
+    if if_none_match is not None:
+        return False
+    return True if if_match is not None and if_match.strip() == "*" else None
+
+
 def answer(
     value: BaseModel, status: int = 200, location: str | None = None, generation: int | None = None
 ) -> Response:

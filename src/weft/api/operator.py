@@ -17,6 +17,7 @@ from weft.api.asking import (
     answer,
     body_schema,
     document,
+    existence_of,
     generation_of,
     json_rows,
     may,
@@ -47,7 +48,12 @@ from weft.model.views import (
 
 IfMatch = Annotated[
     str | None,
-    Header(description="Generation of the site that this is based on, quoted; 0: there was none."),
+    Header(
+        description="Generation of the site that this is based on, quoted; 0: there was none; `*`: there is one."
+    ),
+]
+IfNoneMatch = Annotated[
+    str | None, Header(description="`*`: only the first site. Default: also one in place of another.")
 ]
 
 router = APIRouter(prefix="/v1", tags=["operator"])
@@ -67,12 +73,15 @@ def activate_site(
     verbs: Backend,
     body: LargeBody,
     if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
 ) -> Response:
     """Activate a site as a new generation. 412 if the generation in `If-Match` is no longer the active one.
 
     A long table is `{"parts": [SHA-256, …]}`; upload missing parts first.
     """
-    return _tagged(verbs.activate_site(request, plain_object(body), generation_of(if_match)))
+    exists = existence_of("site", if_match, if_none_match)
+    base = 0 if exists is False else generation_of(if_match)
+    return _tagged(verbs.activate_site(request, plain_object(body), base, exists is True))
 
 
 @router.post("/site/parts/missing", response_model=MissingParts, openapi_extra=body_schema(PartsQuestion))

@@ -17,6 +17,7 @@ from weft.api.asking import (
     answer,
     body_schema,
     document,
+    existence_of,
     generation_of,
     may,
     may_with,
@@ -103,15 +104,6 @@ def _may_apply(request: Asker, verbs: Backend, name: Named) -> Request:
     return request
 
 
-def _exists(if_match: str | None, if_none_match: str | None) -> bool | None:
-    """Whether the pod must exist (`If-Match: *`), or must not (`If-None-Match: *`); see RFC 9110 §13.1."""
-    if if_none_match is not None and (if_none_match.strip() != "*" or if_match is not None):
-        raise InputError("If-None-Match", if_none_match, "*, which only creates a pod, without If-Match")
-    if if_none_match is not None:
-        return False
-    return True if if_match is not None and if_match.strip() == "*" else None
-
-
 def _accepted(pod: PodView) -> Response:
     return answer(pod, 202, generation=pod.generation)
 
@@ -145,7 +137,7 @@ def apply_pod(
 ) -> Response:
     """Create the pod, or change it to match the order; what already matches is left alone."""
     order = load_order(plain_object(body))
-    exists = _exists(if_match, if_none_match)
+    exists = existence_of("pod", if_match, if_none_match)
     found = verbs.apply_pod(request, name, order, remove, generation_of(if_match), exists)
     location = f"/v1/pods/{found.pod.id}" if found.outcome == "created" else None
     status = 200 if found.outcome == "unchanged" else 202

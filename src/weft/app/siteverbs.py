@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from hashlib import sha256
 
@@ -16,7 +17,7 @@ from weft.engine.audit.audit import Auditor
 from weft.engine.base.epoch import accept_database
 from weft.engine.proof.takeback import Confirmed
 from weft.engine.rows.siteparts import SiteRecord
-from weft.model.errors import InputError, NotFoundError
+from weft.model.errors import InputError, NotFoundError, PreconditionError
 from weft.model.site import Site
 from weft.model.siteparts import MissingParts, StoredPart
 from weft.model.views import (
@@ -76,14 +77,17 @@ class SiteVerbs(Desk):
         return self._store.audit_log(search)
 
     def activate_site(
-        self, request: Request, document: dict[str, object], base: int | None = None
+        self, request: Request, document: dict[str, object], base: int | None = None, instead: bool = False
     ) -> SiteView:
         """Args:
         document: long tables may be `{"parts": [digest, …]}` of parts that were uploaded before.
-        base: generation that the document is based on, 0 for the first; `ConflictError` if it isn't active.
+        base: generation that the document is based on, 0 for the first; `PreconditionError` if it isn't active.
+        instead: `PreconditionError` if no site is active.
         """
         with self._logged(request, "site activate", str(document.get("name", ""))[:63]):
             self._policy.check("site:activate", request.caller)
+            if instead:
+                self._check_active()
             site = self._read_site(document)
             holds = SiteHolds(self._store, self._keeper)
             record = self._store.activate_site(site, request.caller.user_name, base, holds.check)
@@ -91,13 +95,20 @@ class SiteVerbs(Desk):
                 self._checked_site = record
             return site_view(record)
 
+    def _check_active(self) -> None:
+        try:
+            self._store.site()
+        except NotFoundError as none:
+            raise PreconditionError(none.message) from None
+
     def _read_site(self, document: dict[str, object]) -> Site:
         """The checked site of a document; where it differs little from one that this process has checked, only that."""
         record = self._checked_site
-        if record is not None and record is self._store.site():
-            site = edited(record, document, self._store.sites)
-            if site is not None:
-                return site
+        with suppress(NotFoundError):  # of a database that was restored to before its first site
+            if record is not None and record is self._store.site():
+                site = edited(record, document, self._store.sites)
+                if site is not None:
+                    return site
         return load_site(document, parts=self._store.sites)
 
     def missing_parts(self, request: Request, digests: Sequence[str]) -> MissingParts:

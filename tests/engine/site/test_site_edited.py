@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
+import psycopg
 import pytest
 
 from tests.engine.house import House
@@ -12,6 +14,7 @@ from weft.app.siteedit import edited
 from weft.model.errors import InputErrors
 from weft.model.site import Site
 from weft.planning.site.parts import cut
+from weft.testing.callers import by
 
 __all__ = ["door"]
 
@@ -39,6 +42,25 @@ def test_site_with_a_network_called_parts_is_read_whole(house: House, door: tupl
     applied(house, cut(with_networks(40)))
     found = client(door[1]).site.whole()["document"]
     assert Site.model_validate(found) == house.store.site().site
+
+
+def test_conditions_of_a_site_hold(house: House, door: tuple[Counting, str]) -> None:
+    """`If-None-Match: *` never replaces a site, and `If-Match: *` never makes the first one."""
+    document = cut(house.site).document
+
+    def put(**conditions: str) -> int:
+        given = {name.replace("_", "-"): value for name, value in conditions.items()}
+        return httpx.put(f"{door[1]}/v1/site", json=document, headers={**by("operator"), **given}).status_code
+
+    before = house.store.site().generation
+    assert (put(If_None_Match="*"), put(If_Match='W/"1"'), put(If_Match='"0"')) == (412, 412, 412)
+    assert (put(If_None_Match='"1"'), put(If_None_Match="*", If_Match="*")) == (400, 400)
+    assert house.store.site().generation == before
+    assert put(If_Match="*") == 200 and house.store.site().generation == before + 1
+    with psycopg.connect(house.database.url) as connection:
+        connection.execute("TRUNCATE site CASCADE")
+    assert put(If_Match="*") == 412
+    assert put(If_None_Match="*") == 200
 
 
 @pytest.mark.parametrize("wrong", [None, 5, {}, "digests"])
