@@ -19,9 +19,6 @@ from weft.ports.resources import Scope
 
 S = TypeVar("S", bound=Snapshot)
 
-GLANCES = 4
-"""Most looks at single segments at a time; where more are asked about, one reading of all is cheaper."""
-
 
 class SegmentDriver(ABC, Generic[S]):
     """Base of `FabricDriver` implementations.
@@ -30,14 +27,19 @@ class SegmentDriver(ABC, Generic[S]):
         ledger: weft's own records of this fabric's segments.
         snapshots: class of this driver's snapshots.
         holder: name of what holds the segments, for errors.
+
+    Attributes:
+        glances: most looks at single segments at a time; where more are asked about, one reading of all is cheaper.
     """
+
+    glances = 4
 
     def __init__(self, site: Site, fabric: str, ledger: Ledger, snapshots: type[S], holder: str) -> None:
         self._site, self._fabric, self._ledger = site, fabric, ledger
         self._range, self._words = site.fabrics[fabric].segments, site.fabrics[fabric].words
         self._snapshots, self._holder = snapshots, holder
         self._reading = SharedReading(self._read)
-        self._glances = threading.BoundedSemaphore(GLANCES)
+        self._glances = threading.BoundedSemaphore(self.glances)
 
     @abstractmethod
     def _read(self, began: float) -> S:

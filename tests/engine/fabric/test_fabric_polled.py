@@ -8,7 +8,6 @@ import pytest
 
 from tests.engine.house import House
 from tests.engine.timehouse import HandClock
-from weft.drivers.segments import GLANCES
 from weft.model.agentapi import ChangeResult, PartitionsChange, Tables, TablesQuery
 from weft.model.ids import parse_guid
 from weft.model.pod import PodState
@@ -91,7 +90,7 @@ def test_only_its_own_ports_are_read_while_a_change_is_on_its_way(
     members = len(next(iter(_members(house))))
     assert changes == [1] and len(read) >= 3 and set(read[1:]) == {members}
     read.clear()
-    for _ in range(GLANCES):
+    for _ in range(house.fabric.glances):
         assert house.fabric._glances.acquire(blocking=False)  # pyright: ignore[reportPrivateUsage]
     house.store.wake(pod.id)
     house.worker.run_once()

@@ -11,6 +11,7 @@ from weft.drivers.opensm.agents import Agents, Files
 from weft.drivers.opensm.capabilities import CAPABILITIES
 from weft.drivers.opensm.change import Changed, Changer, lost
 from weft.drivers.opensm.evidence import OpenSmSnapshot, clean, configured
+from weft.drivers.opensm.looks import Looks
 from weft.drivers.opensm.marked import marked_segments
 from weft.drivers.opensm.observe import FabricReading, observe
 from weft.drivers.opensm.section import Base, DesiredPartition, Section
@@ -48,6 +49,9 @@ from weft.ports.resources import Scope
 TAKES_SECONDS = 5.0
 """How long a manager has for bringing its file into effect; what differs after that is repaired."""
 
+GLANCES = 256
+"""Most pods that look at their own ports at a time, which is one reading of all these."""
+
 ENTRIES_SECONDS = 3600.0
 """How long the size of a port's table is cached: it only changes with the adapter's firmware."""
 
@@ -59,6 +63,8 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         ledger: weft's records of this fabric's partitions.
         agents: instead of the site's agents, for tests.
     """
+
+    glances = GLANCES
 
     def __init__(
         self,
@@ -79,6 +85,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         self._repairs = {
             a.name: Repairs(lambda query, a=a: a.repair(query), a.name, self._reading.changed) for a in chosen
         }
+        self._looks = Looks(fabric, self._look)
         self._routes, self._rates = RouteKeeper(self._agents.of_master), RateKeeper(self._agents.of_master)
         self._takes = takes
         self._entries: dict[int, tuple[float, int]] = {}
@@ -86,6 +93,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
     def close(self) -> None:
         """Close the connections to the agents."""
         self._changer.close()
+        self._looks.close()
         for repairs in self._repairs.values():
             repairs.close()
         self._agents.close()
@@ -295,15 +303,18 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         ports = tuple(sorted({g for r in wanted for g in DesiredPartition.of(segment_of(r)).members}))
         if not ports:
             return {}
-        files = self._agents.files()
-        master = self._agents.master(files)
-        tables = self._sight.some(master.tables(TablesQuery(port_guids=ports)), ports, master.name)
-        seen = FabricReading(master.name, files.read, files.unread, tables, self._ports)
+        seen = self._looks.look(ports, scope.patient)
         partitions = {r.key: (DesiredPartition.of(segment_of(r)), scope.mark(r.key)) for r in wanted}
         return {
             key: observe(spec, mark, seen, scope.leaving, self._takes)
             for key, (spec, mark) in partitions.items()
         }
+
+    def _look(self, ports: tuple[int, ...]) -> FabricReading:
+        files = self._agents.files()
+        master = self._agents.master(files)
+        tables = self._sight.some(master.tables(TablesQuery(port_guids=ports)), ports, master.name)
+        return FabricReading(master.name, files.read, files.unread, tables, self._ports)
 
     def _put(
         self, scope: Scope, wanted: Sequence[Resource], vacate: frozenset[int] = frozenset()

@@ -1,0 +1,60 @@
+"""Looks at single ports, by many pods at a time: those that wait for each other are one reading of all their ports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from weft.drivers.joined import Joined, Part, make_all
+from weft.drivers.opensm.observe import FabricReading
+from weft.model.errors import UnknownError
+
+
+@dataclass(slots=True, eq=False)
+class _Look(Part[tuple[int, ...]]):
+    """Ports (GUIDs) that one caller asks about, and the reading that shows them and others'."""
+
+    seen: FabricReading | None = field(default=None, kw_only=True)
+
+
+class Looks:
+    """Queue of the looks at one fabric. Thread-safe.
+
+    Args:
+        read: reads the managers' files and the tables of these ports, in bounded time.
+    """
+
+    def __init__(self, fabric: str, read: Callable[[tuple[int, ...]], FabricReading]) -> None:
+        self._fabric, self._read = fabric, read
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="looks")
+        self.line = Joined[_Look](self._make, self._pool, self._closed, paced=True)
+
+    def close(self) -> None:
+        """Refuse what waits."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def look(self, ports: tuple[int, ...], patient: bool = False) -> FabricReading:
+        """A reading of these ports that began after the call.
+
+        Args:
+            patient: it may begin a moment later (`weft.drivers.pace`).
+
+        Raises what the reading raises, as all whose ports were in it do.
+        """
+        mine = _Look(ports)
+        self.line.ask(mine, patient).result()
+        assert mine.seen is not None
+        return mine.seen
+
+    def _make(self, looks: Sequence[_Look]) -> None:
+        make_all(looks, self._attempt, self._closed, 0.0)
+
+    def _attempt(self, looks: Sequence[_Look]) -> None:
+        seen = self._read(tuple(sorted({guid for look in looks for guid in look.edit})))
+        for look in looks:
+            look.seen = seen
+
+    def _closed(self) -> UnknownError:
+        said = "weft doesn't use this site any more"
+        return UnknownError("read ports' tables", f"the agents of {self._fabric}", said)
