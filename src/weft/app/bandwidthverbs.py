@@ -68,7 +68,7 @@ class BandwidthVerbs(TopologyVerbs):
             _check_names(document, planned)
             found = self._whose(request, "pods:report_bandwidth", name)
             links_of = self._links_of(site, pod.fabric, planned, named, hidden=True)
-            user = request.caller.user_name
+            user = request.caller.named_to(found.project_id)
 
             def make(id_: str, at: datetime, last: BandwidthCertificate | None) -> BandwidthCertificate:
                 said = self._said(id_, at, user, site) | {

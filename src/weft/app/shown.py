@@ -27,7 +27,7 @@ from weft.model.change import FieldChange, Impossible, PodChange
 from weft.model.ipuorder import PodIpus
 from weft.model.kinds import kind_named
 from weft.model.messages import message, queue
-from weft.model.messages.values import later
+from weft.model.messages.values import USER, later
 from weft.model.nodetests import NodeTest, NodeTestReceipt
 from weft.model.order import Order
 from weft.model.placement import PlacedNode, Placement, QuotaExcess, Refusal
@@ -392,8 +392,12 @@ TABLE: Mapping[type[BaseModel], DocumentRow] = _once(
         _row(NodeTest, "test status at started"),
         _row(NodeTestReceipt, "node what accepted tests"),
         _row(Acceptance, "node accepted missing"),
-        # Its own words.
-        _row(ReportView, "node project_id pod at reported_by reason"),
+        # Its own words; an operator may have reported the node before it, for the same reason.
+        _row(
+            ReportView,
+            "node project_id pod at reason",
+            reported_by=lambda report: USER.shown(report.reported_by),
+        ),
         _row(NodeHistory, "node in_site kept entries next"),
         _row(
             NodeHistoryEntry,

@@ -235,7 +235,9 @@ class BandwidthCertificate(Document):
     pod: str = ""
     project_id: str = ""
     reported_at: datetime
-    reported_by: str = Field(description="The user who reported the measurements.")
+    reported_by: str = Field(
+        description="The user who reported the measurements, marked `(operator)` if from outside of the pod's project."
+    )
     measured_in: Literal["the pod's servers", "nodes, by operators"] = Field(
         description="Who measured: a pod's servers are its project's, and weft has nothing but their word."
     )

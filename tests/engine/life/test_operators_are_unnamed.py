@@ -63,3 +63,15 @@ def test_own_user_is_named_to_its_tenant(house: House) -> None:
     house.service.release_pod(house.request(), "train")
     lines = [e.message for e in said(house, "train", "tenant") if "release requested" in e.message]
     assert lines == ["release requested by team-a-member"]
+
+
+def test_operator_who_reported_a_node_before_its_tenant_is_unnamed_to_it(house: House) -> None:
+    """The same report again changes nothing, and is answered with what there is."""
+    pod = house.ready(ORDER)
+    house.service.report_node(house.operator, str(pod.id), pod.nodes[0], "ECC errors")
+    verbs = redacted(house.service, house.service._policy)
+    assert (
+        verbs.report_node(house.request(), "train", pod.nodes[0], "ECC errors").reported_by == "an operator"
+    )
+    (one,) = verbs.reports(house.operator)
+    assert one.reported_by == f"{OPERATOR} (operator)"
