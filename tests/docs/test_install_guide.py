@@ -193,6 +193,11 @@ def follow(roots: Path, page: str) -> str:
     return notes.read_text()
 
 
+AT_NIGHT = pytest.mark.nightly(
+    reason="half a minute each; by day the guide for OpenSM is followed, and blocks of all are read by their tools"
+)
+
+
 def test_guide_can_be_followed(roots: Path) -> None:
     """Every command succeeds, and leaves the files that later ones need, with their modes."""
     said = follow(roots, "install.md")
@@ -233,6 +238,7 @@ def site_of(roots: Path, **paths: str) -> Site:
     return load_site(folder / "site.yaml")
 
 
+@AT_NIGHT
 def test_guide_for_ufm_can_be_followed(roots: Path) -> None:
     """weft signs in to a UFM with the user that the guide wrote down, by its authority, and finds the site's fabric."""
     follow(roots, "install-ufm.md")
@@ -260,6 +266,7 @@ def test_guide_for_ufm_can_be_followed(roots: Path) -> None:
     assert found.managers == 1 and not found.differences, found
 
 
+@AT_NIGHT
 def test_guide_for_roce_can_be_followed(roots: Path) -> None:
     """The probe agent's settings are valid, its certificate and key belong together, and the switches' user is read."""
     follow(roots, "install-roce.md")
@@ -284,6 +291,7 @@ def test_guide_for_roce_can_be_followed(roots: Path) -> None:
     assert ctl.exists() and not (host / "ca.key").exists()
 
 
+@AT_NIGHT
 def test_guide_for_ipu_pods_can_be_followed(roots: Path) -> None:
     """An agent with the gateway's files answers over TLS, verified by the authority that the site names."""
     follow(roots, "install-ipu-pods.md")
