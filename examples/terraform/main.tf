@@ -63,6 +63,14 @@ resource "restapi_object" "pod" {
   force_new               = ["name"]
 }
 
+# weft keeps a pod that was released, so Terraform doesn't miss it by itself.
+check "pod" {
+  assert {
+    condition     = jsondecode(restapi_object.pod.api_response).phase != "released"
+    error_message = "The pod was released: terraform apply -replace=restapi_object.pod orders it again."
+  }
+}
+
 data "http" "capacity" {
   url             = "${var.weft}/v1/capacity"
   request_headers = { "X-Auth-Token" = var.token }

@@ -12,6 +12,7 @@ import pytest
 from tests.helpers.doors import DoorsHouse, doors
 from tests.helpers.paths import ROOT
 from tests.helpers.terraform import Json, Terraform, terraform
+from weft.app.verbs import Request
 from weft.testing.callers import tokens
 from weft.testing.keystone import FakeIdentity
 from weft.testing.serving import served
@@ -33,10 +34,18 @@ def changes(lines: list[Json]) -> tuple[int, int, int]:
 
 
 def errors(lines: list[Json]) -> str:
+    return _said(lines, "error")
+
+
+def warnings(lines: list[Json]) -> str:
+    return _said(lines, "warning")
+
+
+def _said(lines: list[Json], severity: str) -> str:
     return " ".join(
         f"{line['diagnostic']['summary']} {line['diagnostic'].get('detail', '')}"
         for line in lines
-        if line["type"] == "diagnostic" and line["diagnostic"]["severity"] == "error"
+        if line["type"] == "diagnostic" and line["diagnostic"]["severity"] == severity
     )
 
 
@@ -68,6 +77,13 @@ def test_example_orders_changes_and_releases_a_pod(
         assert "unexpected response code '4" in refused and "nodes" in refused
         assert changes(tool.apply(given(3))) == (0, 0, 0), "what was refused isn't taken for done"
         assert "401" in errors(tool.plan(given(3, "nix")))
+        assert warnings(tool.plan(given(3))) == ""
+        doors.service.release_pod(Request(tokens()["a-member"], "127.0.0.1", "req-0"), "train")
+        doors.finish("train")
+        assert "-replace=restapi_object.pod" in warnings(tool.plan(given(3))), "it answers as before"
+        again = tool.replace(given(3))
+        assert (changes(again), errors(again)) == ((1, 0, 1), "")
+        assert doors.finish("train").state == "READY"
         gone = tool.destroy(given(3))
         assert (changes(gone), errors(gone)) == ((0, 0, 1), "")
         assert doors.store.find_pod("train", "id-of-team-a").wanted == "absent"

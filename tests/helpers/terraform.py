@@ -55,6 +55,10 @@ class Terraform:
         assert answer, "Terraform's process ended"
         return json.loads(answer)
 
+    def replace(self, folder: Path) -> list[Json]:
+        """The same of `terraform apply -replace=restapi_object.pod`."""
+        return self._ask(f"replace {folder}")
+
     def destroy(self, folder: Path) -> list[Json]:
         """The same of `terraform destroy`."""
         return self._ask(f"destroy {folder}")

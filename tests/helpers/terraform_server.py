@@ -232,6 +232,7 @@ VERBS = {
     "": lambda terraform: terraform.validate(),
     "plan": lambda terraform: terraform.plan(lock=False),
     "apply": lambda terraform: terraform.apply(lock=False, auto_approve=True),
+    "replace": lambda terraform: terraform.apply(lock=False, auto_approve=True, replace="restapi_object.pod"),
     "destroy": lambda terraform: terraform.destroy(lock=False, auto_approve=True),
 }
 
