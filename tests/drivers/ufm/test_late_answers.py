@@ -9,6 +9,8 @@ import pytest
 
 from tests.drivers.opensm.rigs import scope
 from tests.drivers.ufm.rigs import KEY, UfmRig, create, made, seen, segment, spec
+from weft.drivers.ufm.change import Changer
+from weft.drivers.ufm.jobs import LANDS_SECONDS
 from weft.model.errors import TemporaryError, UnknownError
 from weft.model.resources import Status
 from weftlab.ufm import Dialect
@@ -63,8 +65,9 @@ def test_timed_out_change_is_unknown_until_read_back(
             raise httpx.ReadTimeout("timed out", request=request)
 
     rig.before = hangs
-    with pytest.raises(UnknownError, match="timed out"):
+    with pytest.raises(UnknownError, match="timed out") as caught:
         create(rig, wanted)
+    assert caught.value.lands > 0.0
     asked = len(rig.sent)
     with pytest.raises(UnknownError, match="no answer a moment ago"):
         seen(rig, wanted)
@@ -148,6 +151,26 @@ def test_slow_job_is_followed(tmp_path: Path) -> None:
     made(rig)
 
 
+@pytest.mark.parametrize("silent", [False, True], ids=["it runs on", "no answer about it"])
+def test_job_whose_end_is_not_seen_may_take_effect_later(tmp_path: Path, silent: bool) -> None:
+    """So a release reads back what is there only after that, and gives the number to no other pod before."""
+    rig = UfmRig(tmp_path, dialect=Dialect(changes="job"))
+    rig.driver._changer = Changer(rig.driver.rest, 0.3, 0.1)  # pyright: ignore[reportPrivateUsage]
+    rig.ufm.plant({"job_polls": 1000})
+    wanted = segment(KEY, rig.ports()[:2])
+
+    def no_answer(request: httpx.Request) -> None:
+        if silent and "/jobs/" in request.url.path:
+            raise httpx.ReadTimeout("timed out", request=request)
+
+    rig.before = no_answer
+    with pytest.raises(
+        UnknownError, match="no answer a moment ago" if silent else "job 1 is Running"
+    ) as caught:
+        create(rig, wanted)
+    assert caught.value.lands == LANDS_SECONDS
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -162,8 +185,9 @@ def test_job_without_effect_is_never_done(tmp_path: Path, fault: str, said: str)
     rig = UfmRig(tmp_path, dialect=Dialect(changes="job"))
     rig.ufm.plant({"jobs": fault})
     wanted = segment(KEY, rig.ports()[:2])
-    with pytest.raises(TemporaryError, match=said):
+    with pytest.raises(TemporaryError, match=said) as caught:
         create(rig, wanted)
+    assert caught.value.lands == 0.0
     assert seen(rig, wanted).status is Status.ABSENT
     rig.ufm.plant({"jobs": ""})
     assert create(rig, wanted).error is None and seen(rig, wanted).status is Status.SETTLED

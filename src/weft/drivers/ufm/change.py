@@ -165,7 +165,11 @@ class Changer:
                 follow(self._rest, job, asked, self._job_seconds)
         except TemporaryError as error:
             failed = error
-        differs = self._differs(number, members, 0.0 if failed else self._proof_seconds)
+        try:
+            differs = self._differs(number, members, 0.0 if failed else self._proof_seconds)
+        except UnknownError as error:
+            error.lands = failed.lands if failed else 0.0
+            raise
         if not differs:
             if failed:
                 log.warning("%s: done, although: %s", asked, failed)

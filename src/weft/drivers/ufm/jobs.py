@@ -17,6 +17,8 @@ _RUNNING = frozenset({"Running", "Pending", "Created", "New"})
 _DONE = frozenset({"Completed", "Completed With Warnings"})
 _FIRST_NAP, _LONGEST_NAP = 0.02, 1.0
 _CAUSES = 3
+LANDS_SECONDS = 600.0
+"""How long a job may still take effect whose end wasn't seen."""
 
 
 def job_of(answer: Answer) -> str | None:
@@ -36,12 +38,17 @@ def follow(rest: Rest, job: str, asked: str, seconds: float) -> None:
     """Until it is done.
 
     Raises:
-        UnknownError: UFM doesn't know it (any more), or it still runs after `seconds`.
+        UnknownError: UFM doesn't know it (any more), doesn't answer, or it still runs after `seconds`. In the last two
+            cases it may still take effect (`OutsideError.lands`).
         TemporaryError: it failed, with the causes that UFM gives.
     """
     end, nap = time.monotonic() + seconds, _FIRST_NAP
     while True:
-        document = rest.get(f"/jobs/{job}")
+        try:
+            document = rest.get(f"/jobs/{job}")
+        except UnknownError as error:
+            error.lands = LANDS_SECONDS
+            raise
         row = cast(dict[str, Any], document) if isinstance(document, dict) else {}
         status = str(row.get("Status", ""))
         if not status:
@@ -53,7 +60,9 @@ def follow(rest: Rest, job: str, asked: str, seconds: float) -> None:
             raise TemporaryError(asked, "UFM", said)
         if time.monotonic() + nap > end:
             said = f"job {job} is {status} at {row.get('Progress')} % after {seconds:.0f} s"
-            raise UnknownError(asked, "UFM", said, "the result is read back")
+            running = UnknownError(asked, "UFM", said, "the result is read back")
+            running.lands = LANDS_SECONDS
+            raise running
         time.sleep(nap)
         nap = min(2 * nap, _LONGEST_NAP)
 

@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 30.0
 SILENT_SECONDS = 15.0
 """After a timeout UFM isn't waited for again for this long."""
+LANDS_SECONDS = 60.0
+"""How long UFM may still work on a request whose answer was lost."""
 MAX_ANSWER = 256 << 20
 VERSION = "/app/ufm_version"
 _AWAY = frozenset({502, 503, 504})
@@ -107,7 +109,7 @@ class Rest:
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _ask(self, method: str, path: str, body: object, query: Mapping[str, str]) -> Answer:
-        asked, failed, refused = f"{method} {path}", list[str](), list[UnknownError]()
+        asked, failed, refused, lands = f"{method} {path}", list[str](), list[UnknownError](), 0.0
         addresses = sorted(self._manager.addresses, key=lambda a: a != self.active)
         for address in addresses:
             try:
@@ -119,6 +121,7 @@ class Rest:
             except _AwayError as error:
                 failed.append(f"{address}: {error}")
                 if error.maybe_done and method != "GET":
+                    lands = LANDS_SECONDS
                     break
                 continue
             except UnknownError as error:  # access denied, maybe by a node without UFM
@@ -127,10 +130,12 @@ class Rest:
                 continue
             self.active = address
             return self._read(asked, *answer)
-        if refused:
+        if refused and not lands:
             raise refused[0]
         said = "; ".join(failed) or "the site names no address"
-        raise self._unknown(asked, said, "start UFM, or the network to it")
+        unknown = self._unknown(asked, said, "start UFM, or the network to it")
+        unknown.lands = lands
+        raise unknown
 
     def _prove(self, address: str) -> None:
         """Check that UFM runs there. Raises `_AwayError` if something else answers, `UnknownError` for access
