@@ -105,7 +105,7 @@ def test_pod_survives_a_refusal_of_any_statement(house: House, after: bool) -> N
     assert statement > 5
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly(reason="a pod's life is refused by day, too")
 @pytest.mark.parametrize("after", [False, True], ids=["refused", "answer lost"])
 def test_replacement_survives_a_refusal_of_any_statement(house: House, after: bool) -> None:
     refusal, refused, statement = Refusal(house), True, 0
@@ -123,7 +123,7 @@ def test_replacement_survives_a_refusal_of_any_statement(house: House, after: bo
     assert statement > 4
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly(reason="a pod's life is refused by day, too")
 @pytest.mark.parametrize("after", [False, True], ids=["refused", "answer lost"])
 def test_change_survives_a_refusal_of_any_statement(house: House, after: bool) -> None:
     refusal, refused, statement = Refusal(house), True, 0
