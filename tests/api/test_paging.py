@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 from httpx import Client
 
 from weft.api.paging import PageOf, page
-from weft.client.asking import listed
-from weft.client.transport import Json
+from weft.client.asking import Pages, events, listed
+from weft.client.transport import Json, Transport
+from weft.model.errors import PermanentError
 from weft.testing.callers import by
 
 
@@ -78,3 +82,21 @@ def test_client_reads_page_after_page() -> None:
 
     assert listed(ask, "/v1/check-tokens", "tokens", node="gpu01", other=None) == [1, 2]
     assert asked == ["/v1/check-tokens?node=gpu01", "/v1/check-tokens?node=gpu01&marker=a%2Fb"]
+
+
+def test_page_that_comes_twice_ends_the_reading() -> None:
+    """Something in front of the API that drops the query would be asked without an end."""
+    asked: list[str] = []
+
+    def first(method: str, path: str, **_: float) -> Json:
+        asked.append(path)
+        return {"nodes": [{"name": "a"}], "events": [{"sequence": 1}], "next": "a"}
+
+    with pytest.raises(PermanentError, match="begins at 'a' for the second time"):
+        listed(first, "/v1/nodes", "nodes")
+    assert asked == ["/v1/nodes", "/v1/nodes?marker=a"]
+    with pytest.raises(PermanentError, match="second time"):
+        events(cast(Transport, SimpleNamespace(ask=first)), "/v1/pods/train", {"after": 0})
+    assert len(asked) == 4
+    pages = Pages()
+    assert [pages.after({"next": n}) for n in (3, 2, 1, None)] == [3, 2, 1, None]

@@ -126,11 +126,13 @@ def node_show(args: argparse.Namespace) -> Record:
 
 def history(args: argparse.Namespace) -> Listing:
     """`weft node history`; says on standard error what the list doesn't have."""
+    from weft.client.asking import Pages
+
     client = client_of(args)
     found = client.nodes.history(args.node, args.before, args.limit)
-    entries = list(found["entries"])
-    while args.every and found["next"] is not None:
-        found = client.nodes.history(args.node, found["next"], args.limit)
+    entries, pages = list(found["entries"]), Pages()
+    while args.every and (before := pages.after(found)) is not None:
+        found = client.nodes.history(args.node, before, args.limit)
         entries += found["entries"]
     if found["next"] is not None:
         warn(f"weft: older entries: --before {found['next']}, or --all")

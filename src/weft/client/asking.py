@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from weft.client.transport import Json, Transport
-from weft.model.errors import InputError
+from weft.model.errors import InputError, PermanentError
 
 PAGE = 500
 """Rows that are asked for at once."""
@@ -28,6 +28,27 @@ def with_query(path: str, **given: Any) -> str:
     return f"{path}?{query}" if query else path
 
 
+class Pages:
+    """The pages of one list, of which none comes twice."""
+
+    def __init__(self) -> None:
+        self._seen: set[object] = set()
+
+    def after(self, answer: Json) -> Any:
+        """Where the page after this one begins; None: this is the last one.
+
+        Raises `PermanentError` if it begins where another did: what drops queries shows the first page always.
+        """
+        following = answer.get("next")
+        if following is not None and following in self._seen:
+            seen = f"a page that begins at {following!r} for the second time"
+            raise PermanentError(
+                "list page after page", "weft", seen, "look at what is in front of weft's API"
+            )
+        self._seen.add(following)
+        return following
+
+
 def listed(ask: Callable[..., Json], path: str, rows: str, **given: Any) -> list[Json]:
     """All rows of a list, page after page.
 
@@ -36,21 +57,21 @@ def listed(ask: Callable[..., Json], path: str, rows: str, **given: Any) -> list
         rows: the member of an answer with its rows.
         given: further parameters; None is left out.
     """
-    found: list[Json] = []
+    found, pages = list[Json](), Pages()
     while True:
         answer = ask("GET", with_query(path, **given))
         found += answer[rows]
-        if answer.get("next") is None:
+        if (following := pages.after(answer)) is None:
             return found
-        given["marker"] = answer["next"]
+        given["marker"] = following
 
 
 def events(weft: Transport, of: str, query: Mapping[str, Any], wait: float = 0.0) -> list[Json]:
     """Events of what is at a path, page after page; only the first one is waited for."""
     answer = weft.ask("GET", f"{of}/events?{urlencode(query)}", extra_time=wait)
-    found = answer["events"]
-    while answer.get("next") is not None:
-        answer = weft.ask("GET", f"{of}/events?after={answer['next']}")
+    found, pages = answer["events"], Pages()
+    while (following := pages.after(answer)) is not None:
+        answer = weft.ask("GET", f"{of}/events?after={following}")
         found += answer["events"]
     return found
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from weft.client.asking import LONGEST_WAIT, PAGE, events, part, waiting
+from weft.client.asking import LONGEST_WAIT, PAGE, Pages, events, part, waiting
 from weft.client.transport import Json, Transport
 from weft.model.errors import TemporaryError
 
@@ -57,14 +57,14 @@ class Pods:
         """
         asked = {"all_projects": "true" if all_projects else None, **search}
         given = {name: value for name, value in asked.items() if value is not None}
-        found: list[Json] = []
+        found, pages = list[Json](), Pages()
         while True:
             wanted = page if limit is None else min(page, limit - len(found))
             answer = self.weft.ask("GET", f"/v1/pods?{urlencode({**given, 'limit': wanted})}")
             found += answer["pods"]
-            if answer.get("next") is None or len(found) == limit:
+            if (following := pages.after(answer)) is None or len(found) == limit:
                 return found
-            given["marker"] = answer["next"]
+            given["marker"] = following
 
     def show(self, name: str, until: Sequence[str] = (), wait: float = 0.0) -> Json:
         """A pod; with `until`, once it is in one of these states (no change under way) or can't get there by itself, or
