@@ -43,15 +43,17 @@ class Fate:
 
     def _before(self, name: str, values: Mapping[str, object]) -> None:
         if self.left == 1 and not self.after:
-            self._kill()
+            self.left = 0
+            self.strike(name)
 
     def _after(self, name: str, values: Mapping[str, object]) -> None:
         if self.left == 1:
-            self._kill()
+            self.left = 0
+            self.strike(name)
         self.left -= bool(self.left)
 
-    def _kill(self) -> None:
-        self.left = 0
+    def strike(self, name: str) -> None:
+        """What happens at the statement of this name."""
         raise Killed
 
 
@@ -113,15 +115,20 @@ def killed_at(house: House, fate: Fate, statement: int, after: bool, pod: PodRec
             if wakes:
                 house.store.wake(pod.id)
     except Killed:
-        with psycopg.connect(house.database.url, autocommit=True) as connection:
-            connection.execute(
-                "UPDATE pod SET held_until = now() - interval '1 s' WHERE id = %s AND held_until > now()",
-                [pod.id],
-            )
+        end_hold(house, pod)
         return True
     finally:
         fate.left = 0
     return False
+
+
+def end_hold(house: House, pod: PodRecord) -> None:
+    """As if so much time had gone by that the worker's hold has run out."""
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE pod SET held_until = now() - interval '1 s' WHERE id = %s AND held_until > now()",
+            [pod.id],
+        )
 
 
 @pytest.mark.parametrize("at", [Fate, FateOfRequests], ids=["statement", "request"])

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Mapping
 
 import psycopg
 import pytest
 
 from tests.engine.changes.test_change_loop import apply, settle
-from tests.engine.house import ORDER, House
+from tests.engine.hold.test_killed import ONE, Fate, end_hold
+from tests.engine.hold.test_killed import house as house
+from tests.engine.house import House
 from tests.engine.life.test_parts import small
 from tests.engine.timehouse import look
-from tests.helpers.statements import OnStatements, on_statements
-from weft.engine.base.database import Database
+from tests.helpers.statements import OnStatements
 from weft.engine.rows.records import PodRecord
 from weft.model.change import Replacement
 from weft.model.errors import WeftError
 from weft.model.pod import PodState
 from weft.model.resources import Kind
-
-ONE = ORDER.model_copy(update={"nodes": ORDER.nodes.model_copy(update={"count": 1})})
-
-
-@pytest.fixture
-def house(database: Database, database_url: str) -> Generator[House]:
-    with on_statements(database) as watched:
-        house = House(watched, database_url)
-        yield house
-        house.close()
 
 
 def refuse() -> None:
@@ -48,24 +38,16 @@ def test_release_that_could_not_be_written_is_tried_again(house: House) -> None:
     assert house.store.receipt(pod.id) is not None and not house.store.capacity().holds
 
 
-class Refusal:
-    """Refuses the n-th statement from now on, or loses its answer; says whether that came."""
+class Refusal(Fate):
+    """Refuses the n-th statement from now on, or loses its answer; says which that was."""
 
-    def __init__(self, house: House) -> None:
-        self.left, self.after, self.what = 0, False, ""
-        assert isinstance(house.database, OnStatements)
-        house.database.before, house.database.after = self._before, self._after
+    what = ""
 
-    def _before(self, name: str, values: Mapping[str, object]) -> None:
-        if self.left == 1 and not self.after:
-            self.left, self.what = 0, name
-            refuse()
-
-    def _after(self, name: str, values: Mapping[str, object]) -> None:
-        if self.left == 1:
-            self.left, self.what = 0, name
+    def strike(self, name: str) -> None:
+        self.what = name
+        if self.after:
             raise psycopg.OperationalError("the connection is lost")
-        self.left -= bool(self.left)
+        refuse()
 
     def visits(self, house: House, pod: PodRecord, statement: int, after: bool) -> bool:
         """Visit as long as the pod is due; whether a statement was refused."""
@@ -77,18 +59,16 @@ class Refusal:
             except WeftError:
                 pass
         refused, self.left = not self.left, 0
-        with psycopg.connect(house.database.url, autocommit=True) as connection:
-            connection.execute(
-                "UPDATE pod SET held_until = now() - interval '1 s' WHERE id = %s AND held_until > now()",
-                [pod.id],
-            )
+        end_hold(house, pod)
         return refused
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["refused", "answer lost"])
-def test_pod_survives_a_refusal_of_any_statement(house: House, after: bool) -> None:
+def test_pod_survives_a_refusal_of_any_statement(
+    house: House, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
     """On its way to READY and back: none is made twice, and it is RELEASED with a receipt alone."""
-    refusal, refused, statement = Refusal(house), True, 0
+    refusal, refused, statement = Refusal(house, monkeypatch), True, 0
     while refused:
         statement += 1
         pod = house.order(ONE.model_copy(update={"name": f"p{statement}"}))
@@ -107,8 +87,10 @@ def test_pod_survives_a_refusal_of_any_statement(house: House, after: bool) -> N
 
 @pytest.mark.nightly(reason="a pod's life is refused by day, too")
 @pytest.mark.parametrize("after", [False, True], ids=["refused", "answer lost"])
-def test_replacement_survives_a_refusal_of_any_statement(house: House, after: bool) -> None:
-    refusal, refused, statement = Refusal(house), True, 0
+def test_replacement_survives_a_refusal_of_any_statement(
+    house: House, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    refusal, refused, statement = Refusal(house, monkeypatch), True, 0
     pod = house.run(house.order(ONE), PodState.READY)
     place = _place(house)
     while refused:
@@ -125,8 +107,10 @@ def test_replacement_survives_a_refusal_of_any_statement(house: House, after: bo
 
 @pytest.mark.nightly(reason="a pod's life is refused by day, too")
 @pytest.mark.parametrize("after", [False, True], ids=["refused", "answer lost"])
-def test_change_survives_a_refusal_of_any_statement(house: House, after: bool) -> None:
-    refusal, refused, statement = Refusal(house), True, 0
+def test_change_survives_a_refusal_of_any_statement(
+    house: House, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    refusal, refused, statement = Refusal(house, monkeypatch), True, 0
     pod = house.run(house.order(small("p", 3)), PodState.READY)
     while refused:
         statement += 1
