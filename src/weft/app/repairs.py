@@ -252,5 +252,6 @@ def _why(error: WeftError) -> str:
 
 def _as_weft() -> Request:
     """weft as the user of a verb; it has no role, and no policy is asked."""
-    caller = Caller(BY_WEFT, BY_WEFT, None, None, frozenset(), datetime.max.replace(tzinfo=UTC))
+    never = datetime.max.replace(tzinfo=UTC)
+    caller = Caller(BY_WEFT, BY_WEFT, None, None, frozenset(), never, itself=True)
     return Request(caller, "", f"req-{uuid4()}")

@@ -40,6 +40,7 @@ class Caller:
         project_id, project_name, project_domain_id: None for a token without a project.
         system: the token has system scope.
         user_domain_id: the domain that the user belongs to.
+        itself: weft, which acts by an order and without a request.
         access_rules: of the application credential that was signed in with; None: no request is excluded.
     """
 
@@ -53,11 +54,12 @@ class Caller:
     project_domain_id: str | None = None
     user_domain_id: str | None = None
     access_rules: tuple[AccessRule, ...] | None = None
+    itself: bool = False
 
     def named_to(self, project_id: str | None) -> str:
         """The user's name in what a project's tenants can read; marked if the user acts from outside the project."""
-        own = self.project_id == project_id or not self.roles  # weft itself has none; who asks has some
-        return self.user_name if own else self.user_name + OPERATOR
+        inside = self.itself or self.project_id == project_id
+        return self.user_name if inside else self.user_name + OPERATOR
 
 
 class Identity(Protocol):
