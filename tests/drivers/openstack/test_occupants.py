@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.drivers.openstack.tinycloud import Reply, TinyCloud, tiny_cloud
-from weft.drivers.openstack import OpenStackFacts, Sessions
+from weft.drivers.openstack import OpenStackFacts, Sessions, consumers
 from weft.drivers.openstack.consumers import ROUND
 from weft.model.errors import UnknownError
 from weft.ports.patience import waiting_at_most
@@ -221,3 +221,155 @@ ROW: dict[str, object] = {"hypervisor_type": "QEMU", "state": "up"}
 
 def on(host: str) -> dict[str, object]:
     return {"hypervisor_hostname": host, "service": {"host": host}}
+
+
+def listed(tiny: TinyCloud, count: int) -> list[str]:
+    """Hosts, each with a device of its own, that Placement lists at once; nothing is used."""
+    names = hosts(tiny, count)
+    tiny.children = {f"of-{n}": [f"pci-{n}"] for n in names}
+    tiny.lies.append((f"{OF}/pci-.*/allocations", Reply(200, {"allocations": {}})))
+    tiny.trees = {f"of-{n}": {f"of-{n}": 3, f"pci-{n}": 1} for n in names}
+    tiny.used = {p: {"VCPU": 0} for tree in tiny.trees.values() for p in tree}
+    return names
+
+
+def in_placement(tiny: TinyCloud) -> list[str]:
+    """What was asked of it since the last call."""
+    asked = [line.removeprefix("GET /placement") for line in tiny.asked if " /placement/" in line]
+    tiny.asked.clear()
+    return asked
+
+
+LISTINGS = ["/resource_providers", "/allocation_candidates"]
+
+
+def run(tiny: TinyCloud, host: str, server: str) -> None:
+    """Nova and Placement have a server on a host."""
+    (nova,) = (reply for path, reply in tiny.lies if path.endswith("/detail"))
+    (row,) = (r for r in nova.body["hypervisors"] if r["id"] == f"of-{host}")  # type: ignore[index]
+    row["servers"] = [{"uuid": server, "name": server}]
+    row = {"allocations": {server: {"resources": {"VCPU": 1}}}}
+    tiny.lies.insert(0, (f"{OF}/of-{host}/allocations", Reply(200, row)))
+    tiny.trees[f"of-{host}"][f"of-{host}"] += 1
+    tiny.used[f"of-{host}"]["VCPU"] += 1
+
+
+def test_unused_hosts_are_read_in_two_listings(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    """And again in one, as long as nothing was written to any of them."""
+    tiny, facts = cloud
+    names = listed(tiny, 8)
+    tiny.reserved = {"pci-gpu003": {"VCPU": 8}}
+    seen = facts.on_hosts(names)
+    assert not any(one.occupants or one.unknown for one in seen.values())
+    assert [h for h, one in seen.items() if one.withheld] == ["gpu003"]
+    inventories = [f"/resource_providers/{p}/inventories" for p in ("of-gpu003", "pci-gpu003")]
+    assert in_placement(tiny) == [*LISTINGS, *inventories]
+    assert facts.on_hosts(names) == seen
+    assert in_placement(tiny) == LISTINGS[:1]
+
+
+def hide_in_listing(tiny: TinyCloud) -> None:
+    del tiny.trees["of-gpu002"]
+
+
+def hide_child(tiny: TinyCloud) -> None:
+    """Placement says nothing of one of a host's devices."""
+    del tiny.used["pci-gpu002"]
+
+
+def use_child(tiny: TinyCloud) -> None:
+    tiny.used["pci-gpu002"]["CUSTOM_GPU"] = 1
+
+
+@pytest.mark.parametrize("change", [hide_in_listing, hide_child, use_child])
+def test_host_without_proof_in_a_listing_is_asked_about_by_itself(
+    cloud: tuple[TinyCloud, OpenStackFacts], change: Callable[[TinyCloud], None]
+) -> None:
+    tiny, facts = cloud
+    names = listed(tiny, 8)
+    change(tiny)
+    leak = {"allocations": {"leak": {"resources": {"CUSTOM_GPU": 1}}}}
+    tiny.lies.insert(0, (f"{OF}/pci-gpu002/allocations", Reply(200, leak)))
+    seen = facts.on_hosts(names)
+    assert {h: [o.id for o in one.occupants] for h, one in seen.items() if one.occupants} == {
+        "gpu002": ["leak"]
+    }
+    asked = {line.split("/")[2] for line in in_placement(tiny) if line.endswith("/allocations")}
+    assert asked == {"of-gpu002", "pci-gpu002"}
+
+
+@pytest.mark.parametrize("listing", LISTINGS)
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(403, {}),
+        Reply(500, {}),
+        Reply(200, {}),
+        Reply(200, {"resource_providers": [{"uuid": "of-gpu000"}], "provider_summaries": {"of-gpu000": {}}}),
+        Reply(200, {"resource_providers": [], "provider_summaries": {}}),
+        Reply(200, "<html>"),
+    ],
+)
+def test_hosts_are_asked_about_one_by_one_if_a_listing_cannot_be_read(
+    cloud: tuple[TinyCloud, OpenStackFacts], listing: str, reply: Reply
+) -> None:
+    tiny, facts = cloud
+    names = listed(tiny, 8)
+    run(tiny, "gpu004", "theirs")
+    tiny.whole[f"/placement{listing}"] = reply
+    seen = facts.on_hosts(names)
+    assert not any(one.unknown for one in seen.values())
+    assert {h: [o.id for o in one.occupants] for h, one in seen.items() if one.occupants} == {
+        "gpu004": ["theirs"]
+    }
+    assert sum(line.endswith("/allocations") for line in in_placement(tiny)) == 16
+
+
+def test_host_is_read_again_once_an_allocation_was_written(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    """Then not again, while Nova shows the server there: a second one has another generation, and one that is gone
+    from Placement alone changes none."""
+    tiny, facts = cloud
+    names = listed(tiny, 8)
+    facts.on_hosts(names)
+    for host in names[:2]:
+        run(tiny, host, f"s-{host}")
+    in_placement(tiny)
+    seen = facts.on_hosts(names)
+    assert [o.placement for h in names[:2] for o in seen[h].occupants] == [True, True]
+    assert sorted(line for line in in_placement(tiny) if line not in LISTINGS) == sorted(
+        f"/resource_providers/{p}-{h}/allocations" for h in names[:2] for p in ("of", "pci")
+    )
+    assert facts.on_hosts(names) == seen
+    assert in_placement(tiny) == LISTINGS[:1]
+    tiny.trees["of-gpu001"]["pci-gpu001"] += 1
+    leak = {"allocations": {"leak": {"resources": {"CUSTOM_GPU": 1}}}}
+    tiny.lies.insert(0, (f"{OF}/pci-gpu001/allocations", Reply(200, leak)))
+    assert {o.id for o in facts.on_hosts(names)["gpu001"].occupants} == {"s-gpu001", "leak"}
+
+
+def test_allocation_of_a_server_that_left_is_read_again(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    """Removing one changes no generation: it is there or not, whatever was read before."""
+    tiny, facts = cloud
+    names = listed(tiny, 8)
+    run(tiny, "gpu001", "ours")
+    facts.on_hosts(names)
+    (nova,) = (reply for path, reply in tiny.lies if path.endswith("/detail"))
+    nova.body["hypervisors"][1]["servers"] = []  # type: ignore[index]
+    (one,) = facts.on_hosts(names)["gpu001"].occupants
+    assert (one.id, one.nova, one.placement) == ("ours", False, True)
+    del tiny.lies[0]
+    tiny.used["of-gpu001"]["VCPU"] = 0
+    assert not facts.on_hosts(names)["gpu001"].occupants
+
+
+def test_reading_of_before_counts_for_a_limited_time(
+    cloud: tuple[TinyCloud, OpenStackFacts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Placement that was restored may come to the same generations again."""
+    tiny, facts = cloud
+    names = listed(tiny, 8)
+    facts.on_hosts(names)
+    monkeypatch.setattr(consumers, "SAME", -1.0)
+    run(tiny, "gpu001", "theirs")
+    tiny.trees["of-gpu001"]["of-gpu001"] -= 1
+    assert [o.id for o in facts.on_hosts(names)["gpu001"].occupants] == ["theirs"]

@@ -98,6 +98,9 @@ class TinyCloud:
         children: resource provider -> those of its devices.
         missing_for: tokens of these projects get 404 for anything they ask for by its id.
         reserved: resource provider -> class -> how many of 8 Placement has reserved.
+        trees: Placement lists all resource providers: root -> provider -> generation.
+        whole: path of a listing of Placement -> what is answered instead, if it is of the whole cloud.
+        used: resource provider -> class -> how many of 8 are used, of the trees that Placement offers.
         actions: server -> Nova's record of its actions, the oldest first; see `act`.
         deleted: Nova's rows of servers that it deleted, until they are archived.
         filters_all: Nova filters servers by `deleted` and `uuid`, as for whom `servers:allow_all_filters` lets; it
@@ -118,6 +121,9 @@ class TinyCloud:
     missing_for: set[str] = field(default_factory=set[str])
     children: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     reserved: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    trees: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
+    whole: dict[str, Reply] = field(default_factory=dict[str, Reply])
+    used: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     actions: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
     deleted: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     filters_all: bool = True
@@ -171,6 +177,7 @@ class TinyCloud:
         self.lies, self.asked, self.scopes = [], [], []
         self.served, self.narrow, self.missing_for = set(), set(), set()
         self.children, self.actions, self.reserved = {}, {}, {}
+        self.trees, self.used, self.whole = {}, {}, {}
         self.deleted, self.filters_all = [], True
         self.shows_segments, self.shows_hosts, self.page = True, False, 1000
         group = {"id": "sg-default", "name": "default", "project_id": PROJECT}
@@ -200,6 +207,17 @@ class TinyCloud:
         if path == "/placement/resource_providers" and (root := query.get("in_tree")):
             tree = [*root, *self.children.get(root[0], ())]
             return Reply(200, {"resource_providers": [{"uuid": i} for i in tree]})
+        if path in self.whole:
+            return self.whole[path]
+        if path == "/placement/resource_providers":
+            rows = [
+                {"uuid": provider, "generation": generation, "root_provider_uuid": root}
+                for root, tree in self.trees.items()
+                for provider, generation in tree.items()
+            ]
+            return Reply(200, {"resource_providers": rows})
+        if path == "/placement/allocation_candidates":
+            return Reply(200, {"allocation_requests": [], "provider_summaries": self._summaries()})
         if path == "/v3/auth/projects":
             return Reply(200, {"projects": [{"id": p, "name": p} for p in sorted({PROJECT, *self.served})]})
         if path.startswith("/placement/") and path.endswith("/inventories"):
@@ -231,6 +249,13 @@ class TinyCloud:
         if row is None:
             return self.absent(service, rest[0])
         return Reply(200, {collection.replace("-", "_").removeprefix("os_").rstrip("s"): row})
+
+    def _summaries(self) -> dict[str, Any]:
+        def classes(provider: str, used: dict[str, int]) -> dict[str, dict[str, int]]:
+            reserved = self.reserved.get(provider, {})
+            return {c: {"used": n, "capacity": 8 - reserved.get(c, 0)} for c, n in used.items()}
+
+        return {provider: {"resources": classes(provider, used)} for provider, used in self.used.items()}
 
     @staticmethod
     def absent(service: str, thing_id: str) -> Reply:

@@ -1,9 +1,10 @@
 """Who has allocations of compute hosts in Placement, and what is reserved there.
 
 Sources: Placement's "List resource providers" (`in_tree`), "List resource provider allocations" and "List resource
-provider inventories" (`reserved`: of a whole inventory by an operator, or by Nova of a device that is used once). No
-request answers for several hosts at once, so an overview of a cloud is read in rounds, a bounded number of requests in
-each.
+provider inventories" (`reserved`: of a whole inventory by an operator, or by Nova of a device that is used once). Who
+has an allocation is asked of one provider at a time, so an overview of a cloud is read in rounds, a bounded number of
+requests in each. Which of many hosts have none, and which have no new one since they were read, two listings say
+(`weft.drivers.openstack.providers`).
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from weft.drivers.openstack.lookups import PLACEMENT_MICROVERSION
+from weft.drivers.openstack.providers import Tree, trees, unused
 from weft.drivers.openstack.session import Project
 from weft.model.errors import UnknownError
 
@@ -27,6 +31,9 @@ ROUND = 500
 """Most requests in one round; the last host may exceed it by the providers of its devices."""
 KNOWN = 300.0
 """Seconds after which a host's last reading expires if Placement doesn't answer."""
+SAME = 120.0
+"""Seconds for which a reading of a host counts while the generations of its providers are the same. They limit what a
+Placement that was restored from a backup, and has come to the same generations again, could hide."""
 _PLACEMENT = {"OpenStack-API-Version": f"placement {PLACEMENT_MICROVERSION}"}
 _NO_DEVICES = (
     "VCPU",
@@ -44,6 +51,31 @@ _UNKNOWN = "unknown"
 
 Classes = Mapping[str, frozenset[str]]
 """Consumer -> resource classes of its allocation that may be devices."""
+_NONE: Classes = {}
+
+
+class _Reading(NamedTuple):
+    """Who had allocations of a host, at a time in monotonic seconds, and its tree as listed before that."""
+
+    at: float
+    tree: Tree
+    classes: Classes
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What listings say of many hosts.
+
+    Attributes:
+        trees: provider -> its tree.
+        classes: provider of a host -> who has allocations there; only where the listings prove it.
+    """
+
+    trees: Mapping[str, Tree] = field(default_factory=dict[str, Tree])
+    classes: Mapping[str, Classes] = field(default_factory=dict[str, Classes])
+
+
+NOTHING = Overview()
 
 
 class Consumers:
@@ -60,20 +92,77 @@ class Consumers:
         self._trees: dict[str, tuple[float, tuple[str, ...]]] = {}
         self._read: dict[str, tuple[float, Classes]] = {}
         self._withheld: dict[str, tuple[float, str]] = {}
+        self._readings: dict[str, _Reading] = {}
 
-    def of(self, own: Project, host: str, provider: str) -> Classes:
+    def overview(self, own: Project, shown: Mapping[str, Collection[str]]) -> Overview:
+        """What listings of the whole cloud say now; nothing if Placement doesn't answer, or not for these hosts: they
+        are asked about one by one then. A reading of before counts if no allocation was written since, and each that
+        was there is of a server that Nova shows there: one that was removed changes no generation.
+
+        Args:
+            shown: provider of a host -> servers that Nova shows on the host.
+        """
+        try:
+            listed = trees(own)
+        except self._unreadable as error:
+            log.warning("Placement's resource providers can't be listed at once: %s", error)
+            return NOTHING
+        at, known, changed = time.monotonic(), dict[str, Classes](), list[str]()
+        there = shown.keys() & listed.keys()
+        self._trees = {**self._trees, **{p: (at, tuple(sorted(listed[p]))) for p in there}}
+        for provider in there:
+            before = self._readings.get(provider)
+            if (
+                before
+                and _is_same(before, listed[provider], at)
+                and before.classes.keys() <= {*shown[provider]}
+            ):
+                known[provider] = before.classes
+            else:
+                changed.append(provider)
+        if len(changed) > 1:
+            empty = self._unused(own, {p: listed[p] for p in changed})
+            known |= dict.fromkeys(empty, _NONE)
+            self._remember({p: _Reading(at, listed[p], _NONE) for p in empty})
+        return Overview(listed, known)
+
+    def _unused(self, own: Project, of: Mapping[str, Tree]) -> list[str]:
+        """Those of these providers of hosts in whose trees nothing is used."""
+        try:
+            free = unused(own)
+        except self._unreadable as error:
+            log.warning("what is used of Placement's providers can't be listed at once: %s", error)
+            return []
+        found = [provider for provider, tree in of.items() if tree.keys() <= free.keys()]
+        at = time.monotonic()
+        open_ = {p: (at, "") for p in found if all(free[one] for one in of[p])}
+        self._withheld = {**self._withheld, **open_}
+        return found
+
+    def _remember(self, readings: Mapping[str, _Reading]) -> None:
+        at = time.monotonic()
+        kept = {p: one for p, one in self._readings.items() if at - one.at <= SAME}
+        self._readings = {**kept, **readings}
+
+    def of(self, own: Project, host: str, provider: str, overview: Overview = NOTHING) -> Classes:
         """Who has an allocation of a host, or of one of its devices alone, which may be providers of their
         own. Raises what an unreadable answer raises.
         """
+        if provider in overview.classes:
+            return overview.classes[provider]
+        listed = overview.trees.get(provider)
         read_at, tree = self._trees.get(provider, (-math.inf, ()))
         if time.monotonic() - read_at > FRESH_TREE:
             tree = _tree(own, host, provider)
             self._trees = {**self._trees, provider: (time.monotonic(), tree)}
-        found: dict[str, frozenset[str]] = {}
+        found, at = dict[str, frozenset[str]](), time.monotonic()
         for one in tree:
             for consumer, classes in _allocations(own, host, one).items():
                 found[consumer] = found.get(consumer, frozenset()) | classes
-        return {consumer: found[consumer] for consumer in sorted(found)}
+        whole = {consumer: found[consumer] for consumer in sorted(found)}
+        if listed is not None:
+            self._remember({provider: _Reading(at, listed, whole)})
+        return whole
 
     def withheld(self, own: Project, host: str, provider: str) -> str:
         """Inventories of a host that are reserved as a whole, at most `FRESH_TREE` old; empty if there are
@@ -109,8 +198,13 @@ class Consumers:
         self._read = {host: known for host, known in self._read.items() if host in hosts}
         turn = sorted(hosts, key=lambda h: (not self._read.get(h, (0.0, {}))[1], self._when(h), h))
         failed: dict[str, str] = {}
+        overview = (
+            self.overview(own, {p: () for of in hosts.values() for p in of})
+            if 1 < len(hosts) <= ROUND
+            else NOTHING
+        )
         for batch in self._batches(turn, hosts):
-            answers = list(self._asking.map(lambda h: self._one(own, h, hosts[h]), batch))
+            answers = list(self._asking.map(lambda h: self._one(own, h, hosts[h], overview), batch))
             for host, answer in zip(batch, answers, strict=True):
                 if isinstance(answer, Exception):
                     failed[host] = sentence(answer)
@@ -148,12 +242,14 @@ class Consumers:
         if batch:
             yield batch
 
-    def _one(self, own: Project, host: str, providers: Iterable[str]) -> Classes | Exception:
+    def _one(
+        self, own: Project, host: str, providers: Iterable[str], overview: Overview
+    ) -> Classes | Exception:
         try:
             found: dict[str, frozenset[str]] = {}
             for provider in providers:
                 known = provider in self._trees
-                for consumer, classes in self.of(own, host, provider).items():
+                for consumer, classes in self.of(own, host, provider, overview).items():
                     found[consumer] = found.get(consumer, frozenset()) | classes
                 if known:
                     self.withheld(own, host, provider)
@@ -161,6 +257,11 @@ class Consumers:
         except self._unreadable as error:
             self.forget(providers)
             return error
+
+
+def _is_same(before: _Reading, tree: Tree, now: float) -> bool:
+    """Whether no allocation was written since: the same providers have the same generations."""
+    return now - before.at <= SAME and before.tree == tree
 
 
 _TOGETHER = 16

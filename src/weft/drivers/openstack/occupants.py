@@ -17,7 +17,7 @@ from datetime import datetime
 from functools import partial
 
 from weft.drivers.openstack.changeable import unsettled_boot
-from weft.drivers.openstack.consumers import Consumers
+from weft.drivers.openstack.consumers import NOTHING, Consumers, Overview
 from weft.drivers.openstack.deletedservers import had_no_host
 from weft.drivers.openstack.endings import ending
 from weft.drivers.openstack.instances import instance_of
@@ -110,7 +110,16 @@ class OpenStackOccupants:
         except UNREADABLE as error:
             uses = zip(wanted, self._asking.map(self._use, wanted), strict=True)
             return {host: OnHost(unknown=_sentence(error), busy=busy) for host, busy in uses}
-        return dict(zip(wanted, self._asking.map(lambda h: self._on_host(h, rows), wanted), strict=True))
+        overview = self._overview(wanted, rows) if rows else NOTHING
+        each = self._asking.map(lambda h: self._on_host(h, rows, overview), wanted)
+        return dict(zip(wanted, each, strict=True))
+
+    def _overview(self, hosts: Sequence[str], rows: Mapping[str, Json]) -> Overview:
+        """What Placement's listings say of these hosts, whose hypervisors were listed."""
+        shown = {
+            i: {o.id for o in _servers(rows[i])} for h in hosts for i in self._ids.get(h, ()) if i in rows
+        }
+        return self._consumers.overview(self._sessions.own(), shown)
 
     def _rows(self, hosts: Sequence[str]) -> Mapping[str, Json]:
         """Id of a hypervisor -> its row, in one listing of the cloud if that costs less than to ask about each of these
@@ -235,7 +244,7 @@ class OpenStackOccupants:
 
     # -- looking at one ---------------------------------------------------------------------------------------------
 
-    def _on_host(self, host: str, rows: Mapping[str, Json]) -> OnHost:
+    def _on_host(self, host: str, rows: Mapping[str, Json], overview: Overview) -> OnHost:
         """Args: rows: hypervisors that were read already, by id; others are asked about."""
         if host in self._by_ironic:
             try:
@@ -251,7 +260,7 @@ class OpenStackOccupants:
             for provider in ids:
                 row = _hypervisor(own, host, provider, rows.get(provider))
                 down = down or _down(row)
-                consumers = self._consumers.of(own, host, provider)
+                consumers = self._consumers.of(own, host, provider, overview)
                 seen.update((o.id, o) for o in _servers(row, consumers))
                 for consumer, classes in consumers.items():
                     known = seen.get(consumer)
