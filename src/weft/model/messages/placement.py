@@ -101,6 +101,18 @@ NO_REPLACEMENT = Code(
     "refusals",
     {"node": NODE, "why": MESSAGE},
 )
+CHOSEN_NODE_OUT = Code(
+    "CHOSEN_NODE_OUT",
+    Component.PLACEMENT,
+    "{chosen} was asked for, and isn't available: {filter}[ ({why})].",
+    "{chosen} was asked for, and isn't available.",
+    "refusals",
+    {
+        "chosen": NODE,
+        "filter": word("maintenance|down|quarantine|hold|drain|checks|report|busy|reserved"),
+        "why": TEXT,
+    },
+)
 PROJECT_LIMIT = Code(
     "PROJECT_LIMIT",
     Component.PLACEMENT,

@@ -31,7 +31,7 @@ from weft.model.specs import PortSpec
 from weft.planning.fabric.segments import management_size, rdma_size
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.engine import Engine
-from weft.planning.place.filters import carried, others
+from weft.planning.place.filters import carried, in_maintenance, others
 from weft.planning.place.placement import decide, place
 from weft.planning.shapes.gpu.graph import RDMA_NETWORK
 from weft.planning.shapes.gpu.request import request_of
@@ -332,4 +332,24 @@ def too_small(plan: Plan, order: Order, numbers: int, rails: int) -> Refusal | N
             return Refusal(
                 reason=reason, explanation=Explanation(considered=0, chosen=reason), would_fit=(would,)
             )
+    return None
+
+
+def chosen_out(by: str, site: Site, occupancy: Occupancy, shares: bool = False) -> str | None:
+    """What keeps the node that shall take another one's place from every order, by the filter's name; None: nothing
+    does. Args: shares: a part of it is enough."""
+    ways = {
+        "maintenance": in_maintenance(site),
+        "down": occupancy.down,
+        "quarantine": occupancy.quarantined,
+        "hold": occupancy.on_hold,
+        "drain": occupancy.drained,
+        "checks": occupancy.failing,
+        "report": occupancy.reported,
+        "busy": {} if shares and by in occupancy.parts else occupancy.busy,
+        "reserved": occupancy.reserved,
+    }
+    for name, why in ways.items():
+        if by in why:
+            return placements.CHOSEN_NODE_OUT(chosen=by, filter=name, why=why[by])
     return None

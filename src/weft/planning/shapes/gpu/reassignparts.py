@@ -30,7 +30,7 @@ from weft.planning.fabric.topology import Topology
 from weft.planning.place.placement import place
 from weft.planning.place.room import Room
 from weft.planning.place.shares import choose, most_shares
-from weft.planning.shapes.gpu.reassign import called, not_in_pod, numbered, too_many
+from weft.planning.shapes.gpu.reassign import called, chosen_out, not_in_pod, numbered, too_many
 from weft.planning.shapes.gpu.request import request_of
 from weft.planning.shapes.graph import servers_by_name
 from weft.planning.shapes.shape import Assignment, Resolved
@@ -113,7 +113,8 @@ def replace_part(
     found = place(wanted, site, occupancy)
     if isinstance(found, Refusal):
         offers = tuple(x for x in found.would_fit if "nodes.count" not in fields_of(x))
-        reason = placements.NO_REPLACEMENT(node=host, why=found.reason)
+        why = chosen_out(asked.by, site, occupancy, shares=True) if asked.by is not None else None
+        reason = placements.NO_REPLACEMENT(node=host, why=why or found.reason)
         return found.model_copy(update={"reason": reason, "would_fit": offers})
     servers = stay | _named(found, {*before, *leaving})
     return numbered(plan, resolved.order, _placement(servers, topology, found.explanation), leaving)

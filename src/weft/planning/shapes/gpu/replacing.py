@@ -18,7 +18,7 @@ from weft.model.plan import Allotment, Plan
 from weft.model.site import Site
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.placement import place
-from weft.planning.shapes.gpu.reassign import called, rails_of, too_small
+from weft.planning.shapes.gpu.reassign import called, chosen_out, rails_of, too_small
 from weft.planning.shapes.gpu.request import boot_key, request_of
 from weft.planning.shapes.graph import servers_by_name
 from weft.planning.shapes.shape import Assignment, Resolved
@@ -145,7 +145,8 @@ def _instead_of(
     if isinstance(found, Placement):
         return found
     offers = tuple(o for o in found.would_fit if not {"nodes.count", "nodes.spare"} & {*fields_of(o)})
-    reason = placements.NO_REPLACEMENT(node=failed.node, why=found.reason)
+    why = chosen_out(by, resolved.site, occupancy) if by is not None else None
+    reason = placements.NO_REPLACEMENT(node=failed.node, why=why or found.reason)
     return found.model_copy(update={"reason": reason, "would_fit": offers})
 
 
