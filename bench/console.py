@@ -37,6 +37,7 @@ PAGES = {
     "picture of the site": "/ui/site/picture",
     "what its canvas draws": "/ui/site/picture.json",
     "health of the site": "/ui/site/health",
+    "alarms": "/ui/site/alarms",
 }
 GOAL_PAGE, GOAL_STREAMS = 100.0, 5.0
 CLOUD = {"auth_url": "http://127.0.0.1:1/v3", "username": "x", "password": "x", "project_name": "x"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.helpers.smallsite import small_site
 from weft.model.site import Site
-from weft.planning.kept import SITES, kept
+from weft.planning.kept import SITES, Latest, kept
 
 
 def test_result_is_computed_once_per_site() -> None:
@@ -29,3 +29,15 @@ def test_result_is_computed_once_per_site() -> None:
         named(one.model_copy(), "a")
     named(one, "a")
     assert len(made) == 4 + SITES
+
+
+def test_latest_result_holds_while_what_it_follows_from_is_the_same() -> None:
+    """Large things by identity, the rest by value; a result that comes back is found, the oldest is forgotten."""
+    kept_before, made = Latest[int](2), list[int]()
+
+    def number(same: tuple[object, ...], *equal: object) -> int:
+        return kept_before.of(same, equal, lambda: made.append(0) or len(made))
+
+    one, twin = ["a"], ["a"]
+    assert [number((one,), 1), number((one,), 1), number((twin,), 1), number((one,), 1)] == [1, 1, 2, 1]
+    assert [number((one,), 2), number((one, twin), 2), number((one,), 1)] == [3, 4, 5]

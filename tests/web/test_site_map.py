@@ -161,3 +161,38 @@ def test_canvas_gets_each_node_with_its_colors(pods_console: Console, browser: B
     assert browser.get("/ui/site/picture.json?by=nix").status_code == 400
     browser.sign_in("alice")
     assert browser.get("/ui/site/picture.json").status_code == 403
+
+
+def test_canvas_of_an_unchanged_site_is_not_sent_again(pods_console: Console, browser: Browser) -> None:
+    """304 for the tag of the last answer, to those who may see it; what changed shows at once, and is not another's."""
+    store = pods_console.house.store
+    browser.sign_in("olga")
+    path = "/ui/site/picture.json"
+    first = browser.get(path)
+    tag = first.headers["etag"]
+    assert first.headers["content-encoding"] == "gzip" and first.headers["cache-control"] == "no-store"
+    assert browser.get(path, **{"Accept-Encoding": "gzip;q=0"}).content == first.content
+    again = browser.get(path, **{"If-None-Match": f'"x", {tag}'})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    store.quarantine("gpu09", "fan")
+    changed = browser.get(path, **{"If-None-Match": tag})
+    assert changed.status_code == 200 and changed.headers["etag"] != tag
+    store.clear_quarantine("gpu09")
+    assert browser.get(path, **{"If-None-Match": tag}).status_code == 304
+    browser.sign_in("alice")
+    assert browser.get(path, **{"If-None-Match": tag}).status_code == 403
+
+
+def test_tables_that_viewers_share_are_as_of_each_request(pods_console: Console, browser: Browser) -> None:
+    """A node that changes is in the next page of picture and health, whoever loaded it before."""
+    store = pods_console.house.store
+    browser.sign_in("olga")
+    before = [browser.get(f"/ui/site/{page}").text for page in ("picture", "health")]
+    assert [browser.get(f"/ui/site/{page}").text for page in ("picture", "health")] == before
+    store.quarantine("gpu09", "fan")
+    after = [browser.get(f"/ui/site/{page}").text for page in ("picture", "health")]
+    assert after[0] != before[0] and "fan" not in before[1] and "fan" in after[1]
+    store.clear_quarantine("gpu09")
+    assert [browser.get(f"/ui/site/{page}").text for page in ("picture", "health")] == before
+    browser.sign_in("alice")
+    assert [browser.get(f"/ui/site/{page}").status_code for page in ("picture", "health")] == [403, 403]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from weft.app.orderdesk import OrderDesk
 from weft.app.verbs import Request
-from weft.engine.nodes.nodehealth import HealthMark, Signs, health_marks, health_of_nodes, worst
+from weft.engine.book.capacity import Capacity
+from weft.engine.nodes.nodehealth import Signs, health_counts, health_of_nodes, health_values, worst
 from weft.engine.nodes.parthistory import part_history
 from weft.engine.store.store import WORKER_SECONDS
 from weft.model.errors import NotFoundError
 from weft.model.messages import maintenance, nodehealth
 from weft.model.messages.pods import STATE
 from weft.model.pod import Aspect, PodState
+from weft.model.site import Site
 from weft.model.views import (
     HealthCount,
     HealthGroup,
@@ -39,10 +41,10 @@ class HealthVerbs(OrderDesk):
         self._policy.check("nodes:list", request.caller)
         return list(self._healths(names))
 
-    def health_values(self, request: Request) -> dict[str, HealthValue]:
-        """Node -> its health alone, as `node_healths` has it."""
+    def health_values(self, request: Request) -> Mapping[str, HealthValue]:
+        """Node -> its health alone, as `node_healths` has it; the same object while none changes."""
         self._policy.check("nodes:list", request.caller)
-        return {one.node: one.health for one in self._marks()}
+        return health_values(*self._read())
 
     def health_page(
         self, request: Request, by: HealthGroup, health: HealthValue | None, limit: int
@@ -50,12 +52,11 @@ class HealthVerbs(OrderDesk):
         """`site_health`, the first nodes with this health (None: all that aren't ok), and how many there are, by one
         reading."""
         self._policy.check("nodes:list", request.caller)
-        site, capacity = self._store.site().site, self._store.capacity()
-        signs = Signs.read(self._store.database)
-        marks = list(health_marks(site, capacity, signs))
-        found = [one.node for one in marks if (one.health == health if health else one.health != "ok")]
+        site, capacity, signs = self._read()
+        values = health_values(site, capacity, signs)
+        found = [name for name, value in values.items() if (value == health if health else value != "ok")]
         nodes = list(health_of_nodes(site, capacity, signs, found[:limit]))
-        return _counted(marks, by), nodes, len(found)
+        return _site_health(health_counts(site, capacity, values, by), by), nodes, len(found)
 
     def node_health(self, request: Request, node: str) -> NodeHealth:
         """Of one. Raises `NotFoundError`."""
@@ -68,7 +69,8 @@ class HealthVerbs(OrderDesk):
     def site_health(self, request: Request, by: HealthGroup = "type") -> SiteHealth:
         """All nodes, counted by health in groups."""
         self._policy.check("nodes:list", request.caller)
-        return _counted(self._marks(), by)
+        site, capacity, signs = self._read()
+        return _site_health(health_counts(site, capacity, health_values(site, capacity, signs), by), by)
 
     def part_history(self, request: Request, serial: str) -> PartHistory:
         """Where a part with this number was, and what failed of it. Raises `NotFoundError`."""
@@ -122,13 +124,11 @@ class HealthVerbs(OrderDesk):
                 reason = _reason("unknown", nodehealth.NOT_IN_SITE(), None)
                 yield PodNodeHealth(node=name, health="unknown", reasons=(reason,))
 
-    def _marks(self) -> Iterator[HealthMark]:
-        site, capacity = self._store.site().site, self._store.capacity()
-        return health_marks(site, capacity, Signs.read(self._store.database))
+    def _read(self) -> tuple[Site, Capacity, Signs]:
+        return self._store.site().site, self._store.capacity(), Signs.read(self._store.database)
 
     def _healths(self, names: Collection[str] | None = None) -> Iterator[NodeHealth]:
-        site, capacity = self._store.site().site, self._store.capacity()
-        return health_of_nodes(site, capacity, Signs.read(self._store.database), names)
+        return health_of_nodes(*self._read(), names)
 
 
 _VALUES: tuple[HealthValue, ...] = ("ok", "warning", "failed", "unknown")
@@ -151,29 +151,11 @@ def _reason(value: HealthValue, text: str, pod: PodView | None) -> HealthReason:
     return HealthReason.model_validate({"health": value, "reason": text, "since": pod and pod.since})
 
 
-def _counted(marks: Iterable[HealthMark], by: HealthGroup) -> SiteHealth:
-    groups: dict[str, dict[str, int]] = {}
-    for one in marks:
-        group = groups.setdefault(_group(one, by), {})
-        group[one.health] = group.get(one.health, 0) + 1
-    counts = tuple(_count(name, found) for name, found in sorted(groups.items()))
-    total = {value: sum(getattr(one, value) for one in counts) for value in _VALUES}
-    return SiteHealth(by=by, total=_count("", total), groups=counts)
+def _site_health(counts: Mapping[str, Mapping[HealthValue, int]], by: HealthGroup) -> SiteHealth:
+    groups = tuple(_count(name, found) for name, found in sorted(counts.items()))
+    total: dict[HealthValue, int] = {value: sum(getattr(one, value) for one in groups) for value in _VALUES}
+    return SiteHealth(by=by, total=_count("", total), groups=groups)
 
 
-def _group(node: HealthMark, by: HealthGroup) -> str:
-    match by:
-        case "project":
-            return node.project_id or ""
-        case "rack":
-            return node.rack or ""
-        case "cloud":
-            return node.cloud or ""
-        case "use":
-            return node.use
-        case "type":
-            return node.type
-
-
-def _count(group: str, found: dict[str, int]) -> HealthCount:
+def _count(group: str, found: Mapping[HealthValue, int]) -> HealthCount:
     return HealthCount.model_validate({"group": group, "nodes": sum(found.values()), **found})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from weft.app.desk import Desk
 from weft.app.nodepages import NodeMark, node_marks, node_page
@@ -39,15 +39,15 @@ class MaintenanceVerbs(Desk):
         self._policy.check("nodes:list", request.caller)
         return node_page(*self._occupied(), wanted)
 
-    def node_marks(self, request: Request) -> list[NodeMark]:
-        """Of every node what a picture of the site shows, in the site's order."""
+    def node_marks(self, request: Request) -> Sequence[NodeMark]:
+        """Of every node what a picture of the site shows, in the site's order; the same object while none changes."""
         self._policy.check("nodes:list", request.caller)
         site, capacity, found, _ = self._occupied()
         return node_marks(site, capacity, found)
 
     def marks_and_views(
         self, request: Request, states: Collection[NodeState]
-    ) -> tuple[list[NodeMark], list[NodeView]]:
+    ) -> tuple[Sequence[NodeMark], list[NodeView]]:
         """As `node_marks`, and by the same reading the views of nodes in one of these states."""
         self._policy.check("nodes:list", request.caller)
         site, capacity, found, unknown = self._occupied()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from weft.app.show import views_of_nodes
 from weft.engine.book.capacity import Capacity
@@ -12,7 +12,7 @@ from weft.engine.book.checkstate import verdict
 from weft.model.site import Site
 from weft.model.views import NodePage, NodeSearch, NodeSort
 from weft.planning.fabric.topology import Topology
-from weft.planning.kept import kept
+from weft.planning.kept import Latest, kept
 
 
 class NodeMark(NamedTuple):
@@ -31,15 +31,34 @@ class NodeMark(NamedTuple):
     project_id: str | None
 
 
-def node_marks(site: Site, capacity: Capacity, found: Mapping[str, str]) -> list[NodeMark]:
-    """Of every node what its view says, in the site's order and in a tenth of the time."""
-    states, holds = node_states(site, capacity, found), dict(capacity.holds)
-    marks: list[NodeMark] = []
-    for name, rack, leaf in _places(site):
-        hold = holds.get(name)
-        pod, project = (hold["pod"], hold["project_id"]) if hold else (None, None)
-        marks.append(NodeMark(name, rack, leaf, states[name], pod, project))
-    return marks
+def node_marks(site: Site, capacity: Capacity, found: Mapping[str, str]) -> Sequence[NodeMark]:
+    """Of every node what its view says, in the site's order; the same object for as long as nothing changes."""
+    states, holds = node_states(site, capacity, found), capacity.holds
+    return _MARKS.of((site, states, holds), (), lambda: _marks(site, states, dict(holds)))
+
+
+def _marks(
+    site: Site, states: Mapping[str, str], holds: Mapping[str, Mapping[str, Any]]
+) -> tuple[NodeMark, ...]:
+    resting, rest = _resting_marks(site), _at_rest(site)
+    marks = list(resting)
+    for number, (name, state) in enumerate(states.items()):
+        if (hold := holds.get(name)) is not None:
+            _, rack, leaf, *_ = resting[number]
+            marks[number] = NodeMark(name, rack, leaf, state, hold["pod"], hold["project_id"])
+        elif state != rest[name]:
+            marks[number] = resting[number]._replace(state=state)
+    return tuple(marks)
+
+
+@kept
+def _resting_marks(site: Site) -> tuple[NodeMark, ...]:
+    rest = _at_rest(site)
+    return tuple(NodeMark(name, rack, leaf, rest[name], None, None) for name, rack, leaf in _places(site))
+
+
+_MARKS = Latest[tuple[NodeMark, ...]]()
+_STATES = Latest[Mapping[str, str]]()
 
 
 def node_page(
@@ -118,25 +137,32 @@ def _at_rest(site: Site) -> Mapping[str, str]:
     return {name: "free" if unit.is_whole else "not-compute" for name, unit in site.units.items()}
 
 
-def node_states(site: Site, capacity: Capacity, found: Mapping[str, str]) -> dict[str, str]:
-    """Every node -> its state, as in its view, in the site's order: only those that are in some state are looked at."""
-    rest = _at_rest(site)
-    states = dict(rest)
+def node_states(site: Site, capacity: Capacity, found: Mapping[str, str]) -> Mapping[str, str]:
+    """Every node -> its state, as in its view, in the site's order: only those that are in some state are looked at.
+    The same object for as long as none changes.
+    """
+    stops = capacity.stops
+    excluded = verdict(stops, site, capacity.at).excluded
+    marked: tuple[tuple[str, frozenset[str]], ...] = (
+        ("busy", frozenset(name for name, why in found.items() if why)),
+        ("maintenance", _maintained(site)),
+        ("failed", frozenset(name for name, why in excluded.items() if why)),
+        ("drained", frozenset(name for name, one in stops.items() if one.drain)),
+        ("held", frozenset(name for name, one in stops.items() if one.holds)),
+    )
+    shared = frozenset(row["node"] for row in capacity.shared)
 
-    def put(state: str, names: Iterable[str]) -> None:
-        states.update((name, state) for name in names if name in rest)
+    def make() -> Mapping[str, str]:
+        rest = _at_rest(site)
+        states = dict(rest)
+        later = (("busy", capacity.holds), ("busy", shared), ("quarantined", capacity.quarantines))
+        for state, names in (*marked, *later):
+            states.update((name, state) for name in names if name in rest)
+        return states
 
-    put("busy", (name for name, why in found.items() if why))
-    put("maintenance", _maintained(site))
-    put("failed", (name for name, why in verdict(capacity.stops, site, capacity.at).excluded.items() if why))
-    put("drained", (name for name, one in capacity.stops.items() if one.drain))
-    put("held", (name for name, one in capacity.stops.items() if one.holds))
-    put("busy", capacity.holds)
-    put("busy", (row["node"] for row in capacity.shared))
-    put("quarantined", capacity.quarantines)
-    return states
+    return _STATES.of((site, capacity.holds, capacity.quarantines), (marked, shared), make)
 
 
 @kept
-def _maintained(site: Site) -> tuple[str, ...]:
-    return tuple(name for name, unit in site.units.items() if unit.maintenance)
+def _maintained(site: Site) -> frozenset[str]:
+    return frozenset(name for name, unit in site.units.items() if unit.maintenance)

@@ -31,6 +31,7 @@ from weft.model.views import (
 )
 from weft.planning.fabric.diff import adopt_links, fabric_differences
 from weft.planning.fabric.topology import Topology
+from weft.planning.kept import kept
 
 
 class SiteVerbs(Desk):
@@ -155,16 +156,7 @@ class SiteVerbs(Desk):
     def leaves(self, request: Request) -> list[LeafView]:
         """The leaves of the active site's fabrics that nodes are on, in tree order."""
         self._policy.check("site:show", request.caller)
-        site = self._store.site().site
-        found: list[LeafView] = []
-        for fabric in sorted(site.fabrics):
-            one = Topology.of(site, fabric)
-            for block, leaves in one.blocks.items():
-                found += [
-                    LeafView(name=leaf, fabric=fabric, block=block, uplink_gbps=one.uplinks.get(leaf))
-                    for leaf in leaves
-                ]
-        return found
+        return list(_leaves(self._store.site().site))
 
     def compare_fabric(self, request: Request, fabric: str | None = None) -> FabricComparison:
         """The cables of the active site against those discovered now; None: the only fabric."""
@@ -206,3 +198,16 @@ class SiteVerbs(Desk):
         if fabric is None or fabric not in site.fabrics:
             raise InputError("fabric", fabric, f"fabrics of site {site.name}: {', '.join(names)}")
         return fabric
+
+
+@kept
+def _leaves(site: Site) -> Sequence[LeafView]:
+    found: list[LeafView] = []
+    for fabric in sorted(site.fabrics):
+        one = Topology.of(site, fabric)
+        for block, leaves in one.blocks.items():
+            found += [
+                LeafView(name=leaf, fabric=fabric, block=block, uplink_gbps=one.uplinks.get(leaf))
+                for leaf in leaves
+            ]
+    return found

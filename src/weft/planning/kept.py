@@ -1,11 +1,12 @@
-"""Caches results of pure functions of a site: sites are frozen, and the same ones are used repeatedly."""
+"""Caches results of pure functions of a site, and of what else changes seldom: sites are frozen, and the same ones
+are used repeatedly."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, Generic, ParamSpec, TypeVar
 
 from weft.model.site import Site
 
@@ -34,3 +35,32 @@ def kept(make: Callable[Concatenate[Site, P], T]) -> Callable[Concatenate[Site, 
         return results[key]
 
     return found
+
+
+class Latest(Generic[T]):
+    """The last results of something by what they follow from: the same object for as long as that stays the same.
+
+    For what follows from more than the site, such as the nodes that are held: it is read each time, and what is made
+    of it is kept. Callers share a result and must not change it. Two threads may compute the same result twice.
+
+    Args:
+        most: results that are kept; the oldest go first.
+    """
+
+    def __init__(self, most: int = SITES) -> None:
+        self._recent: deque[tuple[tuple[object, ...], tuple[object, ...], T]] = deque(maxlen=most)
+
+    def of(self, same: tuple[object, ...], equal: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What `make` returned for this, or returns now.
+
+        Args:
+            same: what it follows from and is immutable: large, and compared by identity.
+            equal: the rest of what it follows from, compared by value.
+        """
+        for objects, values, found in tuple(self._recent):
+            alike = len(objects) == len(same) and all(a is b for a, b in zip(objects, same, strict=True))
+            if alike and values == equal:
+                return found
+        found = make()
+        self._recent.append((same, equal, found))
+        return found

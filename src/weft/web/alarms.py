@@ -88,12 +88,12 @@ def _summary(found: list[Alarm]) -> str:
 
 
 async def _service(visit: Visit) -> list[Alarm]:
-    health = await run_outside(visit.http, await visit.caller("GET", "/v1/pods"), visit.verbs.health)
+    health = await run_outside(visit.http, await visit.asker("GET", "/v1/pods"), visit.verbs.health)
     return [Alarm(part, said) for part, said in health.checks.items() if not said.startswith("ok")]
 
 
 async def _pods(visit: Visit) -> list[Alarm]:
-    request = await visit.caller("GET", "/v1/pods")
+    request = await visit.asker("GET", "/v1/pods")
     search = PodSearch(all_projects=True, alarmed=True, limit=MOST)
     pods = await run_in_threadpool(visit.verbs.list_pods, request, search)
     pods.sort(key=lambda pod: (pod.state, pod.since))
@@ -111,7 +111,7 @@ async def _pods(visit: Visit) -> list[Alarm]:
 
 async def _nodes(visit: Visit) -> list[Alarm]:
     """In quarantine, with failed checks, and drained ones that should be empty by now."""
-    request = await visit.caller("GET", "/v1/nodes")
+    request = await visit.asker("GET", "/v1/nodes")
     nodes, views = await run_outside(
         visit.http, request, lambda: visit.verbs.marks_and_views(request, _STATES)
     )
@@ -133,7 +133,7 @@ async def _nodes(visit: Visit) -> list[Alarm]:
 
 
 async def _fabrics(visit: Visit) -> list[Alarm]:
-    request = await visit.caller("GET", "/v1/site/fabrics")
+    request = await visit.asker("GET", "/v1/site/fabrics")
     readings = await run_in_threadpool(visit.verbs.fabric_readings, request)
     return [
         Alarm(one.fabric, why, "/site/fabrics?now=true", one.read_at)
@@ -153,7 +153,7 @@ def _troubles(one: FabricReading) -> list[str]:
 
 
 async def _networks(visit: Visit) -> list[Alarm]:
-    request = await visit.caller("GET", "/v1/networks")
+    request = await visit.asker("GET", "/v1/networks")
     search = NetworkSearch(all_projects=True, limit=MOST)
     networks = await run_in_threadpool(visit.verbs.list_networks, request, search)
     return [
@@ -170,7 +170,7 @@ async def _networks(visit: Visit) -> list[Alarm]:
 
 
 async def _site(visit: Visit) -> list[Alarm]:
-    request = await visit.caller("GET", "/v1/site/resources")
+    request = await visit.asker("GET", "/v1/site/resources")
     try:
         one = await run_in_threadpool(visit.verbs.site_resources, request)
     except NotFoundError:

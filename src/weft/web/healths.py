@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
 
-from weft.model.views import HealthGroup, HealthValue, NodeHealth, SiteHealth
+from weft.app.verbs import Request
+from weft.model.views import HealthGroup, HealthValue
+from weft.planning.kept import Latest
+from weft.web.pages import fragment
 from weft.web.together import together
-from weft.web.visits import Visitor
+from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/site/health")
+_TABLES = Latest[str](8)
 SHOWN = 200
 """Nodes on the page; of the others the number."""
 
@@ -24,12 +28,22 @@ async def health(
 ) -> Response:
     """Counts by group, and nodes that aren't ok, or of one health."""
     request = await visit.caller("GET", "/v1/site/health")
-    await visit.caller("GET", "/v1/site/health/nodes")
+    await visit.asker("GET", "/v1/site/health/nodes")
 
-    async def read() -> tuple[SiteHealth, list[NodeHealth], int]:
-        return await run_in_threadpool(visit.verbs.health_page, request, by, health, SHOWN)
+    async def read() -> str:
+        return await run_in_threadpool(_table, visit, request, by, health)
 
-    found, nodes, number = await together(visit.http, request, ("health", by, health), read)
-    return visit.page(
-        "site_health.html", found=found, health=health, nodes=nodes, further=max(0, number - SHOWN)
-    )
+    table = await together(visit.http, request, ("health", by, health), read)
+    return visit.page("site_health.html", by=by, table=table)
+
+
+def _table(visit: Visit, request: Request, by: HealthGroup, health: HealthValue | None) -> str:
+    """The page's part that is the same for all who may see it, and until something changes."""
+    found, nodes, number = visit.verbs.health_page(request, by, health, SHOWN)
+    further = max(0, number - SHOWN)
+
+    def write() -> str:
+        given: dict[str, Any] = {"found": found, "health": health, "nodes": nodes, "further": further}
+        return fragment(visit.http, "site_health_table.html", **given)
+
+    return _TABLES.of((), (visit.base, health, found, nodes, further), write)

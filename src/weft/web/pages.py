@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from importlib.resources import files
 from typing import Any, cast
 
@@ -37,6 +39,45 @@ def page(
 ) -> Response:
     """A template's page for a browser."""
     return Response(fragment(http, template, session, **values), status, headers, "text/html; charset=utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A document that is sent unchanged to everyone who may have it: it is written, compressed and tagged once.
+
+    Attributes:
+        tag: weak, as the bytes depend on the encoding.
+        packed: the body, compressed (gzip).
+    """
+
+    body: bytes
+    packed: bytes
+    kind: str
+    tag: str
+
+    @classmethod
+    def of(cls, text: str, kind: str) -> Kept:
+        body = text.encode()
+        digest = blake2b(body, digest_size=16).hexdigest()
+        return cls(body, gzip.compress(body, 5, mtime=0), kind, f'W/"{digest}"')
+
+    def answer(self, http: HttpRequest) -> Response:
+        """304 without the document for those who send its tag. Browsers keep none: `Guard` says so."""
+        headers = {"ETag": self.tag, "Vary": "Accept-Encoding, Cookie"}
+        if self.tag in (one.strip() for one in http.headers.get("if-none-match", "").split(",")):
+            return Response(None, 304, headers)
+        if _takes_gzip(http.headers.get("accept-encoding", "")):
+            return Response(self.packed, 200, headers | {"Content-Encoding": "gzip"}, self.kind)
+        return Response(self.body, 200, headers, self.kind)
+
+
+def _takes_gzip(given: str) -> bool:
+    """Whether `Accept-Encoding` names it, and not with `q=0`."""
+    for one in given.split(","):
+        name, _, weight = one.partition(";")
+        if name.strip().lower() == "gzip":
+            return weight.replace(" ", "").lower() not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
 
 
 def fragment(http: HttpRequest, template: str, session: Session | None = None, **values: Any) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -16,6 +18,8 @@ from weft.app.nodepages import NodeMark
 from weft.generate.sitepicture import COLOURS, MOST_BOXES, MOST_NODES, Box, picture
 from weft.model.errors import InputError
 from weft.model.views import HealthValue, LeafView
+from weft.planning.kept import Latest
+from weft.web.pages import Kept, fragment
 from weft.web.together import together
 from weft.web.visits import Visit, Visitor
 
@@ -30,21 +34,51 @@ ROWS = 200
 By = Annotated[str, Query(max_length=20)]
 
 
+@dataclass(frozen=True)
+class Picture:
+    """The nodes as they were read, in boxes: the same object for as long as none changes. What is made of it is kept
+    with it: it depends on nothing else, and least of all on who asks.
+    """
+
+    by: str
+    boxes: Sequence[Box]
+    nodes: Sequence[NodeMark]
+
+    @cached_property
+    def rows(self) -> Sequence[tuple[Box, Mapping[str, int]]]:
+        """Of the table: each box, and how many of its nodes are in which state."""
+        return [(box, Counter(state for _, state in box.nodes)) for box in self.boxes]
+
+    @cached_property
+    def texts(self) -> dict[tuple[str | int, ...], str]:
+        """Parts of pages that were written from it."""
+        return {}
+
+
+_PICTURES = Latest[Picture](8)
+_DRAWN = Latest[Kept](8)
+
+
 @router.get("/picture")
 async def picture_page(
     visit: Visitor, by: By = "leaf", number: Annotated[int, Query(alias="page", ge=1, le=1000)] = 1
 ) -> Response:
     """The picture, and its table in pages."""
-    boxes, _ = await (await _reading(visit, by))()
-    rows = [(box, Counter(state for _, state in box.nodes)) for box in boxes]
+    await visit.caller("GET", "/v1/nodes")
+    found = await (await _reading(visit, by))()
+    rows = found.rows
     further = len(rows) > number * ROWS
+    if (table := found.texts.get(("table", visit.base, number))) is None:
+        shown = rows[(number - 1) * ROWS : number * ROWS]
+        table = fragment(visit.http, "site_picture_table.html", by=by, states=list(COLOURS), rows=shown)
+        if shown:
+            found.texts["table", visit.base, number] = table
     return visit.page(
         "site_picture.html",
         by=by,
-        large=sum(len(box.nodes) for box in boxes) > MOST_NODES,
+        large=len(found.nodes) > MOST_NODES,
         kinds=KINDS,
-        states=list(COLOURS),
-        rows=rows[(number - 1) * ROWS : number * ROWS],
+        table=table,
         total=len(rows),
         undrawn=max(0, len(rows) - MOST_BOXES),
         first=urlencode({"by": by}) if number > 1 else None,
@@ -55,30 +89,40 @@ async def picture_page(
 @router.get("/picture.svg")
 async def picture_file(visit: Visitor, by: By = "leaf") -> Response:
     """The picture alone, whose nodes are links."""
-    boxes, _ = await (await _reading(visit, by))()
-    nodes = sum(len(box.nodes) for box in boxes)
-    plural = {"leaf": "leaves", "rack": "racks"}[by]
-    text = picture(f"{nodes} nodes in {len(boxes)} {plural}", boxes, f"{visit.base}/site/nodes")
+    found = await (await _reading(visit, by))()
+    if (text := found.texts.get(("svg", visit.base))) is None:
+        plural = {"leaf": "leaves", "rack": "racks"}[by]
+        title = f"{len(found.nodes)} nodes in {len(found.boxes)} {plural}"
+        text = await run_in_threadpool(picture, title, found.boxes, f"{visit.base}/site/nodes")
+        found.texts["svg", visit.base] = text
     return Response(text, 200, media_type="image/svg+xml")
 
 
 @router.get("/picture.json")
 async def picture_data(visit: Visitor, by: By = "leaf") -> Response:
-    """What the canvas draws: nodes in the order of their boxes, and by each kind of color the number of its value."""
-    boxes_and_nodes = await _reading(visit, by)
-    request = await visit.caller("GET", "/v1/site/health/nodes")
+    """What the canvas draws: nodes in the order of their boxes, and by each kind of color the number of its value.
 
-    async def read() -> str:
-        boxes, nodes = await boxes_and_nodes()
-        healths = await run_outside(visit.http, request, lambda: visit.verbs.health_values(request))
-        return await run_in_threadpool(_drawn, boxes, nodes, healths)
+    304 for the tag of the last answer, if nothing has changed.
+    """
+    picture = await _reading(visit, by)
+    request = await visit.asker("GET", "/v1/site/health/nodes")
 
-    text = await together(visit.http, request, ("picture", by), read)
-    return Response(text, 200, media_type="application/json")
+    async def read() -> Kept:
+        found = await picture()
+
+        def draw() -> Kept:
+            healths = visit.verbs.health_values(request)
+            return _DRAWN.of(
+                (found, healths), (), lambda: Kept.of(_drawn(found, healths), "application/json")
+            )
+
+        return await run_outside(visit.http, request, draw)
+
+    return (await together(visit.http, request, ("picture", by), read)).answer(visit.http)
 
 
-def _drawn(boxes: Sequence[Box], nodes: Sequence[NodeMark], healths: Mapping[str, HealthValue]) -> str:
-    marks = {one.name: one for one in nodes}
+def _drawn(found: Picture, healths: Mapping[str, HealthValue]) -> str:
+    marks, boxes = {one.name: one for one in found.nodes}, found.boxes
     names = [name for box in boxes for name, _ in box.nodes]
     of: dict[str, list[str]] = {
         "state": [state for box in boxes for _, state in box.nodes],
@@ -103,19 +147,20 @@ def _pod_of(node: NodeMark) -> str:
     return f"{node.pod} of {node.project_id}" if node.pod else ""
 
 
-async def _reading(visit: Visit, by: str) -> Callable[[], Awaitable[tuple[list[Box], list[NodeMark]]]]:
+async def _reading(visit: Visit, by: str) -> Callable[[], Awaitable[Picture]]:
     """Reads the boxes, and the nodes for them; the caller may do that, as far as its token says."""
     if by not in KINDS:
         raise InputError("by", by, f"one of: {', '.join(KINDS)}")
-    request = await visit.caller("GET", "/v1/nodes")
-    again = await visit.caller("GET", "/v1/site/leaves")
+    request = await visit.asker("GET", "/v1/nodes")
+    again = await visit.asker("GET", "/v1/site/leaves")
 
-    def look() -> tuple[list[Box], list[NodeMark]]:
+    def look() -> Picture:
         nodes = visit.verbs.node_marks(request)
-        leaves = {leaf.name: leaf for leaf in visit.verbs.leaves(again)} if by == "leaf" else {}
-        return boxes_of(nodes, leaves, by), nodes
+        leaves = tuple(visit.verbs.leaves(again)) if by == "leaf" else ()
+        of = {leaf.name: leaf for leaf in leaves}
+        return _PICTURES.of((nodes,), (by, leaves), lambda: Picture(by, boxes_of(nodes, of, by), nodes))
 
-    async def read() -> tuple[list[Box], list[NodeMark]]:
+    async def read() -> Picture:
         return await run_outside(visit.http, request, look)
 
     return lambda: together(visit.http, request, ("boxes", by), read)

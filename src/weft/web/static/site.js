@@ -1,10 +1,11 @@
 // <weft-site src="picture.json?by=leaf">: the whole site on a canvas, a square for each node, a frame for each leaf or
 // rack. The page's table says the same without it. Colors follow what is chosen, and change without a new drawing of
-// anything else; a click leads to the node.
+// anything else; a click leads to the node. It is read again every half minute while it is visible.
 "use strict";
 
 const PALETTE = ["#0b5394", "#b45f06", "#38761d", "#741b47", "#134f5c", "#7f6000", "#5b0f00", "#20124d", "#1b6e6e", "#7a1f6b"];
 const FREE = "#8a939d";
+const AGAIN = 30000; // milliseconds
 
 class WeftSite extends HTMLElement {
   async connectedCallback() {
@@ -13,9 +14,7 @@ class WeftSite extends HTMLElement {
     this.select = this.querySelector("select");
     this.legend = this.querySelector("ul");
     try {
-      const answer = await fetch(this.getAttribute("src"), { credentials: "same-origin" });
-      if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
-      this.site = await answer.json();
+      await this.read();
     } catch (error) {
       this.status.textContent = `The picture can't be drawn (${error.message}). The table below says the same.`;
       return;
@@ -25,6 +24,37 @@ class WeftSite extends HTMLElement {
     this.select.addEventListener("change", () => this.draw());
     this.canvas.addEventListener("click", (event) => this.go(event));
     new ResizeObserver(() => this.draw()).observe(this);
+    this.timer = setInterval(() => this.again(), AGAIN);
+  }
+
+  disconnectedCallback() {
+    clearInterval(this.timer);
+  }
+
+  /** Whether there is anything new: the server sends no document for the tag of the last one that still holds. */
+  async read() {
+    const headers = this.tag ? { "If-None-Match": this.tag } : {};
+    const answer = await fetch(this.getAttribute("src"), { credentials: "same-origin", cache: "no-store", headers });
+    if (answer.status !== 304) {
+      if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
+      [this.site, this.tag, this.drawn] = [await answer.json(), answer.headers.get("ETag"), undefined];
+    }
+    this.at = new Date();
+    return answer.status !== 304;
+  }
+
+  async again() {
+    if (document.hidden) return;
+    try {
+      if (await this.read()) this.draw();
+      else this.explain();
+    } catch (error) {
+      this.status.textContent = `Not read again since ${this.time()} (${error.message}): load the page again.`;
+    }
+  }
+
+  time() {
+    return `${this.at.toISOString().slice(11, 19)} UTC`;
   }
 
   /** Where each box and node is: boxes side by side in rows, nodes in columns of a box. */
@@ -69,7 +99,8 @@ class WeftSite extends HTMLElement {
       pen.fillStyle = color;
       pen.fillRect(this.spots[n][0], this.spots[n][1], this.size, this.size);
     }
-    this.explain(by, names);
+    this.names = names;
+    this.explain();
   }
 
   color(by, value, number) {
@@ -78,8 +109,8 @@ class WeftSite extends HTMLElement {
   }
 
   /** The largest groups, with their colors and numbers. */
-  explain(by, names) {
-    const rows = [...names].sort((a, b) => b[1][1] - a[1][1]);
+  explain() {
+    const by = this.select.value, rows = [...this.names].sort((a, b) => b[1][1] - a[1][1]);
     this.legend.replaceChildren(
       ...rows.slice(0, 12).map(([value, [color, number]]) => {
         const item = document.createElement("li"), dot = document.createElement("canvas");
@@ -94,7 +125,7 @@ class WeftSite extends HTMLElement {
     );
     const repeated = !this.site.fixed[by] && rows.length > PALETTE.length ? `; of more than ${PALETTE.length} groups, some have the same color` : "";
     const rest = rows.length > 12 ? `, and ${rows.length - 12} further groups` : "";
-    this.status.textContent = `${this.spots.length} nodes in ${this.frames.length} groups${rest}${repeated}. A click leads to a node.`;
+    this.status.textContent = `${this.spots.length} nodes in ${this.frames.length} groups${rest}${repeated}. As of ${this.time()}. A click leads to a node.`;
   }
 
   go(event) {
