@@ -59,8 +59,9 @@ class MaintenanceVerbs(Desk):
         """Site, capacity, and node that no pod holds -> why it can't be assigned, or why that is unknown."""
         record, capacity = self._store.site(), self._store.capacity()
         found, unknown = dict[str, str](), dict[str, str]()
+        held = frozenset(capacity.held)  # is asked about each node
         for cloud, facts in sorted(self._keeper.world_of(record).clouds.items()):
-            seen, missing = on_free_nodes(facts, record.site, cloud, capacity.held, capacity.gone)
+            seen, missing = on_free_nodes(facts, record.site, cloud, held, capacity.gone)
             found |= seen
             unknown |= missing
         return record.site, capacity, found, unknown
