@@ -184,7 +184,7 @@ def test_canvas_of_an_unchanged_site_is_not_sent_again(pods_console: Console, br
 
 
 def test_tables_that_viewers_share_are_as_of_each_request(pods_console: Console, browser: Browser) -> None:
-    """A node that changes is in the next page of picture and health, whoever loaded it before."""
+    """A node that changes is in the next page of picture and health, also for those who loaded it before."""
     store = pods_console.house.store
     browser.sign_in("olga")
     before = [browser.get(f"/ui/site/{page}").text for page in ("picture", "health")]
