@@ -58,9 +58,9 @@ def _begin(made: Bench, pods: int) -> None:
     try:
         until_ready(made, pods + RELEASED)
         for number in range(RELEASED):
-            pod = made.store.find_pod(f"pod-{number}", None)
+            pod = made.store.pods.find(f"pod-{number}", None)
             made.store.release(pod.id, "release requested by the bench")
-        while len(made.store.live_pods()) > pods:
+        while len(made.store.pods.live()) > pods:
             time.sleep(0.5)
     finally:
         worker.stop(60)

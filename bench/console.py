@@ -164,7 +164,7 @@ def main(state: Path) -> int:
         async def events(each: float, number: int) -> None:
             def write() -> None:
                 for _ in range(number):
-                    made.store.note_event(UUID(int=1), "action", pods.RETRY_REQUESTED(), None)
+                    made.store.pods.note_event(UUID(int=1), "action", pods.RETRY_REQUESTED(), None)
                     time.sleep(each)
 
             threading.Thread(target=write, daemon=True).start()

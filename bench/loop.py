@@ -223,12 +223,12 @@ def order(made: Bench, number: int) -> None:
 
 
 def _release(made: Bench, name: str) -> float:
-    pod = made.store.find_pod(name, None)
+    pod = made.store.pods.find(name, None)
     began = time.monotonic()
     made.store.release(pod.id, "release requested by the bench")
-    while made.store.which_pod(str(pod.id), None).state is not PodState.RELEASED:
+    while made.store.pods.which(str(pod.id), None).state is not PodState.RELEASED:
         if time.monotonic() - began > PATIENCE:
-            raise RuntimeError(f"{name} isn't released: {made.store.find_pod(str(pod.id), None).reason}")
+            raise RuntimeError(f"{name} isn't released: {made.store.pods.find(str(pod.id), None).reason}")
         time.sleep(0.01)
     return time.monotonic() - began
 

@@ -88,11 +88,11 @@ def _one(made: Bench, worker: Worker, meter: Meter, number: int) -> None:
     nodes = {"count": NODES, "flavor": "gpu8", "image": "ubuntu"}
     name = f"pod-{number}"
     made.service.create_pod(request(made, number), Order.model_validate({"name": name, "nodes": nodes}))
-    pod = made.store.find_pod(name, None)
+    pod = made.store.pods.find(name, None)
     for step, end in (("claim to READY", PodState.READY), ("release to receipt", PodState.RELEASED)):
         if end is PodState.RELEASED:
             made.store.release(pod.id, "release requested by the bench")
-        while made.store.find_pod(str(pod.id), None).state is not end:
+        while made.store.pods.find(str(pod.id), None).state is not end:
             with meter.step(step):
                 visited = worker.run_once()
             if not visited:

@@ -66,13 +66,13 @@ def test_example_orders_changes_and_releases_a_pod(
         made = tool.apply(given(2))
         assert (changes(made), errors(made)) == ((1, 0, 0), "")
         outputs = [line["outputs"] for line in made if line["type"] == "outputs"][-1]
-        pod = doors.store.find_pod("train", "id-of-team-a")
+        pod = doors.store.pods.find("train", "id-of-team-a")
         assert outputs["pod"]["value"]["id"] == str(pod.id) and outputs["capacity"]["value"]["rows"]
         doors.finish("train")
         assert changes(tool.plan(given(2))) == (0, 0, 0)
         assert changes(tool.apply(given(3))) == (0, 1, 0)
         doors.finish("train")
-        assert len(doors.store.find_pod("train", "id-of-team-a").nodes) == 3
+        assert len(doors.store.pods.find("train", "id-of-team-a").nodes) == 3
         refused = errors(tool.apply(given(3000)))
         assert "unexpected response code '4" in refused and "nodes" in refused
         assert changes(tool.apply(given(3))) == (0, 0, 0), "what was refused isn't taken for done"
@@ -86,7 +86,7 @@ def test_example_orders_changes_and_releases_a_pod(
         assert doors.finish("train").state == "READY"
         gone = tool.destroy(given(3))
         assert (changes(gone), errors(gone)) == ((0, 0, 1), "")
-        assert doors.store.find_pod("train", "id-of-team-a").wanted == "absent"
+        assert doors.store.pods.find("train", "id-of-team-a").wanted == "absent"
 
 
 @pytest.mark.cloud

@@ -147,8 +147,8 @@ def test_a_change_under_way_is_waited_for(
     assert client.put("/v1/pods/train", json=more).json()["outcome"] == "changed"
     waiting = waiting_for(pool, client, app, until="READY")
     wait_for(lambda: doors.finish("train").changed_at is None or doors.worker.run_once() is None)
-    while doors.store.find_pod("train", "id-of-team-a").changed_at is not None:
-        doors.store.wake(doors.store.find_pod("train", "id-of-team-a").id)
+    while doors.store.pods.find("train", "id-of-team-a").changed_at is not None:
+        doors.store.wake(doors.store.pods.find("train", "id-of-team-a").id)
         doors.worker.run_once()
     pod = waiting.result(AT_ONCE).json()
     assert (pod["state"], pod["changing_since"], len(pod["servers"])) == ("READY", None, 3)
@@ -305,7 +305,7 @@ def test_wait_survives_a_cut_database_connection(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
-    wait_for(lambda: _survives(lambda: doors.store.which_pod("train", "id-of-team-a")))
+    wait_for(lambda: _survives(lambda: doors.store.pods.which("train", "id-of-team-a")))
     doors.finish("train")
     assert ready.result(30).json()["state"] == "READY"
 
@@ -326,7 +326,7 @@ def test_gathered_events_are_answered_together(
     last = client.get("/v1/pods/train/events").json()["events"][-1]["sequence"]
     asked = pool.submit(client.get, "/v1/pods/train/events", params={"after": last, "wait": 60, "gather": 3})
     wait_for(lambda: len(room(app)) == 1)
-    pod = doors.store.find_pod("train", "id-of-team-a")
+    pod = doors.store.pods.find("train", "id-of-team-a")
     doors.store.release(pod.id, "first")
     wait_for(lambda: len(room(app)) == 0)
     with psycopg.connect(doors.database.url, autocommit=True) as connection:

@@ -131,7 +131,7 @@ def test_internal_error_is_reported_without_a_traceback(desk: Desk, monkeypatch:
     words = ["receipt", "verify", "x"]
     parser = build_parser(words)
     assert parser.parse_args(words).run
-    monkeypatch.setattr(desk.house.store, "summaries", RuntimeError("inside"))
+    monkeypatch.setattr(desk.house.store.pods, "summaries", RuntimeError("inside"))
     bad = desk.weft("pod", "list")
     assert (bad.code, "req-" in bad.err, "inside" in bad.err) == (1, True, False)
 

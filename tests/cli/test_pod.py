@@ -199,7 +199,7 @@ def _away(desk: Desk, pod: UUID, asked: int) -> None:
     identity = desk.keystone.identity
     wait_for(lambda: identity.requests >= asked + 3)  # events, the pod, and events that aren't there yet
     identity.error = UnknownError("check a token", outside.service("identity"), "no answer", delay=0.05)
-    desk.house.store.note_event(pod, "step", "something", None)
+    desk.house.store.pods.note_event(pod, "step", "something", None)
     wait_for(lambda: identity.requests >= asked + 5)
     identity.error = None
 

@@ -144,17 +144,17 @@ class House:
         if nodes:
             order = order.model_copy(update={"nodes": order.nodes.model_copy(update=nodes)})
         view = self.service.create_pod(self.request(), order)
-        return self.store.find_pod(view.id, None)
+        return self.store.pods.find(view.id, None)
 
     def run(self, pod: PodRecord, until: PodState, visits: int = 40) -> PodRecord:
         """Visit until the pod is in a state; fails if it isn't after so many visits."""
         for _ in range(visits):
-            pod = self.store.find_pod(str(pod.id), None)
+            pod = self.store.pods.find(str(pod.id), None)
             if pod.state is until:
                 return pod
             self.store.wake(pod.id)
             self.worker.run_once()
-        pod = self.store.find_pod(str(pod.id), None)
+        pod = self.store.pods.find(str(pod.id), None)
         assert pod.state is until, f"{pod.state} ({pod.reason}), not {until}, after {visits} visits"
         return pod
 

@@ -51,7 +51,7 @@ def visit(house: House, pod: PodRecord, times: int = 6) -> PodRecord:
     for _ in range(times):
         house.store.wake(pod.id)
         house.worker.run_once()
-    return house.store.find_pod(str(pod.id), None)
+    return house.store.pods.find(str(pod.id), None)
 
 
 def sized(count: int) -> Order:

@@ -143,7 +143,7 @@ class OwnerHouse(House):
     def released(self, owner: OwnerRecord) -> SignedReceipt:
         self.store.release(owner.id, "release asked by operator")
         self.visit(owner, PodState.RELEASED)
-        signed = self.store.receipt(owner.id)
+        signed = self.store.records.receipt(owner.id)
         assert signed is not None and verify(signed.model_dump(mode="json"), signed.public_key).valid
         return signed
 
@@ -154,4 +154,4 @@ class OwnerHouse(House):
             return {r["number"]: read_owner(tx, r["owner_id"]).owner for r in rows}
 
     def events(self, owner: OwnerRecord, kind: str) -> list[str]:
-        return [e.message for e in self.store.events(owner.id, 0) if e.type == kind]
+        return [e.message for e in self.store.records.events(owner.id, 0) if e.type == kind]

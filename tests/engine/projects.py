@@ -18,7 +18,7 @@ from weft.planning.fabric.topology import Topology
 def order(house: House, project: str, name: str, count: int, **more: Any) -> PodRecord:
     gbps, locality = more.pop("gbps", 0), more.pop("locality", {})
     made = make(name, count, fabric={"bisection_gbps": gbps}, locality=locality, **more)
-    return house.store.find_pod(house.service.create_pod(house.request(project), made).id, None)
+    return house.store.pods.find(house.service.create_pod(house.request(project), made).id, None)
 
 
 def refused(house: House, project: str, count: int, **more: Any) -> list[str]:

@@ -88,7 +88,7 @@ def story(house: IpuHouse) -> None:
 
 
 def release(house: IpuHouse, name: str) -> None:
-    pod = house.store.find_pod(name, "team-a")
+    pod = house.store.pods.find(name, "team-a")
     house.release(pod)
     house.run(pod, PodState.RELEASED)
 

@@ -71,7 +71,7 @@ def restore(house: IpuHouse, version: str) -> None:
     house.clock.seconds = datetime.fromisoformat(seen["now"]).timestamp()  # type: ignore[attr-defined]
     with psycopg.connect(house.database.url) as connection:
         pods = [row[0] for row in connection.execute("SELECT id FROM pod WHERE plan IS NOT NULL").fetchall()]
-    wanted = {pod: {r.key: r for r in house.store.resources(pod)} for pod in pods}
+    wanted = {pod: {r.key: r for r in house.store.pods.resources(pod)} for pod in pods}
     today: dict[str, dict[str, object]] = {}
     for records in wanted.values():
         ids = {key: r.outside_id for key, r in records.items() if r.outside_id}
@@ -122,10 +122,10 @@ def every_document(store: Store) -> dict[str, int]:
         pods = [row[0] for row in connection.execute("SELECT id FROM pod").fetchall()]
     read = {"pod": 0, "plan": 0, "resource": 0, "receipt": 0, "event": 0}
     for pod_id in pods:
-        pod = store.find_pod(str(pod_id), None)
+        pod = store.pods.find(str(pod_id), None)
         read["pod"] += 1
         read["plan"] += pod.placed is not None
-        read["resource"] += len(store.resources(pod_id))
-        read["receipt"] += store.receipt(pod_id) is not None
-        read["event"] += len(store.events(pod_id, 0))
+        read["resource"] += len(store.pods.resources(pod_id))
+        read["receipt"] += store.records.receipt(pod_id) is not None
+        read["event"] += len(store.records.events(pod_id, 0))
     return read

@@ -44,14 +44,14 @@ def ready(house: House, *entries: dict[str, Any], **fields: Any) -> PodRecord:
 def receipt(house: House, pod: PodRecord) -> Receipt:
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and verify(signed.model_dump(mode="json"), signed.public_key).valid
     return signed.receipt
 
 
 def apply(house: House, wanted: Order) -> PodRecord:
     view = house.service.apply_pod(house.request(), wanted.name, wanted).pod
-    return house.store.find_pod(view.id, None)
+    return house.store.pods.find(view.id, None)
 
 
 def plan(house: House, wanted: Order) -> Plan:
@@ -73,7 +73,7 @@ def again(house: House, pod: PodRecord, visits: int = 3) -> PodRecord:
     for _ in range(visits):
         house.store.wake(pod.id)
         house.worker.run_once()
-    return house.store.find_pod(str(pod.id), None)
+    return house.store.pods.find(str(pod.id), None)
 
 
 def storage_house(database: Database, database_url: str) -> House:

@@ -45,7 +45,7 @@ def queue(house: House, name: str, count: int, **more: Any) -> PodRecord:
 
 
 def look(house: House, pod: PodRecord) -> PodRecord:
-    return house.store.find_pod(str(pod.id), None)
+    return house.store.pods.find(str(pod.id), None)
 
 
 def release(house: House, pod: PodRecord) -> None:
@@ -60,7 +60,7 @@ def policy(house: House, **settings: Any) -> None:
 
 
 def messages(house: House, pod: PodRecord, kind: str) -> list[str]:
-    return [e.message for e in house.store.events(pod.id, 0) if e.type == kind]
+    return [e.message for e in house.store.records.events(pod.id, 0) if e.type == kind]
 
 
 def at_once(*works: Callable[[], object]) -> list[Exception]:

@@ -70,9 +70,9 @@ class DoorsHouse(House):
 
     def finish(self, name: str, project: str = "id-of-team-a") -> PodRecord:
         """Visit a pod until it is READY, FAILED or RELEASED."""
-        pod = self.store.find_pod(name, project)
+        pod = self.store.pods.find(name, project)
         for _ in range(60):
-            pod = self.store.find_pod(str(pod.id), None)
+            pod = self.store.pods.find(str(pod.id), None)
             if pod.state in _REST and (pod.wanted != "absent" or pod.state is PodState.RELEASED):
                 return pod
             self.store.wake(pod.id)
@@ -82,7 +82,7 @@ class DoorsHouse(House):
     def finish_change(self, name: str, project: str = "id-of-team-a") -> PodRecord:
         """Visit a pod until no change of it is under way and it is READY."""
         for _ in range(60):
-            pod = self.store.find_pod(name, project)
+            pod = self.store.pods.find(name, project)
             if pod.changed_at is None and pod.state is PodState.READY:
                 return pod
             self.store.wake(pod.id)

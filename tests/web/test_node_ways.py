@@ -166,7 +166,7 @@ def test_certificate_of_bandwidth_is_shown(pods_console: Console, browser: Brows
     assert browser.get("/ui/site/nodes/gpu05/bandwidth").status_code == 403
     browser.sign_in("bob")
     assert browser.get(f"/ui/pods/{pod.id}/bandwidth").status_code == 404
-    assert "report-bandwidth" in " ".join(e.action for e in house.store.audit_log(AuditLogSearch()))
+    assert "report-bandwidth" in " ".join(e.action for e in house.store.records.audit_log(AuditLogSearch()))
 
 
 def test_map_of_a_pod_without_a_fabric_says_so(pods_console: Console, browser: Browser) -> None:

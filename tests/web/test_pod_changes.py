@@ -37,7 +37,7 @@ def test_pod_is_changed_as_its_page_showed(pods_console: Console, browser: Brows
     assert "Nothing to change" in browser.text
     planned = browser.post(path, {"do": "plan", "yaml": text, **fields, "nodes.count": "4"})
     assert re.search(r"nodes\.count 2 4", browser.text) and "Nodes that come" in browser.text
-    assert house.store.find_pod(str(pod.id), None).generation == 1
+    assert house.store.pods.find(str(pod.id), None).generation == 1
     shown = hidden_of_change(browser)
     browser.post(path, {"do": "apply", **shown})
     assert "generation 2" in browser.text
@@ -81,7 +81,7 @@ def test_impossible_change_says_why_and_has_no_button(pods_console: Console, bro
     assert browser.post(path, {"do": "nix", "yaml": text}).status_code == 400
     browser.get(path)
     assert browser.post(path, {"do": "plan", "yaml": text, "remove": "x" * 4001}).status_code == 400
-    assert house.store.find_pod(str(pod.id), None).generation == 1
+    assert house.store.pods.find(str(pod.id), None).generation == 1
 
 
 def test_only_who_may_change_a_pod_has_the_page(pods_console: Console, browser: Browser) -> None:

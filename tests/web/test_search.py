@@ -84,7 +84,7 @@ def test_search_is_bounded(pods_console: Console, browser: Browser) -> None:
     house = pods_console.house
     pods_console.order()
     house.multiply("train", 70)
-    pods = house.store.summaries(PodSearch(limit=100), None)
+    pods = house.store.pods.summaries(PodSearch(limit=100), None)
     with house.database.transaction() as tx:
         numbers = [{"owner_id": one.id, "space": f"vlan/x{n}", "number": 77} for n, one in enumerate(pods)]
         tx.many("hold_number", numbers)
@@ -117,11 +117,11 @@ def test_tenants_search_reads_own_resources_only(pods_console: Console, text: st
         )
         copy = f"INSERT INTO resource (owner_id, outside_id, {', '.join(names)}) {rows}"
         connection.execute(copy.encode())
-    pod = house.store.find_pod("train", None)
+    pod = house.store.pods.find("train", None)
     asked = {"text": text, "id": None, "numbers": [], "mac": None, "kinds": ["server", "port"], "limit": 51}
     asked |= {"address": text if text[0] == "1" else None, "project_id": pod.project_id}
     read = scanned(house.database, "searched_owners", **asked)
-    assert read["resource"] <= 2 * len(house.store.resources(pod.id)) and read["pod"] <= 4
+    assert read["resource"] <= 2 * len(house.store.pods.resources(pod.id)) and read["pod"] <= 4
 
 
 @pytest.mark.parametrize(

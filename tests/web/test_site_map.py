@@ -21,7 +21,7 @@ HEALTHS: tuple[str, ...] = get_args(HealthValue)
 
 
 def seen(console: Console) -> PodMap:
-    pod = console.house.store.find_pod("train", "id-of-team-a")
+    pod = console.house.store.pods.find("train", "id-of-team-a")
     return console.house.service.pod_map(OLGA, str(pod.id))
 
 

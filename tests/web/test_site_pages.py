@@ -36,7 +36,7 @@ OLGA = Request(caller("olga", "admin", "admin"), "127.0.0.1", "req-0")
 
 
 def log_of(console: Console) -> list[str]:
-    return [entry.action for entry in console.house.store.audit_log(AuditLogSearch())]
+    return [entry.action for entry in console.house.store.records.audit_log(AuditLogSearch())]
 
 
 @pytest.mark.parametrize("who", ["alice", "rita"])

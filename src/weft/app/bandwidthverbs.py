@@ -149,7 +149,7 @@ class BandwidthVerbs(TopologyVerbs):
 
     def _pod(self, request: Request, rule: str, name: str) -> tuple[PodTopology, Site, float | None]:
         """The pod, the site, and the floor that its order wants."""
-        shown, record = self._allowed(request, rule, name, self._store.find_shown), self._store.site()
+        shown, record = self._allowed(request, rule, name, self._store.pods.find_shown), self._store.site()
         pod = topology_of(shown, record)
         plan = shown.pod.placed
         if plan is not None and shape_of(plan.order).shares_nodes:

@@ -142,7 +142,7 @@ class ChangeVerbs(Generations, WaitingChanges):
                 capacity, at, site = read_capacity(tx), tx.now(), self._store.site().site
                 check_longest("until", until, until.timestamp(), at.timestamp(), site)
                 # As read under the lock: another extension may have come first, and the later end wins.
-                pod = self._store.pod_under(tx, pod.id)
+                pod = self._store.pods.under(tx, pod.id)
                 if pod.placed is None and pod.state not in ENDED:
                     if not lengthen_waiting(tx, pod, until, capacity, site, by):
                         raise ConflictError(orders.NOT_WAITING(pod=pod.name))
@@ -255,7 +255,7 @@ class ChangeVerbs(Generations, WaitingChanges):
     def _live(self, project: str, name: str) -> PodRecord | None:
         """The project's live pod with this name; None: the name is free."""
         try:
-            pod = self._store.find_pod(name, project)
+            pod = self._store.pods.find(name, project)
         except NotFoundError:
             return None
         return None if pod.state in ENDED or pod.name != name else pod

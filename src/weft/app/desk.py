@@ -71,7 +71,7 @@ class Desk:
 
     def _write(self, request: Request, action: str, subject: str, outcome: str, counted: bool) -> None:
         caller = request.caller
-        self._store.log(
+        self._store.records.log(
             user_id=caller.user_id,
             user_name=caller.user_name,
             user_domain_id=caller.user_domain_id,

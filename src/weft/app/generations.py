@@ -83,7 +83,7 @@ class Generations(PodVerbs):
                 continue
             with self._store.database.placing() as tx:
                 # As it is under the lock: a number that turned out to be taken is replaced without a new generation.
-                now = self._store.pod_under(tx, pod.id)
+                now = self._store.pods.under(tx, pod.id)
                 if now.generation != pod.generation:
                     raise ConflictError(overtaken(tx, pod))
                 pod = now
@@ -115,7 +115,7 @@ class Generations(PodVerbs):
         plan = found.plan
         facts = given.world.clouds[plan.cloud]
         check_epoch(self._store.database, facts, given.site.name, plan.cloud)
-        if without := given.without_occupied(plan, self._store.servers_on, found.assigned):
+        if without := given.without_occupied(plan, self._store.pods.servers_on, found.assigned):
             return without
         self._check_quotas(pod, found, given, beside)
         return None
@@ -127,7 +127,7 @@ class Generations(PodVerbs):
         there = found.plan.graph.by_key()
         new = Graph(resources=tuple(there[key] for key in found.change.added))
         missing = (RowState.WANTED, RowState.CREATING, RowState.ABSENT)
-        is_there = {r.key for r in self._store.resources(pod.id) if r.state not in missing}
+        is_there = {r.key for r in self._store.pods.resources(pod.id) if r.state not in missing}
         gone = () if beside else tuple(r for r in found.change.removed if r.key in is_there)
         plan = found.plan.model_copy(update={"graph": new})
         given.check_quotas(pod.project_id, plan, Graph(resources=gone))

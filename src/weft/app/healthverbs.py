@@ -82,7 +82,7 @@ class HealthVerbs(OrderDesk):
 
     def pod_health(self, request: Request, name: str) -> PodHealth:
         """Of a pod and its nodes. Of one that doesn't serve yet, or any more, it is unknown."""
-        pod = self._view_of(self._allowed(request, "pods:show", name, self._store.find_shown))
+        pod = self._view_of(self._allowed(request, "pods:show", name, self._store.pods.find_shown))
         mine = {one.node for one in (*pod.placed, *pod.spares)}
         nodes = tuple(self._nodes(mine)) if pod.state in _SERVING else ()
         reasons = tuple(self._reasons(pod))

@@ -61,7 +61,7 @@ class LinkVerbs(OrderDesk):
 
     def pod_links(self, request: Request, name: str, pattern: Pattern = "rail") -> PodLinks:
         """Links that a pod's paths use, and with how many others it shares each. Raises as `show_link`."""
-        pod = self._allowed(request, "pods:links", name, self._store.find_pod)
+        pod = self._allowed(request, "pods:links", name, self._store.pods.find)
         picture, user = self._of_pod(pod, pattern)
         mine, use = picture.use.links_of(user), picture.use
         links = [picture.pod_link(link, paths) for link, paths in mine.items()]
@@ -89,7 +89,7 @@ class LinkVerbs(OrderDesk):
         Raises as `show_link`.
         """
         self._policy.check("links:show", request.caller)
-        pod = self._allowed(request, "pods:show", name, self._store.find_pod)
+        pod = self._allowed(request, "pods:show", name, self._store.pods.find)
         picture, user = self._of_pod(pod, pattern)
         between = [k for k in picture.use.links_of(user) if picture.is_between_switches(k)]
         state = {link: is_congested(picture.rate(link)) for link in between}

@@ -40,12 +40,12 @@ class MapVerbs(OrderDesk):
 
     def pod_map(self, request: Request, name: str) -> PodMap:
         """A pod's order, nodes, servers, ports, membership, leaf ports. What can't be read now is unknown, with why."""
-        pod = self._allowed(request, "pods:show", name, self._store.find_pod)
+        pod = self._allowed(request, "pods:show", name, self._store.pods.find)
         site, plan = self._store.site().site, pod.placed
         fabric = plan.fabric if plan is not None and plan.fabric in site.fabrics else None
         started = self._clock.monotonic()
         seen = self._read_fabric(site, fabric) if fabric else _Seen(None, "the pod is on no fabric", None, "")
-        records = self._store.resources(pod.id)
+        records = self._store.pods.resources(pod.id)
         ports = list(_ports(pod, records, site, self._store.capacity(), fabric, seen)) if fabric else []
         ports.sort(key=lambda port: (not port.differs, port.node, port.adapter, port.port))
         now = self._clock.monotonic()

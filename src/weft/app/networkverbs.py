@@ -29,7 +29,7 @@ class NetworkVerbs(OrderDesk):
 
     def network_events(self, request: Request, name: str, after: int = 0) -> list[EventView]:
         """Events with a sequence above `after`."""
-        return self._store.events(self._network(request, name)[0], after)
+        return self._store.records.events(self._network(request, name)[0], after)
 
     def abandon_network(self, request: Request, name: str, reason: str) -> NetworkView:
         """End a release that can't finish; its receipt is never clean. `ConflictError` in other states."""
@@ -44,7 +44,7 @@ class NetworkVerbs(OrderDesk):
         """Receipt of a network's last release, for operators, as it names nodes. `ConflictError` if there is none."""
         self._policy.check("networks:receipt", request.caller)
         owner = self._networks().find_released(name)
-        receipt = self._store.receipt(owner) if owner else None
+        receipt = self._store.records.receipt(owner) if owner else None
         if receipt is None:
             found = self._network(request, name)[1]
             raise ConflictError(

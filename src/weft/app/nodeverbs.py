@@ -31,7 +31,7 @@ class NodeVerbs(OrderDesk):
             record = self._server(pod, server)
             cloud = self._cloud(pod)
             self._note(request, pod, record, action)
-            with self._store.acting(pod, record) as fence:
+            with self._store.pods.acting(pod, record) as fence:
                 password = cloud.act(pod.project_id, str(record.outside_id), action, fence)
             return ActionView(
                 server=record.resource.name, node=record.resource.node, action=action, password=password
@@ -45,7 +45,7 @@ class NodeVerbs(OrderDesk):
             spec = record.resource.spec
             serial, cloud = isinstance(spec, ServerSpec) and spec.bare_metal, self._cloud(pod)
             self._note(request, pod, record, "console")
-            with self._store.acting(pod, record) as fence:
+            with self._store.pods.acting(pod, record) as fence:
                 return cloud.console(pod.project_id, str(record.outside_id), serial, fence)
 
     def _note(self, request: Request, pod: PodRecord, record: ResourceRecord, what: str) -> None:
@@ -55,7 +55,7 @@ class NodeVerbs(OrderDesk):
             text = pods.CONSOLE_REQUESTED(node=node, user=who)
         else:
             text = pods.ACTION_REQUESTED(action=what, node=node, user=who)
-        self._store.note_event(pod.id, "action", text, record.key)
+        self._store.pods.note_event(pod.id, "action", text, record.key)
 
     def _cloud(self, pod: PodRecord) -> CloudFacts:
         cloud = pod.plan.cloud
@@ -68,7 +68,7 @@ class NodeVerbs(OrderDesk):
             state = "being released" if pod.wanted == "absent" else pod.state
             raise ConflictError(orders.NOT_IN_USE(pod=pod.name, state=str(state)))
         # Tenants have no access to servers that belong to the site, such as an IPU pod's controller.
-        rows = (r for r in self._store.resources(pod.id) if r.resource.owner == "tenant")
+        rows = (r for r in self._store.pods.resources(pod.id) if r.resource.owner == "tenant")
         servers = [r for r in rows if r.kind is Kind.SERVER and r.wanted]
         found = [r for r in servers if given in (r.resource.name, r.resource.node)]
         if not found:

@@ -63,11 +63,11 @@ class OrderDesk(Desk):
 
     def _find(self, request: Request, rule: str, name: str) -> PodRecord:
         """A pod that the caller may see and is allowed to do this with; one that it may not see doesn't exist."""
-        return self._allowed(request, rule, name, self._store.find_pod)
+        return self._allowed(request, rule, name, self._store.pods.find)
 
     def _whose(self, request: Request, rule: str, name: str) -> FoundPod:
         """As `_find`, but only the pod's identity."""
-        return self._allowed(request, rule, name, self._store.which_pod)
+        return self._allowed(request, rule, name, self._store.pods.which)
 
     def _allowed(
         self, request: Request, rule: str, name: str, find: Callable[[str, str | None], _Pod]
@@ -188,7 +188,7 @@ class OrderDesk(Desk):
         return window
 
     def _view(self, pod_id: UUID) -> PodView:
-        return self._view_of(self._store.pod_to_show(pod_id))
+        return self._view_of(self._store.pods.to_show(pod_id))
 
     def _view_of(self, shown: ShownPod) -> PodView:
         placed = shown.pod.placed

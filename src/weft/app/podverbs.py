@@ -125,14 +125,14 @@ class PodVerbs(OrderDesk):
         """Live pods, and released ones of the last day, by name; no more than `search.limit`."""
         if search.all_projects:
             self._policy.check("pods:list_all_projects", request.caller)
-            return self._store.summaries(search, None)
+            return self._store.pods.summaries(search, None)
         project = self._project(request, "pods:list")
         if search.project not in (None, project):
             raise InputError("project", search.project, instead("must be omitted without all_projects"))
-        return self._store.summaries(search, project)
+        return self._store.pods.summaries(search, project)
 
     def show_pod(self, request: Request, name: str) -> PodView:
-        return self._view_of(self._allowed(request, "pods:show", name, self._store.find_shown))
+        return self._view_of(self._allowed(request, "pods:show", name, self._store.pods.find_shown))
 
     def find_pod(self, request: Request, rule: str, name: str) -> FoundPod:
         """Identity and state of a pod, for a caller who may do this with it."""
@@ -146,7 +146,7 @@ class PodVerbs(OrderDesk):
         self, request: Request, name: str, after: int = 0, newest: int | None = None
     ) -> list[EventView]:
         """Events with a sequence above `after`; with `newest` only the last so many."""
-        return self._store.events(self._whose(request, "pods:events", name).id, after, newest)
+        return self._store.records.events(self._whose(request, "pods:events", name).id, after, newest)
 
     def release_pod(self, request: Request, name: str) -> PodView:
         return self._view(UUID(self.begin_release(request, name)))
@@ -168,7 +168,7 @@ class PodVerbs(OrderDesk):
                 )
                 is None
             ):
-                pod = self._store.find_pod(str(found.id), None)
+                pod = self._store.pods.find(str(found.id), None)
                 leaving = pod.wanted == "absent" and pod.state not in ENDED
                 state = "being released" if leaving else pod.state
                 raise ConflictError(orders.NOT_FAILED(pod=pod.name, state=str(state)))
@@ -179,7 +179,7 @@ class PodVerbs(OrderDesk):
         with self._logged(request, "pod abandon", name):
             pod = self._whose(request, "pods:abandon", name)
             if not self._store.abandon(pod.id, request.caller.named_to(pod.project_id), reason):
-                raise ConflictError(_not_abandoned(self._store.find_pod(str(pod.id), None)))
+                raise ConflictError(_not_abandoned(self._store.pods.find(str(pod.id), None)))
             return self._view(pod.id)
 
     def receipt_key(self, request: Request) -> ReceiptKey:
@@ -190,7 +190,7 @@ class PodVerbs(OrderDesk):
     def pod_receipt(self, request: Request, name: str) -> SignedReceipt:
         """Receipt of the last release, by name or id. `ConflictError` while there is none."""
         pod = self._find(request, "pods:receipt", name)
-        receipt = self._store.receipt(pod.id)
+        receipt = self._store.records.receipt(pod.id)
         if receipt is None:
             code = orders.NO_RECEIPT_EVER if pod.state is PodState.RELEASED else orders.NO_RECEIPT_YET
             raise ConflictError(code(pod=pod.name, state=str(pod.state)))

@@ -76,7 +76,7 @@ class Replacer(ReplaceVerbs, NodeVerbs):
         Raises `WeftError` if it doesn't fail any more, that isn't known, or nothing can take its place now; nothing is
         changed then.
         """
-        pod, request = self._store.find_pod(str(failure.pod_id), None), _as_weft()
+        pod, request = self._store.pods.find(str(failure.pod_id), None), _as_weft()
         unasked = self._unasked(failure)
         with self._store.database.transaction() as tx:
             check_confirmed(tx, pod)
@@ -117,7 +117,7 @@ class Replacer(ReplaceVerbs, NodeVerbs):
             )
         if failure.kind == "host" and facts.hosts().get(node.nova_host, "").partition(":")[0] != "down":
             raise ConflictError(repairs.HOST_NOT_DOWN())
-        servers = [r for r in self._store.resources(pod.id) if r.wanted and r.kind is Kind.SERVER]
+        servers = [r for r in self._store.pods.resources(pod.id) if r.wanted and r.kind is Kind.SERVER]
         ids = {r.key: r.outside_id for r in servers if r.outside_id is not None}
         driver = world.driver(plan.cloud)
         seen = seen_of(driver.find(pod.scope, [r.resource for r in servers], ids), servers)
@@ -157,7 +157,7 @@ class Replacer(ReplaceVerbs, NodeVerbs):
             allowed = True
 
         try:
-            with self._store.acting(pod, server) as fence:
+            with self._store.pods.acting(pod, server) as fence:
                 self._cloud(pod).act(pod.project_id, server_id, Action.RESET, lambda: may(fence))
         except (ConflictError, PermanentError):
             if not allowed:

@@ -112,7 +112,7 @@ class ReplaceVerbs(ChangeVerbs):
         a repeated one, also once the old node is free."""
         if pod.ready_generation >= pod.generation:
             return False
-        rows = (r for r in self._store.resources(pod.id) if r.wanted and r.resource.node == node)
+        rows = (r for r in self._store.pods.resources(pod.id) if r.wanted and r.resource.node == node)
         return any(r.generation > pod.ready_generation for r in rows)
 
     def _replace(

@@ -51,7 +51,7 @@ class SiteHolds:
         for name, numbers in sorted(capacity.used.segments.items()):
             if name in before.fabrics and name in site.fabrics:
                 _check_numbers(name, before.fabrics[name], site.fabrics[name], numbers)
-        for home in self._store.homes(tx):
+        for home in self._store.pods.homes(tx):
             for kind, name, known in (
                 ("fabrics", home.fabric, {*site.fabrics, *site.managers, NO_FABRIC}),
                 ("clouds", home.cloud, site.clouds),
@@ -72,7 +72,7 @@ class SiteHolds:
                 raise ConflictError(
                     f"name: {site.name} is another site than {owner.name}, which is applied: {then}"
                 )
-            resources = [r.resource for r in self._store.resources(owner.id) if not r.is_nowhere]
+            resources = [r.resource for r in self._store.pods.resources(owner.id) if not r.is_nowhere]
             for fabric, switch in sorted(self._switches_of(resources) - _readable_switches(site)):
                 if fabric in site.fabrics:
                     raise ConflictError(

@@ -83,7 +83,7 @@ class SiteResourceVerbs(Desk):
         """The owner of what was applied last, and its events with a sequence above `after`."""
         self._policy.check("site:plan", request.caller)
         owner = self._applied()[0].id
-        return owner, self._store.events(owner, after)
+        return owner, self._store.records.events(owner, after)
 
     def destroy_site(self, request: Request) -> SiteResources:
         """Remove everything that was applied; a receipt follows.
@@ -114,7 +114,7 @@ class SiteResourceVerbs(Desk):
         self._policy.check("site:plan", request.caller)
         site = self._store.site().site.name
         destroyed = last_destroyed(self._store.database, site)
-        receipt = self._store.receipt(destroyed) if destroyed is not None else None
+        receipt = self._store.records.receipt(destroyed) if destroyed is not None else None
         if receipt is None:
             raise NotFoundError(f"there is no receipt: nothing of site {site} was destroyed yet")
         return receipt
@@ -146,7 +146,7 @@ class SiteResourceVerbs(Desk):
         return owner, desired
 
     def _begin_to_destroy(self, owner: OwnerRecord, desired: DesiredSite, by: str) -> None:
-        records = self._store.resources(owner.id)
+        records = self._store.pods.resources(owner.id)
         with self._store.database.statement() as tx:
             _check_unused(tx, desired, records)
         self._check_alone(records)
@@ -174,7 +174,7 @@ class SiteResourceVerbs(Desk):
             raise ConflictError(f"{said}; remove them first")
 
     def _resources(self, owner: OwnerRecord, desired: DesiredSite) -> SiteResources:
-        records = self._store.resources(owner.id)
+        records = self._store.pods.resources(owner.id)
         return SiteResources(
             id=str(owner.id),
             site=owner.name,
@@ -190,7 +190,7 @@ class SiteResourceVerbs(Desk):
             and followed(records, desired.graph),
             needs_person=any(c.reason is Cause.PERSON_NEEDED for c in owner.conditions),
             resources=tuple(record_view(r) for r in records),
-            has_receipt=self._store.receipt(owner.id) is not None,
+            has_receipt=self._store.records.receipt(owner.id) is not None,
         )
 
 

@@ -75,7 +75,7 @@ class SiteVerbs(Desk):
 
     def audit_log(self, request: Request, search: AuditLogSearch) -> list[AuditLogEntry]:
         self._policy.check("audit_log:list", request.caller)
-        return self._store.audit_log(search)
+        return self._store.records.audit_log(search)
 
     def activate_site(
         self, request: Request, document: dict[str, object], base: int | None = None, instead: bool = False

@@ -35,7 +35,7 @@ class TopologyVerbs(OrderDesk):
         Servers in force are in it, also those on nodes that are drained or off: the file must not change when a node is
         away. Raises `ConflictError` if the pod has none, or nothing that the format describes.
         """
-        shown = self._allowed(request, "pods:topology", name, self._store.find_shown)
+        shown = self._allowed(request, "pods:topology", name, self._store.pods.find_shown)
         if format_ not in FORMATS:
             raise InputError("format", format_, instead("one of {formats}", formats=", ".join(FORMATS)))
         pod = topology_of(shown, self._store.site())

@@ -102,7 +102,7 @@ def test_ipu_machines_reach_only_each_other_until_release(switched: Switched) ->
     assert house.service.audit(house.operator).findings == ()
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and verify(signed.model_dump(mode="json")).valid and signed.receipt.clean
     assert not hosts.reached(inside | across)
     assert segment.number not in switched.fabric.snapshot().ports_in
@@ -145,14 +145,14 @@ def test_machines_answer_arp_before_ready_and_not_after_release(asking: Switched
     """They have no agent: whom the Poplar server's side finds by ARP is there in both directions."""
     house = asking.house
     pod = house.booted()
-    verified = " / ".join(e.message for e in house.store.events(pod.id, 0) if e.type == "verified")
+    verified = " / ".join(e.message for e in house.store.records.events(pod.id, 0) if e.type == "verified")
     assert "4 adapters of roce without an agent that answer" in verified and "frames of" not in verified
     assert (
         "whether others on roce hear members was not tested: no probe agent is beside any other" in verified
     )
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
     [item] = [i for i in signed.receipt.items if i.plane == "frames"]
     assert item.result == "clean" and item.subject.endswith("0 others, 4 without an agent")
@@ -170,6 +170,6 @@ def test_silent_machine_is_reported(asking: Switched) -> None:
     finally:
         ovs.inside(RNICS[1], ["ip", "address", "del", f"{first.rnic_address}/32", "dev", "eth0"])
         ovs.inside(RNICS[0], ["ip", "address", "add", f"{first.rnic_address}/32", "dev", "eth0"])
-    verified = " / ".join(e.message for e in house.store.events(pod.id, 0) if e.type == "verified")
+    verified = " / ".join(e.message for e in house.store.records.events(pod.id, 0) if e.type == "verified")
     assert f"frames of {first.name}/rnic on roce were not tested" in verified
     assert "it answers no member's ARP request" in verified and f"{second.name}/rnic" not in verified

@@ -154,7 +154,7 @@ def test_missing_server_is_found_and_recreated_by_repair(house: House) -> None:
     assert "missing" in categories(check(house))
     report = check(house, repair=True)
     assert all(f.repaired for f in report.findings)
-    assert house.store.find_pod(str(pod.id), None).state is PodState.READY
+    assert house.store.pods.find(str(pod.id), None).state is PodState.READY
 
 
 def test_removed_p_key_of_a_member_is_found_and_repaired(house: House) -> None:
@@ -218,7 +218,7 @@ def test_fabric_without_a_master_is_unknown(house: House) -> None:
     assert "unknown" in categories(check(house))
     house.store.wake(pod.id)
     house.worker.run_once()
-    after = house.store.find_pod(str(pod.id), None)
+    after = house.store.pods.find(str(pod.id), None)
     assert after.state is PodState.DEGRADED and "unknown" in after.reason
     for manager in house.fabric.managers:
         manager.start()
@@ -230,7 +230,7 @@ def test_pod_waits_while_the_manager_is_down_during_a_change(house: House) -> No
     house.fabric.plant(Fault.STOPPED)
     pod = house.order()
     house.worker.run_once()
-    assert house.store.find_pod(str(pod.id), None).state is not PodState.READY
+    assert house.store.pods.find(str(pod.id), None).state is not PodState.READY
     for manager in house.fabric.managers:
         manager.start()
     house.run(pod, PodState.READY)
@@ -245,7 +245,7 @@ def test_release_without_a_fabric_manager_keeps_everything(house: House) -> None
     for _ in range(3):
         house.store.wake(pod.id)
         house.worker.run_once()
-    assert house.store.find_pod(str(pod.id), None).state is PodState.RELEASING
+    assert house.store.pods.find(str(pod.id), None).state is PodState.RELEASING
     assert set(house.store.capacity().holds) == set(pod.nodes)
     for manager in house.fabric.managers:
         manager.start()
@@ -296,7 +296,7 @@ def test_network_that_cannot_be_read_is_a_finding_of_its_pod_alone(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, second, _ = three_pods(house)
-    mine = {r.outside_id for r in house.store.resources(UUID(second)) if r.kind is Kind.NETWORK}
+    mine = {r.outside_id for r in house.store.pods.resources(UUID(second)) if r.kind is Kind.NETWORK}
     asked = house.cloud.on_networks
 
     def on_networks(project_id: str, networks: Collection[str]) -> Sequence[Use]:

@@ -25,7 +25,7 @@ def test_entry_names_user_and_project_by_id(house: House) -> None:
     """User and project with their domains, what the client calls itself, from where, and the request."""
     request = asked(house)
     house.service.release_pod(request, house.order().name)
-    entry, _ = house.store.audit_log(AuditLogSearch())
+    entry, _ = house.store.records.audit_log(AuditLogSearch())
     caller = request.caller
     assert (entry.user, entry.user_id, entry.user_domain_id) == (caller.user_name, caller.user_id, "default")
     assert (entry.project_id, entry.project_domain_id) == (caller.project_id, "default")
@@ -43,7 +43,7 @@ def test_refused_tenant_requests_share_a_row(house: House) -> None:
             house.service.may(reader, "pods:release", pod.name)
         with pytest.raises(NotFoundError):
             house.service.quarantine_node(house.operator, f"nix{number}", "x")
-    found = house.store.audit_log(AuditLogSearch())
+    found = house.store.records.audit_log(AuditLogSearch())
     by_action = {a: [e for e in found if e.action == a] for a in {e.action for e in found}}
     assert len(by_action["pod create"]) == 1
     # Two rows if an hour began in between.
@@ -62,12 +62,12 @@ def test_entries_can_be_searched(house: House) -> None:
     house.service.clear_node(house.operator, "gpu01")
 
     def actions(**search: object) -> list[str]:
-        return [e.action for e in house.store.audit_log(AuditLogSearch.model_validate(search))]
+        return [e.action for e in house.store.records.audit_log(AuditLogSearch.model_validate(search))]
 
     everything = ["node clear", "node quarantine", "pod release", "pod create"]
     assert actions() == everything
     assert actions(limit=2) == everything[:2]
-    entries = house.store.audit_log(AuditLogSearch())
+    entries = house.store.records.audit_log(AuditLogSearch())
     assert actions(before=entries[1].sequence) == everything[2:]
     assert actions(after=entries[1].sequence) == everything[:1]
     assert actions(action="pod create") == ["pod create"]
@@ -84,7 +84,7 @@ def test_rows_of_an_earlier_version_are_read(house: House, database_url: str) ->
             "INSERT INTO audit_log (at, last_at, user_name, project_id, action, subject, address, request_id, outcome)"
             " VALUES (now(), now(), 'alice', 'p', 'pod create', 'train', '', 'req-1', 'done')"
         )
-    (entry,) = house.store.audit_log(AuditLogSearch(user="alice"))
+    (entry,) = house.store.records.audit_log(AuditLogSearch(user="alice"))
     assert (entry.user_id, entry.user_domain_id, entry.user_agent) == (None, None, "")
 
 
@@ -98,10 +98,10 @@ def test_following_the_log_misses_no_entry(house: House) -> None:
     with ThreadPoolExecutor(1) as pool:
         with house.database.transaction() as tx:
             tx.run("insert_audit_log", **entry | {"subject": "first"})
-            house.store.log(**entry | {"subject": "second"})
-            asked = pool.submit(house.store.audit_log, AuditLogSearch(after=row["sequence"]))
+            house.store.records.log(**entry | {"subject": "second"})
+            asked = pool.submit(house.store.records.audit_log, AuditLogSearch(after=row["sequence"]))
             wait_for(lambda: asked.done() or waits_for_a_lock(house))
         seen = asked.result()
     last = max((e.sequence for e in seen), default=row["sequence"])
-    seen = [*house.store.audit_log(AuditLogSearch(after=last)), *seen]
+    seen = [*house.store.records.audit_log(AuditLogSearch(after=last)), *seen]
     assert [e.subject for e in seen] == ["second", "first"]

@@ -167,7 +167,7 @@ def test_duplicate_is_removed_only_when_old_and_the_pod_at_rest(house: House) ->
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("UPDATE owner SET failures = 7 WHERE id = %s", [pod.id])
     assert of_kind(repair(house), Kind.NETWORK).repaired
-    assert house.store.find_pod(str(pod.id), None).failures == 7
+    assert house.store.pods.find(str(pod.id), None).failures == 7
     assert [t.id for t in house.cloud.things(Kind.NETWORK) if t.name == first.name] == [first.id]
 
 
@@ -175,7 +175,7 @@ def test_repair_goes_by_id_if_two_projects_share_a_name(house: House) -> None:
     """A15: the other project's pod of the same name used to be repaired in its place, or taken for sick."""
     mine = house.ready()
     view = house.service.create_pod(house.request("team-b"), ORDER)
-    other = house.run(house.store.find_pod(view.id, None), PodState.READY)
+    other = house.run(house.store.pods.find(view.id, None), PodState.READY)
     house.cloud.lose(next(s for s in house.cloud.servers if s.mark and s.mark.owner.id == str(other.id)))
     sick = {f.pod_id for f in house.service.audit(house.operator).findings}
     assert sick == {str(other.id)} and str(mine.id) != str(other.id)

@@ -30,7 +30,7 @@ KEYS = {
 def bearing(house: House, pod: PodRecord, kind: Kind, project: str = "team-a", **fields: object) -> Thing:
     """Someone's resource in the pod's project with the pod's mark, name and all."""
     mark = Mark("lab", Owner.pod(pod.id), KEYS[kind].format(pod.nodes[0]))
-    records = {r.key: r for r in house.store.resources(pod.id)}
+    records = {r.key: r for r in house.store.pods.resources(pod.id)}
     thing = house.cloud.add(kind, records[mark.key].resource.name, project, mark, **fields)
     thing.ours = False
     return thing

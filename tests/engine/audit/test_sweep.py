@@ -38,11 +38,11 @@ def released(house: House) -> PodRecord:
 
 
 def alarms(house: House, pod: PodRecord) -> list[str]:
-    return [e.message for e in house.store.events(pod.id, 0) if e.type == "alarm"]
+    return [e.message for e in house.store.records.events(pod.id, 0) if e.type == "alarm"]
 
 
 def corrections(house: House, pod: PodRecord) -> tuple[Correction, ...]:
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
     return signed.corrections
 
@@ -168,7 +168,7 @@ def test_next_pods_resources_are_not_taken_for_the_last_ones(house: House) -> No
     assert (new.nodes, new.plan.segment) == (old.nodes, old.plan.segment)
     assert sweep(house) == []
     assert alarms(house, old) == [] and house.service.audit(house.operator).findings == ()
-    assert house.store.find_pod(str(new.id), None).state is PodState.READY
+    assert house.store.pods.find(str(new.id), None).state is PodState.READY
 
 
 def test_another_pods_server_on_a_freed_node_quarantines_it(house: House) -> None:
@@ -248,7 +248,7 @@ def test_numbers_of_an_abandoned_pod_are_freed_once_seen_free(house: House) -> N
         house.cloud.lose(network)
     sweep(house)
     assert not house.store.capacity().used.vlans.get("lab")
-    assert any("seen free" in e.message for e in house.store.events(pod.id, 0))
+    assert any("seen free" in e.message for e in house.store.records.events(pod.id, 0))
 
 
 def test_pod_released_during_the_round_is_no_stranger(house: House) -> None:

@@ -221,7 +221,7 @@ def test_restored_database_changes_nothing_before_it_is_accepted(
     assert house.service.health().checks["changes outside"].startswith("none: the database was restored")
     house.service.accept_database(house.operator)
     house.run(kept, PodState.RELEASED)
-    signed = house.store.receipt(kept.id)
+    signed = house.store.records.receipt(kept.id)
     assert signed is not None and signed.public_key == key.public_key
     own = [thing for thing in before if str(live.id) in thing]
     assert [thing for thing in outside(house) if str(live.id) in thing] == own

@@ -51,8 +51,10 @@ def test_worker_with_a_fast_clock_ends_no_lease(house: House) -> None:
     assert house.store.end_leases() == []
     house.worker.tend_queue()
     assert look(house, pod).wanted == "present"
-    assert not [e for e in house.store.events(pod.id, 0) if e.type == "lease"], "nor is it warned too early"
-    assert all(near(e.at) for e in house.store.events(pod.id, 0))
+    assert not [e for e in house.store.records.events(pod.id, 0) if e.type == "lease"], (
+        "nor is it warned too early"
+    )
+    assert all(near(e.at) for e in house.store.records.events(pod.id, 0))
 
 
 def test_release_limit_uses_the_databases_clock(house: House) -> None:
@@ -60,10 +62,10 @@ def test_release_limit_uses_the_databases_clock(house: House) -> None:
     pod = house.ready(make("short", 2))
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    receipt = house.store.receipt(pod.id)
+    receipt = house.store.records.receipt(pod.id)
     assert receipt is not None and near(receipt.receipt.released_at)
     assert all(near(item.at) for item in receipt.receipt.items)
-    assert not [e for e in house.store.events(pod.id, 0) if e.type in ("alarm", "quarantine")]
+    assert not [e for e in house.store.records.events(pod.id, 0) if e.type in ("alarm", "quarantine")]
 
 
 def test_bookings_and_reservations_use_the_databases_clock(house: House) -> None:

@@ -51,7 +51,7 @@ def test_incomplete_standby_changes_nothing_until_accepted(
             assert "--accept" in visit(house, pod, 2).reason, pod.name
         with pytest.raises(ConflictError, match="--accept"):
             house.order(make("next", 1))
-        assert outside(house) == before and house.store.receipt(kept.id) is None
+        assert outside(house) == before and house.store.records.receipt(kept.id) is None
 
         house.service.accept_database(house.operator)
         house.run(kept, PodState.RELEASED)

@@ -224,13 +224,13 @@ def test_events_of_an_owner_are_seen_in_order(house: House, statement: str) -> N
     (pod,) = ready(house, "one")
     held = house.store.claim_owner(pod.id, "w")
     assert held is not None
-    last = house.store.events(pod.id, 0)[-1].sequence
+    last = house.store.records.events(pod.id, 0)[-1].sequence
     with ThreadPoolExecutor(1) as pool:
         with house.database.transaction() as tx:
             tx.run(statement, owner_id=pod.id, message=Jsonb("first"), at=tx.now(), type="action", key=None)
             second = pool.submit(say, held, "second")
             wait_for(lambda: second.done() or waits_for_a_lock(house))
-            seen = house.store.events(pod.id, last)
+            seen = house.store.records.events(pod.id, last)
         second.result()
-    seen += house.store.events(pod.id, seen[-1].sequence if seen else last)
+    seen += house.store.records.events(pod.id, seen[-1].sequence if seen else last)
     assert [e.message for e in seen] == ["first", "second"]

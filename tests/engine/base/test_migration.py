@@ -58,9 +58,9 @@ def test_pods_of_the_first_version_are_migrated(database: Database, database_url
     taken_over = Database(url)
     try:
         store = Store(taken_over)
-        pod = store.find_pod("train", "team-a")
+        pod = store.pods.find("train", "team-a")
         assert pod.order == plan.order and pod.placed == plan
-        assert [(p.name, p.nodes) for p in store.summaries(PodSearch(), "team-a")] == [("train", 2)]
+        assert [(p.name, p.nodes) for p in store.pods.summaries(PodSearch(), "team-a")] == [("train", 2)]
         (lease,) = store.capacity().book().leases
         assert (lease.nodes, lease.asks) == (("gpu01",), Terms("team-a"))
         assert pod.spares == () and pod.held == pod.nodes
@@ -141,7 +141,7 @@ def test_rows_beyond_the_bounds_are_migrated(database: Database, database_url: s
     taken_over = Database(url)
     try:
         store = Store(taken_over)
-        read, unreadable = store.every_live_pod()
+        read, unreadable = store.pods.every_live()
         found = {p.name: p for p in read}
         assert found.keys() == pods.keys() and not unreadable
         assert found["far"].lease_end == datetime(2400, 1, 1, tzinfo=UTC)
@@ -152,7 +152,7 @@ def test_rows_beyond_the_bounds_are_migrated(database: Database, database_url: s
         used = store.capacity().used.management_cidrs["lab"]
         assert used == {pods[n].plan.allotment.management_cidr for n in ("far", "long", "plain")}
         with taken_over.statement() as tx:
-            homes = {home.name: (home.fabric, home.cloud) for home in store.homes(tx)}
+            homes = {home.name: (home.fabric, home.cloud) for home in store.pods.homes(tx)}
         assert homes == dict.fromkeys(pods, ("ib0", "lab"))
     finally:
         taken_over.close()

@@ -286,9 +286,9 @@ def test_requests_before_an_unreadable_row_are_searched_for(house: House) -> Non
 
         database.before = spoilt
         house.new_worker("w2", database=database).run_once()
-    found = house.store.find_pod(str(pod.id), None)
+    found = house.store.pods.find(str(pod.id), None)
     assert found.late_until is not None and house.cloud.things()
-    assert "spoilt" in house.store.events(pod.id, 0)[-1].message
+    assert "spoilt" in house.store.records.events(pod.id, 0)[-1].message
 
 
 def unreadable_visit(house: House, pod: PodRecord, meanwhile: Callable[[], object]) -> None:

@@ -81,12 +81,12 @@ def test_every_document_is_read(recorded: Recorded) -> None:
         "receipt": recorded.rows("receipt"),
         "event": recorded.rows("event"),
     }
-    assert house.store.every_live_pod()[1] == {}
+    assert house.store.pods.every_live()[1] == {}
     house.worker.tend_queue()
     assert house.store.counts().parked == 0
     assert {r.name for r in house.service.reservations(house.operator)} == {"course"}
     assert {"gpu01", "gpu16"} <= {n.name for n in house.service.nodes(house.operator) if n.reason}
-    assert len(house.store.audit_log(AuditLogSearch())) >= recorded.rows("audit_log")
+    assert len(house.store.records.audit_log(AuditLogSearch())) >= recorded.rows("audit_log")
 
 
 def test_every_pod_is_shown(recorded: Recorded) -> None:
@@ -107,10 +107,10 @@ def test_every_pod_is_shown(recorded: Recorded) -> None:
 def test_every_resource_knows_its_node(recorded: Recorded) -> None:
     """A resource that keeps a node names one, by its row and by its pod's plan alike."""
     store = recorded.house.store
-    pods, _ = store.every_live_pod()
+    pods, _ = store.pods.every_live()
     for pod in pods:
         graph = pod.plan.graph.by_key()
-        for record in store.resources(pod.id):
+        for record in store.pods.resources(pod.id):
             resource = record.resource
             assert bool(resource.node) is (
                 record.kind.row.keeps_node or resource.key.startswith("floating_ip")
@@ -125,13 +125,13 @@ def test_every_resource_knows_its_node(recorded: Recorded) -> None:
 def test_visit_to_a_healthy_pod_changes_nothing(recorded: Recorded, name: str) -> None:
     """What weft created then is what it would create now: names, marks and every wanted value."""
     house, pod_id = recorded.house, recorded.pod_id(name)
-    before = len(house.store.events(pod_id, 0))
+    before = len(house.store.records.events(pod_id, 0))
     recorded.only(name)
     house.store.wake(pod_id)
     house.worker.run_once()
-    pod = house.store.find_pod(str(pod_id), None)
+    pod = house.store.pods.find(str(pod_id), None)
     assert (pod.state, pod.reason) == (PodState.READY, "")
-    assert [e.message for e in house.store.events(pod_id, 0)[before:]] == []
+    assert [e.message for e in house.store.records.events(pod_id, 0)[before:]] == []
     assert recorded.changes() == 0
 
 
@@ -145,14 +145,14 @@ def test_release_ends_in_a_signed_receipt(recorded: Recorded, name: str) -> None
     else:
         house.service.release_pod(house.request(), str(pod_id))
     recorded.only(name)
-    house.run(house.store.find_pod(str(pod_id), None), PodState.RELEASED)
-    assert {r.state for r in house.store.resources(pod_id)} <= {RowState.ABSENT, RowState.WANTED}
-    signed = house.store.receipt(pod_id)
+    house.run(house.store.pods.find(str(pod_id), None), PodState.RELEASED)
+    assert {r.state for r in house.store.pods.resources(pod_id)} <= {RowState.ABSENT, RowState.WANTED}
+    signed = house.store.records.receipt(pod_id)
     assert signed is not None and signed.receipt.clean, signed
     assert verify(signed.model_dump(mode="json")).valid
     assert (
         signed.public_key
-        == {r.public_key for r in [house.store.receipt(recorded.pod_id("corrected"))] if r}.pop()
+        == {r.public_key for r in [house.store.records.receipt(recorded.pod_id("corrected"))] if r}.pop()
     )
     assert not [t for t in house.cloud.things() if t.mark and t.mark.owner.id == str(pod_id)]
     with psycopg.connect(house.database.url) as connection:
@@ -168,7 +168,7 @@ def test_release_ends_in_a_signed_receipt(recorded: Recorded, name: str) -> None
 def test_pod_under_way_becomes_ready(recorded: Recorded) -> None:
     """Claimed before the upgrade, built after it."""
     recorded.only("placed")
-    pod = recorded.house.store.find_pod(str(recorded.pod_id("placed")), None)
+    pod = recorded.house.store.pods.find(str(recorded.pod_id("placed")), None)
     recorded.house.run(pod, PodState.READY)
 
 
@@ -196,7 +196,7 @@ def test_sweep_continues_where_it_was(recorded: Recorded) -> None:
     assert house.store.counts().traces.open == 0
     house.clock.sleep(300.0)  # type: ignore[attr-defined]
     sweeper.sweep()
-    signed = house.store.receipt(recorded.pod_id("haunted"))
+    signed = house.store.records.receipt(recorded.pod_id("haunted"))
     assert signed is not None and all(c.gone_at for c in signed.corrections)
 
 
@@ -212,10 +212,10 @@ def test_waiting_orders_start_when_there_is_capacity(recorded: Recorded) -> None
         if name != "releasing":
             house.service.release_pod(house.request(), str(recorded.pod_id(name)))
         recorded.only(name)
-        house.run(house.store.find_pod(str(recorded.pod_id(name)), None), PodState.RELEASED)
+        house.run(house.store.pods.find(str(recorded.pod_id(name)), None), PodState.RELEASED)
     house.worker.tend_queue()
-    assert house.store.find_pod(str(waiting), None).placed is not None
-    assert house.store.find_pod(str(recorded.pod_id("booked")), None).expected_start is not None
+    assert house.store.pods.find(str(waiting), None).placed is not None
+    assert house.store.pods.find(str(recorded.pod_id("booked")), None).expected_start is not None
     recorded.only("waiting")
-    house.run(house.store.find_pod(str(waiting), None), PodState.READY)
+    house.run(house.store.pods.find(str(waiting), None), PodState.READY)
     assert house.order(make("new", 1, start="2027-06-01T00:00:00Z", duration="1h")).placed is None

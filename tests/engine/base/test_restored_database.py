@@ -46,7 +46,7 @@ from weft.testing.ethernet import FakeEthernet, FakeSwitch
 def another(house: House, name: str, count: int) -> PodRecord:
     """Another tenant's pod, READY."""
     view = house.service.create_pod(house.request("team-b"), make(name, count))
-    return house.run(house.store.find_pod(view.id, None), PodState.READY)
+    return house.run(house.store.pods.find(view.id, None), PodState.READY)
 
 
 def visit(house: House, pod: PodRecord, times: int = 4) -> PodRecord:
@@ -110,7 +110,7 @@ def test_sweep_on_ufm_keeps_the_partition_of_a_pod_that_the_dump_lacks(house: Ho
     house.service.accept_database(house.operator)
     sweep(house)
     assert inside(ufm, number) == guids(house, live)
-    signed = house.store.receipt(old.id)
+    signed = house.store.records.receipt(old.id)
     assert signed is not None and not house.service.pod_receipt(house.request(), str(old.id)).corrections
 
 
@@ -131,7 +131,7 @@ def test_visits_on_ufm_leave_the_number_of_the_dumps_pod_to_its_successor(
     assert "--accept" in visit(house, old).reason
     house.release(old)
     assert "--accept" in visit(house, old).reason
-    assert inside(ufm, number) == guids(house, live) and house.store.receipt(old.id) is None
+    assert inside(ufm, number) == guids(house, live) and house.store.records.receipt(old.id) is None
 
 
 def test_accepted_database_takes_nothing_from_a_released_pods_successor(house: House, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_accepted_database_takes_nothing_from_a_released_pods_successor(house: H
     assert visit(house, kept).state is PodState.READY
     sweep(house)
     assert inside(ufm, number) == guids(house, live) and len(house.cloud.things()) == things
-    signed = house.store.receipt(old.id)
+    signed = house.store.records.receipt(old.id)
     assert signed is not None and not signed.receipt.clean
     assert set(house.store.capacity().quarantines) == set(old.nodes)
 
@@ -267,7 +267,7 @@ def test_restored_database_changes_nothing_outside_until_accepted(house: House) 
         house.service.act_on_server(house.request(), "revived", revived.nodes[0], Action.REBOOT)
     health = house.service.health()
     assert health.ready and "--accept" in health.checks["changes outside"]
-    assert outside(house) == before and house.store.receipt(kept.id) is None
+    assert outside(house) == before and house.store.records.receipt(kept.id) is None
 
     house.service.accept_database(house.operator)
     house.run(kept, PodState.RELEASED)
@@ -502,7 +502,7 @@ def test_database_behind_a_silent_cloud_stays_behind(house: House, found: str) -
     started = Gate(house.database, lambda: (house.site.name, house.world.clouds))
     assert started.is_behind() and isinstance(started.closed(["elsewhere"]), ClosedError)
     house.release(pod)
-    assert visit(house, pod).state is not PodState.RELEASED and house.store.receipt(pod.id) is None
+    assert visit(house, pod).state is not PodState.RELEASED and house.store.records.receipt(pod.id) is None
     planted.lift()
     house.cloud.witnesses.update(known)
     started.look()
@@ -554,7 +554,7 @@ def test_pod_begun_before_the_dump_is_doubted_without_a_server(house: House) -> 
     pod = house.order(make("pod", 2))
     house.cloud.plant(Fault.ERROR_500, verb="create", kind=Kind.SERVER, times=None)
     visit(house, pod, 2)
-    begun = [r for r in house.store.resources(pod.id) if r.state is not RowState.WANTED]
+    begun = [r for r in house.store.pods.resources(pod.id) if r.state is not RowState.WANTED]
     assert begun and not any(r.outside_id for r in begun if r.kind.row.on_host)
     assert isinstance(house.clock, HandClock)
     house.clock.forward(minutes=1)
@@ -583,7 +583,7 @@ def test_pod_not_begun_in_the_dump_regains_its_resources(house: House) -> None:
     accepted(house)
     assert house.run(pod, PodState.READY).nodes == pod.nodes
     assert sorted(t.id for t in house.cloud.things()) == before
-    known = {r.outside_id for r in house.store.resources(pod.id)}
+    known = {r.outside_id for r in house.store.pods.resources(pod.id)}
     assert known.issuperset(before)
     house.release(pod)
     house.run(pod, PodState.RELEASED)
@@ -600,7 +600,7 @@ def test_pod_not_begun_in_the_dump_is_released_with_its_resources(house: House) 
     house.run(pod, PodState.RELEASED)
     assert house.cloud.things() == []
     assert number_of(pod) not in house.fabric.snapshot().ports_in
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean and set(signed.receipt.nodes) == set(pod.nodes)
 
 

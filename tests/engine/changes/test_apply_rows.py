@@ -58,7 +58,7 @@ def test_other_member_applies_a_file_with_the_same_key_pair(house: House, queued
     assert apply(house, more, request=bob).outcome == "changed"
     with pytest.raises(InputError, match="no such key pair"):
         apply(house, make("train", 2, access={"key_pair": "other"}, queue=queued), request=bob)
-    stored = house.store.find_pod("train", "team-a").order.access
+    stored = house.store.pods.find("train", "team-a").order.access
     assert (stored.key_pair, stored.ssh_key) == (None, f"ssh-ed25519 {'A' * 68} key pair train key")
 
 
@@ -66,20 +66,20 @@ def test_second_apply_changes_nothing(house: House) -> None:
     """The first claims; the second reports that there is nothing to do, and writes nothing."""
     first = apply(house, ORDER)
     assert (first.outcome, first.pod.generation) == ("created", 1)
-    pod = house.store.find_pod(first.pod.id, None)
-    before = (house.store.events(pod.id, 0), pod.token, pod.woken)
+    pod = house.store.pods.find(first.pod.id, None)
+    before = (house.store.records.events(pod.id, 0), pod.token, pod.woken)
     again = apply(house, ORDER)
     assert again.outcome == "unchanged"
     assert again.change is not None
     assert again.change.nothing
-    pod = house.store.find_pod(first.pod.id, None)
-    assert (house.store.events(pod.id, 0), pod.token, pod.woken) == before
+    pod = house.store.pods.find(first.pod.id, None)
+    assert (house.store.records.events(pod.id, 0), pod.token, pod.woken) == before
 
 
 def test_growing_claims_nodes_with_the_rows(house: House) -> None:
     """Node, rows and generation in one transaction; earlier rows are unchanged except the partition's."""
     pod = house.ready()
-    before = {r.key: r for r in house.store.resources(pod.id)}
+    before = {r.key: r for r in house.store.pods.resources(pod.id)}
     found = apply(house, sized(3))
     assert found.outcome == "changed"
     assert found.change is not None
@@ -88,7 +88,7 @@ def test_growing_claims_nodes_with_the_rows(house: House) -> None:
     assert (now.generation, now.order.nodes.count, now.state) == (2, 3, PodState.READY)
     assert now.changed_at is not None
     assert holds(house, pod).keys() == {*pod.nodes, new}
-    after = {r.key: r for r in house.store.resources(pod.id)}
+    after = {r.key: r for r in house.store.pods.resources(pod.id)}
     assert {k for k in before if before[k] != after[k]} == {"partition"}
     assert {r.generation for k, r in after.items() if new in k or k == "partition"} == {2}
     assert after["partition"].state == "pending"
@@ -106,8 +106,8 @@ def test_shrinking_keeps_nodes_and_rows_until_they_are_gone(house: House) -> Non
     held = holds(house, pod)
     assert held.keys() == set(pod.nodes)
     assert {n: r["leaving"] for n, r in held.items()} == {n: 2 if n == gone else None for n in pod.nodes}
-    unwanted = {r.key for r in house.store.resources(pod.id) if not r.wanted}
-    assert unwanted == {k for k in (r.key for r in house.store.resources(pod.id)) if f"/{gone}" in k}
+    unwanted = {r.key for r in house.store.pods.resources(pod.id) if not r.wanted}
+    assert unwanted == {k for k in (r.key for r in house.store.pods.resources(pod.id)) if f"/{gone}" in k}
     assert look(house, pod).nodes == (pod.nodes[0], pod.nodes[2])
     with pytest.raises(RefusedError):
         house.order(make("other", 14))
@@ -147,10 +147,10 @@ def test_change_without_capacity_is_refused_without_effect(house: House) -> None
     """All nodes are assigned: the reason says so, and rows, holds and generation are as before."""
     pod = house.ready()
     house.order(make("other", 14))
-    before = (house.store.resources(pod.id), holds(house, pod))
+    before = (house.store.pods.resources(pod.id), holds(house, pod))
     with pytest.raises(RefusedError, match="1 additional node for the 2 of the pod"):
         apply(house, sized(3))
-    assert (house.store.resources(pod.id), holds(house, pod)) == before
+    assert (house.store.pods.resources(pod.id), holds(house, pod)) == before
     assert look(house, pod).generation == 1
 
 
@@ -244,13 +244,13 @@ def test_second_of_two_concurrent_creations_is_a_change(house: House, count: int
     """The same PUT means the same pod, even with capacity for only one; another order is a change of it."""
     house.cloud.meanwhile("facts", lambda: apply(house, sized(count)))
     assert apply(house, sized(count)).outcome == "unchanged"
-    assert len(house.store.live_pods()) == 1
-    house.release(house.store.find_pod("train", "team-a"))
-    house.run(house.store.find_pod("train", "team-a"), PodState.RELEASED)
+    assert len(house.store.pods.live()) == 1
+    house.release(house.store.pods.find("train", "team-a"))
+    house.run(house.store.pods.find("train", "team-a"), PodState.RELEASED)
     house.cloud.meanwhile("facts", lambda: apply(house, ORDER))
     assert apply(house, sized(3)).outcome == "changed"
-    house.release(house.store.find_pod("train", "team-a"))
-    house.run(house.store.find_pod("train", "team-a"), PodState.RELEASED)
+    house.release(house.store.pods.find("train", "team-a"))
+    house.run(house.store.pods.find("train", "team-a"), PodState.RELEASED)
     house.cloud.meanwhile("facts", lambda: apply(house, ORDER))
     with pytest.raises(ConflictError, match="already exists"):
         apply(house, ORDER, exists=False)
@@ -351,7 +351,7 @@ def test_booked_start_is_rebooked_or_the_order_stays(house: House, clock: HandCl
 
 def test_audit_log_records_each_apply(house: House, database_url: str) -> None:
     """Applied and refused ones, with user and pod."""
-    pod = house.store.find_pod(apply(house, ORDER).pod.id, None)
+    pod = house.store.pods.find(apply(house, ORDER).pod.id, None)
     with pytest.raises(InputError):
         apply(house, sized(2), remove=list(look(house, pod).nodes))
     found = rows(database_url, "SELECT action, subject, outcome FROM audit_log ORDER BY sequence")

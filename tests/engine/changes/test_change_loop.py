@@ -67,7 +67,7 @@ def held(house: House, pod: PodRecord) -> set[str]:
 
 
 def rows(house: House, pod: PodRecord, node: str) -> set[str]:
-    return {str(r.state) for r in house.store.resources(pod.id) if r.resource.node == node}
+    return {str(r.state) for r in house.store.pods.resources(pod.id) if r.resource.node == node}
 
 
 def test_growing_pod_gets_a_node(house: House) -> None:
@@ -142,14 +142,14 @@ def test_visit_of_an_older_generation_writes_nothing(house: House) -> None:
     old = house.store.claim_owner(pod.id, "old")
     assert old is not None
     apply(house, sized(3))
-    before = house.store.resources(pod.id)
+    before = house.store.pods.resources(pod.id)
     with pytest.raises(ChangedError):
         old.note([Change("server/x", RowState.SETTLED)])
         old.notes.flush()
     with pytest.raises(ChangedError):
         old.fence.check()
     assert issubclass(ChangedError, LostError)
-    assert house.store.resources(pod.id) == before
+    assert house.store.pods.resources(pod.id) == before
     old.hand_back_unwritten(0.0)
     settle(house, pod)
 
@@ -180,7 +180,7 @@ def test_pod_can_be_released_while_it_changes(house: House) -> None:
     assert not [t for t in house.cloud.things() if t.mark]
     assert not members(house, pod)
     assert not held(house, pod)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None
     assert signed.receipt.clean
     assert signed.receipt.given_back == (gone,)
@@ -198,7 +198,7 @@ def test_release_includes_a_node_that_was_leaving(house: House) -> None:
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     assert not held(house, pod)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None
     assert signed.receipt.clean
     assert any(i.plane == "host" and i.subject == gone for i in signed.receipt.items)
@@ -244,7 +244,7 @@ def test_node_is_kept_while_a_standby_would_restore_its_membership(
         clock.forward(seconds=10)
         house.store.wake(pod.id)
         house.worker.run_once()
-    now = house.store.find_pod(str(pod.id), None)
+    now = house.store.pods.find(str(pod.id), None)
     assert members(house, now) == set(now.nodes) and held(house, now) == {*now.nodes, gone}
     assert rows(house, pod, gone) == {"absent"} and "sm2" in str(messages(house, pod, "state"))
     setattr(standby, fault, True)
@@ -428,7 +428,9 @@ def test_node_that_left_returns_as_a_spare(house: House, made: bool) -> None:
     settle(house, pod)
     apply(house, sized(1, spare=3))
     now = settle(house, pod)
-    assert {r.resource.node for r in house.store.resources(pod.id) if r.kind is Kind.SERVER} == set(now.held)
+    assert {r.resource.node for r in house.store.pods.resources(pod.id) if r.kind is Kind.SERVER} == set(
+        now.held
+    )
     assert members(house, now) == set(now.nodes)
 
 

@@ -55,7 +55,7 @@ def visit(house: House, pod: PodRecord, times: int = 5) -> PodRecord:
 def released(house: House, pod: PodRecord) -> Receipt:
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean, signed
     assert not parts(house, pod)
     return signed.receipt
@@ -312,6 +312,6 @@ def test_never_seen_server_with_a_reused_name_keeps_its_part(house: House, way: 
     house.release(pod)
     now = visit(house, pod)
     assert now.state is PodState.RELEASING and f"server {server.id} 'train-2'" in now.reason
-    assert house.store.receipt(pod.id) is None and parts(house, pod)
+    assert house.store.records.receipt(pod.id) is None and parts(house, pod)
     house.cloud.lose(server)
     house.run(pod, PodState.RELEASED)

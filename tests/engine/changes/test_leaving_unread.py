@@ -59,7 +59,7 @@ def test_abandoned_release_quarantines_a_node_that_its_pod_was_leaving(house: Ho
     visits(house, pod, house.worker, 2)
     house.service.abandon_pod(house.operator, str(pod.id), "fabric scrapped")
     house.run(pod, PodState.RELEASED, visits=4)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and gone in signed.receipt.quarantined
     assert gone in house.store.capacity().quarantines
 
@@ -77,6 +77,6 @@ def test_pod_never_gets_a_node_with_another_pods_p_key(house: House) -> None:
     view = house.service.create_pod(house.request("team-b"), make("next", free))
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("UPDATE owner SET next_at = now() + interval '1 h' WHERE id = %s", [pod.id])
-    new = house.run(house.store.find_pod(str(view.id), None), PodState.READY)
+    new = house.run(house.store.pods.find(str(view.id), None), PodState.READY)
     assert gone not in new.nodes
     assert not members(house, pod) & {*new.nodes}

@@ -65,7 +65,7 @@ class Tenant:
         self.said: list[str] = []
 
     def pod(self, name: str) -> PodRecord:
-        return self.house.store.find_pod(name, "team-a")
+        return self.house.store.pods.find(name, "team-a")
 
     def act(self) -> None:
         dice, name = self.dice, self.dice.choice(NAMES)
@@ -359,7 +359,7 @@ class Tenant:
         pod = self.pod(name)
         self.house.release(pod)
         self.house.run(pod, PodState.RELEASED, 80)
-        signed = self.house.store.receipt(pod.id)
+        signed = self.house.store.records.receipt(pod.id)
         assert signed is not None and signed.receipt.clean, signed
 
     def settle(self, name: str) -> None:

@@ -39,7 +39,7 @@ def test_order_changed_while_waiting_and_again_while_serving(
     release(house, first)
     ready = started(house, pod)
     assert (ready.generation, ready.ready_generation, ready.plan.generation) == (3, 3, 3)
-    assert {r.generation for r in house.store.resources(pod.id)} == {3}
+    assert {r.generation for r in house.store.pods.resources(pod.id)} == {3}
     found = apply(house, open_to("9.0.0.0/8", make("next", 3, queue=True, end=later)))
     assert (found.outcome, found.pod.generation) == ("changed", 4)
     house.worker.run_once()

@@ -63,12 +63,12 @@ def visits(house: House, pod: PodRecord, number: int = 4) -> PodRecord:
     for _ in range(number):
         house.store.wake(pod.id)
         house.worker.run_once()
-    return house.store.find_pod(str(pod.id), None)
+    return house.store.pods.find(str(pod.id), None)
 
 
 def released(house: House, pod: PodRecord) -> SignedReceipt:
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and verify(signed.model_dump(mode="json")).valid
     return signed
 
@@ -108,7 +108,7 @@ def test_foreign_port_in_the_vlan_is_found_and_removed(house: EthernetHouse) -> 
     assert f"VLAN {pod.plan.segment} of pod train, but is not a member" in found.what
     after = visits(house, pod)
     assert after.state is PodState.READY
-    assert any("VLAN" in e.message or "no member" in e.message for e in house.store.events(pod.id, 0))
+    assert any("VLAN" in e.message or "no member" in e.message for e in house.store.records.events(pod.id, 0))
     assert house.fake.snapshot().ports_in[pod.plan.segment] == frozenset(ports(house, pod))
 
 
@@ -158,7 +158,7 @@ def test_vlan_that_stays_on_a_port_prevents_the_receipt(house: EthernetHouse) ->
     switch = house.fake.switches[ports(house, pod)[0].partition("/")[0]]
     switch.freeze()
     house.release(pod)
-    assert visits(house, pod).state is PodState.RELEASING and house.store.receipt(pod.id) is None
+    assert visits(house, pod).state is PodState.RELEASING and house.store.records.receipt(pod.id) is None
     switch.thaw()
     assert released(house, pod).receipt.clean
 
@@ -171,7 +171,7 @@ def test_unreadable_switch_is_unknown(house: EthernetHouse) -> None:
     after = visits(house, pod, 1)
     assert after.state is PodState.DEGRADED
     house.release(pod)
-    assert visits(house, pod).state is PodState.RELEASING and house.store.receipt(pod.id) is None
+    assert visits(house, pod).state is PodState.RELEASING and house.store.records.receipt(pod.id) is None
     assert set(house.store.capacity().holds) >= set(pod.nodes)
     switch.reachable = True
     assert released(house, pod).receipt.clean
@@ -187,7 +187,7 @@ def test_port_back_in_a_released_pods_vlan_is_swept(house: EthernetHouse) -> Non
     house.fake.put(port, pod.plan.segment)
     Sweeper(house.store, house.keeper.world, house.keeper.site, house.time).sweep()
     assert pod.plan.segment not in house.fake.snapshot().ports_in
-    [alarm] = [e.message for e in house.store.events(pod.id, 0) if e.type == "alarm"]
+    [alarm] = [e.message for e in house.store.records.events(pod.id, 0) if e.type == "alarm"]
     assert f"segment {pod.plan.segment}" in alarm
 
 

@@ -63,7 +63,7 @@ def refused(database: Database, database_url: str) -> Generator[EthernetHouse]:
 def test_correct_port_settings_are_part_of_the_verification(house: EthernetHouse) -> None:
     pod = house.ready()
     assert pod.reason == "" and house.service.audit(house.operator).findings == ()
-    [verified] = [e.message for e in house.store.events(pod.id, 0) if e.type == "verified"]
+    [verified] = [e.message for e in house.store.records.events(pod.id, 0) if e.type == "verified"]
     assert "ports' settings for RoCE of ib0" in verified
 
 
@@ -72,7 +72,7 @@ def test_pod_is_ready_with_a_note_if_the_policy_is_warn(warned: EthernetHouse) -
     set_all(warned, replace(RIGHT, pfc=frozenset({3, 4})))
     pod = warned.ready()
     assert "PFC of " in pod.reason and "is on priority 3, 4, expected on priority 3" in pod.reason
-    [verified] = [e.message for e in warned.store.events(pod.id, 0) if e.type == "verified"]
+    [verified] = [e.message for e in warned.store.records.events(pod.id, 0) if e.type == "verified"]
     assert "; but " in verified and "PFC of" in verified
     found = warned.service.audit(warned.operator).findings
     assert {f.category for f in found} == {"different"} and {f.pod for f in found} == {pod.name}
@@ -99,7 +99,7 @@ def test_flapping_switch_is_no_news_if_the_policy_is_warn(warned: EthernetHouse)
     """Its last answer counts meanwhile: neither condition nor events change."""
     set_all(warned, replace(RIGHT, mtu=1500))
     pod = warned.ready()
-    reason, events = pod.reason, len(warned.store.events(pod.id, 0))
+    reason, events = pod.reason, len(warned.store.records.events(pod.id, 0))
     assert "MTU of" in reason
     for switch in warned.fake.switches.values():
         switch.no_settings = True
@@ -107,7 +107,7 @@ def test_flapping_switch_is_no_news_if_the_policy_is_warn(warned: EthernetHouse)
         for switch in warned.fake.switches.values():
             switch.no_settings = silent
         assert visits(warned, pod, 1).reason == reason
-    assert len(warned.store.events(pod.id, 0)) == events
+    assert len(warned.store.records.events(pod.id, 0)) == events
 
 
 def test_pod_waits_for_its_ports_if_the_policy_is_refuse(refused: EthernetHouse) -> None:
@@ -159,5 +159,5 @@ def test_release_does_not_check_settings(refused: EthernetHouse) -> None:
     set_all(refused, replace(RIGHT, pfc=frozenset()))
     refused.release(pod)
     refused.run(pod, PodState.RELEASED)
-    signed = refused.store.receipt(pod.id)
+    signed = refused.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean

@@ -37,7 +37,7 @@ def _takes(house: House, seconds: float) -> None:
 
 
 def _segment(house: House, pod_id: UUID) -> str:
-    [row] = [r for r in house.store.resources(pod_id) if r.kind is Kind.SEGMENT]
+    [row] = [r for r in house.store.pods.resources(pod_id) if r.kind is Kind.SEGMENT]
     return f"{row.state} {len(row.differences)}"
 
 
@@ -127,7 +127,7 @@ def test_drift_of_a_pod_is_repaired_at_once(house: House, changes: list[int]) ->
         house.store.wake(pod.id)
         house.worker.run_once()
     assert key in house.fabric.tables([guid])[guid].keys
-    assert changes == [1, 1] and house.store.find_pod(str(pod.id), None).state is PodState.READY
+    assert changes == [1, 1] and house.store.pods.find(str(pod.id), None).state is PodState.READY
 
 
 def test_slow_removal_is_asked_for_once_and_again_when_overdue(
@@ -169,7 +169,7 @@ def test_segment_is_removed_only_once_its_change_can_no_longer_reach_a_port(
     for _ in range(6):
         house.store.wake(pod.id)
         house.worker.run_once()
-    assert house.store.find_pod(str(pod.id), None).state is not PodState.RELEASED and changes == [1]
+    assert house.store.pods.find(str(pod.id), None).state is not PodState.RELEASED and changes == [1]
     sweep(wire)
     house.store.wake(pod.id)
     house.worker.run_once()

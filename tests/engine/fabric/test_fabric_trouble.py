@@ -75,7 +75,7 @@ def _keeper(house: House) -> FabricKeeper:
 def _released(house: House, pod: PodRecord) -> Receipt:
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None
     return signed.receipt
 
@@ -96,7 +96,7 @@ def _replaced(house: House) -> None:
 
 
 def _events(house: House, pod: PodRecord) -> str:
-    return "\n".join(e.message for e in house.store.events(pod.id, 0))
+    return "\n".join(e.message for e in house.store.records.events(pod.id, 0))
 
 
 def test_replaced_file_costs_no_pod_its_partition(house: House) -> None:
@@ -243,8 +243,8 @@ def test_blind_agent_prevents_the_receipt(house: House, eyes: str) -> None:
     for _ in range(4):
         house.store.wake(pod.id)
         house.worker.run_once()
-    now = house.store.find_pod(str(pod.id), None)
-    assert now.state is PodState.RELEASING and house.store.receipt(pod.id) is None
+    now = house.store.pods.find(str(pod.id), None)
+    assert now.state is PodState.RELEASING and house.store.records.receipt(pod.id) is None
     manager.eyes = lambda tables: tables
     house.clock.sleep(5)
     house.run(pod, PodState.RELEASED)
@@ -271,7 +271,7 @@ def test_unreadable_former_member_is_never_clean(house: House) -> None:
     for _ in range(4):
         house.store.wake(pod.id)
         house.worker.run_once()
-    assert house.store.receipt(pod.id) is None
+    assert house.store.records.receipt(pod.id) is None
     house.fabric.repair(port)
     house.run(pod, PodState.RELEASED)
 

@@ -139,7 +139,7 @@ def test_port_left_behind_by_neutron_prevents_the_receipt(house: NeutronsHouse) 
     pod = house.ready()
     house.cloud.deaf = True
     house.release(pod)
-    assert visits(house, pod, 8).state is PodState.RELEASING and house.store.receipt(pod.id) is None
+    assert visits(house, pod, 8).state is PodState.RELEASING and house.store.records.receipt(pod.id) is None
     assert set(house.store.capacity().holds) >= set(pod.nodes)
     for port in ports(house, pod):
         house.fake.put(port, None)

@@ -21,9 +21,9 @@ def plain(name: str = "plain", count: int = 2, **more: object) -> Order:
 def test_pod_without_a_fabric_works_from_order_to_receipt(house: House) -> None:
     """No partition, no P_Key, no port on the fabric; the receipt is signed all the same."""
     pod = house.ready(plain())
-    kinds = {r.kind for r in house.store.resources(pod.id)}
+    kinds = {r.kind for r in house.store.pods.resources(pod.id)}
     assert "segment" not in kinds and "server" in kinds
-    keys = {r.key for r in house.store.resources(pod.id)}
+    keys = {r.key for r in house.store.pods.resources(pod.id)}
     assert not any("rdma" in key for key in keys) and "network/management" in keys
     assert {key for key in keys if key.startswith("port/")} == {f"port/{n}/management" for n in pod.nodes}
     assert pod.plan.segment is None and not pod.plan.allotment.rdma_cidr
@@ -31,7 +31,7 @@ def test_pod_without_a_fabric_works_from_order_to_receipt(house: House) -> None:
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     assert not house.store.capacity().holds
-    assert house.store.receipt(pod.id) is not None
+    assert house.store.records.receipt(pod.id) is not None
 
 
 def test_pod_without_a_fabric_is_placed_close_together(house: House) -> None:

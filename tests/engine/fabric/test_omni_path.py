@@ -57,7 +57,7 @@ def test_whole_machines_work_from_order_to_receipt_on_omni_path(house: House) ->
     assert limit.startswith("Omni-Path: weft doesn't keep pods apart on it") and limit in plan_text(pod.plan)
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
 
 

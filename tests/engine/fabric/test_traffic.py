@@ -109,7 +109,7 @@ def test_pod_is_tested_before_it_is_ready_and_not_again(house: ProbedHouse) -> N
     pod = house.ready()
     [(segment, addresses)] = house.prober.checked
     assert sorted(segment.ports) == ports(house, pod) and addresses.keys() <= segment.ports
-    [verified] = [e.message for e in house.store.events(pod.id, 0) if e.type == "verified"]
+    [verified] = [e.message for e in house.store.records.events(pod.id, 0) if e.type == "verified"]
     assert "8 adapters of ib0 that hear each other" in verified
     visits(house, pod, 3)
     assert len(house.prober.checked) == 1, "not at each visit"
@@ -127,7 +127,9 @@ def test_adapters_are_tested_before_guests_have_them(house: ProbedHouse) -> None
     [segment] = house.prober.begun
     assert servers == [0] and sorted(segment.ports) == ports(house, pod)
     assert house.prober.tried == [frozenset(segment.ports)]
-    messages = [e.message for e in house.store.events(pod.id, 0) if "before servers are there" in e.message]
+    messages = [
+        e.message for e in house.store.records.events(pod.id, 0) if "before servers are there" in e.message
+    ]
     assert messages == ["before servers are there: 8 adapters of ib0 that hear each other"]
 
 
@@ -190,7 +192,7 @@ def test_silence_keeps_a_pod_from_being_ready(house: ProbedHouse) -> None:
 def test_untested_members_are_named_in_the_verification(house: ProbedHouse) -> None:
     house.prober.says = untried
     pod = house.ready()
-    [verified] = [e.message for e in house.store.events(pod.id, 0) if e.type == "verified"]
+    [verified] = [e.message for e in house.store.records.events(pod.id, 0) if e.type == "verified"]
     assert "; but unknown: frames of gpu01/mlx5_0 were not tested" in verified
 
 
@@ -217,7 +219,7 @@ def test_receipt_contains_tests_after_the_release(house: ProbedHouse) -> None:
     mine = ports(house, pod)
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
     [item] = [i for i in signed.receipt.items if i.plane == "frames"]
     assert (item.result, item.seen) == ("clean", "none was heard")
@@ -253,7 +255,7 @@ def test_freed_nodes_are_not_tested_again(house: ProbedHouse) -> None:
     house.run(pod, PodState.RELEASED)
     theirs = {h.port_id for h in house.site.node_by_name[good].hcas_on("ib0")}
     assert house.prober.cleaned and all(not theirs & s.ports for s in house.prober.cleaned)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None
     assert f"frames of {good} were not tested: given back before" in {
         u for i in signed.receipt.items for u in i.unread
@@ -288,7 +290,7 @@ def test_receipt_names_what_was_not_tested(house: ProbedHouse) -> None:
     )
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
     assert not [i for i in signed.receipt.items if i.plane == "frames"]
     assert house.prober.untried[0] in {u for i in signed.receipt.items for u in i.unread}
@@ -301,7 +303,7 @@ def test_plan_and_receipt_say_if_there_are_no_agents(house: ProbedHouse) -> None
     house.run(pod, PodState.READY)
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
     assert any("not tested" in u for i in signed.receipt.items for u in i.unread)
 

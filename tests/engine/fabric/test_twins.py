@@ -39,7 +39,7 @@ def visits(house: House, pod: PodRecord, number: int = 3) -> PodRecord:
     for _ in range(number):
         house.store.wake(pod.id)
         house.worker.run_once()
-    return house.store.find_pod(str(pod.id), None)
+    return house.store.pods.find(str(pod.id), None)
 
 
 def inside(manager: UfmOfAHouse, pod: PodRecord, guid: int) -> bool:
@@ -61,7 +61,7 @@ def test_port_with_the_mac_of_anothers_function_takes_it_out(house: House, tmp_p
     manager = with_ufm(house, tmp_path)
     victim = house.run(house.order(small("victim")), PodState.READY)
     view = house.service.create_pod(house.request("team-b"), small("mine"))
-    mine = house.run(house.store.find_pod(str(view.id), None), PodState.READY)
+    mine = house.run(house.store.pods.find(str(view.id), None), PodState.READY)
     (network,) = [
         t
         for t in house.cloud.things(Kind.NETWORK)

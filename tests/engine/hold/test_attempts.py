@@ -32,7 +32,7 @@ def until(true: Callable[[], bool], seconds: float) -> float:
 
 
 def states(house: House) -> list[PodState]:
-    return [p.state for p in house.store.live_pods()]
+    return [p.state for p in house.store.pods.live()]
 
 
 def test_release_does_not_wait_for_booting_pods(database: Database, database_url: str) -> None:
@@ -48,7 +48,7 @@ def test_release_does_not_wait_for_booting_pods(database: Database, database_url
     try:
         until(lambda: states(house).count(PodState.BOOTING) == PODS, 120.0)
         house.release(first)
-        until(lambda: house.store.find_pod(str(first.id), None).state is PodState.RELEASED, 120.0)
+        until(lambda: house.store.pods.find(str(first.id), None).state is PodState.RELEASED, 120.0)
         assert states(house).count(PodState.BOOTING) == PODS
         begun = time.monotonic()
         worker.stop()
@@ -79,7 +79,7 @@ def test_broken_server_is_not_recreated_at_once(house: House, clock: HandClock) 
     house.store.wake(pod.id)
     house.worker.run_once()
     assert house.cloud.calls[f"create {Kind.SERVER}"] == made
-    assert house.store.find_pod(str(pod.id), None).state is PodState.BOOTING
+    assert house.store.pods.find(str(pod.id), None).state is PodState.BOOTING
     clock.sleep(5.0)
     house.run(pod, PodState.READY)
     assert house.cloud.calls[f"create {Kind.SERVER}"] == made + 1
@@ -91,12 +91,12 @@ def test_waiting_time_survives_a_change_of_worker(house: House) -> None:
     loop = replace(QUICK, patience_servers=300.0)
     pod = house.order()
     house.new_worker("w1", loop).run_once()
-    seen = house.store.find_pod(str(pod.id), None)
+    seen = house.store.pods.find(str(pod.id), None)
     assert (seen.state, seen.reason) == (PodState.BOOTING, "")
     house.clock.sleep(301.0)
     house.store.wake(pod.id)
     house.new_worker("w2", loop).run_once()
-    seen = house.store.find_pod(str(pod.id), None)
+    seen = house.store.pods.find(str(pod.id), None)
     assert seen.state is PodState.BOOTING and "wait for train-0" in seen.reason and "to settle" in seen.reason
 
 
@@ -160,7 +160,7 @@ def test_release_reads_back_without_holding_its_place(house: House) -> None:
         assert reads_back.wait(120)
         house.release(second)
         until(lambda: not house.cloud.things(Kind.SERVER), 120.0)
-        assert house.store.find_pod(str(first.id), None).state is PodState.RELEASING
+        assert house.store.pods.find(str(first.id), None).state is PodState.RELEASING
     finally:
         goes_on.set()
         worker.stop()

@@ -44,7 +44,7 @@ def booting(house: House, name: str = "train") -> PodRecord:
     pod = house.order(ORDER.model_copy(update={"name": name}))
     work(house)
     house.cloud.faults.clear()
-    pod = house.store.find_pod(str(pod.id), None)
+    pod = house.store.pods.find(str(pod.id), None)
     assert pod.state is PodState.BOOTING
     return pod
 
@@ -65,7 +65,7 @@ def boot(house: House, *pods: PodRecord) -> None:
 
 
 def state(house: House, pod: PodRecord) -> PodState:
-    return house.store.find_pod(str(pod.id), None).state
+    return house.store.pods.find(str(pod.id), None).state
 
 
 def keeper(house: House, every: float = 0.0, together: float = 0.0) -> BootKeeper:
@@ -99,7 +99,7 @@ def test_refused_request_is_soon_repeated(house: House, monkeypatch: pytest.Monk
     monkeypatch.setattr(house.cloud, "create", recorded)
     pod = house.order()
     wait_for(lambda: not house.worker.run_once() and len(house.cloud.servers) == 2, seconds=10)
-    assert not left and not [e for e in house.store.events(pod.id, 0) if e.type == "error"]
+    assert not left and not [e for e in house.store.records.events(pod.id, 0) if e.type == "error"]
 
 
 def test_pod_is_woken_once_for_a_new_state(house: House) -> None:
@@ -134,7 +134,7 @@ def test_failed_server_wakes_its_pod(house: House) -> None:
     next(thing for thing in house.cloud.servers).broken = "No valid host was found."
     boots.look()
     assert house.worker.run_once()
-    assert any("No valid host" in e.message for e in house.store.events(pod.id, 0))
+    assert any("No valid host" in e.message for e in house.store.records.events(pod.id, 0))
 
 
 def test_clouds_without_booting_servers_are_not_asked(house: House) -> None:
@@ -277,7 +277,7 @@ def test_failing_pod_keeps_its_back_off(house: House) -> None:
     for _ in range(10):
         boots.look()
         visits += worker.run_once()
-    assert visits == 1 and house.store.find_pod("train", None).failures == 1
+    assert visits == 1 and house.store.pods.find("train", None).failures == 1
 
 
 def test_late_answer_does_not_end_another_workers_turn(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def test_suspended_worker_cannot_write(house: House) -> None:
     assert second
     with pytest.raises(LostError):
         become(first, WIRING)
-    assert house.store.find_pod(str(first.pod.id), None).state is PodState.PLACED
+    assert house.store.pods.find(str(first.pod.id), None).state is PodState.PLACED
     become(second, WIRING)
     first.hand_back_unwritten(0.0)
     assert take(house, "w3") is None, "the old holder handed back the new holder's pod"
@@ -142,7 +142,7 @@ def test_concurrent_orders_get_different_nodes(house: House) -> None:
     for thread in threads:
         thread.join()
     assert not errors
-    nodes = [node for pod in house.store.live_pods() for node in pod.nodes]
+    nodes = [node for pod in house.store.pods.live() for node in pod.nodes]
     assert len(nodes) == len(set(nodes)) == 16
 
 
@@ -156,10 +156,10 @@ def test_several_workers_share_the_work(house: House) -> None:
         worker.start()
     try:
         for _ in range(600):
-            if all(p.state is PodState.READY for p in house.store.live_pods()):
+            if all(p.state is PodState.READY for p in house.store.pods.live()):
                 break
             house.clock.sleep(0.05)
-        assert [p.state for p in house.store.live_pods()] == [PodState.READY] * 6
+        assert [p.state for p in house.store.pods.live()] == [PodState.READY] * 6
     finally:
         for worker in workers:
             worker.stop()

@@ -53,7 +53,7 @@ def hanging(monkeypatch: pytest.MonkeyPatch, house: House) -> Generator[threadin
 
 
 def looked_at(house: House, name: str) -> datetime:
-    at = house.store.find_pod(name, None).watched_at
+    at = house.store.pods.find(name, None).watched_at
     assert at is not None
     return at
 
@@ -78,7 +78,7 @@ def test_release_does_not_wait_for_an_observation(house: House, monkeypatch: pyt
     with working(house), hanging(monkeypatch, house) as begun:
         assert begun.wait(30)
         house.service.release_pod(house.request(), str(a.id))
-        wait_for(lambda: house.store.which_pod(str(a.id), None).state is PodState.RELEASED, seconds=30)
+        wait_for(lambda: house.store.pods.which(str(a.id), None).state is PodState.RELEASED, seconds=30)
 
 
 def test_ready_pods_are_observed_beside_a_hanging_one(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_retry_is_not_undone_by_an_earlier_visit(house: House) -> None:
     with pytest.raises(ChangedError):
         held.hand_back(5.0, 1)
     held.hand_back_unwritten(0.0)
-    assert house.store.find_pod("a", None).state is not PodState.FAILED
+    assert house.store.pods.find("a", None).state is not PodState.FAILED
     (held,) = work(house)
     assert held.status.state is not PodState.FAILED
 

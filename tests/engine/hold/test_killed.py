@@ -153,10 +153,10 @@ def test_pod_survives_a_worker_killed_at_any_statement(
         died |= killed_at(house, fate, statement, after, pod)
         house.run(pod, PodState.RELEASED)
         assert not house.cloud.things() and not house.fabric.snapshot().segments.get(pod.plan.segment or 0)
-        receipt = house.store.receipt(pod.id)
+        receipt = house.store.records.receipt(pod.id)
         assert receipt and verify(receipt.model_dump(mode="json"), receipt.public_key).valid
         assert receipt.receipt.clean and not house.store.capacity().holds
-        states = [e.message for e in house.store.events(pod.id, 0) if e.type == "state"]
+        states = [e.message for e in house.store.records.events(pod.id, 0) if e.type == "state"]
         assert states[-1] == "RELEASED" and "READY" in states
     assert statement > 5, "most of the way was one statement?"
 
@@ -182,7 +182,7 @@ def test_change_survives_a_worker_killed_at_any_statement(
             assert [row["leaving"] for row in rows] == [False] * count, f"killed at {statement}"
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
 
 
@@ -197,7 +197,7 @@ def test_replacement_survives_a_worker_killed_at_any_statement(
     place = _place(house)
     while died:
         statement += 1
-        node = house.store.find_pod(str(pod.id), None).nodes[0]
+        node = house.store.pods.find(str(pod.id), None).nodes[0]
         house.service.replace_node(house.request(), "train", Replacement(node=node))
         died = killed_at(house, fate, statement, after, pod, wakes=4 * (at is FateOfRequests))
         settle(house, pod)
@@ -239,7 +239,7 @@ def test_replaced_part_survives_a_worker_killed_at_any_statement(
     pod = house.run(house.order(small("p", 2)), PodState.READY)
     for statement in share(range(1, 200), 2 * after + (at is Fate)):
         server = min(t.name for t in house.cloud.things(Kind.SERVER))
-        generation = house.store.find_pod(str(pod.id), None).generation
+        generation = house.store.pods.find(str(pod.id), None).generation
         house.service.replace_node(house.request(), "p", Replacement(node=server))
         died = killed_at(house, fate, statement, after, pod)
         now = settle(house, pod)
@@ -252,7 +252,7 @@ def test_replaced_part_survives_a_worker_killed_at_any_statement(
     assert not died and statement > 4, "most of the way was one statement?"
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
 
 
@@ -272,7 +272,7 @@ def test_replacement_without_a_request_survives_a_worker_killed_at_any_statement
     pod = house.run(house.order(ONE.model_copy(update={"on_failure": "replace"})), PodState.READY)
     place = _place(house)
     for statement in share(range(1, 200), after):
-        before = house.store.find_pod(str(pod.id), None)
+        before = house.store.pods.find(str(pod.id), None)
         house.service.report_node(house.request(), "train", before.nodes[0], "slow")
         fate.left, fate.after = statement, after
         try:

@@ -138,7 +138,7 @@ def test_capacity_returns_after_pending_requests(house: House) -> None:
     house.worker = house.new_worker("w3", patient)
     ended = house.run(pod, PodState.RELEASED)
     assert not house.cloud.things() and not house.store.capacity().holds
-    receipt = house.store.receipt(pod.id)
+    receipt = house.store.records.receipt(pod.id)
     assert receipt and receipt.receipt.late_until == ended.late_until
     assert verify(receipt.model_dump(mode="json"), receipt.public_key).valid
 
@@ -150,7 +150,7 @@ def test_orderly_hand_back_leaves_nothing_to_wait_for(house: House) -> None:
     pod = house.ready()
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    receipt = house.store.receipt(pod.id)
+    receipt = house.store.records.receipt(pod.id)
     assert receipt and receipt.receipt.late_until is None
     assert "late_until" not in receipt.receipt.model_dump(mode="json")
 
@@ -165,14 +165,14 @@ def test_refused_request_does_not_count_as_a_breakage(house: House) -> None:
         Fault.BROKEN, kind=Kind.SERVER, key="server/*", times=1, reason="No valid host was found."
     )
     pod = house.run(house.order(), PodState.READY)
-    assert not [e for e in house.store.events(pod.id, 0) if e.type == "alarm"]
+    assert not [e for e in house.store.records.events(pod.id, 0) if e.type == "alarm"]
 
 
 def test_failed_pod_raises_an_alarm(house: House) -> None:
     """As an event and in the metrics; and it says how often what broke."""
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, times=None, reason="No valid host was found.")
     pod = house.run(house.order(), PodState.FAILED)
-    alarms = [e.message for e in house.store.events(pod.id, 0) if e.type == "alarm"]
+    alarms = [e.message for e in house.store.records.events(pod.id, 0) if e.type == "alarm"]
     assert len(alarms) == 1 and "it failed 3 times" in alarms[0]
     assert {r.state: r.alarmed for r in house.store.counts().pods} == {"FAILED": 1}
 
@@ -197,7 +197,7 @@ def test_lost_permission_waits_with_an_alarm(house: House) -> None:
         house.store.wake(pod.id)
         worker.run_once()
     assert look(house, pod).state is PodState.WIRING and "HTTP 403" in look(house, pod).reason
-    assert any("HTTP 403" in e.message for e in house.store.events(pod.id, 0) if e.type == "alarm")
+    assert any("HTTP 403" in e.message for e in house.store.records.events(pod.id, 0) if e.type == "alarm")
     house.run(pod, PodState.READY)
 
 
@@ -224,7 +224,9 @@ def test_defect_in_a_visit_shows_on_the_pod(house: House, caplog: pytest.LogCapt
     seen = look(house, pod)
     assert seen.state is PodState.DEGRADED
     assert seen.reason.startswith("unknown: defect in weft (KeyError: 'name')")
-    assert any("defect in weft" in e.message for e in house.store.events(pod.id, 0) if e.type == "alarm")
+    assert any(
+        "defect in weft" in e.message for e in house.store.records.events(pod.id, 0) if e.type == "alarm"
+    )
     lines = [json.loads(line) for line in caplog.text.splitlines()]
     said = {line["logger"]: line["pod"] for line in lines if "pod" in line}
     assert said == {"weft.engine.watch.worker": str(pod.id), "weft.drivers": str(pod.id)}

@@ -93,7 +93,7 @@ def test_many_owners_are_claimed_with_one_statement(house: House) -> None:
     assert [h.owner.name for h in first] == ["c", "b"]
     assert [h.owner.name for h in second] == ["a"]
     for held in (*first, *second):
-        assert [r.key for r in held.resources()] == [r.key for r in house.store.resources(held.owner.id)]
+        assert [r.key for r in held.resources()] == [r.key for r in house.store.pods.resources(held.owner.id)]
         say(held, "it is this worker's")
 
 
@@ -101,12 +101,12 @@ def test_observation_without_news_writes_no_resource(house: House) -> None:
     """Facts come back from the database in another shape (a tuple as a list), which is no news."""
     (pod,) = ready(house, "a")
     rows = "SELECT key, xmin::text FROM resource WHERE owner_id = %s ORDER BY key"
-    before, events = sql(house, rows, pod.id), house.store.events(pod.id, 0)
+    before, events = sql(house, rows, pod.id), house.store.records.events(pod.id, 0)
     house.store.wake(pod.id)
     assert house.worker.run_once()
     assert sql(house, rows, pod.id) == before
-    assert house.store.events(pod.id, 0) == events
-    seen = house.store.find_pod("a", None)
+    assert house.store.records.events(pod.id, 0) == events
+    seen = house.store.pods.find("a", None)
     assert seen.watched_at and pod.watched_at and seen.watched_at > pod.watched_at
     assert sql(house, "SELECT worker, held_until, next_at > now() FROM pod") == [(None, None, True)]
 
@@ -142,8 +142,8 @@ def test_notes_are_written_with_the_next_statement_or_not_at_all(house: House) -
     sql(house, "UPDATE pod SET token = token + 1")
     with pytest.raises(LostError):
         held.hand_back(0.0)
-    assert "never to be read" not in [e.message for e in house.store.events(pod.id, 0)]
-    assert house.store.find_pod("a", None).state is PodState.READY
+    assert "never to be read" not in [e.message for e in house.store.records.events(pod.id, 0)]
+    assert house.store.pods.find("a", None).state is PodState.READY
     assert sql(house, "SELECT held_until > now() FROM pod") == [(True,)]
 
 
@@ -161,7 +161,7 @@ def test_visit_without_requests_is_one_write(house: House) -> None:
     house.cloud.meanwhile("find", lambda: seen.append(sql(house, written)))
     house.store.wake(pod.id)
     assert house.worker.run_once()
-    assert house.store.find_pod("a", None).state is PodState.READY
+    assert house.store.pods.find("a", None).state is PodState.READY
     assert len(seen) > 1 and all(one == seen[0] for one in seen) and sql(house, written) != seen[0]
 
 
@@ -169,7 +169,7 @@ def test_visit_without_requests_is_one_write(house: House) -> None:
 def silent_hosts(monkeypatch: pytest.MonkeyPatch, house: House, pod: str) -> Generator[threading.Event]:
     """The cloud doesn't answer for the occupants of the pod's hosts. The event: it was asked."""
     begun, goes_on, answer = threading.Event(), threading.Event(), house.cloud.on_hosts
-    silent = set(house.store.find_pod(pod, None).held)
+    silent = set(house.store.pods.find(pod, None).held)
 
     def asked(hosts: Collection[str]) -> Mapping[str, OnHost]:
         if silent.intersection(hosts):
@@ -204,7 +204,7 @@ def test_visit_waiting_behind_a_slow_one_is_handed_back(
         monkeypatch.setattr(lane_module, "SLOW", 0.0)
         for _ in range(100):
             slow._turn()  # pyright: ignore[reportPrivateUsage]
-            if house.store.find_pod(str(waits.id), None).state is PodState.RELEASED:
+            if house.store.pods.find(str(waits.id), None).state is PodState.RELEASED:
                 break
         else:
             raise AssertionError("its release stands behind the other's visit")

@@ -35,7 +35,7 @@ def test_release_that_could_not_be_written_is_tried_again(house: House) -> None:
         pass
     assert look(house, pod).state is PodState.RELEASING
     house.run(pod, PodState.RELEASED)
-    assert house.store.receipt(pod.id) is not None and not house.store.capacity().holds
+    assert house.store.records.receipt(pod.id) is not None and not house.store.capacity().holds
 
 
 class Refusal(Fate):
@@ -79,7 +79,7 @@ def test_pod_survives_a_refusal_of_any_statement(
         house.release(pod)
         refused |= refusal.visits(house, pod, statement, after)
         house.run(pod, PodState.RELEASED)
-        receipt = house.store.receipt(pod.id)
+        receipt = house.store.records.receipt(pod.id)
         assert receipt is not None and receipt.receipt.clean, refusal.what
         assert not house.store.capacity().holds and not house.cloud.things(), refusal.what
     assert statement > 5
@@ -95,7 +95,7 @@ def test_replacement_survives_a_refusal_of_any_statement(
     place = _place(house)
     while refused:
         statement += 1
-        node = house.store.find_pod(str(pod.id), None).nodes[0]
+        node = house.store.pods.find(str(pod.id), None).nodes[0]
         house.service.replace_node(house.request(), "train", Replacement(node=node))
         refused = refusal.visits(house, pod, statement, after)
         settle(house, pod)

@@ -96,13 +96,13 @@ class TwoHouse(House):
         other.start()
         other.join(LONG)
         assert other.exitcode == 0
-        return self.store.find_pod(str(pod.id), None)
+        return self.store.pods.find(str(pod.id), None)
 
     def here(self, pod: PodRecord) -> PodRecord:
         for _ in range(4):
             self.store.wake(pod.id)
             self.worker.run_once()
-        return self.store.find_pod(str(pod.id), None)
+        return self.store.pods.find(str(pod.id), None)
 
 
 @pytest.fixture(params=["eos", "nvue", "sonic"])
@@ -138,7 +138,7 @@ def test_change_with_a_lost_answer_is_waited_for_by_another_process(house: TwoHo
     assert number in fabric.snapshot().ports_in or house.front.plan.speaks == "nvue"
     nothing_lands(house.database)
     ended = house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(ended.id)
+    signed = house.store.records.receipt(ended.id)
     assert signed is not None and verify(signed.model_dump(mode="json")).valid
     assert signed.receipt.clean and signed.receipt.late_until is not None
     assert number not in fabric.snapshot().ports_in

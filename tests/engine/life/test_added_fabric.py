@@ -243,7 +243,7 @@ def test_added_fabric_works_from_order_to_receipt(house: RingHouse) -> None:
     assert house.service.audit(house.operator).findings == ()
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and verify(signed.model_dump(mode="json")).valid
     assert signed.receipt.clean and signed.receipt.segment == f"ring-{number}"
     assert "ring" in [i.plane for i in signed.receipt.items] and not house.fake.rings
@@ -268,8 +268,8 @@ def test_added_fabric_is_repaired_audited_and_proved(house: RingHouse) -> None:
     for _ in range(3):
         house.store.wake(pod.id)
         house.worker.run_once()
-    assert house.store.find_pod(str(pod.id), None).state is PodState.RELEASING
-    assert house.store.receipt(pod.id) is None
+    assert house.store.pods.find(str(pod.id), None).state is PodState.RELEASING
+    assert house.store.records.receipt(pod.id) is None
 
 
 def test_added_fabric_has_its_site_file_checks(tmp_path: Path) -> None:

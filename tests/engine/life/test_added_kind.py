@@ -189,9 +189,9 @@ def test_added_kind_works_from_graph_to_receipt(house: House, filer: Filer) -> N
     """It is created after what it needs, watched, removed, and listed in the signed receipt."""
     plan = planned(house)
     claim(house, plan)
-    pod = house.run(house.store.find_pod(plan.pod_id, None), PodState.READY)
+    pod = house.run(house.store.pods.find(plan.pod_id, None), PodState.READY)
     assert sorted(kind for _, kind in filer.has.values()) == ["export", "folder"]
-    rows = {r.key: r for r in house.store.resources(pod.id)}
+    rows = {r.key: r for r in house.store.pods.resources(pod.id)}
     assert rows["folder"].resource.spec == FolderSpec(
         size=500, network="network/management", filer="10.9.9.9"
     )
@@ -199,7 +199,7 @@ def test_added_kind_works_from_graph_to_receipt(house: House, filer: Filer) -> N
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     assert not filer.has
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
     assert {("folder", "clean"), ("export", "clean")} <= {(i.plane, i.result) for i in signed.receipt.items}
     assert verify(signed.model_dump(mode="json"), signed.public_key).valid
@@ -209,24 +209,24 @@ def test_lost_resource_of_added_kind_is_repaired(house: House, filer: Filer) -> 
     """Its row allows weft to recreate it unasked."""
     plan = planned(house)
     claim(house, plan)
-    pod = house.run(house.store.find_pod(plan.pod_id, None), PodState.READY)
+    pod = house.run(house.store.pods.find(plan.pod_id, None), PodState.READY)
     filer.has.clear()
     house.store.wake(pod.id)
     house.worker.run_once()
-    assert house.store.find_pod(str(pod.id), None).state is PodState.READY and len(filer.has) == 2
+    assert house.store.pods.find(str(pod.id), None).state is PodState.READY and len(filer.has) == 2
 
 
 def test_unreadable_added_kind_keeps_its_node(house: House, filer: Filer) -> None:
     """A filer that is away leaves the pod RELEASING with its nodes held: unknown is not clean."""
     plan = planned(house)
     claim(house, plan)
-    pod = house.run(house.store.find_pod(plan.pod_id, None), PodState.READY)
+    pod = house.run(house.store.pods.find(plan.pod_id, None), PodState.READY)
     house.release(pod)
     filer.broken = True
     for _ in range(3):
         house.store.wake(pod.id)
         house.worker.run_once()
-    assert house.store.find_pod(str(pod.id), None).state is PodState.RELEASING
+    assert house.store.pods.find(str(pod.id), None).state is PodState.RELEASING
     assert set(house.store.capacity().holds) == set(pod.nodes)
     filer.broken = False
     house.run(pod, PodState.RELEASED)
@@ -237,7 +237,7 @@ def test_audit_knows_the_owner_of_an_added_kind(house: House, filer: Filer) -> N
     """A resource whose mark explains nothing is reported; the pod's own isn't."""
     plan = planned(house)
     claim(house, plan)
-    pod = house.run(house.store.find_pod(plan.pod_id, None), PodState.READY)
+    pod = house.run(house.store.pods.find(plan.pod_id, None), PodState.READY)
     filer.has["weft-00000000-folder"] = (
         Mark(house.site.name, Owner.pod(str(uuid4())), "folder"),
         StorageKind.FOLDER,
@@ -266,7 +266,7 @@ def test_tenants_see_only_kinds_meant_for_them(house: House, filer: Filer) -> No
     """The pod's own list of resources leaves out kinds that only operators see."""
     plan = planned(house)
     claim(house, plan)
-    pod = house.run(house.store.find_pod(plan.pod_id, None), PodState.READY)
+    pod = house.run(house.store.pods.find(plan.pod_id, None), PodState.READY)
     view = house.service.show_pod(house.request(), str(pod.id))
     assert {r.kind for r in view.resources} >= {"folder", "export"}
     assert "export" not in {r.kind for r in shown_to_tenants(view).resources}

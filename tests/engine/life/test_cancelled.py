@@ -62,7 +62,7 @@ def visited(house: House, pod: PodRecord, clock: HandClock) -> PodRecord:
     house.store.wake(pod.id)
     house.worker.run_once()
     clock.sleep(0.5)
-    return house.store.find_pod(str(pod.id), None)
+    return house.store.pods.find(str(pod.id), None)
 
 
 def taken_back(house: House, pod: PodRecord, clock: HandClock) -> None:
@@ -72,7 +72,7 @@ def taken_back(house: House, pod: PodRecord, clock: HandClock) -> None:
         pod = visited(house, pod, clock)
         if pod.state is PodState.RELEASED:
             break
-    signed, capacity = house.store.receipt(pod.id), house.store.capacity()
+    signed, capacity = house.store.records.receipt(pod.id), house.store.capacity()
     assert signed is not None and signed.receipt.clean, (pod.state, pod.reason)
     assert not capacity.holds and not capacity.quarantines
     assert not [t for t in house.cloud.things() if t.mark and t.mark.owner == pod.scope.owner]

@@ -143,7 +143,7 @@ def test_two_pods_share_a_host_with_functions_of_their_own(house: House) -> None
     assert Auditor(house.store, house.world, house.site, house.clock).check().findings == ()
     house.release(one)
     house.run(one, PodState.RELEASED)
-    signed = house.store.receipt(one.id)
+    signed = house.store.records.receipt(one.id)
     assert signed is not None and signed.receipt.clean
     assert segment(one).number not in fabric.snapshot().ports_in
     assert [k.partition(":")[2] for k in held(house)] == [part(two).vfs[0]]
@@ -213,7 +213,7 @@ def test_concurrent_orders_never_share_a_function(house: House) -> None:
     with ThreadPoolExecutor(16) as pool:
         views = list(pool.map(order, range(16)))
     assert len(views) == 16 == len(held(house))
-    macs = [port(house.store.find_pod(v.id, None)).mac for v in views]
+    macs = [port(house.store.pods.find(v.id, None)).mac for v in views]
     assert len(set(macs)) == 16
 
 
@@ -281,7 +281,7 @@ def test_freed_functions_are_locked_in_the_same_order(house: House, way: str) ->
     """Nova gives functions freed by one pod to another, whose rows say so a moment earlier than the first one's."""
     before = house.run(house.order(small("before")), PodState.READY)
     house.release(before)
-    signed = house.store.receipt(house.run(before, PodState.RELEASED).id)
+    signed = house.store.records.receipt(house.run(before, PodState.RELEASED).id)
     one = house.run(house.order(small("one", count=2)), PodState.READY)
     first, last = sorted(held(house))
     taken = house.store.claim_owner(one.id, "w")
@@ -322,7 +322,7 @@ def test_removed_servers_function_leaves_the_segment_and_is_freed(house: House) 
     for one in (pod, other):
         house.release(one)
         house.run(one, PodState.RELEASED)
-        signed = house.store.receipt(one.id)
+        signed = house.store.records.receipt(one.id)
         assert signed is not None and signed.receipt.clean
 
 
@@ -338,7 +338,7 @@ def test_server_deleted_by_its_tenant_takes_no_other_out(house: House) -> None:
         for _ in range(3):
             house.store.wake(pod.id)
             house.worker.run_once()
-        now = house.store.find_pod(str(pod.id), None)
+        now = house.store.pods.find(str(pod.id), None)
         assert now.state is PodState.DEGRADED and ONE_AWAY in now.reason and AWAY not in now.reason
         seen = ports.snapshot().ports_in[pod.plan.segment]
         assert seen < all_of and len(seen) == len(all_of) - gone if functions else seen == all_of
@@ -346,7 +346,7 @@ def test_server_deleted_by_its_tenant_takes_no_other_out(house: House) -> None:
     for _ in range(3):
         house.store.wake(pod.id)
         house.worker.run_once()
-    assert AWAY in house.store.find_pod(str(pod.id), None).reason
+    assert AWAY in house.store.pods.find(str(pod.id), None).reason
     assert not ports.snapshot().ports_in.get(pod.plan.segment)
 
 
@@ -364,7 +364,7 @@ def test_host_loses_its_last_server_while_another_comes(house: House) -> None:
     for _ in range(6):
         house.store.wake(pod.id)
         house.worker.run_once()
-    now = house.store.find_pod(str(pod.id), None)
+    now = house.store.pods.find(str(pod.id), None)
     assert [n.node for n in now.plan.placement.nodes] == [full] * 8 + [last] and len(held(house)) == 10
     planted.lift()
     house.cloud.thing(f"server/{last}/0").undeletable = False
@@ -450,7 +450,7 @@ def ufm(database: Database, database_url: str, tmp_path: Path) -> Generator[tupl
 
 
 def of_virtual_ports(pod: PodRecord, house: House) -> list[str]:
-    items = house.store.receipt(pod.id)
+    items = house.store.records.receipt(pod.id)
     assert items is not None and items.receipt.clean
     return [i.seen for i in items.receipt.items if "virtual port" in i.seen]
 
@@ -468,7 +468,7 @@ def test_pod_waits_until_its_function_has_its_guid(
     for _ in range(12):
         house.store.wake(pod.id)
         house.worker.run_once()
-    held_back = house.store.find_pod(str(pod.id), None)
+    held_back = house.store.pods.find(str(pod.id), None)
     assert held_back.state is not PodState.READY and own in held_back.reason and "not up" in held_back.reason
     manager.dark.clear()
     pod = house.run(pod, PodState.READY)
@@ -491,7 +491,7 @@ def test_function_is_kept_while_its_port_is_up(ufm: tuple[House, UfmOfAHouse]) -
     for _ in range(12):
         house.store.wake(pod.id)
         house.worker.run_once()
-    left = house.store.find_pod(str(pod.id), None)
+    left = house.store.pods.find(str(pod.id), None)
     assert left.state is PodState.RELEASING and node in left.reason and list(held(house)) != []
     manager.strays.clear()
     house.run(pod, PodState.RELEASED)

@@ -84,7 +84,7 @@ def test_unanswerable_order_does_not_block_others(house: House) -> None:
     house.cloud.offers.image_properties.clear()
     run = house.ready(make("run", 16))
     view = house.service.create_pod(house.request("gone"), make("one", 1, queue=True))
-    one, two = house.store.find_pod(view.id, None), queue(house, "two", 1)
+    one, two = house.store.pods.find(view.id, None), queue(house, "two", 1)
     asked = house.cloud.unfit
 
     def unfit(project_id: str, image: str, flavor: str) -> Mapping[str, str]:

@@ -30,7 +30,7 @@ def test_only_the_silent_machine_is_quarantined(house: IpuHouse) -> None:
     for _ in range(10):
         house.store.wake(pod.id)
         house.worker.run_once()
-    capacity, signed = house.store.capacity(), house.store.receipt(pod.id)
-    assert house.store.find_pod(str(pod.id), None).state is PodState.RELEASED
+    capacity, signed = house.store.capacity(), house.store.records.receipt(pod.id)
+    assert house.store.pods.find(str(pod.id), None).state is PodState.RELEASED
     assert signed is not None and not signed.receipt.clean and away in signed.receipt.quarantined
     assert away in capacity.quarantines and not capacity.holds

@@ -95,7 +95,7 @@ def test_ipu_pod_works_from_order_to_receipt_on_ethernet(house: SwitchedHouse) -
     assert house.service.audit(house.operator).findings == ()
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and verify(signed.model_dump(mode="json")).valid and signed.receipt.clean
     read = {i.subject for i in signed.receipt.items if i.plane == "switch port"}
     assert all(any(port in subject for subject in read) for port in (*rnics(house, pod), SERVER))
@@ -108,9 +108,9 @@ def test_no_traffic_before_the_ports_are_in_the_vlan(house: SwitchedHouse) -> No
     for _ in range(12):
         house.store.wake(pod.id)
         house.worker.run_once()
-    made = {r.key for r in house.store.resources(pod.id) if r.outside_id}
+    made = {r.key for r in house.store.pods.resources(pod.id) if r.outside_id}
     assert not any(key.startswith(("server/poplar", "vipu_agent/")) for key in made)
-    assert "tor1" in house.store.find_pod(str(pod.id), None).reason
+    assert "tor1" in house.store.pods.find(str(pod.id), None).reason
 
 
 def test_removed_machine_is_found_and_restored(house: SwitchedHouse) -> None:
@@ -129,18 +129,18 @@ def test_machines_port_left_in_the_vlan_makes_an_unclean_receipt(house: Switched
     house.release(pod)
     house.fake.lose_answer = True
     one = sorted(rnics(house, pod))[0]
-    while house.store.find_pod(str(pod.id), None).state is not PodState.RELEASED:
+    while house.store.pods.find(str(pod.id), None).state is not PodState.RELEASED:
         house.fake.put(one, segment(pod).number)
         house.clock.sleep(20)
         house.store.wake(pod.id)
         house.worker.run_once()
-        if house.store.find_pod(str(pod.id), None).reason:
+        if house.store.pods.find(str(pod.id), None).reason:
             break
-    assert house.store.receipt(pod.id) is None
+    assert house.store.records.receipt(pod.id) is None
     house.fake.put(one, None)
     nothing_lands(house.database)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
 
 

@@ -32,7 +32,7 @@ def test_ipu_pod_works_from_order_to_receipt(house: IpuHouse) -> None:
     """READY only after the tenant's proof; after release no machine is bound, and the receipt has every plane."""
     pod = house.run(house.order(order()), PodState.BOOTING)
     house.worker.run_once()
-    assert house.store.find_pod(str(pod.id), None).state is not PodState.READY
+    assert house.store.pods.find(str(pod.id), None).state is not PodState.READY
     house.vipu.boot(pod.scope, pod.plan.graph)
     pod = house.run(pod, PodState.READY)
     assert house.vipu.proofs == 1
@@ -42,7 +42,7 @@ def test_ipu_pod_works_from_order_to_receipt(house: IpuHouse) -> None:
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     assert not house.cloud.things() and not house.vipu.unfit()
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean and signed.receipt.segment == ""
     planes = {i.plane for i in signed.receipt.items}
     assert planes >= {
@@ -77,8 +77,8 @@ def test_keys_are_never_stored(house: IpuHouse) -> None:
         DerivedKeys(house.store).key(str(pod.id), n) for n in ("vipu-admin-key", "vipu-tenant-key")
     ]
     assert keys[0] != keys[1] != DerivedKeys(house.store).key("another", "vipu-tenant-key")
-    events = [e.message for e in house.store.events(pod.id, 0)]
-    documents = [r.resource.model_dump_json() for r in house.store.resources(pod.id)]
+    events = [e.message for e in house.store.records.events(pod.id, 0)]
+    documents = [r.resource.model_dump_json() for r in house.store.pods.resources(pod.id)]
     text = "".join([*events, *documents, pod.plan.model_dump_json()])
     assert not any(key in text for key in keys)
 
@@ -116,7 +116,7 @@ def test_lost_controller_degrades_without_delaying_the_release(house: IpuHouse) 
     house.vipu.lose_controller(str(pod.id))
     house.store.wake(pod.id)
     house.worker.run_once()
-    pod = house.store.find_pod(str(pod.id), None)
+    pod = house.store.pods.find(str(pod.id), None)
     assert pod.state is PodState.DEGRADED and pod.reason.startswith("unknown: ")
     house.release(pod)
     house.run(pod, PodState.RELEASED)
@@ -166,7 +166,7 @@ def test_release_clears_what_a_forgetful_agent_left(house: IpuHouse, lost: bool)
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     assert not house.vipu.unfit() and not any(house.vipu.settings.values())
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
 
 

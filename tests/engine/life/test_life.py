@@ -37,7 +37,7 @@ def test_ordered_pod_becomes_ready(house: House) -> None:
     key = 0x8000 | (pod.plan.segment or 0)
     with_key = {guid for guid, table in house.fabric.tables().items() if key in table.keys}
     assert with_key == members and len(members) == 4
-    assert all(r.state is RowState.SETTLED for r in house.store.resources(pod.id))
+    assert all(r.state is RowState.SETTLED for r in house.store.pods.resources(pod.id))
 
 
 def test_release_leaves_nothing_and_proves_it(house: House) -> None:
@@ -47,7 +47,7 @@ def test_release_leaves_nothing_and_proves_it(house: House) -> None:
     house.run(pod, PodState.RELEASED)
     assert not house.cloud.things()
     assert not any((pod.plan.segment or 0) | 0x8000 in t.keys for t in house.fabric.tables().values())
-    receipt = house.store.receipt(pod.id)
+    receipt = house.store.records.receipt(pod.id)
     assert receipt is not None and receipt.receipt.clean
     assert {i.plane for i in receipt.receipt.items} >= {
         "server",
@@ -93,7 +93,7 @@ def test_order_over_quota_is_refused_without_effect(house: House) -> None:
     house.cloud.offers.quotas["team-a", "servers"] = 1
     with pytest.raises(RefusedError, match=r"servers: 0 used \+ 2 requested > 1"):
         house.order()
-    assert not house.cloud.things() and not house.store.live_pods()
+    assert not house.cloud.things() and not house.store.pods.live()
 
 
 def test_resource_of_a_lost_answer_is_found_again(house: House) -> None:
@@ -104,14 +104,14 @@ def test_resource_of_a_lost_answer_is_found_again(house: House) -> None:
     names = [t.name for t in house.cloud.things()]
     assert len(names) == len(set(names))
     assert sum(t.kind is Kind.SERVER for t in house.cloud.things()) == 2
-    assert any(e.type == "error" for e in house.store.events(pod.id, 0))
+    assert any(e.type == "error" for e in house.store.records.events(pod.id, 0))
 
 
 def test_broken_server_is_recreated(house: House) -> None:
     """One ERROR is healed; the reason is in the events."""
     house.cloud.plant(Fault.BROKEN, kind=Kind.SERVER, reason="No valid host was found.")
     pod = house.ready()
-    assert any("No valid host" in e.message for e in house.store.events(pod.id, 0))
+    assert any("No valid host" in e.message for e in house.store.records.events(pod.id, 0))
     assert sum(t.kind is Kind.SERVER for t in house.cloud.things()) == 2
 
 
@@ -130,7 +130,7 @@ def test_release_while_building_removes_everything(house: House) -> None:
     house.cloud.plant(Fault.STUCK, kind=Kind.SERVER, times=None)
     pod = house.order()
     house.worker.run_once()
-    assert house.store.find_pod(str(pod.id), None).state is PodState.BOOTING
+    assert house.store.pods.find(str(pod.id), None).state is PodState.BOOTING
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     assert not house.cloud.things()
@@ -143,7 +143,7 @@ def test_second_release_request_changes_nothing(house: House) -> None:
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     house.release(pod)
-    assert sum(e.type == "receipt" for e in house.store.events(pod.id, 0)) == 1
+    assert sum(e.type == "receipt" for e in house.store.records.events(pod.id, 0)) == 1
 
 
 def test_capacity_is_returned_last(house: House) -> None:
@@ -174,7 +174,7 @@ def test_unclean_node_is_quarantined_at_the_limit(database: Database, database_u
     capacity = house.store.capacity()
     assert sick in capacity.quarantines and "server" in capacity.quarantines[sick]["reason"]
     assert set(capacity.holds) == {sick}
-    assert house.store.find_pod(str(pod.id), None).state is PodState.RELEASING
+    assert house.store.pods.find(str(pod.id), None).state is PodState.RELEASING
     house.close()
 
 
@@ -184,7 +184,7 @@ def test_changed_port_degrades_the_pod(house: House) -> None:
     house.cloud.thing(f"server/{pod.nodes[0]}").fields["host"] = "gpu16"
     house.store.wake(pod.id)
     house.worker.run_once()
-    pod = house.store.find_pod(str(pod.id), None)
+    pod = house.store.pods.find(str(pod.id), None)
     assert pod.state is PodState.DEGRADED and "gpu16" in pod.reason
 
 
@@ -194,7 +194,7 @@ def test_server_deleted_by_its_tenant_is_not_recreated(house: House) -> None:
     house.cloud.lose(house.cloud.thing(f"server/{pod.nodes[0]}"))
     house.store.wake(pod.id)
     house.worker.run_once()
-    assert house.store.find_pod(str(pod.id), None).state is PodState.DEGRADED
+    assert house.store.pods.find(str(pod.id), None).state is PodState.DEGRADED
     assert sum(t.kind is Kind.SERVER for t in house.cloud.things()) == 1
     house.store.request_repair(pod.id)
     house.run(pod, PodState.READY)
@@ -235,7 +235,7 @@ def test_audit_log_records_every_change(house: House) -> None:
     house.order()
     with pytest.raises(ConflictError):
         house.order()
-    entries = house.store.audit_log(AuditLogSearch(action="pod create"))
+    entries = house.store.records.audit_log(AuditLogSearch(action="pod create"))
     assert [e.outcome.split(":")[0] for e in entries] == ["ConflictError", "done"]
 
 
@@ -252,7 +252,7 @@ def test_tenants_marks_do_not_protect_resources(house: House, mark: Mark | None)
     house.release(pod)
     house.run(pod, PodState.RELEASED)
     assert not house.cloud.things()
-    receipt = house.store.receipt(pod.id)
+    receipt = house.store.records.receipt(pod.id)
     assert receipt is not None and receipt.receipt.clean
 
 
@@ -264,7 +264,7 @@ def test_changed_mark_is_reported_and_restored(house: House) -> None:
     house.store.wake(pod.id)
     house.worker.run_once()
     assert network.mark is not None and network.mark.owner.id == str(pod.id)
-    assert any("mark is" in e.message for e in house.store.events(pod.id, 0))
+    assert any("mark is" in e.message for e in house.store.records.events(pod.id, 0))
     assert len(house.cloud.things(Kind.NETWORK)) == 2
 
 
@@ -278,7 +278,7 @@ def test_no_receipt_while_a_server_remains(house: House) -> None:
     house.run(pod, PodState.RELEASING)
     house.store.wake(pod.id)
     house.worker.run_once()
-    assert house.store.receipt(pod.id) is None and set(pod.nodes) <= set(house.store.capacity().holds)
+    assert house.store.records.receipt(pod.id) is None and set(pod.nodes) <= set(house.store.capacity().holds)
 
 
 def test_missing_answer_of_a_driver_is_not_absence(house: House) -> None:
@@ -291,7 +291,7 @@ def test_missing_answer_of_a_driver_is_not_absence(house: House) -> None:
     for _ in range(3):
         house.store.wake(pod.id)
         house.worker.run_once()
-    seen = house.store.find_pod(str(pod.id), None)
+    seen = house.store.pods.find(str(pod.id), None)
     assert seen.state is PodState.RELEASING and "returned no result" in seen.reason
     house.cloud.find = honest
     house.run(pod, PodState.RELEASED)

@@ -40,7 +40,7 @@ def test_pod_gets_machines_and_returns_them(house: House) -> None:
     assert members(house, pod) == ports(house, pod.nodes)
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
     assert verify(signed.model_dump(mode="json"), signed.public_key).valid
     machines = [i for i in signed.receipt.items if i.plane == "machine"]
@@ -93,7 +93,7 @@ def test_unclean_machine_is_quarantined_and_the_other_returns(house: House) -> N
     house.release(pod)
     pod = visit(house, pod)
     capacity = house.store.capacity()
-    assert pod.state is PodState.RELEASING and house.store.receipt(pod.id) is None
+    assert pod.state is PodState.RELEASING and house.store.records.receipt(pod.id) is None
     assert "machine" in capacity.quarantines[bad]["reason"] and set(capacity.holds) == {bad}
     house.worker = house.new_worker("patient")
     with pytest.raises(RefusedError):
@@ -114,7 +114,7 @@ def test_machine_reassigned_to_another_pod_does_not_delay_a_release(
     assert gone < {*second.nodes}
     house.release(first)
     house.run(first, PodState.RELEASED)
-    signed = house.store.receipt(first.id)
+    signed = house.store.records.receipt(first.id)
     assert signed is not None and signed.receipt.clean
     assert machines_of(signed) == {*first.nodes}
 
@@ -141,7 +141,7 @@ def test_freed_machine_goes_to_the_next_pod_despite_a_quarantined_one(
         thing.undeletable = False
     house.worker = house.new_worker("patient")
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean and machines_of(signed) == {bad, good}
     planes = {
         plane: {i.subject for i in signed.receipt.items if i.plane == plane} for plane in ("guest", "host")
@@ -272,7 +272,7 @@ def test_next_tenants_machine_is_no_remains(house: House, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(house.cloud, "find", in_use)
     Sweeper(house.store, house.keeper.world, house.keeper.site, house.time).sweep()
-    assert not [e for e in house.store.events(pod.id, 0) if e.type == "alarm"]
+    assert not [e for e in house.store.records.events(pod.id, 0) if e.type == "alarm"]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before it", "after it"])
@@ -291,7 +291,7 @@ def test_pod_survives_a_worker_killed_at_any_request(
         house.release(pod)
         died |= killed_at(house, fate, request, after, pod)
         house.run(pod, PodState.RELEASED)
-        signed = house.store.receipt(pod.id)
+        signed = house.store.records.receipt(pod.id)
         assert signed is not None and signed.receipt.clean and not house.cloud.things()
     assert request > 5
 

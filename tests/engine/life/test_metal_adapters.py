@@ -46,7 +46,7 @@ Cleaning = Callable[[Callable[[], None]], None]
 
 def items(house: House, pod: PodRecord, plane: str) -> dict[str, str]:
     """Subject -> what was seen, of a receipt's items of one plane."""
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None
     return {i.subject: i.seen for i in signed.receipt.items if i.plane == plane}
 
@@ -57,7 +57,7 @@ def test_cleaned_machines_that_are_off_are_freed(house: House, cleaning: Cleanin
     cleaning(lambda: switched_off(house, pod.nodes))
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean and not house.store.capacity().holds
     assert all("nothing is seen at" in seen for seen in items(house, pod, "p_key host").values())
     adapters = items(house, pod, "adapter")
@@ -70,7 +70,7 @@ def test_machines_switched_off_by_their_tenant_are_freed(house: House) -> None:
     switched_off(house, pod.nodes)
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
 
 

@@ -23,6 +23,6 @@ def test_endless_cleaning_quarantines_only_its_machine(house: House) -> None:
     assert set(house.store.capacity().holds) == {bad} and good not in house.store.capacity().quarantines
     house.worker = house.new_worker("a day later", replace(impatient(), ends=0.0, ends_cleaning=0.0))
     assert visit(house, pod).state is PodState.RELEASED
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and not signed.receipt.clean and signed.receipt.quarantined == (bad,)
     assert not house.store.capacity().holds

@@ -197,6 +197,6 @@ def test_silent_fabric_prevents_removals(house: House, monkeypatch: pytest.Monke
 def test_pod_becomes_ready_without_being_degraded_first(house: House) -> None:
     """Its members are decided when its servers are there, and not first by a verdict that something is wrong."""
     pod = house.ready(ORDER)
-    said = [e.message for e in house.store.events(pod.id, 0) if e.type == "state"]
+    said = [e.message for e in house.store.records.events(pod.id, 0) if e.type == "state"]
     assert not [m for m in said if m.startswith("DEGRADED")], said
     assert "READY" in said[-1]

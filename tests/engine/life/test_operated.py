@@ -22,7 +22,7 @@ from weft.testing.cloud import Fault
 
 
 def server_on(house: House, pod: PodRecord, node: str) -> str:
-    found = [r for r in house.store.resources(pod.id) if r.key == f"server/{node}"]
+    found = [r for r in house.store.pods.resources(pod.id) if r.key == f"server/{node}"]
     return str(found[0].outside_id)
 
 
@@ -64,7 +64,7 @@ def test_machine_in_rescue_leaves_the_segment_and_returns(house: House) -> None:
     del house.cloud.offers.busy[machine]
     pod = house.run(pod, PodState.READY)
     assert members(house, pod) == ports(house, pod.nodes)
-    written = str([e.message for e in house.store.events(pod.id, 0)]) + str(
+    written = str([e.message for e in house.store.records.events(pod.id, 0)]) + str(
         house.service.audit_log(house.operator, AuditLogSearch())
     )
     assert "s3cret" not in written, "the password is nowhere but in the answer"
@@ -76,7 +76,7 @@ def test_console_is_serial_for_machines_and_graphical_for_others(house: House) -
         node = pod.nodes[0]
         found = house.service.pod_console(house.request(), pod.order.name, node)
         assert found.type == kind and found.url.endswith(server_on(house, pod, node))
-        messages = [e.message for e in house.store.events(pod.id, 0) if e.type == "action"]
+        messages = [e.message for e in house.store.records.events(pod.id, 0) if e.type == "action"]
         assert messages == [f"console of {node} requested by team-a-member"]
     log = str(house.service.audit_log(house.operator, AuditLogSearch()))
     assert "pod console" in log and "token=" not in log
@@ -98,7 +98,7 @@ def test_impossible_operation_is_a_conflict_and_logged(house: House) -> None:
     house.cloud.plant(Fault.UNREACHABLE, verb="act", times=1)
     with pytest.raises(UnknownError):
         house.service.act_on_server(house.request(), "train", pod.nodes[0], Action.REBOOT)
-    said = [e.message for e in house.store.events(pod.id, 0) if e.type == "action"]
+    said = [e.message for e in house.store.records.events(pod.id, 0) if e.type == "action"]
     assert said[-1] == f"reboot of {pod.nodes[0]} requested by team-a-member", "it may have been done"
 
 
@@ -129,7 +129,7 @@ def test_answered_request_does_not_delay_release(house: House) -> None:
         house.service.pod_console(house.request(), "train", node)
     house.release(pod)
     pod = house.run(pod, PodState.RELEASED)
-    receipt = house.store.receipt(pod.id)
+    receipt = house.store.records.receipt(pod.id)
     assert receipt is not None and receipt.receipt.late_until is None
 
 
@@ -137,17 +137,19 @@ def test_answered_request_does_not_delay_release(house: House) -> None:
 def test_server_being_removed_is_asked_for_nothing(house: House, meanwhile: str) -> None:
     """The requester had read its pod before, and was suspended since."""
     pod = house.ready(METAL)
-    record = next(r for r in house.store.resources(pod.id) if r.key == f"server/{pod.nodes[0]}")
-    with house.store.acting(pod, record) as fence:
+    record = next(r for r in house.store.pods.resources(pod.id) if r.key == f"server/{pod.nodes[0]}")
+    with house.store.pods.acting(pod, record) as fence:
         fence()
     if meanwhile == "released":
         house.release(pod)
     else:
         house.service.apply_pod(house.request(), "train", sized(1))
-        gone = {r.key for r in house.store.resources(pod.id) if not r.wanted}
-        record = next(r for r in house.store.resources(pod.id) if r.key in gone and r.kind is Kind.SERVER)
+        gone = {r.key for r in house.store.pods.resources(pod.id) if not r.wanted}
+        record = next(
+            r for r in house.store.pods.resources(pod.id) if r.key in gone and r.kind is Kind.SERVER
+        )
     reason = "is being released" if meanwhile == "released" else "isn't wanted any more"
-    with pytest.raises(ConflictError, match=reason), house.store.acting(pod, record) as fence:
+    with pytest.raises(ConflictError, match=reason), house.store.pods.acting(pod, record) as fence:
         fence()
 
 
@@ -191,7 +193,7 @@ def test_sites_own_server_of_a_pod_cannot_be_operated(
     pod = house.booted()
     request = house.request() if who == "tenant" else house.operator
     [controller] = [
-        r for r in house.store.resources(pod.id) if r.kind is Kind.SERVER and r.resource.owner == "site"
+        r for r in house.store.pods.resources(pod.id) if r.kind is Kind.SERVER and r.resource.owner == "site"
     ]
     for given in (controller.resource.name, controller.resource.node):
         with pytest.raises(NotFoundError, match="has no server"):

@@ -62,7 +62,7 @@ def test_four_small_pods_share_a_host_and_free_it_one_by_one(house: House) -> No
         house.release(pod)
         house.run(pod, PodState.RELEASED)
         assert len(house.store.capacity().parts) == 4 - done
-        assert house.store.receipt(pod.id) is not None
+        assert house.store.records.receipt(pod.id) is not None
     assert not house.store.capacity().held
 
 
@@ -70,7 +70,7 @@ def test_servers_of_one_pod_share_a_host(house: House) -> None:
     """Keys, ports and addresses of their own; a list of nodes has the host once."""
     pod = ready(house, "train", 3)
     (node,) = pod.nodes
-    keys = {r.key for r in house.store.resources(pod.id)}
+    keys = {r.key for r in house.store.pods.resources(pod.id)}
     assert {k for k in keys if k.startswith("server/")} == {f"server/{node}/{i}" for i in range(3)}
     assert {k for k in keys if k.startswith("port/")} == {f"port/{node}/{i}/management" for i in range(3)}
     addresses = [
@@ -91,7 +91,7 @@ def test_order_of_a_part_waits_for_a_free_part(house: House) -> None:
     last = ready(house, "last")
     waits = house.order(small("waits", queue=True))
     house.worker._dispatcher.run()
-    waits = house.store.find_pod(str(waits.id), None)
+    waits = house.store.pods.find(str(waits.id), None)
     assert (waits.state, waits.reason) == (PodState.PENDING, KEPT_FOR)
     house.release(last)
     house.run(last, PodState.RELEASED)
@@ -106,7 +106,7 @@ def test_order_of_whole_nodes_waits_for_empty_hosts(house: House) -> None:
         house.order(whole("all", 16))
     waits = house.order(whole("all", 16, queue=True))
     house.worker._dispatcher.run()
-    assert house.store.find_pod(str(waits.id), None).state is PodState.PENDING
+    assert house.store.pods.find(str(waits.id), None).state is PodState.PENDING
     house.release(part)
     house.run(part, PodState.RELEASED)
     house.worker._dispatcher.run()
@@ -120,7 +120,7 @@ def test_parts_and_a_whole_node_take_turns(house: House) -> None:
 
     def state(pod: PodRecord) -> tuple[PodState, str]:
         house.worker.tend_queue()
-        found = house.store.find_pod(str(pod.id), None)
+        found = house.store.pods.find(str(pod.id), None)
         return found.state, found.reason if found.state is PodState.PENDING else ""
 
     def end(pod: PodRecord) -> None:
@@ -171,7 +171,7 @@ def test_shared_hosts_are_watched_for_each_pod(house: House) -> None:
             held = house.store.claim_owner(pod.id, "test")
             assert held is not None
             house.worker._visit(held)
-        return [house.store.find_pod(str(p.id), None) for p in pods]
+        return [house.store.pods.find(str(p.id), None) for p in pods]
 
     one, two = ready(house, "one", 2), ready(house, "two")
     (node,) = one.nodes
@@ -289,7 +289,7 @@ def test_order_beside_an_unanswered_server_does_not_delay_others(
     known(house, neighbour, None)
     beside, behind = (house.order(o) for o in (small("beside", queue=True), whole("behind", 1, queue=True)))
     assert house.worker.tend_queue() == AGAIN
-    beside, behind = (house.store.find_pod(str(pod.id), None) for pod in (beside, behind))
+    beside, behind = (house.store.pods.find(str(pod.id), None) for pod in (beside, behind))
     assert (beside.state, beside.reason) == (PodState.PENDING, UNKNOWN_YET)
     assert behind.state is PodState.PLACED
     if answered:
@@ -300,7 +300,7 @@ def test_order_beside_an_unanswered_server_does_not_delay_others(
         house.clock.sleep(AGAIN)
         waited += AGAIN
         house.worker.tend_queue()
-        beside = house.store.find_pod(str(beside.id), None)
+        beside = house.store.pods.find(str(beside.id), None)
     assert beside.state is PodState.PLACED
     assert (beside.nodes == neighbour.nodes) is answered and waited == (1 if answered else 4)
 
@@ -388,8 +388,8 @@ def test_restorable_server_that_was_never_seen_keeps_its_part(house: House) -> N
     for _ in range(5):
         house.store.wake(pod.id)
         house.worker.run_once()
-    pod = house.store.find_pod(str(pod.id), None)
+    pod = house.store.pods.find(str(pod.id), None)
     assert pod.state is PodState.RELEASING and f"server {server.id} " in pod.reason
-    assert house.store.receipt(pod.id) is None and house.store.capacity().parts
+    assert house.store.records.receipt(pod.id) is None and house.store.capacity().parts
     house.cloud.lose(server)
     house.run(pod, PodState.RELEASED)

@@ -28,13 +28,13 @@ def test_renamed_server_that_was_never_seen_keeps_its_part(house: House) -> None
     for _ in range(5):
         house.store.wake(pod.id)
         house.worker.run_once()
-    pod = house.store.find_pod(str(pod.id), None)
-    assert pod.state is PodState.RELEASING and house.store.receipt(pod.id) is None
+    pod = house.store.pods.find(str(pod.id), None)
+    assert pod.state is PodState.RELEASING and house.store.records.receipt(pod.id) is None
     assert f"server {server.id} 'mine' (by Nova and Placement) was made in the pod's project" in pod.reason
     house.cloud.plant(Fault.UNREACHABLE, verb="made_by")
     house.store.wake(pod.id)
     house.worker.run_once()
-    assert house.store.receipt(pod.id) is None
+    assert house.store.records.receipt(pod.id) is None
     house.cloud.lose(server)
     house.run(pod, PodState.RELEASED)
 
@@ -42,7 +42,7 @@ def test_renamed_server_that_was_never_seen_keeps_its_part(house: House) -> None
 def test_other_projects_server_of_the_same_name_keeps_no_part(house: House) -> None:
     """Tenants choose names: only what is in the pod's own project may be its server, and not known pods' servers."""
     placed = house.service.create_pod(house.request("team-b"), small("train"))
-    neighbour = house.run(house.store.find_pod(placed.id, None), PodState.READY)
+    neighbour = house.run(house.store.pods.find(placed.id, None), PodState.READY)
     pod = house.order(small("train"))
     assert neighbour.nodes == pod.nodes
     house.cloud.plant(Fault.UNREACHABLE, verb="create", kind=Kind.SERVER, times=None)
@@ -50,12 +50,12 @@ def test_other_projects_server_of_the_same_name_keeps_no_part(house: House) -> N
         house.store.wake(pod.id)
         house.worker.run_once()
     (theirs,) = house.cloud.servers
-    (row,) = (r for r in house.store.resources(pod.id) if r.kind is Kind.SERVER)
+    (row,) = (r for r in house.store.pods.resources(pod.id) if r.kind is Kind.SERVER)
     assert theirs.name == row.resource.name == "train-0" and row.started_at is not None
     stray = house.cloud.add(Kind.SERVER, "train-0", "team-c", None, host=theirs.fields["host"])
     house.release(pod)
     pod = house.run(pod, PodState.RELEASED)
-    receipt = house.store.receipt(pod.id)
+    receipt = house.store.records.receipt(pod.id)
     assert receipt is not None and all(i.result == "clean" for i in receipt.receipt.items), stray
 
 
@@ -73,12 +73,12 @@ def test_own_projects_server_of_the_same_name_keeps_its_part(house: House) -> No
     for _ in range(5):
         house.store.wake(pod.id)
         house.worker.run_once()
-    pod = house.store.find_pod(str(pod.id), None)
-    assert pod.state is PodState.RELEASING and house.store.receipt(pod.id) is None
+    pod = house.store.pods.find(str(pod.id), None)
+    assert pod.state is PodState.RELEASING and house.store.records.receipt(pod.id) is None
     assert "has the name of a server of the pod" in pod.reason
     house.cloud.plant(Fault.UNREACHABLE, verb="made_by")
     house.store.wake(pod.id)
     house.worker.run_once()
-    assert house.store.receipt(pod.id) is None
+    assert house.store.records.receipt(pod.id) is None
     house.cloud.lose(server)
     house.run(pod, PodState.RELEASED)

@@ -36,8 +36,8 @@ def named(name: str, count: int = 2) -> Order:
 
 
 def spec(house: House, name: str) -> NetworkSpec:
-    pod = house.store.find_pod(name, None)
-    found = next(r for r in house.store.resources(pod.id) if r.key == "network/management").resource.spec
+    pod = house.store.pods.find(name, None)
+    found = next(r for r in house.store.pods.resources(pod.id) if r.key == "network/management").resource.spec
     assert isinstance(found, NetworkSpec)
     return found
 
@@ -48,14 +48,14 @@ def test_self_service_pod_works_from_order_to_receipt(house: House) -> None:
     pod = house.ready()
     assert pod.plan.vlan is None and list(pod.plan.allotment.numbers) == ["segment/ib0"]
     assert "management    self-service, 10.64.0.0/24" in plan_text(pod.plan)
-    record = next(r for r in house.store.resources(pod.id) if r.key == "network/management")
+    record = next(r for r in house.store.pods.resources(pod.id) if r.key == "network/management")
     assert record.facts["type"] == "geneve" and not record.differences
     view = house.service.show_pod(house.request(), pod.name)
     assert view.vlan is None
     assert house.service.audit(house.operator).findings == ()
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    receipt = house.store.receipt(pod.id)
+    receipt = house.store.records.receipt(pod.id)
     assert receipt is not None and receipt.receipt.clean
     assert not house.cloud.things(Kind.NETWORK)
 
@@ -70,7 +70,7 @@ def test_pods_are_not_limited_by_vlans(house: House) -> None:
     apply(house, SELF_SERVICE)
     second, third = house.ready(named("second")), house.ready(named("third"))
     facts = [
-        next(r for r in house.store.resources(p.id) if r.key == "network/management").facts["segment"]
+        next(r for r in house.store.pods.resources(p.id) if r.key == "network/management").facts["segment"]
         for p in (second, third)
     ]
     assert len(set(facts)) == 2
@@ -91,7 +91,7 @@ def test_live_pods_keep_their_network(house: House) -> None:
     for pod in (old, new, third):
         house.release(pod)
         house.run(pod, PodState.RELEASED)
-        receipt = house.store.receipt(pod.id)
+        receipt = house.store.records.receipt(pod.id)
         assert receipt is not None and receipt.receipt.clean
     assert not house.store.capacity().used.vlans.get("lab")
 

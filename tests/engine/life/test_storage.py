@@ -72,7 +72,7 @@ def test_servers_mount_storage_beside_the_tenants_user_data(house: House) -> Non
     own = "#cloud-config\npackages: [htop]\n"
     home = {"export": "home", "mount": "/home/all", "read_only": True}
     pod = ready(house, SHARE, VOLUME, home, access={"user_data": own})
-    spec = next(r.resource.spec for r in house.store.resources(pod.id) if r.key == "server/gpu02")
+    spec = next(r.resource.spec for r in house.store.pods.resources(pod.id) if r.key == "server/gpu02")
     assert isinstance(spec, ServerSpec) and spec.user_data is not None
     assert own in spec.user_data and "nfs 'nas1.example:/home' /home/all ro,hard" in spec.user_data
     assert "nfs '${weft:share/data}' /data rw,hard" in spec.user_data
@@ -194,7 +194,7 @@ def test_volume_named_twice_is_refused(house: House) -> None:
 
 def test_resource_rows_describe_storage(house: House) -> None:
     pod = ready(house, SHARE, VOLUME)
-    rows = {r.key: r for r in house.store.resources(pod.id)}
+    rows = {r.key: r for r in house.store.pods.resources(pod.id)}
     assert rows["share_access/data/gpu01"].state is RowState.SETTLED
     view = house.service.show_pod(house.request(), str(pod.id))
     assert {r.kind for r in view.resources} >= {"share", "share_access", "volume", "volume_attachment"}

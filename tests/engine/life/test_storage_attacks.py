@@ -94,7 +94,7 @@ def test_unproved_revocation_prevents_the_receipt(house: House) -> None:
     stuck = house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SHARE_ACCESS, times=None)
     house.release(pod)
     pod = again(house, pod, 5)
-    assert pod.state is PodState.RELEASING and house.store.receipt(pod.id) is None
+    assert pod.state is PodState.RELEASING and house.store.records.receipt(pod.id) is None
     stuck.lift()
     for rule in house.cloud.things(Kind.SHARE_ACCESS):
         rule.undeletable = False
@@ -109,7 +109,7 @@ def test_unreadable_share_is_no_proof(house: House) -> None:
     assert again(house, pod, 5).state is PodState.RELEASING
     away.lift()
     pod = house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and [i.plane for i in signed.receipt.items if i.result == "kept"] == ["share"]
 
 
@@ -129,7 +129,7 @@ def test_undeletable_data_holds_no_numbers(house: House, entry: dict[str, Any], 
     pod = ready(house, entry)
     house.cloud.plant(Fault.UNDELETABLE, kind=kind, times=None)
     _abandoned(house, pod)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.abandoned is not None and not signed.receipt.clean
     assert signed.receipt.abandoned.kept == () and signed.receipt.quarantined == ()
     assert {i.plane for i in signed.receipt.items if i.result == "not clean"} == {str(kind), "database"}
@@ -149,7 +149,7 @@ def test_remaining_rule_keeps_the_numbers(house: House) -> None:
     pod = ready(house, SHARE)
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SHARE_ACCESS, times=None)
     _abandoned(house, pod)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.abandoned is not None
     assert f"vlan/lab {pod.plan.vlan}" in signed.receipt.abandoned.kept
 
@@ -201,7 +201,7 @@ def test_data_in_an_error_status_is_never_replaced(
     pod = again(house, pod, 15)
     assert pod.state is PodState.DEGRADED and SICK in pod.reason
     assert before <= {t.id for t in house.cloud.things(thing.kind)} and not thing.gone_at
-    assert not house.store.under_repair()
+    assert not house.store.pods.under_repair()
     if change == "keep":
         signed = receipt(house, pod)
         assert f"{thing.name} {thing.id}" in {i.subject for i in signed.items if i.result == "kept"}
@@ -229,7 +229,7 @@ def test_change_does_not_recreate_deleted_data(
         apply(house, order({**entry, "keep": True}) if change == "keep" else order(entry, count=3))
     pod = again(house, pod, 15)
     assert pod.state is PodState.DEGRADED and key not in {t.mark.key for t in house.cloud.things() if t.mark}
-    assert not house.store.under_repair()
+    assert not house.store.pods.under_repair()
     count = 3 if change == "grow" else 2
     changed(house, order(count=count))
     pod = changed(house, order(entry, count=count))

@@ -143,7 +143,7 @@ def test_impossible_storage_change_is_refused_as_a_whole(
     assert error.field == field and allowed in str(error)
     changed = {k for k, n in house.cloud.calls.items() if n != before.get(k)}
     assert not {k for k in changed if k.split()[0] in ("create", "update", "delete")}
-    assert house.store.find_pod(str(pod.id), None).generation == 1
+    assert house.store.pods.find(str(pod.id), None).generation == 1
 
 
 def test_first_share_without_a_storage_port_is_refused(house: House) -> None:
@@ -212,6 +212,6 @@ def test_pruned_storage_blocks_no_change_and_no_release(house: House) -> None:
         connection.execute("UPDATE owner SET created_at = created_at - interval '60 days'")
     removed, *_ = Retention(house.database, house.keeper.site).run(RetentionPolicy(tombstones="5d"))
     assert removed["tombstones of live owners"] > 0
-    assert {r.kind for r in house.store.resources(pod.id) if not r.wanted} <= {Kind.SHARE, Kind.VOLUME}
+    assert {r.kind for r in house.store.pods.resources(pod.id) if not r.wanted} <= {Kind.SHARE, Kind.VOLUME}
     assert changed(house, order(count=3)).state is PodState.READY
     assert receipt(house, pod).clean

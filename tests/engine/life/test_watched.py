@@ -29,7 +29,7 @@ def house(database: Database, database_url: str) -> Generator[House]:
 def visit(house: House, pod: PodRecord) -> PodRecord:
     house.store.wake(pod.id)
     house.worker.run_once()
-    return house.store.find_pod(str(pod.id), None)
+    return house.store.pods.find(str(pod.id), None)
 
 
 def message(pod: PodRecord, aspect: Aspect) -> str:
@@ -55,7 +55,7 @@ def test_unrepairable_port_does_not_stop_observation(house: House) -> None:
     lost = house.cloud.thing(f"server/{pod.nodes[1]}")
     house.cloud.lose(lost)
     visit(house, pod)
-    seen = {r.key: r for r in house.store.resources(pod.id)}
+    seen = {r.key: r for r in house.store.pods.resources(pod.id)}
     assert seen[f"server/{pod.nodes[1]}"].reason == "it is missing"
     assert {f"port/{pod.nodes[0]}/mlx5_0", f"server/{pod.nodes[1]}"} <= subjects(house, pod)
     port.fields["address"] = address
@@ -94,7 +94,7 @@ def test_retry_clears_the_condition_and_continues(house: House) -> None:
     kept = house.cloud.thing(f"server/{other}").id
     planted.lift()
     house.service.retry_pod(house.request(), str(pod.id))
-    again = house.store.find_pod(str(pod.id), None)
+    again = house.store.pods.find(str(pod.id), None)
     assert again.state is PodState.BOOTING and find(again.conditions, Aspect.FAILED) is None
     assert again.reason == "retry requested"
     pod = house.run(pod, PodState.READY)
@@ -126,7 +126,7 @@ def test_stored_state_matches_the_listed_one(house: House) -> None:
     for _ in range(30):
         with house.database.transaction() as tx:
             row = tx.row("pod_by_id", id=pod.id)
-        pod = house.store.find_pod(str(pod.id), None)
+        pod = house.store.pods.find(str(pod.id), None)
         assert row is not None and row["state"] == pod.state
         seen.append(pod.state)
         if pod.state is PodState.READY and pod.wanted == "present":

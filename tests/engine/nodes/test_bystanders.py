@@ -117,7 +117,7 @@ def test_release_does_not_wait_for_a_server_without_adapter(house: House) -> Non
     pod = visit(house, pod)
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    receipt = house.store.receipt(pod.id)
+    receipt = house.store.records.receipt(pod.id)
     assert receipt is not None and receipt.receipt.clean and not receipt.receipt.quarantined
     assert theirs.id not in receipt.model_dump_json() and theirs.name not in receipt.model_dump_json()
     with pytest.raises(RefusedError):

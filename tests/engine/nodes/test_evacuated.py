@@ -37,7 +37,7 @@ def test_evacuated_server_keeps_the_host_that_never_removed_it(house: House, bac
         house.cloud.offers.hosts[house.site.node_by_name[left].nova_host] = "up"
     house.release(pod)
     visit(house, pod, 6)
-    assert house.store.receipt(pod.id) is None
+    assert house.store.records.receipt(pod.id) is None
     house.worker = house.new_worker("w2", impatient(0.0))
     visit(house, pod)
     capacity = house.store.capacity()
@@ -45,7 +45,7 @@ def test_evacuated_server_keeps_the_host_that_never_removed_it(house: House, bac
     assert pod.nodes[1] not in capacity.holds
     house.service.abandon_pod(house.operator, str(pod.id), "not coming back")
     house.run(pod, PodState.RELEASED, visits=4)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and left in signed.receipt.quarantined
     results = {(i.plane, i.subject.split()[0]): i.result for i in signed.receipt.items}
     assert results["host", left] == "unknown", "Nova lists nothing there, which says nothing"
@@ -64,7 +64,7 @@ def test_possible_host_of_an_evacuated_server_is_quarantined(house: House) -> No
     house.release(pod)
     visit(house, pod, 6)
     assert second in house.store.capacity().quarantines
-    assert house.store.receipt(pod.id) is None
+    assert house.store.records.receipt(pod.id) is None
 
 
 def test_node_left_by_a_change_is_kept_after_an_evacuation(house: House) -> None:

@@ -40,7 +40,7 @@ def watch(house: House, clock: HandClock, minutes: float, step: float = 1) -> No
 
 
 def said(house: House, pod: PodRecord) -> list[str]:
-    return [str(e.message) for e in house.store.events(pod.id, 0) if e.type == "node"]
+    return [str(e.message) for e in house.store.records.events(pod.id, 0) if e.type == "node"]
 
 
 def history(house: House, node: str) -> list[str]:

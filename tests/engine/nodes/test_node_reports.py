@@ -50,7 +50,7 @@ def test_reported_node_is_left_out_of_the_projects_orders_alone(house: House) ->
     mine = house.order(make("mine", 8))
     assert node not in mine.nodes
     other = house.service.order_pod(house.request("team-b"), make("other", 8))
-    assert node in house.store.find_pod(other, None).nodes
+    assert node in house.store.pods.find(other, None).nodes
     (ended,) = house.service.clear_report(house.operator, node)
     assert ended.project_id == pod.project_id and not house.service.reports(house.operator)
     assert (last(house, node).code, last(house, node).by) == (

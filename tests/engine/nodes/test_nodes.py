@@ -134,7 +134,7 @@ def test_unanswered_cloud_prevents_assignment(house: House) -> None:
         with pytest.raises(UnknownError):
             house.order()
         planted.lift()
-    assert not house.store.live_pods()
+    assert not house.store.pods.live()
 
 
 def test_stranger_between_listing_and_claim_is_seen(house: House) -> None:
@@ -153,19 +153,19 @@ def test_queue_waits_for_strangers_to_leave(house: House) -> None:
     order = Order.model_validate({**ALL.model_dump(), "queue": True})
     pod = house.order(order)
     house.worker.tend_queue()
-    waiting = house.store.find_pod(str(pod.id), None)
+    waiting = house.store.pods.find(str(pod.id), None)
     assert waiting.placed is None and waiting.reason
     house.cloud.offers.claims["gpu04"] = {"a-migration"}
     house.cloud.lose(theirs)
     with house.database.transaction() as tx:
         tx.run("touch_queue", at=house.clock.now())
     house.worker.tend_queue()
-    assert house.store.find_pod(str(pod.id), None).placed is None
+    assert house.store.pods.find(str(pod.id), None).placed is None
     house.cloud.offers.claims.clear()
     with house.database.transaction() as tx:
         tx.run("touch_queue", at=house.clock.now())
     house.worker.tend_queue()
-    assert len(house.store.find_pod(str(pod.id), None).nodes) == 16
+    assert len(house.store.pods.find(str(pod.id), None).nodes) == 16
 
 
 # -- while a pod is there ---------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_queue_waits_for_strangers_to_leave(house: House) -> None:
 def visit(house: House, pod: PodRecord) -> PodRecord:
     house.store.wake(pod.id)
     house.worker.run_once()
-    return house.store.find_pod(str(pod.id), None)
+    return house.store.pods.find(str(pod.id), None)
 
 
 def members(house: House, pod: PodRecord) -> set[str]:
@@ -333,7 +333,7 @@ def test_receipt_lists_what_was_read_of_guests_and_hosts(house: House) -> None:
     pod = house.ready()
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    receipt = house.store.receipt(pod.id)
+    receipt = house.store.records.receipt(pod.id)
     assert receipt is not None
     seen = {(i.plane, i.subject.split()[0]): i for i in receipt.receipt.items if i.plane in ("guest", "host")}
     assert {k for k in seen if k[0] == "host"} == {("host", n) for n in pod.nodes}
@@ -359,7 +359,7 @@ def test_guest_forgotten_only_by_nova_is_not_gone(house: House) -> None:
     assert (
         "may run on" in capacity.quarantines[dead]["reason"] or "down" in capacity.quarantines[dead]["reason"]
     )
-    assert set(capacity.holds) == {dead} and house.store.receipt(pod.id) is None
+    assert set(capacity.holds) == {dead} and house.store.records.receipt(pod.id) is None
     assert other in house.order(ORDER.model_copy(update={"name": "next"}), count=15).nodes
 
 
@@ -377,7 +377,7 @@ def test_stranger_at_a_release_is_named_and_keeps_the_node(house: House) -> None
     assert "a-stranger" in capacity.quarantines[kept]["reason"]
     house.cloud.offers.claims.clear()
     house.run(pod, PodState.RELEASED)
-    receipt = house.store.receipt(pod.id)
+    receipt = house.store.records.receipt(pod.id)
     assert receipt is not None and receipt.receipt.quarantined == (kept,)
 
 
@@ -406,7 +406,7 @@ def test_unreadable_guests_or_hosts_are_not_clean(house: House) -> None:
         planted = house.cloud.plant(Fault.UNREACHABLE, verb=verb, times=None)
         house.release(pod)
         pod = visit(house, pod)
-        assert pod.state is PodState.RELEASING and house.store.receipt(pod.id) is None
+        assert pod.state is PodState.RELEASING and house.store.records.receipt(pod.id) is None
         planted.lift()
     house.run(pod, PodState.RELEASED)
 
@@ -434,13 +434,13 @@ def test_restored_database_places_nothing_before_its_acceptance(house: House) ->
         house.order(ORDER.model_copy(update={"name": "next"}))
     queued = house.order(Order.model_validate({**ORDER.model_dump(), "name": "queued", "queue": True}))
     house.worker.tend_queue()
-    waits = house.store.find_pod(str(queued.id), None)
+    waits = house.store.pods.find(str(queued.id), None)
     assert waits.placed is None and "--accept" in waits.reason
     assert visit(house, known).state is PodState.READY
     report = house.service.accept_database(house.operator)
     assert any(lost.nodes[0] in str(f) or str(lost.id) in str(f) for f in report.findings)
     house.worker.tend_queue()
-    placed = house.store.find_pod(str(queued.id), None)
+    placed = house.store.pods.find(str(queued.id), None)
     assert not set(placed.nodes) & {*known.nodes, *lost.nodes}
     assert not set(house.order(ORDER.model_copy(update={"name": "next"})).nodes) & set(lost.nodes)
 

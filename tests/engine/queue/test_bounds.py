@@ -160,7 +160,7 @@ def test_waiting_orders_of_a_project_are_limited(house: House, clock: HandClock)
 def overdue(house: House, name: str, project: str = "team-a") -> PodRecord:
     """A release that is blocked for longer than its limit."""
     view = house.service.create_pod(house.request(project), make(name, 1))
-    pod = house.run(house.store.find_pod(view.id, None), PodState.READY)
+    pod = house.run(house.store.pods.find(view.id, None), PodState.READY)
     house.service.release_pod(house.request(project), str(pod.id))
     house.cloud.plant(Fault.UNDELETABLE, kind=Kind.SECURITY_GROUP, times=1)
     house.run(pod, PodState.RELEASING)
@@ -202,7 +202,7 @@ def test_waiting_order_of_a_project_with_overdue_releases_does_not_start(house: 
     dispatcher = Dispatcher(house.store, house.keeper.world)
     dispatcher.run()
     assert [look(house, one).state for one in waiting] == [PodState.PENDING, PodState.PENDING]
-    assert house.store.find_pod(theirs.id, None).state is not PodState.PENDING
+    assert house.store.pods.find(theirs.id, None).state is not PodState.PENDING
     for one in waiting:
         shown = redacted(house.service, Policy()).show_pod(house.request(), str(one.id)).reason
         assert shown.startswith("1 of at most 1 releases of the project don't end (a): starts once what")

@@ -49,7 +49,7 @@ def test_concurrent_orders_fill_the_site(house: House) -> None:
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(order, names))
     assert sorted(held(house).values()) == sorted(names)
-    assert house.run(house.store.find_pod("pod-7", "team-a"), PodState.READY)
+    assert house.run(house.store.pods.find("pod-7", "team-a"), PodState.READY)
 
 
 def test_order_does_not_wait_for_others_without_a_limit(
@@ -85,7 +85,7 @@ def test_occupied_nodes_are_replaced_by_others(house: House) -> None:
     house.cloud.offers.claims["gpu01"] = {"a-stranger"}
     pod = house.order()
     assert "gpu01" not in pod.nodes and set(held(house)) == set(pod.nodes)
-    assert [e.message for e in house.store.events(pod.id, 0) if e.type == "state"] == [
+    assert [e.message for e in house.store.records.events(pod.id, 0) if e.type == "state"] == [
         "PENDING: ordered",
         f"PLACED: {', '.join(pod.nodes)}",
     ]
@@ -127,7 +127,7 @@ def test_workers_ignore_a_claim_until_it_is_confirmed(house: House, monkeypatch:
     monkeypatch.setattr(claim, "drop_claim", die)
     with pytest.raises(DiedError):
         house.service.create_pod(house.request(), ORDER)
-    pod = house.store.find_pod("train", "team-a")
+    pod = house.store.pods.find("train", "team-a")
     assert not house.worker.run_once()
     with house.database._pool.connection() as connection:  # pyright: ignore[reportPrivateUsage]
         connection.execute("UPDATE pod SET next_at = next_at - %s * interval '1 second'", [UNCONFIRMED])
@@ -139,7 +139,7 @@ def test_pod_can_be_released_while_its_nodes_are_checked(house: House) -> None:
     """Its release goes on, although its nodes are then found occupied."""
 
     def release() -> None:
-        house.release(house.store.find_pod("train", "team-a"))
+        house.release(house.store.pods.find("train", "team-a"))
         house.cloud.offers.claims["gpu01"] = {"a-stranger"}
 
     unconfirmed(house, release)
@@ -153,14 +153,14 @@ def test_late_refusal_releases_the_pod(house: House) -> None:
     """A worker holds the pod already when its quota is found to be too small: it is released."""
 
     def taken() -> None:
-        pod = house.store.find_pod("train", "team-a")
+        pod = house.store.pods.find("train", "team-a")
         assert house.store.claim_owner(pod.id, "another") is not None
         house.cloud.offers.quotas["team-a", "servers"] = 1
 
     unconfirmed(house, taken)
     with pytest.raises(RefusedError, match="servers"):
         house.order()
-    assert house.store.find_pod("train", "team-a").wanted == "absent"
+    assert house.store.pods.find("train", "team-a").wanted == "absent"
 
 
 @pytest.mark.parametrize("occupied", [False, True])

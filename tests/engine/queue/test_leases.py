@@ -92,7 +92,7 @@ def test_unbookable_start_is_refused_with_a_possible_time(house: House, clock: H
 
 
 def _named(house: House) -> Any:
-    return lambda row: house.store.find_pod(str(row["pod_id"]), None)
+    return lambda row: house.store.pods.find(str(row["pod_id"]), None)
 
 
 def test_lease_must_end_after_it_begins(house: House, clock: HandClock) -> None:

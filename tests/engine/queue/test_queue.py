@@ -169,7 +169,7 @@ def test_project_with_the_least_use_goes_first(house: House, clock: HandClock) -
     mine = queue(house, "mine", 16)
     clock.forward(minutes=1)
     view = house.service.create_pod(house.request("team-b"), make("theirs", 16, queue=True))
-    theirs = house.store.find_pod(view.id, None)
+    theirs = house.store.pods.find(view.id, None)
     release(house, first)
     house.worker.tend_queue()
     assert look(house, theirs).state is PodState.PLACED
@@ -197,7 +197,7 @@ def test_cloud_quota_does_not_block_other_orders(house: House) -> None:
     view = house.service.create_pod(house.request("team-b"), make("fine", 2, queue=True))
     house.worker.tend_queue()
     assert "servers: 0 used + 2 requested > 1" in look(house, pod).reason
-    assert house.store.find_pod(view.id, None).state is PodState.PLACED
+    assert house.store.pods.find(view.id, None).state is PodState.PLACED
     house.cloud.offers.quotas.clear()
     house.store.activate_site(house.store.site().site, "test")
     house.worker.tend_queue()
@@ -307,7 +307,7 @@ def test_bookings_survive_a_restart(house: House, clock: HandClock, database_url
     again.tend_queue()
     assert look(house, large).position == 1
     assert house.store.capacity().bookings == promised
-    assert [p.state for p in map(house.store.find_pod, ["long"], [None])] == [PodState.PENDING]
+    assert [p.state for p in map(house.store.pods.find, ["long"], [None])] == [PodState.PENDING]
 
 
 def test_concurrent_release_and_start_are_serialized(house: House) -> None:
@@ -323,7 +323,7 @@ def test_concurrent_release_and_start_are_serialized(house: House) -> None:
         for thread in threads:
             thread.join()
         ended = house.run(pod, PodState.RELEASED)
-        assert (house.store.receipt(pod.id) is not None) == (ended.placed is not None)
+        assert (house.store.records.receipt(pod.id) is not None) == (ended.placed is not None)
     assert not house.store.capacity().holds and not house.store.capacity().bookings
 
 

@@ -103,7 +103,7 @@ def test_new_order_makes_the_queue_due(house: House, other: Other) -> None:
     service = Service(store, house.keeper, Policy(), house.time, house.listener, house.pulse)
     view = service.create_pod(house.request(), make("next", 2, queue=True))
     other.end()
-    has_started(house, house.store.find_pod(view.id, None))
+    has_started(house, house.store.pods.find(view.id, None))
 
 
 def test_withdrawn_order_makes_the_queue_due(house: House, other: Other, clock: HandClock) -> None:

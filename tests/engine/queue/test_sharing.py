@@ -160,7 +160,7 @@ def test_bookings_share_leaves_on_the_same_terms(house: House, clock: HandClock)
     assert f"lease.start: fits from {start + timedelta(hours=1):%Y-%m-%dT%H:%MZ}" in changes
     clock.forward(hours=2)
     house.store.end_leases()
-    for pod in house.store.live_pods():
+    for pod in house.store.pods.live():
         house.run(pod, PodState.RELEASED)
     house.worker.tend_queue()
     assert not leaves(house, look(house, later)) & leaves(house, look(house, fits))
@@ -188,7 +188,7 @@ def test_queue_respects_apart(house: House) -> None:
     """Orders of two projects that wait for the same leaves: exclusive ones take turns, none is forgotten."""
     first = house.ready(make("first", 16))
     pods = [
-        house.store.find_pod(house.service.create_pod(house.request(project), one).id, None)
+        house.store.pods.find(house.service.create_pod(house.request(project), one).id, None)
         for project, one in (
             ("team-a", make("qa", 10, queue=True, locality=EXCLUSIVE, duration="1h")),
             ("team-b", make("qb", 4, queue=True, duration="1h")),
@@ -236,7 +236,7 @@ def test_concurrent_orders_and_queues_keep_the_terms(house: House) -> None:
                 house.service.create_pod(requests[project], one)
 
     assert not at_once(*dispatching(house, 2), lambda: direct(0), lambda: direct(1))
-    pods = [p for p in house.store.live_pods() if p.state is PodState.PLACED]
+    pods = [p for p in house.store.pods.live() if p.state is PodState.PLACED]
     assert pods
     held = [n for p in pods for n in p.held]
     assert len(held) == len(set(held)) and set(held) == set(house.store.capacity().holds)

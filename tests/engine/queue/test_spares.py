@@ -32,10 +32,10 @@ def test_pod_holds_its_spares_idle(house: House) -> None:
     holds = house.store.capacity().holds
     assert {n: r["spare"] for n, r in holds.items()} == {n: n in pod.spares for n in pod.held}
     spare = pod.spares[0]
-    assert {r.key.split("/")[1] for r in house.store.resources(pod.id) if r.kind == "server"} == set(
+    assert {r.key.split("/")[1] for r in house.store.pods.resources(pod.id) if r.kind == "server"} == set(
         pod.nodes
     )
-    assert not any(spare in r.key for r in house.store.resources(pod.id))
+    assert not any(spare in r.key for r in house.store.pods.resources(pod.id))
     view = house.service.show_pod(house.request(), "train")
     assert [n.node for n in view.spares] == [spare] and view.nodes == 3
     assert any(m.endswith(f"; spare: {spare}") for m in messages(house, pod, "state"))

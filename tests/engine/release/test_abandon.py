@@ -31,7 +31,7 @@ def stuck(house: House, kind: Kind = Kind.SERVER) -> PodRecord:
     house.cloud.plant(Fault.UNDELETABLE, kind=kind, times=None)
     house.release(pod)
     house.worker.run_once()
-    assert house.store.find_pod(str(pod.id), None).state is PodState.RELEASING
+    assert house.store.pods.find(str(pod.id), None).state is PodState.RELEASING
     return pod
 
 
@@ -40,7 +40,7 @@ def test_abandoned_pod_is_released_with_an_unclean_receipt(house: House) -> None
     pod = stuck(house)
     house.service.abandon_pod(house.operator, str(pod.id), WHY)
     after = house.run(pod, PodState.RELEASED, visits=2)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean is False
     said = signed.receipt.abandoned
     assert said is not None and (said.by, said.reason) == ("admin-admin (operator)", WHY)
@@ -59,7 +59,7 @@ def test_abandoned_pod_keeps_numbers_that_may_be_in_use(house: House) -> None:
     pod = stuck(house, Kind.NETWORK)
     house.service.abandon_pod(house.operator, str(pod.id), WHY)
     house.run(pod, PodState.RELEASED, visits=2)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.abandoned is not None
     assert signed.receipt.abandoned.kept == (
         f"segment/ib0 {pod.plan.segment}",
@@ -80,7 +80,7 @@ def test_abandoning_with_unreadable_fabric_keeps_nodes_and_p_key(house: House) -
     house.worker.run_once()
     house.service.abandon_pod(house.operator, str(pod.id), "fabric scrapped")
     house.run(pod, PodState.RELEASED, visits=2)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.abandoned is not None
     assert signed.receipt.quarantined == tuple(sorted(pod.nodes))
     assert signed.receipt.abandoned.kept == (f"segment/ib0 {pod.plan.segment}",)
@@ -110,7 +110,7 @@ def test_abandoned_release_that_finishes_is_clean(house: House) -> None:
         thing.undeletable = False
     house.service.abandon_pod(house.operator, str(pod.id), WHY)
     house.run(pod, PodState.RELEASED, visits=2)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean and signed.receipt.abandoned is None
 
 
@@ -136,6 +136,6 @@ def test_abandoning_needs_an_operator_and_is_logged(house: House) -> None:
     with pytest.raises(ForbiddenError):
         house.service.abandon_pod(house.request(), str(pod.id), WHY)
     house.service.abandon_pod(house.operator, str(pod.id), WHY)
-    log = [e for e in house.store.audit_log(AuditLogSearch()) if e.action == "pod abandon"]
+    log = [e for e in house.store.records.audit_log(AuditLogSearch()) if e.action == "pod abandon"]
     said = [(e.user, e.outcome.split(":")[0]) for e in log]
     assert said == [("admin-admin", "done"), ("team-a-member", "ForbiddenError")]

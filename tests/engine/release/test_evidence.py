@@ -43,7 +43,7 @@ def released(house: EvidenceHouse) -> PodRecord:
     for _ in range(4):
         house.store.wake(pod.id)
         house.worker.run_once()
-    return house.store.find_pod(str(pod.id), None)
+    return house.store.pods.find(str(pod.id), None)
 
 
 def test_configuration_is_not_enough_if_operational_state_is_required(house: EvidenceHouse) -> None:
@@ -57,7 +57,7 @@ def test_configuration_is_not_enough_if_operational_state_is_required(house: Evi
     for switch in house.fake.switches.values():
         switch.level = Level.OPERATIONAL
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
     items = [i for i in signed.receipt.items if i.plane == "switch port"]
     assert items and {i.level for i in items} == {"operational"}
@@ -79,4 +79,4 @@ def test_port_that_forwards_against_its_configuration_is_not_clean(house: Eviden
         house.store.wake(pod.id)
         house.worker.run_once()
     capacity = house.store.capacity()
-    assert node.name in capacity.holds and house.store.receipt(pod.id) is None
+    assert node.name in capacity.holds and house.store.records.receipt(pod.id) is None

@@ -50,7 +50,7 @@ def leaving(house: TenantHouse) -> tuple[Thing, OwnerRecord]:
 def ended(house: TenantHouse, owner: OwnerRecord) -> Receipt:
     """Its receipt, which isn't clean."""
     owner = house.visit(owner, PodState.RELEASED)
-    signed = house.store.receipt(owner.id)
+    signed = house.store.records.receipt(owner.id)
     assert signed is not None and verify(signed.model_dump(mode="json"), signed.public_key).valid
     assert not signed.receipt.clean and signed.receipt.abandoned is not None
     return signed.receipt
@@ -87,7 +87,7 @@ def test_network_release_is_tried_until_its_limit(house: TenantHouse) -> None:
     )
     dark(house, False)
     house.visit(owner, PodState.RELEASED)
-    signed = house.store.receipt(owner.id)
+    signed = house.store.records.receipt(owner.id)
     assert signed is not None and signed.receipt.clean and signed.receipt.quarantined == (NODE,)
     assert house.numbers() == {}
 

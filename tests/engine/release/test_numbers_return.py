@@ -58,7 +58,7 @@ def test_group_in_use_keeps_no_number(house: House) -> None:
     assert look(house, other).state is PodState.READY and house.fabric.tables() == members
     house.cloud.lose(port)
     assert visited(house, pod).state is PodState.RELEASED
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
     planes = {item.plane for item in signed.receipt.items}
     assert {"partition", "network", "security_group"} <= planes

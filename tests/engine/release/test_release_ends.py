@@ -31,7 +31,7 @@ def at_its_limit(house: House, pod: PodRecord, visits: int = 3) -> Receipt:
     after = look(house, pod)
     assert after.state is PodState.RELEASED
     assert after.reason == "abandoned by weft: its release has lasted longer than 0 h"
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and not signed.receipt.clean
     assert signed.receipt.abandoned is not None and signed.receipt.abandoned.by == "weft"
     return signed.receipt
@@ -167,7 +167,7 @@ def test_release_that_makes_progress_is_not_abandoned(house: House) -> None:
     house.release(pod)
     house.worker = house.new_worker("w2", replace(QUICK, ends=0.0))
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean and signed.receipt.abandoned is None
 
 

@@ -38,7 +38,7 @@ def in_cloud(house: House) -> list[str]:
 
 
 def is_clean(house: House, pod: PodRecord) -> bool:
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None
     return signed.receipt.clean
 
@@ -118,7 +118,7 @@ def test_release_behind_a_closed_gate_waits_for_it(
     for _ in range(3):
         clock.sleep(QUICK.ends)
         assert visit(house, pod).state is PodState.RELEASING
-    assert look(house, pod).abandoned is None and house.store.receipt(pod.id) is None
+    assert look(house, pod).abandoned is None and house.store.records.receipt(pod.id) is None
     assert in_cloud(house) == before
     assert set(house.store.capacity().holds) == set(pod.nodes) and not house.store.capacity().quarantines
     assert any("RELEASING for" in said or "--accept" in said for said in messages(house, pod, "alarm"))
@@ -144,7 +144,7 @@ def test_automatic_abandonment_waits_for_the_gate(
     for _ in range(TRIES):
         clock.sleep(QUICK.ends)
         assert visit(house, pod).state is PodState.RELEASING
-    assert in_cloud(house) == before and house.store.receipt(pod.id) is None
+    assert in_cloud(house) == before and house.store.records.receipt(pod.id) is None
     opens()
     house.gate.look()
     assert visits(house, pod).state is PodState.RELEASED

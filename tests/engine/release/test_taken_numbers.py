@@ -51,7 +51,9 @@ def test_number_taken_since_the_order_is_replaced(house: House, kind: str) -> No
         numbers.segment,
     }
     assert [k for k in house.fabric.partitions() if k in rail.segments] == [numbers.segment]
-    said = [e.message for e in house.store.events(pod.id, 0) if "in use by something else" in e.message]
+    said = [
+        e.message for e in house.store.records.events(pod.id, 0) if "in use by something else" in e.message
+    ]
     assert len(said) == 1
     assert after.nodes == pod.nodes
     house.release(pod)
@@ -67,7 +69,7 @@ def test_number_is_held_while_a_manager_that_was_away_has_it(house: House) -> No
     for _ in range(40):
         house.store.wake(pod.id)
         house.worker.run_once()
-        if house.store.find_pod(str(pod.id), None).taken is not None:
+        if house.store.pods.find(str(pod.id), None).taken is not None:
             break
     standby = house.fabric.manager("sm2")
     standby.reachable = False

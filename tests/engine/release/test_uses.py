@@ -113,7 +113,7 @@ def visit(house: House, pod: PodRecord, visits: int = 3) -> PodRecord:
     for _ in range(visits):
         house.store.wake(pod.id)
         house.worker.run_once()
-    return house.store.find_pod(str(pod.id), None)
+    return house.store.pods.find(str(pod.id), None)
 
 
 def routed(name: str) -> Order:
@@ -142,7 +142,7 @@ def test_blocking_use_is_named_and_ended_by_repair(house: House, kind: str) -> N
     house.service.audit(house.operator, repair=True)
     assert obstacle.stays() and not obstacle.goes_on()
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
 
 

@@ -25,7 +25,7 @@ from weft.testing.cloud import Fault
 
 def place(house: House, pod: PodRecord, node: str) -> tuple[str, dict[str, Any]]:
     """The name of the server on a node, and its fixed addresses by subnet."""
-    wanted = [r.resource for r in house.store.resources(pod.id) if r.wanted and r.resource.node == node]
+    wanted = [r.resource for r in house.store.pods.resources(pod.id) if r.wanted and r.resource.node == node]
     (name,) = (r.name for r in wanted if isinstance(r.spec, ServerSpec))
     return name, {r.spec.subnet: r.spec.address for r in wanted if isinstance(r.spec, PortSpec)}
 
@@ -45,7 +45,7 @@ def test_machine_is_replaced_in_its_place(house: House) -> None:
     assert [h.node for h in house.service.holds(house.operator)] == [failed]
     house.release(now)
     house.run(now, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
 
 
@@ -91,7 +91,7 @@ def test_place_stays_taken_until_the_machine_is_proved_off(house: House, way: st
     house.service.replace_node(house.operator, "train", Replacement(node=failed))
     now = visit(house, pod, 8)
     (new,) = set(now.nodes) - {stays}
-    rows = [r for r in house.store.resources(pod.id) if r.key == f"server/{new}"]
+    rows = [r for r in house.store.pods.resources(pod.id) if r.key == f"server/{new}"]
     assert [r.started_at for r in rows] == [None], "nothing was requested for it"
     house.worker = house.new_worker("impatient", impatient())
     now = visit(house, pod, 8)
@@ -109,7 +109,7 @@ def test_replaced_machine_survives_a_worker_killed_at_any_statement(
         pod = house.run(house.order(sized(1)), PodState.READY)
         was, died = place(house, pod, pod.nodes[0]), True
         for statement in share(range(1, 200), int(at is Fate)):
-            node = house.store.find_pod(str(pod.id), None).nodes[0]
+            node = house.store.pods.find(str(pod.id), None).nodes[0]
             house.service.replace_node(house.request(), "train", Replacement(node=node))
             died = killed_at(house, fate, statement, False, pod, wakes=8)
             now = settle(house, pod)
@@ -140,7 +140,7 @@ def test_replacement_of_a_machine_stops_while_the_database_is_behind(house: Hous
 
 def test_pod_of_machines_replaces_one_that_its_project_reports(house: House) -> None:
     made = house.service.order_pod(house.request(), ORDER.model_copy(update={"on_failure": "replace"}))
-    pod = house.run(house.store.find_pod(made, None), PodState.READY)
+    pod = house.run(house.store.pods.find(made, None), PodState.READY)
     house.service.report_node(house.request(), "train", pod.nodes[0], "slow")
     repairs(house).tend()
     now = visit(house, pod, 8)

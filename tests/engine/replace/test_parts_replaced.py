@@ -89,7 +89,7 @@ def test_replacement_of_a_server_is_refused(house: House, way: str) -> None:
             house.service.replace_node(house.operator, "train", asked, 7)
         else:
             house.service.replace_node(house.operator, "train", asked)
-    assert house.store.find_pod(str(pod.id), None).generation == 1
+    assert house.store.pods.find(str(pod.id), None).generation == 1
 
 
 def test_server_with_a_volume_is_not_replaced(house: House) -> None:

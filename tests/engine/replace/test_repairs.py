@@ -103,7 +103,7 @@ def test_spare_takes_the_place_of_a_node_whose_host_is_down(house: House, clock:
     entries = house.service.node_history(house.operator, failed).entries
     (one,) = (e for e in entries if e.code == "NODE_REPLACED_BY")
     assert one.by == "weft" and "its host is down" in one.message
-    (logged,) = house.store.audit_log(AuditLogSearch(action="pod replace"))
+    (logged,) = house.store.records.audit_log(AuditLogSearch(action="pod replace"))
     assert logged.user == "weft" and "its host is down" in logged.outcome
     (event,) = messages(house, pod, "repair")
     assert event.startswith(f"node {failed} is replaced by {spare}, as the order asks for: its host is down")
@@ -306,7 +306,7 @@ def test_project_gets_half_of_the_limits_by_what_it_reports(house: House, fields
     limits(house, **fields)
     pod, request = house.ready(order()), house.request("team-b")
     other = house.run(
-        house.store.find_pod(house.service.order_pod(request, order("other", 2)), None), PodState.READY
+        house.store.pods.find(house.service.order_pod(request, order("other", 2)), None), PodState.READY
     )
     for node in pod.nodes[:2]:
         house.service.report_node(house.request(), "train", node, "slow")

@@ -192,7 +192,7 @@ def test_stuck_replacements_count_for_a_day(house: House, clock: HandClock) -> N
     limits(house, at_once=2, unaccepted=9)
     pod = house.ready(order(count=4))
     made = house.service.order_pod(house.request("team-b"), order("other", 2))
-    other = house.run(house.store.find_pod(made, None), PodState.READY)
+    other = house.run(house.store.pods.find(made, None), PodState.READY)
     for node in pod.nodes[:2]:
         house.service.report_node(house.request(), "train", node, "slow")
     repairs(house).tend()

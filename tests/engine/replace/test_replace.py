@@ -250,7 +250,7 @@ def test_pod_is_released_while_a_node_is_replaced(house: House, visits: int) -> 
     assert (
         not [t for t in house.cloud.things() if t.mark] and not members(house, pod) and not held(house, pod)
     )
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
     with pytest.raises(ConflictError):
         house.service.replace_node(house.request(), str(pod.id), Replacement(node="train-0"))

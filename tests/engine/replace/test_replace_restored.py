@@ -50,7 +50,7 @@ def test_dump_of_the_middle_of_a_replacement_ends_it_once_accepted(house: House,
     failed, was = pod.nodes[1], places(house)
     new = swap(house, failed)
     visit(house, pod, visits)
-    known = any(r.key == f"server/{new}" and r.started_at for r in house.store.resources(pod.id))
+    known = any(r.key == f"server/{new}" and r.started_at for r in house.store.pods.resources(pod.id))
     dump(house.database.url)
     assert settle(house, pod).nodes == (pod.nodes[0], new, pod.nodes[2])
     later = house.ready(sized(1).model_copy(update={"name": "later"}))  # counted: the dump is behind

@@ -34,17 +34,17 @@ def visit(house: House, pod: PodRecord, times: int = 1, seconds: float = 61.0) -
         house.clock.sleep(seconds)
         house.store.wake(pod.id)
         house.worker.run_once()
-    return house.store.find_pod(str(pod.id), None)
+    return house.store.pods.find(str(pod.id), None)
 
 
 def row(house: House, pod: PodRecord, node: str) -> ResourceRecord:
-    (found,) = (r for r in house.store.resources(pod.id) if r.key == f"server/{node}")
+    (found,) = (r for r in house.store.pods.resources(pod.id) if r.key == f"server/{node}")
     return found
 
 
 def guests(house: House, pod: PodRecord) -> dict[str, ReceiptItem]:
     """Server's id -> what the receipt says of its guest."""
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None
     return {i.subject.split()[-1]: i for i in signed.receipt.items if i.plane == "guest"}
 
@@ -75,7 +75,7 @@ def test_running_guest_of_a_replaced_server_is_not_forgotten(house: House) -> No
     house.cloud.offers.hosts[node] = "up"
     pod = visit(house, pod, 3)
     assert pod.state is PodState.RELEASING and f"{name} {first.id}: Nova's record" in pod.reason
-    assert house.store.receipt(pod.id) is None and node in house.store.capacity().held
+    assert house.store.records.receipt(pod.id) is None and node in house.store.capacity().held
 
 
 def test_receipt_has_the_end_of_every_server_on_a_node(house: House) -> None:
@@ -124,7 +124,7 @@ def test_server_between_two_attempts_is_checked(house: House) -> None:
     house.release(pod)
     pod = visit(house, pod, 5)
     assert pod.state is PodState.RELEASING and f"{name} {server.id}: Nova's record" in pod.reason
-    assert house.store.receipt(pod.id) is None
+    assert house.store.records.receipt(pod.id) is None
 
 
 def test_server_never_seen_keeps_a_host_that_is_down(house: House) -> None:

@@ -283,7 +283,7 @@ def test_state_that_lasts_is_left_by_its_verb(house: House, moment: str, cause: 
         assert there == {f"server/{n}" for n in now.nodes}
         return
     assert now.state is PodState.RELEASED, f"{now.state}: {now.reason}"
-    signed, abandoned = house.store.receipt(now.id), "abandon" in verbs
+    signed, abandoned = house.store.records.receipt(now.id), "abandon" in verbs
     if moment == "queue":
         assert signed is None
         return

@@ -231,7 +231,7 @@ def test_release_waits_for_requests_of_a_lost_worker(house: OwnerHouse) -> None:
     late = house.cloud.add(Kind.NETWORK, mark.name(), "service", mark, segment=house.number("site"))
     change(house, owner, "late_until = now() - interval '1 s'")
     house.visit(owner, PodState.RELEASED)
-    assert late not in house.cloud.things() and house.store.receipt(owner.id)
+    assert late not in house.cloud.things() and house.store.records.receipt(owner.id)
 
 
 def test_unproved_absence_prevents_the_receipt(house: OwnerHouse) -> None:
@@ -242,11 +242,11 @@ def test_unproved_absence_prevents_the_receipt(house: OwnerHouse) -> None:
     for _ in range(4):
         owner = house.visit(owner)
         house.clock.sleep(10.0)
-    assert owner.state is PodState.RELEASING and house.store.receipt(owner.id) is None
+    assert owner.state is PodState.RELEASING and house.store.records.receipt(owner.id) is None
     assert house.numbers()[house.number("site")] == owner.owner
     assert house.store.abandon(owner.id, "operator", "the filer is gone")
     house.visit(owner, PodState.RELEASED)
-    signed = house.store.receipt(owner.id)
+    signed = house.store.records.receipt(owner.id)
     assert signed and not signed.receipt.clean and signed.receipt.abandoned
     assert f"segment/ib0 {house.number('site')}" in signed.receipt.abandoned.kept
     assert house.number("site") in house.numbers()
@@ -302,7 +302,7 @@ def test_resource_back_after_the_receipt_is_removed_and_reported(house: OwnerHou
     sweep(house)
     assert not house.own(owner) and not house.ports_in(number)
     assert any("the receipt reports it gone" in said for said in house.events(owner, "alarm"))
-    signed = house.store.receipt(owner.id)
+    signed = house.store.records.receipt(owner.id)
     assert signed and signed.receipt.clean and [c.gone_at is not None for c in signed.corrections] == [True]
 
 
@@ -426,4 +426,4 @@ def test_older_weft_does_not_touch_an_unknown_kind(house: OwnerHouse) -> None:
     house.wants.clear()
     owner = house.visit(owner)
     assert "doesn't know what is wanted" in owner.reason and house.cloud.things() == before
-    assert all(r.state is RowState.SETTLED for r in house.store.resources(owner.id))
+    assert all(r.state is RowState.SETTLED for r in house.store.pods.resources(owner.id))

@@ -114,7 +114,7 @@ class Operator:
 
     def receipt(self, owner: OwnerRecord) -> None:
         """What was just signed is so."""
-        signed = self.house.store.receipt(owner.id)
+        signed = self.house.store.records.receipt(owner.id)
         assert signed is not None and verify(signed.model_dump(mode="json"), signed.public_key).valid
         receipt = signed.receipt
         assert receipt.clean or str(owner.id) in self.abandoned, receipt
@@ -223,7 +223,7 @@ class Operator:
         self.repaired()
         if self.pods:
             self.pods.clear()
-            pod = house.store.find_pod("routed", "team-a")
+            pod = house.store.pods.find("routed", "team-a")
             house.release(pod)
             self.run(pod, PodState.RELEASED)
             return "released"
@@ -238,7 +238,7 @@ class Operator:
     def run(self, pod: PodRecord, until: PodState) -> PodRecord:
         """Visits the owner that has been due for longest: the site may be so, too."""
         for visit in range(400):
-            if (pod := self.house.store.find_pod(str(pod.id), None)).state is until:
+            if (pod := self.house.store.pods.find(str(pod.id), None)).state is until:
                 return pod
             if visit % 10 == 0:
                 self.house.store.wake(pod.id)

@@ -51,7 +51,7 @@ def visited(house: House, pod: PodRecord, times: int = 3) -> PodRecord:
     for _ in range(times):
         house.store.wake(pod.id)
         house.worker.run_once()
-    return house.store.find_pod(str(pod.id), None)
+    return house.store.pods.find(str(pod.id), None)
 
 
 @pytest.mark.parametrize("what", [*CHANGES, "gone"])
@@ -67,10 +67,10 @@ def test_held_node_missing_in_the_site_is_never_clean(house: House, what: str) -
     assert seen.state is PodState.DEGRADED and lost in seen.reason
     house.release(pod)
     assert visited(house, pod).state is PodState.RELEASING
-    assert lost in house.store.capacity().holds and house.store.receipt(pod.id) is None
+    assert lost in house.store.capacity().holds and house.store.records.receipt(pod.id) is None
     house.store.activate_site(house.site, "test")
     house.run(pod, PodState.RELEASED)
-    receipt = house.store.receipt(pod.id)
+    receipt = house.store.records.receipt(pod.id)
     assert receipt is not None and receipt.receipt.clean
     assert {i.subject for i in receipt.receipt.items if i.plane == "host"} == set(pod.nodes)
 
@@ -104,7 +104,7 @@ def ends_clean(house: House, pod: PodRecord) -> None:
     """With an item for each host."""
     house.release(house.run(pod, PodState.READY))
     house.run(pod, PodState.RELEASED)
-    receipt = house.store.receipt(pod.id)
+    receipt = house.store.records.receipt(pod.id)
     assert receipt is not None and receipt.receipt.clean
     assert {i.subject for i in receipt.receipt.items if i.plane == "host"} == set(pod.nodes)
 
@@ -128,7 +128,7 @@ def test_nodes_are_added_by_the_newly_active_site(house: House) -> None:
     applied = house.service.apply_pod(house.request(), pod.name, more)
     assert house.store.site().generation == 2 and applied.change is not None
     assert applied.change.nodes_added and chosen not in applied.change.nodes_added
-    ends_clean(house, house.store.find_pod(str(pod.id), None))
+    ends_clean(house, house.store.pods.find(str(pod.id), None))
 
 
 def test_queue_starts_orders_by_the_newly_active_site(house: House) -> None:
@@ -139,10 +139,10 @@ def test_queue_starts_orders_by_the_newly_active_site(house: House) -> None:
     ).placement.held[0]
     house.cloud.meanwhile("witness", loses(house, chosen))
     house.worker.tend_queue()
-    assert house.store.find_pod(str(pod.id), None).state is PodState.PENDING
+    assert house.store.pods.find(str(pod.id), None).state is PodState.PENDING
     assert house.store.due().queue == 0.0
     house.worker.tend_queue()
-    pod = house.store.find_pod(str(pod.id), None)
+    pod = house.store.pods.find(str(pod.id), None)
     assert pod.state is PodState.PLACED and chosen not in pod.nodes
     ends_clean(house, pod)
 

@@ -13,7 +13,7 @@ from weft.testing.cloud_state import Thing
 def visit(house: House, pod: PodRecord) -> PodRecord:
     house.store.wake(pod.id)
     house.worker.run_once()
-    return house.store.find_pod(str(pod.id), None)
+    return house.store.pods.find(str(pod.id), None)
 
 
 def guest(house: House, network: str, project: str = "team-b") -> Thing:
@@ -36,7 +36,7 @@ def test_share_of_a_pods_network_is_removed_by_a_visit(house: House) -> None:
     house.cloud.share(network, "team-b")
     assert visit(house, pod).state is PodState.READY
     assert network.fields["shared_with"] == ()
-    said = [e.message for e in house.store.events(pod.id, 0) if e.type == "repair"]
+    said = [e.message for e in house.store.records.events(pod.id, 0) if e.type == "repair"]
     assert any("shared_with is team-b" in m for m in said)
 
 
@@ -91,7 +91,7 @@ def test_release_names_the_blocking_port_and_repair_removes_it(house: House) -> 
     house.service.audit(house.operator, repair=True)
     assert port not in house.cloud.things()
     house.run(pod, PodState.RELEASED)
-    receipt = house.store.receipt(pod.id)
+    receipt = house.store.records.receipt(pod.id)
     assert receipt is not None and receipt.receipt.clean
 
 

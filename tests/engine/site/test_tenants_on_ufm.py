@@ -112,7 +112,7 @@ def test_networks_are_left_to_another_manager_while_pods_stay(moved: Moved) -> N
     house.tenants.look()
     house.tenants.look()
     assert house.owners() == [] and house.see(owner).state is PodState.RELEASED
-    assert "stays as it is" in [e.message for e in house.store.events(owner, 0)][-1]
+    assert "stays as it is" in [e.message for e in house.store.records.events(owner, 0)][-1]
     while house.worker.run_once():
         pass
     moved.foreign_numbers(repair=True)

@@ -52,7 +52,7 @@ def test_tenants_network_is_a_partition_of_exactly_its_bound_ports(house: Tenant
     house.cloud.lose(network)
     house.look()
     house.visit(owner, PodState.RELEASED)
-    signed = house.store.receipt(owner.id)
+    signed = house.store.records.receipt(owner.id)
     assert signed is not None and verify(signed.model_dump(mode="json"), signed.public_key).valid
     assert signed.receipt.clean and not house.ports_in(number) and house.numbers() == {}
     house.look()

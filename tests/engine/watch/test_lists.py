@@ -119,8 +119,8 @@ def test_lists_do_not_scan_released_pods(house: House) -> None:
         connection.execute("ANALYZE pod")
         connection.execute("SELECT pg_stat_reset()")
         assert names(house, PodSearch()) == [ORDER.name]
-        house.store.find_pod(ORDER.name, "team-a")
-        house.store.find_pod(ORDER.name, None)
+        house.store.pods.find(ORDER.name, "team-a")
+        house.store.pods.find(ORDER.name, None)
         house.store.counts()
         house.close()
         house.database.close()

@@ -94,7 +94,7 @@ def test_follower_gets_the_pod_now_and_after_each_event(house: House, lookout: L
     eye = Eye()
     with lookout.watching(pod.id, eye):
         now = eye.next()
-        assert now == house.store.which_pod(str(pod.id), None) and now.state is PodState.READY
+        assert now == house.store.pods.which(str(pod.id), None) and now.state is PodState.READY
         house.release(pod)
         while (later := eye.next()) is None or later.last_event == now.last_event:
             pass

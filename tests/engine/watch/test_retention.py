@@ -85,7 +85,7 @@ def resized(house: House, pod: PodRecord, count: int) -> None:
     for _ in range(30):
         house.store.wake(pod.id)
         house.worker.run_once()
-    assert len(house.store.find_pod(str(pod.id), None).held) == count
+    assert len(house.store.pods.find(str(pod.id), None).held) == count
 
 
 def test_long_lived_pod_keeps_only_what_its_receipt_needs(house: House) -> None:
@@ -105,7 +105,7 @@ def test_long_lived_pod_keeps_only_what_its_receipt_needs(house: House) -> None:
     assert [f for f in house.service.audit(house.operator).findings if f.pod == "long"] == []
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean and len(signed.receipt.given_back) == 1
 
 
@@ -118,12 +118,12 @@ def test_never_requested_row_outlives_nothing_that_it_needs(house: House) -> Non
     planted.lift()
     resized(house, pod, 1)
     prune(house, 30)
-    left = [r for r in house.store.resources(pod.id) if not r.wanted]
+    left = [r for r in house.store.pods.resources(pod.id) if not r.wanted]
     assert {r.kind.row.home for r in left} <= {Home.FABRIC}
     resized(house, pod, 2)
     house.release(pod)
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean
 
 
@@ -139,7 +139,7 @@ def test_possibly_requested_row_is_kept(house: House, doubt: str) -> None:
         connection.execute("UPDATE owner SET late_until = NULL, held_until = NULL")
         connection.execute(f"UPDATE owner SET {doubt}".encode())
     prune(house, 30)
-    left = {r.key: r.state for r in house.store.resources(pod.id) if not r.wanted}
+    left = {r.key: r.state for r in house.store.pods.resources(pod.id) if not r.wanted}
     assert left["floating_ip/gpu01"] is RowState.WANTED
 
 
@@ -201,7 +201,7 @@ def test_readings_of_freed_nodes_go_once_the_receipt_has_them(house: House) -> N
     assert prune(house, 4.9)["nodes given back"] == 0
     assert prune(house, 0.2)["nodes given back"] == 1
     assert rows(house, "given_back") == 1 and rows(house, "given_back", pod) == 0
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and len(signed.receipt.given_back) == 1
 
 
@@ -243,7 +243,7 @@ def test_last_events_of_a_live_pod_stay_however_old(house: House) -> None:
     before = rows(house, "event", pod)
     assert prune(house, 9)["events of live pods"] == 0
     assert prune(house, 2, batch=7)["events of live pods"] == before - 100
-    assert house.store.events(pod.id, 0)[-1].message == "n 150" and rows(house, "event", pod) == 100
+    assert house.store.records.events(pod.id, 0)[-1].message == "n 150" and rows(house, "event", pod) == 100
     assert prune(house)["events of live pods"] == 0
 
 
@@ -262,12 +262,12 @@ def test_rows_needed_by_the_sweep_stay(house: House) -> None:
     house.store.clear_quarantine(pod.nodes[0])
     sweep(house)
     assert prune(house)["tombstones"] > 0 and rows(house, "resource", pod) == 0
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and [c.kind for c in signed.corrections] == ["server"], (
         "corrections stay with it"
     )
     prune(house, 400)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and [c.kind for c in signed.corrections] == ["server"]
 
 
@@ -312,7 +312,7 @@ def test_mark_of_a_pod_without_rows_is_left_to_a_person(house: House) -> None:
 def test_audit_log_and_sites_go_by_age(house: House) -> None:
     """The active generation stays, and so does the one that was active until recently."""
     house.service.audit(house.operator)
-    old = len(house.store.audit_log(AuditLogSearch()))
+    old = len(house.store.records.audit_log(AuditLogSearch()))
     house.clock.sleep(86400 * 30)
     with psycopg.connect(house.database.url, autocommit=True) as connection:
         connection.execute("UPDATE audit_log SET at = '2026-11-01', last_at = '2026-11-01'")
@@ -366,8 +366,8 @@ def test_concurrent_rounds_and_releases_do_not_interfere(house: House) -> None:
     )
     assert errors == [] and len(ended) == 4
     assert all(rows(house, "resource", pod) == 0 for pod in old)
-    assert {r.state for r in house.store.resources(going.id)} == {RowState.ABSENT}
-    signed = house.store.receipt(going.id)
+    assert {r.state for r in house.store.pods.resources(going.id)} == {RowState.ABSENT}
+    signed = house.store.records.receipt(going.id)
     assert signed is not None and signed.receipt.clean
     assert sweeper(house).sweep() == []
 

@@ -102,7 +102,7 @@ def test_rows_of_an_earlier_version_get_codes_at_the_next_visit(house: House, cl
     assert before["waits"][1] == "STARTS_BY" and before["train"][1], before
     events = len(door.pod_events(tenant, str(waiting.id)))
     with psycopg.connect(house.database.url) as connection:
-        for now in (house.store.find_pod(str(one.id), None) for one in (pod, waiting)):
+        for now in (house.store.pods.find(str(one.id), None) for one in (pod, waiting)):
             rows = [c.model_dump(mode="json", exclude={"code", "params"}) for c in now.conditions]
             connection.execute(
                 "UPDATE pod SET reason = to_jsonb(%s::text), conditions = %s WHERE id = %s",

@@ -158,7 +158,7 @@ def test_receiver_that_fails_for_a_day_is_disabled(house: Sender, there: Receive
     there.answers["/"] = "200"
     house.service.enable_webhook(house.request(), "ops")
     house.send()
-    assert sequences(there)[sent:] == [e.sequence for e in house.store.events(pod.id, 0)]
+    assert sequences(there)[sent:] == [e.sequence for e in house.store.records.events(pod.id, 0)]
 
 
 def test_receiver_that_wants_no_more_is_disabled_at_once(house: Sender, there: Receiver) -> None:
@@ -179,7 +179,7 @@ def test_slow_receiver_delays_no_other(house: Sender, there: Receiver) -> None:
     house.order()
     house.send()
     assert len(there.messages("/good")) == len(
-        house.store.events(house.store.find_pod("train", "team-a").id, 0)
+        house.store.records.events(house.store.pods.find("train", "team-a").id, 0)
     )
     assert house.state("slow") == ("failing", "RECEIVER_LATE")
     assert house.state("drop") == ("failing", "RECEIVER_UNREACHABLE")
@@ -283,7 +283,7 @@ def test_webhook_gets_nothing_while_the_gate_is_closed(house: Sender, there: Rec
     house.send()
     assert [m["type"] for m in there.messages()] == ["events.reset"]
     assert there.messages()[0]["data"]["code"] == "EVENTS_RESET"
-    pod = house.store.find_pod("train", "team-a")
+    pod = house.store.pods.find("train", "team-a")
     assert house.run(pod, PodState.READY)
     house.send()
     assert len(there.got) > 1
@@ -319,7 +319,7 @@ def test_webhook_learns_of_events_that_were_removed_unsent(house: Sender, there:
     """As one that was disabled for longer than the site keeps events; once, before what is left."""
     house.hook()
     house.order()
-    pod = house.store.find_pod("train", "team-a")
+    pod = house.store.pods.find("train", "team-a")
     assert house.run(pod, PodState.READY)
     with house.database.statement() as tx:
         assert tx.run("prune_live_events", before=house.clock.now() + timedelta(days=1), kept=1, limit=100)
@@ -337,7 +337,7 @@ def test_removed_events_are_reported_once_also_if_none_are_left(house: Sender, t
     """Retention removes all of them between the claim of the webhook and its reading."""
     house.hook()
     house.order()
-    pod = house.store.find_pod("train", "team-a")
+    pod = house.store.pods.find("train", "team-a")
     (hook,) = module.Webhooks(house.store).claim(1)
     with psycopg.connect(house.database.url) as connection:
         connection.execute(

@@ -108,8 +108,8 @@ class Auditor:
                 ids = theirs if only is None else theirs & only
                 if not ids:
                     continue
-                pod = self._store.find_pod(str(pod_id), None)
-                why |= clear_pod(pod, self._store.resources(pod_id), self._world, ids)
+                pod = self._store.pods.find(str(pod_id), None)
+                why |= clear_pod(pod, self._store.pods.resources(pod_id), self._world, ids)
                 self._store.wake(pod_id)
             now = self._clock.now()
             going = [s for s in strays if not why_not(s, now, confirmed)]
@@ -130,7 +130,7 @@ class Auditor:
         deadline = self._clock.monotonic() + REPAIR_PATIENCE
         while ids and self._clock.monotonic() < deadline:
             self._clock.sleep(self._pause)
-            if not ids & self._store.under_repair():
+            if not ids & self._store.pods.under_repair():
                 return
 
 

@@ -137,12 +137,12 @@ class Comparison:
 
     def _read_live(self, outside: Outside) -> None:
         """Read pods and other owners with their rows, and report those that can't be read, which aren't checked."""
-        pods, unreadable = self._store.every_live_pod()
+        pods, unreadable = self._store.pods.every_live()
         others, unread = live_owners(self._store.database)
         self._found.checked["pods"] = len(pods)
         self._found.checked |= {"other owners": len(others)} if others else {}
         live: dict[UUID, OwnerRecord] = {owner.id: owner for owner in (*pods, *others)}
-        for owner_id, records in self._store.resources_of_each(live):
+        for owner_id, records in self._store.pods.resources_of_each(live):
             if isinstance(records, UnreadableError):
                 (unreadable if isinstance(live[owner_id], PodRecord) else unread)[owner_id] = str(records)
             else:
@@ -170,7 +170,7 @@ class Comparison:
                 if isinstance(resource.spec, SegmentSpec):
                     yield resource.where, resource.spec.number
         for owner in released_owners(self._store.database, since):
-            for record in self._store.resources(owner.id):
+            for record in self._store.pods.resources(owner.id):
                 if isinstance(record.resource.spec, SegmentSpec):
                     yield record.resource.where, record.resource.spec.number
 

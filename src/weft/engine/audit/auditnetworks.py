@@ -24,12 +24,12 @@ from weft.ports.tenantnetworks import TenantPort
 
 T = TypeVar("T")
 A = TypeVar("A")
-PodRows = tuple[PodRecord, Sequence[ResourceRecord]]
+_Rows = tuple[PodRecord, Sequence[ResourceRecord]]
 
 
-def audit_networks(found: Findings, pods: Iterable[PodRows], world: World) -> dict[UUID, set[str]]:
+def audit_networks(found: Findings, pods: Iterable[_Rows], world: World) -> dict[UUID, set[str]]:
     """Add findings about all pods; returns pod -> ids of what others have on its resources."""
-    groups: dict[tuple[str, str], list[PodRows]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[_Rows]] = defaultdict(list)
     for pod, records in pods:
         groups[pod.plan.cloud, pod.project_id].append((pod, records))
     there: dict[UUID, set[str]] = {}
@@ -57,7 +57,7 @@ def _each(group: Sequence[T], ask: Callable[[Sequence[T]], A]) -> list[A | WeftE
 
 
 def _uses_of(
-    facts: CloudFacts, project_id: str, group: Sequence[PodRows]
+    facts: CloudFacts, project_id: str, group: Sequence[_Rows]
 ) -> tuple[dict[str, list[Use]], dict[str, list[Use]]]:
     """Id -> what is on networks; id -> what uses groups, ports and routers."""
     networks = list(chain.from_iterable(networks_there(records) for _, records in group))

@@ -32,7 +32,7 @@ def free_numbers(store: Store, world: World, site: Site, clock: Clock) -> list[s
             rows = tx.rows("numbers_of", owner_id=owner.id)
             numbers = {(r["space"], r["number"]) for r in rows}
         try:
-            resources = store.resources(owner.id)
+            resources = store.pods.resources(owner.id)
         except UnreadableError as error:  # its numbers stay held; others are still checked
             unread.append(str(error))
             continue

@@ -213,7 +213,7 @@ class Sweeper(Periodic):
         traced = {(row["kind"], row["place"]) for row in still}
         records = [
             r
-            for r in self._store.resources(owner.id)
+            for r in self._store.pods.resources(owner.id)
             if r.kind.row.home is not Home.FABRIC
             and not r.kind.row.lent
             and (r.outside_id or (r.kind, r.resource.where) in traced)

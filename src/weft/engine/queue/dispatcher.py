@@ -207,7 +207,7 @@ class Dispatcher:
         """Whether the plan's nodes are empty; removes those in use by others from the input."""
         try:
             check_epoch(self._store.database, given.world.clouds[plan.cloud], given.site.name, plan.cloud)
-            without = given.without_occupied(plan, self._store.servers_on, wait=False)
+            without = given.without_occupied(plan, self._store.pods.servers_on, wait=False)
         except WeftError as error:
             run.denied[one.id] = error.message
             return False

@@ -13,9 +13,10 @@ from weft.model.views import MOST_EVENTS, AuditLogEntry, AuditLogSearch, EventVi
 
 
 class RecordRows:
-    """Part of `weft.engine.store.store.Store`."""
+    """Reads and writes them."""
 
-    database: Database
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def events(self, pod_id: UUID, after: int, newest: int | None = None) -> list[EventView]:
         """Events with a sequence above `after`, by sequence, `MOST_EVENTS` at most.
@@ -25,13 +26,13 @@ class RecordRows:
         """
         query = "events_of" if newest is None else "newest_events_of"
         limit = MOST_EVENTS if newest is None else min(newest, MOST_EVENTS)
-        with self.database.statement() as tx:
+        with self._database.statement() as tx:
             rows = tx.rows(query, owner_id=pod_id, after=after, limit=limit)
         return [EventView.model_validate({**row, "message": message_text(row["message"])}) for row in rows]
 
     def receipt(self, pod_id: UUID) -> SignedReceipt | None:
         """The signed receipt with its corrections; None: there is none yet. Raises `UnreadableError`."""
-        with self.database.statement() as tx:
+        with self._database.statement() as tx:
             row = tx.row("receipt_of", owner_id=pod_id)
             traces = tx.rows("traces_of", owner_id=pod_id)
         try:
@@ -43,14 +44,14 @@ class RecordRows:
 
     def log(self, **entry: Any) -> None:
         """Write to the audit log; the values are those of `insert_audit_log`."""
-        with self.database.statement() as tx:
+        with self._database.statement() as tx:
             tx.run("insert_audit_log", **entry)
 
     def audit_log(self, search: AuditLogSearch) -> list[AuditLogEntry]:
         """Newest first. A reader that goes on after the last one misses none: entries in progress get higher numbers,
         or are waited for."""
-        with self.database.transaction() as tx:
+        with self._database.transaction() as tx:
             (row,) = tx.rows_after("hold_audit_log", "last_in_audit_log")
-        with self.database.statement() as tx:
+        with self._database.statement() as tx:
             rows = tx.rows("audit_log", last=row["last"], **search.model_dump())
         return [AuditLogEntry.model_validate(row) for row in rows]

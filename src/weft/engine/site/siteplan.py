@@ -70,7 +70,7 @@ class SitePlanner:
         Raises `ConflictError` while the site's resources are being destroyed, `UnknownError`, `PermanentError`.
         """
         record, owner = self._record, self._owner()
-        records = {r.key: r for r in self._store.resources(owner.id)} if owner else {}
+        records = {r.key: r for r in self._store.pods.resources(owner.id)} if owner else {}
         graph = with_former(site_graph(record.site), known_rows(records.values()))
         scope = owner.scope if owner else _unowned(record.site.name)
         ids = {key: r.outside_id for key, r in records.items() if r.outside_id and not r.is_nowhere}

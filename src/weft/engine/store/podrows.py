@@ -38,42 +38,43 @@ class PodHome:
 
 
 class PodRows:
-    """Part of `weft.engine.store.store.Store`."""
+    """What is read of pods and their resources."""
 
-    database: Database
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def summaries(self, search: PodSearch, project_id: str | None) -> list[PodSummary]:
         """See `weft.engine.store.podlist.page`."""
-        return page(self.database, search, project_id)
+        return page(self._database, search, project_id)
 
     def servers_on(self, nodes: Iterable[str]) -> dict[str, Sharing]:
         """Shared node -> servers of weft's pods that belong on it."""
-        with self.database.statement() as tx:
+        with self._database.statement() as tx:
             rows = tx.rows("servers_on", nodes=list(nodes))
         return {r["node"]: Sharing(frozenset(r["ids"]), r["unanswered"]) for r in rows}
 
-    def find_pod(self, name: str, project_id: str | None) -> PodRecord:
+    def find(self, name: str, project_id: str | None) -> PodRecord:
         """By id or name; `project_id` None searches all projects. Raises `NotFoundError`, `ConflictError`."""
-        with self.database.statement() as tx:
+        with self._database.statement() as tx:
             row = tx.row("pod_by_id", id=self._which(tx, name, project_id).id)
         if row is None:
             raise NotFoundError(orders.POD_NOT_FOUND(pod=name))
         return PodRecord.of(row)
 
     def find_shown(self, name: str, project_id: str | None) -> ShownPod:
-        """Like `find_pod`, as people see it. Raises `UnreadableError`, too, but not for other projects' pods."""
+        """Like `find`, as people see it. Raises `UnreadableError`, too, but not for other projects' pods."""
         if is_uuid(name):
             with suppress(NotFoundError):
-                return self.pod_to_show(UUID(name), project_id)
-        return self.pod_to_show(self.which_pod(name, project_id).id)
+                return self.to_show(UUID(name), project_id)
+        return self.to_show(self.which(name, project_id).id)
 
-    def pod_to_show(self, pod_id: UUID, project_id: str | None = None) -> ShownPod:
+    def to_show(self, pod_id: UUID, project_id: str | None = None) -> ShownPod:
         """A pod as people see it. Raises `NotFoundError`, `UnreadableError`.
 
         Args:
             project_id: the project it must belong to; None: any.
         """
-        with self.database.statement() as tx:
+        with self._database.statement() as tx:
             row = tx.row("pod_to_show", id=pod_id)
             if row is None or project_id not in (None, row["project_id"]):
                 raise NotFoundError(orders.POD_NOT_FOUND(pod=str(pod_id)))
@@ -89,9 +90,9 @@ class PodRows:
             tuple(map(timed, row["bandwidth"])),
         )
 
-    def which_pod(self, name: str, project_id: str | None) -> FoundPod:
-        """Like `find_pod`, without reading documents: it also finds a pod whose row can't be read."""
-        with self.database.statement() as tx:
+    def which(self, name: str, project_id: str | None) -> FoundPod:
+        """Like `find`, without reading documents: it also finds a pod whose row can't be read."""
+        with self._database.statement() as tx:
             return self._which(tx, name, project_id)
 
     def _which(self, tx: Tx, name: str, project_id: str | None) -> FoundPod:
@@ -107,23 +108,23 @@ class PodRows:
         return FoundPod.of(rows[0])
 
     @staticmethod
-    def pod_under(tx: Tx, pod_id: UUID) -> PodRecord:
+    def under(tx: Tx, pod_id: UUID) -> PodRecord:
         """A pod as the caller's transaction sees it. Raises `NotFoundError`."""
         row = tx.row("pod_by_id", id=pod_id)
         if row is None:
             raise NotFoundError(f"there is no pod {pod_id}")
         return PodRecord.of(row)
 
-    def live_pods(self) -> list[PodRecord]:
-        """Pods with, or possibly with, external resources that can be read; `every_live_pod` also has the others."""
-        return self.every_live_pod()[0]
+    def live(self) -> list[PodRecord]:
+        """Pods with, or possibly with, external resources that can be read; `every_live` also has the others."""
+        return self.every_live()[0]
 
-    def every_live_pod(self) -> tuple[list[PodRecord], dict[UUID, str]]:
+    def every_live(self) -> tuple[list[PodRecord], dict[UUID, str]]:
         """Pods with, or possibly with, external resources; and those whose rows can't be read: id -> why.
 
         Nothing may be concluded about external resources of the latter: whose they are is unknown.
         """
-        with self.database.statement() as tx:
+        with self._database.statement() as tx:
             rows = tx.rows("live_pods")
         found = {row["id"]: _readable(row) for row in rows}
         unread = {pod: str(why) for pod, why in found.items() if isinstance(why, UnreadableError)}
@@ -131,7 +132,7 @@ class PodRows:
 
     def under_repair(self) -> frozenset[UUID]:
         """Pods with a requested repair that isn't finished."""
-        with self.database.statement() as tx:
+        with self._database.statement() as tx:
             return frozenset(row["id"] for row in tx.rows("owners_under_repair"))
 
     @staticmethod
@@ -141,7 +142,7 @@ class PodRows:
 
     def note_event(self, pod_id: UUID, kind: str, message: str, key: str | None) -> None:
         """Record an event of a pod outside of its visits, and notify its followers."""
-        with self.database.transaction() as tx:
+        with self._database.transaction() as tx:
             announce(tx, pod_id, kind, message, key)
 
     @contextmanager
@@ -154,7 +155,7 @@ class PodRows:
 
         def fence() -> None:
             self._may_act(pod)
-            with self.database.transaction() as tx:
+            with self._database.transaction() as tx:
                 if tx.row("lock_present", id=pod.id) is None:
                     only = "only servers of a READY or DEGRADED pod can be operated"
                     raise ConflictError(f"pod {pod.name} is being released: {only}")
@@ -177,14 +178,14 @@ class PodRows:
     def _may_act(self, pod: PodRecord) -> None:
         """Raises `ConflictError` or `UnknownError` while the gate is closed: the machine may be another pod's by
         now."""
-        closed = self.database.gate.closed({pod.plan.cloud})
+        closed = self._database.gate.closed({pod.plan.cloud})
         if closed is None:
             return
         raise ConflictError(str(closed)) if closed.alarming else closed
 
     def _answered(self, pod_id: UUID, asked: Sequence[Row]) -> None:
         if asked:
-            with suppress(WeftError), self.database.statement() as tx:  # else it counts as unknown
+            with suppress(WeftError), self._database.statement() as tx:  # else it counts as unknown
                 tx.run("end_act", id=pod_id, before=asked[0]["before"], until=asked[-1]["until"])
 
     def resources_of_each(
@@ -193,7 +194,7 @@ class PodRows:
         """Owners, in their order, with their resources or why these can't be read; `TOGETHER` with each statement."""
         ids = list(owners)
         for some in (ids[i : i + TOGETHER] for i in range(0, len(ids), TOGETHER)):
-            with self.database.statement() as tx:
+            with self._database.statement() as tx:
                 rows = tx.rows("resources_of", owners=some, at=None)
             found: dict[UUID, list[Row]] = {owner_id: [] for owner_id in some}
             for row in rows:
@@ -206,7 +207,7 @@ class PodRows:
 
     def resources(self, pod_id: UUID) -> list[ResourceRecord]:
         """Rows of the owner's resources. Raises `UnreadableError`."""
-        with self.database.statement() as tx:
+        with self._database.statement() as tx:
             return [ResourceRecord.of(row) for row in tx.rows("resources_of", owners=[pod_id], at=None)]
 
 

@@ -61,11 +61,20 @@ class Due:
     queue: float
 
 
-class Store(PodRows, RecordRows):
-    """Named reads and writes over one `Database`."""
+class Store:
+    """Named reads and writes over one `Database`.
+
+    Attributes:
+        pods: reads pods and their resources.
+        records: events, receipts and the audit log.
+        secrets: the site's own keys.
+        sites: generations of the site.
+    """
 
     def __init__(self, database: Database, seal: Seal | None = None) -> None:
         self.database = database
+        self.pods = PodRows(database)
+        self.records = RecordRows(database)
         self.secrets = Secrets(database, seal or Seal())
         self.sites = Sites(database)
 
