@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from weft.drivers.openstack import KeystoneIdentity, Sessions
-from weft.drivers.openstack.errors import Answer, error_of_answer
+from weft.drivers.openstack.errors import Answer, DeniedError, error_of_answer
 from weft.model.errors import InputError, PermanentError, TemporaryError, UnauthenticatedError, UnknownError
 
 NEUTRON = "network at http://neutron.example:9696"
@@ -36,7 +36,7 @@ def neutron(kind: str, message: str) -> dict[str, object]:
         (409, neutron("IpAddressAlreadyAllocated", "10.0.0.4"), False, PermanentError),
         (409, neutron("OverQuota", "Quota exceeded for resources: ['port']"), False, PermanentError),
         (403, {"forbidden": {"code": 403, "message": "Quota exceeded for cores"}}, False, PermanentError),
-        (403, {"forbidden": {"code": 403, "message": "Policy doesn't allow it"}}, True, UnknownError),
+        (403, {"forbidden": {"code": 403, "message": "Policy doesn't allow it"}}, True, DeniedError),
         (401, {"error": {"code": 401, "message": "no"}}, True, UnknownError),
         (401, {"error": {"code": 401, "message": "no"}}, False, TemporaryError),
         (403, {"forbidden": {"code": 403, "message": "Policy doesn't allow it"}}, False, TemporaryError),

@@ -373,3 +373,12 @@ def test_reading_of_before_counts_for_a_limited_time(
     run(tiny, "gpu001", "theirs")
     tiny.trees["of-gpu001"]["of-gpu001"] -= 1
     assert [o.id for o in facts.on_hosts(names)["gpu001"].occupants] == ["theirs"]
+
+
+def test_ids_of_hypervisors_come_with_any_listing_of_all(cloud: tuple[TinyCloud, OpenStackFacts]) -> None:
+    tiny, facts = cloud
+    names = listed(tiny, 8)
+    facts.servers_on_hosts()
+    tiny.asked.clear()
+    assert not any(one.unknown for one in facts.on_hosts(names).values())
+    assert sum("os-hypervisors" in line for line in tiny.asked) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.drivers.openstack.tinycloud import PROJECT, Reply, TinyCloud, tiny_cloud
-from weft.drivers.openstack import OpenStackFacts, Sessions
+from weft.drivers.openstack import OpenStackFacts, Sessions, servers
 from weft.model.errors import ConflictError, OutsideError, TemporaryError
 from weft.ports.fences import unfenced
 from weft.ports.servers import Action
@@ -179,3 +180,49 @@ def test_malformed_listing_is_reported(rig: tuple[Listening, OpenStackFacts], li
     cloud.lies = [(NAMED, lie)] * 5
     with pytest.raises(OutsideError):
         facts.built(SINCE, list)
+
+
+IDS, DETAILS = "GET /compute/servers", "GET /compute/servers/detail"
+
+
+def lists(cloud: TinyCloud) -> list[str]:
+    """Listings of servers since the last call."""
+    asked = [line for line in cloud.asked if line in (IDS, DETAILS)]
+    cloud.asked.clear()
+    return asked
+
+
+def test_denied_ids_are_listed_with_details_until_roles_may_have_changed(
+    rig: tuple[Listening, OpenStackFacts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud, facts = rig
+    cloud.things["servers"] = [{"id": "s1"}]
+    cloud.lies = [(IDS, Reply(403, {"forbidden": {"message": "Policy doesn't allow", "code": 403}}))]
+    assert facts.built(SINCE, list) == {"s1"}
+    assert lists(cloud)[-1] == DETAILS
+    assert facts.built(SINCE, list) == {"s1"} and lists(cloud) == [DETAILS]
+    cloud.lies = []
+    later = time.monotonic() + servers.DETAILED
+    monkeypatch.setattr(servers.time, "monotonic", lambda: later)
+    assert facts.built(SINCE, list) == {"s1"} and lists(cloud) == [IDS]
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        Reply(401, {"error": {"message": "The request you have made requires authentication.", "code": 401}}),
+        Reply(403, "<html>a proxy's</html>", "text/html", own=False),
+    ],
+)
+def test_other_refusals_do_not_make_listings_detailed(
+    rig: tuple[Listening, OpenStackFacts], lie: Reply
+) -> None:
+    """A token that isn't valid for a moment, or a proxy, says nothing of weft's roles."""
+    cloud, facts = rig
+    cloud.things["servers"] = [{"id": "s1"}]
+    cloud.lies = [(IDS, lie)]
+    with pytest.raises(OutsideError):
+        facts.built(SINCE, list)
+    assert DETAILS not in lists(cloud)
+    cloud.lies = []
+    assert facts.built(SINCE, list) == {"s1"} and lists(cloud) == [IDS]

@@ -118,6 +118,10 @@ class Answer:
         )
 
 
+class DeniedError(UnknownError):
+    """A read that the service itself, and no proxy, denies to weft's roles."""
+
+
 def error_of_answer(
     asked: str, of: str, answer: Answer, reading: bool, version: str | None = None
 ) -> OutsideError:
@@ -133,7 +137,8 @@ def error_of_answer(
     delay = _seconds(answer.retry_after, 10.0 if status in (413, 429) else 5.0)
     denied = status == 401 or (status == 403 and not _over_quota(answer))
     if reading:
-        return UnknownError(asked, of, seen, _then_of_reading(status), delay, denied)
+        kind = DeniedError if denied and status == 403 and answer.request_id else UnknownError
+        return kind(asked, of, seen, _then_of_reading(status), delay, denied)
     if status in (408, 429) or status >= 500 or (status == 413 and _seconds(answer.retry_after, 0.0) > 0):
         return TemporaryError(asked, of, seen, delay=delay)
     if status < 400:

@@ -19,7 +19,7 @@ from weft.model.resources import Outcome, Resource, Status
 from weft.model.uses import InUseError, Use
 
 ALWAYS = ("id", "name", "description", "project_id", "created_at")
-BATCH = 13
+BATCH = 16
 """Resources of one bulk creation: Neutron makes all or none of them, in one answer's time. That grows faster than
 their number: 96 ports with names took 42 s at once, 27 s as four requests one after the other, 17 s as four at a time,
 and 70 s one by one. With an API of two processes without threads, sizes from 5 to 25 took 5.6 to 6.5 s for 100 ports,

@@ -128,7 +128,9 @@ class OpenStackOccupants:
         """
         if self._machines or self._by_ironic or len(hosts) * AT_ONCE < max(len(self._ids), 2 * AT_ONCE):
             return {}
-        return {str(row["id"]): row for row in self._hypervisors(with_servers=True)}
+        rows = self._hypervisors(with_servers=True)
+        self._keep_ids(rows)
+        return {str(row["id"]): row for row in rows}
 
     def made_by(self, project_id: str, servers: Collection[str]) -> Mapping[str, datetime]:
         project, made = self._sessions.project(project_id), dict[str, datetime]()
@@ -181,7 +183,9 @@ class OpenStackOccupants:
     def _list(self) -> None:
         started = time.monotonic()
         found, ids, machines = dict[str, OnHost](), dict[str, list[str]](), set[str]()
-        for row in self._hypervisors(with_servers=True):
+        rows = self._hypervisors(with_servers=True)
+        self._keep_ids(rows)
+        for row in rows:
             host = place_of(row)
             ids.setdefault(host, []).append(str(row["id"]))
             servers = {o.id: o for o in (*(found[host].occupants if host in found else ()), *_servers(row))}
@@ -223,9 +227,13 @@ class OpenStackOccupants:
             return dict.fromkeys(self._by_ironic, OnHost(unknown=_sentence(error), by="Ironic"))
 
     def _list_ids(self) -> None:
+        self._keep_ids(self._hypervisors(with_servers=False))
+
+    def _keep_ids(self, rows: Iterable[Json]) -> None:
+        """Args: rows: all hypervisors of the cloud."""
         ids: dict[str, list[str]] = {}
-        for row in self._hypervisors(with_servers=False):
-            ids.setdefault(place_of(row), []).append(row["id"])
+        for row in rows:
+            ids.setdefault(place_of(row), []).append(str(row["id"]))
         self._ids = {host: tuple(own) for host, own in ids.items()}
 
     def _known_hosts(self, afresh: bool) -> Collection[str]:

@@ -5,16 +5,18 @@ Console".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import math
+import time
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import takewhile
 
-from weft.drivers.openstack.errors import Answer
+from weft.drivers.openstack.errors import Answer, DeniedError
 from weft.drivers.openstack.metalfacts import act_on_machine, booted, console_of_machine
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Sessions
-from weft.model.errors import ConflictError, OutsideError, TemporaryError, UnknownError
+from weft.model.errors import ConflictError, OutsideError, TemporaryError
 from weft.model.messages import orders, outside
 from weft.model.views import ConsoleView
 from weft.ports.fences import Fence
@@ -26,6 +28,8 @@ BODIES: dict[Action, Json] = {
     Action.RESCUE: {"rescue": None},
     Action.UNRESCUE: {"unrescue": None},
 }
+DETAILED = 3600.0
+"""Seconds for which details are listed once Nova has denied ids: weft's roles may be extended meanwhile."""
 REFUSED = (400, 404, 409, 501)
 """Statuses of Nova's answer if this server can't do it, or can't now."""
 
@@ -39,7 +43,7 @@ class OpenStackServers:
 
     def __init__(self, sessions: Sessions, without_nova: bool = False) -> None:
         self._sessions, self._without_nova = sessions, without_nova
-        self._without_ids = False
+        self._detailed_until = -math.inf
 
     def act(self, project_id: str, server: str, action: Action, fence: Fence) -> str | None:
         if "@" in server:
@@ -97,16 +101,17 @@ class OpenStackServers:
         visit.
         """
         params = {"all_tenants": "1", "tags": "weft", "changes-since": since.isoformat(), "status": _BUILT}
-        compute = self._sessions.own().compute
-        try:
-            path = "/servers/detail" if self._without_ids else "/servers"
-            rows = compute.listing("list servers that changed", path, "servers", params)
-        except UnknownError as error:
-            if self._without_ids or not error.alarming:
-                raise
-            self._without_ids = True  # roles as before 30 November 2026
-            rows = compute.listing("list servers that changed", "/servers/detail", "servers", params)
-        return frozenset(str(row.get("id")) for row in rows)
+        compute, asked = self._sessions.own().compute, "list servers that changed"
+        if time.monotonic() >= self._detailed_until:
+            try:
+                return _ids(compute.listing(asked, "/servers", "servers", params))
+            except DeniedError:
+                self._detailed_until = time.monotonic() + DETAILED  # roles as before 30 November 2026
+        return _ids(compute.listing(asked, "/servers/detail", "servers", params))
+
+
+def _ids(rows: Sequence[Json]) -> frozenset[str]:
+    return frozenset(str(row.get("id")) for row in rows)
 
 
 _BUILT = ["ACTIVE", "ERROR", "SHUTOFF", "PAUSED", "SUSPENDED", "SHELVED", "SHELVED_OFFLOADED", "RESCUE"]

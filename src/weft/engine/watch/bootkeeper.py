@@ -31,7 +31,7 @@ SOONEST = 0.9
 """Share of that after which any worker may ask again: turns come a little late, and none should be missed."""
 ANSWER = 10.0
 """Seconds that a cloud has for its answer; after that another worker asks, in case the first has died."""
-TOGETHER = 5.0
+TOGETHER = 15.0
 """Seconds after which a pod is visited of whose servers only some have booted; once the last one has, it is at once. A
 visit reads all of them in detail, for which Nova asks Neutron: for each server of many, that would delay the others."""
 OVERLAP = timedelta(seconds=30)
