@@ -19,10 +19,11 @@ from weft.engine.base.database import Database
 from weft.engine.base.pulse import Pulse
 from weft.engine.hold.settings import LoopSettings
 from weft.engine.rows.records import PodRecord
+from weft.engine.visit import moves, verifier
 from weft.engine.watch.bootkeeper import BootKeeper
 from weft.model.errors import NotYetError
 from weft.model.pod import PodState
-from weft.model.resources import Kind, Outcome, Resource
+from weft.model.resources import Kind, Observed, Outcome, Resource
 from weft.ports.resources import Scope
 from weft.testing.cloud import FakeCloud, Fault
 
@@ -311,3 +312,55 @@ def test_workers_out_of_turn_do_not_read_booting_pods(house: House) -> None:
     values = {"clouds": ["lab"], "kinds": [str(Kind.SERVER)], "answer": 60.0, "longest": 900.0}
     assert scanned(house.database, "take_boot_looks", **values)["resource"] > 0
     assert scanned(house.database, "take_boot_looks", **values) == {"boot_look": 1}
+
+
+def finds(house: House) -> int:
+    return house.cloud.calls[f"find {Kind.SERVER}"]
+
+
+@pytest.mark.parametrize(("seconds", "times"), [(verifier.SIGHT, 1), (-1.0, 2)])
+def test_verdict_uses_what_its_visit_has_just_seen_of_servers(
+    house: House, monkeypatch: pytest.MonkeyPatch, seconds: float, times: int
+) -> None:
+    """The same fact isn't read twice within seconds, without a change in between; later it is."""
+    monkeypatch.setattr(verifier, "SIGHT", seconds)
+    pod, boots = booting(house), keeper(house)
+    boot(house, pod)
+    before = finds(house)
+    boots.look()
+    work(house)
+    assert state(house, pod) is PodState.READY and finds(house) == before + times
+
+
+def test_change_of_a_visit_makes_it_read_its_servers_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was seen before a request says nothing of after it: one of them broke and is created again."""
+    pod, boots, read, find = booting(house), keeper(house), list[set[str]](), house.cloud.find
+
+    def noted(scope: Scope, wanted: Sequence[Resource], ids: Mapping[str, str]) -> Mapping[str, Observed]:
+        read.append({r.key for r in wanted if r.kind is Kind.SERVER})
+        return find(scope, wanted, ids)
+
+    monkeypatch.setattr(house.cloud, "find", noted)
+    boot(house, pod)
+    house.cloud.servers[0].broken = "No valid host was found."
+    boots.look()
+    work(house)
+    servers = {r.key for r in house.store.resources(pod.id) if r.kind is Kind.SERVER}
+    assert state(house, pod) is PodState.READY and read[-1] == servers
+
+
+def test_many_servers_are_not_observed_right_after_their_creation(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have only begun to boot; the keeper sees those that have booted, and those that failed."""
+    monkeypatch.setattr(moves, "MANY", 2)
+    pod = booting(house)
+    assert finds(house) == 0
+    servers = [r for r in house.store.resources(pod.id) if r.kind is Kind.SERVER]
+    assert all(r.outside_id and "creating" in r.reason for r in servers)
+    boot(house, pod)
+    keeper(house).look()
+    work(house)
+    assert state(house, pod) is PodState.READY

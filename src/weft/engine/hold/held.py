@@ -31,6 +31,7 @@ from weft.engine.rows.records import Change, ResourceRecord
 from weft.model.messages import pods
 from weft.model.pod import Aspect, Cause, Phase
 from weft.model.receipt import ReceiptItem, SignedReceipt
+from weft.model.resources import Observed
 from weft.model.site import Site
 
 
@@ -50,6 +51,8 @@ class Held:
         site_generation: the newest when it was claimed; None: not read.
         accepted: when a restored database was last accepted; None: never, or not read.
         lane: how the visit yields to the worker's other visits.
+        sights: key -> when this visit asked for servers that it saw at rest, by this process's clock, and what it saw;
+            emptied by each request for a change.
         world, site: what a visit works with; the same from its beginning to its end.
     """
 
@@ -62,6 +65,7 @@ class Held:
 
     def __init__(self, database: Database, owner: OwnerRecord, leave: threading.Event | None = None) -> None:
         self.fence = Fence(database, owner, leave)
+        self.sights = dict[str, tuple[float, Observed]]()
         self.status = Status(owner)
         self.notes = HeldNotes(self.fence, self.status)
         self.work = Work(self.fence, self.notes)

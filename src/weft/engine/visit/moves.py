@@ -8,6 +8,7 @@ the row (`since`).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -32,6 +33,8 @@ Ask = Callable[[], Any]
 Move = Generator[Ask, Any, Wait | None]
 COMING_SECONDS = 30.0
 """How long after a request to a fabric it is asked, before a removal, whether the change is still on its way."""
+MANY = 8
+"""Servers of one batch that aren't observed right after their creation."""
 Guard = Callable[[Batch], Iterable[tuple[str, WeftError]]]
 """Keys of resources that differ but must not be changed, and why; it asks outside, like an `Ask`."""
 
@@ -75,8 +78,10 @@ class Moves:
         known = {r.key for r in batch if r.state is RowState.CREATING}
         asked = [r for r in batch if r.state not in (RowState.WANTED, RowState.DELETING)]
         if asked:
+            at = time.monotonic()
             seen: Mapping[str, Observed] = yield lambda: self._find(driver, asked)
             self._seen(asked, seen)
+            self._keep(at, asked, seen)
         if self._held.owner.ready_generation:
             self._held.note(left_alone(self.fresh(batch)))
         broken = [r for r in self.fresh(batch) if r.state in (RowState.BROKEN, RowState.DELETING)]
@@ -87,6 +92,7 @@ class Moves:
         self._announce(new, known)
         differing = [r for r in self.fresh(batch) if r.differences]
         if new or differing:
+            self._held.sights.clear()
             made: _CreateResult = yield lambda: self._make(driver, self.fresh(new), differing)
             self._accepted(self.fresh([*new, *differing]), made)
         return self._wait(batch, RowState.SETTLED, "to settle")
@@ -152,7 +158,7 @@ class Moves:
                 made.asked |= {r.key for r in differing}
             # A refused resource has its reason; an observation would only call it missing.
             both = [r for r in (*new, *differing) if made.outcomes.get(r.key, Outcome()).error is None]
-            if both and both[0].kind.row.settles and not made.failed:
+            if both and both[0].kind.row.settles and not made.failed and (differing or not _is_long(new)):
                 ids = {key: o.id for key, o in made.outcomes.items() if o.id}
                 made.seen = self._find(driver, both, ids, changed=True)
         except WeftError as error:
@@ -169,7 +175,8 @@ class Moves:
         for record in (r for r in batch if r.key in made.asked):
             outcome = made.outcomes.get(record.key) or Outcome(error=_no_answer(record))
             if outcome.error is None:
-                changes.append(Change(record.key, enough, outcome.id, attempts=record.attempts))
+                why = pods.CREATING(name=record.resource.name) if _is_long(batch) else ""
+                changes.append(Change(record.key, enough, outcome.id, why, attempts=record.attempts))
             else:
                 errors.append(outcome.error)
                 why = outcome.error.message
@@ -215,6 +222,7 @@ class Moves:
             [Change(r.key, RowState.DELETING, attempts=r.attempts) for r in batch if _stays(r)],
             [("step", pods.REMOVING(name=r.resource.name), r.key) for r in batch if _stays(r)],
         )
+        self._held.sights.clear()
         outcomes: dict[str, Outcome] = {}
         leaving = gone is RowState.ABSENT
 
@@ -274,6 +282,11 @@ class Moves:
         ]
         self._held.note([c for r, c in zip(batch, changes, strict=True) if differs(r, c)], news)
 
+    def _keep(self, at: float, batch: Batch, seen: Mapping[str, Observed]) -> None:
+        """Keep what was seen of servers at rest, for a verdict of the same visit. Args: at: before it was asked."""
+        rest = (r for r in self.fresh(batch) if r.kind.row.boots and r.state is RowState.SETTLED)
+        self._held.sights.update({r.key: (at, seen[r.key]) for r in rest})
+
     def _find(
         self,
         driver: ResourceDriver,
@@ -323,6 +336,12 @@ class Moves:
     def _late(self, record: ResourceRecord) -> bool:
         s = self._settings
         return self._age(record) >= (s.patience_servers if record.kind.row.boots else s.patience)
+
+
+def _is_long(batch: Batch) -> bool:
+    """Whether so many servers are requested at once that a look right afterwards costs the cloud more than it shows: it
+    asks for all in detail, while they begin to boot. The boot keeper looks for those that have."""
+    return len(batch) >= MANY and batch[0].kind.row.boots and batch[0].kind.row.on_host
 
 
 def is_booting(record: ResourceRecord) -> bool:

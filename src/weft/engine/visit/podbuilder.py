@@ -18,7 +18,7 @@ from weft.engine.rows.records import Change, ResourceRecord, RowState
 from weft.engine.visit.moves import Moves, is_booting
 from weft.engine.visit.news import news_of
 from weft.engine.visit.successors import waiting_successors
-from weft.engine.visit.verifier import Verdict, verify
+from weft.engine.visit.verifier import Verdict, just_seen, verify
 from weft.engine.visit.walker import Walker, attempt
 from weft.model.errors import TemporaryError, UnknownError
 from weft.model.kindrow import Home
@@ -150,7 +150,7 @@ class PodBuilder:
         watched = self.watch_nodes(held, held.pod.repair, max_age)
         records = held.resources()
         pool = self._pool if waited_for else None
-        verdict = verify(held.pod, records, held.world, pool, max_age, held.lane)
+        verdict = verify(held.pod, records, held.world, pool, max_age, held.lane, known=just_seen(held))
         held.note(news_of(records, verdict.changes))
         problems, notes = (*watched.problems, *verdict.problems), (*watched.notes, *verdict.notes)
         verdict = replace(verdict, problems=problems, notes=notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
@@ -70,6 +71,16 @@ def reading_age(held: Held, settings: LoopSettings) -> float:
     return min(settings.fabric_age, max(0.0, (held.at - since).total_seconds()))
 
 
+SIGHT = 10.0
+"""Seconds for which what a visit saw of servers at rest counts for its verdict: hosts are read in between."""
+
+
+def just_seen(held: Held) -> dict[str, Observed]:
+    """What this visit saw at rest at most `SIGHT` ago, and since its last request for a change."""
+    now = time.monotonic()
+    return {key: seen for key, (at, seen) in held.sights.items() if now - at <= SIGHT}
+
+
 def verify(
     owner: OwnerRecord,
     records: Sequence[ResourceRecord],
@@ -79,6 +90,7 @@ def verify(
     lane: VisitLane = ALONE,
     only: Container[str] | None = None,
     others: bool = True,
+    known: Mapping[str, Observed] | None = None,
 ) -> Verdict:
     """Verify servers on their hosts, ports bound on their segments, and the fabric's own evidence.
 
@@ -91,6 +103,7 @@ def verify(
         lane: the visit's, which waits for fabric and cloud.
         only: keys of those to verify; None: all.
         others: whether to look for what others have on a pod's networks, too.
+        known: what the same visit has seen of some a moment ago (`just_seen`), which isn't asked again.
     """
     places: dict[str, dict[AnyKind, list[ResourceRecord]]] = {}
     for record in (r for r in records if r.wanted and (only is None or r.key in only)):
@@ -108,7 +121,7 @@ def verify(
                 found[where] = _begin(pool, _look_at_fabric, owner, kinds, world, max_age)
             else:
                 alone = len(places) - len(found) == 1  # the last one runs in this thread
-                found[where] = _begin(None if alone else pool, _look, owner, kinds, world, ids)
+                found[where] = _begin(None if alone else pool, _look, owner, kinds, world, ids, known or {})
         looks = {where: look() for where, look in found.items() if where not in fabrics}
     if fabrics:
         with lane.aside():
@@ -195,16 +208,19 @@ def _look(
     kinds: Mapping[AnyKind, list[ResourceRecord]],
     world: World,
     ids: Mapping[str, str],
+    known: Mapping[str, Observed],
 ) -> _Looks:
     """Observe all kinds by one call; if that fails, each by its own, to observe what can be observed."""
     records = [r for group in kinds.values() for r in group]
     try:
-        driver = world.driver(records[0].resource.where)
-        seen = seen_of(driver.find(owner.scope, [r.resource for r in records], ids), records)
+        seen = {r.key: known[r.key] for r in records if r.key in known}
+        if rest := [r for r in records if r.key not in known]:
+            driver = world.driver(rest[0].resource.where)
+            seen |= seen_of(driver.find(owner.scope, [r.resource for r in rest], ids), rest)
     except WeftError as error:
         if len(kinds) == 1:
             return dict.fromkeys(kinds, error)
-        each = [_look(owner, {kind: group}, world, ids) for kind, group in kinds.items()]
+        each = [_look(owner, {kind: group}, world, ids, known) for kind, group in kinds.items()]
         return {kind: look for one in each for kind, look in one.items()}
     return {kind: ({r.key: seen[r.key] for r in group}, Check(())) for kind, group in kinds.items()}
 
