@@ -19,8 +19,10 @@ class KeyPairs:
     def __init__(self) -> None:
         self.pairs: dict[str, str] = {"someone's": "ssh-rsa AAAA me@home"}
         self.meanwhile: Callable[[], object] = lambda: None
+        self.listed = 0
 
     def listing(self, asked: str, path: str, collection: str) -> list[dict[str, Any]]:
+        self.listed += 1
         return [{"keypair": {"name": name, "public_key": key}} for name, key in self.pairs.items()]
 
     def ask(self, asked: str, method: str, path: str, json: Any = None, ok: tuple[int, ...] = ()) -> None:
@@ -47,3 +49,18 @@ def test_highest_note_counts_and_is_not_removed_by_others() -> None:
     assert one.witness("hall") == third
     one.testify("hall", Witness(uuid4(), 4))
     assert len(nova.pairs) == 3 and two.witness("attic") == elsewhere
+
+
+def test_notes_read_right_before_a_new_one_are_not_read_again() -> None:
+    """For one new note; what was read before another is older than that."""
+    nova = KeyPairs()
+    one = OpenStackWitness(cast(Sessions, SimpleNamespace(own=lambda: SimpleNamespace(compute=nova))))
+    for number in (1, 2):
+        one.witness("hall")
+        one.testify("hall", Witness(uuid4(), number))
+    assert nova.listed == 2 and len(nova.pairs) == 2, "the older one is deleted"
+    one.testify("hall", Witness(uuid4(), 3))
+    assert nova.listed == 3 and len(nova.pairs) == 2
+    one.witness("hall")
+    one.testify("attic", Witness(uuid4(), 1))
+    assert nova.listed == 5 and len(nova.pairs) == 3

@@ -5,6 +5,7 @@ A key pair belongs to a user, so no tenant can see or change it, and it needs no
 
 from __future__ import annotations
 
+import time
 from hashlib import sha256
 from uuid import UUID
 
@@ -16,6 +17,9 @@ from weft.drivers.openstack.session import Sessions
 from weft.ports.witness import Witness
 
 _WORD = "weft-epoch"
+RECENT = 5.0
+"""Seconds for which notes that were read before a new one is written aren't read again. Only the older ones that are
+deleted come from them; a newer one of another process stays, and the same one isn't written twice."""
 
 
 class OpenStackWitness:
@@ -23,14 +27,18 @@ class OpenStackWitness:
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
+        self._notes: tuple[float, str, dict[str, Witness]] | None = None
 
     def witness(self, site: str) -> Witness | None:
+        at = time.monotonic()
         notes = _notes(self._sessions.own().compute, site)
+        self._notes = at, site, notes
         return max(notes.values(), key=lambda n: n.number, default=None)
 
     def testify(self, site: str, witness: Witness) -> None:
         compute = self._sessions.own().compute
-        older = _notes(compute, site)
+        older = self._recent(site)
+        self._notes = None
         name = f"{_WORD}-{sha256(site.encode()).hexdigest()[:12]}-{witness.life}-{witness.number}"
         if name not in older:
             # The private half of this key was discarded: the key only carries the comment.
@@ -42,6 +50,12 @@ class OpenStackWitness:
         for old, note in older.items():
             if note.number < witness.number:
                 compute.ask("delete an old epoch", "DELETE", f"/os-keypairs/{old}", ok=(404,))
+
+    def _recent(self, site: str) -> dict[str, Witness]:
+        """Name of the key pair -> note, at most `RECENT` old."""
+        if (known := self._notes) is not None and known[1] == site and time.monotonic() - known[0] <= RECENT:
+            return known[2]
+        return _notes(self._sessions.own().compute, site)
 
 
 def _notes(compute: Service, site: str) -> dict[str, Witness]:
