@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from statistics import median
 
-from weft.planning.fabric.topology import Stand, Topology
+from weft.planning.fabric.topology import NodeLocation, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
 
@@ -26,10 +26,10 @@ FULL = 0.92
 
 def topology(nodes: int, per_leaf: int, per_pod: int) -> Topology:
     """A regular site by numbers."""
-    return Topology.from_stands(
+    return Topology.from_locations(
         "ib0",
         (
-            Stand(f"n{i}", f"l{i // per_leaf}", f"p{i // per_leaf // per_pod}", None, ("leaf",))
+            NodeLocation(f"n{i}", f"l{i // per_leaf}", f"p{i // per_leaf // per_pod}", None, ("leaf",))
             for i in range(nodes)
         ),
     )

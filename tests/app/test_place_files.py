@@ -10,7 +10,7 @@ import pytest
 from weft.app.placefiles import read_orders, read_topology
 from weft.cli.main import main
 from weft.model.errors import InputError
-from weft.planning.fabric.topology import Stand, Topology
+from weft.planning.fabric.topology import NodeLocation, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.engine import Engine
 from weft.planning.place.policies import POLICIES
@@ -249,10 +249,10 @@ def test_uplink_rates_are_read_from_a_discovery(tmp_path: Path, capsys: pytest.C
 
 def site_of(sizes: list[list[list[int]]]) -> Topology:
     """Halls of pods of leaves of so many nodes."""
-    return Topology.from_stands(
+    return Topology.from_locations(
         "ib0",
         (
-            Stand(f"n{h}-{p}-{x}-{i}", f"l{h}-{p}-{x}", f"p{h}-{p}", None, ("leaf",), f"h{h}")
+            NodeLocation(f"n{h}-{p}-{x}-{i}", f"l{h}-{p}-{x}", f"p{h}-{p}", None, ("leaf",), f"h{h}")
             for h, pods in enumerate(sizes)
             for p, leaves in enumerate(pods)
             for x, size in enumerate(leaves)
@@ -269,7 +269,7 @@ def test_nearest_level_is_counted_with_halls_slices_and_kinds() -> None:
     assert nearest(engine, Ask("a", 6, slice=3)) == "block"
     traits = {
         n: Traits(accelerators=(("h100", 8),) if n.endswith("-0") else ())
-        for n in engine.ledger.topology.stands
+        for n in engine.ledger.topology.locations
     }
     kinds = Engine(engine.ledger.topology, traits)
     assert nearest(kinds, Ask("a", 2, kind=Kind(accelerator="h100", accelerators=8))) == "block"
@@ -303,7 +303,7 @@ def test_every_rule_keeps_an_order_inside_its_hall(policy: str) -> None:
     for count, hall in ((10, "h0"), (5, None), (6, None)):
         found = engine.decide(Ask("a", count, required="hall"))
         assert found is not None
-        halls = {engine.ledger.topology.stands[n].hall for n in found.nodes}
+        halls = {engine.ledger.topology.locations[n].hall for n in found.nodes}
         assert len(halls) == 1
         assert hall is None or halls == {hall}
     assert engine.decide(Ask("a", 11, required="hall")) is None

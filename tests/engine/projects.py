@@ -34,5 +34,5 @@ def give_back(house: House, project: str, pod: PodRecord) -> None:
 
 
 def leaves(house: House, pod: PodRecord) -> set[str]:
-    stands = Topology.of(house.store.site().site, "ib0").stands
-    return {stands[n].leaf for n in pod.held}
+    locations = Topology.of(house.store.site().site, "ib0").locations
+    return {locations[n].leaf for n in pod.held}

@@ -136,7 +136,7 @@ def serve(settings: ServeSettings) -> int:
             ],
             public_url=settings.public_url,
             auth_url=identity.auth_url,
-            more=[notices(token, made.tell_tenant_networks)] if token else [],
+            more=[notices(token, made.announce_tenant_networks)] if token else [],
             monitoring_token=monitoring,
         )
         add_console(app, sign_in, made.store.database, settings.websso_url)

@@ -117,7 +117,7 @@ def _sort_keys(
 @kept
 def _places(site: Site) -> tuple[tuple[str, str | None, str], ...]:
     """Name, rack and leaf of every node, in the site's order."""
-    topologies = [Topology.of(site, fabric).stands for fabric in sorted(site.fabrics)]
+    topologies = [Topology.of(site, fabric).locations for fabric in sorted(site.fabrics)]
     machines = site.machine_by_name
     return tuple(
         (
@@ -125,7 +125,7 @@ def _places(site: Site) -> tuple[tuple[str, str | None, str], ...]:
             unit.rack,
             machines[name].rnic_switch
             if name in machines
-            else next((stands[name].leaf for stands in topologies if name in stands), "-"),
+            else next((locations[name].leaf for locations in topologies if name in locations), "-"),
         )
         for name, unit in site.units.items()
     )

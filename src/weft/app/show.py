@@ -226,7 +226,7 @@ def views_of_nodes(
     unknown: Mapping[str, str],
 ) -> Iterator[NodeView]:
     """There may be 16,000: what all of them need is looked up once."""
-    topologies = [Topology.of(site, fabric).stands for fabric in sorted(site.fabrics)]
+    topologies = [Topology.of(site, fabric).locations for fabric in sorted(site.fabrics)]
     failing = verdict(capacity.stops, site, capacity.at).excluded
     sharing: dict[str, set[str]] = {}
     for row in capacity.shared:
@@ -236,7 +236,7 @@ def views_of_nodes(
         if (machine := machines.get(name)) is not None:
             leaf = machine.rnic_switch
         else:
-            leaf = next((stands[name].leaf for stands in topologies if name in stands), "-")
+            leaf = next((locations[name].leaf for locations in topologies if name in locations), "-")
         pods = sorted(sharing.get(name, ()))
         cloud = found.get(name, ""), unknown.get(name, "")
         yield _node(site, units[name], leaf, capacity, pods, *cloud, failing.get(name, ""))

@@ -165,7 +165,7 @@ class SharedServices:
         dispatcher = Dispatcher(self.store, self.keeper.world)
         return Worker(self.store.database, self.listener, reconciler, loop, dispatcher, pulse=self.pulse)
 
-    def tell_tenant_networks(self) -> None:
+    def announce_tenant_networks(self) -> None:
         """Hint that a cloud's networks changed. Raises `TemporaryError` if the database can't be reached."""
         hint_networks_changed(self.store.database)
 

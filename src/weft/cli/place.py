@@ -240,7 +240,7 @@ def _inputs(
         topology = read_topology(args.topology, args.columns, names)
         for said in topology.left_out:
             warn(f"weft: {args.topology}: {said}")
-        traits, kind = dict.fromkeys(topology.stands, Traits()), Kind()
+        traits, kind = dict.fromkeys(topology.locations, Traits()), Kind()
     wide = args.required if args.required != "nearest" else None
     if wide and wide not in topology.levels:
         raise InputError("--required", wide, f"one of {', '.join(topology.levels)}")

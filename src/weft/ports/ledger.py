@@ -38,7 +38,7 @@ class Ledger(Protocol):
         """A sentence for each manager that prevents numbers of released pods from being allocated."""
         ...
 
-    def tell(self, owner: Owner, message: str) -> None:
+    def record_event(self, owner: Owner, message: str) -> None:
         """Record an event of the owner about its segment."""
         ...
 
@@ -58,5 +58,5 @@ class NoLedger:
     def waiting(self) -> Sequence[str]:
         return ()
 
-    def tell(self, owner: Owner, message: str) -> None:
+    def record_event(self, owner: Owner, message: str) -> None:
         return

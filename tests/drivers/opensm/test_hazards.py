@@ -268,7 +268,7 @@ class Book:
     def waiting(self) -> Sequence[str]:
         return ()
 
-    def tell(self, owner: Owner, message: str) -> None:
+    def record_event(self, owner: Owner, message: str) -> None:
         self.events.append((owner, message))
 
 

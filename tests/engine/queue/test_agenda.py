@@ -137,7 +137,7 @@ class World:
         """Pods that exclude each other never share a leaf at one time, and no uplink carries more than it has."""
         book = self.capacity().book()
         keeps = [*book.leases, *book.bookings]
-        places = {k.name: Counter(TOPOLOGY.stands[n].leaf for n in k.nodes) for k in keeps}
+        places = {k.name: Counter(TOPOLOGY.locations[n].leaf for n in k.nodes) for k in keeps}
         for i, a in enumerate(keeps):
             for b in keeps[i + 1 :]:
                 if a.overlaps(b.start, b.end) and apart(a.asks, b.asks):

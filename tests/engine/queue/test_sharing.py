@@ -153,8 +153,8 @@ def test_bookings_share_leaves_on_the_same_terms(house: House, clock: HandClock)
     give_back(house, "team-b", busy)
     order(house, "team-b", "short", 16, duration="2h")
     fits = order(house, "team-b", "overlaps", 12, start=start, duration="1h")
-    stands = Topology.of(house.site, "ib0").stands
-    promised = {r["pod_id"]: {stands[n].leaf for n in r["nodes"]} for r in house.store.capacity().bookings}
+    locations = Topology.of(house.site, "ib0").locations
+    promised = {r["pod_id"]: {locations[n].leaf for n in r["nodes"]} for r in house.store.capacity().bookings}
     assert not promised[later.id] & promised[fits.id] and fits.state is PodState.PENDING
     changes = refused(house, "team-b", 1, start=start, duration="1h")
     assert f"lease.start: fits from {start + timedelta(hours=1):%Y-%m-%dT%H:%MZ}" in changes

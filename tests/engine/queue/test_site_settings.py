@@ -55,11 +55,11 @@ def test_queue_bookings_follow_the_sites_weights(house: House) -> None:
     house.ready(make("first", 12, duration="8h"))
     one = queue(house, "one", 7)
     house.worker.tend_queue()
-    stands = Topology.of(house.store.site().site, "ib0").stands
+    locations = Topology.of(house.store.site().site, "ib0").locations
 
     def pods() -> set[str]:
         (row,) = house.store.capacity().bookings
-        return {stands[node].block for node in row["nodes"]}
+        return {locations[node].block for node in row["nodes"]}
 
     assert pods() == {"a", "b"}
     house.release(one)
@@ -85,4 +85,4 @@ def test_reserved_nodes_are_taken_first_by_their_project(house: House) -> None:
     queue(house, "next", 3)
     house.worker.tend_queue()
     (row,) = house.store.capacity().bookings
-    assert {Topology.of(house.site, "ib0").stands[n].leaf for n in row["nodes"]} == {leaf}
+    assert {Topology.of(house.site, "ib0").locations[n].leaf for n in row["nodes"]} == {leaf}

@@ -557,8 +557,8 @@ def test_replacement_is_never_a_node_whose_adapter_is_not_shown(
 ) -> None:
     """A leaf that died takes the adapters of free nodes and spares there, too: another leaf has the next node."""
     pod = house.ready(order(count=2, spare=spare))
-    stands = Topology.of(house.site, "ib0").stands
-    dead = {n for n, stand in stands.items() if stand.leaf == stands[pod.nodes[0]].leaf}
+    locations = Topology.of(house.site, "ib0").locations
+    dead = {n for n, location in locations.items() if location.leaf == locations[pod.nodes[0]].leaf}
     assert {*pod.nodes, *pod.spares} < dead, "the nearest nodes are on the dead leaf"
     for node in dead - {pod.nodes[1]}:
         house.fabric.cut(port(house, node))

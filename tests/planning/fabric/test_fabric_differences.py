@@ -266,4 +266,6 @@ def test_simulation_agrees_on_discovered_fabric_and_site(tmp_path: Path) -> None
     path.write_text(discover(SITE, tmp_path / "sim"))
     found, described = read_topology(path), Topology.of(SITE, "ib")
     assert found.leaves == described.leaves
-    assert {n: s.rails for n, s in found.stands.items()} == {n: s.rails for n, s in described.stands.items()}
+    assert {n: s.rails for n, s in found.locations.items()} == {
+        n: s.rails for n, s in described.locations.items()
+    }

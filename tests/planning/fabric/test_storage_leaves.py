@@ -33,8 +33,8 @@ def with_storage(leaves: int, locates: bool) -> Site:
 def test_storage_adapters_do_not_affect_leaves(leaves: int) -> None:
     plain, found = (Topology.of(site, "ib") for site in (small_site(), with_storage(leaves, locates=False)))
     assert found.leaves == plain.leaves and found.blocks == plain.blocks and found.uplinks == plain.uplinks
-    node = next(iter(plain.stands))
-    assert len(found.stands[node].rails) == len(plain.stands[node].rails) + leaves, (
+    node = next(iter(plain.locations))
+    assert len(found.locations[node].rails) == len(plain.locations[node].rails) + leaves, (
         "pods get them all the same"
     )
 

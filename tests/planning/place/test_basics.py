@@ -21,7 +21,7 @@ from weft.model.placement import (
     Share,
 )
 from weft.model.site import AcceleratorCount, Site
-from weft.planning.fabric.topology import Stand, Topology, natural
+from weft.planning.fabric.topology import NodeLocation, Topology, natural
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
@@ -241,8 +241,8 @@ def test_site_engine_agrees_with_place() -> None:
 
 def test_explanation_names_the_runners_up() -> None:
     """The other leaf of a tie, one pod instead of two, the most roomy leaves; and not as things are afterwards."""
-    engine = Engine(Topology.from_stands("ib0", (
-        Stand(f"n{i}", f"l{i // 4}", f"p{i // 12}", None, ()) for i in range(24)
+    engine = Engine(Topology.from_locations("ib0", (
+        NodeLocation(f"n{i}", f"l{i // 4}", f"p{i // 12}", None, ()) for i in range(24)
     )))  # fmt: skip
     one = engine.decide(Ask("a", 4))
     assert one is not None
@@ -266,7 +266,9 @@ def test_explanation_names_the_runners_up() -> None:
 def test_trusted_explanation_equals_a_validated_one() -> None:
     """Equal to it, copied, written and read like it."""
     engine = Engine(
-        Topology.from_stands("ib0", (Stand(f"n{i}", f"l{i // 4}", "p0", None, ()) for i in range(16)))
+        Topology.from_locations(
+            "ib0", (NodeLocation(f"n{i}", f"l{i // 4}", "p0", None, ()) for i in range(16))
+        )
     )
     for count in (1, 3, 6, 11):
         decision = engine.place(Ask(f"o{count}", count)) or engine.decide(Ask(f"o{count}", 1))

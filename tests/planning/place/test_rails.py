@@ -81,7 +81,7 @@ def test_node_with_missing_rail_is_located_with_its_group(gone: str) -> None:
     topology = Topology.of(railed(2, 4, 1, frozenset([gone])), "ib0")
     assert topology.leaves["l0-r0"] == ("gpu1", "gpu2", "gpu3", "gpu4")
     assert len(topology.leaves) == 2
-    assert len(topology.stands["gpu2"].rails) == RAILS - 1
+    assert len(topology.locations["gpu2"].rails) == RAILS - 1
 
 
 def test_group_without_first_rail_is_named_by_the_second() -> None:
@@ -99,7 +99,7 @@ def test_miswired_cable_neither_moves_node_nor_joins_groups() -> None:
     )
     topology = Topology.of(site.model_copy(update={"links": moved}), "ib0")
     assert [len(nodes) for nodes in topology.leaves.values()] == [4, 4]
-    assert topology.stands["gpu3"].leaf == "l0-r0"
+    assert topology.locations["gpu3"].leaf == "l0-r0"
 
 
 def test_host_on_two_leaves_joins_them_only_if_most_hosts_do() -> None:
@@ -170,7 +170,7 @@ def test_discovery_includes_both_ports_of_an_adapter() -> None:
         "ib0", observed({1: "l1", 2: "l2", 3: "gpu1 mlx4_0", 4: "gpu2 mlx4_0"}, {3, 4},
                         [(3, 1), (3, 2), (4, 1), (4, 2)])
     )  # fmt: skip
-    assert found.stands["gpu1"].rails == ("l1", "l2")
+    assert found.locations["gpu1"].rails == ("l1", "l2")
     assert found.leaves == {"l1": ("gpu1", "gpu2")}
 
 
@@ -179,7 +179,7 @@ def test_aggregation_node_of_a_switch_is_not_a_host() -> None:
     names = {1: "l1", 2: "gpu1 mlx5_0", 3: "Mellanox Technologies Aggregation Node"}
     names[4] = names[3]
     found = from_observed("ib0", observed(names, {2, 3, 4}, [(2, 1), (3, 1), (4, 1)]))
-    assert list(found.stands) == ["gpu1"]
+    assert list(found.locations) == ["gpu1"]
 
 
 def test_indistinguishable_hosts_are_refused() -> None:
@@ -198,7 +198,7 @@ def test_adapters_without_a_hosts_name_are_left_out(name: str) -> None:
     """Adapters of hosts that are off have only their product's name; the topology lists them."""
     names = {1: "l1", 2: "gpu1 mlx5_0", 3: name, 4: name}
     found = from_observed("ib0", observed(names, {2, 3, 4}, [(2, 1), (3, 1), (4, 1)]))
-    assert list(found.stands) == ["gpu1"]
+    assert list(found.locations) == ["gpu1"]
     [said] = found.left_out
     assert said == f"2 adapters without a host's name are left out: {3:016x} ({name}), {4:016x} ({name})"
 
@@ -210,7 +210,7 @@ def test_adapter_with_product_name_is_not_a_host() -> None:
     found = from_observed("ib0", observed(names, {2, 3}, [(2, 1), (3, 1)]))
     rows = [ufm(("0a", "gpu1 mlx5_0"), ("01", "l1:1")), ufm(("0b", product), ("01", "l1:2"))]
     for topology in (found, from_ufm("ib0", rows)):
-        assert list(topology.stands) == ["gpu1"] and product in topology.left_out[0]
+        assert list(topology.locations) == ["gpu1"] and product in topology.left_out[0]
 
 
 def test_partial_discovery_warns_of_missing_hosts() -> None:

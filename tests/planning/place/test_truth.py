@@ -15,7 +15,7 @@ from tests.helpers.amounts import examples, seeded
 from tests.planning.place.placeoptimum import least_cost_and_leftover
 from tests.planning.place.placesites import STATES
 from weft.model.localityorder import LEVELS, Level
-from weft.planning.fabric.topology import Stand, Topology
+from weft.planning.fabric.topology import NodeLocation, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights, from_pool
 from weft.planning.place.decision import Decision
@@ -25,13 +25,13 @@ from weft.planning.place.solver import Pool
 
 
 def topology(pods: list[list[int]]) -> Topology:
-    stands = [
-        Stand(f"n{p}-{x}-{i}", f"l{p}-{x}", f"p{p}", None, (f"l{p}-{x}",))
+    locations = [
+        NodeLocation(f"n{p}-{x}-{i}", f"l{p}-{x}", f"p{p}", None, (f"l{p}-{x}",))
         for p, leaves in enumerate(pods)
         for x, size in enumerate(leaves)
         for i in range(size)
     ]
-    return Topology.from_stands("ib0", stands)
+    return Topology.from_locations("ib0", locations)
 
 
 def pool_of(pods: list[list[int]], rng: random.Random) -> Pool:
@@ -72,8 +72,8 @@ def test_decision_near_staying_nodes_is_optimal() -> None:
         pods, need, weight = random_state(rng)
         engine = Engine(topology([[room + 1 for room in leaves] for leaves in pods]), weights=Weights(weight))
         home = rng.choice([(p, leaf) for p, leaves in enumerate(pods) for leaf in range(len(leaves))])
-        for node, stand in engine.ledger.topology.stands.items():
-            if node.endswith("-0") or stand.leaf == f"l{home[0]}-{home[1]}":
+        for node, location in engine.ledger.topology.locations.items():
+            if node.endswith("-0") or location.leaf == f"l{home[0]}-{home[1]}":
                 engine.ledger.disable(node, "down", "another's")
         left = [
             [room * ((p, leaf) != home) for leaf, room in enumerate(leaves)] for p, leaves in enumerate(pods)
@@ -132,7 +132,7 @@ class Churn(RuleBasedStateMachine):
     def order(self, count: int, size: int, required: Level, project: str, apart: bool, skip: int) -> None:
         """Right number, all free, whole slices in a leaf, inside the level, apart, none excluded; same twice."""
         self.number += 1
-        nodes = list(self.topology.stands)
+        nodes = list(self.topology.locations)
         others = frozenset({"a", "b"} - {project}) if apart else frozenset[str]()
         ask = Ask(
             f"o{self.number}", count * size, project, required=required, slice=size, apart_from=others,
@@ -162,13 +162,13 @@ class Churn(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 60), why=st.sampled_from(["maintenance", "quarantine", "segments"]))
     def break_(self, which: int, why: str) -> None:
-        node = list(self.topology.stands)[which % len(self.topology.stands)]
+        node = list(self.topology.locations)[which % len(self.topology.locations)]
         self.engine.ledger.disable(node, why, "test")
         self.broken.setdefault(node, set()).add(why)
 
     @rule(which=st.integers(0, 60), why=st.sampled_from(["maintenance", "quarantine", "segments"]))
     def repair(self, which: int, why: str) -> None:
-        node = list(self.topology.stands)[which % len(self.topology.stands)]
+        node = list(self.topology.locations)[which % len(self.topology.locations)]
         self.engine.ledger.enable(node, why)
         self.broken.get(node, set()).discard(why)
 
@@ -178,7 +178,7 @@ class Churn(RuleBasedStateMachine):
             return
         numbers = self.engine.ledger.numbers
         free = {n for x, bits in enumerate(self.engine.ledger.available) for n in numbers.names(x, bits)}
-        assert free == {n for n in self.topology.stands if n not in self.owner and not self.broken.get(n)}
+        assert free == {n for n in self.topology.locations if n not in self.owner and not self.broken.get(n)}
         for view in self.engine.ledger.views:
             size = view.lens.slice
             assert view.pool.free == [
@@ -199,13 +199,13 @@ class Churn(RuleBasedStateMachine):
 
     def _usable(self, ask: Ask) -> list[str]:
         shared = {
-            self.topology.stands[n].leaf
+            self.topology.locations[n].leaf
             for n, pod in self.owner.items()
             if self.asks[pod].terms.at_odds(ask.terms)
         }
         return [
             n
-            for n, s in self.topology.stands.items()
+            for n, s in self.topology.locations.items()
             if n not in self.owner
             and not self.broken.get(n)
             and n not in ask.exclude
@@ -215,7 +215,7 @@ class Churn(RuleBasedStateMachine):
     def _fits(self, ask: Ask) -> bool:
         by_leaf: dict[str, int] = {}
         for n in self._usable(ask):
-            leaf = self.topology.stands[n].leaf
+            leaf = self.topology.locations[n].leaf
             by_leaf[leaf] = by_leaf.get(leaf, 0) + 1
         slices = {leaf: n // ask.slice for leaf, n in by_leaf.items()}
         need = ask.count // ask.slice
@@ -234,13 +234,13 @@ class Churn(RuleBasedStateMachine):
         assert usable.issuperset(nodes)
         leaves: dict[str, int] = {}
         for n in nodes:
-            leaves[self.topology.stands[n].leaf] = leaves.get(self.topology.stands[n].leaf, 0) + 1
+            leaves[self.topology.locations[n].leaf] = leaves.get(self.topology.locations[n].leaf, 0) + 1
         assert all(n % ask.slice == 0 for n in leaves.values())
         level = self.topology.level_of(nodes)
         assert LEVELS.index(level) <= LEVELS.index(ask.required)
         why = decision.explanation()
         assert why.compared[0].leaves == decision.leaves == tuple(leaves)
-        assert why.compared[0].blocks == len({self.topology.stands[n].block for n in nodes})
+        assert why.compared[0].blocks == len({self.topology.locations[n].block for n in nodes})
         counts = {f.filter: f for f in why.filters}
         out = sum(1 for n, reasons in self.broken.items() if reasons)
         assert sum(counts[f].removed for f in ("maintenance", "quarantine", "segments")) == out
@@ -279,8 +279,8 @@ def test_replacement_comes_from_the_failed_nodes_leaf(failed: int) -> None:
     near = tuple(n for n in (*nodes[:3], *nodes[4:8]) if n != lost)
     decision = engine.decide(Ask("run1", 1, near=near, failed=(lost,)))
     assert decision is not None
-    stands = engine.ledger.numbers.leaf_of
-    assert stands[decision.nodes[0]] == stands[lost]
+    locations = engine.ledger.numbers.leaf_of
+    assert locations[decision.nodes[0]] == locations[lost]
 
 
 def test_direct_replacement_equals_the_general_choice() -> None:

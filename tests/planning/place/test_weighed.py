@@ -18,7 +18,7 @@ from weft.model.errors import InputError
 from weft.model.localityorder import Level, Preference
 from weft.model.placement import FullPort, Neighbour, Occupancy, Placement, Refusal
 from weft.model.site import Accelerator, AcceleratorCount, Link, Site, Switch
-from weft.planning.fabric.topology import Stand, Topology
+from weft.planning.fabric.topology import NodeLocation, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.choose import Weights
 from weft.planning.place.engine import Engine
@@ -89,19 +89,25 @@ def test_weighed_choice_uses_the_best_domain_of_a_level() -> None:
 
 def deep_topology(sizes: list[list[list[list[int]]]]) -> Topology:
     """Buildings of halls of pods of leaves of so many nodes."""
-    stands: list[Stand] = []
+    locations: list[NodeLocation] = []
     for b, halls in enumerate(sizes):
         for h, pods in enumerate(halls):
             for p, leaves in enumerate(pods):
                 for x, size in enumerate(leaves):
                     leaf = f"l{b}-{h}-{p}-{x}"
-                    stands += [
-                        Stand(
-                            f"n{len(stands) + i}", leaf, f"p{b}-{h}-{p}", None, (leaf,), f"h{b}-{h}", f"b{b}"
+                    locations += [
+                        NodeLocation(
+                            f"n{len(locations) + i}",
+                            leaf,
+                            f"p{b}-{h}-{p}",
+                            None,
+                            (leaf,),
+                            f"h{b}-{h}",
+                            f"b{b}",
                         )
                         for i in range(size)
                     ]
-    return Topology.from_stands("ib0", stands)
+    return Topology.from_locations("ib0", locations)
 
 
 def test_levels_above_blocks_are_respected() -> None:
@@ -128,9 +134,9 @@ def test_levels_above_blocks_are_respected() -> None:
 
 def test_pod_is_in_one_hall() -> None:
     """A table that says otherwise is refused with the pod's name."""
-    stands = [Stand("a", "l1", "p1", hall="h1"), Stand("b", "l2", "p1", hall="h2")]
+    locations = [NodeLocation("a", "l1", "p1", hall="h1"), NodeLocation("b", "l2", "p1", hall="h2")]
     with pytest.raises(InputError, match="p1 is in two"):
-        Topology.from_stands("ib0", stands)
+        Topology.from_locations("ib0", locations)
 
 
 def wired(sizes: list[list[int]], cables: int, **fields: Any) -> Site:
@@ -258,7 +264,7 @@ def test_uplink_bandwidth_is_not_promised_twice() -> None:
 
 def test_guarantee_needs_known_cables() -> None:
     """Without links between switches nothing can be promised, and the field says so."""
-    topology = Topology.from_stands("ib0", [Stand("a", "l1", "p"), Stand("b", "l2", "p")])
+    topology = Topology.from_locations("ib0", [NodeLocation("a", "l1", "p"), NodeLocation("b", "l2", "p")])
     with pytest.raises(InputError, match="bisection_gbps: 100 is not allowed"):
         Engine(topology).decide(Ask("x", 2, gbps=100))
 
@@ -293,7 +299,7 @@ def test_uplink_guarantees_never_exceed_cables(
             assert len(found.spares) == spare
             if required == "block":
                 assert (
-                    len({engine.ledger.topology.stands[n].block for n in (*found.working, *found.spares)})
+                    len({engine.ledger.topology.locations[n].block for n in (*found.working, *found.spares)})
                     == 1
                 )
         if end and live:
@@ -319,8 +325,9 @@ def test_uplink_guarantees_never_exceed_cables(
 @settings(max_examples=examples(60))
 def test_preference_never_costs_a_node(rows: list[tuple[str, int, int]], count: int) -> None:
     """With any preferences the same orders fit as without, and never at more than ignoring them would cost."""
-    topology = Topology.from_stands(
-        "ib0", [Stand(f"n{i}", f"l{i // 3}", f"p{i // 6}", f"r{i // 2}", (f"l{i // 3}",)) for i in range(9)]
+    topology = Topology.from_locations(
+        "ib0",
+        [NodeLocation(f"n{i}", f"l{i // 3}", f"p{i // 6}", f"r{i // 2}", (f"l{i // 3}",)) for i in range(9)],
     )
     engine = Engine(topology)
     preferences = tuple(
@@ -333,7 +340,7 @@ def test_preference_never_costs_a_node(rows: list[tuple[str, int, int]], count: 
         return
 
     def worth(nodes: tuple[str, ...]) -> int:
-        return sum(w.cost for n in nodes for w in preferences if w.meets(topology.stands[n], ()))
+        return sum(w.cost for n in nodes for w in preferences if w.meets(topology.locations[n], ()))
 
     assert len(weighed.nodes) == count
     assert weighed.preferences == worth(weighed.nodes)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.amounts import examples
 from weft.model.localityorder import Level
-from weft.planning.fabric.topology import Stand, Topology
+from weft.planning.fabric.topology import NodeLocation, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Entry
 from weft.planning.place.engine import Engine
@@ -24,10 +24,10 @@ LEVELS: tuple[Level, ...] = ("leaf", "block", "site")
 
 def site() -> Topology:
     """Two pods of three leaves with four nodes each."""
-    return Topology.from_stands(
+    return Topology.from_locations(
         "ib0",
         (
-            Stand(f"n{p}-{x}-{i}", f"l{p}-{x}", f"p{p}", None, ("leaf",))
+            NodeLocation(f"n{p}-{x}-{i}", f"l{p}-{x}", f"p{p}", None, ("leaf",))
             for p in range(2)
             for x in range(3)
             for i in range(4)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.helpers.amounts import examples
 from weft.model.errors import ConflictError, InputError
-from weft.planning.fabric.topology import Stand, Topology
+from weft.planning.fabric.topology import NodeLocation, Topology
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import FOREVER, Calendar, Entry
 from weft.planning.place.engine import Engine
@@ -25,10 +25,10 @@ HOUR = 3600.0
 
 
 def topology(pods: list[list[int]]) -> Topology:
-    return Topology.from_stands(
+    return Topology.from_locations(
         "ib0",
         (
-            Stand(f"n{p}-{x}-{i}", f"l{p}-{x}", f"p{p}", None, ("leaf",))
+            NodeLocation(f"n{p}-{x}-{i}", f"l{p}-{x}", f"p{p}", None, ("leaf",))
             for p, leaves in enumerate(pods)
             for x, size in enumerate(leaves)
             for i in range(size)

@@ -132,12 +132,12 @@ def test_exported_design_is_a_valid_site(tmp_path: Path, servers: int, radix: in
     assert of_leaves == (set(range(1, rails + 1)) if rails > 1 and tree.levels > 1 else {None})
     topology = Topology.of(site, "ib0")
     groups = tree.leaves // rails if tree.levels > 1 else 1
-    assert (len(topology.stands), len(topology.leaves), len(topology.blocks)) == (
+    assert (len(topology.locations), len(topology.leaves), len(topology.blocks)) == (
         servers,
         groups,
         tree.blocks,
     )
-    assert {len(s.rails) for s in topology.stands.values()} == {rails}
+    assert {len(s.rails) for s in topology.locations.values()} == {rails}
 
 
 def drawn(tree: FatTree) -> tuple[int, int, str]:

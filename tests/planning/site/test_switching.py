@@ -212,7 +212,7 @@ def test_lab_with_both_fabrics_is_valid() -> None:
     site = make_site(settings(nodes=4, ipus=0, fabric="both"), place)
     assert check_site(site) == []
     assert set(site.fabrics) == {"ib0", "roce"}
-    assert len(Topology.of(site, "roce").stands) == 4 and "gpu01" in Topology.of(site, "ib0").stands
+    assert len(Topology.of(site, "roce").locations) == 4 and "gpu01" in Topology.of(site, "ib0").locations
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,9 @@ def test_discovery_gives_the_planned_topology(servers: int, rails: int, tmp_path
     seen = from_observed("ib0", observed(tree))
     assert seen.leaves == planned.leaves
     assert [set(x) for x in seen.blocks.values()] == [set(x) for x in planned.blocks.values()]
-    assert {n: s.rails for n, s in seen.stands.items()} == {n: s.rails for n, s in planned.stands.items()}
+    assert {n: s.rails for n, s in seen.locations.items()} == {
+        n: s.rails for n, s in planned.locations.items()
+    }
 
 
 def ufm_link(source: str, destination: str) -> dict[str, str]:
@@ -80,7 +82,7 @@ def test_invalid_ufm_answer_is_an_input_error(answer: object) -> None:
 def test_lingjun_topology_is_read() -> None:
     """847 hosts in three pods; leaves are numbered under their pod."""
     topology = read_topology(BENCH_DATA / "lingjun" / "topo.csv", "ip,ASW,PSW")
-    assert len(topology.stands) == 847
+    assert len(topology.locations) == 847
     assert sorted(topology.blocks) == ["P10", "P12", "P8"]
     assert max(map(len, topology.leaves.values())) == 8
 

@@ -260,7 +260,7 @@ class Changer:
             mark = Mark.parse(document.mark)
             try:
                 if mark is not None:
-                    self._ledger.tell(mark.owner, f"{_loss(document, master)}; it was restored")
+                    self._ledger.record_event(mark.owner, f"{_loss(document, master)}; it was restored")
             except WeftError as error:
                 log.warning("%s could not be notified: %s", mark and mark.owner, error)
 

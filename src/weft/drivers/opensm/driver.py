@@ -20,9 +20,9 @@ from weft.drivers.segments import SegmentDriver, segment_of
 from weft.drivers.wire.agents import Agent, HttpAgent, certificate_problems
 from weft.drivers.wire.items import port_table
 from weft.drivers.wire.places import machine_places
+from weft.drivers.wire.readingjudge import ReadingJudge
 from weft.drivers.wire.repairs import Repairs
 from weft.drivers.wire.routes import RateKeeper, RouteKeeper
-from weft.drivers.wire.sight import Sight
 from weft.model.agentapi import (
     PathsQuery,
     TablesQuery,
@@ -80,7 +80,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         chosen = [HttpAgent(a, manager) for a in manager.agents] if agents is None else list(agents)
         self._certificates = manager if agents is None else None
         self._agents = Agents(fabric, chosen)
-        self._sight = Sight(fabric, self._ports)
+        self._judge = ReadingJudge(fabric, self._ports)
         self._changer = Changer(site.name, self._agents, ledger, self._reading.changed, takes)
         self._repairs = {
             a.name: Repairs(lambda query, a=a: a.repair(query), a.name, self._reading.changed) for a in chosen
@@ -190,10 +190,10 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         """Port GUID -> tables read from the wire; None: every host port of the fabric."""
         master = self._agents.master(self._agents.files())
         if port_guids is None:
-            tables = self._sight.all(master.tables(TablesQuery()), master.name)
+            tables = self._judge.all(master.tables(TablesQuery()), master.name)
         else:
             asked = tuple(sorted(set(port_guids)))
-            tables = self._sight.some(master.tables(TablesQuery(port_guids=asked)), asked, master.name)
+            tables = self._judge.some(master.tables(TablesQuery(port_guids=asked)), asked, master.name)
         return {p.port_guid: port_table(p) for p in tables.ports}
 
     def entries(self, port_guids: Sequence[int]) -> Mapping[int, int]:
@@ -215,7 +215,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
         if not pairs:
             return ()
         agent = self._agents.named(master)
-        return self._sight.paths(agent.paths(PathsQuery(pairs=tuple(pairs))), pairs, master).paths
+        return self._judge.paths(agent.paths(PathsQuery(pairs=tuple(pairs))), pairs, master).paths
 
     # -- ResourceDriver --------------------------------------------------------------------------------------
 
@@ -284,7 +284,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
     def _read(self, began: float) -> OpenSmSnapshot:
         files = self._agents.files()
         master = self._agents.master(files)
-        tables = self._sight.all(master.tables(TablesQuery()), master.name)
+        tables = self._judge.all(master.tables(TablesQuery()), master.name)
         seen = FabricReading(
             master.name,
             files.read,
@@ -313,7 +313,7 @@ class OpenSm(SegmentDriver[OpenSmSnapshot]):
     def _look(self, ports: tuple[int, ...]) -> FabricReading:
         files = self._agents.files()
         master = self._agents.master(files)
-        tables = self._sight.some(master.tables(TablesQuery(port_guids=ports)), ports, master.name)
+        tables = self._judge.some(master.tables(TablesQuery(port_guids=ports)), ports, master.name)
         return FabricReading(master.name, files.read, files.unread, tables, self._ports)
 
     def _put(

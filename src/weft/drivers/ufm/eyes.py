@@ -10,8 +10,8 @@ from typing import TypeVar
 from weft.drivers.wire.agents import Agent, HttpAgent
 from weft.drivers.wire.items import PortTables, WireReading, keys_on_wire, port_table
 from weft.drivers.wire.places import Where, idle_ports, machine_places, seen_at
+from weft.drivers.wire.readingjudge import ReadingJudge
 from weft.drivers.wire.repairs import Repairs
-from weft.drivers.wire.sight import Sight
 from weft.model.agentapi import (
     AgentOptions,
     AgentStatus,
@@ -43,7 +43,7 @@ class Eyes:
     def __init__(self, site: Site, fabric: str, agents: Sequence[Agent]) -> None:
         self._site, self._fabric, self.all = site, fabric, tuple(agents)
         ports = frozenset(h.port_guid for n in site.nodes for h in n.hcas_on(fabric))
-        self._sight = Sight(fabric, ports)
+        self._judge = ReadingJudge(fabric, ports)
         self._repairs = Repairs(lambda query: self.first(lambda agent: agent.repair(query)), f"of {fabric}")
 
     def __bool__(self) -> bool:
@@ -59,7 +59,7 @@ class Eyes:
         """Every host port's table, and its leaf port's. Raises `UnknownError` if nothing can be read."""
 
         def ask(agent: Agent) -> Looked:
-            answer = self._sight.all(agent.tables(TablesQuery()), agent.name)
+            answer = self._judge.all(agent.tables(TablesQuery()), agent.name)
             tables = PortTables({p.port_guid: p for p in answer.ports})
             places = machine_places(self._site, self._fabric)
             where = Where(places, idle_ports(answer), seen_at(answer.ports))
@@ -73,7 +73,7 @@ class Eyes:
         asked = tuple(sorted(set(guids)))
 
         def ask(agent: Agent) -> Mapping[int, PortTable]:
-            answer = self._sight.some(agent.tables(TablesQuery(port_guids=asked)), asked, agent.name)
+            answer = self._judge.some(agent.tables(TablesQuery(port_guids=asked)), asked, agent.name)
             return {p.port_guid: port_table(p) for p in answer.ports}
 
         return self.first(ask) if asked else {}
@@ -82,7 +82,7 @@ class Eyes:
         if not pairs:
             return ()
         query = PathsQuery(pairs=tuple(pairs))
-        return self.first(lambda agent: self._sight.paths(agent.paths(query), pairs, agent.name).paths)
+        return self.first(lambda agent: self._judge.paths(agent.paths(query), pairs, agent.name).paths)
 
     def options(self) -> Mapping[str, AgentOptions | WeftError]:
         """Agent -> options of the subnet manager next to it, or why they can't be read."""

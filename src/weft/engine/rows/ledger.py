@@ -98,7 +98,7 @@ class FabricLedger:
             )
         return said
 
-    def tell(self, owner: Owner, message: str) -> None:
+    def record_event(self, owner: Owner, message: str) -> None:
         with self._database.transaction() as tx:
             tx.run("insert_segment_event", owner_id=owner.id, message=message_json(message))
             tx.run("wake_owner", id=owner.id)

@@ -23,7 +23,7 @@ def plan_nodes(site: Site, fabric: str, named: Mapping[str, str]) -> Planned:
     Args:
         named: name in the test (of a server, or a node) -> node of the site.
     """
-    leaves, stands = leaf_of_each_hca(site, fabric), Topology.of(site, fabric).stands
+    leaves, locations = leaf_of_each_hca(site, fabric), Topology.of(site, fabric).locations
     infiniband = site.fabrics[fabric].type is FabricKind.INFINIBAND
     nodes: list[PlannedNode] = []
     at: dict[tuple[str, int], str] = {}
@@ -38,7 +38,7 @@ def plan_nodes(site: Site, fabric: str, named: Mapping[str, str]) -> Planned:
             if (leaf := leaves.get(f"{host}/{hca.name}")) is not None:
                 at[name, rail] = leaf
         if adapters:
-            leaf = stands[host].leaf if host in stands else ""
+            leaf = locations[host].leaf if host in locations else ""
             nodes.append(PlannedNode(name=name, leaf=leaf, adapters=tuple(adapters)))
     return Planned(tuple(nodes), at, devices)
 

@@ -140,7 +140,7 @@ class LinkMap:
 @kept
 def _adapters(site: Site, fabric: str) -> Mapping[str, Adapter]:
     """Id of a port on a fabric -> the adapter; nodes in the tree's order, rails in that of a node's adapters."""
-    order = {node: i for i, node in enumerate(Topology.of(site, fabric).stands)}
+    order = {node: i for i, node in enumerate(Topology.of(site, fabric).locations)}
     return {
         hca.port_id: Adapter(hca.port_guid, order.get(node.name, len(order) + number), rail)
         for number, node in enumerate(site.nodes)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from weft.model.site import Site
-from weft.planning.fabric.topology import NO_BLOCK, Stand, Topology
+from weft.planning.fabric.topology import NO_BLOCK, NodeLocation, Topology
 from weft.planning.kept import kept
 
 TIER = "fabric.topograph.run/tier-"
@@ -125,9 +125,9 @@ def locate(
         fabric: the pod's; one that the site doesn't have: no server has a place.
     """
     topology = Topology.of(site, fabric) if fabric in site.fabrics else None
-    stands = {} if topology is None else topology.stands
-    near = {(s.leaf, s.nvlink_domain): i for i, s in enumerate(stands.values())}
-    order = {node: near[s.leaf, s.nvlink_domain] for node, s in stands.items()}
+    locations = {} if topology is None else topology.locations
+    near = {(s.leaf, s.nvlink_domain): i for i, s in enumerate(locations.values())}
+    order = {node: near[s.leaf, s.nvlink_domain] for node, s in locations.items()}
     found: list[LocatedServer] = []
     left_out: dict[str, str] = {}
     names: set[str] = set()
@@ -148,30 +148,30 @@ def _located(site: Site, topology: Topology | None, server: PodServer) -> Locate
     one = LocatedServer(server.name, server.number, server.node, server.id)
     if topology is None:
         return one
-    stand = topology.stands.get(server.node)
-    if stand is None:
+    location = topology.locations.get(server.node)
+    if location is None:
         known = server.node in site.node_by_name
         why = f"has no cable to a leaf of {topology.fabric}" if known else "is no longer in the site"
         return LocatedServer(one.name, one.number, one.node, one.id, nowhere=f"its node {server.node} {why}")
     names = switch_names(site)
     path = tuple(
-        names[topology.fabric, level, _domain(topology, stand, level)] for level in levels_of(topology)
+        names[topology.fabric, level, _domain(topology, location, level)] for level in levels_of(topology)
     )
-    return LocatedServer(one.name, one.number, one.node, one.id, path, stand.nvlink_domain)
+    return LocatedServer(one.name, one.number, one.node, one.id, path, location.nvlink_domain)
 
 
-def _domain(topology: Topology, stand: Stand, level: str) -> str:
+def _domain(topology: Topology, location: NodeLocation, level: str) -> str:
     match level:
         case "fabric":
             return topology.fabric
         case "leaf":
-            return stand.leaf
+            return location.leaf
         case "block":
-            return stand.block
+            return location.block
         case "hall":
-            return stand.hall
+            return location.hall
         case _:
-            return stand.building
+            return location.building
 
 
 @kept
@@ -182,7 +182,7 @@ def switch_names(site: Site) -> Mapping[tuple[str, str, str], str]:
     taken: set[str] = set()
     for level in _LEVELS:
         for topology in topologies:
-            for name in dict.fromkeys(_domain(topology, s, level) for s in topology.stands.values()):
+            for name in dict.fromkeys(_domain(topology, s, level) for s in topology.locations.values()):
                 unique = _unique(f"no-{level}" if name == NO_BLOCK else name, topology.fabric, taken)
                 found[topology.fabric, level, name] = unique
                 taken.add(unique)

@@ -37,7 +37,7 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class NodeLocation:
     """Location of one node.
 
     Attributes:
@@ -64,7 +64,7 @@ class Topology:
 
     Attributes:
         fabric: name of the fabric.
-        stands: node -> its location, in tree order.
+        locations: node -> its location, in tree order.
         leaves: leaf -> its nodes, in tree order.
         blocks: block -> its leaves, in tree order.
         uncabled: node with HCAs on the fabric -> why it has no location.
@@ -77,7 +77,7 @@ class Topology:
     """
 
     fabric: str
-    stands: dict[str, Stand]
+    locations: dict[str, NodeLocation]
     leaves: dict[str, tuple[str, ...]]
     blocks: dict[str, tuple[str, ...]]
     uncabled: dict[str, str]
@@ -117,17 +117,19 @@ class Topology:
                 )
         domains = Domains.of(locating.values())
         switch = {s.name: s for s in site.switches if s.fabric == fabric}
-        stands: list[Stand] = []
+        locations: list[NodeLocation] = []
         for node in site.nodes:
             if mine := rails[node.name]:
                 leaf = switch[domains.of_rails[locating[node.name]]]
                 block, hall, building = (x or NO_BLOCK for x in (leaf.block, leaf.hall, leaf.building))
                 nvlink = node.nvlink_domain or ""
-                stands.append(
-                    Stand(node.name, leaf.name, block, node.rack, mine, hall, building, node.labels, nvlink)
+                locations.append(
+                    NodeLocation(
+                        node.name, leaf.name, block, node.rack, mine, hall, building, node.labels, nvlink
+                    )
                 )
         uplinks = domains.uplinks(_uplinks(site, fabric))
-        return cls.from_stands(fabric, stands, uncabled, uplinks, domains.of_leaf)
+        return cls.from_locations(fabric, locations, uncabled, uplinks, domains.of_leaf)
 
     @classmethod
     def _of_all(cls, site: Site) -> Self:
@@ -135,17 +137,17 @@ class Topology:
 
         Others by rack, as if that were a leaf. Blocks of several fabrics are distinguished by the fabric's name.
         """
-        stands: dict[str, Stand] = {}
+        locations: dict[str, NodeLocation] = {}
         rails: dict[str, str] = {}
         for fabric in sorted(site.fabrics):
             one = cls.of(site, fabric)
             rails |= one.rails
-            for name, stand in one.stands.items():
-                block = stand.block if len(site.fabrics) == 1 else f"{fabric}/{stand.block}"
-                stands.setdefault(name, replace(stand, block=block, rails=()))
+            for name, location in one.locations.items():
+                block = location.block if len(site.fabrics) == 1 else f"{fabric}/{location.block}"
+                locations.setdefault(name, replace(location, block=block, rails=()))
         for node in site.nodes:
-            if node.name not in stands:
-                stands[node.name] = Stand(
+            if node.name not in locations:
+                locations[node.name] = NodeLocation(
                     node.name,
                     node.rack or NO_BLOCK,
                     NO_BLOCK,
@@ -153,13 +155,13 @@ class Topology:
                     labels=node.labels,
                     nvlink_domain=node.nvlink_domain or "",
                 )
-        return cls.from_stands(NO_FABRIC, stands.values(), rails=rails)
+        return cls.from_locations(NO_FABRIC, locations.values(), rails=rails)
 
     @classmethod
-    def from_stands(
+    def from_locations(
         cls,
         fabric: str,
-        stands: Iterable[Stand],
+        locations: Iterable[NodeLocation],
         uncabled: dict[str, str] | None = None,
         uplinks: dict[str, int] | None = None,
         rails: dict[str, str] | None = None,
@@ -169,7 +171,7 @@ class Topology:
         Raises InputError if a block is in two halls, or a hall in two buildings.
         """
         ordered = sorted(
-            stands,
+            locations,
             key=lambda s: (
                 natural(s.building), natural(s.hall), natural(s.block), natural(s.leaf),
                 natural(s.nvlink_domain), natural(s.node),
@@ -179,14 +181,19 @@ class Topology:
         blocks: dict[str, dict[str, None]] = {}
         above: dict[str, tuple[str, str]] = {}
         building_of: dict[str, str] = {}
-        for stand in ordered:
-            leaves.setdefault(stand.leaf, []).append(stand.node)
-            blocks.setdefault(stand.block, {})[stand.leaf] = None
-            if above.setdefault(stand.block, (stand.building, stand.hall)) != (stand.building, stand.hall):
-                raise InputError("hall", stand.hall, f"one hall for each block: {stand.block} is in two")
-            if building_of.setdefault(stand.hall, stand.building) != stand.building:
+        for location in ordered:
+            leaves.setdefault(location.leaf, []).append(location.node)
+            blocks.setdefault(location.block, {})[location.leaf] = None
+            if above.setdefault(location.block, (location.building, location.hall)) != (
+                location.building,
+                location.hall,
+            ):
                 raise InputError(
-                    "building", stand.building, f"one building for each hall: {stand.hall} is in two"
+                    "hall", location.hall, f"one hall for each block: {location.block} is in two"
+                )
+            if building_of.setdefault(location.hall, location.building) != location.building:
+                raise InputError(
+                    "building", location.building, f"one building for each hall: {location.hall} is in two"
                 )
         deep = {domain for domains in above.values() for domain in domains} != {NO_BLOCK}
         return cls(
@@ -224,18 +231,18 @@ class Topology:
 
     def level_of(self, nodes: Iterable[str]) -> Level:
         """The nearest level that holds all of these nodes; they must be on the fabric."""
-        stands = [self.stands[n] for n in nodes]
-        if len(stands) == 1:
+        locations = [self.locations[n] for n in nodes]
+        if len(locations) == 1:
             return "node"
-        if len({s.leaf for s in stands}) == 1:
-            domains = {s.nvlink_domain for s in stands}
+        if len({s.leaf for s in locations}) == 1:
+            domains = {s.nvlink_domain for s in locations}
             return "nvlink_domain" if len(domains) == 1 and "" not in domains else "leaf"
-        if len({s.block for s in stands}) == 1:
+        if len({s.block for s in locations}) == 1:
             return "block"
         levels = self.levels
-        if "hall" in levels and len({s.hall for s in stands}) == 1:
+        if "hall" in levels and len({s.hall for s in locations}) == 1:
             return "hall"
-        return "building" if "building" in levels and len({s.building for s in stands}) == 1 else "site"
+        return "building" if "building" in levels and len({s.building for s in locations}) == 1 else "site"
 
 
 def cables(site: Site, fabric: str) -> Iterator[tuple[str, str, int | None]]:

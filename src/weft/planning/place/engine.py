@@ -72,12 +72,12 @@ class Engine:
             ("segments", keys_gone(occupancy, fabric)),
         ):
             for node, reason in reasons.items():
-                if node in topology.stands:
+                if node in topology.locations:
                     engine.ledger.disable(node, why, reason)
         terms = {one.pod: terms_of(one) for one in occupancy.neighbours}
         pods: dict[str, list[str]] = {}
         for node, pod in occupancy.busy.items():
-            if node in topology.stands:
+            if node in topology.locations:
                 pods.setdefault(pod, []).append(node)
         for pod, nodes in pods.items():  # a node has one holder: nothing to check
             engine.ledger.take(
@@ -211,9 +211,9 @@ class Engine:
             one = replace(ask, count=1, slice=1, within="leaf", spare=0, near=near, failed=(failed,))
             if ask.within != "leaf":
                 # Its group stays within its domain; the others' don't matter.
-                stands = self.ledger.topology.stands
-                domain = stands[failed].nvlink_domain
-                near = tuple(n for n in near if stands[n].nvlink_domain == domain)
+                locations = self.ledger.topology.locations
+                domain = locations[failed].nvlink_domain
+                near = tuple(n for n in near if locations[n].nvlink_domain == domain)
                 one = replace(one, near=near, required="nvlink_domain")
             return self.decide(one)
         view = self.ledger.view(ask)

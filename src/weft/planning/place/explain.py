@@ -64,11 +64,11 @@ def _most_in_one(request: PlacementRequest, engine: Engine) -> tuple[int, str]:
                 request.required, name, engine.ledger.numbers.blocks[pool.block_of[leaf]], topology
             )
             free[domain] = free.get(domain, 0) + room * request.slice
-    stands = [topology.stands[n] for n in request.near if n in topology.stands]
+    locations = [topology.locations[n] for n in request.near if n in topology.locations]
     if request.required == "nvlink_domain":
-        stay = {s.nvlink_domain for s in stands}
+        stay = {s.nvlink_domain for s in locations}
     else:
-        stay = {_domain(request.required, s.leaf, s.block, topology) for s in stands}
+        stay = {_domain(request.required, s.leaf, s.block, topology) for s in locations}
     if len(stay) > 1:
         return 0, "the nodes that stay are in several"
     if stay:

@@ -44,11 +44,11 @@ def filters_for(
     """The filters of a request after `of_kind`, in the order of their reports: those that change come last."""
     shared = closed_leaves(terms_of(request), topology, occupancy.neighbours)
     no_keys = keys_gone(occupancy, request.fabric)
-    stands = topology.stands
+    locations = topology.locations
     unfit = occupancy.unfit.get(request.boot, {})
     return (
         *([Filter("image", lambda n: unfit.get(n.name))] if unfit else []),
-        _among("dedicated", dedicated, lambda n: _dedicated(stands[n.name].leaf, request, dedicated)),
+        _among("dedicated", dedicated, lambda n: _dedicated(locations[n.name].leaf, request, dedicated)),
         _these("maintenance", maintenance),
         _these("down", occupancy.down),
         _these("quarantine", occupancy.quarantined),
@@ -67,14 +67,14 @@ def filters_for(
         _these("stays", {} if request.share else dict.fromkeys(request.near, "is already in the pod")),
         _busy(occupancy, request.share is not None),
         *_reserved(request, occupancy),
-        _among("apart", shared, lambda n: shared.get(stands[n.name].leaf)),
+        _among("apart", shared, lambda n: shared.get(locations[n.name].leaf)),
     )
 
 
 def _stopped(topology: Topology, stops: Mapping[str, Mapping[str, str]]) -> Iterator[Filter]:
     """What operators or own checks keep from new orders, or the project has reported: filter -> node -> why."""
     for name, reasons in stops.items():
-        if any(node in topology.stands for node in reasons):
+        if any(node in topology.locations for node in reasons):
             yield _these(name, reasons)
 
 
@@ -217,8 +217,8 @@ def _hcas(node: Node, fabric: str, wanted: int, topology: Topology, whole: bool)
         return f"its {bond.name} is a bond of both functions of the NIC: servers get virtual functions of it only"
     if (reason := topology.uncabled.get(node.name)) is not None:
         return reason
-    stand = topology.stands.get(node.name)
-    cabled = len(stand.rails) if stand else 0
+    location = topology.locations.get(node.name)
+    cabled = len(location.rails) if location else 0
     return None if cabled >= wanted else f"has {cabled} cabled HCAs on {fabric}, {wanted} are needed"
 
 
@@ -269,8 +269,8 @@ def closed_leaves(terms: Terms, topology: Topology, neighbours: Iterable[Neighbo
             why = f"has pod {one.pod} of project {one.project}, which keeps "
             why += "others away" if theirs.exclusive else f"project {terms.project} away"
         for node in one.nodes:
-            if node in topology.stands:
-                leaf = topology.stands[node].leaf
+            if node in topology.locations:
+                leaf = topology.locations[node].leaf
                 found.setdefault(leaf, f"leaf {leaf} {why}")
     return found
 
@@ -289,8 +289,8 @@ def carried(topology: Topology, neighbours: Iterable[Neighbour]) -> dict[str, in
             continue
         nodes: dict[str, int] = {}
         for node in one.nodes:
-            if node in topology.stands:
-                leaf = topology.stands[node].leaf
+            if node in topology.locations:
+                leaf = topology.locations[node].leaf
                 nodes[leaf] = nodes.get(leaf, 0) + 1
         end = FOREVER if one.end is None else one.end
         loads.append(Load(one.start, end, crossing(nodes, one.bisection_gbps)))

@@ -64,7 +64,7 @@ def place(
     if decision is None:
         return _refuse(request, site, engine, occupancy, marks.bit_count(), reports)
     why, rails = decision.explanation(), _rails(site, request.fabric)
-    near = tuple(n for n in request.near if n in topology.stands)
+    near = tuple(n for n in request.near if n in topology.locations)
     return Placement(
         nodes=_placed(topology, decision.working),
         spares=_placed(topology, decision.spares),
@@ -126,8 +126,8 @@ def check_uplinks(gbps: int, topology: Topology) -> None:
 
 
 def _placed(topology: Topology, nodes: Iterable[str]) -> tuple[PlacedNode, ...]:
-    stands = [topology.stands[n] for n in nodes]
-    return tuple(placed_at(s) for s in stands)
+    locations = [topology.locations[n] for n in nodes]
+    return tuple(placed_at(s) for s in locations)
 
 
 def _refuse(

@@ -29,7 +29,7 @@ from weft.model.placement import (
     Share,
 )
 from weft.model.site import AcceleratorCount, Node, Site
-from weft.planning.fabric.topology import Stand, Topology
+from weft.planning.fabric.topology import NodeLocation, Topology
 from weft.planning.place.filters import EXAMPLES, eligible
 from weft.planning.place.room import Room, near_words
 from weft.planning.words import first_names, some
@@ -53,7 +53,7 @@ def place_shares(
     wanted = request.accelerators
     assert wanted is not None, "planning refuses shares without accelerators"
     nodes = _beside(nodes, request, topology)
-    numbers = {name: i for i, name in enumerate(topology.stands)}
+    numbers = {name: i for i, name in enumerate(topology.locations)}
     rooms = rooms_of(wanted, share, request.fabric, occupancy, nodes, numbers)
     reports = (*reports, _report(rooms, wanted.type, share))
     split = any(r.begun for r in rooms)
@@ -65,7 +65,7 @@ def place_shares(
     placed = [
         placed_at(s, room.take(wanted.count, share))
         for room, servers in sorted(chosen, key=lambda c: c[0].order)
-        for s in [topology.stands[room.node.name]] * servers
+        for s in [topology.locations[room.node.name]] * servers
     ]
     why = _why([r for r, _ in chosen], request, placed, own, split)
     return Placement(
@@ -81,7 +81,7 @@ def most_shares(request: PlacementRequest, site: Site, occupancy: Occupancy) -> 
     assert request.accelerators is not None and request.share is not None
     topology = Topology.of(site, request.fabric)
     nodes, _ = eligible(request, site, topology, occupancy)
-    nodes, numbers = _beside(nodes, request, topology), {name: i for i, name in enumerate(topology.stands)}
+    nodes, numbers = _beside(nodes, request, topology), {name: i for i, name in enumerate(topology.locations)}
     rooms = rooms_of(request.accelerators, request.share, request.fabric, occupancy, nodes, numbers)
     domains = _domains(rooms, _levels(request.required, topology)[-1], topology)
     return max((sum(r.servers for r in domain) for domain in domains), default=0)
@@ -91,7 +91,7 @@ def choose(
     rooms: Sequence[Room], request: PlacementRequest, topology: Topology, own: Collection[str]
 ) -> tuple[list[tuple[Room, int]], int]:
     """Rooms with how many servers each gets, none if they don't fit; and how many fit within the required level."""
-    whole = Counter(topology.stands[r.node.name].leaf for r in rooms if not r.begun)
+    whole = Counter(topology.locations[r.node.name].leaf for r in rooms if not r.begun)
     most, best = 0, None
     for level in _levels(request.required, topology):
         for domain in _domains(rooms, level, topology):
@@ -104,14 +104,14 @@ def choose(
     return (best[1] if best is not None else []), most
 
 
-def placed_at(stand: Stand, part: Part | None = None) -> PlacedNode:
+def placed_at(location: NodeLocation, part: Part | None = None) -> PlacedNode:
     """A node at its location."""
     return PlacedNode(
-        node=stand.node,
-        rack=stand.rack,
-        leaf=stand.leaf,
-        block=stand.block,
-        nvlink_domain=stand.nvlink_domain or None,
+        node=location.node,
+        rack=location.rack,
+        leaf=location.leaf,
+        block=location.block,
+        nvlink_domain=location.nvlink_domain or None,
         part=part,
     )
 
@@ -165,7 +165,7 @@ def _fill(
 
     def rank(room: Room) -> tuple[bool, int, int]:
         """The project's reserved nodes first, then the leaf with the fewest whole nodes, then by name."""
-        fewest = 0 if room.begun else whole[topology.stands[room.node.name].leaf]
+        fewest = 0 if room.begun else whole[topology.locations[room.node.name].leaf]
         return room.node.name not in own, fewest, room.order
 
     taken: list[tuple[Room, int]] = []
@@ -182,8 +182,8 @@ def _fill(
                 best = min((r for r in alike if r.servers >= count), key=lambda r: (r.servers, rank(r)))
             taken.append((best, min(count, best.servers)))
             count -= taken[-1][1]
-    leaves = {topology.stands[r.node.name].leaf for r, _ in taken}
-    there = {topology.stands[n].leaf for n in near}
+    leaves = {topology.locations[r.node.name].leaf for r, _ in taken}
+    there = {topology.locations[n].leaf for n in near}
     key = (
         sum(not r.begun for r, _ in taken),
         sum(not r.begun and r.node.name not in own for r, _ in taken),
@@ -209,20 +209,20 @@ def _inside(level: Level, required: Level, topology: Topology) -> bool:
 def _domains(rooms: Iterable[Room], level: Level, topology: Topology) -> list[list[Room]]:
     found: dict[str, list[Room]] = {}
     for room in rooms:
-        if (name := _domain(topology.stands[room.node.name], level)) is not None:
+        if (name := _domain(topology.locations[room.node.name], level)) is not None:
             found.setdefault(name, []).append(room)
     return list(found.values())
 
 
-def _domain(stand: Stand, level: Level) -> str | None:
+def _domain(location: NodeLocation, level: Level) -> str | None:
     """Name of the domain of this level that a node is in; None: in none."""
     names: Mapping[str, str | None] = {
-        "node": stand.node,
-        "nvlink_domain": stand.nvlink_domain or None,
-        "leaf": stand.leaf,
-        "block": stand.block,
-        "hall": stand.hall,
-        "building": stand.building,
+        "node": location.node,
+        "nvlink_domain": location.nvlink_domain or None,
+        "leaf": location.leaf,
+        "block": location.block,
+        "hall": location.hall,
+        "building": location.building,
     }
     return names.get(level, "")
 
@@ -232,8 +232,8 @@ def _beside(nodes: Sequence[Node], request: PlacementRequest, topology: Topology
     if not request.near:
         return nodes
     level = _levels(request.required, topology)[-1]
-    inside = {_domain(topology.stands[n], level) for n in request.near}
-    return [n for n in nodes if inside == {_domain(topology.stands[n.name], level)} and None not in inside]
+    inside = {_domain(topology.locations[n], level) for n in request.near}
+    return [n for n in nodes if inside == {_domain(topology.locations[n.name], level)} and None not in inside]
 
 
 def _report(rooms: Sequence[Room], type_: str, share: Share) -> FilterReport:

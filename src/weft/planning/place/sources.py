@@ -18,7 +18,7 @@ from weft.model.observedfabric import ObservedFabric
 from weft.planning.fabric.ibnetdiscover import Ends
 from weft.planning.fabric.nodenames import host_and_device, is_a_product, is_in_a_switch
 from weft.planning.fabric.rails import Domains
-from weft.planning.fabric.topology import NO_BLOCK, Stand, Topology, natural
+from weft.planning.fabric.topology import NO_BLOCK, NodeLocation, Topology, natural
 
 _SHOWN = 10
 _DEVICE = re.compile(r"(?:[a-z]+\d*_?\d+|HCA-\d+)$")
@@ -110,21 +110,21 @@ def from_table(
     """
     if len(levels) > 4:
         raise InputError("columns", ",".join((node, *levels)), "at most host, leaf, block, hall and building")
-    stands: dict[str, Stand] = {}
+    locations: dict[str, NodeLocation] = {}
     for row, line in zip(rows, where, strict=True):
         missing = [c for c in (node, *levels) if not row.get(c)]
         if missing:
             raise InputError(missing[0], row.get(missing[0]), "a name", line)
         name = row[node]
-        if name in stands:
+        if name in locations:
             raise InputError(node, name, "each host once", line)
         path = [row[c] for c in reversed(levels)]
         block = path[-2] if len(path) > 1 else NO_BLOCK
         leaf = "/".join(path[-2:])
         hall = path[-3] if len(path) > 2 else NO_BLOCK
         building = path[-4] if len(path) > 3 else NO_BLOCK
-        stands[name] = Stand(name, leaf, block, None, (leaf,), hall, building)
-    return Topology.from_stands(fabric, stands.values())
+        locations[name] = NodeLocation(name, leaf, block, None, (leaf,), hall, building)
+    return Topology.from_locations(fabric, locations.values())
 
 
 def from_cables(
@@ -155,17 +155,19 @@ def from_cables(
     domains = Domains.of(locating.values())
     merged = [(domains.of_leaf.get(a, a), domains.of_leaf.get(b, b)) for a, b in between]
     block_of, hall_of, building_of = domains_of(domains.founders, merged)
-    stands: list[Stand] = []
+    locations: list[NodeLocation] = []
     for host, mine in ordered.items():
         leaf = domains.of_rails[locating[host]]
-        stands.append(Stand(host, leaf, block_of[leaf], None, mine, hall_of[leaf], building_of[leaf]))
+        locations.append(
+            NodeLocation(host, leaf, block_of[leaf], None, mine, hall_of[leaf], building_of[leaf])
+        )
     carried = dict.fromkeys(domains.of_leaf, 0)
     for ends, rate in zip(between, gbps or (), strict=gbps is not None):
         for end in ends:
             if end in carried:
                 carried[end] += rate
     uplinks = domains.uplinks(carried) if gbps is not None else {}
-    return Topology.from_stands(fabric, stands, uplinks=uplinks, rails=domains.of_leaf)
+    return Topology.from_locations(fabric, locations, uplinks=uplinks, rails=domains.of_leaf)
 
 
 def _locating(

@@ -117,7 +117,7 @@ class Numbers:
 
     @classmethod
     def of(cls, topology: Topology) -> Self:
-        nodes, leaves = list(topology.stands), list(topology.leaves)
+        nodes, leaves = list(topology.locations), list(topology.leaves)
         start, block_start = [0], [0]
         leaf_of: dict[str, int] = {}
         bit: dict[str, int] = {}
@@ -134,7 +134,7 @@ class Numbers:
             for members in topology.leaves.values():
                 masks: dict[str, int] = {}
                 for node in members:
-                    if name := topology.stands[node].nvlink_domain:
+                    if name := topology.locations[node].nvlink_domain:
                         masks[name] = masks.get(name, 0) | bit[node]
                 found.domains.append(tuple(masks.values()))
                 found.domain_names.append(tuple(masks))
@@ -163,9 +163,9 @@ class Numbers:
 def traits_of(site: Site, topology: Topology) -> dict[str, Traits]:
     """The traits of each of the site's nodes on the fabric."""
     return {
-        node.name: Traits.of(node, len(topology.stands[node.name].rails), topology.fabric)
+        node.name: Traits.of(node, len(topology.locations[node.name].rails), topology.fabric)
         for node in site.nodes
-        if node.name in topology.stands
+        if node.name in topology.locations
     }
 
 

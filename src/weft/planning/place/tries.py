@@ -65,12 +65,12 @@ class Tries:
         more += [n for n in clean if then.busy.get(n.name) in (None, *gone)]
         by_domain = gang.slice_within != "leaf" or gang.required == "nvlink_domain"
         if gang.bisection_gbps or topology.above or gang.near or gang.required == "node" or by_domain:
-            nodes = [n for n in (*passing.free, *more) if topology.stands[n.name].leaf not in closed]
+            nodes = [n for n in (*passing.free, *more) if topology.locations[n.name].leaf not in closed]
             others = [n for n in filters.others(gang, then) if n.pod not in gone]
             return self._decides(gang, nodes, filters.carried(topology, others))
         counts = dict(passing.counts)
         for node in more:
-            leaf = topology.stands[node.name].leaf
+            leaf = topology.locations[node.name].leaf
             counts[leaf] = counts.get(leaf, 0) + 1
         units = {leaf: n // gang.slice for leaf, n in counts.items() if leaf not in closed}
         return self._most(gang, units) >= gang.count // gang.slice
@@ -98,6 +98,6 @@ class Tries:
                     found.held.setdefault(pod, []).append(node)
                     continue
                 found.free.append(node)
-                leaf = self._topology.stands[node.name].leaf
+                leaf = self._topology.locations[node.name].leaf
                 found.counts[leaf] = found.counts.get(leaf, 0) + 1
         return found

@@ -138,11 +138,11 @@ class Weigher:
         """Leaf -> nodes that a preference applies to; computed once."""
         found = self._about.get((one.kind, one.name))
         if found is None:
-            stands, traits = self._ledger.topology.stands, self._ledger.traits
+            locations, traits = self._ledger.topology.locations, self._ledger.traits
             found = self._about[one.kind, one.name] = self._ledger.numbers.masks(
                 name
-                for name, stand in stands.items()
-                if one.meets(stand, dict(traits[name].accelerators) if name in traits else ())
+                for name, location in locations.items()
+                if one.meets(location, dict(traits[name].accelerators) if name in traits else ())
             )
         return found
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from weft.model.localityorder import Preference
-from weft.planning.fabric.topology import Stand, Topology
+from weft.planning.fabric.topology import NodeLocation, Topology
 from weft.planning.place.weigh import LeafOption
 
 OWN = -1
@@ -24,18 +24,18 @@ class Preferred(NamedTuple):
     def of(cls, preference: Preference) -> Preferred:
         return cls(preference.kind, preference.name, preference.cost)
 
-    def meets(self, stand: Stand, types: Iterable[str]) -> bool:
+    def meets(self, location: NodeLocation, types: Iterable[str]) -> bool:
         """Whether it applies to a node at that place with accelerators of these types."""
         if self.kind == "label":
-            return self.name in stand.labels
+            return self.name in location.labels
         if self.kind == "accelerator":
             return self.name in types
         where = {
-            "node": stand.node,
-            "rack": stand.rack,
-            "nvlink_domain": stand.nvlink_domain,
-            "leaf": stand.leaf,
-            "block": stand.block,
+            "node": location.node,
+            "rack": location.rack,
+            "nvlink_domain": location.nvlink_domain,
+            "leaf": location.leaf,
+            "block": location.block,
         }
         return where[self.kind] == self.name
 

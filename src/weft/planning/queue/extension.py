@@ -37,8 +37,8 @@ def why_not_longer(site: Site, fabric: str, book: Book, lease: Keep, until: floa
     ]
     mine: dict[str, int] = {}
     for node in lease.nodes:
-        if node in topology.stands:
-            leaf = topology.stands[node].leaf
+        if node in topology.locations:
+            leaf = topology.locations[node].leaf
             mine[leaf] = mine.get(leaf, 0) + 1
     if shared := sorted(mine.keys() & closed_leaves(lease.asks, topology, others).keys()):
         return f"leaf {shared[0]} is booked by a project that it must not be shared with"
@@ -73,6 +73,6 @@ def closed_to(site: Site, project: str, nodes: Collection[str], others: Iterable
         topology = Topology.of(site, fabric)
         closed = closed_leaves(Terms(project), topology, neighbours)
         for node in sorted(nodes):
-            if node in topology.stands and (why := closed.get(topology.stands[node].leaf)):
+            if node in topology.locations and (why := closed.get(topology.locations[node].leaf)):
                 return f"{node} is unavailable: {why}"
     return None

@@ -44,5 +44,5 @@ def at_load(topology: Topology, orders: list[TraceOrder], load: float) -> list[T
     """Arrivals scaled so that the orders' node-seconds are this share of the site's until the last arrival."""
     span = max(o.submitted for o in orders)
     work = sum(o.ask.count * o.duration for o in orders)
-    scale = work / (load * len(topology.stands) * span) if span else 1.0
+    scale = work / (load * len(topology.locations) * span) if span else 1.0
     return [replace(o, submitted=o.submitted * scale) for o in orders]

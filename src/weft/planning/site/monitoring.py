@@ -173,14 +173,14 @@ def controller_targets(site: Site, controllers: Sequence[PodServer]) -> Targets:
 
 def host_labels(site: Site, node: Node) -> Labels:
     """Where a host is: bounded by the site."""
-    stand = _leaves(site).get(node.name)
+    location = _leaves(site).get(node.name)
     only = next(iter(site.clouds)) if len(site.clouds) == 1 else ""
     return {
         f"{META}site": site.name,
         f"{META}node": node.name,
         f"{META}role": node.role,
         f"{META}rack": node.rack or "",
-        f"{META}leaf": stand or "",
+        f"{META}leaf": location or "",
         f"{META}cloud": node.cloud or only,
         f"{META}machine_type": node.machine_type,
     }
@@ -188,8 +188,10 @@ def host_labels(site: Site, node: Node) -> Labels:
 
 @kept
 def _leaves(site: Site) -> Mapping[str, str]:
-    stands = Topology.of(site, NO_FABRIC).stands
-    return {name: stand.leaf for name, stand in stands.items() if stand.leaf in site.switch_by_name}
+    locations = Topology.of(site, NO_FABRIC).locations
+    return {
+        name: location.leaf for name, location in locations.items() if location.leaf in site.switch_by_name
+    }
 
 
 @kept

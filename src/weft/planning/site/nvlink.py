@@ -42,18 +42,18 @@ def _alike(node: Node, first: Node, index: int) -> Iterator[WrongValue]:
 def _on_one_leaf(site: Site, domains: dict[str, list[int]]) -> Iterator[WrongValue]:
     for fabric in (*sorted(site.fabrics), NO_FABRIC) if domains else ():
         try:
-            stands = Topology.of(site, fabric).stands
+            locations = Topology.of(site, fabric).locations
         except InputError:
             continue  # a block in two halls, which is reported separately
         found = False
         for name, members in domains.items():
-            there = [(i, stands[site.nodes[i].name]) for i in members if site.nodes[i].name in stands]
-            for i, stand in there[1:]:
-                if stand.leaf != there[0][1].leaf:
+            there = [(i, locations[site.nodes[i].name]) for i in members if site.nodes[i].name in locations]
+            for i, location in there[1:]:
+                if location.leaf != there[0][1].leaf:
                     found = True
                     first = there[0][1]
                     other = f"{first.node} of the domain on {first.leaf}"
-                    allowed = f"nodes on one leaf: {stand.node} is on {stand.leaf}, {other}"
+                    allowed = f"nodes on one leaf: {location.node} is on {location.leaf}, {other}"
                     yield ("nodes", i, "nvlink_domain"), name, allowed
         if found:
             return  # it would be reported again without a fabric

@@ -42,7 +42,7 @@ def _row(
 ) -> CapacityRow:
     topology = Topology.of(site, fabric)
     functions = int(fabric != NO_FABRIC)
-    numbers = {name: i for i, name in enumerate(topology.stands)}
+    numbers = {name: i for i, name in enumerate(topology.locations)}
 
     def rooms(wanted: AcceleratorCount, flavor: Flavor) -> list[Room]:
         share = share_of(flavor, functions)

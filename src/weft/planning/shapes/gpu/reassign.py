@@ -63,7 +63,7 @@ def reassign(
     topology = Topology.of(site, plan.fabric)
     nodes, spares = _without(plan, order, remove)
     for one in (*nodes, *spares):
-        if one.node not in topology.stands:
+        if one.node not in topology.locations:
             raise ConflictError(orders.NODE_NOT_IN_SITE(node=one.node, pod=order.name, site=site.name))
     _check_slices(nodes, order, topology, remove)
     nodes = _fewer(nodes, request, site, topology, occupancy)
@@ -158,8 +158,8 @@ def _check_slices(
     for field, value in (("nodes.count", order.nodes.count), ("nodes.spare", order.nodes.spare)):
         if value % size:
             raise InputError(field, value, instead("a multiple of the slice ({size})", size=size))
-    stands, on_leaf = [topology.stands[n.node] for n in nodes], order.locality.slice_within == "leaf"
-    domains = Counter(s.leaf if on_leaf else s.nvlink_domain for s in stands)
+    locations, on_leaf = [topology.locations[n.node] for n in nodes], order.locality.slice_within == "leaf"
+    domains = Counter(s.leaf if on_leaf else s.nvlink_domain for s in locations)
     for domain, count in sorted(domains.items()):
         if remove and count % size:
             per, left = ("leaf", f"on {domain}") if on_leaf else ("NVLink domain", f"in {domain or 'none'}")

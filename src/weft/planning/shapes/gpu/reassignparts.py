@@ -64,7 +64,7 @@ def reassign_parts(
         return Assignment(plan.placement, plan.allotment)
     request, topology = request_of(resolved), Topology.of(site, plan.fabric)
     for one in stay.values():
-        if one.node not in topology.stands:
+        if one.node not in topology.locations:
             raise ConflictError(orders.NODE_NOT_IN_SITE(node=one.node, pod=order.name, site=site.name))
     stay = _fewer(stay, request, site, topology, occupancy)
     who = f"{some(len(stay), 'server')} {'stays' if len(stay) == 1 else 'stay'}"
@@ -106,7 +106,7 @@ def replace_part(
     stay = {server: node for server, node in before.items() if server not in meant}
     request, topology = request_of(resolved), Topology.of(site, plan.fabric)
     for one in stay.values():
-        if one.node not in topology.stands:
+        if one.node not in topology.locations:
             raise ConflictError(orders.NODE_NOT_IN_SITE(node=one.node, pod=plan.order.name, site=site.name))
     near = tuple(_on(stay))
     wanted = request.model_copy(update={"count": len(meant), "near": near, "exclude": tuple(others)})
@@ -158,7 +158,7 @@ def _fewer(
         return there
     assert request.accelerators is not None, "planning refuses shares without accelerators"
     here, rooms = _on(there), list[Room]()
-    for number, name in enumerate(topology.stands):
+    for number, name in enumerate(topology.locations):
         if name not in here:
             continue
         own = {d for n in there.values() if n.node == name and n.part for d in n.part.devices}

@@ -42,7 +42,7 @@ def replace_node(
     failed = _failed(plan, leaving, asked)
     topology = Topology.of(resolved.site, plan.fabric)
     for one in (*nodes, *plan.placement.spares):
-        if one.node != failed.node and one.node not in topology.stands:
+        if one.node != failed.node and one.node not in topology.locations:
             raise ConflictError(
                 orders.NODE_NOT_IN_SITE(node=one.node, pod=order.name, site=resolved.site.name)
             )
@@ -175,23 +175,23 @@ def _not_chosen(
     failed: PlacedNode, site: Site, topology: Topology, by: str | None, size: int, within: str
 ) -> tuple[str, ...]:
     """Nodes that must not take its place: all but the chosen one, and all outside of its slice's domain."""
-    stands = topology.stands
+    locations = topology.locations
 
     def may(name: str) -> bool:
         if name == failed.node or by not in (None, name):
             return False
         if size == 1:
             return True
-        stand = stands[name]
+        location = locations[name]
         if within == "leaf":
-            return stand.leaf == failed.leaf
-        return (stand.nvlink_domain or None) == failed.nvlink_domain
+            return location.leaf == failed.leaf
+        return (location.nvlink_domain or None) == failed.nvlink_domain
 
-    return tuple(n for n in _known(site, stands) if not may(n))
+    return tuple(n for n in _known(site, locations) if not may(n))
 
 
-def _known(site: Site, stands: Collection[str]) -> Iterable[str]:
-    return (n.name for n in site.nodes if n.name in stands)
+def _known(site: Site, locations: Collection[str]) -> Iterable[str]:
+    return (n.name for n in site.nodes if n.name in locations)
 
 
 def _numbers(

@@ -13,7 +13,7 @@ from typing import Self
 from weft.model.order import Order
 from weft.model.placement import Occupancy
 from weft.model.site import Node, Site
-from weft.planning.fabric.topology import NO_BLOCK, Stand, Topology, natural
+from weft.planning.fabric.topology import NO_BLOCK, NodeLocation, Topology, natural
 from weft.planning.place.ask import Ask
 from weft.planning.place.calendar import Words
 from weft.planning.place.decision import Decision
@@ -67,8 +67,12 @@ class IpuTimeline(Timeline):
         for host in (*self._poplars, *self._controllers):
             members[HOST + host.name] = [slot(host.name, n) for n in range(1, host.servers + 1)]
         leaves = {leaf: tuple(names) for leaf, names in members.items() if names}
-        stands = {name: Stand(name, leaf, NO_BLOCK) for leaf, names in leaves.items() for name in names}
-        super().__init__(Engine(Topology(f"IPUs of {cloud}", stands, leaves, {NO_BLOCK: tuple(leaves)}, {})))
+        locations = {
+            name: NodeLocation(name, leaf, NO_BLOCK) for leaf, names in leaves.items() for name in names
+        }
+        super().__init__(
+            Engine(Topology(f"IPUs of {cloud}", locations, leaves, {NO_BLOCK: tuple(leaves)}, {}))
+        )
         self._leaf = {leaf: i for i, leaf in enumerate(leaves)}
 
     @classmethod

@@ -1,10 +1,10 @@
-"""A reading carries its own proof that it was one: what a blind eye sees is unknown."""
+"""A reading carries its own proof that it was one: what a blind agent sees is unknown."""
 
 from __future__ import annotations
 
 import pytest
 
-from weft.drivers.wire.sight import EMPTY, Sight
+from weft.drivers.wire.readingjudge import EMPTY, ReadingJudge
 from weft.model.agentapi import Paths, PortReading, Tables
 from weft.model.errors import UnknownError
 from weft.model.subnet import PathProbe
@@ -21,14 +21,14 @@ def tables(*guids: int, own: PortReading | None = None) -> Tables:
     return Tables(own_port=OWN, ports=(mine, *map(reading, guids)))
 
 
-def sight(*described: int) -> tuple[Sight, list[float]]:
+def new_judge(*described: int) -> tuple[ReadingJudge, list[float]]:
     now = [0.0]
-    return Sight("ib0", frozenset(described or range(1, 21)), lambda: now[0]), now
+    return ReadingJudge("ib0", frozenset(described or range(1, 21)), lambda: now[0]), now
 
 
 def test_plausible_reading_is_believed() -> None:
     """Every port with its default key, the manager's own as full member."""
-    assert len(sight()[0].all(tables(1, 2, 3), "sm1").ports) == 4
+    assert len(new_judge()[0].all(tables(1, 2, 3), "sm1").ports) == 4
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,9 @@ def test_plausible_reading_is_believed() -> None:
 def test_table_without_the_default_key_counts_as_unread(port: PortReading) -> None:
     """Neither a host's nor a leaf's: the port counts as one that could not be read."""
     given = tables(2).model_copy(update={"ports": (*tables(2).ports, port)})
-    [found] = [p for p in sight()[0].all(given, "sm1").ports if p.port_guid == 1]
+    [found] = [p for p in new_judge()[0].all(given, "sm1").ports if p.port_guid == 1]
     assert found.unreachable == EMPTY and found.keys == ()
-    [found] = sight()[0].some(Tables(ports=(port,)), [1], "sm1").ports
+    [found] = new_judge()[0].some(Tables(ports=(port,)), [1], "sm1").ports
     assert found.unreachable == EMPTY
 
 
@@ -57,48 +57,48 @@ def test_table_without_the_default_key_counts_as_unread(port: PortReading) -> No
 def test_agent_without_view_is_unknown(blind: Tables, said: str) -> None:
     """No port, not its own, none that the site describes, one twice: each is said."""
     with pytest.raises(UnknownError, match=said):
-        sight()[0].all(blind, "sm1")
+        new_judge()[0].all(blind, "sm1")
 
 
 def test_sudden_loss_of_most_ports_is_read_twice() -> None:
-    """A second look that agrees, a while later, makes it the truth: a power cut is no blind eye."""
-    eye, now = sight()
-    eye.all(tables(*range(1, 21)), "sm1")
+    """A second look that agrees, a while later, makes it the truth: a power cut is no blind agent."""
+    judge, now = new_judge()
+    judge.all(tables(*range(1, 21)), "sm1")
     for _ in range(2):  # two looks at the same moment are one
         with pytest.raises(UnknownError, match="answered a moment ago"):
-            eye.all(tables(1, 2), "sm1")
+            judge.all(tables(1, 2), "sm1")
     now[0] = 2.0
-    assert eye.all(tables(1, 2), "sm1")
-    assert eye.all(tables(1, 2), "sm1")
+    assert judge.all(tables(1, 2), "sm1")
+    assert judge.all(tables(1, 2), "sm1")
 
 
 def test_doubt_ends_when_the_ports_return() -> None:
     """And the next time it is a doubt again."""
-    eye, now = sight()
-    eye.all(tables(*range(1, 21)), "sm1")
+    judge, now = new_judge()
+    judge.all(tables(*range(1, 21)), "sm1")
     with pytest.raises(UnknownError):
-        eye.all(tables(1), "sm1")
-    eye.all(tables(*range(1, 21)), "sm1")
+        judge.all(tables(1), "sm1")
+    judge.all(tables(*range(1, 21)), "sm1")
     now[0] = 10.0
     with pytest.raises(UnknownError):
-        eye.all(tables(1), "sm1")
+        judge.all(tables(1), "sm1")
 
 
 def test_loss_of_a_few_ports_is_believed() -> None:
     """A rack is switched off: those ports are named as not read, the others count."""
-    eye, _ = sight()
-    eye.all(tables(*range(1, 21)), "sm1")
-    assert len(eye.all(tables(*range(1, 13)), "sm1").ports) == 13
+    judge, _ = new_judge()
+    judge.all(tables(*range(1, 21)), "sm1")
+    assert len(judge.all(tables(*range(1, 13)), "sm1").ports) == 13
 
 
 def test_answers_to_other_questions_are_unknown() -> None:
     """Other ports than asked for, fewer paths than asked for: an empty answer proves nothing."""
-    eye, _ = sight()
+    judge, _ = new_judge()
     for ports in ((), (reading(2),), (reading(1), reading(1))):
         with pytest.raises(UnknownError, match="asked for"):
-            eye.some(Tables(ports=ports), [1], "sm1")
+            judge.some(Tables(ports=ports), [1], "sm1")
     probe = PathProbe(source=1, destination=2, path=False)
-    assert eye.paths(Paths(paths=(probe,)), [(1, 2)], "sm1")
+    assert judge.paths(Paths(paths=(probe,)), [(1, 2)], "sm1")
     for paths in ((), (probe, probe), (PathProbe(source=2, destination=1, path=False),)):
         with pytest.raises(UnknownError, match="asked for"):
-            eye.paths(Paths(paths=paths), [(1, 2)], "sm1")
+            judge.paths(Paths(paths=paths), [(1, 2)], "sm1")

@@ -23,7 +23,7 @@ AGAIN_SECONDS = 1.0
 _FEW = 2
 
 
-class Sight:
+class ReadingJudge:
     """Judges readings of one fabric. Thread-safe.
 
     Args:
