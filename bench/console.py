@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -55,8 +56,11 @@ def rows() -> list[dict[str, Any]]:
                 for name, path in PAGES.items()
                 for one in asyncio.run(_viewed(url, cookies[0], server.pid, name, path))
             ]
-            for each, what in ((0.0, "without news"), (1.0, "one event a second to all")):
-                found.append(asyncio.run(_followed(url, cookies, server.pid, each, what)))
+            found += [
+                asyncio.run(_followed(url, cookies, server.pid, each, what, api))
+                for each, what in ((0.0, "without news"), (1.0, "one event a second to all"))
+                for api in (False, True)
+            ]
     return found
 
 
@@ -101,8 +105,10 @@ async def _viewed(url: str, cookie: str, pid: int, name: str, path: str) -> list
     return [row(what, p99, "ms", f"≤ {GOAL_PAGE:.0f}", p99 <= GOAL_PAGE, against)]
 
 
-async def _followed(url: str, cookies: list[str], pid: int, each: float, what: str) -> dict[str, Any]:
-    """Share of a processor of the server while all streams are open."""
+async def _followed(
+    url: str, cookies: list[str], pid: int, each: float, what: str, api: bool = False
+) -> dict[str, Any]:
+    """Share of a processor of the server while all streams are open, the console's or the API's."""
     got = [0]
     async with httpx.AsyncClient(
         base_url=url, trust_env=False, timeout=None, limits=httpx.Limits(max_connections=500)
@@ -110,13 +116,19 @@ async def _followed(url: str, cookies: list[str], pid: int, each: float, what: s
         page = await client.get("/ui/events?all=true", headers={"Cookie": f"__Host-weft={cookies[0]}"})
         source = page.text.partition('<weft-follow src="')[2].partition('"')[0].replace("&amp;", "&")
 
-        async def follow(cookie: str) -> None:
-            async with client.stream("GET", source, headers={"Cookie": f"__Host-weft={cookie}"}) as answer:
+        async def follow(number: int) -> None:
+            headers = {"Cookie": f"__Host-weft={cookies[number]}"}
+            path = source
+            if api:
+                headers = {"X-Auth-Token": f"user-{number // 10}", "Accept": "text/event-stream"}
+                path = f"/v1/events?all_projects=true&after={after}"
+            async with client.stream("GET", path, headers=headers) as answer:
                 assert answer.status_code == 200, answer.status_code
                 async for line in answer.aiter_lines():
                     got[0] += line.startswith("id:")
 
-        tasks = [asyncio.create_task(follow(cookie)) for cookie in cookies[:STREAMS]]
+        after = source.partition("after=")[2].partition("&")[0]
+        tasks = [asyncio.create_task(follow(number)) for number in range(STREAMS)]
         await asyncio.sleep(10)
         if each:
             await client.post("/bench/events", params={"each": each, "number": int(WATCHED / each)})
@@ -129,7 +141,8 @@ async def _followed(url: str, cookies: list[str], pid: int, each: float, what: s
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert not dead, dead[0]
-    name = f"console, {STREAMS} event streams, {what}, of a processor"
+    whose = "API" if api else "console"
+    name = f"{whose}, {STREAMS} event streams, {what}, of a processor"
     against = f"{got[0] - seen} messages in {WATCHED:.0f} s"
     return row(name, share, "%", f"≤ {GOAL_STREAMS:.0f}", share <= GOAL_STREAMS, against)
 
@@ -159,7 +172,9 @@ def main(state: Path) -> int:
         made.store.activate_site(site, "bench")
         impact.fill(made.store, site)
         policy = Policy()
-        app = create_app(made.service(policy), FakeIdentity(tokens()), policy)
+        olga = tokens()["operator"]
+        users = {f"user-{n}": replace(olga, user_id=f"user-{n}") for n in range(STREAMS // 10)}
+        app = create_app(made.service(policy), FakeIdentity(tokens() | users), policy)
 
         async def events(each: float, number: int) -> None:
             def write() -> None:

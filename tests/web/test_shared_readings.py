@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from tests.helpers.consoles import Browser, Console
+from weft.api.together import Together, together
 from weft.app.nodepages import NodeMark
 from weft.app.policy import Policy
 from weft.app.verbs import Request
 from weft.model.errors import ForbiddenError, UnauthenticatedError, WeftError
 from weft.ports.cloud import AccessRule
 from weft.testing.callers import tokens
-from weft.web.together import Together, together
 
 MOST = tuple(AccessRule("accelerator-pod", "GET", path) for path in ("/v1/pods", "/v1/site/health/nodes"))
 """Access rules of a credential that may not read nodes."""

@@ -50,6 +50,7 @@ from weft.api.etags import describe as describe_tags
 from weft.api.metrics import Metrics
 from weft.api.streams import Streams
 from weft.api.threadshares import ThreadShares
+from weft.api.together import Together
 from weft.api.waiting import WaitingRoom
 from weft.app.explain import in_words
 from weft.app.policy import Policy
@@ -145,6 +146,7 @@ def create_app(
     app.state.metrics = Metrics(collectors)
     app.state.waiting = WaitingRoom()
     app.state.streams = Streams()
+    app.state.together = Together()
     app.state.shares = ThreadShares()
     app.state.strangers = ThreadShares(STRANGERS, STRANGERS_SHARE, STRANGERS_WAITING, STRANGERS_MOST)
     app.state.returning = ThreadShares(RETURNING, RETURNING_SHARE, RETURNING_WAITING)

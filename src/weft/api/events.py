@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 
 from weft.api import streams
 from weft.api.asking import Backend, answer, asker_again, may
+from weft.api.together import together
 from weft.api.waiting import room_of
 from weft.app.service import Service
 from weft.app.verbs import Request
@@ -77,13 +78,13 @@ async def _stream(
     yield streams.RETRY
     try:
         while True:
-            page = await run_in_threadpool(verbs.events, request, search)
-            yield (_removed() if page.removed else b"") + _written(page)
+            page, text = await _news(http, request, verbs, search)
+            yield text
             search = search.model_copy(update={"after": page.position, "newest": None})
-            if not page.more and await _wait(
-                http, request, verbs, search, page.position, streams.COMMENT_SECONDS
-            ):
-                return
+            if not page.more:
+                watch = partial(verbs.watching_events, request, search, page.position)
+                if await streams.wait_together(http, request, search, watch):
+                    return
             request = await asker_again(http, request)
     except (ClientDisconnect, TemporaryError):
         return
@@ -91,6 +92,22 @@ async def _stream(
         yield _reset(error)
     except WeftError:
         yield streams.OVER
+
+
+async def _news(
+    http: HttpRequest, request: Request, verbs: Service, search: EventSearch
+) -> tuple[EventPage, bytes]:
+    """The events after the position, also as a stream sends them: once for all streams of callers with the same rights
+    that are there."""
+
+    def look() -> tuple[EventPage, bytes]:
+        page = verbs.events(request, search)
+        return page, (_removed() if page.removed else b"") + _written(page)
+
+    async def read() -> tuple[EventPage, bytes]:
+        return await run_in_threadpool(look)
+
+    return await together(http, request, ("events", search.model_dump_json()), read, joins=True)
 
 
 def _written(page: EventPage) -> bytes:

@@ -6,6 +6,7 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import cast
 from uuid import UUID
@@ -18,12 +19,13 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from weft.api.asking import asker_again
-from weft.api.waiting import room_of
+from weft.api.together import together
+from weft.api.waiting import room_of, watch_of
 from weft.app.service import Service
 from weft.app.verbs import Request
 from weft.engine.rows.shownrecords import FoundPod
 from weft.model.errors import TemporaryError, WeftError
-from weft.model.views import EventView
+from weft.model.views import EventSearch, EventView
 
 MEDIA_TYPE = "text/event-stream"
 COMMENT_SECONDS = 15.0
@@ -93,10 +95,27 @@ def last_event_id(http: HttpRequest, after: int) -> int:
     return int(given) if given.isascii() and given.isdigit() and len(given) <= 18 else after
 
 
+async def wait_together(
+    http: HttpRequest,
+    request: Request,
+    search: EventSearch,
+    watch: Callable[[Callable[[], None]], AbstractContextManager[None]],
+) -> bool:
+    """Wait for events after the search's position, with all callers with the same rights who wait for them.
+
+    Returns whether the room needed the place.
+    """
+    rights = http.app.state.policy.rights(request.caller)
+    what = ("events", search.all_projects, search.project, search.after, rights)
+    return await room_of(http).until_together(what, watch, COMMENT_SECONDS)
+
+
 async def pod_stream(
     http: HttpRequest, request: Request, verbs: Service, pod_id: UUID, after: int
 ) -> AsyncGenerator[bytes]:
     """A pod's events after one, as they happen, until the client goes, its token ends, or the room needs the place.
+
+    Streams of callers with the same rights that are at the same event share each reading and its text.
 
     Args:
         request: of a caller who may see the pod's events; checked again each time something is sent.
@@ -104,16 +123,31 @@ async def pod_stream(
     yield RETRY
     try:
         while True:
-            found = await run_in_threadpool(verbs.pod_events, request, str(pod_id), after)
-            yield _written(found) if found else b":\n\n"
-            after = found[-1].sequence if found else after
-            if await room_of(http).wait(http, verbs, pod_id, partial(_is_after, after), COMMENT_SECONDS):
+            after, text = await _pod_news(http, request, verbs, pod_id, after)
+            yield text
+            watch = watch_of(verbs, pod_id, partial(_is_after, after))
+            if await room_of(http).until_together(("pod", pod_id, after), watch, COMMENT_SECONDS):
                 return
             request = await asker_again(http, request)
     except (ClientDisconnect, TemporaryError):
         return
     except WeftError:
         yield OVER
+
+
+async def _pod_news(
+    http: HttpRequest, request: Request, verbs: Service, pod_id: UUID, after: int
+) -> tuple[int, bytes]:
+    """The events after one as a stream sends them, and the last of them."""
+
+    def look() -> tuple[int, bytes]:
+        found = verbs.pod_events(request, str(pod_id), after)
+        return (found[-1].sequence, _written(found)) if found else (after, b":\n\n")
+
+    async def read() -> tuple[int, bytes]:
+        return await run_in_threadpool(look)
+
+    return await together(http, request, ("pod events", pod_id, after), read, joins=True)
 
 
 def _is_after(after: int, pod: FoundPod) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Generator, Hashable
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import cast
 from uuid import UUID
 
@@ -26,6 +26,59 @@ GATHER = 0.2
 """Seconds after the first event that was waited for in which further ones are collected, unless `gather` says more."""
 
 
+class _SharedWait:
+    """Those who wait for the same, on the server's loop. Args: forget: called once, when no one can join any more."""
+
+    def __init__(self, forget: Callable[[], object]) -> None:
+        self._forget = forget
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._ends = ExitStack()
+        self._over = False
+
+    def begin(
+        self, watch: Callable[[Callable[[], None]], AbstractContextManager[None]], seconds: float
+    ) -> None:
+        """Watch until `end`, at the latest in these seconds; what `watch` raises ends it, too."""
+        loop = asyncio.get_running_loop()
+
+        def seen() -> None:
+            with suppress(RuntimeError):  # the server's loop has ended
+                loop.call_soon_threadsafe(self.end)
+
+        timer = loop.call_later(seconds, self.end)
+        self._ends.callback(timer.cancel)
+        try:
+            self._ends.enter_context(watch(seen))
+        except BaseException:
+            self.end()
+            raise
+
+    @contextmanager
+    def joined(self, ended: asyncio.Future[None]) -> Generator[None]:
+        """Have `ended` finished with the wait; who leaves last ends it."""
+        self._waiting.add(ended)
+        try:
+            yield
+        finally:
+            self._waiting.discard(ended)
+            if not self._waiting:
+                self.end()
+
+    def end(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        self._forget()
+        self._ends.close()
+        for one in self._waiting:
+            _finish(one)
+
+
+def _finish(ended: asyncio.Future[None]) -> None:
+    if not ended.done():
+        ended.set_result(None)
+
+
 class WaitingRoom:
     """The waiting requests of this process.
 
@@ -36,6 +89,7 @@ class WaitingRoom:
     def __init__(self, most: int | None = None) -> None:
         self.most = most or max(1, most_connections() // 2)
         self._places: OrderedDict[object, Callable[[], None]] = OrderedDict()
+        self._shared: dict[Hashable, _SharedWait] = {}
         self._ended = False
 
     def __len__(self) -> int:
@@ -60,14 +114,7 @@ class WaitingRoom:
         Returns whether the room needed the place: then the request must not wait again.
         """
 
-        def watch(end: Callable[[], None]) -> AbstractContextManager[None]:
-            def seen(pod: FoundPod | None) -> None:
-                if pod is None or over(pod):
-                    end()
-
-            return verbs.watching(pod_id, seen)
-
-        return await self.until(http, watch, seconds)
+        return await self.until(http, watch_of(verbs, pod_id, over), seconds)
 
     async def until(
         self,
@@ -81,8 +128,7 @@ class WaitingRoom:
         needed = False
 
         def end() -> None:
-            if not ended.done():
-                ended.set_result(None)
+            _finish(ended)
 
         def leave() -> None:
             nonlocal needed
@@ -106,6 +152,35 @@ class WaitingRoom:
             timer.cancel()
             gone.cancel()
 
+    async def until_together(
+        self,
+        what: Hashable,
+        watch: Callable[[Callable[[], None]], AbstractContextManager[None]],
+        seconds: float,
+    ) -> bool:
+        """As `until`, for streams: all who wait for the same have one watch, which ends at the first one's time.
+
+        A client that goes isn't noticed here: the response that a stream is part of ends with it.
+
+        Args:
+            what: those with the same one wait for the same.
+        """
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        needed = False
+
+        def leave() -> None:
+            nonlocal needed
+            needed = True
+            _finish(ended)
+
+        shared = self._shared.get(what)
+        if shared is None:
+            shared = self._shared[what] = _SharedWait(lambda: self._shared.pop(what, None))
+            shared.begin(watch, seconds)
+        with self._place(leave), shared.joined(ended):
+            await ended
+        return needed
+
     @contextmanager
     def _place(self, end: Callable[[], None]) -> Generator[None]:
         mine = object()
@@ -118,6 +193,21 @@ class WaitingRoom:
             yield
         finally:
             self._places.pop(mine, None)
+
+
+def watch_of(
+    verbs: Service, pod_id: UUID, over: Callable[[FoundPod], bool]
+) -> Callable[[Callable[[], None]], AbstractContextManager[None]]:
+    """Watches a pod until `over` holds for it, or it is gone."""
+
+    def watch(end: Callable[[], None]) -> AbstractContextManager[None]:
+        def seen(pod: FoundPod | None) -> None:
+            if pod is None or over(pod):
+                end()
+
+        return verbs.watching(pod_id, seen)
+
+    return watch
 
 
 def room_of(http: HttpRequest) -> WaitingRoom:

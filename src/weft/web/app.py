@@ -60,7 +60,6 @@ from weft.web import (
 from weft.web.guard import HEADERS, Guard, form_of
 from weft.web.pages import PREFIX, base_of, error_page, page
 from weft.web.sessions import SessionBook
-from weft.web.together import Together
 from weft.web.visits import SessionsAsked, SignInFirst, book_of, sign_in_first
 from weft.web.websso import check_address
 
@@ -82,7 +81,7 @@ def add_console(app: FastAPI, sign_in: SignIn, database: Database, websso_url: s
         check_address(websso_url)
     app.state.websso_url = websso_url
     app.state.sign_in, app.state.sessions = sign_in, SessionBook(WebSessions(database))
-    app.state.sessions_asked, app.state.together = SessionsAsked(), Together()
+    app.state.sessions_asked = SessionsAsked()
     console = FastAPI(
         title="weft's console", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )

@@ -13,14 +13,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from weft.api.asking import LONGEST_NAME
-from weft.api.streams import COMMENT_SECONDS, OVER, RETRY, streams_of
-from weft.api.waiting import room_of
+from weft.api.streams import OVER, RETRY, streams_of, wait_together
+from weft.api.together import together
 from weft.app.verbs import Request
 from weft.model.errors import ConflictError, TemporaryError, WeftError
 from weft.model.views import EventPage, EventSearch
 from weft.web.live import GATHER_SECONDS
 from weft.web.pages import fragment
-from weft.web.together import together
 from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/events")
@@ -72,7 +71,7 @@ async def _stream(visit: Visit, request: Request, search: EventSearch, every: bo
             if page.events:
                 await asyncio.sleep(GATHER_SECONDS)
             watch = partial(visit.verbs.watching_events, request, search, page.position)
-            if not page.more and await room_of(visit.http).until(visit.http, watch, COMMENT_SECONDS):
+            if not page.more and await wait_together(visit.http, request, search, watch):
                 return
             if not await visit.goes_on():
                 return
@@ -96,7 +95,7 @@ async def _shared(
     async def read() -> tuple[EventPage, bytes]:
         return await run_in_threadpool(_news, visit, request, search, every)
 
-    return await together(visit.http, request, ("events", every, search.after), read, joins=True)
+    return await together(visit.http, request, ("event rows", every, search.after), read, joins=True)
 
 
 def _news(visit: Visit, request: Request, search: EventSearch, every: bool) -> tuple[EventPage, bytes]:

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
 
+from weft.api.together import together
 from weft.app.verbs import Request
 from weft.model.views import HealthGroup, HealthValue
 from weft.planning.kept import Latest
 from weft.web.pages import fragment
-from weft.web.together import together
 from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/site/health")

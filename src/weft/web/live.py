@@ -15,13 +15,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from weft.api.streams import COMMENT_SECONDS, OVER, RETRY, last_event_id, streams_of
-from weft.api.waiting import room_of
+from weft.api.together import together
+from weft.api.waiting import room_of, watch_of
 from weft.app.verbs import Request
 from weft.engine.rows.shownrecords import FoundPod
 from weft.model.errors import TemporaryError, WeftError
 from weft.web.pages import fragment
 from weft.web.pods import checked, shown_pod
-from weft.web.together import together
 from weft.web.visits import Visit, Visitor
 
 router = APIRouter()
@@ -56,9 +56,8 @@ async def _stream(visit: Visit, request: Request, pod: FoundPod, known: int) -> 
                 await asyncio.sleep(GATHER_SECONDS)
             else:
                 yield b":\n\n"
-            if await room_of(visit.http).wait(
-                visit.http, visit.verbs, pod.id, partial(_is_news, known), COMMENT_SECONDS
-            ):
+            watch = watch_of(visit.verbs, pod.id, partial(_is_news, known))
+            if await room_of(visit.http).until_together(("page", pod.id, known), watch, COMMENT_SECONDS):
                 return
             if not await visit.goes_on():
                 return

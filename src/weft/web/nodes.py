@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from weft.api.asking import LONGEST_NAME
 from weft.api.threadshares import run_outside
+from weft.api.together import together
 from weft.app.explain import validate
 from weft.app.service import Service
 from weft.app.verbs import Request
@@ -18,7 +19,6 @@ from weft.model.errors import ForbiddenError, NotFoundError
 from weft.model.views import NodeHistory, NodePage, NodeSearch, NodeSort, NodeState, NodeView
 from weft.web.pods import checked
 from weft.web.sitenav import DETAILS
-from weft.web.together import together
 from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/site")

@@ -14,13 +14,13 @@ from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
 
 from weft.api.threadshares import run_outside
+from weft.api.together import together
 from weft.app.nodepages import NodeMark
 from weft.generate.sitepicture import COLOURS, MOST_BOXES, MOST_NODES, Box, picture
 from weft.model.errors import InputError
 from weft.model.views import HealthValue, LeafView
 from weft.planning.kept import Latest
 from weft.web.pages import Kept, fragment
-from weft.web.together import together
 from weft.web.visits import Visit, Visitor
 
 router = APIRouter(prefix="/site")

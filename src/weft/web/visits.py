@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse
 
 from weft.api.asking import address_of, asker_as, neighbourhood
 from weft.api.threadshares import READ_SECONDS, ThreadShares
+from weft.api.together import Together
 from weft.app.service import Service
 from weft.app.verbs import Request
 from weft.ports.signin import SignIn
@@ -22,7 +23,6 @@ from weft.web.guard import form_of
 from weft.web.pages import PREFIX, base_of, page
 from weft.web.sessions import COOKIE, Session, SessionBook
 from weft.web.sitenav import OWN_RULES, SITE_RULES
-from weft.web.together import Together
 
 _T = TypeVar("_T")
 LONGEST_NEXT = 500

@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+from weft.api.together import Together
 from weft.app.policy import Policy
 from weft.testing.callers import tokens
-from weft.web.together import Together
 
 
 class Reading:
