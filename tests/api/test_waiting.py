@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -410,3 +412,73 @@ def test_invalid_wait_orders_and_releases_nothing(client: Client, query: str) ->
     assert client.post(f"/v1/pods/train/release?{query}").status_code == 400
     assert client.get("/v1/pods/train").json()["state"] == "PLACED"
     assert client.post(f"/v1/pods/nobodys/release?{query}").status_code == 404, "what isn't there comes first"
+
+
+class Watched:
+    """Counts the watches that are open, and calls them."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.begun = 0
+        self.seen: Callable[[], None] = lambda: None
+
+    @contextmanager
+    def __call__(self, seen: Callable[[], None]) -> Generator[None]:
+        self.open, self.begun, self.seen = self.open + 1, self.begun + 1, seen
+        try:
+            yield
+        finally:
+            self.open -= 1
+
+
+def test_streams_that_wait_for_the_same_share_one_watch() -> None:
+    """It ends with what is seen, in any thread; one that leaves leaves it to the others, the last one ends it."""
+
+    async def story() -> None:
+        room, watch = WaitingRoom(), Watched()
+        waits = [asyncio.create_task(room.until_together("a", watch, 60)) for _ in range(5)]
+        other = asyncio.create_task(room.until_together("b", watch, 60))
+        await asyncio.sleep(0.01)
+        assert (watch.open, watch.begun, len(room)) == (2, 2, 6)
+        other.cancel()
+        waits[0].cancel()
+        await asyncio.wait({other, waits[0]})
+        assert watch.open == 1 and len(room) == 4
+        await asyncio.to_thread(watch.seen)  # of the second watch, which is over
+        await asyncio.sleep(0.01)
+        assert not any(one.done() for one in waits[1:])
+        for one in waits[1:]:
+            one.cancel()
+        await asyncio.wait(waits)
+        assert (watch.open, len(room)) == (0, 0)
+        waits = [asyncio.create_task(room.until_together("a", watch, 60)) for _ in range(3)]
+        await asyncio.sleep(0.01)
+        await asyncio.to_thread(watch.seen)
+        assert await asyncio.wait_for(asyncio.gather(*waits), 5) == [False] * 3
+        assert await room.until_together("a", watch, 0.01) is False, "its time is up"
+        assert (watch.open, watch.begun, len(room)) == (0, 4, 0)
+
+    asyncio.run(story())
+
+
+def test_stream_that_gives_its_place_leaves_the_watch_to_the_others() -> None:
+    """And a watch that can't begin is no one's: the next one tries again."""
+
+    async def story() -> None:
+        room, watch = WaitingRoom(most=2), Watched()
+        waits = [asyncio.create_task(room.until_together("a", watch, 60)) for _ in range(3)]
+        assert await asyncio.wait_for(waits[0], 5) is True
+        assert watch.open == 1 and not waits[1].done()
+        room.end_all()
+        assert await asyncio.wait_for(asyncio.gather(*waits[1:]), 5) == [True, True]
+        assert await asyncio.wait_for(room.until_together("a", watch, 60), 5) is True, "the server stops"
+        assert watch.open == 0
+
+        def broken(_: Callable[[], None]) -> Any:
+            raise ValueError("no database")
+
+        for _ in range(2):
+            with pytest.raises(ValueError, match="no database"):
+                await room.until_together("c", broken, 60)
+
+    asyncio.run(story())

@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from fastapi import APIRouter, Response
 from starlette.concurrency import run_in_threadpool
 
 from weft.api.threadshares import run_outside
+from weft.api.together import together
+from weft.app.verbs import Request
 from weft.model.errors import NotFoundError, WeftError
 from weft.model.views import FabricReading, NetworkSearch, NodeState, PodSearch
 from weft.web.sitenav import node_path
@@ -56,28 +59,27 @@ class Group:
 async def alarms(visit: Visitor) -> Response:
     """All groups; one that can't be read says so, and doesn't keep the others from the page."""
     request = await visit.caller("GET", "/v1/pods")
-    looks: tuple[tuple[str, str, Callable[[Visit], Awaitable[list[Alarm]]]], ...] = (
-        ("Service", "", _service),
-        ("Pods", "pods:list_all_projects", _pods),
-        ("Nodes", "nodes:list", _nodes),
-        ("Fabrics", "site:show", _fabrics),
-        ("Tenants' networks", "networks:list_all_projects", _networks),
-        ("The site's resources", "site:plan", _site),
-    )
-    groups: list[Group] = []
     await run_in_threadpool(visit.verbs.may, request, "pods:list_all_projects")
-    for title, rule, look in looks:
-        if rule and rule not in visit.allowed:
-            groups.append(Group(title, unread=f"not for this session: it needs the rule {rule}"))
-            continue
-        try:
-            found = await look(visit)
-        except WeftError as error:
-            groups.append(Group(title, unread=str(error)))
-            continue
-        further = max(0, len(found) - SHOWN)
-        groups.append(Group(title, tuple(found[:SHOWN]), _summary(found), further=further))
-    return visit.page("site_alarms.html", groups=groups)
+    return visit.page("site_alarms.html", groups=[await _group(visit, look) for look in _LOOKS])
+
+
+async def _group(visit: Visit, look: _Look) -> Group:
+    """As of now, by one reading for all who may see it and ask at the same time."""
+    if look.rule and look.rule not in visit.allowed:
+        return Group(look.title, unread=f"not for this session: it needs the rule {look.rule}")
+    try:
+        request = await visit.asker("GET", look.path)
+        return await together(
+            visit.http, request, ("alarms", look.title), partial(_read, visit, request, look)
+        )
+    except WeftError as error:
+        return Group(look.title, unread=str(error))
+
+
+async def _read(visit: Visit, request: Request, look: _Look) -> Group:
+    found = await look.read(visit, request)
+    further = max(0, len(found) - SHOWN)
+    return Group(look.title, tuple(found[:SHOWN]), _summary(found), further=further)
 
 
 def _summary(found: list[Alarm]) -> str:
@@ -87,13 +89,12 @@ def _summary(found: list[Alarm]) -> str:
     return more + ", ".join(f"{number} {word}" for word, number in counts.most_common(8))
 
 
-async def _service(visit: Visit) -> list[Alarm]:
-    health = await run_outside(visit.http, await visit.asker("GET", "/v1/pods"), visit.verbs.health)
+async def _service(visit: Visit, request: Request) -> list[Alarm]:
+    health = await run_outside(visit.http, request, visit.verbs.health)
     return [Alarm(part, said) for part, said in health.checks.items() if not said.startswith("ok")]
 
 
-async def _pods(visit: Visit) -> list[Alarm]:
-    request = await visit.asker("GET", "/v1/pods")
+async def _pods(visit: Visit, request: Request) -> list[Alarm]:
     search = PodSearch(all_projects=True, alarmed=True, limit=MOST)
     pods = await run_in_threadpool(visit.verbs.list_pods, request, search)
     pods.sort(key=lambda pod: (pod.state, pod.since))
@@ -109,9 +110,8 @@ async def _pods(visit: Visit) -> list[Alarm]:
     ]
 
 
-async def _nodes(visit: Visit) -> list[Alarm]:
+async def _nodes(visit: Visit, request: Request) -> list[Alarm]:
     """In quarantine, with failed checks, and drained ones that should be empty by now."""
-    request = await visit.asker("GET", "/v1/nodes")
     nodes, views = await run_outside(
         visit.http, request, lambda: visit.verbs.marks_and_views(request, _STATES)
     )
@@ -132,8 +132,7 @@ async def _nodes(visit: Visit) -> list[Alarm]:
     ]
 
 
-async def _fabrics(visit: Visit) -> list[Alarm]:
-    request = await visit.asker("GET", "/v1/site/fabrics")
+async def _fabrics(visit: Visit, request: Request) -> list[Alarm]:
     readings = await run_in_threadpool(visit.verbs.fabric_readings, request)
     return [
         Alarm(one.fabric, why, "/site/fabrics?now=true", one.read_at)
@@ -152,8 +151,7 @@ def _troubles(one: FabricReading) -> list[str]:
     return found + ([f"reading is old: {one.age:.0f} s"] if one.age > OLD_READING else [])
 
 
-async def _networks(visit: Visit) -> list[Alarm]:
-    request = await visit.asker("GET", "/v1/networks")
+async def _networks(visit: Visit, request: Request) -> list[Alarm]:
     search = NetworkSearch(all_projects=True, limit=MOST)
     networks = await run_in_threadpool(visit.verbs.list_networks, request, search)
     return [
@@ -169,8 +167,7 @@ async def _networks(visit: Visit) -> list[Alarm]:
     ]
 
 
-async def _site(visit: Visit) -> list[Alarm]:
-    request = await visit.asker("GET", "/v1/site/resources")
+async def _site(visit: Visit, request: Request) -> list[Alarm]:
     try:
         one = await run_in_threadpool(visit.verbs.site_resources, request)
     except NotFoundError:
@@ -180,3 +177,23 @@ async def _site(visit: Visit) -> list[Alarm]:
         if one.needs_person
         else []
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A group of alarms. Attributes: rule: that it needs beside the page's; path: of the API's request for it."""
+
+    title: str
+    rule: str
+    path: str
+    read: Callable[[Visit, Request], Awaitable[list[Alarm]]]
+
+
+_LOOKS = (
+    _Look("Service", "", "/v1/pods", _service),
+    _Look("Pods", "pods:list_all_projects", "/v1/pods", _pods),
+    _Look("Nodes", "nodes:list", "/v1/nodes", _nodes),
+    _Look("Fabrics", "site:show", "/v1/site/fabrics", _fabrics),
+    _Look("Tenants' networks", "networks:list_all_projects", "/v1/networks", _networks),
+    _Look("The site's resources", "site:plan", "/v1/site/resources", _site),
+)
