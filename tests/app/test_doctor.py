@@ -98,6 +98,7 @@ def test_sound_cloud_and_new_database_have_only_that_finding(
         "database": ["DATABASE_ANSWERS", "CLOCK_AGREES", "SCHEMA_CURRENT"],
         "workers": ["WORKERS_NONE"],
         "site": ["SITE_MISSING"],
+        "records": ["RECORDS_SOUND"],
         "profile weft: identity": [*compared, "ROLES_PRESENT"],
         **{f"profile weft: {name}": compared for name in ("network", "compute", "image")},
         "profile weft: placement": answers,

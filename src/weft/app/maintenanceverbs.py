@@ -78,7 +78,8 @@ class MaintenanceVerbs(Desk):
         """Take a node out of quarantine."""
         with self._logged(request, "node clear", node):
             self._policy.check("nodes:quarantine", request.caller)
-            self._known_node(node)
+            if node not in self._store.capacity().quarantines:
+                self._known_node(node)  # one that left the site may still be in quarantine
             if not self._store.clear_quarantine(node, request.caller.user_name):
                 raise ConflictError(f"node {node} is not in quarantine")
         return self._node(node)

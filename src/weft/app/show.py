@@ -22,7 +22,7 @@ from weft.model.kinds import Kind
 from weft.model.messages import problems
 from weft.model.nodetests import tests_of
 from weft.model.pod import Aspect, Cause, Condition, Conditions, Phase, changed
-from weft.model.site import Site, Unit
+from weft.model.site import Node, Site, Unit
 from weft.model.views import (
     DrainView,
     FailedCheckView,
@@ -239,7 +239,9 @@ def views_of_nodes(
             leaf = next((locations[name].leaf for locations in topologies if name in locations), "-")
         pods = sorted(sharing.get(name, ()))
         cloud = found.get(name, ""), unknown.get(name, "")
-        yield _node(site, units[name], leaf, capacity, pods, *cloud, failing.get(name, ""))
+        # One that left the site may still be in quarantine, drained or held.
+        unit = units.get(name) or Node(name=name, role="service")
+        yield _node(site, unit, leaf, capacity, pods, *cloud, failing.get(name, ""))
 
 
 def _node(

@@ -155,6 +155,17 @@ class DatabaseCheck:
             yield finding("SITE_MISSING", "site", "none is active: weft site activate FILE")
         else:
             yield finding("SITE_ACTIVE", "site", f"{self.site.name}: {len(self.site.nodes)} nodes")
+        yield from self._states(inspection)
+
+    def _states(self, inspection: Inspection) -> Iterator[Finding]:
+        """What weft never writes: by hand, by a defect, or a broken disk."""
+        rows = inspection.impossible(None if self.site is None else self.site.units)
+        for row in rows:
+            yield finding(row["code"], "records", f"{row['number']}: {_some(row['some'])}")
+        if not rows:
+            yield finding(
+                "RECORDS_SOUND", "records", "pods, holds, bookings and resources agree with each other"
+            )
 
 
 def _some(names: Sequence[str]) -> str:

@@ -31,6 +31,7 @@ _OK, _WARNING, _ERROR, _UNKNOWN = Level.OK, Level.WARNING, Level.ERROR, Level.UN
 _INSTALL, _OPERATING, _ROLES = "install.md", "operating.md", "operating-roles.md"
 _ADVISORIES = "doctor.md#advisories"
 _CERTIFICATES = "security.md#certificates-of-agents"
+_RECORDS = "doctor.md#records"
 _SITE, _SETTINGS = "site-file.md", "configuration.md"
 CODES: Mapping[str, Code] = {
     "SECRETS_CLOSED": Code(_OK, f"{_SETTINGS}#secrets", "only their owner can read these files with secrets"),
@@ -219,6 +220,36 @@ CODES: Mapping[str, Code] = {
         _ERROR,
         _CERTIFICATES,
         "the authority's key that the settings name can't be used for the site's agents",
+    ),
+    "RECORDS_SOUND": Code(_OK, _RECORDS, "no record is in a state that weft never writes"),
+    "RELEASED_UNSIGNED": Code(
+        _ERROR, _RECORDS, "pods are released without a receipt: nothing proves that they are gone"
+    ),
+    "HOLDS_UNOWNED": Code(
+        _ERROR,
+        _RECORDS,
+        "nodes, subnets or numbers are held for pods that don't exist, or were released: no order gets them",
+    ),
+    "PODS_HOLD_NOTHING": Code(
+        _ERROR, _RECORDS, "pods that serve, or are built, hold no node: others may get theirs"
+    ),
+    "BOOKINGS_STRAY": Code(
+        _ERROR,
+        _RECORDS,
+        "nodes are booked for orders that don't exist, or don't wait: they are kept from others",
+    ),
+    "REPLACEMENTS_STRAY": Code(
+        _WARNING,
+        _RECORDS,
+        "replacements or failures are noted of pods, or generations, that don't exist: they count for limits",
+    ),
+    "RESOURCES_UNOWNED": Code(
+        _ERROR, _RECORDS, "resources are recorded for owners that don't exist: no release removes them"
+    ),
+    "STOPS_OUTSIDE_SITE": Code(
+        _WARNING,
+        _RECORDS,
+        "nodes that the site doesn't have are in quarantine, drained or held: so they are when they return",
     ),
     "CHECK_FAILED": Code(_UNKNOWN, "doctor.md#levels", "a check couldn't be made"),
     "CHECK_TIMED_OUT": Code(_UNKNOWN, "doctor.md#levels", "a check didn't end in time"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -92,6 +92,15 @@ class Inspection:
             return Sites(cast(Any, self)).current().site
         except NotFoundError:
             return None
+
+    def impossible(self, units: Collection[str] | None) -> list[DictRow]:
+        """States that the schema permits and weft never writes: `code` of the doctor, `number`, `some` of them.
+
+        Args:
+            units: what the active site has; None: not known.
+        """
+        with self.statement() as tx:
+            return tx.rows("impossible_states", units=None if units is None else sorted(units))
 
     @contextmanager
     def statement(self) -> Generator[Tx]:

@@ -460,3 +460,42 @@ ORDER BY h.node, p.id LIMIT %(most)s;
 -- name: last_backup
 -- Seconds since the newest backup was taken; no row: there was none.
 SELECT extract(epoch FROM %(at)s - taken_at)::float AS age FROM last_backup;
+
+-- name: impossible_states
+-- States that the schema permits and weft never writes: a finding's code of the doctor, how many rows are so, and some of
+-- them. `units`: of the active site; null: not known.
+WITH found (code, what) AS (
+    SELECT 'RELEASED_UNSIGNED', 'pod ' || p.id FROM pod p
+    WHERE p.state = 'RELEASED' AND p.plan IS NOT NULL AND NOT EXISTS (SELECT FROM receipt r WHERE r.owner_id = p.id)
+  UNION ALL
+    SELECT 'HOLDS_UNOWNED', 'node ' || h.node FROM node_hold h
+    WHERE NOT EXISTS (SELECT FROM pod p WHERE p.id = h.pod_id AND p.state <> 'RELEASED')
+  UNION ALL
+    SELECT 'HOLDS_UNOWNED', h.plane || ' subnet ' || h.cidr FROM subnet_hold h
+    WHERE NOT EXISTS (SELECT FROM owner o WHERE o.id = h.owner_id AND o.state <> 'RELEASED')
+  UNION ALL
+    SELECT 'HOLDS_UNOWNED', 'number ' || h.number || ' of ' || h.space FROM number_hold h
+    WHERE NOT EXISTS (SELECT FROM owner o WHERE o.id = h.owner_id)
+  UNION ALL
+    SELECT 'PODS_HOLD_NOTHING', 'pod ' || p.id FROM pod p
+    WHERE p.plan IS NOT NULL AND p.phase IN ('building', 'serving') AND p.wanted = 'present'
+        AND NOT EXISTS (SELECT FROM node_hold h WHERE h.pod_id = p.id)
+  UNION ALL
+    SELECT 'BOOKINGS_STRAY', 'booking of pod ' || b.pod_id FROM booking b
+    WHERE NOT EXISTS (SELECT FROM pod p WHERE p.id = b.pod_id AND p.plan IS NULL AND p.state <> 'RELEASED')
+  UNION ALL
+    SELECT 'REPLACEMENTS_STRAY', 'generation ' || r.generation || ' of pod ' || r.pod_id FROM own_replacement r
+    WHERE NOT EXISTS (SELECT FROM pod p WHERE p.id = r.pod_id AND p.generation >= r.generation)
+  UNION ALL
+    SELECT 'REPLACEMENTS_STRAY', 'failure of node ' || f.node || ' of pod ' || f.pod_id FROM node_failure f
+    WHERE NOT EXISTS (SELECT FROM pod p WHERE p.id = f.pod_id)
+  UNION ALL
+    SELECT 'RESOURCES_UNOWNED', r.kind || ' ' || r.key || ' of ' || r.owner_id FROM resource r
+    WHERE NOT EXISTS (SELECT FROM owner o WHERE o.id = r.owner_id)
+  UNION ALL
+    SELECT 'STOPS_OUTSIDE_SITE', s.what || ' of node ' || s.node FROM (
+        SELECT 'quarantine' AS what, node FROM quarantine
+        UNION ALL SELECT 'drain', node FROM drain UNION ALL SELECT 'hold', node FROM acceptance
+    ) s WHERE s.node <> ALL(%(units)s::text[])
+)
+SELECT code, count(*) AS number, (array_agg(DISTINCT what ORDER BY what))[1:5] AS some FROM found GROUP BY code ORDER BY code;
