@@ -176,7 +176,7 @@ class LeanCloud(FakeCloud):
             }
 
     def endings(
-        self, project_id: str, servers: Collection[str], whole: Collection[str] = ()
+        self, project_id: str, servers: Collection[str], whole: Mapping[str, str] | None = None
     ) -> Mapping[str, Ending]:
         with self._lock:
             unknown = Ending(Ended.NO_RECORD, "Nova has no record of its actions")

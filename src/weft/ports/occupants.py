@@ -163,12 +163,12 @@ class Occupants(Protocol):
         ...
 
     def endings(
-        self, project_id: str, servers: Collection[str], whole: Collection[str] = ()
+        self, project_id: str, servers: Collection[str], whole: Mapping[str, str] | None = None
     ) -> Mapping[str, Ending]:
         """Each of these ids of deleted servers -> how they ended; never raises either.
 
         Args:
             project_id: project of the servers; empty: the service user's own.
-            whole: those that had a bare-metal machine.
+            whole: those that had a bare-metal machine -> which.
         """
         ...

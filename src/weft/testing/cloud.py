@@ -313,7 +313,7 @@ class FakeCloud(FakeServers, FakeStorage, FakePeople):
         return {machine: SeenMachine(use=use) for machine, use in self.offers.busy.items()}
 
     def endings(
-        self, project_id: str, servers: Collection[str], whole: Collection[str] = ()
+        self, project_id: str, servers: Collection[str], whole: Mapping[str, str] | None = None
     ) -> Mapping[str, Ending]:
         try:
             self._call("endings", None)

@@ -16,6 +16,7 @@ from weft.model.errors import UnknownError
 from weft.ports.occupants import Ended, Ending
 
 SERVER = "5f0c4a4e-0000-4000-8000-000000000001"
+MACHINE = "5c435abb-55d9-5c17-8131-5edcbcd52777"
 ADMIN = "ad" * 16
 Step = tuple[str, tuple[tuple[str, str, str], ...], str]
 """Action, its events (name, host, result), and the project that asked for it."""
@@ -63,7 +64,7 @@ class Rig:
     def ending(self, *steps: Step, whole: bool = False) -> Ending:
         for action, events, project in steps:
             self.cloud.act(SERVER, action, *events, project=project)
-        return self.facts.endings(PROJECT, [SERVER], [SERVER] if whole else ())[SERVER]
+        return self.facts.endings(PROJECT, [SERVER], {SERVER: MACHINE} if whole else None)[SERVER]
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +193,35 @@ def test_host_no_longer_listed_is_named_by_its_hash(rig: Rig) -> None:
 
 def test_machine_is_removed_by_any_nova_compute(rig: Rig) -> None:
     """Ironic has the machine; which nova-compute speaks for it changes."""
+    rig.cloud.lies.append(machine("cleaning"))
     assert rig.ending(BUILT, ENDED_ON_B, whole=True).how is Ended.DESTROYED
+
+
+@pytest.mark.parametrize(
+    ("state", "instance", "how"),
+    [
+        ("available", None, Ended.DESTROYED),
+        ("clean failed", None, Ended.DESTROYED),
+        ("active", "another-server", Ended.DESTROYED),
+        ("error", None, Ended.NOT_DESTROYED),
+        ("deleting", SERVER, Ended.NOT_DESTROYED),
+        ("active", None, Ended.NOT_DESTROYED),
+        ("manageable", None, Ended.UNKNOWN),
+    ],
+)
+def test_machine_that_ironic_could_not_tear_down_may_run_what_nova_terminated(
+    rig: Rig, state: str, instance: str | None, how: Ended
+) -> None:
+    """As on the lab: its BMC is dead, Ironic takes the instance off all the same, and Nova notes a success."""
+    rig.cloud.lies.append(machine(state, instance))
+    found = rig.ending(BUILT, ENDED_ON_B, whole=True)
+    assert found.how is how, found
+    assert how is Ended.DESTROYED or f"is {state} in Ironic, power on" in found.text
+
+
+def machine(state: str, instance: str | None = None) -> tuple[str, Reply]:
+    node = {"uuid": MACHINE, "provision_state": state, "instance_uuid": instance, "power_state": "power on"}
+    return f"GET /baremetal/v1/nodes/{MACHINE}", Reply(200, {**node, "instance_info": {}})
 
 
 def test_every_page_of_a_record_is_read(rig: Rig) -> None:

@@ -155,12 +155,21 @@ class Machines(KindDriver):
             wait_for_console(project, asked, node)
         cleaned = unfit(project, row.raw) or _cleaned(project, row.raw)
         if isinstance(cleaned, str):
-            then = "check it in Ironic; it is kept until a cleaning has completed"
-            raise TemporaryError(asked, "Ironic", cleaned, then, alarming=True)
+            raise TemporaryError(asked, "Ironic", cleaned, _what_to_do(row), alarming=True)
         if row.mark is None:
             return
         _still_marked(project, asked, row, fence)
         patch_node(project, asked, machine, [{"op": "remove", "path": f"/extra/{MARK}"}])
+
+
+def _what_to_do(row: Row) -> str:
+    """By a person, for a machine that isn't given back."""
+    if row.raw.get("provision_state") == "error":
+        return (
+            "Ironic couldn't tear it down, so its system may run on: mend its BMC or switch it off, then "
+            f"`openstack baremetal node undeploy {row.raw['uuid']}`; it is kept until a cleaning has completed"
+        )
+    return "check it in Ironic; it is kept until a cleaning has completed"
 
 
 def _still_marked(own: Project, asked: str, row: Row, fence: Fence) -> Json:

@@ -81,6 +81,29 @@ def how_it_ended(own: Project, server: str) -> Ending:
     return Ending(Ended.DESTROYED, said, _moment(node.get("provision_updated_at")), by="Ironic")
 
 
+def confirmed(own: Project, server: str, machine: str, found: Ending) -> Ending:
+    """The end of a server of Nova's on a machine, as far as Ironic confirms it. Raises `UnknownError`.
+
+    Nova notes a termination as a success as soon as Ironic's node has no instance, and Ironic takes the instance off
+    also when it couldn't switch the machine off (`_do_node_tear_down`, state `error`): the guest runs on.
+
+    Args:
+        found: by Nova's record.
+    """
+    if found.how is not Ended.DESTROYED:
+        return found
+    node = read_node(own, machine)
+    state, now = str(node["provision_state"]), instance_of(node)
+    if now is not None and now != server:
+        return found  # Nova deploys on machines that were torn down alone
+    if now is None and state in _TORN_DOWN:
+        return found
+    said = f"{found.text}; but machine {machine} is {state} in Ironic, {node.get('power_state') or 'power unknown'}"
+    if state == GONE or (now is None and state in _BY_HAND):
+        return Ending(Ended.UNKNOWN, f"{said}: nothing says that it was torn down", hosts=(machine,))
+    return Ending(Ended.NOT_DESTROYED, f"{said}: it was not torn down", hosts=(machine,))
+
+
 _BY_HAND = frozenset(
     {"enroll", "verifying", "manageable", "inspecting", "inspect wait", "inspect failed", "adopting"}
 )

@@ -96,7 +96,7 @@ def unfit(own: Project, node: Json) -> str | None:
         said = f"an answer without {', '.join(sorted(missing))}"
         raise UnknownError(f"read whether machine {node['uuid']} is free", "Ironic", said)
     if state != "available" and not node.get("maintenance"):
-        return f"it is in state {state}: {node.get('last_error') or 'no error'}"
+        return f"it is in state {state}: {node.get('last_error') or 'Ironic names no error'}"
     if node.get("instance_uuid") and not node.get("maintenance"):
         return f"it has instance {node['instance_uuid']}"
     return hindrance(node) or console_hindrance(node) or others_hindrance(own, node)
@@ -145,7 +145,7 @@ def progress(row: Row) -> tuple[Status, str]:
     if state in ON_ITS_WAY:
         return Status.PENDING, outside.STATE_OF_CLOUD(state=state)
     if state not in AT_REST:
-        return Status.BROKEN, f"{state}: {raw.get('last_error') or 'no reason given'}"
+        return Status.BROKEN, f"{state}: {raw.get('last_error') or 'Ironic names no error'}"
     return Status.SETTLED, ""
 
 

@@ -22,7 +22,7 @@ from weft.drivers.openstack.deletedservers import had_no_host
 from weft.drivers.openstack.endings import ending
 from weft.drivers.openstack.instances import instance_of
 from weft.drivers.openstack.lookups import place_of
-from weft.drivers.openstack.metalfacts import how_it_ended, on_machine, on_machines
+from weft.drivers.openstack.metalfacts import confirmed, how_it_ended, on_machine, on_machines
 from weft.drivers.openstack.nodes import node_in_ironic, use_of_node
 from weft.drivers.openstack.service import Json
 from weft.drivers.openstack.session import Project, Sessions
@@ -145,7 +145,7 @@ class OpenStackOccupants:
         return made
 
     def endings(
-        self, project_id: str, servers: Collection[str], whole: Collection[str] = ()
+        self, project_id: str, servers: Collection[str], whole: Mapping[str, str] | None = None
     ) -> Mapping[str, Ending]:
         own = self._sessions.own()
         project = self._sessions.project(project_id) if project_id else own
@@ -156,8 +156,9 @@ class OpenStackOccupants:
                 if "@" in server:
                     return how_it_ended(own, server)
                 unplaced = partial(had_no_host, own, project_id or own.compute.signed_in_project(), server)
-                known = self._known_hosts
-                return ending(project, project_id, server, server in whole, known, unplaced=unplaced)
+                known, machine = self._known_hosts, (whole or {}).get(server)
+                found = ending(project, project_id, server, machine is not None, known, unplaced=unplaced)
+                return found if machine is None else confirmed(own, server, machine, found)
             except UNREADABLE as error:
                 return Ending(Ended.UNKNOWN, _sentence(error))
 

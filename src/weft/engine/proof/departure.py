@@ -112,14 +112,15 @@ def read_endings(
         if record.outside_id:
             groups.setdefault((record.resource.where, owner), {})[record.outside_id] = record
     for (cloud, project), mine in sorted(groups.items(), key=lambda g: g[0]):
-        whole = [server for server, one in mine.items() if _has_machine(one)]
+        whole = {server: machine for server, one in mine.items() if (machine := _machine(one))}
         for server, ending in world.clouds[cloud].endings(project, mine, whole).items():
             yield mine[server], ending
 
 
-def _has_machine(record: ResourceRecord) -> bool:
+def _machine(record: ResourceRecord) -> str | None:
+    """Of a bare-metal server."""
     spec = record.resource.spec
-    return isinstance(spec, ServerSpec) and spec.bare_metal
+    return spec.host if isinstance(spec, ServerSpec) and spec.bare_metal else None
 
 
 def read_hosts(

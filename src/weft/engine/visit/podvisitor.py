@@ -85,7 +85,8 @@ class PodVisitor:
         if left is not None and (late := overdue(held, self._settings)):
             give_own_numbers(held, late)
         look = self._onward(held, left)
-        return replace(look, delay=min(look.delay, left.wait.delay)) if left else look
+        # A node in quarantine is looked at as often as the pod: it may stay there for weeks.
+        return replace(look, delay=min(look.delay, left.wait.delay)) if left and not left.kept else look
 
     def _onward(self, held: HeldPod, left: Remaining | None) -> NextVisit:
         """Args: left: what still waits to be removed."""
