@@ -347,7 +347,7 @@ def test_change_of_a_visit_makes_it_read_its_servers_again(
     house.cloud.servers[0].broken = "No valid host was found."
     boots.look()
     work(house)
-    servers = {r.key for r in house.store.resources(pod.id) if r.kind is Kind.SERVER}
+    servers = {r.key for r in house.store.pods.resources(pod.id) if r.kind is Kind.SERVER}
     assert state(house, pod) is PodState.READY and read[-1] == servers
 
 
@@ -358,9 +358,25 @@ def test_many_servers_are_not_observed_right_after_their_creation(
     monkeypatch.setattr(moves, "MANY", 2)
     pod = booting(house)
     assert finds(house) == 0
-    servers = [r for r in house.store.resources(pod.id) if r.kind is Kind.SERVER]
+    servers = [r for r in house.store.pods.resources(pod.id) if r.kind is Kind.SERVER]
     assert all(r.outside_id and "creating" in r.reason for r in servers)
     boot(house, pod)
     keeper(house).look()
     work(house)
     assert state(house, pod) is PodState.READY
+
+
+def test_nodes_are_looked_at_while_servers_boot_and_once_before_the_pod_is_ready(house: House) -> None:
+    """A look that is due by its time alone is left to the verdict if that follows in the same visit."""
+    pod, boots = booting(house), keeper(house)
+
+    def looks(*booted: PodRecord) -> int:
+        before = house.cloud.calls["occupants"]
+        boot(house, *booted)
+        house.store.wake(pod.id)
+        boots.look()
+        work(house)
+        return house.cloud.calls["occupants"] - before
+
+    assert looks() == 1 and state(house, pod) is PodState.BOOTING
+    assert looks(pod) == 1 and state(house, pod) is PodState.READY

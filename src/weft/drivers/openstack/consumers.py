@@ -120,8 +120,9 @@ class Consumers:
                 known[provider] = before.classes
             else:
                 changed.append(provider)
-        if len(changed) > 1:
-            empty = self._unused(own, {p: listed[p] for p in changed})
+        # What Nova shows a server on is used: that listing can't prove more of it.
+        if len(perhaps := [p for p in changed if not shown[p]]) > 1:
+            empty = self._unused(own, {p: listed[p] for p in perhaps})
             known |= dict.fromkeys(empty, _NONE)
             self._remember({p: _Reading(at, listed[p], _NONE) for p in empty})
         return Overview(listed, known)
