@@ -7,6 +7,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from weft.engine.base.world import World
@@ -40,7 +41,7 @@ class WorldKeeper:
     ) -> None:
         self._store, self._build, self._monotonic = store, build, monotonic
         self._lock = threading.Lock()
-        self._generation = -1
+        self._stamp: tuple[int, datetime] | None = None
         self._world: World | None = None
         # Filled by finalizers, which run in whichever thread drops the last reference: a deque needs no lock for that.
         self._unused: deque[tuple[float, list[Closable]]] = deque()
@@ -52,8 +53,8 @@ class WorldKeeper:
     def world_of(self, record: SiteRecord) -> World:
         """Of the active site, which was read just now."""
         with self._lock:
-            if self._world is None or record.generation != self._generation:
-                self._world, self._generation = self._build(record.site), record.generation
+            if self._world is None or record.stamp != self._stamp:
+                self._world, self._stamp = self._build(record.site), record.stamp
                 weakref.finalize(self._world, self._retire, _closable(self._world)).atexit = False
             world, ended = self._world, self._ended()
         _close(ended)

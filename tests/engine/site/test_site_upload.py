@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.engine.house import House, small_site
 from tests.engine.timehouse import HandClock
 from tests.helpers.statements import on_statements
 from weft.api.app import create_app
+from weft.app.worldkeeper import WorldKeeper
 from weft.client import Client
 from weft.engine.base import documents
 from weft.engine.base.database import Database
@@ -251,6 +253,20 @@ def test_other_process_reads_only_changed_parts(house: House, monkeypatch: pytes
     after = other.site().site
     assert after == large(maintenance="fan") and 1 <= len(read) <= 2
     assert after.nodes[-1] is before.nodes[-1]
+
+
+def test_number_of_a_generation_used_again_is_read_again(house: House) -> None:
+    """An older dump was restored, and another site activated: the number is the same, the document is another."""
+    applied(house, cut(large()))
+    before, keeper = house.store.site(), WorldKeeper(house.store, lambda _: replace(house.world))
+    world = keeper.world()
+    rows(house, "DELETE FROM site WHERE generation = 2 RETURNING 1")
+    rows(house, "SELECT setval(pg_get_serial_sequence('site', 'generation'), 1)")
+    later(house, days=1)
+    Store(house.database).activate_site(large(maintenance="fan"), "test")
+    after = house.store.site()
+    assert after.generation == before.generation and after.site == large(maintenance="fan") != before.site
+    assert keeper.world() is not world and keeper.world() is keeper.world()
 
 
 def test_generation_without_its_part_is_unreadable(house: House) -> None:

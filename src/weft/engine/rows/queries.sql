@@ -18,8 +18,9 @@ LOCK TABLE site IN SHARE MODE;
 SELECT generation, name, document, activated_at, activated_by FROM site ORDER BY generation DESC LIMIT 1;
 
 -- name: current_site_generation
--- Only its number, to detect a stale cache.
-SELECT max(generation) AS generation FROM site;
+-- Only which it is, to detect a stale cache. The number alone isn't enough: after a restore of an older dump the same
+-- number can be another document.
+SELECT generation, activated_at FROM site ORDER BY generation DESC LIMIT 1;
 
 -- name: site_parts
 -- Bytes of parts.

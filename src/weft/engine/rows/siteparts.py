@@ -49,6 +49,11 @@ class SiteRecord:
     activated_at: datetime
     activated_by: str
 
+    @property
+    def stamp(self) -> tuple[int, datetime]:
+        """Equal for the same document alone: after a restore of an older dump, its number can be used again."""
+        return self.generation, self.activated_at
+
     @cached_property
     def cut(self) -> Cut:
         """The site as it is stored, sent and shown."""
@@ -72,13 +77,13 @@ class Sites:
         with self._database.statement() as tx:
             newest_row = tx.row("current_site_generation")
         known = self._record
-        if newest_row and known and newest_row["generation"] == known.generation:
+        if newest_row and known and _stamp(newest_row) == known.stamp:
             return known
         with self._loading, self._database.transaction() as tx:
             row = tx.row("current_site")
             if row is None:
                 raise NotFoundError(orders.NO_SITE())
-            if self._record is None or self._record.generation != row["generation"]:
+            if self._record is None or self._record.stamp != _stamp(row):
                 self._record = self._load(tx, row)
             return self._record
 
@@ -102,7 +107,7 @@ class Sites:
         with self._database.placing() as tx:
             tx.run("lock_site")
             row = tx.row("current_site_generation")
-            now = (row["generation"] if row else None) or 0
+            now = row["generation"] if row else 0
             if base is not None and base != now:
                 raise PreconditionError(
                     f"generation {now} of the site is active, but the change is based on {base}: check it with `weft "
@@ -110,7 +115,7 @@ class Sites:
                 )
             if check is not None:
                 check(tx, site)
-            before = self._before(tx, now)
+            before = self._before(tx, row)
             # Parts have this version's shape: while the site is written in another one, all of it is in the document.
             whole = site.model_dump(mode="json") if is_changed(Site, writes()) else made.document
             document = Jsonb(stamped(Site, whole))
@@ -130,15 +135,16 @@ class Sites:
             vars(record).setdefault("cut", made)  # of an equal site
         return record
 
-    def _before(self, tx: Tx, generation: int) -> Site | None:
+    def _before(self, tx: Tx, newest_row: Row | None) -> Site | None:
         """The site of the active generation; None: there is none, or it can't be read."""
+        if newest_row is None:
+            return None
         with self._loading:
             known = self._record
-            if known is not None and known.generation == generation:
+            if known is not None and known.stamp == _stamp(newest_row):
                 return known.site
             row = tx.row("current_site")
-            if row is None:
-                return None
+            assert row is not None, "the table is locked"
             try:
                 return self._load(tx, row).site
             except UnreadableError as error:
@@ -225,6 +231,10 @@ class Sites:
         site = read(Site, head)
         self._parts = parts
         return site.model_copy(update=tables)
+
+
+def _stamp(row: Row) -> tuple[int, datetime]:
+    return row["generation"], row["activated_at"]
 
 
 def _whole(tx: Tx, document: Mapping[str, Any]) -> dict[str, Any]:
