@@ -49,6 +49,32 @@ def test_slower_apply_is_refused_with_the_current_generation(api: Client) -> Non
     assert api.get("/v1/pods/train").json()["nodes"] == 3
 
 
+def test_release_and_extension_of_another_generation_are_refused(api: Client) -> None:
+    """412 with what is in force, nothing changed; the tag that `GET` gave does, and a repeated release."""
+    lease = {"lease": {"end": "2027-01-10T00:00:00Z"}}
+    tag = api.put("/v1/pods/train", json=ORDER | lease).headers["etag"]
+    api.put("/v1/pods/train", json=more(count=3) | lease)
+    later = {"until": "2027-01-11T00:00:00Z"}
+    for path, body in (("release", None), ("extend", later)):
+        late = api.post(f"/v1/pods/train/{path}", json=body, headers={"If-Match": tag})
+        assert (late.status_code, late.json()["code"]) == (412, "CHANGED_MEANWHILE"), path
+        odd = api.post(f"/v1/pods/train/{path}", json=body, headers={"If-Match": '"x"'})
+        assert (odd.status_code, "If-Match" in odd.text) == (400, True), path
+        none = api.post(f"/v1/pods/other/{path}", json=body, headers={"If-Match": tag})
+        assert none.status_code == 404, path
+    shown = api.get("/v1/pods/train")
+    assert shown.json()["lease_end"] == "2027-01-10T00:00:00Z"
+    assert "release" not in {one["type"] for one in api.get("/v1/pods/train/events").json()["events"]}
+    longer = api.post("/v1/pods/train/extend", json=later, headers={"If-Match": shown.headers["etag"]})
+    assert (longer.status_code, longer.json()["lease_end"]) == (202, later["until"])
+    stale = api.post("/v1/pods/train/release", headers={"If-Match": shown.headers["etag"]})
+    assert stale.status_code == 412, "it was extended since"
+    for given in (longer.headers["etag"], longer.headers["etag"], "*"):
+        gone = api.post("/v1/pods/train/release", headers={"If-Match": given})
+        assert gone.status_code == 202, gone.text
+    assert "release" in {one["type"] for one in api.get("/v1/pods/train/events").json()["events"]}
+
+
 @pytest.mark.parametrize("given", ["1", "*", '"*"', '"x"', '"-1"', "9" * 40])
 def test_if_match_other_than_a_generation_is_400(api: Client, given: str) -> None:
     """Anything else in the header is bad input, never a change."""

@@ -37,7 +37,7 @@ from weft.api.threadshares import outside, run_outside
 from weft.api.topology import TOPOLOGY_FORMATS, TOPOLOGY_SCHEMA, UNCHANGED, topology_answer
 from weft.app.orderfile import load_order
 from weft.app.verbs import Request
-from weft.model.errors import InputError
+from weft.model.errors import InputError, PreconditionError
 from weft.model.ids import ServerName
 from weft.model.order import Order
 from weft.model.plan import Plan
@@ -204,21 +204,28 @@ async def show_pod(
 
 @router.post("/{name}/release", response_model=PodView, status_code=202)
 async def release_pod(
-    http: HttpRequest, request: Asker, verbs: Backend, name: Named, until: Until = None, wait: Wait = None
+    http: HttpRequest,
+    request: Asker,
+    verbs: Backend,
+    name: Named,
+    until: Until = None,
+    wait: Wait = None,
+    if_match: IfMatch = None,
 ) -> Response:
     """Release a pod; idempotent. With `until=RELEASED` and `wait`, the answer comes when its receipt is there."""
     aim: WaitAim | None = None
+    generation: int | None = None
 
     def release() -> Response | UUID:
-        nonlocal aim
+        nonlocal aim, generation
         try:
-            aim = aim_of(until, wait)
-        except InputError:
+            aim, generation = aim_of(until, wait), generation_of(if_match)
+        except (InputError, PreconditionError):
             verbs.may(request, "pods:release", name)  # errors are shown only to callers who may release it
             raise
         if aim:
-            return UUID(verbs.begin_release(request, name))
-        return _accepted(verbs.release_pod(request, name))
+            return UUID(verbs.begin_release(request, name, generation))
+        return _accepted(verbs.release_pod(request, name, generation))
 
     return await when_there(http, request, verbs, await run_in_threadpool(release), aim, 202, done=True)
 
@@ -227,10 +234,15 @@ async def release_pod(
     "/{name}/extend", response_model=PodView, status_code=202, openapi_extra=body_schema(ExtendRequest)
 )
 def extend_pod(
-    request: Annotated[Request, may_with("pods:extend")], verbs: Backend, name: Named, body: SmallBody
+    request: Annotated[Request, may_with("pods:extend")],
+    verbs: Backend,
+    name: Named,
+    body: SmallBody,
+    if_match: IfMatch = None,
 ) -> Response:
     """Extend a pod's lease."""
-    return _accepted(verbs.extend_pod(request, name, document(ExtendRequest, body).until))
+    until, generation = document(ExtendRequest, body).until, generation_of(if_match)
+    return _accepted(verbs.extend_pod(request, name, until, generation))
 
 
 @router.post(

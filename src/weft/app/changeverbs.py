@@ -132,8 +132,14 @@ class ChangeVerbs(Generations, WaitingChanges):
             check_confirmed(tx, pod)
         return self._by_active_site(lambda: self._apply_placed(request, pod, order, remove), order.name)
 
-    def extend_pod(self, request: Request, name: str, until: datetime) -> PodView:
-        """Set a later end of the lease, unless bookings of others conflict with it."""
+    def extend_pod(
+        self, request: Request, name: str, until: datetime, generation: int | None = None
+    ) -> PodView:
+        """Set a later end of the lease, unless bookings of others conflict with it.
+
+        Args:
+            generation: `PreconditionError` unless the pod has this one.
+        """
         with self._logged(request, "pod extend", name):
             pod = self._find(request, "pods:extend", name)
             by = request.caller.named_to(pod.project_id)
@@ -143,6 +149,8 @@ class ChangeVerbs(Generations, WaitingChanges):
                 check_longest("until", until, until.timestamp(), at.timestamp(), site)
                 # As read under the lock: another extension may have come first, and the later end wins.
                 pod = self._store.pods.under(tx, pod.id)
+                if generation is not None and generation != pod.generation:
+                    raise PreconditionError(orders.CHANGED_MEANWHILE(pod=pod.name, now=pod.generation))
                 if pod.placed is None and pod.state not in ENDED:
                     if not lengthen_waiting(tx, pod, until, capacity, site, by):
                         raise ConflictError(orders.NOT_WAITING(pod=pod.name))

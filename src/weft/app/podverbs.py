@@ -148,14 +148,16 @@ class PodVerbs(OrderDesk):
         """Events with a sequence above `after`; with `newest` only the last so many."""
         return self._store.records.events(self._whose(request, "pods:events", name).id, after, newest)
 
-    def release_pod(self, request: Request, name: str) -> PodView:
-        return self._view(UUID(self.begin_release(request, name)))
+    def release_pod(self, request: Request, name: str, generation: int | None = None) -> PodView:
+        """Args: generation: `PreconditionError` unless the pod has this one."""
+        return self._view(UUID(self.begin_release(request, name, generation)))
 
-    def begin_release(self, request: Request, name: str) -> str:
+    def begin_release(self, request: Request, name: str, generation: int | None = None) -> str:
         """As `release_pod`, but returns only the pod's id, without reading the pod."""
         with self._logged(request, "pod release", name):
             pod = self._whose(request, "pods:release", name)
-            self._store.release(pod.id, pods.RELEASE_REQUESTED(user=request.caller.named_to(pod.project_id)))
+            said = pods.RELEASE_REQUESTED(user=request.caller.named_to(pod.project_id))
+            self._store.release(pod.id, said, generation)
             return str(pod.id)
 
     def retry_pod(self, request: Request, name: str) -> PodView:

@@ -42,12 +42,7 @@ def _add_ordering(commands: Subparsers) -> None:
     )
     _order_file(parser)
     _removing(parser)
-    parser.add_argument(
-        "--generation",
-        metavar="N",
-        type=_number,
-        help="only if the pod is at this generation (weft pod show)",
-    )
+    _generation(parser)
     _waiting(parser, "as the file describes")
     parser = acting(commands, "create", podact.create, "order a pod")
     _order_file(parser)
@@ -103,16 +98,27 @@ def _add_looking(commands: Subparsers) -> None:
     _timeout(parser, "timeout")
 
 
+def _generation(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--generation",
+        metavar="N",
+        type=_number,
+        help="only if the pod is at this generation (weft pod show)",
+    )
+
+
 def _add_ending(commands: Subparsers) -> None:
     for word, more in (("release", ""), ("delete", " (the same as release)")):
         parser = acting(commands, word, podact.release, f"release a pod{more}")
         _name(parser)
+        _generation(parser)
         _waiting(parser, "RELEASED")
     parser = acting(commands, "extend", podact.extend, "extend a pod's lease")
     _name(parser)
     end = parser.add_mutually_exclusive_group(required=True)
     end.add_argument("--until", metavar="TIME", help="new end of the lease, such as 2027-01-31T18:00Z")
     end.add_argument("--by", metavar="DURATION", help="so much after its present end, such as 90m, 4h or 7d")
+    _generation(parser)
     parser = acting(
         commands, "report", podact.report, "report a faulty node: the project's next orders do without it"
     )
@@ -134,12 +140,7 @@ def _add_ending(commands: Subparsers) -> None:
         help="let any order have the replaced node once it is clean (operators; default: held until it is accepted)",
     )
     parser.add_argument("--plan", action="store_true", help="show what would change, and change nothing")
-    parser.add_argument(
-        "--generation",
-        metavar="N",
-        type=_number,
-        help="only if the pod is at this generation (weft pod show)",
-    )
+    _generation(parser)
     _waiting(parser, "READY")
     parser = acting(commands, "retry", podact.retry, "resume a FAILED pod where it failed")
     _name(parser)

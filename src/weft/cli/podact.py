@@ -90,14 +90,22 @@ def apply(args: argparse.Namespace) -> int:
 
 def release(args: argparse.Namespace) -> int:
     """`weft pod release`."""
-    return _asked(args, lambda client: client.pods.release(args.name), "RELEASED", "being released")
+
+    def ask(client: Client) -> dict[str, Any]:
+        return client.pods.release(args.name, generation=args.generation)
+
+    return _asked(args, ask, "RELEASED", "being released")
 
 
 def extend(args: argparse.Namespace) -> int:
     """`weft pod extend`, to a time or by a duration."""
     client = client_of(args)
-    until = args.until if args.by is None else _later(client.pods.show(args.name), args.by)
-    pod = client.pods.extend(args.name, until)
+    until, generation = args.until, args.generation
+    if args.by is not None:  # after the end that was read: not if it has moved since
+        pod = client.pods.show(args.name)
+        until = _later(pod, args.by)
+        generation = pod["generation"] if generation is None else generation
+    pod = client.pods.extend(args.name, until, generation)
     if args.json or args.formatter:
         write(record(pod), args)
     else:

@@ -29,7 +29,7 @@ class Pods:
         generation: of which the pod must be; None: of any.
         """
         path = f"/v1/pods/{part('name', str(order['name']))}{_removing(remove)}"
-        given = {"If-Match": f'"{generation}"'} if generation is not None else None
+        given = _only(generation)
         return self.weft.ask("PUT", path, order, headers=given)
 
     def create(
@@ -118,10 +118,13 @@ class Pods:
         """A pod's order, nodes, servers, ports and leaf ports: wanted beside seen, for operators."""
         return self.weft.ask("GET", f"/v1/pods/{quote(name, safe='')}/map", extra_time=60)
 
-    def release(self, name: str, until: Sequence[str] = (), wait: float = 0.0) -> Json:
-        """The pod, being released; with `until`, as `show`."""
+    def release(
+        self, name: str, until: Sequence[str] = (), wait: float = 0.0, generation: int | None = None
+    ) -> Json:
+        """The pod, being released; with `until`, as `show`. Args: generation: of which it must be; None: of any."""
         query, wait = waiting(until, wait)
-        return self.weft.ask("POST", f"/v1/pods/{part('name', name)}/release{query}", extra_time=wait)
+        path = f"/v1/pods/{part('name', name)}/release{query}"
+        return self.weft.ask("POST", path, extra_time=wait, headers=_only(generation))
 
     def receipt(self, name: str) -> Json:
         """The signed receipt of a pod's release."""
@@ -133,8 +136,10 @@ class Pods:
         found = self.weft.fetch(f"/v1/pods/{part('name', name)}/topology?{query}", "Weft-Left-Out")
         return found.text, [one for one in found.mark.split("; ") if one]
 
-    def extend(self, name: str, until: str) -> Json:
-        return self.weft.ask("POST", f"/v1/pods/{part('name', name)}/extend", {"until": until})
+    def extend(self, name: str, until: str, generation: int | None = None) -> Json:
+        """Args: generation: of which the pod must be; None: of any."""
+        path = f"/v1/pods/{part('name', name)}/extend"
+        return self.weft.ask("POST", path, {"until": until}, headers=_only(generation))
 
     def replace_node(
         self, name: str, node: str, by: str | None = None, generation: int | None = None, hold: bool = True
@@ -144,7 +149,7 @@ class Pods:
         generation: of which the pod must be; None: of any.
         hold: hold the replaced node until it is accepted.
         """
-        given = {"If-Match": f'"{generation}"'} if generation is not None else None
+        given = _only(generation)
         path = f"/v1/pods/{part('name', name)}/replace"
         return self.weft.ask("POST", path, _replacing(node, by, hold), headers=given)
 
@@ -190,3 +195,8 @@ def _is_over(pod: Json, until: Sequence[str]) -> bool:
 
 def _replacing(node: str, by: str | None, hold: bool) -> Json:
     return {"node": node} | ({"with": by} if by is not None else {}) | ({} if hold else {"hold": False})
+
+
+def _only(generation: int | None) -> dict[str, str] | None:
+    """Headers of a change of this generation alone."""
+    return None if generation is None else {"If-Match": f'"{generation}"'}

@@ -323,11 +323,12 @@ SELECT count(*) AS number FROM owner WHERE state <> 'RELEASED' AND (parked IS NO
 -- name: release_pod
 -- Changes only what is wanted; the loop does the work. An order that waits, or that failed before it had anything, ends
 -- at once: nothing of it is outside. A pod whose release was requested before is woken once more. `late`: only a
--- waiting order whose lease is over.
+-- waiting order whose lease is over. `generation`: only a pod that has it; NULL: any.
 WITH it AS MATERIALIZED (
     SELECT id, coalesce(%(at)s::timestamptz, clock_timestamp()) AS at, state, wanted = 'present' AS asked,
         plan IS NULL AND state IN ('PENDING', 'FAILED') AS withdrawn
     FROM pod WHERE id = %(id)s AND (NOT %(late)s OR plan IS NULL AND state IN ('PENDING', 'FAILED') AND lease_end <= %(at)s)
+        AND generation = coalesce(%(generation)s, generation)
     FOR UPDATE
 ), withdrawn AS (
     UPDATE pod p SET wanted = 'absent', state = 'RELEASED', phase = 'released', conditions = '[]', reason = '""', since = it.at,

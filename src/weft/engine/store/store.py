@@ -37,7 +37,8 @@ from weft.engine.store.counts import (
 )
 from weft.engine.store.podlist import UNREADABLE
 from weft.engine.store.podrows import PodRows
-from weft.model.messages import outside, pods
+from weft.model.errors import PreconditionError
+from weft.model.messages import orders, outside, pods
 from weft.model.pod import PodState
 from weft.model.site import Site
 
@@ -168,8 +169,12 @@ class Store:
                 announce(tx, owner_id, "alarm", f"{UNREADABLE}: {error.answer}")
                 log.error("owner %s: %s", owner_id, error)
 
-    def release(self, pod_id: UUID, message: str) -> bool:
-        """Request an owner's release; False if that was done before. A waiting order ends at once."""
+    def release(self, pod_id: UUID, message: str, generation: int | None = None) -> bool:
+        """Request an owner's release; False if that was done before. A waiting order ends at once.
+
+        Args:
+            generation: only of a pod that has it; `PreconditionError` otherwise.
+        """
         with self.database.statement() as tx:
             row = tx.row(
                 "release_pod",
@@ -178,7 +183,11 @@ class Store:
                 withdrawn=_withdrawn(),
                 at=tx.given,
                 late=False,
+                generation=generation,
             )
+            if row is None and generation is not None:
+                now = PodRows.under(tx, pod_id)
+                raise PreconditionError(orders.CHANGED_MEANWHILE(pod=now.name, now=now.generation))
             return release_owner(tx, pod_id, message, tx.given) if row is None else row["asked"]
 
     def claim_owner(self, owner_id: UUID, worker: str) -> Held | None:
@@ -240,14 +249,9 @@ class Store:
             )
             tx.many("notify", [{"owner_id": str(pod_id)} for pod_id in texts])
         over = pods.LEASE_ENDED_BEFORE_START()
+        given = {"withdrawn": _withdrawn(), "at": now, "late": True, "generation": None}
         with self.database.statement() as tx:  # unless it was extended or started since it was read
-            late = [
-                i
-                for i in late
-                if tx.row(
-                    "release_pod", id=i, message=message_json(over), withdrawn=_withdrawn(), at=now, late=True
-                )
-            ]
+            late = [i for i in late if tx.row("release_pod", id=i, message=message_json(over), **given)]
         return [*late, *ended]
 
     def retry(self, pod_id: UUID, message: str) -> PodState | None:
