@@ -90,7 +90,7 @@ class CertificateKeeper(Periodic):
     ) -> None:
         self._store, self._site, self._key, self._every = store, site, authority_key, every
         self._rows = AgentCertificates(store.database)
-        super().__init__("certificates", self.tend, pulse or Pulse(), LIMIT, first=min(10.0, every))
+        super().__init__("certificates", self.tend, pulse, LIMIT, first=min(10.0, every))
 
     def tend(self) -> float:
         """Look at what is due, and renew what must be."""

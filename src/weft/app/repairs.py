@@ -173,14 +173,10 @@ class Repairs(Periodic):
     def __init__(
         self, replacer: Replacer, database: Database, pulse: Pulse | None = None, every: float = EVERY
     ):
-        self._replacer, self._database, self._every = replacer, database, every
+        self._replacer, self._database = replacer, database
         super().__init__(
-            "repairs", self._turn, pulse or Pulse(), LIMIT, first=every, again=every, defect=2 * every
+            "repairs", self.tend, pulse, LIMIT, every=every, first=every, again=every, defect=2 * every
         )
-
-    def _turn(self) -> float:
-        self.tend()
-        return self._every
 
     def tend(self) -> None:
         """Try to replace each node that is due, some of many."""

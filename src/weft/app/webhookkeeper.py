@@ -59,7 +59,7 @@ class WebhookKeeper(Periodic):
         self._hooks, self._stream = Webhooks(store), EventStream(store.database)
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="webhooks")
         self._busy: set[Any] = set()
-        super().__init__("webhooks", self.tend, pulse or Pulse(), LIMIT, first=every)
+        super().__init__("webhooks", self.tend, pulse, LIMIT, first=every)
 
     def stop(self, timeout: float = 5.0) -> None:
         """A delivery under way isn't waited for: it is repeated if its result wasn't written."""

@@ -81,7 +81,7 @@ class Sweeper(Periodic):
         self._store, self._world, self._site, self._clock = store, world, site, clock
         self._settings = settings or SweepSettings()
         self._traces = Traces(store.database)
-        super().__init__("sweep", self.run_due, pulse or Pulse(), self._settings.every + LONGEST)
+        super().__init__("sweep", self.run_due, pulse, self._settings.every + LONGEST)
 
     def run_due(self) -> float:
         """Sweep, if it is due and no other process does; returns seconds until it may be due again."""

@@ -327,7 +327,7 @@ class GateKeeper(Periodic):
     def __init__(self, gate: Gate, pulse: Pulse | None = None) -> None:
         self._gate = gate
         gate.hurry = self.hurry
-        super().__init__("gate", self._turn_, pulse or Pulse(), LIMIT, again=AGAIN)
+        super().__init__("gate", self._turn_, pulse, LIMIT, again=AGAIN)
 
     def _turn_(self) -> float:
         self._gate.tend()

@@ -16,8 +16,10 @@ class Periodic:
     """One thread. Its pulse shows whether it is still alive.
 
     Args:
-        turn: does the work once and returns the seconds until the next turn.
+        turn: does the work once and returns the seconds until the next turn; None: `every`.
+        pulse: None: of its own.
         limit: seconds without a successful turn after which the thread counts as stuck.
+        every: seconds between two turns.
         first: seconds before the first turn.
         again, defect: pauses after an expected error, and after an unexpected one.
     """
@@ -25,15 +27,17 @@ class Periodic:
     def __init__(
         self,
         name: str,
-        turn: Callable[[], float],
-        pulse: Pulse,
+        turn: Callable[[], float | None],
+        pulse: Pulse | None,
         limit: float,
         *,
+        every: float = 10.0,
         first: float = 1.0,
         again: float = 10.0,
         defect: float = 60.0,
     ) -> None:
-        self._name, self._turn, self._pulse, self._limit = name, turn, pulse, limit
+        self._name, self._turn, self._pulse, self._limit = name, turn, pulse or Pulse(), limit
+        self._period = every
         self._pause, self._again, self._defect = first, again, defect
         self.stopped, self._hurried = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -59,7 +63,8 @@ class Periodic:
             if self.stopped.is_set():
                 return
             try:
-                self._pause = self._turn()
+                pause = self._turn()
+                self._pause = self._period if pause is None else pause
             except WeftError as error:
                 self._failed(error)
                 log.warning("%s: %s", self._name, error)

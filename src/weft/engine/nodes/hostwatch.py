@@ -53,14 +53,10 @@ class HostWatch(Periodic):
         pulse: Pulse | None = None,
         every: float = EVERY,
     ) -> None:
-        self._database, self._world, self._site, self._every = database, world, site, every
+        self._database, self._world, self._site = database, world, site
         super().__init__(
-            "hosts", self._look, pulse or Pulse(), LIMIT, first=every, again=every, defect=2 * every
+            "hosts", self.tend, pulse, LIMIT, every=every, first=every, again=every, defect=2 * every
         )
-
-    def _look(self) -> float:
-        self.tend()
-        return self._every
 
     def tend(self) -> None:
         """Read every cloud once; one that can't be read doesn't block others."""

@@ -61,7 +61,7 @@ class MachineKeeper(Periodic):
         self._database, self._world, self._site = database, world, site
         self._every, self._briefly = every, min(every, briefly)
         self._asking = Asking("machines")
-        super().__init__("machines", self._look, pulse or Pulse(), LIMIT, again=every)
+        super().__init__("machines", self._look, pulse, LIMIT, again=every)
 
     def _look(self) -> float:
         self.look()

@@ -66,7 +66,7 @@ class TenantKeeper(Periodic):
         self._database, self._world, self._site = database, world, site
         self._settings = settings or TenantSettings()
         self._looked_at = -self._settings.pause
-        super().__init__("tenant networks", self._look, pulse or Pulse(), LIMIT)
+        super().__init__("tenant networks", self._look, pulse, LIMIT)
 
     # -- called by the listener ----------------------------------------------------------------------------------
 

@@ -60,11 +60,7 @@ class BootKeeper(Periodic):
         self._database, self._world, self._every, self._together = database, world, every, together
         self._asking = Asking("boots")
         self._silent: set[str] = set()
-        super().__init__("boots", self._look, pulse or Pulse(), LIMIT, again=every)
-
-    def _look(self) -> float:
-        self.look()
-        return self._every
+        super().__init__("boots", self.look, pulse, LIMIT, every=every, again=every)
 
     def look(self) -> None:
         """Ask every cloud with booting servers that no other worker asks, unless its last answer is still awaited."""

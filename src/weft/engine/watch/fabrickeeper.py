@@ -36,14 +36,10 @@ class FabricKeeper(Periodic):
         pulse: Pulse | None = None,
         every: float = LEVEL_EVERY,
     ) -> None:
-        self._database, self._world, self._every = database, world, every
+        self._database, self._world = database, world
         super().__init__(
-            "fabrics", self._look, pulse or Pulse(), LIMIT, first=every, again=every, defect=every
+            "fabrics", self.tend, pulse, LIMIT, every=every, first=every, again=every, defect=every
         )
-
-    def _look(self) -> float:
-        self.tend()
-        return self._every
 
     def tend(self) -> None:
         """Check every fabric once; an unreachable one doesn't block others."""

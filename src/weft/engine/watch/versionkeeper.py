@@ -30,7 +30,7 @@ class VersionKeeper(Periodic):
         # Containers on one host may share its name, and have each a process of the same number.
         self._process = name or f"{socket.gethostname()}/{os.getpid()}.{secrets.token_hex(2)}"
         self._newer = False
-        super().__init__("versions", self._turn_, pulse or Pulse(), LIMIT, first=0.0, again=EVERY)
+        super().__init__("versions", self._turn_, pulse, LIMIT, first=0.0, again=EVERY)
 
     def stop(self, timeout: float = 5.0) -> None:
         """Also remove the process from those at work."""
