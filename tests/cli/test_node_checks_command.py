@@ -43,8 +43,11 @@ def test_checks_of_a_node_are_reported_and_read(desk: Desk) -> None:
         ("check-token", "gpu01"),
         ("check-tokens",),
         ("forget-checks", "gpu01"),
+        ("judge-check", "XID", "real"),
     ):
         assert desk.weft("node", *words).code == 2
+    judged = desk.weft("node", "judge-check", "XID", "real", cloud="operator")
+    assert judged.code == 0 and "check XID is real on gpu01" in judged.out
     forgot = desk.weft("node", "forget-checks", "gpu01", cloud="operator")
     assert forgot.code == 0 and "forgot" in forgot.out
     tokens = desk.weft("node", "check-tokens", "gpu01", cloud="operator")

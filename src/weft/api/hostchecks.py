@@ -34,7 +34,15 @@ from weft.app.verbs import Request
 from weft.model.errors import ForbiddenError, UnauthenticatedError
 from weft.model.hostchecks import CheckDocument
 from weft.model.nodetests import NodeTestReceipt, NodeTestReport
-from weft.model.views import CheckReceipt, CheckTokenRequest, CheckTokenView, NewCheckToken, NodeChecks
+from weft.model.views import (
+    CheckJudgement,
+    CheckReceipt,
+    CheckTokenRequest,
+    CheckTokenView,
+    JudgedCheck,
+    NewCheckToken,
+    NodeChecks,
+)
 
 LARGEST, MOST_VALUES = 1024 * KIB, 20_000
 """Bytes and values of a document: a host with 16 GPUs and adapters has 0.2 MB and 3,000."""
@@ -103,6 +111,14 @@ def forget_checks(
 ) -> Response:
     """Forget what a node reported, failed checks included, until it reports again. 409 if there is nothing."""
     return answer(verbs.forget_checks(request, name))
+
+
+@router.put("/checks/{name}/judgement", response_model=JudgedCheck, openapi_extra=body_schema(CheckJudgement))
+def judge_check(
+    request: Annotated[Request, may("nodes:judge_checks")], verbs: Backend, name: Named, body: SmallBody
+) -> Response:
+    """Say whether a check that began to fail on many nodes is real or a mistake. 409 if it fails on no node."""
+    return answer(verbs.judge_check(request, name, document(CheckJudgement, body).judged))
 
 
 @router.post(

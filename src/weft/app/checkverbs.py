@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -16,15 +17,15 @@ from weft.app.yamltext import Positions
 from weft.engine.book.checkstate import check_state, is_current, verdict
 from weft.engine.book.stops import NO_STOPS
 from weft.engine.nodes.checktokens import list_tokens, make_token, node_of, revoke_token
-from weft.engine.nodes.hostchecks import forget_report, last_report, problems_in, store_report
+from weft.engine.nodes.hostchecks import forget_report, judge_check, last_report, problems_in, store_report
 from weft.engine.nodes.nodetests import record_test
 from weft.engine.rows.holds import BANDWIDTH
 from weft.model.errors import ConflictError, ForbiddenError, InputError, NotFoundError
-from weft.model.hostchecks import CheckDocument, CheckedHost, CheckState, known_members
+from weft.model.hostchecks import CODE, CheckDocument, CheckedHost, CheckState, Judged, known_members
 from weft.model.messages import hostchecks, maintenance
 from weft.model.nodetests import OWN_CHECKS, NodeTest, NodeTestReceipt, NodeTestReport
 from weft.model.site import Node, Site
-from weft.model.views import CheckReceipt, CheckTokenView, NewCheckToken, NodeChecks
+from weft.model.views import CheckReceipt, CheckTokenView, JudgedCheck, NewCheckToken, NodeChecks
 from weft.planning.site.hostchecks import expected_file
 from weft.ports.cloud import Caller
 
@@ -124,6 +125,15 @@ class CheckVerbs(Desk):
             document=document,
             tests=tests,
         )
+
+    def judge_check(self, request: Request, check: str, judged: Judged) -> JudgedCheck:
+        """Say whether a check that fails on many nodes is real, or a mistake. `ConflictError` if it fails nowhere."""
+        with self._logged(request, "node judge-check", f"{check[:40]} {judged}"):
+            self._policy.check("nodes:judge_checks", request.caller)
+            if re.fullmatch(CODE, check) is None:
+                raise InputError("check", check[:80], "the code of a check, such as GPU_COUNT")
+            nodes = judge_check(self._store.database, check, judged, request.caller.user_name)
+            return JudgedCheck(check=check, judged=judged, nodes=tuple(nodes))
 
     def forget_checks(self, request: Request, node: str) -> NodeChecks:
         """Forget what a node reported, failed checks included. Raises `ConflictError` if there is nothing."""

@@ -343,6 +343,13 @@ _RULES = (
         "DELETE",
     ),
     _documented(
+        "nodes:judge_checks",
+        "rule:operator",
+        "Say whether a check that fails on many nodes is real: it keeps all of them from orders; or a mistake: none.",
+        "/v1/checks/{name}/judgement",
+        "PUT",
+    ),
+    _documented(
         "nodes:report_tests",
         "rule:operator",
         "Report what an outside test found on a held node, which ends the hold if all tests passed. A program that "

@@ -24,6 +24,14 @@ def add_commands(commands: Subparsers) -> None:
         commands, "forget-checks", forget, "forget what a node's checks reported, until it reports again"
     )
     parser.add_argument("node", metavar="NODE")
+    parser = leaf(
+        commands,
+        "judge-check",
+        judge,
+        "say of a check that fails on many nodes whether it is real (orders get none of them) or a mistake",
+    )
+    parser.add_argument("check", metavar="CODE", help="such as GPU_COUNT")
+    parser.add_argument("judged", choices=("real", "mistake", "open"), help="open: weft decides again")
     _add_tests(commands)
     parser = shown(
         commands,
@@ -110,6 +118,18 @@ def forget(args: argparse.Namespace) -> int:
         write_json(found)
     else:
         say(f"node {clean(args.node)}: forgot what its checks had reported")
+    return 0
+
+
+def judge(args: argparse.Namespace) -> int:
+    """`weft node judge-check`."""
+    found = client_of(args).checks.judge(args.check, args.judged)
+    if args.json:
+        write_json(found)
+    else:
+        nodes = found["nodes"]
+        more = f" and {len(nodes) - 5} more" if len(nodes) > 5 else ""
+        say(f"check {found['check']} is {found['judged']} on {', '.join(map(clean, nodes[:5]))}{more}")
     return 0
 
 

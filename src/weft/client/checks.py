@@ -22,6 +22,10 @@ class Checks:
     def forget(self, node: str) -> Json:
         return self.weft.ask("DELETE", f"/v1/nodes/{part('node', node)}/checks")
 
+    def judge(self, check: str, judged: str) -> Json:
+        """Say of a check that fails whether it is `real`, a `mistake`, or `open` again."""
+        return self.weft.ask("PUT", f"/v1/checks/{part('check', check)}/judgement", {"judged": judged})
+
     def report_test(self, node: str, test: str, **given: Any) -> Json:
         """What an outside test found on a held node. Args: fields of `NodeTestReport`; None is left out."""
         body = {name: value for name, value in given.items() if value is not None}

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, field_validator
 
-from weft.model.base import Document
+from weft.model.base import Document, added
 
 CheckStatus = Literal["ok", "failed", "unknown", "skipped"]
 CheckState = Literal["ok", "failed", "unknown", "old", "never"]
@@ -203,6 +203,9 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
+Judged = Literal["open", "real", "mistake"]
+
+
 class CheckProblem(Document):
     """A check that failed, or couldn't be judged."""
 
@@ -211,6 +214,11 @@ class CheckProblem(Document):
     status: Literal["failed", "unknown"]
     since: datetime
     reason: str = ""
+    judged: Judged = added(
+        "open",
+        description="What an operator says of it: real: it counts at once, however many nodes have it; mistake: it "
+        "keeps nothing from orders, and nothing is replaced because of it, until a result judges it otherwise.",
+    )
 
     @property
     def key(self) -> tuple[str, str]:
@@ -244,7 +252,7 @@ def next_problems(
     for key, old in before.items():
         new = found.get(key)
         if new is not None and new.status == old.status:
-            found[key] = new.model_copy(update={"since": old.since})
+            found[key] = new.model_copy(update={"since": old.since, "judged": old.judged})
         elif old.status == "failed" and not (current and _ended(old, document)):
             found[key] = old
     ranked = sorted(found.values(), key=lambda one: (one.status != "failed", one.since, one.key))

@@ -17,8 +17,8 @@ from weft.app.metrics import StoreCollector
 from weft.app.redact import redacted
 from weft.engine.base.unreadable import NEWER_WEFT
 from weft.engine.watch.retention import Retention, RetentionSettings
-from weft.model.errors import NewerError, RefusedError
-from weft.model.hostchecks import CODES
+from weft.model.errors import ConflictError, InputError, NewerError, RefusedError
+from weft.model.hostchecks import CODES, Judged
 from weft.model.pod import Aspect, PodState
 from weft.model.site import ChecksPolicy, RetentionPolicy
 from weft.planning.site.check import check_site
@@ -167,6 +167,52 @@ def test_check_that_fails_on_many_nodes_at_once_takes_only_the_first(
     assert free(house) == 12
     clock.seconds += 86_400
     assert free(house) == 10
+
+
+@pytest.mark.parametrize(
+    ("judged", "left", "later"), [("real", 10, 10), ("mistake", 16, 16), ("open", 13, 10)]
+)
+def test_operator_judges_a_check_that_fails_on_many_nodes(
+    house: House, report: Report, clock: HandClock, judged: Judged, left: int, later: int
+) -> None:
+    """Real: all are kept from orders at once; a mistake: none, also after the day. What fails later is new, and what
+    passes is mended."""
+    choose(house, outage=3)
+    for number in range(1, 7):
+        report(f"gpu{number:02}", result("GPU_DRIVER", status="failed"))
+    done = house.service.judge_check(house.operator, "GPU_DRIVER", judged)
+    assert done.nodes == tuple(f"gpu{n:02}" for n in range(1, 7)) and free(house) == left
+    report("gpu01", result("GPU_DRIVER", status="failed", reason="again"))
+    house.restart()
+    assert free(house) == left
+    entries = house.service.node_history(house.operator, "gpu01").entries
+    assert entries[0].code == "NODE_CHECK_JUDGED" and entries[0].by == "admin-admin"
+    report("gpu07", result("GPU_DRIVER", status="failed"))
+    assert free(house) == left - (judged != "open")
+    report("gpu07", result("GPU_DRIVER"))
+    clock.seconds += 86_400
+    assert free(house) == later
+    for number in range(1, 7):
+        report(f"gpu{number:02}", result("GPU_DRIVER"))
+    assert free(house) == 16
+    with pytest.raises(ConflictError, match="fails on no node"):
+        house.service.judge_check(house.operator, "GPU_DRIVER", judged)
+    with pytest.raises(InputError, match="code of a check"):
+        house.service.judge_check(house.operator, "gpu driver", judged)
+
+
+def test_good_rollout_ends_the_brake(house: House, report: Report) -> None:
+    """What passes again no longer counts: those that are left are within the limit, and are kept from orders."""
+    choose(house, outage=3)
+    for number in range(1, 7):
+        report(f"gpu{number:02}", result("GPU_DRIVER", status="failed"))
+    assert free(house) == 13
+    for number in range(1, 4):
+        report(f"gpu{number:02}", result("GPU_DRIVER"))
+    assert free(house) == 13 and not [
+        said for said in house.service.audit(house.operator).limits if "began to fail" in said
+    ]
+    assert house.service.show_node(house.operator, "gpu06").state == "failed"
 
 
 def test_wrong_or_changed_value_takes_no_whole_machine_type(house: House, report: Report) -> None:

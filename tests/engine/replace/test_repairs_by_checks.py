@@ -64,7 +64,18 @@ def test_node_whose_required_check_fails_is_replaced(house: House, clock: HandCl
 
 @pytest.mark.parametrize(
     "way",
-    ["exclude", "unknown", "left out", "old", "other values", "many", "mended", "maintenance", "both"],
+    [
+        "exclude",
+        "unknown",
+        "left out",
+        "old",
+        "other values",
+        "many",
+        "mistake",
+        "mended",
+        "maintenance",
+        "both",
+    ],
 )
 def test_node_stays_unless_its_last_result_says_that_it_fails(
     house: House, clock: HandClock, report: Report, way: str
@@ -88,6 +99,8 @@ def test_node_stays_unless_its_last_result_says_that_it_fails(
             free = [n.name for n in house.site.nodes if n.is_whole and n.name not in pod.nodes]
             for node in free[:2]:
                 report(node, GONE)
+        case "mistake":
+            house.service.judge_check(house.operator, "GPU_COUNT", "mistake")
         case "maintenance":
             site = house.store.site().site
             nodes = tuple(
@@ -131,7 +144,7 @@ def test_check_that_is_mended_right_before_the_write_replaces_nothing(
 
 def row(node: str, at: datetime, since: datetime, **more: Any) -> dict[str, Any]:
     values = {"node": node, "at": at, "since": since, "code": "XID", "expected": None, "confirmed": True}
-    return values | more
+    return {"judged": "open", **values, **more}
 
 
 def test_failing_checks_are_judged_by_code_and_node(house: House, clock: HandClock) -> None:
@@ -143,6 +156,9 @@ def test_failing_checks_are_judged_by_code_and_node(house: House, clock: HandClo
     many = [row(name, now, ago) for name in names[:3]]
     assert judged(many, site, now) == []
     assert [one["node"] for one in judged(many[:2], site, now)] == names[:2]
+    real = [{**one, "judged": "real"} for one in many]
+    assert [one["node"] for one in judged(real, site, now)] == names[:3]
+    assert judged([{**one, "judged": "mistake"} for one in many], site, now + timedelta(days=2)) == []
     rows = [row(names[0], now, ago - timedelta(hours=1), code="GPU_ROWS"), *many]
     (found,) = judged(rows, site, now)
     assert (found["node"], found["code"]) == (names[0], "GPU_ROWS")

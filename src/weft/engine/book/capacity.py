@@ -198,8 +198,8 @@ def _checked(row: Mapping[str, Any] | None) -> Checked | None:
     if row is None:
         return None
     problems = tuple(
-        Problem(code, subject, status, datetime.fromisoformat(since))
-        for code, subject, status, since in row["problems"] or ()
+        Problem(code, subject, status, datetime.fromisoformat(since), judged)
+        for code, subject, status, since, judged in row["problems"] or ()
     )
     return Checked(time_in_json(row["at"]), row["status"], row["expected"], problems)
 

@@ -77,11 +77,15 @@ def verdict(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> Ver
     """What follows for new orders. Args: now: the database's time, as of which the stops are."""
     policy = site.checks
     failing: dict[str, list[tuple[datetime, str]]] = {}
+    real: dict[str, list[str]] = {}
     for node, one in stops.items():
         if one.checks is None or node not in site.node_by_name:
             continue
-        for code, since in _excluding(one.checks, policy).items():
-            failing.setdefault(code, []).append((since, node))
+        for code, (since, is_real) in _excluding(one.checks, policy).items():
+            if is_real:
+                real.setdefault(code, []).append(node)
+            else:
+                failing.setdefault(code, []).append((since, node))
     codes: dict[str, list[str]] = {}
     suspended: dict[str, tuple[str, ...]] = {}
     limits: dict[str, str] = {}
@@ -97,6 +101,9 @@ def verdict(stops: Mapping[str, Stops], site: Site, now: datetime | None) -> Ver
         for _, node in since:
             if node not in beyond:
                 codes.setdefault(node, []).append(code)
+    for code, nodes in real.items():
+        for node in nodes:
+            codes.setdefault(node, []).append(code)
     excluded = {node: _why(mine) for node, mine in codes.items()}
     if policy.missing == "exclude":
         for one in site.nodes:
@@ -129,24 +136,28 @@ def checks_said(stops: Mapping[str, Stops], site: Site, now: datetime | None) ->
         named = ", ".join(nodes[:MOST_NAMED])
         said.append(
             f"check {code} began to fail on {found.limits[code]} within a day: {len(nodes)} of them "
-            f"get new orders all the same until a day is over, such as {named}"
+            f"get new orders all the same until a day is over, such as {named}: weft node judge-check {code} "
+            "says whether it is real"
         )
     return said
 
 
-def _excluding(checked: Checked, policy: ChecksPolicy) -> dict[str, datetime]:
-    """Code of what keeps the node from orders -> since when."""
-    found: dict[str, datetime] = {}
+def _excluding(checked: Checked, policy: ChecksPolicy) -> dict[str, tuple[datetime, bool]]:
+    """Code of what keeps the node from orders -> since when, and whether operators say that it is real."""
+    found: dict[str, tuple[datetime, bool]] = {}
     for one in checked.problems:
+        if one.judged == "mistake":
+            continue
         if one.status == "failed" and policy.excludes(one.code):
             code = one.code
         elif one.status == "unknown" and policy.unknown == "exclude":
             code = UNJUDGED
         else:
             continue
-        found[code] = min(found.get(code, one.since), one.since)
+        since, is_real = found.get(code, (one.since, False))
+        found[code] = min(since, one.since), is_real or one.judged == "real"
     if checked.status == "unknown" and not checked.problems and policy.unknown == "exclude":
-        found[UNJUDGED] = checked.at  # nothing was judged
+        found[UNJUDGED] = checked.at, False  # nothing was judged
     return found
 
 

@@ -54,7 +54,7 @@ UNION ALL SELECT 'stop', n.node, (SELECT json_build_object(
     'drain', (SELECT row_to_json(d) FROM drain d WHERE d.node = n.node),
     'reports', (SELECT json_agg(r ORDER BY at, project_id) FROM node_report r WHERE r.node = n.node),
     'checks', (SELECT json_build_object('at', c.at, 'status', c.status, 'expected', c.expected, 'problems', (
-        SELECT json_agg(json_build_array(p ->> 'code', p ->> 'subject', p ->> 'status', p ->> 'since'))
+        SELECT json_agg(json_build_array(p ->> 'code', p ->> 'subject', p ->> 'status', p ->> 'since', coalesce(p ->> 'judged', 'open')))
         FROM jsonb_array_elements(c.problems) p)) FROM node_check c WHERE c.node = n.node))) FROM stopped n
 
 

@@ -11,12 +11,13 @@ from weft.model.messages.values import MINUTE
 
 
 class Problem(NamedTuple):
-    """A check that failed or is unknown, and since when."""
+    """A check that failed or is unknown, since when, and what operators say of it."""
 
     code: str
     subject: str
     status: str
     since: datetime
+    judged: str = "open"
 
 
 @dataclass(frozen=True, slots=True)

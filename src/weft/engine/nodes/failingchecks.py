@@ -1,7 +1,7 @@
 """Nodes that fail by a check of their own for which the site has `replace`.
 
 Unknown, old and differently compared results never count, nor does a check that began to fail on many nodes within a
-day: what it is compared with is probably wrong.
+day: what it is compared with is probably wrong, unless operators say that it is real.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def judged(rows: Sequence[Mapping[str, Any]], site: Site, now: datetime) -> list
     rows = [row for row in rows if row["node"] in site.node_by_name]
     fresh: dict[str, dict[str, datetime]] = {}
     for row in rows:
-        if row["since"] > now - OUTAGE:
+        if row["since"] > now - OUTAGE and row["judged"] == "open":
             fresh.setdefault(row["code"], {}).setdefault(row["node"], row["since"])
     many = {code for code, nodes in fresh.items() if spared(sorted(nodes, key=lambda n: (nodes[n], n)), site)}
     found: dict[str, dict[str, str]] = {}
@@ -37,7 +37,9 @@ def judged(rows: Sequence[Mapping[str, Any]], site: Site, now: datetime) -> list
             continue
         if site.node_by_name[row["node"]].maintenance is not None:
             continue  # someone works on it
-        if row["code"] in many and row["since"] > now - OUTAGE:
+        if row["judged"] == "mistake":
+            continue
+        if row["code"] in many and row["since"] > now - OUTAGE and row["judged"] == "open":
             continue
         since = row["since"].isoformat()
         found.setdefault(row["node"], {"node": row["node"], "code": row["code"], "since": since})

@@ -20,6 +20,7 @@ from weft.model.errors import ConflictError, TemporaryError
 from weft.model.hostchecks import (
     CheckDocument,
     CheckProblem,
+    Judged,
     KnownMachine,
     next_known,
     next_problems,
@@ -61,6 +62,7 @@ def store_report(
     with database.transaction() as tx:
         tx.run("lock_node_check", node=node)
         use_token(tx, token)
+        tx.run("keep_node_check", node=node)  # operators may judge it at this moment
         now, row = tx.now(), tx.row("node_check", node=node)
         if row is not None and timedelta(0) <= now - row["at"] < EVERY:
             wait = (row["at"] + EVERY - now).total_seconds()
@@ -130,6 +132,21 @@ def forget_report(database: Database, node: str, by: str) -> None:
         tx.run("forget_tests_of_nodes", nodes=[node], at=now)
         _write(tx, node, now, [hostchecks.FORGOTTEN()], by)
         tx.run("touch_queue", at=now)
+
+
+def judge_check(database: Database, code: str, judged: Judged, by: str) -> list[str]:
+    """Write what operators say of a check, on all nodes where it fails now; returns these. Args: by: the user.
+
+    Raises `ConflictError` if it fails nowhere.
+    """
+    with database.transaction() as tx:
+        values = {"code": code, "judged": Jsonb({} if judged == "open" else {"judged": judged})}
+        said = message_json(hostchecks.JUDGED(check=code, judged=judged))
+        nodes = [row["node"] for row in tx.rows("judge_check", at=tx.now(), message=said, by=by, **values)]
+        if not nodes:
+            raise ConflictError(hostchecks.FAILS_NOWHERE(check=code))
+        tx.run("touch_queue", at=tx.now())
+    return nodes
 
 
 def checks_failed(rows: Sequence[Mapping[str, Any]]) -> list[Message]:

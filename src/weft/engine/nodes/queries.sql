@@ -88,6 +88,27 @@ DELETE FROM node_check WHERE node = %(node)s;
 -- name: count_check_entries
 SELECT count(*) AS number FROM node_history WHERE node = %(node)s AND type = 'check' AND at > %(since)s;
 
+-- name: keep_node_check
+-- The node's row stays as it is until this transaction ends.
+SELECT FROM node_check WHERE node = %(node)s FOR UPDATE;
+
+-- name: judge_check
+-- What operators say of a check on all nodes where it fails now, with an entry in each one's history.
+WITH those AS MATERIALIZED (
+    SELECT node FROM node_check WHERE problems @> jsonb_build_array(jsonb_build_object('code', %(code)s::text, 'status', 'failed'))
+    ORDER BY node FOR UPDATE
+), judged AS (
+    UPDATE node_check c SET problems = (
+        SELECT jsonb_agg(CASE WHEN p ->> 'code' = %(code)s AND p ->> 'status' = 'failed'
+            THEN (p - 'judged') || %(judged)s::jsonb ELSE p END ORDER BY n)
+        FROM jsonb_array_elements(c.problems) WITH ORDINALITY AS a (p, n))
+    FROM those WHERE c.node = those.node RETURNING c.node
+), noted AS (
+    INSERT INTO node_history (node, at, type, message, by)
+    SELECT node, %(at)s, 'check', %(message)s, %(by)s FROM judged ORDER BY node
+)
+SELECT node FROM judged ORDER BY node;
+
 -- name: note_check
 INSERT INTO node_history (node, at, type, message, by) VALUES (%(node)s, %(at)s, 'check', %(message)s, %(by)s);
 
@@ -314,7 +335,8 @@ RETURNING pod_id, node, kind, since, what, xmax = 0 AS new;
 -- name: checks_failing
 -- Failed checks of these codes, and whether the last result says so itself, and nothing else of the same part: what failed
 -- stays a problem until it is judged.
-SELECT c.node, c.at, c.expected, p ->> 'code' AS code, (p ->> 'since')::timestamptz AS since, (
+SELECT c.node, c.at, c.expected, p ->> 'code' AS code, (p ->> 'since')::timestamptz AS since,
+    coalesce(p ->> 'judged', 'open') AS judged, (
     SELECT coalesce(bool_and(r ->> 'status' = 'failed'), false) FROM jsonb_array_elements(c.document -> 'results') r
     WHERE (r ->> 'code', r ->> 'subject') = (p ->> 'code', p ->> 'subject')
 ) AS confirmed

@@ -48,6 +48,14 @@ MORE_CHANGES = _code(
 )
 FORGOTTEN = _code("NODE_CHECKS_FORGOTTEN", "what its checks had reported was forgotten", True)
 NOTHING_REPORTED = _code("NODE_NEVER_CHECKED", "node {node} hasn't reported any checks", True, node=NODE)
+JUDGED = _code(
+    "NODE_CHECK_JUDGED",
+    "that check {check} fails was judged: {judged}",
+    True,
+    check=CHECK,
+    judged=word("open|real|mistake"),
+)
+FAILS_NOWHERE = _code("CHECK_FAILS_NOWHERE", "check {check} fails on no node", True, check=CHECK)
 NO_SUCH_TOKEN = _code(
     "CHECK_TOKEN_UNKNOWN", "there is no token of checks with the id '{token}'", True, token=TEXT
 )

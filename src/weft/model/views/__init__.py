@@ -13,10 +13,12 @@ from weft.model.views.capacity import (
 )
 from weft.model.views.certificates import AgentCertificateView
 from weft.model.views.checks import (
+    CheckJudgement,
     CheckReceipt,
     CheckTokenRequest,
     CheckTokenView,
     FailedCheckView,
+    JudgedCheck,
     NewCheckToken,
     NodeChecks,
 )
@@ -127,6 +129,7 @@ __all__ = [
     "AuditReport",
     "CapacityRowView",
     "CapacityView",
+    "CheckJudgement",
     "CheckReceipt",
     "CheckTokenRequest",
     "CheckTokenView",
@@ -154,6 +157,7 @@ __all__ = [
     "HealthValue",
     "HoldView",
     "ImpactView",
+    "JudgedCheck",
     "LargestView",
     "LeafView",
     "LinkAnswer",

@@ -7,7 +7,7 @@ from datetime import datetime
 from pydantic import Field
 
 from weft.model.base import Document
-from weft.model.hostchecks import CheckDocument, CheckProblem, CheckState
+from weft.model.hostchecks import CheckDocument, CheckProblem, CheckState, Judged
 from weft.model.ids import Instant
 from weft.model.nodetests import NodeTest
 
@@ -51,6 +51,23 @@ class CheckReceipt(Document):
     left_out: tuple[str, ...] = Field(
         default=(), description="Members of the document that weft doesn't know, and didn't keep."
     )
+
+
+class CheckJudgement(Document):
+    """Body of PUT /v1/checks/{name}/judgement."""
+
+    judged: Judged = Field(
+        description="real: the check counts at once on all nodes where it fails now, however many; mistake: it keeps "
+        "none of them from orders, until a result judges it otherwise; open: weft decides, by how many nodes have it."
+    )
+
+
+class JudgedCheck(Document):
+    """Answer to it."""
+
+    check: str
+    judged: Judged
+    nodes: tuple[str, ...] = Field(description="Where it fails.")
 
 
 class CheckTokenRequest(Document):
