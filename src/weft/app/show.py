@@ -21,7 +21,7 @@ from weft.model.fabric import FabricStatus
 from weft.model.kinds import Kind
 from weft.model.messages import problems
 from weft.model.nodetests import tests_of
-from weft.model.pod import Aspect, Cause, Condition, Conditions, Phase, changed
+from weft.model.pod import ENDED, Aspect, Cause, Condition, Conditions, Phase, changed
 from weft.model.site import Node, Site, Unit
 from weft.model.views import (
     DrainView,
@@ -66,7 +66,7 @@ def _pod_view(shown: ShownPod, site: str) -> PodView:
         expected_start=pod.expected_start,
         created_by=pod.created_by,
         generation=pod.generation,
-        changing_since=pod.changed_at,
+        changing_since=None if pod.state in ENDED else pod.changed_at,
         site=plan.site if plan else site,
         cloud=plan.cloud if plan else pod.order.cloud,
         flavor=plan.flavor if plan else pod.order.nodes.flavor,

@@ -247,7 +247,8 @@ def test_pod_released_while_a_node_is_replaced_is_released(house: House, desks: 
     assert errors[1] is None
     assert errors[0] is None or said(errors[0])
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    assert house.service.show_pod(house.operator, str(pod.id)).changing_since is None
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean and not house.store.capacity().holds
 
 
@@ -269,7 +270,7 @@ def test_release_takes_no_replacement_beside_its_abandonment(
     assert all(isinstance(error, ConflictError) for error in errors)
     assert "released" in said(errors[0]) and said(errors[1])
     house.run(pod, PodState.RELEASED)
-    signed = house.store.receipt(pod.id)
+    signed = house.store.records.receipt(pod.id)
     assert signed is not None and signed.receipt.clean and not house.store.capacity().holds
 
 
