@@ -231,7 +231,11 @@ def test_servers_on_a_dead_shared_host_are_replaced_by_themselves(lab: Lab, peop
 
 
 def moved(pod: dict[str, Any], host: str) -> bool:
-    return pod["state"] == "READY" and host not in on(pod).values() and len(pod["servers"]) == 2
+    """Whether all of its servers run elsewhere."""
+    wanted = {f"server/{s['node']}" for s in pod["servers"]}
+    servers = [r for r in pod["resources"] if r["kind"] == "server" and r["key"].rpartition("/")[0] in wanted]
+    settled = [r for r in servers if r["state"] == "settled"]
+    return pod["state"] == "READY" and host not in on(pod).values() and len(settled) == len(on(pod)) == 2
 
 
 @contextmanager
