@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 H = {"guid": "0x1", "port": "1", "fabric": "ib"}
 PORT = 'guid="0x1",port="1",fabric="ib",instance="a",agent="sm1"'
+CABLE = 'node="gpu01",fabric="ib",guid="0x2",port="1",switch="leaf01",switch_port="1",switch_guid="0x1"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +147,19 @@ CASES: dict[str, Case] = {
         "2h",
     ),
     "WeftLinkFlaps": Case(
-        {f"infiniband_switch_port_link_downed_total{{{PORT}}}": "0x20 1x10 2x10 3x400"},
-        {f"infiniband_switch_port_link_downed_total{{{PORT}}}": "5x400"},
+        {
+            f"infiniband_switch_port_link_downed_total{{{PORT}}}": "0x20 1x10 2x10 3x400",
+            f"weft_adapter_info{{{CABLE}}}": "1x400",
+            'node_boot_time_seconds{job="node",node="gpu01"}': "-90000x400",
+        },
+        {  # both ends of the cable of a host that boots
+            f"infiniband_switch_port_link_downed_total{{{PORT}}}": "0x20 1x10 2x10 3x400",
+            'infiniband_hca_port_link_downed_total{guid="0x2",port="1",fabric="ib",instance="a",agent="sm1"}': (
+                "0x20 1x10 2x10 3x400"
+            ),
+            f"weft_adapter_info{{{CABLE}}}": "1x400",
+            'node_boot_time_seconds{job="node",node="gpu01"}': "-90000x20 1300x400",
+        },
         H,
     ),
     "WeftSwitchSilent": _gauge(

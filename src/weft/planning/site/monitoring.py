@@ -235,9 +235,9 @@ def infos(site: Site, held: Sequence[HeldNode]) -> tuple[Info, ...]:
         ),
         Info(
             "weft_adapter_info",
-            "Adapters and the switch ports that they are cabled to, by the site; guid as fabric agents write it.",
-            ("fabric", "node", "adapter", "guid", "port", "switch", "switch_port"),
-            tuple(labels for node in site.nodes for labels in _adapters(node, ends)),
+            "Adapters and the switch ports that they are cabled to, by the site; GUIDs as fabric agents write them.",
+            ("fabric", "node", "adapter", "guid", "port", "switch", "switch_port", "switch_guid"),
+            tuple(labels for node in site.nodes for labels in _adapters(site, node, ends)),
         ),
     )
 
@@ -246,12 +246,14 @@ End = tuple[str, str, str]
 """An adapter's port, and switch and port at the other end of its cable."""
 
 
-def _adapters(node: Node, ends: Mapping[str, End]) -> Iterator[tuple[str, ...]]:
+def _adapters(site: Site, node: Node, ends: Mapping[str, End]) -> Iterator[tuple[str, ...]]:
     for hca in node.hcas:
         port, switch, switch_port = ends.get(f"{node.name}/{hca.name}", ("1", "", ""))
         if hca.switch_port is not None:
             switch, _, switch_port = hca.switch_port.partition("/")
-        yield hca.fabric, node.name, hca.name, format_guid(hca.guid), port, switch, switch_port
+        behind = site.switch_by_name.get(switch)
+        guid = "" if behind is None or behind.guid is None else format_guid(behind.guid)
+        yield hca.fabric, node.name, hca.name, format_guid(hca.guid), port, switch, switch_port, guid
 
 
 @kept

@@ -129,12 +129,27 @@ RECORDINGS: tuple[Recording, ...] = (
     ),
 )
 _DAY = 86_400
+_BOOTED_SECONDS = 4200
+"""Links of a host that booted less long ago went down with it: the hour that WeftLinkFlaps counts, and the boot."""
 
 
 def _gpus(field: str) -> str:
     """A field of each GPU. A pod's server may answer anything: a hundred GPUs at most, without further labels."""
     series = f'DCGM_FI_DEV_{field}{{gpu=~"[0-9]{{1,2}}"}}'
     return f"max by (job, node, project, pod, pod_id, server, gpu) ({series})"
+
+
+def _booted(hosts: str) -> str:
+    """Ports at both ends of the cables of hosts that booted a while ago."""
+    adapters = (
+        "(weft_adapter_info and on (node) "
+        f'(time() - max by (node) (node_boot_time_seconds{{job=~"{hosts}"}}) < {_BOOTED_SECONDS}))'
+    )
+    leaves = (
+        f'label_replace(label_replace({adapters}, "guid", "$1", "switch_guid", "(.+)"), '
+        '"port", "$1", "switch_port", "(.+)")'
+    )
+    return f"({adapters} or {leaves})"
 
 
 _LEFT = "min by (certificate, fabric, agent) (weft_certificate_not_after_seconds) - time()"
@@ -305,7 +320,7 @@ def alerts(backup_seconds: int, hosts: str, pods: str) -> tuple[Alert, ...]:
         ),
         Alert(
             "WeftLinkFlaps",
-            _grown(("link_downed",), "1h") + " > 1", "1m", "ticket",
+            f"({_grown(('link_downed',), '1h')} > 1) unless on (guid, port) {_booted(hosts)}", "1m", "ticket",
             "Port {{ $labels.port }} of {{ $labels.guid }} went down {{ $value }} times within an hour.", "fabrics",
         ),
         Alert(
