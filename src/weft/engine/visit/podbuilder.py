@@ -49,16 +49,12 @@ class PodBuilder:
                 held.become(News(Aspect.WIRED, "true", Cause.DONE), booting)
 
         walker, later = self._walker(held, booting), _waiting(held)
-        looked = self._has_to_ask(held, [r for r in walker.records.values() if r.wanted])
-        if looked:
+        if self._wants_look(held, [r for r in walker.records.values() if r.wanted]):
             wait = self._before_building(held, arriving=True)
             if wait is not None:
                 return wait
             walker, later = self._walker(held, booting), frozenset[str]()
         wait = self._walk(held, walker, later)
-        if wait is not None and not looked and self._watch_is_due(held):
-            # Only while it goes on waiting: the verdict, which follows otherwise, checks them itself.
-            wait = self._before_building(held, arriving=True) or wait
         if wait is None and has_followers(walker.records.values()):
             # Its servers are there now: decide the members before a verdict could call them wrong.
             self.watch_nodes(held, arriving=True)
@@ -129,14 +125,11 @@ class PodBuilder:
         return self.until_left(held) if has_followers(held.resources()) else None
 
     def _wants_look(self, held: HeldPod, records: Iterable[ResourceRecord]) -> bool:
-        """Whether to check the nodes."""
-        return self._watch_is_due(held) or self._has_to_ask(held, records)
-
-    def _has_to_ask(self, held: HeldPod, records: Iterable[ResourceRecord]) -> bool:
-        """Whether anything is to be requested, so that nodes are checked before. Each server that boots causes a visit,
-        and a check asks about every node: resources that only wait for booting servers don't need one."""
+        """Whether to check the nodes. Each server that boots causes a visit, and a check asks about every node:
+        resources that only wait for booting servers don't need one."""
         waiting = _waiting(held)
-        return any(r for r in records if r.state not in _ON_ITS_WAY and r.key not in waiting)
+        to_ask = (r for r in records if r.state not in _ON_ITS_WAY and r.key not in waiting)
+        return self._watch_is_due(held) or any(to_ask)
 
     def _watch_is_due(self, held: HeldPod) -> bool:
         last = held.pod.watched_at
