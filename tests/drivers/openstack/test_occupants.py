@@ -281,7 +281,12 @@ def use_child(tiny: TinyCloud) -> None:
     tiny.used["pci-gpu002"]["CUSTOM_GPU"] = 1
 
 
-@pytest.mark.parametrize("change", [hide_in_listing, hide_child, use_child])
+def hide_inventories(tiny: TinyCloud) -> None:
+    """Placement says nothing of what a host's providers have, so neither of what is used."""
+    tiny.used |= {"of-gpu002": {}, "pci-gpu002": {}}
+
+
+@pytest.mark.parametrize("change", [hide_in_listing, hide_child, hide_inventories, use_child])
 def test_host_without_proof_in_a_listing_is_asked_about_by_itself(
     cloud: tuple[TinyCloud, OpenStackFacts], change: Callable[[TinyCloud], None]
 ) -> None:

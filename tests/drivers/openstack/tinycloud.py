@@ -255,7 +255,14 @@ class TinyCloud:
             reserved = self.reserved.get(provider, {})
             return {c: {"used": n, "capacity": 8 - reserved.get(c, 0)} for c, n in used.items()}
 
-        return {provider: {"resources": classes(provider, used)} for provider, used in self.used.items()}
+        roots = {provider: root for root, tree in self.trees.items() for provider in tree}
+        return {
+            provider: {
+                "resources": classes(provider, used),
+                "root_provider_uuid": roots.get(provider, provider),
+            }
+            for provider, used in self.used.items()
+        }
 
     @staticmethod
     def absent(service: str, thing_id: str) -> Reply:

@@ -39,7 +39,7 @@ def trees(own: Project) -> Mapping[str, Tree]:
 
 def unused(own: Project) -> Mapping[str, bool]:
     """Providers without any allocation -> whether none of their inventories is reserved as a whole. Only of trees that
-    have memory left. Raises what an unreadable answer raises."""
+    have memory left; one of which no inventory is shown proves nothing. Raises what an unreadable answer raises."""
     asked = "list what is used of resource providers"
     headers = {"OpenStack-API-Version": f"placement {_WHOLE_TREES}"}
     answer = own.placement.ask(
@@ -48,8 +48,12 @@ def unused(own: Project) -> Mapping[str, bool]:
     if not answer.fine:
         return {}
     found: dict[str, bool] = {}
-    for provider, summary in own.placement.part(asked, answer, "provider_summaries").items():
+    summaries = own.placement.part(asked, answer, "provider_summaries")
+    shown = {one["root_provider_uuid"] for one in summaries.values() if one["resources"]}
+    for provider, summary in summaries.items():
         resources = cast(dict[str, Json], summary["resources"])
-        if all(int(one["used"]) == 0 for one in resources.values()):
+        if summary["root_provider_uuid"] in shown and all(
+            int(one["used"]) == 0 for one in resources.values()
+        ):
             found[str(provider)] = all(int(one["capacity"]) > 0 for one in resources.values())
     return found
