@@ -49,18 +49,7 @@ def filters_for(
     return (
         *([Filter("image", lambda n: unfit.get(n.name))] if unfit else []),
         _among("dedicated", dedicated, lambda n: _dedicated(locations[n.name].leaf, request, dedicated)),
-        _these("maintenance", maintenance),
-        _these("down", occupancy.down),
-        _these("quarantine", occupancy.quarantined),
-        *_stopped(
-            topology,
-            {
-                "hold": occupancy.on_hold,
-                "drain": occupancy.drained,
-                "checks": occupancy.failing,
-                "report": occupancy.reported,
-            },
-        ),
+        *_stopped(topology, stops(occupancy, maintenance)),
         _these("segments", no_keys),
         _these("exclude", dict.fromkeys(request.exclude, "the order excludes it")),
         # A node that the pod has parts of may have room for more of its servers.
@@ -71,10 +60,26 @@ def filters_for(
     )
 
 
-def _stopped(topology: Topology, stops: Mapping[str, Mapping[str, str]]) -> Iterator[Filter]:
-    """What operators or own checks keep from new orders, or the project has reported: filter -> node -> why."""
-    for name, reasons in stops.items():
-        if any(node in topology.locations for node in reasons):
+def stops(occupancy: Occupancy, maintenance: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+    """What keeps nodes from every new order, whatever it asks for: filter -> node -> why, in the order of reports."""
+    return {
+        "maintenance": maintenance,
+        "down": occupancy.down,
+        "quarantine": occupancy.quarantined,
+        "hold": occupancy.on_hold,
+        "drain": occupancy.drained,
+        "checks": occupancy.failing,
+        "report": occupancy.reported,
+    }
+
+
+_ALWAYS_REPORTED = ("maintenance", "down", "quarantine")
+
+
+def _stopped(topology: Topology, stopping: Mapping[str, Mapping[str, str]]) -> Iterator[Filter]:
+    """The filters of `stops`; of those that few sites use, only what concerns a node here."""
+    for name, reasons in stopping.items():
+        if name in _ALWAYS_REPORTED or any(node in topology.locations for node in reasons):
             yield _these(name, reasons)
 
 

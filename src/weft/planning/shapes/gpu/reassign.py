@@ -31,7 +31,7 @@ from weft.model.specs import PortSpec
 from weft.planning.fabric.segments import management_size, rdma_size
 from weft.planning.fabric.topology import Topology
 from weft.planning.place.engine import Engine
-from weft.planning.place.filters import carried, in_maintenance, others
+from weft.planning.place.filters import carried, in_maintenance, others, stops
 from weft.planning.place.placement import decide, place
 from weft.planning.shapes.gpu.graph import RDMA_NETWORK
 from weft.planning.shapes.gpu.request import request_of
@@ -339,13 +339,7 @@ def chosen_out(by: str, site: Site, occupancy: Occupancy, shares: bool = False) 
     """What keeps the node that shall take another one's place from every order, by the filter's name; None: nothing
     does. Args: shares: a part of it is enough."""
     ways = {
-        "maintenance": in_maintenance(site),
-        "down": occupancy.down,
-        "quarantine": occupancy.quarantined,
-        "hold": occupancy.on_hold,
-        "drain": occupancy.drained,
-        "checks": occupancy.failing,
-        "report": occupancy.reported,
+        **stops(occupancy, in_maintenance(site)),
         "busy": {} if shares and by in occupancy.parts else occupancy.busy,
         "reserved": occupancy.reserved,
     }
