@@ -64,7 +64,12 @@ def is_old(checked: Checked, site: Site, node: str, now: datetime | None) -> boo
 
 def is_aged(checked: Checked, site: Site, now: datetime) -> bool:
     """Whether a result is too old to count."""
-    return now - checked.at > span(site.checks.age)
+    return now > counts_until(checked, site)
+
+
+def counts_until(checked: Checked, site: Site) -> datetime:
+    """From when on a result is too old to count."""
+    return checked.at + span(site.checks.age)
 
 
 def is_current(digest: str | None, site: Site, node: str) -> bool:

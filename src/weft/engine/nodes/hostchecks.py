@@ -62,8 +62,7 @@ def store_report(
     with database.transaction() as tx:
         tx.run("lock_node_check", node=node)
         use_token(tx, token)
-        tx.run("keep_node_check", node=node)  # operators may judge it at this moment
-        now, row = tx.now(), tx.row("node_check", node=node)
+        now, row = tx.now(), tx.row("node_check_to_change", node=node)
         if row is not None and timedelta(0) <= now - row["at"] < EVERY:
             wait = (row["at"] + EVERY - now).total_seconds()
             raise TemporaryError(

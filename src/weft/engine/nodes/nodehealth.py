@@ -13,11 +13,10 @@ from datetime import datetime, timedelta
 
 from weft.engine.base.database import Database, Row
 from weft.engine.book.capacity import Capacity
-from weft.engine.book.checkstate import check_state, counted, verdict
+from weft.engine.book.checkstate import check_state, counted, counts_until, verdict
 from weft.engine.book.stops import NO_STOPS, Stops
 from weft.engine.nodes.failures import cause_of
 from weft.engine.nodes.hostwatch import GAP
-from weft.model.ids import span
 from weft.model.messages import nodehealth as messages
 from weft.model.messages import nodes
 from weft.model.site import IpuMachine, Node, Site, Unit
@@ -238,7 +237,7 @@ def _passes_until(site: Site, name: str, stops: Stops) -> datetime | None:
     if checks is None or stops.drain or stops.holds or stops.reports or name not in site.units:
         return None
     passes = check_state(checks, site, name, checks.at) == "ok"
-    return checks.at + span(site.checks.age) if passes else None
+    return counts_until(checks, site) if passes else None
 
 
 @kept

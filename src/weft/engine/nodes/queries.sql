@@ -76,6 +76,10 @@ SELECT pg_advisory_xact_lock(hashtext('weft.checks'), hashtext(%(node)s));
 -- name: node_check
 SELECT node, at, status, expected, problems, document, known FROM node_check WHERE node = %(node)s;
 
+-- name: node_check_to_change
+-- As `node_check`; it stays as it is until this transaction ends: operators may judge it at this moment.
+SELECT node, at, status, expected, problems, document, known FROM node_check WHERE node = %(node)s FOR UPDATE;
+
 -- name: store_node_check
 INSERT INTO node_check (node, at, status, expected, problems, document, known)
 VALUES (%(node)s, %(at)s, %(status)s, %(expected)s, %(problems)s, %(document)s, %(known)s)
@@ -87,10 +91,6 @@ DELETE FROM node_check WHERE node = %(node)s;
 
 -- name: count_check_entries
 SELECT count(*) AS number FROM node_history WHERE node = %(node)s AND type = 'check' AND at > %(since)s;
-
--- name: keep_node_check
--- The node's row stays as it is until this transaction ends.
-SELECT FROM node_check WHERE node = %(node)s FOR UPDATE;
 
 -- name: judge_check
 -- What operators say of a check on all nodes where it fails now, with an entry in each one's history.
