@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 LARGEST = 8 << 20
 """Bytes of a document: of longer ones, and of streams, there is no tag."""
 MOST_GIVEN = 8192
+"""Bytes of `If-None-Match` that are looked at."""
 _GENERATION = re.compile(rb'"(\d{1,9})"')
 _CALLERS = (b"vary", b"X-Auth-Token, Authorization")
 _PRIVATE = (b"cache-control", b"private, no-cache")
@@ -34,7 +35,7 @@ class ETags:
         if scope["type"] != "http" or scope["method"] != "GET" or not scope["path"].startswith("/v1"):
             await self._app(scope, receive, send)
             return
-        given = b",".join(value for name, value in scope["headers"] if name == b"if-none-match")[:MOST_GIVEN]
+        given = b",".join(value for name, value in scope["headers"] if name == b"if-none-match")
         start: Message | None = None
 
         async def send_tagged(message: Message) -> None:
@@ -79,11 +80,16 @@ def _tagged(start: Message, message: Message, body: bytes, given: bytes) -> tupl
     digest = hashlib.blake2b(body, digest_size=16).hexdigest().encode()
     tag = b'"%s-%s"' % (generation, digest) if generation else b'"%s"' % digest
     headers.append((b"etag", tag))
-    wanted = {one.strip().removeprefix(b"W/") for one in given.split(b",")}
-    if tag not in wanted and b"*" not in wanted:
+    if not is_known(tag, given):
         return {**start, "headers": headers}, message
     kept = [(name, value) for name, value in headers if name not in (b"content-length", b"content-type")]
     return {**start, "status": 304, "headers": kept}, {**message, "body": b""}
+
+
+def is_known(tag: bytes, given: bytes) -> bool:
+    """Whether `If-None-Match` names this tag, compared weakly, or takes any (RFC 9110 §13.1.2)."""
+    wanted = {one.strip().removeprefix(b"W/") for one in given[:MOST_GIVEN].split(b",")}
+    return tag.removeprefix(b"W/") in wanted or b"*" in wanted
 
 
 def describe(schema: dict[str, Any]) -> None:

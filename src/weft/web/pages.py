@@ -15,6 +15,7 @@ from fastapi import Request as HttpRequest
 from fastapi import Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from weft.api.etags import is_known
 from weft.model.errors import WeftError
 from weft.model.errortable import to_problem
 from weft.web.problems import has_page
@@ -64,7 +65,8 @@ class Kept:
     def answer(self, http: HttpRequest) -> Response:
         """304 without the document for those who send its tag. Browsers keep none: `Guard` says so."""
         headers = {"ETag": self.tag, "Vary": "Accept-Encoding, Cookie"}
-        if self.tag in (one.strip() for one in http.headers.get("if-none-match", "").split(",")):
+        given = ",".join(http.headers.getlist("if-none-match"))
+        if is_known(self.tag.encode(), given.encode()):
             return Response(None, 304, headers)
         if _takes_gzip(http.headers.get("accept-encoding", "")):
             return Response(self.packed, 200, headers | {"Content-Encoding": "gzip"}, self.kind)

@@ -34,7 +34,9 @@ class WeftSite extends HTMLElement {
   /** Whether there is anything new: the server sends no document for the tag of the last one that still holds. */
   async read() {
     const headers = this.tag ? { "If-None-Match": this.tag } : {};
-    const answer = await fetch(this.getAttribute("src"), { credentials: "same-origin", cache: "no-store", headers });
+    // A reading again that has no answer until the next one is given up: they would gather.
+    const signal = this.at ? AbortSignal.timeout(AGAIN) : undefined;
+    const answer = await fetch(this.getAttribute("src"), { credentials: "same-origin", cache: "no-store", headers, signal });
     if (answer.status !== 304) {
       if (!answer.ok) throw new Error(`HTTP ${answer.status}`);
       [this.site, this.tag, this.drawn] = [await answer.json(), answer.headers.get("ETag"), undefined];
