@@ -38,7 +38,7 @@ class PodHome:
 
 
 class PodRows:
-    """What is read of pods and their resources."""
+    """Reads pods and their resources, and writes single events of them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -66,7 +66,7 @@ class Store:
     """Named reads and writes over one `Database`.
 
     Attributes:
-        pods: reads pods and their resources.
+        pods: pods and their resources.
         records: events, receipts and the audit log.
         secrets: the site's own keys.
         sites: generations of the site.
