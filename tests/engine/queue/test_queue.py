@@ -226,6 +226,7 @@ def test_order_extended_at_its_end_keeps_waiting(house: House, clock: HandClock)
                 withdrawn=Jsonb(""),
                 at=clock.now(),
                 late=True,
+                generation=None,
             )
             is None
         )
