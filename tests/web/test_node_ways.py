@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 
 from tests.helpers.consoles import Browser, Console, hidden
+from tests.helpers.hostchecks import document, result
 from tests.web.test_site_pages import OLGA
 from weft.app.verbs import Request
 from weft.model.site import AcceptancePolicy
@@ -176,3 +177,41 @@ def test_map_of_a_pod_without_a_fabric_says_so(pods_console: Console, browser: B
     browser.sign_in("olga")
     browser.get(f"/ui/site/pods/{pod.id}/map")
     assert "without an RDMA network" in browser.text and pod.placed[0].node in browser.text
+
+
+def test_check_that_fails_on_many_nodes_is_judged(pods_console: Console, browser: Browser) -> None:
+    """With the nodes that it concerns on the page first; if it fails on another one by then, nothing is judged."""
+    house = pods_console.house
+
+    def fails(node: str) -> None:
+        token = house.service.make_check_token(house.operator, node).token
+        reporter = house.service.reporter(token, node, "192.0.2.1", "req-1", "weft-check")
+        house.service.report_checks(reporter, document(result("XID", status="failed")))
+
+    def judged(node: str) -> list[str]:
+        found = house.service.node_checks(house.operator, node)
+        return [one.judged for one in found.problems]
+
+    fails("gpu01")
+    browser.sign_in("olga")
+    browser.get("/ui/site/nodes/gpu01")
+    assert "Judge XID…" in browser.text
+    path = "/ui/site/nodes/gpu01/judge-check"
+    browser.get(f"{path}?check=XID")
+    assert "XID fails on 1 node: gpu01" in browser.text
+    stale = {**hidden(browser), "judged": "mistake"}
+    fails("gpu02")
+    assert browser.post(path, stale).status_code == 409 and judged("gpu01") == ["open"]
+    for wrong, status in (("nix", 400), ("", 400)):
+        browser.get(f"{path}?check=XID")
+        assert browser.post(path, {**hidden(browser), "judged": wrong}).status_code == status
+    browser.get(f"{path}?check=XID")
+    assert "XID fails on 2 nodes: gpu01, gpu02" in browser.text
+    browser.post(path, {**hidden(browser), "judged": "mistake"})
+    assert (
+        judged("gpu01") == judged("gpu02") == ["mistake"] and "XID fails was judged: mistake" in browser.text
+    )
+    assert browser.get(f"{path}?check=GPU_COUNT").status_code == 409
+    assert browser.get(f"{path}?check=nix").status_code == 409
+    browser.sign_in("alice")
+    assert browser.get(f"{path}?check=XID").status_code == 403

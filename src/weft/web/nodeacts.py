@@ -1,20 +1,23 @@
 """What operators do about a node, each after a page that says what it will do: hold, accept, quarantine, clear it or
-its reports."""
+its reports, forget or judge its checks."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Annotated
+from typing import Annotated, get_args
+from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Response
 from starlette.concurrency import run_in_threadpool
 
 from weft.api.documents import HoldRequest, QuarantineRequest
+from weft.api.threadshares import run_outside
 from weft.app.explain import validate
 from weft.app.yamltext import Positions
 from weft.model.errors import ConflictError, ForbiddenError, InputError
-from weft.model.views import DrainRequest, NodeView
+from weft.model.hostchecks import Judged
+from weft.model.views import CheckJudgement, DrainRequest, NodeView
 from weft.web.confirming import AskedField, Confirmation, check_unchanged, confirmation, print_of, require
 from weft.web.nodes import node_of
 from weft.web.sitenav import node_path
@@ -23,6 +26,7 @@ from weft.web.visits import Visit, Visitor
 router = APIRouter(prefix="/site/nodes/{name}")
 What = Annotated[str, Query(max_length=200)]
 Project = Annotated[str, Query(max_length=64)]
+Check = Annotated[str, Query(max_length=80)]
 PRINTABLE_200 = r"[^\x00-\x1f\x7f-\x9f]{1,200}"
 _WITHOUT = AskedField(
     "without_test", "Why it is accepted without these tests; empty: they must pass first", 200, False
@@ -191,6 +195,45 @@ async def forget_checks(visit: Visitor, name: str) -> Response:
     request = await visit.caller("DELETE", f"/v1/nodes/{name}/checks")
     await run_in_threadpool(visit.verbs.forget_checks, request, name)
     return _back(visit, name)
+
+
+@router.get("/judge-check")
+async def judge_check_page(visit: Visitor, name: str, check: Check = "") -> Response:
+    """What operators can say of a check that fails on this node, and on which nodes it fails: all are judged."""
+    await _node(visit, name, "nodes:judge_checks")
+    nodes = await _failing(visit, check)
+    if name not in nodes:
+        raise ConflictError(f"check {check} doesn't fail on node {name}")
+    does = (
+        f"{check} fails on {len(nodes)} node{'s' if len(nodes) > 1 else ''}: {', '.join(nodes)}.",
+        "real: all of them are kept from orders as the site says of this check, however many they are.",
+        "mistake: it keeps none of them from orders, and none is replaced because of it, until a result judges it "
+        "otherwise.",
+        "open: weft decides again, by how many nodes it began to fail on within a day.",
+    )
+    asked = (AskedField("judged", "What it is", 10, choices=get_args(Judged)),)
+    hidden, own = {"seen": print_of(check, *nodes), "check": check}, node_path(name)
+    title = f"Judge {check}"
+    return confirmation(visit, Confirmation(title, f"{own}/judge-check", own, title, does, (), asked, hidden))
+
+
+@router.post("/judge-check")
+async def judge_check(visit: Visitor, name: str) -> Response:
+    """Judge it, if it fails on the nodes that were shown."""
+    form = await visit.form(lambda: judge_check_page(visit, name, form.get("check", "")))
+    check = form.get("check", "")
+    request = await visit.caller("PUT", f"/v1/checks/{quote(check, safe='')}/judgement")
+    check_unchanged(form, print_of(check, *await _failing(visit, check)), f"where {check} fails")
+    judged = validate(CheckJudgement, {"judged": form.get("judged", "")}, Positions()).judged
+    await run_in_threadpool(visit.verbs.judge_check, request, check, judged)
+    return _back(visit, name)
+
+
+async def _failing(visit: Visit, check: str) -> list[str]:
+    """Nodes on which this check fails and counts."""
+    request = await visit.caller("GET", "/v1/nodes")
+    nodes = await run_outside(visit.http, request, lambda: visit.verbs.nodes(request))
+    return sorted(node.name for node in nodes if any(one.code == check for one in node.failed_checks))
 
 
 async def _node(visit: Visit, name: str, rule: str) -> NodeView:

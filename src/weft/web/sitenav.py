@@ -51,6 +51,7 @@ CHANGES = (
     "nodes:accept_untested",
     "nodes:clear_report",
     "nodes:forget_checks",
+    "nodes:judge_checks",
     "nodes:drain",
     "nodes:quarantine",
     "audit:repair",
