@@ -155,9 +155,11 @@ def _processor(pid: int) -> float:
 
 def main(state: Path) -> int:
     from weft.api.app import create_app
+    from weft.api.connections import configured
     from weft.app.policy import Policy
     from weft.app.settings import ServeSettings
     from weft.app.wiring import shared_services
+    from weft.engine.base.tuning import keep_survivors
     from weft.model.messages import pods
     from weft.testing.callers import tokens
     from weft.testing.keystone import FakeIdentity
@@ -166,6 +168,7 @@ def main(state: Path) -> int:
     from weftlab.processes import interrupt_on_sigterm
 
     interrupt_on_sigterm()
+    keep_survivors()
     impact.PODS, impact.PER_LEAF = PODS, PER_LEAF
     with shared_services(ServeSettings(state=state, worker=False)) as made:
         site = regular_site(NODES, per_leaf=PER_LEAF, many=True)
@@ -192,9 +195,9 @@ def main(state: Path) -> int:
             book.begin(Contents("in", "operator", f"user-{n // 10}", "olga", "p", "admin"), ends).key
             for n in range(STREAMS)
         ]
-        server = uvicorn.Server(
-            uvicorn.Config(app, "127.0.0.1", 0, log_level="warning", timeout_keep_alive=60)
-        )
+        config = configured(app)
+        config.timeout_keep_alive = 60  # a viewer's pause isn't the end of its connection
+        server = uvicorn.Server(config)
 
         def follow_stdin() -> None:
             while not server.started:

@@ -32,6 +32,7 @@ from weft.app.servecertificate import check_certificate
 from weft.app.settings import ServeSettings
 from weft.app.wiring import keystone, shared_services, start_log
 from weft.app.workerprocess import WorkerProcess
+from weft.engine.base.tuning import keep_survivors
 from weft.model.errors import InputError
 from weft.web.app import add_console
 
@@ -109,6 +110,7 @@ def serve(settings: ServeSettings) -> int:
     hang_up = HangUpSignal()  # at once: it may come while the database is started
     start_log(settings, LINES)
     raise_file_limit()
+    keep_survivors()
     # uvicorn raises the signal again after its shutdown: the rest must be stopped too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     check_certificate(settings.certificate)

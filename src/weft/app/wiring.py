@@ -36,6 +36,7 @@ from weft.engine.base.gate import Gate, GateKeeper
 from weft.engine.base.listener import Listener
 from weft.engine.base.pulse import Pulse
 from weft.engine.base.sealing import read_keys
+from weft.engine.base.tuning import keep_survivors
 from weft.engine.base.world import World
 from weft.engine.hold.settings import LoopSettings
 from weft.engine.nodes.adapterwatch import AdapterWatch
@@ -268,6 +269,7 @@ def worker(settings: ServeSettings) -> int:
     """Workers only, until SIGTERM or SIGINT."""
     ended = EndSignal()
     start_log(settings)
+    keep_survivors()
     with shared_services(settings) as made:
         runner = made.worker()
         runner.start()

@@ -19,6 +19,7 @@ from multiprocessing.context import SpawnProcess
 
 from weft.app.settings import ServeSettings
 from weft.app.wiring import shared_services, start_log
+from weft.engine.base.tuning import keep_survivors
 from weft.model.messages import health
 
 log = logging.getLogger("weft")
@@ -110,6 +111,7 @@ def work(settings: ServeSettings, pipe: Connection) -> None:
     for number in (signal.SIGINT, signal.SIGHUP):  # they reach both; the server stops this one
         signal.signal(number, signal.SIG_IGN)
     start_log(settings)
+    keep_survivors()
     parent = multiprocessing.parent_process()
     with shared_services(settings) as made:
         runner = made.worker()

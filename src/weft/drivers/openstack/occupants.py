@@ -95,9 +95,13 @@ class OpenStackOccupants:
         self._renewal.release()
         if listed is not None and listed is not known:
             return listed
-        if isinstance(error, OutsideError):
-            raise error
-        raise UnknownError(asked, "Nova", _sentence(error) if error else "no answer") from error
+        try:
+            if isinstance(error, OutsideError):
+                raise error
+            raise UnknownError(asked, "Nova", _sentence(error) if error else "no answer") from error
+        finally:
+            # Its traceback has this frame and the callers', with all they have read: a cycle would keep that.
+            del error
 
     def on_hosts(self, hosts: Collection[str]) -> Mapping[str, OnHost]:
         wanted = sorted(set(hosts))

@@ -1,0 +1,48 @@
+"""What survives a full collection of Python's collector isn't scanned again for an hour."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+WATCHED = """
+import gc, weakref
+from weft.engine.base.tuning import WHOLE_SECONDS, Survivors
+
+class Node: pass
+
+def pair():
+    one, other = Node(), Node()
+    one.other, other.other = other, one
+    return one
+
+now = [0.0]
+gc.callbacks.append(Survivors(lambda: now[0]))
+site = [[number] for number in range(100_000)]
+held = pair()
+gc.collect()
+print("frozen", gc.get_freeze_count() > 100_000, len(gc.get_objects()) < 10_000)
+young, old = weakref.ref(pair()), weakref.ref(held)
+del held
+gc.collect(1)
+print("young", young() is None)
+gc.collect()
+print("old", old() is None)
+single = Node(); gc.collect(); gone = weakref.ref(single); del single
+print("counted", gone() is None)
+now[0] = WHOLE_SECONDS
+gc.collect()
+print("hour", old() is None, gc.get_freeze_count() > 100_000)
+"""
+
+
+def test_survivors_are_scanned_once_an_hour_and_cycles_among_them_end_then() -> None:
+    """In a process of its own, whose collector may be tuned."""
+    run = subprocess.run([sys.executable, "-c", WATCHED], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == [
+        "frozen True True",
+        "young True",
+        "old False",
+        "counted True",
+        "hour True True",
+    ]
