@@ -44,7 +44,7 @@ def test_slower_apply_is_refused_with_the_current_generation(api: Client) -> Non
     late = api.put("/v1/pods/train", json=more(count=5), headers={"If-Match": '"1"'})
     assert late.status_code == 412 and late.json()["type"] == "urn:weft:problem:precondition"
     assert late.json()["detail"] == (
-        "pod train was changed to generation 2 in the meantime: check it with `weft pod show`, and apply again"
+        "pod train was changed to generation 2 in the meantime: check it with `weft pod show`, and repeat the request"
     )
     assert api.get("/v1/pods/train").json()["nodes"] == 3
 
@@ -58,6 +58,7 @@ def test_release_and_extension_of_another_generation_are_refused(api: Client) ->
     for path, body in (("release", None), ("extend", later)):
         late = api.post(f"/v1/pods/train/{path}", json=body, headers={"If-Match": tag})
         assert (late.status_code, late.json()["code"]) == (412, "CHANGED_MEANWHILE"), path
+        assert "apply" not in late.json()["detail"], path
         odd = api.post(f"/v1/pods/train/{path}", json=body, headers={"If-Match": '"x"'})
         assert (odd.status_code, "If-Match" in odd.text) == (400, True), path
         none = api.post(f"/v1/pods/other/{path}", json=body, headers={"If-Match": tag})

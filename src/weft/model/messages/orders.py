@@ -255,7 +255,7 @@ STARTED_MEANWHILE = Code(
 CHANGED_MEANWHILE = Code(
     "CHANGED_MEANWHILE",
     Component.ORDER,
-    "pod {pod} was changed to generation {now} in the meantime: check it with `weft pod show`, and apply again",
+    "pod {pod} was changed to generation {now} in the meantime: check it with `weft pod show`, and repeat the request",
     True,
     "conflicts",
     _POD,
