@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.engine.changes.test_change_parts import name, parts, released, servers, visit
 from tests.engine.house import House
 from tests.engine.life.test_parts import small
 from tests.engine.nodes.test_node_checks import choose
-from tests.engine.replace.test_repairs import fail, limits, repairs, said
+from tests.engine.replace.test_repairs import fail, limits, order, repairs, said
 from tests.engine.replace.test_repairs_by_checks import GONE, Report
 from tests.engine.replace.test_repairs_by_checks import report as report
 from tests.engine.timehouse import HandClock, look, messages
@@ -183,3 +184,26 @@ def test_project_moves_only_so_many_servers_on_shared_nodes_in_a_day(house: Hous
     fail(house, clock, host())
     repairs(house).tend()
     assert visit(house, pod).generation == 4, "its host is down, which isn't the project's doing"
+
+
+def test_replacement_of_several_servers_is_under_way_until_the_last_is_there(
+    house: House, clock: HandClock
+) -> None:
+    """Also if its first server is there before the others: the next failure of the site waits."""
+    limits(house, at_once=1)
+    pod = house.ready(replacing("train", 2, locality={"required": "node"}))
+    other = house.ready(order("other", 1))
+    (host,) = {key.split("/")[1] for key in servers(house, pod)}
+    fail(house, clock, host)
+    repairs(house).tend()
+    assert visit(house, pod).generation == 2
+    change = "UPDATE resource SET state = %s WHERE owner_id = %s AND kind = 'server' AND key LIKE '%%/1'"
+    with psycopg.connect(house.database.url, autocommit=True) as connection:
+        connection.execute(change, ["pending", pod.id])
+        fail(house, clock, other.nodes[0])
+        repairs(house).tend()
+        assert look(house, other).generation == 1 and said(house, other) == "TOO_MANY_UNDER_WAY"
+        connection.execute(change, ["settled", pod.id])
+    clock.forward(minutes=5)
+    repairs(house).tend()
+    assert look(house, other).generation == 2

@@ -228,7 +228,7 @@ def note_reset(database: Database, server: str, refused: bool) -> None:
 def note_own_replacement(tx: Tx, failure: Failure, generation: int, by: Sequence[str]) -> None:
     """Remember a replacement for the limits, with an event of its pod; in the transaction of the change.
 
-    Args: by: the nodes that get its servers, a whole one alone.
+    Args: by: the nodes that get its servers, a whole one alone. Only older versions count by the first of them.
     """
     now, pod = tx.now(), failure.pod_id
     tx.run(

@@ -380,16 +380,14 @@ WITH
 SELECT fabric, port FROM gone WHERE (pod_id, node) = (%(pod_id)s, %(node)s) ORDER BY fabric, port;
 
 -- name: count_own_replacements
--- One is under way until the new node's server was seen, or the pod doesn't want that node any more; of those that have
--- lasted longer than since then, each project's count up to `most_stuck` against others.
+-- One is under way until all servers that it creates were seen, or aren't wanted any more; of those that have lasted longer
+-- than since then, each project's count up to `most_stuck` against others.
 WITH counted AS (
-    -- counts, which are read for each row by an index; EXISTS may be planned as a look at whole tables
+    -- a count, which is read for each row by an index; EXISTS may be planned as a look at whole tables
     SELECT r.at > %(since)s AS fresh, p.wanted = 'present' AND (
-        SELECT count(*) FROM node_hold h WHERE h.pod_id = r.pod_id AND h.node = r.by_node AND h.leaving IS NULL
-    ) > 0 AND (
-        SELECT count(*) FROM resource s WHERE s.owner_id = r.pod_id AND s.kind = 'server' AND s.document ->> 'node' = r.by_node
-            AND s.generation >= r.generation AND s.expunged IS NULL AND s.state = 'settled'
-    ) = 0 AS waits, p.project_id, p.ordered #>> '{nodes,sharing}' = 'shared' AS shared
+        SELECT count(*) FROM resource s WHERE s.owner_id = r.pod_id AND s.kind = 'server' AND s.generation = r.generation
+            AND s.expunged IS NULL AND s.state <> 'settled'
+    ) > 0 AS waits, p.project_id, p.ordered #>> '{nodes,sharing}' = 'shared' AS shared
     FROM own_replacement r LEFT JOIN pod p ON p.id = r.pod_id WHERE r.at > %(kept)s
 )
 SELECT count(*) FILTER (WHERE fresh) AS in_an_hour,
