@@ -34,13 +34,15 @@ NODES = 16
 ROUNDS = 3
 GOAL = 1.1
 NAME = "train"
+ALL: dict[str, Any] = {"nodes": NODES + 1, "computes": NODES + 1, "ipus": 0}
+"""One node more than the pod has, all of them in Nova."""
 
 
 def rows() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    with bench_lab(nodes=NODES + 1, ipus=0) as lab:
+    with bench_lab(**ALL) as lab:
         found += measured(lab, NODES, "InfiniBand", scripts.Shape())
-    with bench_lab(nodes=NODES + 1, ipus=0, fabric="ethernet", switches="eos", probes=False) as lab:
+    with bench_lab(**ALL, fabric="ethernet", switches="eos", probes=False) as lab:
         shape = scripts.Shape(flavor="a100x8", rdma_physical_network=PHYSICAL_NETWORK, segment=901)
         found += measured(lab, NODES, "RoCE", shape)
     return found
