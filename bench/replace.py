@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -161,7 +161,7 @@ def _traffic(lab: Lab, pod: Mapping[str, Any], stay: list[str]) -> Generator[Tra
     ping, _, session = children
     said: list[str] = []
     try:
-        _line(session)
+        _opened(session)
         yield Traffic(lambda: _lost("".join(said)), lambda: said[1:] == ["open"])
     finally:
         said.append(_ended(ping, signal.SIGINT))
@@ -170,14 +170,10 @@ def _traffic(lab: Lab, pod: Mapping[str, Any], stay: list[str]) -> Generator[Tra
             _ended(child, signal.SIGKILL)
 
 
-def _line(child: subprocess.Popen[str]) -> str:
+def _opened(child: subprocess.Popen[str]) -> None:
+    """Wait until it says something."""
     assert child.stdout is not None
-    return next(_lines(child))
-
-
-def _lines(child: subprocess.Popen[str]) -> Iterator[str]:
-    assert child.stdout is not None
-    yield from child.stdout
+    child.stdout.readline()
 
 
 def _ended(child: subprocess.Popen[str], how: signal.Signals) -> str:

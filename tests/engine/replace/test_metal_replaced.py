@@ -12,6 +12,7 @@ from tests.engine.house import House, impatient
 from tests.engine.metalhouse import ORDER, members, metal_house, ports, sized, visit
 from tests.engine.metalhouse import house as house
 from tests.engine.replace.test_repairs import repairs, said
+from tests.engine.timehouse import messages
 from tests.helpers.amounts import share
 from tests.helpers.statements import on_statements
 from weft.engine.base.database import Database
@@ -66,6 +67,24 @@ def test_cleaning_of_hours_does_not_keep_the_place(house: House) -> None:
     house.worker = house.new_worker("impatient", impatient())
     now = visit(house, pod, 4)
     assert set(house.store.capacity().quarantines) == {failed} and place(house, now, new) == was
+
+
+def test_machine_that_is_kept_too_long_says_why(house: House) -> None:
+    """In the pod's reason, and once it is quarantined in the node's: what its removal was answered, not only that it is
+    still there, nor what was seen of something else on the node."""
+    pod = house.ready(ORDER)
+    failed, _ = pod.nodes
+    refused = {"verb": "delete", "kind": Kind.MACHINE, "key": f"machine/{failed}", "times": None}
+    house.cloud.plant(Fault.REFUSED, **refused, reason="no cleaning is recorded since it was claimed")
+    house.service.replace_node(house.operator, "train", Replacement(node=failed))
+    now = visit(house, pod, 8)
+    assert "no cleaning is recorded" in str(now.reason)
+    before = len(messages(house, pod, "error"))
+    visit(house, pod, 4)
+    assert len(messages(house, pod, "error")) == before, "equal ones in a row are one event"
+    house.worker = house.new_worker("impatient", impatient())
+    visit(house, pod, 4)
+    assert "no cleaning is recorded" in house.service.show_node(house.operator, failed).reason
 
 
 @pytest.mark.parametrize("way", ["server stays", "port stays", "no record", "host unknown"])

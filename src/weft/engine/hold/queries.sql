@@ -238,11 +238,19 @@ held AS MATERIALIZED (
 )
 
 -- part: written_events
--- The events of such a write, with their place in the stream. Followers are notified after it, by another statement.
+-- The events of such a write, with their place in the stream; an error that is among the last ones already, with no other
+-- event since, isn't written again. Followers are notified after it, by another statement.
 written_events AS (
     INSERT INTO event (owner_id, project_id, life, at, type, message, key)
     SELECT it.id, it.project_id, (SELECT number FROM event_life), it.at, e.type, e.message, e.key FROM it, ROWS FROM (
         jsonb_to_recordset(%(events)s) AS (type text, message jsonb, key text)) WITH ORDINALITY AS e (type, message, key, n)
+    WHERE e.type <> 'error' OR NOT EXISTS (
+        SELECT FROM (
+            SELECT message, bool_and(type = 'error') OVER (ORDER BY sequence DESC) AS in_a_row FROM (
+                SELECT sequence, type, message FROM event WHERE owner_id = it.id ORDER BY sequence DESC LIMIT 10
+            ) newest
+        ) known WHERE known.in_a_row AND known.message = e.message
+    )
     ORDER BY e.n
 )
 

@@ -54,7 +54,10 @@ def remove_unwanted(
     if not nodes and all(r.wanted or r.is_nowhere for r in walker.records.values()):
         return None
     wait, reasons = _retire(held, walker, settings)
-    on = {r.resource.node: r for r in walker.records.values() if not r.wanted and not r.is_nowhere}
+    left = [r for r in walker.records.values() if not r.wanted and not r.is_nowhere]
+    on = {
+        r.resource.node: r for r in sorted(left, key=lambda r: bool(r.reason))
+    }  # one with a reason, if there is one
     others = any(node not in nodes for node in on)
     _note_off(held, walker, read, nodes & on.keys())
     for node in nodes & on.keys():

@@ -246,7 +246,7 @@ class Moves:
             found, outcome = seen[record.key], outcomes.get(record.key)
             asked = found.there and (record.asked if outcome is None else outcome.error is None)
             # A broken resource keeps its reason until it is recreated.
-            why = record.reason if gone is RowState.WANTED else found.reason
+            why = record.reason if gone is RowState.WANTED else found.reason or _answer_of(outcome)
             state = RowState.DELETING if found.there else gone
             change = Change(record.key, state, reason=why, attempts=record.attempts, asked=asked)
             if (state, why, asked) != (record.state, record.reason, record.asked):
@@ -353,6 +353,11 @@ def is_booting(record: ResourceRecord) -> bool:
 def _stays(record: ResourceRecord) -> bool:
     """Whether its removal hasn't been decided yet."""
     return record.state is not RowState.DELETING
+
+
+def _answer_of(outcome: Outcome | None) -> str:
+    """Why it wasn't removed."""
+    return "" if outcome is None or outcome.error is None else outcome.error.message
 
 
 def _wanted(batch: Iterable[ResourceRecord]) -> list[Resource]:
