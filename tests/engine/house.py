@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psycopg
 
@@ -35,6 +36,7 @@ from weft.model.owner import OwnerKind
 from weft.model.pod import PodState
 from weft.model.site import Site
 from weft.ports.clock import Clock
+from weft.ports.witness import Witness
 from weft.testing.cloud import FakeCloud
 from weft.testing.fabric import FakeFabric
 from weftlab.layout import Layout
@@ -163,6 +165,13 @@ class House:
 
     def release(self, pod: PodRecord) -> None:
         self.service.release_pod(self.request(), str(pod.id))
+
+    def behind(self) -> Callable[[], object]:
+        """The gate is closed, as the cloud remembers more than the database has; returns what ends that."""
+        notes, known = self.cloud.witnesses, dict(self.cloud.witnesses)
+        notes[self.site.name] = Witness(uuid4(), 99)
+        self.gate.look()
+        return lambda: notes.update(known)
 
     def close(self) -> None:
         self.listener.close()

@@ -204,7 +204,7 @@ def test_outage_of_many_hosts_is_reported_to_no_pod(
 def test_restored_database_reports_nothing(house: House, clock: HandClock, pod: PodRecord) -> None:
     """While the gate is closed no host is judged."""
     house.cloud.offers.hosts[pod.nodes[0]] = "down"
-    house.gate.found_behind("lab")
+    house.behind()
     watch(house, clock, 15)
     assert not history(house, pod.nodes[0])
 

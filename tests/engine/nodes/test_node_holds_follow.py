@@ -192,7 +192,7 @@ def test_tests_of_a_restored_backup_end_no_hold(house: House) -> None:
     house.service.hold_node(house.operator, "gpu03", "burn-in")
     say(house, "gpu03", "nccl")
     say(house, "gpu03", "disk", "failed")
-    house.gate.found_behind("lab")
+    house.behind()
     choose(house, tests=("nccl",))
     assert set(whys(house)) == {"gpu03"}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from uuid import uuid4
 
 import pytest
 
@@ -16,7 +15,6 @@ from weft.engine.rows.records import PodRecord
 from weft.engine.visit.releasing import TRIES
 from weft.model.kinds import Kind
 from weft.model.pod import PodState
-from weft.ports.witness import Witness
 from weft.testing.cloud import Fault
 
 
@@ -97,16 +95,7 @@ def unread(house: House) -> Opens:
     return planted.lift
 
 
-def behind(house: House) -> Opens:
-    """The gate is closed, as the cloud remembers more than the database has."""
-    notes = house.cloud.witnesses
-    known = dict(notes)
-    notes[house.site.name] = Witness(uuid4(), 99)
-    house.gate.look()
-    return lambda: notes.update(known)
-
-
-@pytest.mark.parametrize("close", [unread, behind])
+@pytest.mark.parametrize("close", [unread, House.behind])
 def test_release_behind_a_closed_gate_waits_for_it(
     house: House, clock: HandClock, close: Callable[[House], Opens]
 ) -> None:
@@ -130,7 +119,7 @@ def test_release_behind_a_closed_gate_waits_for_it(
     assert visits(house, pod).state is PodState.RELEASED
 
 
-@pytest.mark.parametrize("close", [unread, behind])
+@pytest.mark.parametrize("close", [unread, House.behind])
 def test_automatic_abandonment_waits_for_the_gate(
     house: House, clock: HandClock, close: Callable[[House], Opens]
 ) -> None:
@@ -155,7 +144,7 @@ def test_leaving_node_is_kept_if_the_database_is_found_behind(house: House) -> N
     pod = house.ready()
     apply(house, sized(1))
     opens: list[Opens] = []
-    house.cloud.meanwhile("endings", lambda: opens.append(behind(house)))
+    house.cloud.meanwhile("endings", lambda: opens.append(house.behind()))
     for _ in range(5):
         visit(house, pod)
     assert opens and set(house.store.capacity().holds) == set(pod.nodes)
@@ -165,7 +154,7 @@ def test_leaving_node_is_kept_if_the_database_is_found_behind(house: House) -> N
     assert len(house.store.capacity().holds) == 1
 
 
-@pytest.mark.parametrize("close", [unread, behind])
+@pytest.mark.parametrize("close", [unread, House.behind])
 def test_leaving_node_is_quarantined_only_after_its_limit_of_work(
     house: House, clock: HandClock, close: Callable[[House], Opens]
 ) -> None:

@@ -147,7 +147,7 @@ def test_replacement_of_a_machine_stops_while_the_database_is_behind(house: Hous
     pod = house.ready(ORDER)
     house.service.replace_node(house.operator, "train", Replacement(node=pod.nodes[0]))
     visit(house, pod, visits)
-    house.gate.found_behind("lab")
+    house.behind()
     before = {(t.kind, t.id) for t in house.cloud.things()}
     visit(house, pod, 4)
     assert {(t.kind, t.id) for t in house.cloud.things()} == before

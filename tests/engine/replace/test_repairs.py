@@ -173,7 +173,7 @@ def old_reading(house: House, clock: HandClock, pod: PodRecord) -> None:
 
 
 def closed_gate(house: House, clock: HandClock, pod: PodRecord) -> None:
-    house.gate.found_behind("lab")
+    house.behind()
 
 
 def changing(house: House, clock: HandClock, pod: PodRecord) -> None:
@@ -450,7 +450,7 @@ def test_reset_that_was_not_requested_does_not_count(house: House, clock: HandCl
     class Late(Replacer):
         def _note(self, request: Request, pod: PodRecord, record: ResourceRecord, what: str) -> None:
             super()._note(request, pod, record, what)
-            house.gate.found_behind("lab")
+            house.behind()
 
     pod = house.ready(order(count=2))
     broken(house, clock, pod, pod.nodes[0])
@@ -537,7 +537,7 @@ def test_adapter_is_not_gone_unless_whole_readings_say_so(house: House, clock: H
             house.fabric.cut(port(house, free))
         case "behind":
             house.fabric.cut(guid)
-            house.gate.found_behind("lab")
+            house.behind()
         case _:
             house.fabric.cut(guid)
     read_fabric(house, clock, 8 if way != "back" else 11)

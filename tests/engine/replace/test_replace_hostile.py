@@ -166,7 +166,7 @@ def test_replacement_stops_while_the_database_is_behind(house: House, clock: Han
     pod = house.ready(sized(2))
     new = swap(house, pod.nodes[0])
     visit(house, pod, visits)
-    house.gate.found_behind("lab")
+    house.behind()
     before = {(t.kind, t.id) for t in house.cloud.things()}
     visit(house, pod, 4)
     assert {(t.kind, t.id) for t in house.cloud.things()} == before

@@ -194,7 +194,7 @@ class Case:
         house = self.house
         match self.cause:
             case "database behind":
-                house.gate.found_behind("lab")
+                house.behind()
             case "cloud silent":
                 house.cloud.plant(Fault.UNREACHABLE, times=None)
             case "fabric silent":
