@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import Request as HttpRequest
 from fastapi import Response
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -90,13 +91,17 @@ def check_source(http: HttpRequest) -> None:
 
 
 async def form_of(
-    http: HttpRequest, session: Session | None, check: Callable[[HttpRequest], None] = check_source
+    http: HttpRequest,
+    session: Session | None,
+    check: Callable[[HttpRequest], None] = check_source,
+    largest: int = LARGEST_FORM,
 ) -> dict[str, str]:
     """A form's fields. Raises `HTTPException` for one of another site or session, and one that is too large.
 
     Args:
         session: whose forms carry its token; None: before there is one.
         check: raises `HTTPException` for a form that a wrong site sent.
+        largest: bytes.
     """
     check(http)
     kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -104,14 +109,9 @@ async def form_of(
         raise HTTPException(
             415, f"send the form as application/x-www-form-urlencoded, not as {kind[:60] or 'nothing'}"
         )
-    body = await limited_body(http, LARGEST_FORM)
+    body = await limited_body(http, largest)
     try:
-        pairs = parse_qsl(
-            body.decode("ascii"),
-            keep_blank_values=True,
-            errors="strict",
-            max_num_fields=MOST_FIELDS,
-        )
+        pairs = _pairs(body) if len(body) <= LARGEST_FORM else await run_in_threadpool(_pairs, body)
     except ValueError:
         raise HTTPException(400, f"not a form in UTF-8 with at most {MOST_FIELDS} fields") from None
     fields = dict(pairs)
@@ -124,3 +124,10 @@ async def form_of(
         if not secrets.compare_digest(given.encode(), session.csrf.encode()):
             raise HTTPException(403, "the form is of another session: load the page again")
     return fields
+
+
+def _pairs(body: bytes) -> list[tuple[str, str]]:
+    """Raises `ValueError`."""
+    return parse_qsl(
+        body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS
+    )

@@ -41,6 +41,7 @@ PAGES = (
     SitePage("/site/links", "Links", "links:show"),
     SitePage("/site/resources", "Resources", "site:plan"),
     SitePage("/site/fabrics", "Fabrics", "site:show"),
+    SitePage("/site/file", "Site file", "site:activate"),
     SitePage("/site/audit", "Audit", "audit:check"),
     SitePage("/site/receipts", "Receipts", "pods:list_all_projects"),
     SitePage("/site/log", "Audit log", "audit_log:list"),
@@ -56,7 +57,6 @@ CHANGES = (
     "nodes:quarantine",
     "audit:repair",
     "reservations:change",
-    "site:activate",
     "site:apply",
     "site:destroy",
 )

@@ -19,7 +19,7 @@ from weft.api.together import Together
 from weft.app.service import Service
 from weft.app.verbs import Request
 from weft.ports.signin import SignIn
-from weft.web.guard import form_of
+from weft.web.guard import LARGEST_FORM, form_of
 from weft.web.pages import PREFIX, base_of, page
 from weft.web.sessions import COOKIE, Session, SessionBook
 from weft.web.sitenav import OWN_RULES, SITE_RULES
@@ -90,13 +90,16 @@ class Visit:
         asked = cast(SessionsAsked, self.http.app.state.sessions_asked)
         return await asked.goes_on(book_of(self.http), self.session)
 
-    async def form(self, again: Callable[[], Awaitable[Response]] | None = None) -> dict[str, str]:
+    async def form(
+        self, again: Callable[[], Awaitable[Response]] | None = None, largest: int = LARGEST_FORM
+    ) -> dict[str, str]:
         """The fields of a form of this session. Raises `HTTPException`.
 
         Args:
             again: the page of the form. It is the answer if what was typed is refused later, with what was typed.
+            largest: bytes of it.
         """
-        fields = await form_of(self.http, self.session)
+        fields = await form_of(self.http, self.session, largest=largest)
         if again is not None:
             self.http.state.typed, self.http.state.again = fields, again
         return fields

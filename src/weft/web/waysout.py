@@ -83,6 +83,7 @@ WAYS = {
         "Who disturbs it", "/site/pods/{pod}/disturbers", "links:show", "pods on its links, and congestion"
     ),
     "link show": Way("Links", "/site/links", "links:show", "which pods are on a cable of a fabric"),
+    "site activate": Way("Site file…", "/site/file", "site:activate", "shows the difference first"),
     "site show": Way("Fabrics", "/site/fabrics?now=true", "site:show", "asks their managers now"),
     "reservation list": Way("Reservations", "/site/reservations", "reservations:list", "when, and for whom"),
     "reservation delete": Way(
@@ -144,7 +145,6 @@ ELSEWHERE = {
     "pod bandwidth-plan": "writes a file for weft-check",
     "node verify-bandwidth": "runs over SSH, where the key is",
     "pod topology": "writes a file for schedulers",
-    "site activate": "needs the site's file",
     "site check": "needs the site's file",
     "fabric-agent certs": "runs on the fabric's manager",
     "node checks": "the document of a node's own checks",

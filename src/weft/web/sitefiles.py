@@ -1,0 +1,192 @@
+"""The site file in the browser: the active site as text, what a changed one would change, and its activation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
+
+import yaml
+from fastapi import APIRouter, Query, Response
+from starlette.exceptions import HTTPException
+
+from weft.api.asking import KIB, MIB
+from weft.api.threadshares import run_outside
+from weft.app.service import Service
+from weft.app.sitefile import assemble, load_site
+from weft.app.verbs import Request
+from weft.app.yamltext import read_yaml, without_nulls
+from weft.model.errors import ConflictError, InputError, InputErrors, NotFoundError, WeftError
+from weft.model.errortable import row_of
+from weft.model.site import Site
+from weft.model.sitefile import TABLES
+from weft.model.views import SiteView
+from weft.planning.site.check import hints
+from weft.planning.site.differences import TableChange, site_differences
+from weft.planning.site.parts import cut
+from weft.web.confirming import print_of, require
+from weft.web.visits import Visit, Visitor
+
+router = APIRouter(prefix="/site/file")
+LARGEST = MIB
+"""Bytes of the text: some 2,000 nodes."""
+LARGEST_FORM = 3 * LARGEST + 64 * KIB
+"""Of the form that sends it, percent-encoded."""
+NAME = "site.yaml"
+"""What errors call the text."""
+SHOWN = 50
+"""Errors, and names of a table, on the page; of the others the number."""
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a text would do.
+
+    Attributes:
+        base: generation that it was compared with; 0: there is none.
+        seen: identifies text and base.
+    """
+
+    site: str
+    base: int
+    changes: tuple[TableChange, ...]
+    notes: tuple[str, ...]
+    seen: str
+
+
+@router.get("")
+async def file_page(visit: Visitor, current: Annotated[bool, Query()] = False) -> Response:
+    """An empty text, or with `current` the active site as one."""
+    request = await _may(visit)
+    active = await _active(visit)
+    text, lines = "", ()
+    if current and active is not None:
+        text = await run_outside(visit.http, request, lambda: _text(visit.verbs, request, active), None)
+        if len(text.encode()) > LARGEST:
+            text, lines = "", (f"the active site is larger than {LARGEST >> 20} MiB: weft site show --json",)
+    return _page(visit, active, text, lines=lines)
+
+
+@router.post("")
+async def check_or_activate(visit: Visitor) -> Response:
+    """By `do`: check says what the text would change; activate does exactly what was shown."""
+    form = await visit.form(largest=LARGEST_FORM)
+    request = await _may(visit)
+    active = await _active(visit)
+    text, do = form.get("text", "").replace("\r\n", "\n"), form.get("do", "check")
+    if do not in ("check", "activate"):
+        raise HTTPException(400, "unknown action")
+    try:
+        if do == "check":
+            checked = await run_outside(
+                visit.http, request, lambda: _check(visit.verbs, request, active, text), None
+            )
+            return _page(visit, active, text, checked)
+        base = active.generation if active else 0
+        if form.get("seen") != _seen(text, base):
+            raise ConflictError(
+                "the text, or the active site, has changed since it was checked: check it again. Nothing was changed"
+            )
+        await run_outside(visit.http, request, lambda: _activate(visit.verbs, request, text, base), None)
+    except (InputError, ConflictError) as error:
+        return _page(visit, active, text, lines=_lines(error), error=error)
+    return visit.to("/site/file")
+
+
+async def _may(visit: Visit) -> Request:
+    request = await visit.caller("PUT", "/v1/site")
+    require(visit, request, "site:activate")
+    return request
+
+
+async def _active(visit: Visit) -> SiteView | None:
+    request = await visit.caller("GET", "/v1/site")
+    try:
+        return await run_outside(visit.http, request, lambda: visit.verbs.show_site(request), None)
+    except NotFoundError:
+        return None
+
+
+def _check(verbs: Service, request: Request, active: SiteView | None, text: str) -> Checked:
+    """Raises `InputErrors` with everything that is wrong, with its lines."""
+    after = _site(text)
+    before = load_site(_document(verbs, request, active)) if active else None
+    base = active.generation if active else 0
+    return Checked(after.name, base, site_differences(before, after), hints(after), _seen(text, base))
+
+
+def _activate(verbs: Service, request: Request, text: str, base: int) -> None:
+    made = cut(_site(text))
+    for digest in verbs.missing_parts(request, tuple(made.parts)).missing:
+        verbs.send_part(request, digest, made.parts[digest])
+    verbs.activate_site(request, made.document, base)
+
+
+def _site(text: str) -> Site:
+    size = len(text.encode())
+    if not text.strip() or size > LARGEST:
+        allowed = f"a site file of at most {LARGEST >> 20} MiB; a larger one by weft site activate"
+        raise InputError("text", f"{size} bytes" if text.strip() else "", allowed)
+    data, where = read_yaml(text, NAME)
+    included = [table for table in TABLES if _includes(data.get(table))]
+    if included:
+        allowed = "rows: a text in the browser can't include files; weft site activate reads them"
+        raise InputErrors([InputError(t, "csv", allowed, where.by_path.get((t,), NAME)) for t in included])
+    return assemble(data, where)
+
+
+def _includes(table: object) -> bool:
+    rows = cast(list[object], table) if isinstance(table, list) else [table]
+    return any(isinstance(one, dict) and "csv" in one for one in rows)
+
+
+def _document(verbs: Service, request: Request, active: SiteView) -> dict[str, Any]:
+    """The active site with the rows of all its parts."""
+
+    def rows(table: str, value: object) -> object:
+        if table not in TABLES or not isinstance(value, Mapping):
+            return value
+        digests = cast(Mapping[str, list[str]], value)["parts"]
+        return [row for digest in digests for row in json.loads(verbs.site_part(request, digest))]
+
+    return {table: rows(table, value) for table, value in active.document.items()}
+
+
+def _text(verbs: Service, request: Request, active: SiteView) -> str:
+    document = without_nulls(_document(verbs, request, active))
+    filled = {field: value for field, value in document.items() if value not in ({}, [], ())}
+    return str(yaml.dump(filled, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=120))
+
+
+def _seen(text: str, base: int) -> str:
+    return print_of(text, str(base))
+
+
+def _lines(error: WeftError) -> tuple[str, ...]:
+    several = error.errors if isinstance(error, InputErrors) else [error]
+    more = len(several) - SHOWN + (error.more if isinstance(error, InputErrors) else 0)
+    return (*map(str, several[:SHOWN]), *((f"… and {more} more",) if more > 0 else ()))
+
+
+def _page(
+    visit: Visit,
+    active: SiteView | None,
+    text: str,
+    checked: Checked | None = None,
+    lines: tuple[str, ...] = (),
+    error: WeftError | None = None,
+) -> Response:
+    return visit.page(
+        "site_file.html",
+        row_of(error).status if error else 200,
+        active=active,
+        text=text,
+        checked=checked,
+        lines=lines,
+        code=error.message.code if error else "",
+        most=LARGEST,
+        shown=SHOWN,
+        may=visit.allowed,
+    )

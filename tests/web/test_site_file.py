@@ -1,0 +1,166 @@
+"""The site file in the browser: operators check a text, see what it changes, and activate exactly that."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.helpers.consoles import PASSWORD, Browser, Console, hidden
+from tests.web.test_in_chromium import axe, check_accessible, tab
+from tests.web.test_site_pages import OLGA
+from weft.web.sitefiles import LARGEST
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+__all__ = ["axe", "tab"]
+
+
+def text_of(browser: Browser) -> str:
+    """What is in the page's text, as a browser has it: without the line break after the tag."""
+    found = re.search(r'<textarea id="text"[^>]*>\n?(.*)</textarea>', browser.page.text, re.DOTALL)
+    assert found
+    return unescape(found[1])
+
+
+def current(browser: Browser) -> dict[str, Any]:
+    """The active site, as the page gives it."""
+    assert browser.get("/ui/site/file?current=true").status_code == 200
+    return yaml.safe_load(text_of(browser))
+
+
+def send(browser: Browser, document: dict[str, Any] | str, do: str = "check") -> str:
+    """Check or activate it; the page as a line of text. Line breaks are sent as browsers send them."""
+    text = document if isinstance(document, str) else yaml.safe_dump(document, sort_keys=False)
+    given = {"text": text.replace("\n", "\r\n"), "do": do}
+    browser.post("/ui/site/file", {**hidden(browser), **given})
+    return browser.text
+
+
+def test_text_of_the_active_site_changes_nothing(pods_console: Console, browser: Browser) -> None:
+    browser.sign_in("olga")
+    before = pods_console.house.service.show_site(OLGA).generation
+    document = current(browser)
+    assert "It is the same as generation" in send(browser, document)
+    assert pods_console.house.service.show_site(OLGA).generation == before
+
+
+def test_changed_site_is_compared_and_then_activated(pods_console: Console, browser: Browser) -> None:
+    """Exactly the text that was checked, and once."""
+    browser.sign_in("olga")
+    was = pods_console.house.service.show_site(OLGA)
+    document = current(browser)
+    document["racks"] = [*document.get("racks", []), {"name": "r-new"}]
+    document["nodes"][0]["labels"] = ["b7"]
+    document["queue"] = {"waiting": 7}
+    shown = send(browser, document)
+    assert browser.page.status_code == 200
+    assert "racks 1: r-new" in shown and f"{document['nodes'][0]['name']} (labels)" in shown
+    assert "queue" in shown and f"Compared with generation {was.generation}" in shown
+    other = {**document, "queue": {"waiting": 8}}
+    assert "check it again" in send(browser, other, "activate") and browser.page.status_code == 409
+    assert pods_console.house.service.show_site(OLGA).generation == was.generation
+    send(browser, document)
+    form = {**hidden(browser), "text": text_of(browser).replace("\n", "\r\n"), "do": "activate"}
+    assert browser.post("/ui/site/file", form).status_code == 200
+    now = pods_console.house.service.show_site(OLGA)
+    assert (now.generation, now.activated_by) == (was.generation + 1, "olga")
+    assert f"generation {now.generation}, was activated" in browser.text
+    assert browser.post("/ui/site/file", form).status_code == 409, "it was sent twice"
+    assert pods_console.house.service.show_site(OLGA).generation == now.generation
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "a site file of at most 1 MiB"),
+        ("- a\n", "must be a mapping"),
+        ("name: [\n", "site.yaml:"),
+        ("name: x\nnodes: {csv: /etc/passwd}\n", "can't include files; weft site activate"),
+        ("name: x\nnodes:\n- {csv: nodes.csv}\n- {name: a}\n", "can't include files; weft site activate"),
+        ("name: x\nnodes:\n- {name: a, colour: red}\n", "colour"),
+        ("name: x\n# " + "y" * LARGEST, "at most 1 MiB"),
+    ],
+)
+def test_wrong_text_is_refused_with_its_lines(
+    pods_console: Console, browser: Browser, text: str, said: str
+) -> None:
+    """By field and line; the text is there again, and nothing was changed."""
+    browser.sign_in("olga")
+    browser.get("/ui/site/file")
+    before = pods_console.house.service.show_site(OLGA).generation
+    shown = send(browser, text)
+    assert browser.page.status_code == 400 and said in shown, shown[:500]
+    assert text_of(browser) == text and "root:" not in shown
+    assert pods_console.house.service.show_site(OLGA).generation == before
+
+
+def test_form_that_is_too_large_is_refused(pods_console: Console, browser: Browser) -> None:
+    browser.sign_in("olga")
+    browser.get("/ui/site/file")
+    send(browser, "\0" * (LARGEST + 100_000))
+    assert browser.page.status_code == 413
+
+
+def test_site_without_a_node_of_a_pod_is_refused(pods_console: Console, browser: Browser) -> None:
+    """The reason is beside the text that was sent."""
+    pods_console.order()
+    browser.sign_in("olga")
+    document = current(browser)
+    held = {n.name for n in pods_console.house.service.nodes(OLGA) if n.pod}
+    gone = document["nodes"].pop(next(i for i, n in enumerate(document["nodes"]) if n["name"] in held))
+    name = gone["name"]
+    document["links"] = [one for one in document["links"] if not one["b"].startswith(f"{name}/")]
+    document["interfaces"] = [one for one in document.get("interfaces", []) if one["device"] != name]
+    shown = send(browser, document)
+    assert f"1: {name}" in shown, shown[:1500]
+    shown = send(browser, text_of(browser), "activate")
+    assert browser.page.status_code == 409 and f"{name} is missing, but pod" in shown
+    assert yaml.safe_load(text_of(browser)) == document
+
+
+@pytest.mark.parametrize("who", ["alice", "sue"])
+def test_site_file_is_for_those_who_may_activate_it(
+    pods_console: Console, browser: Browser, who: str
+) -> None:
+    """Tenants and auditors get neither the text nor the form."""
+    browser.sign_in(who)
+    for answer in (
+        browser.get("/ui/site/file"),
+        browser.get("/ui/site/file?current=true"),
+        browser.post("/ui/site/file", {"text": "name: x", "do": "check"}),
+    ):
+        assert answer.status_code == 403 and "textarea" not in answer.text
+
+
+def test_file_is_read_into_the_text_in_chromium(
+    pods_console: Console, tab: tuple[Page, list[str]], axe: str, tmp_path: Path
+) -> None:
+    """Chosen, checked, activated; accessible on the way, and without a message on the console."""
+    page, messages = tab
+    page.goto(f"{pods_console.url}/ui/")
+    page.fill("#user", "olga")
+    page.fill("#password", PASSWORD)
+    page.get_by_role("button", name="Sign in").first.click()
+    page.get_by_role("heading", name="Pods").wait_for()
+    page.goto(f"{pods_console.url}/ui/site/file?current=true")
+    document = yaml.safe_load(page.locator("#text").input_value())
+    document["nodes"][0]["labels"] = ["b7"]
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump(document))
+    page.get_by_label("Read a file of this machine").set_input_files(file)
+    page.get_by_text("mine.yaml is in the text").wait_for()
+    check_accessible(page, axe)
+    page.get_by_role("button", name="Check").click()
+    page.get_by_role("heading", name="What it changes").wait_for()
+    check_accessible(page, axe)
+    before = pods_console.house.service.show_site(OLGA).generation
+    page.get_by_role("button", name="Activate").click()
+    page.get_by_text(f"generation {before + 1}, was activated").wait_for()
+    assert messages == []
